@@ -67,9 +67,9 @@ export function isFailure(code: string): boolean {
   return upstreamFailures.has(code);
 }
 
-/** Returns the reason behind a code in words, or the code itself if it is not known. */
+/** Returns the reason for a code in words, or the code itself if it is not known. */
 export function reasonOf(code: string): string {
-  // Both catalogues are our own objects, and the lookup skips what every object inherits.
+  // Both catalogues are objects of this package, and the lookup ignores inherited members.
   if (Object.hasOwn(callFailures, code)) return callFailures[code as CallFailureCode];
   if (Object.hasOwn(gatewayErrors, code))
     return gatewayErrors[code as keyof typeof gatewayErrors].message;

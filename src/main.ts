@@ -31,7 +31,7 @@ const servers: ReadonlySet<string | undefined> = new Set(["start", "dev", "worke
  * Minimum major version of Node. It is checked before the commands are imported, because an older Node fails on syntax
  * and imports that it does not support.
  */
-const oldestNode = 24;
+const minNodeVersion = 24;
 
 const commonOptions = {
   config: { type: "string" },
@@ -41,19 +41,19 @@ const commonOptions = {
 } as const satisfies ParseArgsConfig["options"];
 
 /** Time for output and for the last retry of a trace export, after a command that was stopped by a signal returns. */
-const leaveMs = 1_000;
+const exitGraceMs = 1_000;
 
 process.exitCode = await main(process.argv.slice(2));
 
 async function main(argv: readonly string[]): Promise<0 | 1 | 2> {
   const { node } = process.versions;
-  if (Number.parseInt(node, 10) < oldestNode) {
-    console.error(`sluice requires Node ${oldestNode} or later; this is Node ${node}.`);
+  if (Number.parseInt(node, 10) < minNodeVersion) {
+    console.error(`sluice requires Node ${minNodeVersion} or later; this is Node ${node}.`);
     return 1;
   }
   const [name, ...rest] = withoutAliases(argv);
   if (servers.has(name)) becomeServerProcess();
-  // The reader of our output may close the pipe early (`sluice check | head`).
+  // The reader of the output may close the pipe early (`sluice check | head`).
   process.stdout.on("error", (error: NodeJS.ErrnoException) => {
     if (error.code !== "EPIPE") throw error;
   });
@@ -124,7 +124,7 @@ async function runCommand(command: Command, argv: readonly string[]): Promise<0 
   };
   const exitCode = await command.run(context, options, positionals);
   // Has no effect if the process ends earlier by itself.
-  if (stopping.signal.aborted) setTimeout(() => process.exit(), leaveMs).unref();
+  if (stopping.signal.aborted) setTimeout(() => process.exit(), exitGraceMs).unref();
   return exitCode;
 }
 

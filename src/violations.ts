@@ -2,16 +2,16 @@
 import type { JsonSchema } from "./services/json.ts";
 
 /**
- * Returns the JSON Schema of `{ violations: [{ path, reason }] }` with at most `most` violations. `path` is a path into
+ * Returns the JSON Schema of `{ violations: [{ path, reason }] }` with at most `max` violations. `path` is a path into
  * the request (decisions.md section 6).
  */
-export function violationsSchema(most: number): JsonSchema {
+export function violationsSchema(max: number): JsonSchema {
   return {
     type: "object",
     properties: {
       violations: {
         type: "array",
-        maxItems: most,
+        maxItems: max,
         items: {
           type: "object",
           properties: { path: { type: "string" }, reason: { type: "string" } },

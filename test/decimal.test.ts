@@ -41,7 +41,7 @@ for (const text of [
   "1".repeat(19),
   `0.${"1".repeat(31)}`,
 ]) {
-  test(`${JSON.stringify(text)} is no decimal`, () => {
+  test(`${JSON.stringify(text)} is not a decimal`, () => {
     assert.equal(parseDecimal(text), undefined);
     assert.equal(decimalText(text), undefined);
   });

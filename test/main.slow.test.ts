@@ -35,7 +35,7 @@ test("--help lists the commands on standard output, exit 0", () => {
   assert.match(stdout, /^usage: sluice <command>[^]*\n {2}check +check pipeline\.yaml/);
 });
 
-test("without a command the same stands on standard error, exit 2", () => {
+test("without a command, the same text is printed to standard error, with exit code 2", () => {
   const { status, stdout, stderr } = sluice([]);
   assert.equal(status, 2);
   assert.equal(stdout, "");
@@ -56,7 +56,7 @@ test("a wrong option points at the command's own help, exit 2", () => {
   assert.match(stderr, /^sluice check: .*--wirte-schema[^]*See: sluice check --help\n$/);
 });
 
-test("a Node that is too old is told which one is wanted, exit 1", () => {
+test("a Node version that is too old is refused with the required version, with exit code 1", () => {
   const old = `Object.defineProperty(process, "versions", { value: { node: "20.20.2" } })`;
   const { status, stderr } = sluice(["--help"], {
     nodeArgs: ["--import", `data:text/javascript,${old}`],
@@ -161,7 +161,7 @@ routes:
 `;
 
 // D18 and D22
-test("start prints JSON lines only, among them its addresses and that there is no workspace yet", async (t) => {
+test("start prints only JSON lines, including its addresses and the missing workspace", async (t) => {
   const cwd = temporaryFolder(t);
   writeFileSync(join(cwd, "pipeline.yaml"), pipeline);
   for (const isFirst of [true, false]) {

@@ -17,7 +17,7 @@ test("times of RFC 3339 and dates are milliseconds since 1970", () => {
   assert.equal(parseTime("2024-02-29"), Date.UTC(2024, 1, 29));
 });
 
-test("what is none, or no day of the calendar, is undefined", () => {
+test("text that is not a time, or not a valid date, is undefined", () => {
   for (const text of [
     "",
     "2026",

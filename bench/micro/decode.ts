@@ -12,7 +12,7 @@ import { performance } from "node:perf_hooks";
 import { Bench } from "tinybench";
 import { systemClock } from "../../src/clock.ts";
 import { openComputePool } from "../../src/compute/pool.ts";
-import { decodeText, type DecodeJob } from "../../plugins/ledger/ledger/decode/job.ts";
+import { decodeText, type DecodeJob } from "../../plugins/ledger/ledger/decode/decode-job.ts";
 import { createRuntime, type Runtime } from "../../plugins/ledger/ledger/decode/runtime.ts";
 import { createMetrics } from "../../src/metrics.ts";
 import {
@@ -155,7 +155,7 @@ async function curve(chain: Chain): Promise<void> {
   Buffer.from(shared).set(bytes);
   const runtime = runtimeOf(bytes);
   const compute = openComputePool({ clock: systemClock, metrics: createMetrics(), threads: 1 });
-  const module = new URL("../../plugins/ledger/ledger/decode/job.ts", import.meta.url).href;
+  const module = new URL("../../plugins/ledger/ledger/decode/decode-job.ts", import.meta.url).href;
   for (const kib of [2, 16, 64, 128, 256, 512, 2048]) {
     const body = listOf(chain, kib * 1024);
     // Enough for a clock that counts in milliseconds.

@@ -1,18 +1,18 @@
-/** The requests that `sluice dev` proposes, as parts and as lines of curl. */
+/** The example requests of `sluice dev`, as data and as curl commands. */
 
 export interface ProposedRequest {
   readonly method: "POST";
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
-  /** The same as a line for a shell. */
+  /** The same request as a shell command. */
   readonly curl: string;
 }
 
-/** Storage key of `Timestamp.Now`: nearly every Substrate runtime has it. */
+/** Storage key of `Timestamp.Now`, which almost every Substrate runtime has. */
 const timestampNow = "0xf0c365c3cf59d671eb72da0e7a4113c49f1f0515f462cdcf84e0f1d6045dfcbb";
 
-/** A call, a read at a block and a batch. `blockHash` undefined (no node told it): a read of the head. */
+/** Proposes a call, a read at a block and a batch. `blockHash`: undefined if it is not known; then the head is read. */
 export function proposeRequests(
   url: string,
   key: string,
@@ -32,7 +32,7 @@ export function proposeRequests(
   ].map((body) => proposeRequest(url, key, JSON.stringify(body)));
 }
 
-/** A chat that is streamed. `curl -N` shows each token as it comes, and `-s` hides the progress meter. */
+/** Proposes a streamed chat. `curl -N` shows each token when it arrives, and `-s` hides the progress meter. */
 export function proposeChat(url: string, key: string, model: string): ProposedRequest {
   const content = "One word at a time.";
   const messages = [{ role: "user", content }];
@@ -53,8 +53,8 @@ function proposeRequest(
 }
 
 /**
- * The hash of the finalized head, asked of the node itself so that nothing is charged; undefined for a node that speaks
- * WebSocket only, and for one that does not answer within 3 s: it may still be starting.
+ * Returns the hash of the finalized head. It is read from the node directly, so that nothing is charged. Undefined for
+ * a node that only accepts WebSockets, or that does not answer within 3 s (it may still be starting).
  */
 export async function headOf(nodeUrl: string): Promise<string | undefined> {
   try {

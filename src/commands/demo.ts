@@ -1,21 +1,21 @@
-/** What stands behind `sluice dev` where the environment names nothing else. */
+/** Starts the demo backends of `sluice dev`, if the environment does not name other ones. */
 import { demoModelId, startDemoModel } from "../../plugins/inference/demo/model.ts";
 import { startDemoNode } from "../../plugins/ledger/demo/node.ts";
 
 export interface Demo {
-  /** What has to be set for the gateway to find them. */
+  /** Environment variables with which the gateway finds the demo backends. */
   readonly env: Readonly<Record<string, string>>;
-  /** Undefined: the environment names a node. */
+  /** Undefined if the environment names a node. */
   readonly nodeUrl: string | undefined;
-  /** Undefined: the environment names a model server. */
+  /** Undefined if the environment names a model server. */
   readonly modelUrl: string | undefined;
   readonly modelId: string;
 }
 
-/** USD of a native token that nobody trades, so that prices show: 12 nano tokens of it make 3 milli-CU a token. */
+/** Price in USD of a fictitious native token, so that prices are shown: 12 nano tokens cost 3 milli-CU per token. */
 const demoRate = "0.25";
 
-/** Starts the node and the model that `env` does not name; `started` ends them. */
+/** Starts the node and the model that `env` does not name. `started`: receives them, and closes them. */
 export async function startDemo(
   env: Readonly<Record<string, string | undefined>>,
   started: AsyncDisposableStack,

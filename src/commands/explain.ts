@@ -32,7 +32,7 @@ latest 2048 refused ones. Under load it measures the times of one exchange in ei
       return 1;
     }
     if (context.json) context.print(JSON.stringify({ exchanges: found }));
-    else for (const told of found) for (const line of lines(told)) context.print(line);
+    else for (const exchange of found) for (const line of lines(exchange)) context.print(line);
     return 0;
   },
 };
@@ -86,16 +86,17 @@ async function ask(
   }
 }
 
-function lines(told: Told): string[] {
-  const { request_id: id, at, method, route, status, code, outcome, ms, limit } = told;
-  const who = told.key_id === undefined ? "no key" : `${told.key_id} of ${told.workspace_id}`;
-  const width = Math.max(...told.steps.map(({ step }) => step.length));
+function lines(exchange: Told): string[] {
+  const { request_id: id, at, method, route, status, code, outcome, ms, limit } = exchange;
+  const who =
+    exchange.key_id === undefined ? "no key" : `${exchange.key_id} of ${exchange.workspace_id}`;
+  const width = Math.max(...exchange.steps.map(({ step }) => step.length));
   return [
     `${id}  ${at}  ${method} ${route}`,
     `  ${status === 0 ? "no answer" : status}${code === undefined ? "" : ` ${code}`}, ${outcome}, ${ms} ms, ${who}`,
-    ...(told.calls === undefined ? [] : [`  ${callsLine(told.calls)}`]),
+    ...(exchange.calls === undefined ? [] : [`  ${callsLine(exchange.calls)}`]),
     ...(limit === undefined ? [] : [`  ${limitLine(limit)}`]),
-    ...told.steps.map(({ step, did, reason, ms: took }) => {
+    ...exchange.steps.map(({ step, did, reason, ms: took }) => {
       const what = (reason === undefined ? did : `${did}: ${reason}`).padEnd(12);
       return `    ${step.padEnd(width)}  ${what}${took === undefined ? "" : `  ${took} ms`}`.trimEnd();
     }),

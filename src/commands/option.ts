@@ -3,9 +3,9 @@ import { isAddressBlock } from "../address-list.ts";
 import { parseDuration, UsageError, type OptionValues } from "./command.ts";
 import { unknown } from "./subcommand.ts";
 
-/** Longest duration: a century. Anything longer is a mistake, and a Date could not represent much more. */
-const longestMs = 36_525 * 86_400_000;
-const longestName = 200;
+/** Maximum duration: a century. Anything longer is a mistake, and a Date could not represent much more. */
+const maxDurationMs = 36_525 * 86_400_000;
+const maxNameLength = 200;
 
 export function text(values: OptionValues, option: string): string | undefined {
   const value = values[option];
@@ -27,9 +27,9 @@ export function texts(values: OptionValues, option: string): string[] | undefine
 
 /** Checks a name for people: 1 to 200 characters without control characters, because it is printed on terminals. */
 export function checkName(name: string, option: string): string {
-  if (name === "" || name.length > longestName || /\p{Cc}/u.test(name)) {
+  if (name === "" || name.length > maxNameLength || /\p{Cc}/u.test(name)) {
     throw new UsageError(
-      `--${option}: expected a name of 1 to ${longestName} printable characters`,
+      `--${option}: expected a name of 1 to ${maxNameLength} printable characters`,
     );
   }
   return name;
@@ -88,7 +88,7 @@ export function duration(values: OptionValues, option: string): number | undefin
   const given = text(values, option);
   if (given === undefined) return undefined;
   const ms = parseDuration(given, option);
-  if (ms > longestMs)
+  if (ms > maxDurationMs)
     throw new UsageError(`--${option}: expected at most 100 years, got "${given}"`);
   return ms;
 }

@@ -1,11 +1,11 @@
-/** The client's address: the socket's, or what trusted proxies say of it. */
+/** Finds the client's address: that of the socket, or the one that trusted proxies report. */
 import { isIP } from "node:net";
 import { addressList } from "../address-list.ts";
 import type { ClientRequest } from "../pipeline/run/arrival.ts";
 
 /**
- * Returns a function from a request to its client's address. `X-Forwarded-For` is read from the right, and only as far
- * as every hop is in `trusted` (addresses or CIDR blocks): what a client itself wrote further left proves nothing.
+ * Returns a function from a request to its client's address. `X-Forwarded-For` is read from the right, and only while
+ * every hop is in `trusted` (addresses or CIDR blocks). Entries further left may be written by the client itself.
  */
 export function addressReader(trusted: readonly string[]): (request: ClientRequest) => string {
   if (trusted.length === 0) return socketAddress;
@@ -26,7 +26,7 @@ export function addressReader(trusted: readonly string[]): (request: ClientReque
   };
 }
 
-/** Returns a function from a request to its socket's other end, and whether that is one of `trusted`. */
+/** Returns a function from a request to the peer of its socket, and whether that peer is in `trusted`. */
 export function peerReader(
   trusted: readonly string[],
 ): (request: ClientRequest) => { readonly address: string; readonly trusted: boolean } {
@@ -41,7 +41,7 @@ function socketAddress(request: ClientRequest): string {
   return plain(request.socket.remoteAddress ?? "unknown");
 }
 
-/** An IPv4 client of a dual-stack socket appears as `::ffff:a.b.c.d`. */
+/** Removes the prefix of an IPv4 client on a dual-stack socket, `::ffff:a.b.c.d`. */
 function plain(address: string): string {
   return address.startsWith("::ffff:") && address.includes(".") ? address.slice(7) : address;
 }

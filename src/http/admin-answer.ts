@@ -1,4 +1,4 @@
-/** How the admin listener answers: JSON, and errors in the canonical envelope. */
+/** The answers of the admin listener: JSON, and errors in the canonical envelope. */
 import type { FastifyReply } from "fastify";
 import { refuse, type GatewayCode } from "../errors.ts";
 

@@ -1,7 +1,7 @@
 /**
- * The second listener: metrics, the pipeline as loaded, health, the dashboard. All but the dashboard ask for no key and
- * tell what clients must not know (names of upstreams, routes, load), so it belongs on loopback or a private network,
- * never on the internet.
+ * The admin listener: metrics, the loaded pipeline, health and the dashboard. All except the dashboard need no key and
+ * reveal what clients must not know (names of upstreams, routes, load). The listener must therefore be on loopback or
+ * on a private network, never on the internet.
  */
 import type { AddressInfo } from "node:net";
 import { randomUUID } from "node:crypto";
@@ -16,22 +16,22 @@ import { ListenError } from "./listen-error.ts";
 
 export interface AdminOptions {
   readonly host: string;
-  /** 0: any free one. */
+  /** 0 selects a free port. */
   readonly port: number;
-  /** Names in the Host header that /metrics, /pipelines and /explain accept, beside addresses and localhost. */
+  /** Host names that /metrics, /pipelines and /explain accept, in addition to IP addresses and localhost. */
   readonly hosts: readonly string[];
   readonly metrics: Pick<RenderedMetrics, "render" | "contentType">;
-  /** What /pipelines answers with, as JSON. */
+  /** Returns the answer of /pipelines, which is sent as JSON. */
   readonly pipelines: () => unknown;
-  /** What is known of the exchanges with a request id, newest first. */
+  /** Returns the explanations of the exchanges with a request id, newest first. */
   readonly explain: (requestId: string) => readonly object[];
-  /** What /readyz answers with: 503 while not ready. */
+  /** Returns the answer of /readyz, whose status is 503 while the gateway is not ready. */
   readonly ready: () => {
     readonly ready: boolean;
-    /** Name of a check to `ok`, or to what is wrong. */
+    /** The result of each check by its name: `ok`, or a description of the fault. */
     readonly checks: Readonly<Record<string, string>>;
   };
-  /** Absent: there is no dashboard. */
+  /** Absent if the dashboard is disabled. */
   readonly dashboard?: DashboardParts;
   readonly log: Log;
 }
@@ -47,10 +47,10 @@ export async function startAdmin(options: AdminOptions): Promise<Admin> {
   const app = fastify({
     logger: false,
     genReqId: () => randomUUID(),
-    // A scraper keeps its connection alive: closing must not wait for it.
+    // Scrapers keep their connections alive, and closing must not wait for them.
     forceCloseConnections: true,
   });
-  // No route takes a body: whatever one is sent stays unread, so that it cannot turn a 405 into a 400.
+  // No route reads a body. Bodies of any type are ignored, so that they cannot turn a 405 into a 400.
   app.removeAllContentTypeParsers();
   app.addContentTypeParser("*", (_, __, done) => done(null));
   routes(app, options);
@@ -77,9 +77,9 @@ async function listenOn(app: FastifyInstance, { host, port }: AdminOptions): Pro
 
 const paths = ["/metrics", "/pipelines", "/explain", "/healthz", "/readyz"];
 
-function routes(app: FastifyInstance, { hosts, ...told }: AdminOptions): void {
-  const { metrics, pipelines, explain, ready } = told;
-  // No page of a rebound name may read routes, load or charges. Health stays open: probes use any name.
+function routes(app: FastifyInstance, { hosts, ...sources }: AdminOptions): void {
+  const { metrics, pipelines, explain, ready } = sources;
+  // Prevents DNS rebinding, so that no web page can read routes, load or charges. Health probes may use any name.
   const guarded = { onRequest: onlyNamed(hosts) };
   app.get("/metrics", guarded, async (_, reply) => {
     const text = await metrics.render();
@@ -87,7 +87,7 @@ function routes(app: FastifyInstance, { hosts, ...told }: AdminOptions): void {
   });
   app.get("/pipelines", guarded, (_, reply) => sendJson(reply, 200, pipelines()));
   app.get("/explain", guarded, (request, reply) => {
-    // A request id may hold what a path may not, and be longer than a parameter of one.
+    // A query parameter, because a request id may contain characters that a path cannot, and may be longer.
     const id = new URL(request.url, "http://localhost").searchParams.get("id") ?? "";
     const exchanges = explain(id);
     if (exchanges.length === 0) return sendRefusal(reply, "GATEWAY_NOT_FOUND");
@@ -100,7 +100,7 @@ function routes(app: FastifyInstance, { hosts, ...told }: AdminOptions): void {
   });
 }
 
-/** Every error in the canonical envelope, without what went wrong inside. */
+/** Answers every error with the canonical envelope, without internal details. */
 function errors(app: FastifyInstance, log: Log): void {
   app.setNotFoundHandler((request, reply) => {
     const path = request.url.split("?", 1)[0] ?? "";

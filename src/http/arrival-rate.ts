@@ -16,7 +16,7 @@ export class ArrivalRate implements Disposable {
   #bytes = 0;
   #timer: Disposable;
 
-  /** `tooSlow`: called once when a window of 10 s has brought too little. */
+  /** `tooSlow`: called once if too little arrived within a window of 10 s. */
   constructor(clock: Clock, tooSlow: () => void) {
     this.#clock = clock;
     this.#tooSlow = tooSlow;

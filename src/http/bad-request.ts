@@ -1,4 +1,4 @@
-/** Answers bytes that are not an HTTP request: there is no exchange yet, only a socket. */
+/** Answers bytes that are not an HTTP request. At that point there is a socket, but no exchange. */
 import { randomUUID } from "node:crypto";
 import type { Socket } from "node:net";
 import { ServerResponse, STATUS_CODES } from "node:http";
@@ -17,10 +17,10 @@ const messageOf: Readonly<Record<number, string>> = {
   431: "the request head is too large",
 };
 
-/** Sockets that close as soon as their answers have left. */
+/** Sockets that are closed after their pending answers were written. */
 const closing = new WeakSet<Socket>();
 
-/** Answers with the canonical envelope and closes, whatever else the client has sent after it. */
+/** Answers with the canonical envelope and closes the connection. Later bytes from the client are ignored. */
 export function answerBadRequest(error: NodeJS.ErrnoException, socket: Socket): void {
   if (!socket.writable || error.code === "ECONNRESET") {
     socket.destroy();
@@ -39,15 +39,15 @@ export function answerBadRequest(error: NodeJS.ErrnoException, socket: Socket): 
   );
 }
 
-/** Returns the response that is being made or written on a socket of node:http; the next one follows it. */
+/** Returns the current response on a socket of node:http. Responses to pipelined requests follow one by one. */
 function responseOn(socket: Socket): ServerResponse | undefined {
   const current = "_httpMessage" in socket ? socket._httpMessage : undefined;
   return current instanceof ServerResponse ? current : undefined;
 }
 
 /**
- * Delivers the answers to the requests that came before the malformed bytes: they may have been charged. A request whose
- * own body is malformed gets no answer, because an answer that is under way must not be mixed with this refusal.
+ * Delivers the answers to the requests before the malformed bytes, because they may have been charged. A request whose
+ * own body is malformed gets no answer, because its response may already be partly written.
  */
 function closeAfter(response: ServerResponse, socket: Socket): void {
   if (!response.req.complete) {

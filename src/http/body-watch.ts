@@ -1,7 +1,7 @@
 /**
- * Watches request bodies that are arriving, so that clients which send slowly cannot hold memory and connections for as
- * long as they like (decisions.md section 13): how fast a body arrives, and how many bytes unfinished bodies hold, of
- * one caller and of all together. One timer serves all of them.
+ * Limits request bodies that are still arriving, so that slow clients cannot hold memory and connections indefinitely
+ * (decisions.md section 13): the minimum rate of a body, and the memory of unfinished bodies per caller and in total.
+ * One timer serves all bodies.
  */
 import { refuse } from "../errors.ts";
 import type { BodyCaller, BodyWatch, LiveExchange } from "../pipeline/run/exchange.ts";
@@ -16,7 +16,7 @@ import {
 import { arrivalGraceMs, arrivalWindowMs, minArrivalBytes } from "./arrival-rate.ts";
 import { LinkedList } from "./linked-list.ts";
 
-/** Unfinished bodies that any caller may have; a key may have as many as its burst (twice its rate) if that is more. */
+/** Number of unfinished bodies that any caller may have. A key may have its burst (twice its rate) if that is more. */
 const minBodiesPerCaller = 4;
 /** The share of all kept bytes that one caller may hold. */
 const callerShare = 0.5;
@@ -24,7 +24,7 @@ const callerShare = 0.5;
 export interface BodyWatchOptions {
   readonly clock: Clock;
   readonly metrics: Metrics;
-  /** Maximum pause of a body, milliseconds. */
+  /** Maximum pause of a body in milliseconds. */
   readonly idleMs: number;
   /** Maximum number of bytes that unfinished bodies may hold together. */
   readonly maxBytes: number;
@@ -45,7 +45,7 @@ export function createBodyWatch(options: BodyWatchOptions): BodyWatch & Disposab
 
 class Watch implements BodyWatch, Disposable {
   readonly #options: BodyWatchOptions;
-  /** Bodies that are read whole, and those that are passed on as they come. */
+  /** Bodies that are buffered as a whole, and bodies that are streamed. */
   readonly #kept = new LinkedList<LiveExchange>();
   readonly #streamed = new LinkedList<LiveExchange>();
   readonly #callers = new Map<string, BodyCaller>();
@@ -113,7 +113,7 @@ class Watch implements BodyWatch, Disposable {
     if (caller.bytes > maxBytes * callerShare) {
       return this.#refuse(x, callerFull, this.#refusals.caller);
     }
-    // The newest ones: older ones are nearer to their end. More than one where the newest hold little.
+    // Refuses the newest bodies first, because older ones are closer to completion.
     for (let newest = this.#kept.youngest; newest !== undefined; newest = this.#kept.youngest) {
       if (this.#bytes <= maxBytes) return;
       this.#refuse(newest, allFull, this.#refusals.all);
@@ -168,7 +168,7 @@ class Watch implements BodyWatch, Disposable {
   #isTooSlow(x: LiveExchange, now: number): boolean {
     const { req, body } = x.arrival;
     const bytes = req.socket.bytesRead;
-    // A paused stream with bytes in it waits for an upstream, not for the client.
+    // A paused stream with buffered bytes waits for an upstream, not for the client.
     const isPaused = Buffer.isBuffer(body) || (body.isPaused() && body.readableLength > 0);
     if (isPaused || bytes !== x.bodySeenBytes) {
       x.bodySeenBytes = bytes;
@@ -182,7 +182,7 @@ class Watch implements BodyWatch, Disposable {
   }
 }
 
-/** Keys count for themselves, other callers by their address. */
+/** Identifies a caller by its key, or else by its address. */
 function callerOf(x: LiveExchange): { readonly id: string; readonly maxBodies: number } {
   const principal = x.peek("principal");
   return principal?.kind === "key"

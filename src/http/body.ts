@@ -1,4 +1,4 @@
-/** Reads a request body whole, up to a cap. */
+/** Reads whole request bodies, up to a maximum size. */
 import type { IncomingMessage } from "node:http";
 
 export type BodyResult =
@@ -8,21 +8,25 @@ export type BodyResult =
 const none: BodyResult = { kind: "body", body: Buffer.alloc(0) };
 export const tooLarge: BodyResult = { kind: "tooLarge" };
 
-/** Where a request keeps its reader: listeners find it through `this`, so that none has to be made for a request. */
+/**
+ * Property of a request that holds its reader. Listeners find it through `this`, so no closure per request is needed.
+ */
 const reader = Symbol("body reader");
 type ReadRequest = IncomingMessage & { [reader]?: BodyReader<unknown> | undefined };
 
-/** Follows a body that is read whole. Functions and not methods: they are shared by all requests. */
+/** Receives the events of a body that is read as a whole. All requests share one listener. */
 export interface BodyListener<Owner> {
-  /** Called for each chunk that is kept. */
+  /** Called for each chunk that is buffered. */
   received(owner: Owner, bytes: number): void;
-  /** Called once; not called if the body is abandoned or the client leaves first, which the response's close reports. */
+  /**
+   * Called once. Not called if the body is abandoned, or if the client leaves (the response's `close` reports that).
+   */
   done(owner: Owner, result: BodyResult): void;
 }
 
 /**
- * Reads a body whole. The cap is checked against `Content-Length` before a byte is read, and against what really arrives;
- * what comes after `tooLarge` is dropped.
+ * Reads a whole body. The maximum size is compared with `Content-Length` before reading, and with the received bytes.
+ * Bytes after `tooLarge` are dropped.
  */
 export function readBody<Owner>(
   request: ReadRequest,
@@ -40,7 +44,7 @@ export function readBody<Owner>(
   request.on("end", onEnd);
 }
 
-/** Lets go of what has come of a body; what still comes is dropped. */
+/** Releases the received part of a body. Later bytes are dropped. */
 export function abandonBody(request: ReadRequest): void {
   request[reader] = undefined;
 }
@@ -57,7 +61,7 @@ class BodyReader<Owner> {
   readonly #capBytes: number;
   readonly #owner: Owner;
   readonly #listener: BodyListener<Owner>;
-  /** Nearly every call fits one chunk: it is then handed on as it came, without a copy. */
+  /** Almost every body fits one chunk, which is then passed on without a copy. */
   #first: Buffer | undefined;
   #rest: Buffer[] | undefined;
   #bytes = 0;
@@ -80,7 +84,7 @@ class BodyReader<Owner> {
     if (this.#first === undefined) this.#first = chunk;
     else if (this.#rest === undefined) this.#rest = [this.#first, chunk];
     else this.#rest.push(chunk);
-    // Last: the listener may abandon the body.
+    // Must be last, because the listener may abandon the body.
     this.#listener.received(this.#owner, chunk.length);
   }
 
@@ -88,7 +92,7 @@ class BodyReader<Owner> {
     if (this.#bytes > this.#capBytes) return;
     if (this.#first === undefined) return this.#listener.done(this.#owner, none);
     const body = this.#rest === undefined ? this.#first : Buffer.concat(this.#rest, this.#bytes);
-    // Its listeners stay with the request, for as long as the answer takes.
+    // The request keeps this reader until the answer has ended, so the chunks are released here.
     this.#first = undefined;
     this.#rest = undefined;
     this.#listener.done(this.#owner, { kind: "body", body });

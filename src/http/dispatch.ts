@@ -1,6 +1,6 @@
 /**
- * What the listener does with a request: finds its route in the current generation and runs it. Health, and messages
- * whose end is in doubt, are answered here without a route.
+ * Dispatches requests of the listener: finds the route in the current generation and runs it. Health checks and
+ * messages with ambiguous framing are answered here without a route.
  */
 import { randomUUID } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
@@ -26,13 +26,13 @@ export interface DispatchOptions {
   readonly readiness: () => Readiness;
 }
 
-/** Which generation serves, and whether we are draining. */
+/** Holds the current generation and the state of the drain. */
 export class Dispatch {
   running = 0;
   draining = false;
   onIdle: (() => void) | undefined;
-  /** Fastify plugins listen for upgrades. */
-  othersTakeUpgrades = false;
+  /** True if Fastify plugins listen for upgrades. */
+  hasOtherUpgradeListeners = false;
   readonly webSockets: WebSockets;
   #generation: Generation;
   #leave: (x: LiveExchange) => void;
@@ -47,7 +47,7 @@ export class Dispatch {
     this.#leave = this.#leaver(options.generation);
   }
 
-  /** Exchanges under way by route. Those of an old generation count only where the current one has the route, too. */
+  /** Running exchanges by route. Those of an old generation are counted only if the current one has the same route. */
   get runningByRoute(): Readonly<Record<string, number>> {
     const { routes, unmatched } = this.#generation;
     const counts: Record<string, number> = {};
@@ -65,11 +65,11 @@ export class Dispatch {
   readonly handle: Handler = (req, res) => {
     const fault = framingFault(req);
     if (fault !== undefined) return refuseAndClose(req, res, fault);
-    // The server makes every response with this class.
+    // The server creates every response with this class.
     this.serve(req, res as ExchangeResponse, req);
   };
 
-  /** Serves a request of whose end there is no doubt. Called by sockets, so it never throws. */
+  /** Serves a request with unambiguous framing. It never throws, because sockets call it. */
   readonly serve = (req: ClientRequest, res: ClientResponse, body: Arrival["body"]): void => {
     if (this.draining) res.shouldKeepAlive = false;
     try {
@@ -83,16 +83,16 @@ export class Dispatch {
     }
   };
 
-  /** Whether this request becomes a WebSocket, if its route lets it. */
+  /** Returns true if this request is a WebSocket handshake for a route with WebSockets. */
   takesUpgrade(req: IncomingMessage): boolean {
     if (!asksForWebSocket(req) || framingFault(req) !== undefined) return false;
     const match = this.#generation.router.find("GET", locate(req).path);
     return match.kind === "route" && match.route.config.websocket;
   }
 
-  /** node:http has let go of the socket: until a surface accepts, what is refused is written by a response of ours. */
+  /** Runs an upgrade. node:http has released the socket, so refusals are written by a response that is created here. */
   upgrade(req: IncomingMessage, socket: Socket, head: Buffer): void {
-    // The server's own listener went with its parser; ours comes when the surface accepts.
+    // node:http has removed its own listener. The WebSocket's listener is added when the surface accepts.
     socket.on("error", () => socket.destroy());
     const res = new ExchangeResponse(req);
     res.shouldKeepAlive = false;
@@ -116,7 +116,7 @@ export class Dispatch {
       query,
       target,
       params: match.kind === "route" ? match.params : {},
-      // Any other expectation was answered with 417; HTTP/1.0 has none.
+      // Any other expectation was answered with 417. HTTP/1.0 has no expectations.
       expectsContinue: req.headers.expect !== undefined && req.httpVersionMinor === 1,
       allow: match.kind === "wrongMethod" ? match.allow : undefined,
       upgrade,
@@ -160,7 +160,7 @@ export class Dispatch {
   }
 }
 
-/** Where a request goes: its target in origin form, and the two parts of that. */
+/** The target of a request in origin form, with its path and query. */
 interface Place {
   readonly target: string;
   readonly path: string;
@@ -175,7 +175,7 @@ function locate(req: ClientRequest): Place {
     : { target, path: target.slice(0, mark), query: target.slice(mark + 1) };
 }
 
-/** Proxies send absolute-form targets (RFC 9112 section 3.2.2): the path within is what is routed. */
+/** Converts an absolute-form target, which proxies send (RFC 9112 section 3.2.2), to origin form. */
 function originForm(target: string): string {
   if (target.startsWith("/")) return target;
   const scheme = /^https?:\/\/[^/?#]*/i.exec(target);
@@ -184,16 +184,16 @@ function originForm(target: string): string {
   return rest.startsWith("/") ? rest : `/${rest}`;
 }
 
-/** No step runs for a message whose end is in doubt, and nothing after it on its connection is read. */
+/** Refuses a message with ambiguous framing. No step runs, and nothing after it on its connection is read. */
 function refuseAndClose(req: IncomingMessage, res: ServerResponse, fault: FramingFault): void {
   const headers = ["connection", "close"];
   sendReply(req, res, refuse("GATEWAY_INVALID_PARAMS", { ...fault, headers }));
 }
 
-/** As much of a response as takes a whole answer. */
+/** The part of a response that writes a whole answer. */
 type ReplyTarget = Pick<ClientResponse, "writeHead" | "end">;
 
-/** What the listener itself answers: no list of steps runs, so it names the request itself. */
+/** Sends an answer of the listener itself. No steps run, so the request id is set here. */
 export function sendReply(
   req: ClientRequest,
   res: ReplyTarget,
@@ -210,7 +210,7 @@ export function sendReply(
   res.end(body, "utf8");
 }
 
-/** decisions.md section 4: echoed when it is 1 to 128 visible ASCII characters. */
+/** decisions.md section 4: a request id of 1 to 128 visible ASCII characters is returned to the client. */
 function requestId(req: ClientRequest): string {
   const given = req.headers["x-request-id"];
   return typeof given === "string" && /^[!-~]{1,128}$/.test(given) ? given : randomUUID();

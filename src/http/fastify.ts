@@ -1,4 +1,4 @@
-/** Puts the operator's Fastify plugins (`fastify:` in pipeline.yaml) in front of the pipeline's own handler. */
+/** Runs the operator's Fastify plugins (`fastify:` in pipeline.yaml) before the pipeline's own handler. */
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { PluginUse } from "../config/config.ts";
 import { openFastify, registrationFault } from "../pipeline/load/fastify-app.ts";
@@ -7,23 +7,23 @@ import { StartError } from "../start-error.ts";
 
 type Handler = (req: IncomingMessage, res: ServerResponse) => void;
 
-export interface Wrapped {
+export interface WrappedServer {
   readonly server: Server;
   close(): Promise<void>;
 }
 
 /**
- * Without Fastify plugins the handler is the server's own listener. With them, every request passes Fastify's hooks
- * first, and the headers that they set are kept. A plugin that answers (`@fastify/static`) answers before any route.
- * Hooks on the payload (`onSend`) do not see streamed answers: the pipeline writes to the socket itself. Throws
- * StartError when a plugin cannot be registered.
+ * Creates the server. Without Fastify plugins, `handle` is its request listener. With them, every request passes
+ * Fastify's hooks first, and the headers that they set are kept. A plugin that answers (`@fastify/static`) answers
+ * before any route. Payload hooks (`onSend`) do not see streamed answers, because the pipeline writes to the socket
+ * itself. Throws StartError if a plugin cannot be registered.
  */
-export async function behindFastify(
+export async function withFastify(
   uses: readonly PluginUse[],
   handle: Handler,
   createServer: (handler: Handler) => Server,
   log: Log,
-): Promise<Wrapped> {
+): Promise<WrappedServer> {
   if (uses.length === 0) return { server: createServer(handle), close: async () => {} };
   const opened = await openFastify({ uses, handle, createServer, log });
   if ("failed" in opened) throw new StartError([registrationFault(opened.failed, opened.error)]);

@@ -1,7 +1,7 @@
 /**
- * What node:http lets through although two servers may read it differently: where a message ends, or whom it is for.
- * Such a request is refused before anything looks at it (RFC 9112 sections 3.2, 6 and 11.2). The parser itself refuses
- * the rest: two lengths, a length beside chunks, folded lines, bare line feeds, NUL.
+ * Refuses requests that node:http accepts although two servers may read them differently: where the message ends, or
+ * which host it is for (RFC 9112 sections 3.2, 6 and 11.2). They are refused before anything else reads them. The
+ * parser itself refuses the other cases: two lengths, a length with chunks, folded lines, bare line feeds, NUL.
  */
 import type { IncomingMessage } from "node:http";
 
@@ -12,7 +12,7 @@ export interface FramingFault {
 
 const version: FramingFault = {
   status: 505,
-  message: "only HTTP/1.0 and HTTP/1.1 are spoken here",
+  message: "HTTP version not supported, expected HTTP/1.0 or HTTP/1.1",
 };
 const coding: FramingFault = { status: 501, message: "the only transfer coding is chunked" };
 const oldChunks: FramingFault = { status: 400, message: "HTTP/1.0 has no transfer codings" };
@@ -30,7 +30,8 @@ const authority: FramingFault = {
 };
 
 /**
- * Why this request must not be served; undefined for nearly every one. The connection is to be closed after the answer.
+ * Returns the reason why this request must not be served, or undefined. After such an answer, the connection must be
+ * closed.
  */
 export function framingFault(request: IncomingMessage): FramingFault | undefined {
   if (request.httpVersionMajor !== 1) return version;
@@ -50,8 +51,8 @@ export function framingFault(request: IncomingMessage): FramingFault | undefined
 }
 
 /**
- * Whether a field is sent more than once. node:http keeps the first value of Host and of Authorization; an upstream, or a
- * proxy in front of the gateway, might keep the last and so see another host or another caller.
+ * Returns true if a field occurs more than once. node:http keeps the first value of Host and Authorization. An
+ * upstream, or a proxy in front of the gateway, might keep the last one and so see another host or caller.
  */
 function isRepeated(rawHeaders: readonly string[], wanted: string): boolean {
   let count = 0;
@@ -63,10 +64,10 @@ function isRepeated(rawHeaders: readonly string[], wanted: string): boolean {
 }
 
 const hostPattern = /^[\w.~!$&'()*+,;=:%[\]-]*$/;
-/** Clients of a gateway name the same host over and over: the last valid one is not looked at again. */
+/** The last valid host. Clients usually send the same host, which is then not checked again. */
 let lastHost = "";
 
-/** Whether this may be the value of a Host field. */
+/** Returns true if this is a valid value of a Host field. */
 export function isHost(host: string): boolean {
   if (host === lastHost) return true;
   if (!hostPattern.test(host)) return false;
@@ -74,7 +75,7 @@ export function isHost(host: string): boolean {
   return true;
 }
 
-/** Whether an absolute-form target is for the host that `Host` names; other forms name none. */
+/** Returns true unless an absolute-form target names another host than `Host`. Other forms name no host. */
 function agrees(target: string, host: string | undefined): boolean {
   const start = target.indexOf("://");
   if (start === -1 || host === undefined) return true;
@@ -83,7 +84,7 @@ function agrees(target: string, host: string | undefined): boolean {
   return withoutPort(named) === withoutPort(host);
 }
 
-/** The port that plain HTTP has anyway may be written or not. */
+/** Removes the default port of HTTP, which may be written or omitted. */
 function withoutPort(named: string): string {
   const lower = named.toLowerCase();
   return lower.endsWith(":80") ? lower.slice(0, -3) : lower;

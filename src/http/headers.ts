@@ -1,22 +1,23 @@
 /**
- * Which header fields cross the gateway, in both directions. Fields stay flat (name, value, name, value …) from the
- * parser to the socket: order, case and duplicates survive, and nothing is built that is not sent.
+ * Decides which header fields cross the gateway, in both directions. Fields remain a flat list (name, value, name,
+ * value …) from the parser to the socket, so that order, case and duplicates are preserved and nothing is built in
+ * vain.
  */
 import type { FieldChanges, RequestHead } from "../plugin.ts";
 
 /** Field changes and protocol rules of one direction, compiled once at start. */
 export interface FieldRules {
-  /** Lower-case names that do not cross. */
+  /** Lower-case names of the fields that do not cross. */
   readonly dropped: ReadonlySet<string>;
-  /** Bit n is set when some dropped name has n characters: most fields are passed without lower-casing their name. */
+  /** Bit n is set if a dropped name has n characters. It saves converting most names to lower case. */
   readonly lengths: number;
-  /** Flat fields added at the end. */
+  /** Fields that are added at the end, as a flat list. */
   readonly added: readonly string[];
 }
 
 /**
- * Fields that mean something on one connection only (RFC 9110 section 7.6.1), and those that frame a message: the next
- * connection gets its own. `Expect` is answered by the gateway itself (RFC 9110 section 10.1.1).
+ * Fields that apply to one connection only (RFC 9110 section 7.6.1), and fields that frame a message, which the next
+ * connection sets itself. The gateway itself answers `Expect` (RFC 9110 section 10.1.1).
  */
 const hopByHop = [
   "connection",
@@ -31,7 +32,7 @@ const hopByHop = [
 ];
 const requestOnly = ["content-length", "expect", "host", "trailer", "http2-settings"];
 
-/** What a peer that is not a trusted proxy may not say about a client, whatever an upstream would make of it. */
+/** Fields with claims about a client, which are accepted only from trusted proxies. */
 const provenance = [
   "forwarded",
   "x-forwarded-for",
@@ -43,10 +44,12 @@ const provenance = [
   "x-real-ip",
 ];
 
-/** The pseudonym in `Via` (RFC 9110 section 7.6.3): host names are nobody's business. */
+/** `Via` contains a pseudonym (RFC 9110 section 7.6.3), so that it does not reveal a host name. */
 const via = ["via", "1.1 sluice"];
 
-/** Rules for requests. The client's `Authorization` holds its API key: it crosses only where the operator says so. */
+/**
+ * Returns the rules for requests. The client's `Authorization` contains its API key, so it crosses only if configured.
+ */
 export function requestRules(changes: FieldChanges = {}, passAuthorization = false): FieldRules {
   const dropped = [...hopByHop, ...requestOnly, ...provenance];
   if (!passAuthorization) dropped.push("authorization");
@@ -54,8 +57,8 @@ export function requestRules(changes: FieldChanges = {}, passAuthorization = fal
 }
 
 /**
- * The same for requests that carry a trace context of ours: the client's makes room for it. Undefined where the
- * operator has said what an upstream sees of traces.
+ * Returns the rules for requests with a trace context of the gateway, which replaces the client's. Undefined if the
+ * operator has configured these fields.
  */
 export function tracedRules(rules: FieldRules): FieldRules | undefined {
   const names = ["traceparent", "tracestate"];
@@ -67,7 +70,7 @@ export function tracedRules(rules: FieldRules): FieldRules | undefined {
   };
 }
 
-/** What the gateway charges is the gateway's to say, whatever an upstream says that it did. */
+/** Fields that only the gateway may set, because they report what it charges. */
 const ownResponseFields = ["x-used-cu-milli"];
 
 export function responseRules(changes: FieldChanges = {}): FieldRules {
@@ -86,7 +89,7 @@ function compile(dropped: readonly string[], changes: FieldChanges): FieldRules 
   return { dropped: names, lengths, added: [...via, ...set.flat()] };
 }
 
-/** Names of 31 characters and more share one bit. */
+/** Returns the bit of a name's length. Names of 31 or more characters share one bit. */
 function lengthBit(length: number): number {
   return 1 << Math.min(length, 31);
 }
@@ -98,9 +101,9 @@ function isRequestId(name: string): boolean {
 }
 
 /**
- * The fields that an upstream gets: the client's without those that end here, then where the request came from
- * (`X-Forwarded-For`, `-Proto`, `-Host`), `Via`, and the operator's own. `Host` and framing are the sender's.
- * `requestId`: the exchange's own, in place of what the client may have sent, so that logs on both sides name it alike.
+ * Returns the fields that an upstream gets: the client's fields that may cross, then the origin of the request
+ * (`X-Forwarded-For`, `-Proto`, `-Host`), `Via`, and the operator's fields. The HTTP client adds `Host` and framing.
+ * `requestId`: id of the exchange, which replaces the client's, so that logs on both sides contain the same id.
  */
 export function requestFields(
   request: RequestHead,
@@ -127,9 +130,9 @@ export function requestFields(
 }
 
 /**
- * Says where the request came from. `X-Forwarded-For` holds only hops that the gateway verified: from the client's
- * address, as it reads it behind its trusted proxies, to the connection's own peer. What stood left of that proves
- * nothing, and an upstream that trusts this gateway would believe it.
+ * Adds the origin of the request. `X-Forwarded-For` contains only hops that the gateway has verified: from the client's
+ * address, which it determines with its trusted proxies, to the peer of the connection. Entries further left are not
+ * reliable, and an upstream that trusts this gateway would believe them.
  */
 function addProvenance(fields: string[], request: RequestHead): void {
   const { headers, peer } = request;
@@ -151,10 +154,10 @@ function verifiedHops({ address, peer, headers }: RequestHead): string {
   return [...(at === -1 ? [address] : hops.slice(at)), peer.address].join(", ");
 }
 
-/** What the parser kept of an answer's head or trailers: flat names and values as they came. */
+/** Raw fields of an answer's head or trailers: a flat list of unchanged names and values. */
 export type RawFields = readonly (Buffer | string)[];
 
-/** What is known of an answer besides its raw fields: `headers` is keyed by lower-case name. */
+/** The head of an answer. `headers`: values by lower-case name. */
 export interface AnswerHead {
   readonly method: string;
   readonly status: number;
@@ -162,8 +165,8 @@ export interface AnswerHead {
 }
 
 /**
- * The fields that a client gets. Undefined when the answer is coded in a way that nobody asked for (`Transfer-Encoding:
- * gzip, chunked`): without that field its bytes would mean something else.
+ * Returns the fields that a client gets. Undefined if the answer has an unexpected transfer coding
+ * (`Transfer-Encoding: gzip, chunked`), because its bytes would be misread without that field.
  */
 export function responseFields(
   raw: RawFields,
@@ -180,7 +183,7 @@ export function responseFields(
       const lower = name.toLowerCase();
       if (lower === "transfer-encoding" && value.toLowerCase() !== "chunked") return undefined;
       if (dropped.has(lower)) continue;
-      // A 204 has no length to speak of (RFC 9110 section 8.6); trailers need a chunked body to follow.
+      // A 204 must not have a length (RFC 9110 section 8.6). Trailers need a chunked body.
       if (lower === "content-length" && answer.status === 204) continue;
       if (lower === "trailer" && !mayHaveTrailers(answer)) continue;
     }
@@ -196,7 +199,7 @@ function mayHaveTrailers({ method, status, headers }: AnswerHead): boolean {
   return !bodiless && headers["content-length"] === undefined;
 }
 
-/** Fields that mean something other than what they say when they come after the body (RFC 9110 section 6.5.1). */
+/** Fields that must not be trailers, because they change how the message is processed (RFC 9110 section 6.5.1). */
 const notInTrailers: ReadonlySet<string> = new Set([
   ...hopByHop,
   ...requestOnly,
@@ -213,7 +216,7 @@ const notInTrailers: ReadonlySet<string> = new Set([
   "www-authenticate",
 ]);
 
-/** The trailers that a client gets; undefined when there are none. */
+/** Returns the trailers that a client gets. Undefined if there are none. */
 export function trailerFields(raw: RawFields | undefined): string[] | undefined {
   if (raw === undefined || raw.length === 0) return undefined;
   const fields: string[] = [];
@@ -224,12 +227,12 @@ export function trailerFields(raw: RawFields | undefined): string[] | undefined 
   return fields;
 }
 
-/** Field values are bytes; Latin-1 keeps each of them as it is. */
+/** Converts a field value to text. Latin-1 preserves each byte. */
 function text(bytes: Buffer | string | undefined): string {
   return typeof bytes === "string" ? bytes : bytes === undefined ? "" : bytes.toString("latin1");
 }
 
-/** Fields that `Connection` declares to be hop-by-hop; undefined when it names none, as nearly always. */
+/** Returns the fields that `Connection` declares to be hop-by-hop. Undefined if it names none, which is usual. */
 function connectionOptions(value: string | string[] | undefined): ReadonlySet<string> | undefined {
   if (value === undefined || value === "keep-alive" || value === "close") return undefined;
   return new Set(
@@ -240,7 +243,10 @@ function connectionOptions(value: string | string[] | undefined): ReadonlySet<st
   );
 }
 
-/** `TE: trailers` is true of this gateway too: it takes trailers and passes them on (RFC 9110 section 10.1.4). */
+/**
+ * Returns true for `TE: trailers`, which the gateway may forward because it passes trailers on (RFC 9110 section
+ * 10.1.4).
+ */
 function takesTrailers(te: string | string[] | undefined): boolean {
   if (te === undefined) return false;
   return String(te)

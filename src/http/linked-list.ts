@@ -1,9 +1,9 @@
 /**
- * A list linked through its own members, oldest first: adding and removing allocates nothing.
+ * A list that is linked through its members, oldest first. Adding and removing allocate nothing.
  *
- * Not a Set: each time one outgrows its table, the old table keeps what it held and points to the new one, so that a
- * single table that reached the old generation keeps every later member from being collected young (measured on
- * Node 26: 4 KB a request survived each scavenge, here 0.1 KB).
+ * A Set would cost more garbage collection. When a Set outgrows its table, the old table keeps its members and points
+ * to the new one, so one table in V8's old generation keeps all later members alive during minor collections (measured
+ * on Node 26: 4 KB per request survived each scavenge; with this list it is 0.1 KB).
  */
 export interface Linked<T> {
   before: T | undefined;
@@ -27,7 +27,7 @@ export class LinkedList<T extends Linked<T>> {
     this.#youngest = member;
   }
 
-  /** Does nothing when it is not on the list. */
+  /** Removes a member. Does nothing if it is not in the list. */
   remove(member: T): void {
     const { before, behind } = member;
     if (before === undefined && this.oldest !== member) return;

@@ -1,4 +1,4 @@
-/** The error of an address on which the gateway cannot listen, with a remedy for the operator. */
+/** The error for an address on which the gateway cannot listen, with a remedy for the operator. */
 
 /** The section of pipeline.yaml that names the address. */
 export type ListenSection = "server" | "admin";

@@ -1,8 +1,8 @@
 /**
- * The public listener: takes requests off the wire, finds their route in the current generation and runs them.
+ * The public listener: receives requests, finds their route in the current generation and runs them.
  *
- * Routes run straight on node:http: Fastify's own routing costs about 4.6 µs a request. Where pipeline.yaml names
- * Fastify plugins, the same handler runs behind them instead (`fastify.ts`).
+ * Routes run directly on node:http, because Fastify's own routing costs about 4.6 µs per request. If pipeline.yaml
+ * contains Fastify plugins, the same handler runs after their hooks (`fastify.ts`).
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
@@ -22,7 +22,7 @@ import { answerBadRequest } from "./bad-request.ts";
 import { createBodyWatch } from "./body-watch.ts";
 import { Dispatch, sendReply, type Handler } from "./dispatch.ts";
 import { openFastPath } from "./fast-path/fast-path.ts";
-import { behindFastify, type Wrapped } from "./fastify.ts";
+import { withFastify, type WrappedServer } from "./fastify.ts";
 import { ListenError } from "./listen-error.ts";
 import type { Readiness } from "./readiness.ts";
 import { createSurfaceWatch } from "./surface-watch.ts";
@@ -32,7 +32,7 @@ export interface ListenerOptions {
   readonly generation: Generation;
   readonly clock: Clock;
   readonly log: Log;
-  /** Bounds what the listener waits for when it closes. */
+  /** Limits how long the listener waits when it closes. */
   readonly closer: Closer;
   readonly metrics: Metrics;
   readonly readiness: () => Readiness;
@@ -43,17 +43,17 @@ export interface ListenerOptions {
 export interface Listener {
   readonly host: string;
   readonly port: number;
-  /** New exchanges run on `generation` from here on; those under way finish on theirs. */
+  /** Runs new exchanges on `generation`. Running exchanges finish on their own generation. */
   swap(generation: Generation): void;
-  /** Exchanges under way. */
+  /** Number of running exchanges. */
   readonly running: number;
-  /** Answers close their connections from here on. */
+  /** From now on, connections are closed after their answers. */
   beginDrain(): void;
-  /** Stops taking connections; resolves when every exchange has ended, at the latest after `ms`. */
+  /** Stops accepting connections. Resolves when every exchange has ended, at the latest after `ms`. */
   close(ms: number): Promise<void>;
 }
 
-/** Binds the port; rejects with a `ListenError` if the system refuses it. */
+/** Binds the port. Rejects with a `ListenError` if the system refuses it. */
 export async function listen(options: ListenerOptions): Promise<Listener> {
   const { server: config, clock, log } = options;
   const bodyWatch = createBodyWatch({
@@ -78,14 +78,14 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
     stories: options.stories,
   };
   const dispatch = new Dispatch(options, runtime);
-  const wrapped = await behindFastify(
+  const wrapped = await withFastify(
     options.generation.config.fastify,
     dispatch.handle,
     (handler) => httpServer(handler, dispatch, config),
     log,
   );
   const http = wrapped.server;
-  // Like any other request: `100 Continue` is sent when somebody wants the body.
+  // Handled like any other request. `100 Continue` is sent when the body is read.
   http.on("checkContinue", (req, res) => http.emit("request", req, res));
   http.on("checkExpectation", (req: IncomingMessage, res: ServerResponse) =>
     sendReply(
@@ -96,11 +96,11 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
   );
   http.on("clientError", answerBadRequest);
   limitConnections(http, config.connections, options.metrics);
-  // Without this, node:http drops the fields after the 2,000th, and with them a repeated one. The head has its own
-  // bound.
+  // Without this, node:http drops the fields after the 2,000th, and a repeated field among them would be missed. The
+  // size of the head is limited separately.
   http.maxHeadersCount = 0;
   const upgraded = takeUpgrades(http, dispatch, log);
-  // What Fastify plugins see is node:http's.
+  // Fastify plugins need the objects of node:http, so the fast path is disabled with them.
   const isPlain = options.generation.config.fastify.length === 0;
   const fastPath = isPlain ? openFastPath(http, dispatch.serve, config) : undefined;
   await bind(http, config);
@@ -108,7 +108,7 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
     http.closeAllConnections();
     fastPath?.closeAll();
     dispatch.webSockets.terminate();
-    // Upgrades that no surface has accepted yet, and those that Fastify plugins have taken.
+    // Upgrades that no surface has accepted yet, and upgrades of Fastify plugins.
     for (const socket of upgraded) socket.destroy();
   };
   const closeIdle = (): void => {
@@ -124,10 +124,11 @@ function httpServer(handler: Handler, dispatch: Dispatch, config: ServerConfig):
   return createServer(
     {
       ServerResponse: ExchangeResponse,
-      // Any other request with an Upgrade field is served as if it had none (RFC 9110 section 7.8).
-      shouldUpgradeCallback: (req) => dispatch.takesUpgrade(req) || dispatch.othersTakeUpgrades,
+      // The Upgrade field of any other request is ignored (RFC 9110 section 7.8).
+      shouldUpgradeCallback: (req) =>
+        dispatch.takesUpgrade(req) || dispatch.hasOtherUpgradeListeners,
       headersTimeout: config.headersMs,
-      // The body watch times bodies.
+      // The body watch limits the time of bodies.
       requestTimeout: 0,
       keepAliveTimeout: config.keepAliveMs,
       connectionsCheckingInterval: Math.min(5_000, Math.max(10, config.headersMs / 2)),
@@ -164,16 +165,16 @@ async function bind(http: Server, config: ServerConfig): Promise<void> {
 type OnUpgrade = (req: IncomingMessage, socket: Socket, head: Buffer) => void;
 
 /**
- * Upgrades of our routes are ours; what Fastify plugins listen for (`@fastify/http-proxy` with `websocket`) gets the
- * others. One listener instead of two that both take the socket. Returns the open sockets of all upgrades: node:http
- * does not count them among its connections.
+ * Handles upgrades of the gateway's routes and passes other upgrades to the listeners of Fastify plugins
+ * (`@fastify/http-proxy` with `websocket`). One listener replaces them, because two would both use the socket. Returns
+ * the open sockets of all upgrades, which node:http does not count among its connections.
  */
 function takeUpgrades(http: Server, dispatch: Dispatch, log: Log): ReadonlySet<Socket> {
   const open = new Set<Socket>();
-  // What listens for `upgrade` takes what `upgrade` brings.
+  // Listeners of `upgrade` have the signature of this event.
   const others = http.listeners("upgrade") as OnUpgrade[];
   http.removeAllListeners("upgrade");
-  dispatch.othersTakeUpgrades = others.length > 0;
+  dispatch.hasOtherUpgradeListeners = others.length > 0;
   http.on("upgrade", (req: IncomingMessage, socket: Socket, head: Buffer) => {
     open.add(socket);
     socket.once("close", () => open.delete(socket));
@@ -188,14 +189,14 @@ function takeUpgrades(http: Server, dispatch: Dispatch, log: Log): ReadonlySet<S
   return open;
 }
 
-/** How often connections that fell idle while draining are closed. */
+/** Interval at which idle connections are closed during a drain. */
 const drainSweepMs = 50;
 
 interface ListenerParts extends Pick<ListenerOptions, "clock" | "log" | "closer"> {
   readonly http: Server;
-  readonly wrapped: Wrapped;
+  readonly wrapped: WrappedServer;
   readonly dispatch: Dispatch;
-  /** Ends every connection, whatever it carries. */
+  /** Closes every connection, including those in use. */
   readonly cutAll: () => void;
   readonly closeIdle: () => void;
   readonly timers: readonly Disposable[];
@@ -203,7 +204,7 @@ interface ListenerParts extends Pick<ListenerOptions, "clock" | "log" | "closer"
 
 function createListener(parts: ListenerParts): Listener {
   const { http, dispatch } = parts;
-  // A listening TCP server has an AddressInfo; only pipes have a string.
+  // A listening TCP server has an AddressInfo. Only pipes have a string.
   const { address, port } = http.address() as AddressInfo;
   let closing: Promise<void> | undefined;
   return {
@@ -240,19 +241,19 @@ async function closeListener(parts: ListenerParts, ms: number): Promise<void> {
   closeIdle();
   await Promise.race([closed.promise, cut.promise]);
   await closer.close("connections", () => closed.promise);
-  await surfacesEnd(parts, Math.max(stubbornMs, deadline - clock.monotonic()));
+  await waitForSurfaces(parts, Math.max(minSurfaceMs, deadline - clock.monotonic()));
   for (const timer of timers) timer[Symbol.dispose]();
   await closer.close("Fastify plugins", () => wrapped.close());
 }
 
-/** Minimum time that surfaces get to finish once their connections are gone, so that their charges are kept. */
-const stubbornMs = 3_000;
+/** Minimum time for surfaces to finish after their connections were closed, so that their charges are recorded. */
+const minSurfaceMs = 3_000;
 
 /**
- * Waits, for at most `ms`, until no exchange runs. Connections are gone; surfaces may still be finishing, such as a
- * tool call whose client has left.
+ * Waits for at most `ms` until no exchange is running. The connections are closed, but surfaces may still be finishing,
+ * such as a tool call whose client has left.
  */
-async function surfacesEnd(
+async function waitForSurfaces(
   { dispatch, clock, log, closer }: ListenerParts,
   ms: number,
 ): Promise<void> {
@@ -261,10 +262,7 @@ async function surfacesEnd(
   dispatch.onIdle = resolve;
   using _deadline = clock.after(ms, () => {
     const { running, runningByRoute: routes } = dispatch;
-    log.error(
-      { running, routes },
-      "some exchanges did not end in time: the gateway stops without them",
-    );
+    log.error({ running, routes }, "some exchanges did not end in time; the gateway stops anyway");
     closer.hurry();
     resolve();
   });

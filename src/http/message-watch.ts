@@ -1,6 +1,6 @@
 /**
- * Watches WebSocket messages that are arriving, for the same reason as body-watch.ts watches bodies: `ws` keeps the
- * fragments of a message until it is whole, for as long as the client likes.
+ * Limits WebSocket messages that are still arriving, as body-watch.ts does for bodies. `ws` itself keeps the fragments
+ * of a message until it is complete, without a time limit.
  */
 import type { Socket } from "node:net";
 import type { WebSocket } from "ws";
@@ -10,14 +10,14 @@ import { arrivalGraceMs, arrivalWindowMs, minArrivalBytes } from "./arrival-rate
 /** A message that gains less than `minArrivalBytes` within this time is too slow. */
 const paceMs = arrivalGraceMs + arrivalWindowMs;
 const sweepMs = 1_000;
-/** RFC 6455 section 5.2: the head of a short frame of a client, with its mask. */
+/** RFC 6455 section 5.2: size of the head of a client's short frame, including the mask. */
 const controlHeadBytes = 6;
 
-/** All connections of a listener. Dispose it to stop the timer. */
+/** Watches all connections of a listener. Dispose it to stop the timer. */
 export class MessageWatch implements Disposable {
   readonly #clock: Clock;
   readonly #maxBytes: number;
-  /** Oldest first. */
+  /** One per connection, oldest first. */
   readonly #arriving = new Set<ArrivingMessage>();
   readonly #timer: Disposable;
 
@@ -64,14 +64,15 @@ export class MessageWatch implements Disposable {
 }
 
 /**
- * The message that is arriving on one connection. What the socket has received since the last whole message belongs to
- * it, except control frames, which may come between its fragments; up to one read of the socket may be missing.
+ * The message that is arriving on one connection. Its size is the number of bytes that the socket has received since
+ * the last complete message, without control frames, which may arrive between its fragments. It may be too small by up
+ * to one read of the socket.
  */
 class ArrivingMessage {
   readonly connection: Connection;
   readonly #webSocket: WebSocket;
   readonly #socket: Socket;
-  /** What the socket had received when the last message was whole, with the control frames since then. */
+  /** Bytes received up to the end of the last complete message, plus the control frames since then. */
   #startBytes: number;
   #paceBytes: number;
   #paceAt: number;
@@ -100,7 +101,7 @@ class ArrivingMessage {
 
   isTooSlow(now: number): boolean {
     const { bytesRead } = this.#socket;
-    // A paused connection waits for its surface, not for the client.
+    // A paused connection waits for its surface and not for the client.
     const isWaited = this.bytes > 0 && !this.#webSocket.isPaused;
     if (!isWaited || bytesRead - this.#paceBytes >= minArrivalBytes) {
       this.#paceBytes = bytesRead;

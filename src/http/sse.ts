@@ -1,9 +1,9 @@
 /**
- * Cuts a stream of server-sent events into events as the bytes arrive (WHATWG HTML, "Interpreting an event stream").
- * Only `data` matters here; comments and other fields are passed over. Lines end in LF or CRLF.
+ * Parses a stream of server-sent events incrementally (WHATWG HTML, "Interpreting an event stream"). Only `data` is
+ * used; comments and other fields are skipped. Lines end in LF or CRLF.
  */
 
-/** Told each event's data: borrowed bytes. */
+/** Called with the data of each event. The bytes are borrowed. */
 export interface EventReader {
   event(bytes: Buffer, start: number, end: number): void;
 }
@@ -15,27 +15,27 @@ const newline = Buffer.of(lineFeed);
 
 export class EventStream {
   readonly #reader: EventReader;
-  readonly #mostBytes: number;
-  /** The beginning of a line that is not complete. */
+  readonly #maxBytes: number;
+  /** The start of an incomplete line. */
   #line: Buffer[] = [];
-  /** The data of an event that is not complete: where its first line stands, and further lines. */
+  /** The data of an incomplete event: the range of its first line, and copies of further lines. */
   #data: Buffer | undefined;
   #start = 0;
   #end = 0;
   #further: Buffer[] = [];
-  /** Bytes held of a line, and of an event, that are not complete. */
+  /** Number of buffered bytes of an incomplete line and of an incomplete event. */
   #lineBytes = 0;
   #dataBytes = 0;
 
-  /** `mostBytes`: held of one event. */
-  constructor(reader: EventReader, mostBytes: number) {
+  /** `maxBytes`: maximum size of one event. */
+  constructor(reader: EventReader, maxBytes: number) {
     this.#reader = reader;
-    this.#mostBytes = mostBytes;
+    this.#maxBytes = maxBytes;
   }
 
   /**
-   * Tells the events that are complete now, of `bytes[start, end)`, which is borrowed. False: one is too long, and the
-   * stream is of no use any more.
+   * Reads `bytes[start, end)`, which is borrowed, and reports the events that are complete. Returns false if an event
+   * is too long; the stream must not be used afterwards.
    */
   write(bytes: Buffer, start: number, end: number): boolean {
     let begin = start;
@@ -46,7 +46,7 @@ export class EventStream {
       begin = feed + 1;
     }
     this.#keep(bytes, begin, end);
-    return this.#lineBytes + this.#dataBytes <= this.#mostBytes;
+    return this.#lineBytes + this.#dataBytes <= this.#maxBytes;
   }
 
   #lineEnds(chunk: Buffer, begin: number, feed: number): void {
@@ -70,7 +70,7 @@ export class EventStream {
     } else {
       this.#further.push(Buffer.from(bytes.subarray(start, end)));
     }
-    // With the line feed that joins it to the next.
+    // Includes the line feed that joins it to the next line.
     this.#dataBytes += end - start + 1;
   }
 
@@ -87,7 +87,7 @@ export class EventStream {
     this.#reader.event(whole, 0, whole.length);
   }
 
-  /** Copies what is needed beyond this call. */
+  /** Copies the bytes that are needed after this call. */
   #keep(bytes: Buffer, begin: number, end: number): void {
     if (this.#data === bytes) {
       this.#data = Buffer.from(bytes.subarray(this.#start, this.#end));
@@ -100,7 +100,7 @@ export class EventStream {
   }
 }
 
-/** Whether the line is `data` or begins with `data:`. */
+/** Returns true if the line is `data` or starts with `data:`. */
 function isData(bytes: Buffer, start: number, end: number): boolean {
   return (
     end - start >= 4 &&

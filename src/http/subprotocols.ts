@@ -4,8 +4,9 @@
 const token = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 
 /**
- * The names in a `Sec-WebSocket-Protocol` field, in the order of the client's preference. Undefined if the field breaks
- * the rules of RFC 6455: every element is a token, none is empty and none comes twice. A missing field offers nothing.
+ * Returns the names in a `Sec-WebSocket-Protocol` field, in the order of the client's preference. Undefined if the
+ * field violates RFC 6455, which requires that every element is a token, and that none is empty or repeated. A missing
+ * field results in an empty list.
  */
 export function offeredSubprotocols(field: string | undefined): readonly string[] | undefined {
   if (field === undefined) return [];

@@ -1,20 +1,20 @@
 /**
- * Ends exchanges whose surface does not return although the client has its answer or has left. Without an end their
- * charges would stay reserved, and the generation that they run on could never be stopped.
+ * Ends exchanges whose surface does not return after the client got its answer or left. Otherwise their charges would
+ * remain reserved, and the generation that they run on could never be stopped.
  */
 import type { ExchangeWatch, LiveExchange } from "../pipeline/run/exchange.ts";
 import { settle, surfaceReturned } from "../pipeline/run/answer.ts";
 import type { Clock, Log } from "../plugin.ts";
 
 /**
- * Four times as long as a tool call that is carried through for its charge, the longest work that goes on for a client
- * that has left.
+ * Four times the time limit of a tool call that is completed for its charge, which is the longest work that continues
+ * after a client has left.
  */
 const limitMs = 120_000;
 const sweepMs = 10_000;
 
 export function createSurfaceWatch(clock: Clock, log: Log): ExchangeWatch & Disposable {
-  /** The monotonic time at which the response was over; oldest first. */
+  /** The monotonic time at which each response ended, oldest first. */
   const waiting = new Map<LiveExchange, number>();
   const sweep = (): void => {
     const due = clock.monotonic() - limitMs;

@@ -1,23 +1,23 @@
 /**
- * A coarse clock for deadlines: one timer for all connections of a client, and a deadline is a number to compare. A
- * request then costs neither a timer nor a look at the clock.
+ * A coarse clock for deadlines. One timer serves all connections of a client, and a deadline is a tick number, so a
+ * request needs neither a timer nor a read of the clock.
  */
 import type { Clock } from "../services/clock.ts";
 
 export interface Ticker extends Disposable {
-  /** Ticks so far. */
+  /** Number of ticks so far. */
   readonly now: number;
-  /** The tick at which at least `ms` will have passed, and at most two periods more. */
+  /** Returns the tick at which at least `ms`, and at most two periods more, will have passed. */
   deadline(ms: number): number;
 }
 
-/** Deadlines are kept to within an eighth of the shortest limit, but no finer than this and no coarser than that. */
-const finestMs = 5;
-const coarsestMs = 250;
+/** The period is an eighth of the shortest limit, within these bounds. */
+const minPeriodMs = 5;
+const maxPeriodMs = 250;
 
-/** Runs `sweep` every tick. `limitsMs`: the limits that deadlines will be made of. */
+/** Calls `sweep` on every tick. `limitsMs`: the time limits for which deadlines will be requested. */
 export function startTicker(clock: Clock, limitsMs: readonly number[], sweep: () => void): Ticker {
-  const period = Math.min(coarsestMs, Math.max(finestMs, Math.min(...limitsMs) / 8));
+  const period = Math.min(maxPeriodMs, Math.max(minPeriodMs, Math.min(...limitsMs) / 8));
   let now = 0;
   const timer = clock.every(period, () => {
     now++;

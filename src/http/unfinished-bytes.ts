@@ -1,6 +1,6 @@
 /**
- * Accounts for memory that requests hold before they have arrived completely: nobody has paid for them yet, so without a
- * bound a client could fill the memory with requests that it never ends.
+ * Accounts for the memory of requests that have not arrived completely. They are not charged yet, so without a limit, a
+ * client could fill the memory with requests that it never completes.
  */
 
 export interface UnfinishedLimits {
@@ -12,7 +12,7 @@ export interface UnfinishedLimits {
 
 /** The memory of one request. Dispose when the request is complete or abandoned. */
 export interface HeldBytes extends Disposable {
-  /** Sets how much the request holds. False if that exceeds a limit: then the previous amount stays. */
+  /** Sets the memory of the request. Returns false, and changes nothing, if that exceeds a limit. */
   resize(bytes: number): boolean;
 }
 
@@ -26,7 +26,7 @@ export class UnfinishedBytes {
     this.#changed = changed;
   }
 
-  /** Begins to account for a request, which holds nothing yet. Limits may differ between configurations. */
+  /** Starts to account for a request, with 0 bytes. Limits may differ between configurations. */
   hold(owner: string, limits: UnfinishedLimits): HeldBytes {
     let held = 0;
     const resize = (bytes: number): boolean => {

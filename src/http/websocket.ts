@@ -1,7 +1,7 @@
 /**
- * WebSockets on routes with `websocket: true`: the handshake and the frames are `ws`'s, the backpressure, the deadlines
- * and the exchange are ours. An upgrade runs down its route like any request; until a surface accepts it, it can be
- * refused with an HTTP reply.
+ * WebSockets on routes with `websocket: true`. The package `ws` implements the handshake and the frames; backpressure,
+ * deadlines and the exchange are implemented here. An upgrade runs down its route like any request. Until a surface
+ * accepts it, it can be refused with an HTTP reply.
  */
 import {
   validateHeaderName,
@@ -19,16 +19,16 @@ import { LiveResponseHead } from "../pipeline/run/response-head.ts";
 import { ended } from "../pipeline/run/run.ts";
 import { UpgradeFailed } from "../pipeline/run/upgrade-failed.ts";
 import type { AcceptOptions, Clock } from "../plugin.ts";
-import { LiveConnection } from "./connection.ts";
+import { LiveConnection } from "./websocket-connection.ts";
 import { MessageWatch } from "./message-watch.ts";
 
-/** A peer that has not answered a ping until the next one is gone (confidential-stream.md section 1.1). */
+/** A peer that has not answered a ping before the next one counts as gone (confidential-stream.md section 1.1). */
 const pingMs = 20_000;
 
-/** RFC 6455 section 4.1: 16 bytes in base64. */
+/** RFC 6455 section 4.1: the key is 16 bytes in base64. */
 const keyForm = /^[+/0-9A-Za-z]{22}==$/;
 
-/** Whether a request asks for a WebSocket in the one version that there is; any other is a request like others. */
+/** Returns true for a WebSocket handshake of version 13. Any other request is served as an ordinary one. */
 export function asksForWebSocket(req: IncomingMessage): boolean {
   const { upgrade, "sec-websocket-version": version, "sec-websocket-key": key } = req.headers;
   return (
@@ -40,7 +40,7 @@ export function asksForWebSocket(req: IncomingMessage): boolean {
   );
 }
 
-/** An upgrade as node:http hands it over. */
+/** An upgrade from node:http. */
 interface UpgradeRequest {
   readonly req: IncomingMessage;
   /** Writes a refusal. */
@@ -54,7 +54,7 @@ interface UpgradeRequest {
 export class WebSockets implements Disposable {
   readonly #open = new Set<LiveConnection>();
   readonly #servers = new Map<number, WebSocketServer>();
-  /** What is to stand in the 101 of each request that is being accepted. */
+  /** The subprotocol and fields of the 101 response, for each request that is being accepted. */
   readonly #accepting = new WeakMap<
     IncomingMessage,
     { readonly protocol: string | undefined; readonly fields: readonly string[] }
@@ -75,13 +75,13 @@ export class WebSockets implements Disposable {
     return { accept: (x, options) => this.#accept(x, options, asked) };
   }
 
-  /** Tells every connection that the gateway stops. */
+  /** Notifies every connection that the gateway stops. */
   goAway(): void {
     this.#stopping = true;
     for (const connection of this.#open) connection.goAway();
   }
 
-  /** Cuts what is still open. */
+  /** Closes all open connections without a handshake. */
   terminate(): void {
     for (const connection of this.#open) connection.terminate();
   }
@@ -102,7 +102,7 @@ export class WebSockets implements Disposable {
       if (x.closed) throw new UpgradeFailed(undefined);
       checkFields(answer.fields);
     } catch (error) {
-      // Nothing has been sent: the exchange can still be answered with a reply.
+      // Nothing has been sent, so the exchange can still be answered with a reply.
       x.streaming = false;
       throw error;
     }
@@ -120,12 +120,12 @@ export class WebSockets implements Disposable {
   }
 
   /**
-   * Completes the handshake. `ws` calls its callback at once or never: it does not when it refuses the request, or when
-   * the client has ended its side of the connection. Both throw `UpgradeFailed`, so that the exchange ends.
+   * Completes the handshake. `ws` calls its callback either at once or never: not if it refuses the request, or if the
+   * client has ended its side of the connection. In both cases this throws `UpgradeFailed`, so that the exchange ends.
    */
   #handshake(x: LiveExchange, maxPayload: number, asked: UpgradeRequest): WebSocket {
     const { req, res, socket, head } = asked;
-    // From here on the socket does not belong to an HTTP message.
+    // From now on, the socket no longer belongs to an HTTP message.
     res.detachSocket(req.socket);
     let accepted: WebSocket | undefined;
     this.#server(maxPayload).handleUpgrade(req, socket, head, (webSocket) => {
@@ -142,19 +142,19 @@ export class WebSockets implements Disposable {
     throw new UpgradeFailed(undefined);
   }
 
-  /** `ws` has the limit of a message in the server's options. */
+  /** Returns a server per maximum message size, because `ws` has this limit in the options of the server. */
   #server(maxPayload: number): WebSocketServer {
     const known = this.#servers.get(maxPayload);
     if (known !== undefined) return known;
     const server = new WebSocketServer({
       noServer: true,
       clientTracking: false,
-      // Compressed ciphertext is no shorter, and compressing beside secrets tells their length.
+      // Compression does not shorten ciphertext, and compressing data next to secrets can reveal them by length.
       perMessageDeflate: false,
       maxPayload,
       handleProtocols: (_, req) => this.#accepting.get(req)?.protocol ?? false,
     });
-    // A listener keeps `ws` from writing a refusal of its own.
+    // With this listener, `ws` does not write its own refusal.
     server.on("wsClientError", () => {});
     server.on("headers", (lines, req) => {
       const { fields = [] } = this.#accepting.get(req) ?? {};
@@ -170,7 +170,7 @@ const invalidHandshake = refuse("GATEWAY_INVALID_PARAMS", {
   message: "the WebSocket handshake is invalid",
 });
 
-/** Throws for a name or value that HTTP does not allow: `ws` writes the fields of steps as they are. */
+/** Throws for a name or value that HTTP does not allow, because `ws` writes the fields of steps unchecked. */
 function checkFields(fields: readonly string[]): void {
   for (let at = 0; at + 1 < fields.length; at += 2) {
     const name = fields[at] ?? "";

@@ -87,7 +87,7 @@ test("--json prints one document: the faults, or the order", async (t) => {
   });
 });
 
-test("what a plugin itself refuses is found without anything being started for good", async (t) => {
+test("faults that a plugin reports are found without starting it for good", async (t) => {
   const text = sound.replace("{ upstream: web }", "{ upstream: wbe }");
   const { run } = checking(t, text);
   const { code, out } = await run(check);

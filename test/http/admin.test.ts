@@ -48,7 +48,7 @@ test("/metrics is the metrics in Prometheus's text format", async () => {
   assert.match(await response.text(), /^sluice_things_total 3$/m);
 });
 
-test("/pipelines is what is loaded now", async () => {
+test("/pipelines shows the current pipeline", async () => {
   let loaded = 1;
   await using started = await start({ pipelines: () => ({ generation: loaded, error: null }) });
   assert.deepEqual(await json(await fetch(`${started.admin.url}/pipelines`)), {
@@ -124,7 +124,7 @@ for (const method of ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"]) {
   });
 }
 
-test("what breaks inside is logged, and the client learns nothing of it", async () => {
+test("an internal error is logged, and the client gets no details", async () => {
   await using started = await start({
     pipelines: () => {
       throw new Error("secret detail");
@@ -171,7 +171,7 @@ async function statusFor(url: string, host: string): Promise<number | undefined>
   return (await getAs(url, host)).status;
 }
 
-test("a page whose name was made to resolve to this address reads no metrics, routes or requests", async () => {
+test("DNS rebinding gives no access to metrics, routes or requests", async () => {
   await using started = await start({ explain: () => [{}], hosts: ["Gateway.internal"] });
   // /metrics: finding 14.
   for (const path of ["/metrics", "/pipelines", "/explain?id=a"]) {
@@ -185,7 +185,7 @@ test("a page whose name was made to resolve to this address reads no metrics, ro
   }
 });
 
-test("a scraper that uses a name is told where to list it", async () => {
+test("a scraper with an unlisted host name gets an answer that names the option", async () => {
   await using started = await start();
   const { status, text } = await getAs(`${started.admin.url}/metrics`, "Sluice-0.monitoring:9090");
   assert.equal(status, 403);

@@ -157,7 +157,7 @@ test("a body that gains 64 KiB in every 10 seconds may take its time", async () 
   assert.equal(gateway.held(), 0);
 });
 
-test("a body that is passed on as it comes is cut off when it is too slow", async () => {
+test("a streamed body is cut off if it is too slow", async () => {
   await using gateway = await bench();
   const slow = await gateway.start({ announced: 100, sent: 1, path: "/streamed" });
   while (gateway.served.listener.running === 0) await new Promise(setImmediate);
@@ -248,7 +248,7 @@ test("one key may hold half of all bytes; a further one of its bodies is 429", a
   await gateway.holds(400 * kibibyte);
 });
 
-test("two hundred clients that each hold what they may stay within the stated bound", async () => {
+test("two hundred clients with the maximum memory each do not exceed the total limit", async () => {
   const maxBytes = 4 << 20;
   await using gateway = await bench({ unfinishedBodyBytes: maxBytes });
   let highest = 0;

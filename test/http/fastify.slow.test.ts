@@ -83,7 +83,7 @@ for (const target of [
   });
 }
 
-test("methods that Fastify does not know by itself reach their route, also with a body", async () => {
+test("methods that Fastify does not support by default reach their route, also with a body", async () => {
   await using gateway = await behind(seals);
   const head = "PROPFIND /known HTTP/1.1\r\ncontent-length: 2";
   const answer = await send(gateway, `${head}\r\ncontent-type: application/json`, "{}");
@@ -108,7 +108,7 @@ test("a body without a content type is for the pipeline to judge", async () => {
   assert.equal(answer.status, 200);
 });
 
-test("bytes that are no HTTP get the gateway's 400, once and whole", async () => {
+test("bytes that are not HTTP get the gateway's complete 400 once", async () => {
   await using gateway = await behind(seals);
   const answer = await send(gateway, "GET / HTTP/9.9");
   assert.deepEqual([answer.status, codeOf(answer)], [400, "GATEWAY_INVALID_PARAMS"]);
@@ -179,7 +179,7 @@ test("a plugin may take all of a method, and give up what it does not have", asy
   assert.equal((await send(gateway, "PROPFIND /known HTTP/1.1")).status, 200);
 });
 
-test("a plugin's own answer to what nothing knows stays", async () => {
+test("a plugin's own answer to unknown paths is kept", async () => {
   const source = 'app.setNotFoundHandler(async (_, reply) => reply.code(404).send("mine"));';
   await using gateway = await behind(source);
   assert.equal((await send(gateway, "PROPFIND /known HTTP/1.1")).status, 200);

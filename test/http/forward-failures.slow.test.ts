@@ -20,7 +20,7 @@ async function assertUnavailable(port: number): Promise<void> {
   });
 }
 
-test("nobody listens: 503 with Retry-After, and nothing of the reason", async () => {
+test("an upstream that does not listen gives 503 with Retry-After and without the reason", async () => {
   await using gateway = await through(await deadPort());
   await assertUnavailable(gateway.port);
   await gateway.settled(1);
@@ -101,7 +101,7 @@ test("an upstream that is reset in the middle of a body cuts the client off", as
   assert.deepEqual(gateway.outcomes, ["upstreamFailed"]);
 });
 
-test("bytes behind an answer's length reach nobody", async () => {
+test("bytes after the length of an answer are dropped", async () => {
   await using upstream = await rawUpstream((socket, _, count) => {
     if (count === 1)
       socket.write("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\noneHTTP/1.1 666 Evil\r\n\r\n");
@@ -257,7 +257,7 @@ test("a client that leaves while its request waits for a connection frees its pl
   assert.deepEqual(gateway.outcomes, ["clientLeft", "complete", "complete"]);
 });
 
-test("an upload whose chunks turn to garbage is refused and aborts the upstream", async () => {
+test("an upload with invalid chunks is refused and aborts the upstream request", async () => {
   const { promise: aborted, resolve: abort } = Promise.withResolvers<unknown>();
   const { promise: reached, resolve: arrived } = Promise.withResolvers<void>();
   await using upstream = await httpUpstream((req) => {

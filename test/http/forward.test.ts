@@ -200,7 +200,7 @@ test("100 Continue is the gateway's own, sent when an upstream is ready to read"
   assert.doesNotMatch(seen[0] ?? "", /expect/);
 });
 
-test("a client that waits for 100 Continue is not asked for a body that nobody will read", async () => {
+test("a client that waits for 100 Continue is not asked for a body that will not be read", async () => {
   await using gateway = await through(await deadPort());
   using client = rawClient(gateway.port);
   client.send("POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n");

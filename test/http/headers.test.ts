@@ -90,7 +90,7 @@ test("fields that Connection names are dropped, whatever their case, and never t
   assert.deepEqual(sent, ["x-open", "2", ...ours]);
 });
 
-test("TE is passed on only as far as it is true of the gateway", () => {
+test("only `trailers` of TE is forwarded", () => {
   const sent = requestFields(request([...host, "TE", "gzip;q=0.5, Trailers"]), requestRules());
   assert.deepEqual(sent, ["te", "trailers", ...ours]);
 });
@@ -101,7 +101,7 @@ test("the API key does not cross unless the operator says so", () => {
   assert.deepEqual(requestFields(request(raw), requestRules({}, true)), [...raw.slice(2), ...ours]);
 });
 
-test("what a client says about its own provenance is dropped", () => {
+test("a client's claims about its own origin are dropped", () => {
   const forged = flat(
     "X-Forwarded-For: 10.0.0.1",
     "x-forwarded-proto: https",
@@ -113,7 +113,7 @@ test("what a client says about its own provenance is dropped", () => {
   assert.deepEqual(requestFields(request([...host, ...forged]), requestRules()), ours);
 });
 
-test("behind a trusted proxy the verified hops, its scheme and its host are passed on", () => {
+test("with a trusted proxy, the verified hops, its scheme and its host are forwarded", () => {
   const peer = { address: "10.0.0.2", trusted: true };
   const raw = [
     ...host,
@@ -214,7 +214,7 @@ test("hop-by-hop fields of an answer end at the gateway", () => {
   assert.deepEqual(answer(received), via);
 });
 
-test("an answer in a transfer coding that nobody asked for is not passed on", () => {
+test("an answer with an unexpected transfer coding is not forwarded", () => {
   assert.equal(answer(["Transfer-Encoding", "gzip, chunked"]), undefined);
 });
 

@@ -262,7 +262,7 @@ it("a surface that never returns after its client has left is settled in the end
   await old.retire();
 });
 
-it("a stop leaves a surface behind that never returns, and names its route", async () => {
+it("a stop does not wait for a surface that never returns, and names its route", async () => {
   const clock = manualClock();
   const left = Promise.withResolvers<void>();
   const surface = waits((x) => (x.onAbort = { aborted: () => left.resolve() }));

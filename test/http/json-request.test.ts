@@ -105,7 +105,7 @@ describe("an invalid request", () => {
     assert.deepEqual(single('{"id":"x","method":"m"}'), invalid('"x"'));
   });
 
-  it("is one whose method is missing or no text", () => {
+  it("is invalid if its method is missing or not a string", () => {
     assert.deepEqual(single('{"jsonrpc":"2.0","id":5}'), invalid("5"));
     for (const method of ["1", "null", "true", '["m"]', '{"m":1}']) {
       assert.deepEqual(single(`{"jsonrpc":"2.0","id":5,"method":${method}}`), invalid("5"), method);

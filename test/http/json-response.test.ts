@@ -42,7 +42,7 @@ describe("splitResponse", () => {
     assert.equal(split('{"result":1}')?.[2], -1);
   });
 
-  it("refuses what is no response", () => {
+  it("refuses text that is not a response", () => {
     const others = [
       "",
       " ",
@@ -69,14 +69,14 @@ describe("splitResponse", () => {
     for (const text of others) assert.equal(split(text), undefined, text);
   });
 
-  it("refuses what is not UTF-8, even inside a long string", () => {
+  it("refuses invalid UTF-8, even in a long string", () => {
     const bytes = Buffer.from(`{"id":1,"result":"${"a".repeat(100)}"}`);
     assert(splitResponse(bytes) !== undefined);
     bytes[60] = 0xff;
     assert.equal(splitResponse(bytes), undefined);
   });
 
-  it("finds the end of a long string behind its escapes", () => {
+  it("finds the end of a long string after its escapes", () => {
     for (const tail of ["", "\\\\", '\\"', '\\\\\\"', '\\"'.repeat(50), "\\\\".repeat(51)]) {
       const text = `"${"a".repeat(80)}${tail}"`;
       assert.equal(split(`{"id":1,"result":${text},"x":"\\""}`)?.[1], text);
@@ -113,7 +113,7 @@ describe("splitBatch", () => {
     assert.deepEqual(batch('{"id":null,"error":{"code":-32010}}'), ['-1 error {"code":-32010}']);
   });
 
-  it("refuses what is not whole", () => {
+  it("refuses incomplete responses", () => {
     const others = [
       "",
       "[",

@@ -115,7 +115,7 @@ test("100 Continue is sent only when the body is wanted", async () => {
   assert.match(await raw(served.port, other), /^HTTP\/1\.1 417 .*GATEWAY_INVALID_PARAMS/s);
 });
 
-test("what is not HTTP gets the canonical envelope and a closed connection", async () => {
+test("bytes that are not HTTP get the canonical envelope, and the connection is closed", async () => {
   await using served = await serve([{ path: "/x", surface: hello }]);
   const bad = await raw(served.port, "not http at all\r\n\r\n");
   assert.match(bad, /^HTTP\/1\.1 400 /);
@@ -194,7 +194,7 @@ test("a refused upload of any size still reads its answer", async () => {
   assert.equal(status, 401);
 });
 
-test("X-Request-Id is on what the listener itself answers, too", async () => {
+test("answers of the listener itself also have X-Request-Id", async () => {
   await using served = await serve([{ path: "/x", surface: hello }]);
   const given = await ask(served, "/healthz", { headers: { "x-request-id": "mine" } });
   assert.equal(given.headers["x-request-id"], "mine");
@@ -253,7 +253,7 @@ test("an exchange that outlives the drain is cut, and its surface is waited for"
   assert.equal(served.listener.running, 0);
 });
 
-test("X-Forwarded-For counts only behind trusted proxies, read from the right", () => {
+test("X-Forwarded-For is used only from trusted proxies and is read from the right", () => {
   const from = (peer: string, forwarded?: string): never =>
     ({ socket: { remoteAddress: peer }, headers: { "x-forwarded-for": forwarded } }) as never;
   const trusting = addressReader(["10.0.0.0/8", "fd00::/8"]);

@@ -165,7 +165,7 @@ test("a request hidden in the body of a GET stays a body", async () => {
   assert.equal(upstream.sockets.length, 2);
 });
 
-test("a request hidden behind the last chunk is the client's next one", async () => {
+test("a request after the last chunk is the client's next request", async () => {
   const { upstream, seen } = await recorder();
   await using _upstream = upstream;
   await using gateway = await through(upstream.port);

@@ -107,17 +107,17 @@ test("lines of data without any data are counted too", () => {
   );
 });
 
-test("an event of just the most that is taken is told", () => {
+test("an event of exactly the maximum size is reported", () => {
   const text = "x".repeat(100 - "data: ".length);
   assert.deepEqual(cut([`data: ${text}`, "\n\n"], 100), { events: [text], usable: true });
 });
 
-test("what is passed over takes no room, however much of it there is", () => {
+test("skipped fields take no memory", () => {
   const pings = Array.from({ length: 100 }, () => [": pi", "ng\n", "id: ", "1\n"]).flat();
   assert.deepEqual(cut([...pings, "data: a\n\n"], 100), { events: ["a"], usable: true });
 });
 
-test("told events give their room back", () => {
+test("reported events release their memory", () => {
   const many = Array.from({ length: 50 }, () => ["data: 0123456789\n", "\n"]).flat();
   assert.deepEqual(cut(many, 100).events.length, 50);
 });

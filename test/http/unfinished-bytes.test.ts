@@ -7,7 +7,7 @@ import { manualClock } from "../../src/testing/clock.ts";
 const limits = { maxBytes: 100, maxBytesPerOwner: 60 };
 
 describe("the memory of unfinished requests", () => {
-  test("is bounded per owner and in all, and what was refused changes nothing", () => {
+  test("is limited per owner and in total, and a refusal changes nothing", () => {
     let total = 0;
     const unfinished = new UnfinishedBytes((bytes) => {
       total = bytes;

@@ -137,7 +137,7 @@ it("a surface that throws after it has accepted cuts the connection", async () =
   assert.equal(await next(), "upstreamFailed");
 });
 
-it("a plain request to a websocket route is told to upgrade, after the steps", async () => {
+it("a plain request to a WebSocket route is refused after the steps with a request to upgrade", async () => {
   await using served = await serve([route(echo)]);
   const answer = await ask(served, "/socket");
   assert.equal(answer.status, 426);
@@ -238,7 +238,7 @@ it("a client that takes nothing for too long is cut", async () => {
   client.terminate();
 });
 
-it("a client that vanishes has left; the surface is told", async () => {
+it("the surface is notified when the client disappears", async () => {
   const { step, next } = outcomes();
   let code: number | undefined;
   let aborted = false;
@@ -275,7 +275,7 @@ it("the surface closes with its own code and reason", async () => {
   assert.equal(await next(), "complete");
 });
 
-it("a drain tells open connections, which finish and close; then the listener is closed", async () => {
+it("a drain notifies open connections and closes the listener after they have closed", async () => {
   const surface = socketSurface((connection) => {
     connection.onGoAway = () => connection.close(1001, "going away");
   });
@@ -286,7 +286,7 @@ it("a drain tells open connections, which finish and close; then the listener is
   assert.equal((await closed)[0], 1001);
 });
 
-it("what does not close by the end of the drain is cut", async () => {
+it("connections that are open at the end of the drain are cut", async () => {
   const { step, next } = outcomes();
   const served = await serve([route(echo, [step])]);
   const client = await open(served);

@@ -1,4 +1,4 @@
-/** The operator's dashboard on the admin listener: a page and the JSON behind it. Everything below /dashboard. */
+/** The operator's dashboard on the admin listener: a page and its JSON API. All paths start with /dashboard. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { parseJson } from "../../../src/parse-json.ts";
 import { sendJson, sendRefusal } from "../../../src/http/admin-answer.ts";
@@ -18,7 +18,7 @@ import { usageRoutes } from "./usage.ts";
 export const prefix = "/dashboard";
 const bodyBytes = 16 * 1024;
 
-/** A Fastify plugin for `prefix`; its hooks and parsers hold there alone. */
+/** Returns a Fastify plugin for `prefix`. Its hooks and parsers apply only there. */
 export function dashboard(parts: DashboardParts): (scope: FastifyInstance) => Promise<void> {
   return async (scope) => {
     readJson(scope);
@@ -30,7 +30,7 @@ export function dashboard(parts: DashboardParts): (scope: FastifyInstance) => Pr
 }
 
 function apiRoutes(api: FastifyInstance, parts: DashboardParts): void {
-  // A hook of these routes, not a look at the path: one letter of that may be percent-encoded.
+  // A hook of these routes and not a check of the path, because the path may contain percent-encoded letters.
   api.addHook("onRequest", (request, reply, done) => {
     const message = foreign(request);
     if (message === undefined) done();
@@ -47,7 +47,7 @@ function apiRoutes(api: FastifyInstance, parts: DashboardParts): void {
   add("GET", "explain", (_viewer, request, reply) => explain(parts, request, reply), "platform");
 }
 
-/** As /explain on the same listener, for who is signed in. */
+/** Answers like /explain on the same listener, for users who are signed in. */
 function explain(
   parts: Pick<DashboardParts, "explain">,
   request: FastifyRequest,
@@ -73,7 +73,7 @@ function guard(scope: FastifyInstance, hosts: readonly string[]): void {
   scope.addHook("onRequest", onlyNamed(hosts));
 }
 
-/** 404, or 405 with `Allow` where the path is known under another method. */
+/** Answers unknown paths with 404, and known paths with another method with 405 and `Allow`. */
 function refuseUnknown(scope: FastifyInstance): void {
   const known: { readonly path: RegExp; readonly methods: readonly string[] }[] = [];
   scope.addHook("onRoute", ({ url, method }) => {
@@ -93,7 +93,7 @@ function refuseUnknown(scope: FastifyInstance): void {
   });
 }
 
-/** Bodies are JSON and small; any other is refused before it is read. */
+/** Accepts only small JSON bodies. Other bodies are refused before they are read. */
 function readJson(scope: FastifyInstance): void {
   scope.removeAllContentTypeParsers();
   scope.addContentTypeParser(

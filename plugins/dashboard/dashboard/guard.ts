@@ -1,15 +1,15 @@
 /**
- * What keeps other pages away from the dashboard: which names it answers to, which origin may change something, and
- * what a browser may load and frame.
+ * Protects the dashboard from other web pages: which host names it accepts, which origin may change something, and what
+ * a browser may load and frame.
  */
 import { isIP } from "node:net";
 import type { FastifyReply, FastifyRequest, onRequestHookHandler } from "fastify";
 import { sendRefusal } from "../../../src/http/admin-answer.ts";
 
 /**
- * No inline script or style, nothing from elsewhere, no frame around it; text never becomes markup (`trusted-types`),
- * so a name that somebody gave a key can be nothing but text. No form is ever sent: a key must not end up in an
- * address.
+ * Allows no inline script or style, no resources of other origins and no framing. Text never becomes markup
+ * (`trusted-types`), so the name of a key remains text. Forms are never submitted, because a key must not become part
+ * of a URL.
  */
 const policy = [
   "default-src 'none'",
@@ -35,14 +35,14 @@ const headers: readonly (readonly [string, string])[] = [
   ["cache-control", "no-store"],
 ];
 
-/** On every answer under /dashboard, errors too. */
+/** Adds the security headers. Called for every answer under /dashboard, including errors. */
 export function protect(reply: FastifyReply): void {
   for (const [name, value] of headers) void reply.header(name, value);
 }
 
 /**
- * Whether the Host header names this listener: an address, localhost, or one of `names`. A page of another name that
- * has been made to resolve to this address (DNS rebinding) is refused.
+ * Returns true if the Host header names this listener: an address, localhost, or one of `names`. This prevents DNS
+ * rebinding, in which another name resolves to this address.
  */
 export function hostAllowed(header: string | undefined, names: readonly string[]): boolean {
   const host = hostName(header ?? "");
@@ -64,16 +64,16 @@ export function onlyNamed(names: readonly string[]): onRequestHookHandler {
   };
 }
 
-/** Without port and brackets, lower case; undefined: no host at all. */
+/** Returns the host in lower case without port and brackets. Undefined if there is none. */
 function hostName(header: string): string | undefined {
   const match = /^(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+))(?::\d{1,5})?$/i.exec(header);
   return (match?.[1] ?? match?.[2])?.toLowerCase();
 }
 
-/** The header that only the dashboard's own script sends: a form or an image of another page cannot. */
+/** A header that only the dashboard's own script can send. Forms and images of other pages cannot. */
 export const ownHeader = "x-sluice-dashboard";
 
-/** Why a request to the API is not one of the dashboard's own page; undefined: it is. */
+/** Returns the reason why a request to the API does not come from the dashboard's page. Undefined if it does. */
 export function foreign(request: FastifyRequest): string | undefined {
   const { [ownHeader]: own, "sec-fetch-site": site, origin, host } = request.headers;
   if (own !== "1") return `the header ${ownHeader} is missing`;

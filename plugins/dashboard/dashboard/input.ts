@@ -1,14 +1,15 @@
-/** Reads what the page sends: exact, nothing coerced, nothing unknown. */
+/** Validates the input from the page strictly: no coercion and no unknown members. */
 import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js";
 import { isAddressBlock } from "../../../src/address-list.ts";
 
 const ajv = new Ajv2020({ strict: true, strictRequired: false, logger: false });
 ajv.addFormat("address-block", isAddressBlock);
-// It will stand on terminals and in logs: no control characters.
+// The text is printed on terminals and in logs, so it must not contain control characters.
 ajv.addFormat("printable", (text: string) => !/\p{Cc}/u.test(text));
 
 /**
- * What is wrong with a value by this schema; undefined: nothing. Compiled at first use: not every gateway is looked at.
+ * Returns a function that returns the first violation of the schema, or undefined. The schema is compiled at first use,
+ * because not every dashboard is used.
  */
 export function checker(schema: object): (value: unknown) => string | undefined {
   let validate: ValidateFunction | undefined;
@@ -25,10 +26,7 @@ export function isRecord(value: unknown): value is Readonly<Record<string, unkno
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/**
- * The parameters of a query, each given once and known; undefined: one is not. The values are checked by who takes
- * them.
- */
+/** Returns the parameters of a query. Undefined if one is unknown or repeated. The caller checks the values. */
 export function queryOf(
   url: string,
   known: readonly string[],

@@ -1,5 +1,6 @@
 /**
- * Keys and workspaces: how full windows are; making, rotating and revoking keys, recorded as the command line's are.
+ * Routes for keys and workspaces: the state of their windows, and creating, rotating and revoking keys. Changes are
+ * recorded in the audit log, like those of the command line.
  */
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Failed } from "../../billing/accounts/failed.ts";
@@ -22,10 +23,10 @@ import type { DashboardParts } from "./parts.ts";
 import type { Viewer } from "./session.ts";
 import { mayGrant, readOverlapMs, readWantedKey } from "./wanted-key.ts";
 
-/** Rows of one answer: whoever has more searches. */
-const mostKeys = 100;
-const mostWorkspaces = 500;
-const longestText = 100;
+/** Maximum number of rows in one answer. To find others, the user searches. */
+const maxKeys = 100;
+const maxWorkspaces = 500;
+const maxTextLength = 100;
 
 export function keyRoutes(add: AddRoute, parts: DashboardParts): void {
   add("GET", "workspaces", (viewer, _, reply) => workspaces(parts, viewer, reply));
@@ -38,7 +39,7 @@ export function keyRoutes(add: AddRoute, parts: DashboardParts): void {
 function workspaces(parts: DashboardParts, viewer: Viewer, reply: FastifyReply): FastifyReply {
   const { accounts, meter, clock } = parts;
   const found = accounts.read((db) =>
-    viewer.only === undefined ? listWorkspaces(db, mostWorkspaces) : [viewer.workspace],
+    viewer.only === undefined ? listWorkspaces(db, maxWorkspaces) : [viewer.workspace],
   );
   const now = clock.now();
   return sendJson(reply, 200, {
@@ -55,7 +56,7 @@ function list(
   const { accounts, meter, clock } = parts;
   const query = queryOf(request.url, ["q", "workspace", "state"]);
   const { q: text = "", workspace, state = "active" } = query ?? {};
-  if (query === undefined || text.length > longestText || !["active", "all"].includes(state)) {
+  if (query === undefined || text.length > maxTextLength || !["active", "all"].includes(state)) {
     const message = "the query is q, workspace, state=active or all";
     return sendRefusal(reply, "GATEWAY_INVALID_PARAMS", { message });
   }
@@ -66,22 +67,22 @@ function list(
       workspaceId: viewer.only ?? workspace,
       text,
       activeAt: state === "active" ? now : undefined,
-      limit: mostKeys + 1,
+      limit: maxKeys + 1,
     }),
   );
   return sendJson(reply, 200, {
-    keys: found.slice(0, mostKeys).map(({ key, workspaceName }) => {
+    keys: found.slice(0, maxKeys).map(({ key, workspaceName }) => {
       const { day, month, open } = meter.keyWindows(key);
       return {
         ...keyJson(key, now),
         workspace_name: workspaceName,
         rotated_to: key.rotatedTo,
         windows: { "24h": windowJson(day, open), "30d": windowJson(month, open) },
-        /** Whether this viewer may rotate and revoke it. */
+        /** True if this viewer may rotate and revoke the key. */
         manageable: mayGrant(viewer.only, key.capabilities),
       };
     }),
-    truncated: found.length > mostKeys,
+    truncated: found.length > maxKeys,
   });
 }
 
@@ -143,7 +144,7 @@ type KeyChange = (
   reply: FastifyReply,
 ) => FastifyReply;
 
-/** Finds the key of the path for those who may change it; for all others it does not exist. */
+/** Finds the key of the path if the viewer may change it. For all other viewers, it does not exist. */
 function ofKey(parts: DashboardParts, change: KeyChange): Handler {
   return (viewer, request, reply) => {
     const { id } = request.params as { id: string };
@@ -151,7 +152,7 @@ function ofKey(parts: DashboardParts, change: KeyChange): Handler {
     if (key === undefined || outside(viewer, key.workspaceId)) {
       return sendRefusal(reply, "GATEWAY_NOT_FOUND");
     }
-    // Its successor would be in their hands, with rights over the deployment.
+    // After a rotation, the viewer would have a key with capabilities for the whole deployment.
     if (!mayGrant(viewer.only, key.capabilities)) {
       const message = "this key is a platform administrator's to change";
       return sendRefusal(reply, "GATEWAY_PERMISSION_DENIED", { message });
@@ -180,7 +181,7 @@ const revoke: KeyChange = ({ accounts }, key, by, _, reply) => {
   return sendJson(reply, 200, { key: keyJson(revoked, by.at) });
 };
 
-/** Another workspace than the viewer's own. */
+/** Returns true for a workspace that the viewer may not see. */
 function outside(viewer: Viewer, workspaceId: string | undefined): boolean {
   return viewer.only !== undefined && workspaceId !== undefined && workspaceId !== viewer.only;
 }

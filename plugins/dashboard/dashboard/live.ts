@@ -1,10 +1,10 @@
-/** What goes on now: the last ten minutes, refusals by reason, the latest exchanges. */
+/** Reports the current activity: the last ten minutes, refusals by reason, and the latest exchanges. */
 import type { ReportedCalls } from "../../../src/called.ts";
 import { stepMs, Tally, type EndedExchange } from "../../../src/pipeline/observe/activity.ts";
 import type { DashboardParts } from "./parts.ts";
 import type { Viewer } from "./session.ts";
 
-/** As JSON. A workspace's administrator sees the calls of its keys, nothing of others and nothing of the deployment. */
+/** Returns the activity for JSON. A workspace administrator sees only the calls of the workspace's keys. */
 export function live(parts: DashboardParts, { only }: Viewer): object {
   const { activity, clock } = parts;
   const now = clock.now();
@@ -28,7 +28,7 @@ export function live(parts: DashboardParts, { only }: Viewer): object {
   };
 }
 
-/** The reasons of the last ten minutes first, the commonest on top. */
+/** Returns the reasons of the last ten minutes first, ordered by frequency. */
 function refusals(tally: Tally, now: number): object[] {
   return Array.from(tally.refusals, ([code, counts]) => ({
     code,
@@ -63,7 +63,7 @@ function readyJson(parts: DashboardParts): object {
   return { ready, wrong: wrong.map(([name, state]) => `${name}: ${state}`) };
 }
 
-/** To the microsecond. */
+/** Rounds milliseconds to microseconds. */
 export function rounded(ms: number | undefined): number | undefined {
   return ms === undefined ? undefined : Math.round(ms * 1000) / 1000;
 }

@@ -1,5 +1,6 @@
 /**
- * The page and what it loads: files beside this one, and uPlot, which draws its charts. Read once, served from memory.
+ * Serves the page and its assets: the files in page/, and uPlot, which draws its charts. They are read once and served
+ * from memory.
  */
 import { hash } from "node:crypto";
 import { readFileSync } from "node:fs";
@@ -19,7 +20,7 @@ const types: Readonly<Record<string, string>> = {
   svg: "image/svg+xml",
 };
 
-/** In plugins/dashboard/dashboard/page. */
+/** Files in plugins/dashboard/dashboard/page. */
 const own = [
   "index.html",
   "icon.svg",
@@ -43,8 +44,8 @@ const own = [
   "live.js",
   "health.js",
   "pipeline.js",
-  "story.js",
-  "trouble.js",
+  "explanation-dialog.js",
+  "error-line.js",
   "sign-in.js",
   "theme.js",
   "usage.js",
@@ -52,7 +53,7 @@ const own = [
 
 let loaded: ReadonlyMap<string, Asset> | undefined;
 
-/** Throws when a file is missing: the package is not whole. */
+/** Throws if a file is missing from the package. */
 function assets(): ReadonlyMap<string, Asset> {
   loaded ??= new Map([
     ...own.map((name) => [name, read(name, new URL(`page/${name}`, import.meta.url))] as const),
@@ -71,14 +72,14 @@ function read(name: string, url: URL | string): Asset {
 /** Serves the page at /dashboard and its files below /dashboard/assets. */
 export function servePages(scope: FastifyInstance): void {
   for (const [name, asset] of assets()) {
-    // With and without the slash at its end.
+    // The page has the path with and without a trailing slash.
     const path = name === "index.html" ? "/" : `/assets/${name}`;
     scope.get(path, (request, reply) => send(request, reply, asset));
   }
 }
 
 function send(request: FastifyRequest, reply: FastifyReply, asset: Asset): FastifyReply {
-  // Kept, and asked for again each time: a new release shows at once.
+  // Browsers must revalidate each time, so that a new release is shown at once.
   void reply.header("cache-control", "no-cache").header("etag", asset.etag);
   if (request.headers["if-none-match"] === asset.etag) return reply.code(304).send();
   return reply.type(asset.type).send(asset.bytes);

@@ -1,4 +1,4 @@
-/** What the dashboard is made of: the running gateway, as far as an operator looks at it. */
+/** The parts of the running gateway that the dashboard shows. */
 import type { AccountsService } from "../../billing/accounts/accounts.ts";
 import type { ComputePool } from "../../../src/compute/pool.ts";
 import type { MeterService } from "../../billing/metering/meter.ts";
@@ -9,25 +9,25 @@ import type { Claims, Clock, Log, Seal } from "../../../src/plugin.ts";
 import type { Readiness } from "../../../src/http/readiness.ts";
 
 export interface DashboardParts {
-  /** Names under which it may be opened beside addresses and localhost. */
+  /** Host names under which the dashboard may be opened, in addition to IP addresses and localhost. */
   readonly hosts: readonly string[];
   readonly dataDir: string;
   readonly accounts: Pick<AccountsService, "identify" | "read" | "write">;
   readonly meter: Pick<MeterService, "keyWindows" | "workspaceUsage" | "purchasedLeft">;
   readonly metrics: Pick<RenderedMetrics, "read">;
   readonly activity: Activity;
-  /** What became of the requests with this id, newest first. */
+  /** Returns the explanations of the requests with this id, newest first. */
   readonly explain: (requestId: string) => readonly object[];
-  /** The one that serves now. */
+  /** Returns the current generation. */
   readonly generation: () => Generation;
-  /** Exchanges under way. */
+  /** Returns the number of running exchanges. */
   readonly running: () => number;
-  /** How the last reload went, as /pipelines shows it. */
+  /** Returns the result of the last reload in the form of /pipelines. */
   readonly reload: () => object;
   readonly ready: () => Readiness;
   readonly seal: Seal;
   readonly claims: Claims;
-  /** A thread for reports: adding up a month must not hold up requests. */
+  /** A thread for reports, so that adding up a month does not delay requests. */
   readonly reports: Pick<ComputePool, "run">;
   readonly clock: Clock;
   readonly log: Log;

@@ -1,18 +1,18 @@
-/** How a route of the dashboard's API is added: who may reach it, and what a store that fails means. */
+/** Adds routes to the dashboard's API, with access control and handling of store errors. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { StoreError } from "../../../src/store/store-error.ts";
 import { sendRefusal } from "../../../src/http/admin-answer.ts";
 import type { DashboardParts } from "./parts.ts";
 import type { Sessions, Viewer } from "./session.ts";
 
-/** What a route answers; `viewer` is who asks. */
+/** Answers a request. `viewer`: the user who is signed in. */
 export type Handler = (
   viewer: Viewer,
   request: FastifyRequest,
   reply: FastifyReply,
 ) => FastifyReply | Promise<FastifyReply>;
 
-/** Adds a route below /dashboard/api that only who is signed in reaches. `platform`: only with `platform:admin`. */
+/** Adds a route below /dashboard/api for users who are signed in. `platform`: only for keys with `platform:admin`. */
 export type AddRoute = (
   method: "GET" | "POST",
   path: string,
@@ -44,7 +44,7 @@ export function signedInRoutes(
   };
 }
 
-/** Runs what reads or writes the store: one that cannot be used now is a 503. */
+/** Runs a function that uses the store. If the store cannot be used, the answer is 503. */
 export async function stored(
   { log }: Pick<DashboardParts, "log">,
   reply: FastifyReply,

@@ -1,10 +1,10 @@
-/** The pipeline as compiled: every route with its steps, what they cost and what they refused. */
+/** Reports the compiled pipeline: every route with its steps, their times and their refusals. */
 import type { CompiledRoute } from "../../../src/pipeline/load/compile.ts";
 import { describeRoute } from "../../../src/pipeline/load/describe.ts";
 import { rounded } from "./live.ts";
 import type { DashboardParts } from "./parts.ts";
 
-/** Counts of requests are since the start of the process, steps are since this pipeline was loaded. */
+/** Requests are counted since the start of the process, steps since this pipeline was loaded. */
 export function routesView({ generation, metrics }: DashboardParts): object {
   const { routes, unmatched, number } = generation();
   const requests = new Map<string, Record<string, number>>();

@@ -1,8 +1,8 @@
 /**
- * Who is signed in. The key is shown once, at the door; from then on the browser holds a sealed note of the key's id in
- * a cookie that no script can read. A key kept in the page's memory instead would be within reach of whatever script
- * gets into the page, and would have to be typed again at every reload. The key is looked up at every request: one that
- * is revoked or loses its rights is out at once.
+ * Sessions of signed-in users. The key is sent once, to sign in. After that, the browser has a sealed cookie with the
+ * key's id, which scripts cannot read. If the page kept the key in memory instead, any injected script could read it,
+ * and users would have to enter it after every reload. The key is looked up at every request, so a key that is revoked
+ * or loses its capabilities has no access at once.
  */
 import { randomUUID } from "node:crypto";
 import type { FastifyRequest } from "fastify";
@@ -17,27 +17,27 @@ import type { Capability, Claims, Clock, Seal, Workspace } from "../../../src/pl
 import { explain } from "../../../src/store/store-error.ts";
 
 const purpose = "dashboard session";
-/** A working day; after it the key is asked for again. */
+/** A working day. After that, the user must sign in again. */
 const lifeMs = 8 * 3_600_000;
 
-/** Who asks, and what they may see. */
+/** A signed-in user, and what they may see. */
 export interface Viewer {
   readonly key: KeyRecord;
   readonly workspace: Workspace;
-  /** Undefined: the whole deployment; else this workspace only. */
+  /** The only workspace that the viewer may see. Undefined for the whole deployment. */
   readonly only: string | undefined;
   /** Milliseconds since 1970. */
   readonly expiresAt: number;
 }
 
 export interface Sessions {
-  /** The session's cookie for this key. */
+  /** Returns the cookie of a new session for this key. */
   begin(keyId: string, request: FastifyRequest): string;
-  /** Undefined: nobody, or no longer. Throws StoreError. */
+  /** Returns the viewer. Undefined if there is no session, or it has ended. Throws StoreError. */
   viewer(request: FastifyRequest): Viewer | undefined;
   /** Ends the session of this request, for every gateway on this store and after a restart. Throws StoreError. */
   end(request: FastifyRequest): void;
-  /** The cookie that takes the place of a session's. */
+  /** Returns the cookie that removes the session's cookie. */
   noCookie(request: FastifyRequest): string;
 }
 
@@ -76,7 +76,7 @@ export function createSessions(parts: {
       if (session === undefined) return undefined;
       return accounts.read((db): Viewer | undefined => {
         const key = findKey(db, session.key);
-        // The store may be another deployment's, too.
+        // Another deployment may use the same store.
         if (key?.environment !== generation().config.environment) return undefined;
         if (!mayEnter(key, addressOf(request), clock.now())) return undefined;
         const workspace = findWorkspace(db, key.workspaceId);
@@ -97,7 +97,7 @@ export function createSessions(parts: {
   };
 }
 
-/** What is claimed once a session was ended before its time. */
+/** Returns the name of the claim that marks a session as ended. */
 function endOf({ id }: Note): string {
   return `${purpose} ${id}`;
 }
@@ -112,12 +112,12 @@ function ofClaims<T>(work: () => T): T {
 
 const socketAddress = addressReader([]);
 
-/** The other end of the socket. */
+/** Returns the address of the socket's peer. */
 export function addressOf(request: FastifyRequest): string {
   return socketAddress(request.raw);
 }
 
-/** Whether a key opens the dashboard at all. */
+/** Returns true if a key with these capabilities may open the dashboard. */
 export function opensDashboard(granted: ReadonlySet<Capability>): boolean {
   return granted.has("platform:admin") || granted.has("workspace:admin");
 }
@@ -127,12 +127,12 @@ function mayEnter(key: KeyRecord, address: string, now: number): boolean {
   return key.allowedAddresses === undefined || addressList(key.allowedAddresses)(address);
 }
 
-/** Cookies know no ports: two gateways on one machine must not sign each other out. */
+/** The name contains the port, because cookies ignore ports and two gateways on one machine need separate sessions. */
 function cookieName(request: FastifyRequest): string {
   return `sluice_dashboard_${request.socket.localPort ?? 0}`;
 }
 
-/** `Secure` where the page came over TLS, which a proxy ends: the origin of the request says so. */
+/** Adds `Secure` if the page was loaded over TLS (from a proxy), which the origin of the request shows. */
 function cookie(request: FastifyRequest, value: string, seconds: number): string {
   const secure = request.headers.origin?.startsWith("https://") === true ? "; Secure" : "";
   const name = cookieName(request);
@@ -140,8 +140,8 @@ function cookie(request: FastifyRequest, value: string, seconds: number): string
 }
 
 /**
- * Undefined where there is none, or more than one: whatever else listens on this host can plant a cookie, and nobody
- * shall work in a session that is not theirs.
+ * Returns the session cookie. Undefined if there is none or more than one, because other servers on this host can set
+ * cookies, and users must not work in a session that is not theirs.
  */
 function cookieOf(request: FastifyRequest): string | undefined {
   const head = `${cookieName(request)}=`;

@@ -1,4 +1,4 @@
-/** Signing in and out, and who one is. */
+/** Routes to sign in, to sign out, and to read the session. */
 import { RateLimiterMemory, RateLimiterRes } from "rate-limiter-flexible";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { addressKey } from "../../../src/address.ts";
@@ -11,7 +11,7 @@ import type { DashboardParts } from "./parts.ts";
 import { mayGrant } from "./wanted-key.ts";
 import { addressOf, opensDashboard, type Sessions, type Viewer } from "./session.ts";
 
-/** Attempts of one address a minute, good ones too. */
+/** Maximum number of attempts per address and minute, including successful ones. */
 const attempts = 10;
 
 const noRight = "the key needs platform:admin or workspace:admin";
@@ -33,13 +33,13 @@ export function signInRoutes(
   });
   api.delete("/session", (request, reply) =>
     stored(parts, reply, () => {
-      // The browser forgets it, whether the end can be written down or not.
+      // The browser removes the cookie even if the end of the session cannot be stored.
       void reply.header("set-cookie", sessions.noCookie(request));
       sessions.end(request);
       return reply.code(204).send();
     }),
   );
-  // Asked by every page that opens: nobody being signed in is an answer and no error.
+  // Every page requests this when it opens. Not being signed in is not an error.
   api.get("/session", (request, reply) =>
     stored(parts, reply, () => {
       const viewer = sessions.viewer(request);
@@ -52,7 +52,7 @@ export function signInRoutes(
   );
 }
 
-/** Seconds to wait; undefined: it may be tried. */
+/** Returns the seconds to wait. Undefined if an attempt is allowed. */
 async function tooMany(limiter: RateLimiterMemory, address: string): Promise<number | undefined> {
   try {
     await limiter.consume(addressKey(address));

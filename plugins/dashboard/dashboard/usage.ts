@@ -1,4 +1,4 @@
-/** Charges over time, added up in a thread and kept for a while: however many look, the journal is walked once. */
+/** Reports charges over time. A thread adds them up, and answers are cached, so that several viewers cost one pass. */
 import { findKey } from "../../billing/accounts/keys.ts";
 import { applyDuePlan } from "../../billing/accounts/plans.ts";
 import { findWorkspace } from "../../billing/accounts/workspaces.ts";
@@ -13,19 +13,19 @@ const minuteMs = 60_000;
 interface Range {
   readonly stepMs: number;
   readonly steps: number;
-  /** How long an answer is good. */
+  /** Time for which an answer is cached. */
   readonly keepMs: number;
 }
 
-// A map, because its names come from the address: an object has more members than were written into it.
+// A map, because names come from the URL and an object also has inherited members.
 const ranges: ReadonlyMap<string, Range> = new Map([
   ["1h", { stepMs: minuteMs, steps: 60, keepMs: 5_000 }],
   ["24h", { stepMs: 30 * minuteMs, steps: 48, keepMs: 30_000 }],
   ["30d", { stepMs: 12 * 60 * minuteMs, steps: 60, keepMs: 5 * minuteMs }],
 ]);
 
-/** Answers that are kept at once: of as many workspaces as are looked at within minutes. */
-const mostKept = 64;
+/** Maximum number of cached answers. */
+const maxAnswers = 64;
 
 const seriesModule = new URL(
   import.meta.url.endsWith(".ts")
@@ -60,7 +60,7 @@ export function usageRoutes(add: AddRoute, parts: DashboardParts): void {
     for (const [each, { until }] of kept) if (until <= now) kept.delete(each);
     let entry = kept.get(name);
     if (entry === undefined) {
-      if (kept.size >= mostKept) return sendRefusal(reply, "GATEWAY_SERVICE_UNAVAILABLE");
+      if (kept.size >= maxAnswers) return sendRefusal(reply, "GATEWAY_SERVICE_UNAVAILABLE");
       entry = { until: now + keepMs, result: report(parts, { workspaceId, from, stepMs, steps }) };
       kept.set(name, entry);
     }
@@ -89,7 +89,7 @@ async function report(
 ): Promise<UsageSeries | undefined> {
   const input: UsageSeriesJob = { dataDir, ...what };
   const done = await reports.run({ module: seriesModule, input, transfer: [] });
-  // The job's own answer: what `usageSeries` returns.
+  // The result of the job, which `usageSeries` returns.
   if (done.ok) return JSON.parse(new TextDecoder().decode(done.bytes)) as UsageSeries;
   if (done.reason !== "aborted")
     log.error({ reason: done.reason }, "dashboard: cannot make the usage report");
@@ -117,7 +117,7 @@ function keyName({ accounts }: DashboardParts, { name: id }: Series): string | u
   return id === undefined ? undefined : accounts.read((db) => findKey(db, id)?.name);
 }
 
-/** What the workspace has drawn in the running billing period, and what its plan and purchases offer. */
+/** Returns the usage of the workspace in the current billing period, and the credit of its plan and purchases. */
 function periodJson(
   { accounts, meter, generation, clock }: DashboardParts,
   id: string,

@@ -1,4 +1,4 @@
-/** A new key as the page asks for it, and what a viewer may give away. */
+/** Reads the form for a new key, and decides which capabilities a viewer may grant. */
 import { capabilities } from "../../../src/services/accounts.ts";
 import type { Capability } from "../../../src/plugin.ts";
 import { checker } from "./input.ts";
@@ -16,8 +16,8 @@ export interface WantedKey {
 
 const amount = { type: "integer", minimum: 0, maximum: Number.MAX_SAFE_INTEGER };
 /** A century. */
-const longestSeconds = 36_525 * 86_400;
-const longestOverlapSeconds = 90 * 86_400;
+const maxSeconds = 36_525 * 86_400;
+const maxOverlapSeconds = 90 * 86_400;
 
 const checkWantedKey = checker({
   type: "object",
@@ -40,7 +40,7 @@ const checkWantedKey = checker({
       maxItems: 100,
       uniqueItems: true,
     },
-    expires_in_seconds: { type: "integer", minimum: 1, maximum: longestSeconds },
+    expires_in_seconds: { type: "integer", minimum: 1, maximum: maxSeconds },
   },
   required: ["workspace_id", "name", "capabilities"],
   additionalProperties: false,
@@ -49,30 +49,30 @@ const checkWantedKey = checker({
 const checkOverlap = checker({
   type: "object",
   properties: {
-    overlap_seconds: { type: "integer", minimum: 0, maximum: longestOverlapSeconds },
+    overlap_seconds: { type: "integer", minimum: 0, maximum: maxOverlapSeconds },
   },
   required: ["overlap_seconds"],
   additionalProperties: false,
 });
 
-/** `wrong`: why it is none. */
+/** `wrong`: the reason why the body is invalid. */
 export function readWantedKey(body: unknown): { value: WantedKey } | { wrong: string } {
   const wrong = checkWantedKey(body);
-  // The schema says what the type says.
+  // The schema and the type are equivalent.
   return wrong === undefined ? { value: body as WantedKey } : { wrong };
 }
 
-/** How long the old key lives on, milliseconds. */
+/** Reads how long the old key remains valid, in milliseconds. */
 export function readOverlapMs(body: unknown): { value: number } | { wrong: string } {
   const wrong = checkOverlap(body);
   if (wrong !== undefined) return { wrong };
-  // As above.
+  // The schema has checked the type.
   return { value: (body as { readonly overlap_seconds: number }).overlap_seconds * 1000 };
 }
 
 /**
- * Nobody gives away more than they have: rights over the deployment are a platform administrator's to give. `only`: the
- * viewer's workspace, undefined for such an administrator.
+ * Returns true if a viewer may grant these capabilities. Only a platform administrator may grant capabilities for the
+ * whole deployment. `only`: workspace of the viewer, undefined for a platform administrator.
  */
 export function mayGrant(only: string | undefined, wanted: Iterable<Capability>): boolean {
   return only === undefined || ![...wanted].includes("platform:admin");

@@ -1,4 +1,4 @@
-/** One line of JSON for every exchange, however it ended. */
+/** Step `access-log`: writes one line of JSON for every exchange, with any outcome. */
 import { accessSync, constants, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import {
@@ -13,7 +13,7 @@ import {
   type ReportedCalls,
   type TraceSpan,
 } from "sluice-gateway/plugin";
-import { openLines, type Trouble } from "./line-writer.ts";
+import { openLines, type WriteErrors } from "./line-writer.ts";
 
 declare module "sluice-gateway/plugin" {
   interface Slots {
@@ -32,7 +32,8 @@ interface Options {
 }
 
 /**
- * pino's names and numbers: its tools read these lines, and LOG_LEVEL can be passed on. Lines are info, warn or error.
+ * The level names and numbers of pino, so that its tools can read the lines and LOG_LEVEL can be passed on. Lines have
+ * the level info, warn or error.
  */
 const levels = {
   trace: 10,
@@ -84,20 +85,18 @@ export default defineStep<Options>({
     const lost = metrics
       .counter("sluice_access_log_lost_total", "Access log lines that could not be written.")
       .with({});
-    const trouble: Trouble = {
+    const writeErrors: WriteErrors = {
       failed: (error) => log.error({ err: error, file }, "the access log cannot be written"),
       dropped: (count) => lost.add(count),
     };
     const lines =
       file === undefined && log.line !== undefined
         ? { write: log.line, close: () => undefined }
-        : openLines(file === undefined ? undefined : resolve(folder, file), clock, trouble);
+        : openLines(file === undefined ? undefined : resolve(folder, file), clock, writeErrors);
     const least = levels[level ?? levelOf(log)];
     const sample = sampler(sampling);
     return {
-      /**
-       * The address is the socket's, which is forgotten once the client has left: the exchange remembers it from here.
-       */
+      /** Reads the address, so that the exchange remembers it: the socket has no address after the client has left. */
       requestHeaders(x) {
         void x.request.address;
       },
@@ -105,7 +104,7 @@ export default defineStep<Options>({
         const severity = severityOf(x, outcome);
         if (severity < least || (severity === levels.info && !sample())) return;
         const line = JSON.stringify(describe(x, outcome, severity, clock.monotonic()));
-        // Path and request id are the client's words; a key pasted there must not stay.
+        // The path and the request id come from the client and may contain a key, which must not be logged.
         lines.write(line.includes("gateway_") ? redact(line) : line);
       },
       stop: () => lines.close(),
@@ -113,16 +112,16 @@ export default defineStep<Options>({
   },
 });
 
-/** The gateway's own level. */
+/** Returns the level of the gateway's own log. */
 function levelOf({ level = "info" }: Log): keyof typeof levels {
-  // One that pino does not have was refused with the configuration.
+  // The configuration refuses levels that pino does not have.
   return Object.hasOwn(levels, level) ? (level as keyof typeof levels) : "info";
 }
 
 /**
- * The members of a line, in this order. No header and no query: they may hold secrets. Written with JSON.stringify,
- * because pino's own serialiser takes twice as long (README.md has the numbers); members that are undefined
- * are left out.
+ * Returns the members of a line, in this order. Headers and queries are left out, because they may contain secrets. The
+ * line is written with JSON.stringify, which omits undefined members, because pino's own serializer takes twice as long
+ * (measurements: README.md).
  */
 function describe(x: Exchange, outcome: Outcome, level: number, nowMs: number): object {
   const principal = x.peek("principal");
@@ -146,13 +145,13 @@ function describe(x: Exchange, outcome: Outcome, level: number, nowMs: number): 
     costMilli: x.peek("charge")?.usedMilli,
     address: x.request.address,
     agent: x.peek("agent"),
-    // OpenTelemetry's names for log records, which log pipelines join with traces.
+    // OpenTelemetry's field names, by which log pipelines join log records with traces.
     trace_id: trace?.traceId,
     span_id: trace?.spanId,
   };
 }
 
-/** The code of the last failed call is the line's own `code`. */
+/** Summarizes the calls. The code of the last failed call is in the member `code` of the line. */
 function summaryOf({ names, items, failed }: ReportedCalls): object {
   return { names, items, failed };
 }
@@ -163,7 +162,7 @@ function severityOf({ sent: { status }, calls }: Exchange, outcome: Outcome): nu
   return isRefused || outcome === "clientLeft" ? levels.warn : levels.info;
 }
 
-/** True for this share of the calls, evenly spread, the first one included unless the share is 0. */
+/** Returns a function that is true for this share of its calls, evenly spread, starting with the first (unless 0). */
 function sampler(share: number): () => boolean {
   let owed = share === 0 ? 0 : 1 - share;
   return () => {
@@ -174,7 +173,7 @@ function sampler(share: number): () => boolean {
   };
 }
 
-/** A log that cannot be opened is found before a port is. */
+/** Reports a log file that cannot be opened before the gateway opens its ports. */
 function folderFaults(file: string): { pointer: string; message: string }[] {
   const folder = dirname(file);
   try {

@@ -1,113 +1,115 @@
-/** Lines on their way to a file or standard output: gathered here, written by pino's asynchronous destination. */
+/** Buffers lines and writes them to a file or standard output with pino's asynchronous destination. */
 import { closeSync, openSync } from "node:fs";
 import { stat } from "node:fs/promises";
 import { pino } from "pino";
 import type { Clock } from "sluice-gateway/plugin";
 
-/** Gathered text is handed on at this size: one write for some two hundred lines. */
-const gatherChars = 64 * 1024;
-/** … and at the latest after this, so that whoever follows the file sees the present. */
-const gatherMs = 250;
-/** How often the file is looked for: whoever rotates logs renames it, and expects a new one. */
-const lookMs = 1_000;
-/** Bytes that may wait for a slow disk; what comes on top is dropped and reported. */
-const waitingBytes = 16 * 1024 * 1024;
+/** Buffered text is written at this size, which is one write for about two hundred lines. */
+const flushChars = 64 * 1024;
+/** Buffered text is written at the latest after this time, for users who follow the file. */
+const flushMs = 250;
+/** Interval at which the file is checked, because log rotation renames it and expects a new file. */
+const checkMs = 1_000;
+/** Maximum number of bytes that wait for a slow disk. Further lines are dropped and reported. */
+const maxWaitingBytes = 16 * 1024 * 1024;
 
 const fileMode = 0o640;
 
-export interface Trouble {
-  /** The disk or pipe refused a write; what is waiting is tried again with the next one. Once per bad spell. */
+export interface WriteErrors {
+  /**
+   * Called when the disk or pipe refused a write, once until a write succeeds. The text is retried with the next write.
+   */
   failed(error: Error): void;
-  /** These lines will never be written. */
+  /** Called when lines were dropped. */
   dropped(lines: number): void;
 }
 
 export interface LineWriter {
-  /** Takes a line without its line feed. Never waits, never throws. */
+  /** Buffers a line without its line feed. Never waits and never throws. */
   write(line: string): void;
-  /** Writes what was gathered and closes; resolves when it is in the file, or cannot be. */
+  /** Writes the buffered lines and closes. Resolves when they are written, or cannot be. */
   close(): Promise<void>;
 }
 
 /**
- * Opens `file` for appending (created with mode 0640), or standard output. Throws what `open` throws. A file that was
- * renamed or removed is made anew within a second; what was written until then is in the old one.
+ * Opens `file` for appending (created with mode 0640), or standard output. Throws the errors of `open`. A file that was
+ * renamed or removed is created again within a second; lines until then are in the old file.
  */
-export function openLines(file: string | undefined, clock: Clock, trouble: Trouble): LineWriter {
+export function openLines(file: string | undefined, clock: Clock, errors: WriteErrors): LineWriter {
   if (file !== undefined) closeSync(openSync(file, "a", fileMode));
   const destination = pino.destination({
     dest: file ?? 1,
     mode: fileMode,
     sync: false,
-    maxLength: waitingBytes,
+    maxLength: maxWaitingBytes,
     maxWrite: 1024 * 1024,
   });
   let gathered = "";
-  let failing = false;
-  let gone = false;
-  let closing = false;
+  let isFailing = false;
+  let isClosed = false;
+  let isClosing = false;
   const flush = (): void => {
-    if (gathered === "" || gone) return;
+    if (gathered === "" || isClosed) return;
     const text = gathered;
     gathered = "";
     destination.write(text);
   };
   destination.on("error", (error: NodeJS.ErrnoException) => {
-    // After EPIPE the destination swallows everything, also `end`.
-    gone ||= error.code === "EPIPE";
-    if (!failing) trouble.failed(error);
-    failing = true;
+    // After EPIPE, the destination ignores everything, including `end`.
+    isClosed ||= error.code === "EPIPE";
+    if (!isFailing) errors.failed(error);
+    isFailing = true;
   });
-  // pino ends its destinations itself when a process comes to its end with nothing left to do.
+  // pino itself ends its destinations when the process ends because nothing is left to do.
   destination.on("close", () => {
-    gone = true;
+    isClosed = true;
   });
   destination.on("write", () => {
-    failing = false;
+    isFailing = false;
   });
-  destination.on("drop", (text: string) => trouble.dropped(text.split("\n").length - 1));
-  const timer = clock.every(gatherMs, flush);
-  const look =
+  destination.on("drop", (text: string) => errors.dropped(text.split("\n").length - 1));
+  const timer = clock.every(flushMs, flush);
+  const check =
     file === undefined
       ? undefined
       : clock.every(
-          lookMs,
-          reopener(file, destination, () => gone || closing),
+          checkMs,
+          reopener(file, destination, () => isClosed || isClosing),
         );
   return {
     write(line) {
       gathered += `${line}\n`;
-      if (gathered.length >= gatherChars) flush();
+      if (gathered.length >= flushChars) flush();
     },
     async close() {
-      closing = true;
+      isClosing = true;
       timer[Symbol.dispose]();
-      look?.[Symbol.dispose]();
+      check?.[Symbol.dispose]();
       flush();
-      if (gone) return;
+      if (isClosed) return;
       const ended = Promise.withResolvers<void>();
       destination.once("close", ended.resolve);
       destination.once("error", ended.resolve);
       destination.end();
       await ended.promise;
-      // Closes the file where an error has ended it; a closed one stays as it is.
+      // Closes the file after an error. Does nothing if it is already closed.
       destination.destroy();
     },
   };
 }
 
-/** Opens the file anew where another one, or none, stands in its place. */
+/** Returns a function that opens the file again if it was replaced or removed. */
 function reopener(
   file: string,
   destination: ReturnType<typeof pino.destination>,
   isOver: () => boolean,
 ): () => void {
   let inode: number | undefined;
-  let looking = false;
-  let reopening = true;
+  let isChecking = false;
+  let isReopening = true;
   const opened = (ino: number | undefined): void => {
     inode = ino;
-    reopening = false;
+    isReopening = false;
   };
   destination.on("ready", () => {
     stat(file).then(
@@ -115,18 +117,18 @@ function reopener(
       () => opened(undefined),
     );
   });
-  // What could not be opened is tried again.
+  // If the file could not be opened, the next check tries again.
   destination.on("error", () => opened(inode));
   const compare = (found: number | undefined): void => {
-    looking = false;
+    isChecking = false;
     if (found !== undefined && found === inode) return;
-    if (isOver() || reopening) return;
-    reopening = true;
+    if (isOver() || isReopening) return;
+    isReopening = true;
     destination.reopen(file);
   };
   return () => {
-    if (looking) return;
-    looking = true;
+    if (isChecking) return;
+    isChecking = true;
     stat(file).then(
       ({ ino }) => compare(ino),
       () => compare(undefined),

@@ -1,18 +1,20 @@
-/** Reads who the agent behind a request says it is: the X-Agent-* headers, bounded and made safe to log. */
+/**
+ * Step `agent-headers`: reads the X-Agent-* headers, in which an agent describes itself, and makes them safe to log.
+ */
 import { defineStep, type Agent, type Exchange } from "sluice-gateway/plugin";
 
 declare module "sluice-gateway/plugin" {
   interface Slots {
-    /** Absent when the client sent none of the headers. */
+    /** Absent if the client sent none of the headers. */
     agent: Agent;
   }
 }
 
-/** Characters of one value; what is longer is cut. */
-const mostChars = 128;
-/** Of X-Agent-Capabilities: more, or longer ones, are left out or cut. */
-const mostCapabilities = 16;
-const mostCapabilityChars = 64;
+/** Maximum length of a value in characters. Longer values are cut. */
+const maxChars = 128;
+/** Maximum number of entries in X-Agent-Capabilities, and their maximum length. The rest is dropped or cut. */
+const maxCapabilities = 16;
+const maxCapabilityChars = 64;
 
 export default defineStep({
   name: "agent-headers",
@@ -79,17 +81,18 @@ function agentOf(headers: Exchange["request"]["headers"]): Agent | undefined {
 
 function listed(value: string | string[] | undefined): readonly string[] | undefined {
   if (value === undefined) return undefined;
-  // Cut before it is split: a header may be as long as all headers together.
-  const text = String(value).slice(0, 2 * mostCapabilities * mostCapabilityChars);
-  const parts = text.split(",").flatMap((part) => clean(part, mostCapabilityChars) ?? []);
-  return parts.length === 0 ? undefined : parts.slice(0, mostCapabilities);
+  // Cut before splitting, because a single header may be very long.
+  const text = String(value).slice(0, 2 * maxCapabilities * maxCapabilityChars);
+  const parts = text.split(",").flatMap((part) => clean(part, maxCapabilityChars) ?? []);
+  return parts.length === 0 ? undefined : parts.slice(0, maxCapabilities);
 }
 
 /**
- * Visible ASCII and spaces, trimmed; anything else becomes `?`: nothing here can forge a line or a terminal's colours.
+ * Trims a value and replaces everything except visible ASCII and spaces by `?`, so that it cannot forge a log line or
+ * control a terminal.
  */
-function clean(value: string | string[] | undefined, most = mostChars): string | undefined {
+function clean(value: string | string[] | undefined, max = maxChars): string | undefined {
   if (value === undefined) return undefined;
-  const text = String(value).trim().slice(0, most).trimEnd();
+  const text = String(value).trim().slice(0, max).trimEnd();
   return text === "" ? undefined : text.replaceAll(/[^\x20-\x7e]/g, "?");
 }

@@ -1,4 +1,4 @@
-/** What a schema cannot say about the options. */
+/** Checks of the options that a schema cannot express. */
 import type { FieldChanges } from "sluice-gateway/plugin";
 
 interface OptionFault {
@@ -6,7 +6,7 @@ interface OptionFault {
   readonly message: string;
 }
 
-/** Fields that frame a message or belong to one connection: each sender makes its own. */
+/** Fields that frame a message or apply to one connection, so that each sender sets them itself. */
 const senders: ReadonlySet<string> = new Set([
   "connection",
   "content-length",
@@ -19,7 +19,7 @@ const senders: ReadonlySet<string> = new Set([
   "upgrade",
 ]);
 
-/** Faults of a `set` that names a field which no operator can set. */
+/** Returns the faults of a `set` with fields that an operator cannot set. */
 export function fieldFaults(pointer: string, changes: FieldChanges | undefined): OptionFault[] {
   return Object.keys(changes?.set ?? {})
     .filter((name) => senders.has(name.toLowerCase()))
@@ -29,7 +29,7 @@ export function fieldFaults(pointer: string, changes: FieldChanges | undefined):
     }));
 }
 
-/** Why a url cannot be forwarded to; undefined when it can. */
+/** Returns the reason why requests cannot be forwarded to a URL. Undefined if they can. */
 export function urlFault(text: string): string | undefined {
   const url = URL.parse(text);
   if (url === null) return `"${text}" is not a url`;

@@ -1,6 +1,6 @@
 /**
- * Surface `forward`: sends the request on to an upstream as it came and streams the answer back as it comes. Bodies are
- * held in neither direction.
+ * Surface `forward`: forwards the request unchanged to an upstream and streams the answer back. Bodies are not buffered
+ * in either direction.
  */
 import { defineSurface, refuse, type FieldChanges, type TraceSpan } from "sluice-gateway/plugin";
 import { fieldFaults, urlFault } from "./faults.ts";
@@ -23,7 +23,7 @@ interface Options {
   readonly bodyBytes?: number;
 }
 
-/** decisions.md section 4: 1 MiB unless said otherwise. */
+/** decisions.md section 4: the default is 1 MiB. */
 const defaultBodyBytes = 1 << 20;
 
 const path = { type: "string", pattern: "^/[^?#]*[^/?#]$" };

@@ -1,11 +1,11 @@
-/** Which path and query an upstream is asked for: the client's own bytes, but for a prefix taken off and one put on. */
+/** Maps the request target to that of the upstream: the client's unchanged bytes, with a prefix removed or added. */
 import type { RequestHead } from "sluice-gateway/plugin";
 
 export type Mapped =
   | { readonly kind: "target"; readonly target: string }
-  /** The path does not start with the prefix that is to be taken off. */
+  /** The path does not start with the prefix to remove. */
   | { readonly kind: "outside" }
-  /** The path climbs: an upstream that resolves it would leave what the route covers. */
+  /** The path contains `..` or the like, so an upstream might resolve it to a path outside the route. */
   | { readonly kind: "climbs" };
 
 interface Prefixes {
@@ -22,16 +22,16 @@ export function mapTarget(request: RequestHead, { stripPrefix, prefix = "" }: Pr
   return { kind: "target", target: prefix + (rest.startsWith("/") ? rest : `/${rest}`) };
 }
 
-/** `/api` covers `/api` and `/api/x`, not `/apix`. */
+/** Returns true if the path is in the prefix: `/api` contains `/api` and `/api/x`, but not `/apix`. */
 function isBelow(path: string, prefix: string): boolean {
   if (!path.startsWith(prefix)) return false;
   return path.length === prefix.length || path[prefix.length] === "/";
 }
 
 /**
- * Whether an upstream might find `.` or `..` in the path, however it is written. Routes match paths as they are sent, so
+ * Returns true if an upstream might find `.` or `..` in the path, in any encoding. Routes match unchanged paths, so
  * `/open/..%2Fclosed` would otherwise reach `/closed` of an upstream that decodes before it resolves. Tomcat and Jetty
- * drop a segment's parameters before they resolve it: `..;x=1` is `..` for them.
+ * remove a segment's parameters before they resolve it, so they treat `..;x=1` as `..`.
  */
 function climbs(path: string): boolean {
   if (!path.includes("/.") && !path.includes("%") && !path.includes("\\")) return false;

@@ -92,7 +92,7 @@ function repliesOf(
   };
 }
 
-/** Returns the links to what this gateway really routes. */
+/** Returns links only to documents that this gateway routes. */
 function linksOf(
   { documentation, openapi, discovery }: Options,
   routes: readonly DocumentedRoute[],

@@ -1,4 +1,4 @@
-/** What many operations share, each written once under `components`. */
+/** Collects the parts that operations share, each of which is written once under `components`. */
 import type { DocumentedBodies, JsonSchema } from "sluice-gateway/plugin";
 import { exampleOf } from "./examples.ts";
 import type { HeaderObject, MediaType, Ref, ResponseObject } from "./objects.ts";
@@ -49,7 +49,7 @@ export class Components {
     };
   }
 
-  /** `isWhole`: whether the examples show members that are not required. */
+  /** `isWhole`: true if the examples include optional members. */
   content(bodies: DocumentedBodies, isWhole: boolean): Record<string, MediaType> {
     const entries = Object.entries(bodies).map(
       ([type, schema]) => [type, exemplified(schema, { isWhole })] as const,
@@ -57,7 +57,7 @@ export class Components {
     return Object.fromEntries(entries);
   }
 
-  /** A reference to the one of that name, unless that name has come to mean something else. */
+  /** Returns a reference to the response of this name, or the response itself if the name is used for another one. */
   response(name: string, response: ResponseObject): Ref<ResponseObject> {
     return shared(this.#responses, "responses", name, response);
   }
@@ -67,7 +67,7 @@ export class Components {
   }
 }
 
-/** A schema with its example beside it, where OpenAPI has a place for one. */
+/** Returns a schema with its example, for the places where OpenAPI allows one. */
 export function exemplified(
   schema: JsonSchema,
   wanted: Parameters<typeof exampleOf>[1],
@@ -76,7 +76,7 @@ export function exemplified(
   return { schema: rest, ...withExample(exampleOf(schema, wanted)) };
 }
 
-/** No example at all if none could be made. */
+/** Returns an object without a member if there is no example. */
 export function withExample(example: unknown): { readonly example?: unknown } {
   return example === undefined ? {} : { example };
 }

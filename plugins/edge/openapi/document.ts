@@ -1,4 +1,4 @@
-/** Puts together the OpenAPI 3.1 document of all routes from what their plugins say of them. */
+/** Builds the OpenAPI 3.1 document of all routes from the documentation in their plugins' manifests. */
 import type { Capability, DocumentedRoute, Operation } from "sluice-gateway/plugin";
 import { Components } from "./components.ts";
 import type { MediaType, Ref, ResponseObject } from "./objects.ts";
@@ -24,7 +24,7 @@ export interface OpenApiDocument {
   readonly info: { readonly title: string; readonly version: string; readonly description: string };
   readonly servers: readonly { readonly url: string }[];
   readonly tags: readonly { readonly name: string; readonly description: string }[];
-  /** Path, then lower-case method. */
+  /** Operations by path, then by lower-case method. */
   readonly paths: Readonly<Record<string, Readonly<Record<string, OperationObject>>>>;
   readonly components: ReturnType<Components["all"]>;
 }
@@ -32,9 +32,9 @@ export interface OpenApiDocument {
 export interface About {
   readonly title: string;
   readonly description: string;
-  /** Sluice's own version. */
+  /** Version of Sluice. */
   readonly version: string;
-  /** Where clients reach the gateway. */
+  /** Address at which clients reach the gateway. */
   readonly url: string;
 }
 
@@ -48,7 +48,7 @@ export function documentOf(routes: readonly DocumentedRoute[], about: About): Op
     const path = openApiPath(route.path);
     const operations = (paths[path] ??= {});
     for (const { method, parts } of route.operations) {
-      // OpenAPI knows no CONNECT; of two routes for one method the first one answers.
+      // OpenAPI has no CONNECT. If two routes have the same method, the first one answers.
       if (!describable.has(method) || method.toLowerCase() in operations) continue;
       operations[method.toLowerCase()] = operationOf(
         route,
@@ -95,19 +95,21 @@ function operationOf(
   };
 }
 
-/** The rest of a path is one parameter, which OpenAPI cannot let hold slashes: its description says that it may. */
+/**
+ * Converts the rest of a path to one parameter. Its description says that it may contain slashes, which OpenAPI cannot.
+ */
 export function openApiPath(path: string): string {
   return path.endsWith("/*") ? `${path.slice(0, -1)}{rest}` : path;
 }
 
-/** `postV1LedgerRpc`, as generators of clients name their functions. */
+/** Returns an id such as `postV1LedgerRpc`, which client generators use as a function name. */
 function operationId(method: string, path: string): string {
   const words = openApiPath(path).match(/[A-Za-z0-9]+/g) ?? ["root"];
   const capitalised = words.map((word) => word.slice(0, 1).toUpperCase() + word.slice(1));
   return method.toLowerCase() + capitalised.join("");
 }
 
-/** `/a/b` and `/a/{b}` would have the same: then the later one gets a number. */
+/** Adds a number to an id that is already used, because `/a/b` and `/a/{b}` have the same id. */
 function unusedId(id: string, used: Set<string>): string {
   let unused = id;
   for (let n = 2; used.has(unused); n++) unused = `${id}${n}`;
@@ -116,8 +118,8 @@ function unusedId(id: string, used: Set<string>): string {
 }
 
 /**
- * Alternatives, each with the capabilities that it asks for: roles by OpenAPI 3.1, "Security Requirement Object". Every
- * part that asks for a key must be satisfied.
+ * Returns the alternatives, each with its required capabilities as roles (OpenAPI 3.1, "Security Requirement Object").
+ * All parts that require a key must be satisfied.
  */
 function securityOf(parts: readonly Operation[]): OperationObject["security"] {
   let alternatives: readonly (readonly Capability[])[] | undefined;

@@ -1,23 +1,23 @@
 /**
- * Example values for the schemas of the document. A plugin gives its own with the keyword `examples` of JSON Schema; for
- * all other schemas a value is made from the schema itself.
+ * Creates example values for the schemas of the document. A plugin can provide examples with the keyword `examples` of
+ * JSON Schema. For all other schemas, a value is generated.
  */
 import type { JsonSchema } from "sluice-gateway/plugin";
 
 interface Wanted {
   /** Name of the member or parameter, which hints at its value. */
   readonly name?: string;
-  /** Whether members that are not required are shown too. */
+  /** True to include optional members. */
   readonly isWhole: boolean;
 }
 
-/** A schema may refer to itself. */
+/** Limits the nesting, because a schema may refer to itself. */
 const maxDepth = 12;
 
 const hash = `0x${"3f".repeat(32)}`;
 const hex = "3f".repeat(32);
 
-/** Names that mean the same wherever they are used. */
+/** Examples for names that have the same meaning everywhere. */
 const byName: Readonly<Record<string, string>> = {
   address: "5GrwvaEF5zXb26Fz9rcQpDWS57CtERHpNehXCPcNoHGKutQY",
   hash,
@@ -40,7 +40,7 @@ const byName: Readonly<Record<string, string>> = {
   rest: "path/below/the/prefix",
 };
 
-/** Tried in this order where a pattern or a length must hold. */
+/** Texts that are tried in this order for a schema with a pattern or a length. */
 const texts = [
   "text",
   "gateway_2f6c1b7e",
@@ -62,7 +62,7 @@ const byFormat: Readonly<Record<string, string>> = {
   origin: "https://app.example",
 };
 
-/** Returns a value that fits the schema; undefined if none can be made, as for an unusual pattern. */
+/** Returns a value that fits the schema. Undefined if none can be generated, such as for an unusual pattern. */
 export function exampleOf(schema: JsonSchema, wanted: Wanted, depth = 0): unknown {
   if (depth > maxDepth) return undefined;
   const { examples, enum: choices, default: fallback } = schema;
@@ -89,13 +89,13 @@ export function exampleOf(schema: JsonSchema, wanted: Wanted, depth = 0): unknow
   }
 }
 
-/** The first of several types. */
+/** Returns the type of a schema, the first one if there are several. */
 function typeOf({ type, properties }: JsonSchema): unknown {
   if (Array.isArray(type)) return type[0];
   return type ?? (properties === undefined ? "string" : "object");
 }
 
-/** Folds the first alternative, and all of `allOf`, into the schema; the schema itself if there is nothing to fold. */
+/** Merges the first alternative and all of `allOf` into the schema. Returns the schema itself if it has neither. */
 function flattened(schema: JsonSchema): JsonSchema {
   const { oneOf, anyOf, allOf, ...rest } = schema;
   const parts = [
@@ -158,7 +158,7 @@ function textExample(schema: JsonSchema, name = ""): string | undefined {
   );
 }
 
-/** A plugin may write a pattern that is not a regular expression: then no text is known to match. */
+/** Returns a test for a pattern. It is always false if the plugin's pattern is not a regular expression. */
 function matcherOf(pattern: unknown): (text: string) => boolean {
   if (typeof pattern !== "string") return () => true;
   try {
@@ -174,7 +174,7 @@ function schemasIn(value: unknown): JsonSchema[] {
 }
 
 function schemaIn(value: unknown): JsonSchema {
-  // `true` is a schema too, which takes anything. An object that is not an array is a record.
+  // `true` is also a schema, which accepts anything. An object that is not an array is a record.
   return typeof value === "object" && value !== null ? (value as JsonSchema) : {};
 }
 

@@ -1,6 +1,6 @@
 /**
- * Surface `openapi`: the OpenAPI 3.1 document of all routes as they are loaded, or a page that shows it. Every plugin
- * says in its manifest (`operation`) what it takes and answers; nothing is written down twice.
+ * Surface `openapi`: the OpenAPI 3.1 document of all loaded routes, or a page that shows it. It is built from the
+ * manifests of the plugins (`operation`), which document what they accept and answer.
  */
 import { createHash } from "node:crypto";
 import {
@@ -21,13 +21,13 @@ interface Options {
   readonly url: string;
 }
 
-/** Routes change with a reload only; five minutes is how long a reader may not know. */
+/** Routes change only with a reload. Readers may see the old document for up to five minutes. */
 const cacheControl = "public, max-age=300";
 
 const contentOf = {
   document: {
     type: "application/json",
-    // Pages of anyone may read what anyone may read.
+    // The document is public, so pages of any origin may read it.
     headers: ["access-control-allow-origin", "*"],
   },
   page: {
@@ -81,7 +81,7 @@ export default defineSurface<Options>({
   uses: ["routes"],
   operation: ({ as }) => (as === "page" ? pageOperation : documentOperation),
   start(options, host) {
-    // Complete only once every route is loaded, and the same from then on.
+    // The list of routes is complete after all routes are loaded, and does not change after that.
     let made:
       | { readonly whole: Reply; readonly unchanged: Reply; readonly etag: string }
       | undefined;
@@ -112,7 +112,7 @@ function repliesOf(
   };
 }
 
-/** RFC 9110 section 13.1.2: a list of tags or `*`, compared weakly. Our tag holds no comma. */
+/** RFC 9110 section 13.1.2: a list of tags or `*`, compared weakly. The gateway's tag contains no comma. */
 function names(ifNoneMatch: string | undefined, etag: string): boolean {
   if (ifNoneMatch === undefined) return false;
   return ifNoneMatch.split(",").some((part) => {

@@ -1,8 +1,8 @@
-/** HTML from templates in which every text is escaped: nothing that a plugin or an operator wrote becomes a tag. */
+/** Builds HTML from templates. Every text is escaped, so text from a plugin or an operator cannot become a tag. */
 
 type Value = string | number | Markup | readonly Markup[] | undefined;
 
-/** HTML that was made by `html`. */
+/** HTML that was created by `html`. */
 export class Markup {
   readonly text: string;
 
@@ -11,7 +11,7 @@ export class Markup {
   }
 }
 
-/** Texts are escaped, markup is taken as it is, undefined is nothing. */
+/** Escapes texts, inserts markup unchanged and omits undefined. */
 export function html(strings: TemplateStringsArray, ...values: readonly Value[]): Markup {
   const parts = strings.map((text, index) => text + textOf(values[index]));
   return new Markup(parts.join(""));
@@ -36,7 +36,7 @@ function escape(text: string): string {
   return text.replaceAll(/[&<>"']/g, (sign) => escapes[sign] ?? sign);
 }
 
-/** A text of ours or of a plugin's with `code` in backticks. */
+/** Converts a text with `code` in backticks to markup. */
 export function prose(text: string): Markup {
   const parts = text.split(/`([^`]+)`/);
   const marked = parts.map((part, index) =>

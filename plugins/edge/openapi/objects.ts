@@ -1,10 +1,10 @@
-/** Objects of an OpenAPI document that several of its parts hold (OpenAPI 3.1). */
+/** Objects of an OpenAPI document (OpenAPI 3.1) that several of its parts contain. */
 import type { JsonSchema } from "sluice-gateway/plugin";
 
-/** A T, or a reference to one below `components`. */
+/** A T, or a reference to one in `components`. */
 export type Ref<T> = T | { readonly $ref: string };
 
-/** `example` fits the schema; it is missing if none could be made. */
+/** `example`: value that fits the schema. Missing if none could be generated. */
 export interface HeaderObject {
   readonly description: string;
   readonly schema: JsonSchema;

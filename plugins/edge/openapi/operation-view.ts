@@ -1,18 +1,18 @@
-/** One operation on the page: who may ask, what it takes, what it answers. */
+/** Shows an operation on the page: the required capabilities, the request and the responses. */
 import type { OperationObject } from "./document.ts";
 import { html, prose, type Markup } from "./markup.ts";
 import type { MediaType, Ref, ResponseObject } from "./objects.ts";
 import type { Parameter } from "./parameters.ts";
 import { schemaView, typeOf } from "./schema-view.ts";
 
-/** An operation at its place. */
+/** An operation with its path and method. */
 export interface Entry {
   readonly path: string;
   readonly method: string;
   readonly operation: OperationObject;
 }
 
-/** `resolve`: what a response stands for that may be a reference. */
+/** `resolve`: returns the response that a reference refers to. */
 export function operationView(
   { path, method, operation }: Entry,
   resolve: (response: Ref<ResponseObject>) => ResponseObject,
@@ -44,7 +44,7 @@ function accessView(security: OperationObject["security"]): Markup {
   return html`An API key with <code>${capabilities.join(" or ")}</code>.`;
 }
 
-/** Header fields are many and mostly the same: they wait until somebody looks. */
+/** Header fields are collapsed, because they are many and mostly the same. */
 function parametersView(parameters: readonly Parameter[]): Markup {
   const [fields, others] = [true, false].map((isField) =>
     parameters.filter(({ in: place }) => (place === "header") === isField),
@@ -95,7 +95,7 @@ function exampleView(example: unknown): Markup {
   </details>`;
 }
 
-/** As it is sent: a text without quotes. */
+/** Writes an example as it is sent. A text has no quotes. */
 function inline(example: unknown): string {
   return typeof example === "string" ? example : JSON.stringify(example);
 }

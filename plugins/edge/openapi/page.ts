@@ -1,4 +1,4 @@
-/** The document as a page for people: one HTML file without scripts, with its style inside. */
+/** Shows the document as a page: one HTML file without scripts, which includes its style. */
 import type { OpenApiDocument } from "./document.ts";
 import { html, prose, type Markup } from "./markup.ts";
 import type { Ref, ResponseObject } from "./objects.ts";
@@ -6,14 +6,14 @@ import { operationView, type Entry } from "./operation-view.ts";
 import { schemaView } from "./schema-view.ts";
 import { styleElement } from "./style.ts";
 
-/** What belongs to one tag. */
+/** The operations of one tag. */
 interface Group {
   readonly name: string;
   readonly description: string;
   readonly entries: readonly Entry[];
 }
 
-/** `source`: the path of the document itself. */
+/** `source`: path of the document itself. */
 export function pageOf(document: OpenApiDocument, source: string): string {
   const groups = groupsOf(document);
   const page = html`<!doctype html>

@@ -1,4 +1,4 @@
-/** Parameters of an operation, from the object schemas of its parts. */
+/** Reads the parameters of an operation from the object schemas of its parts. */
 import type { JsonSchema, Operation } from "sluice-gateway/plugin";
 import { exemplified } from "./components.ts";
 
@@ -8,14 +8,14 @@ export interface Parameter {
   readonly required: boolean;
   readonly description?: string;
   readonly schema: JsonSchema;
-  /** Fits the schema; missing if none could be made. */
+  /** A value that fits the schema. Missing if none could be generated. */
   readonly example?: unknown;
 }
 
-/** OpenAPI 3.1, "Parameter Object": these header names mean nothing there; other parts of the document say them. */
+/** OpenAPI 3.1, "Parameter Object": these headers are ignored there, because other parts of the document have them. */
 const reserved = new Set(["accept", "content-type", "authorization"]);
 
-/** In the order path, query, headers; a later part's parameter of the same name stands in for an earlier one's. */
+/** Returns path, query and header parameters in this order. A later part replaces parameters with the same name. */
 export function parametersOf(path: string, parts: readonly Operation[]): readonly Parameter[] {
   const found = new Map<string, Parameter>();
   const add = (parameter: Parameter): void => {
@@ -53,7 +53,7 @@ function pathParameter(name: string, schema: JsonSchema): Parameter {
   return { name, in: "path", required: true, ...described(name, schema) };
 }
 
-/** A parameter has its description and its example beside its schema. */
+/** Moves the description and the example from the schema to the parameter. */
 function described(
   name: string,
   schema: JsonSchema,
@@ -70,7 +70,7 @@ function propertiesOf(schema: JsonSchema | undefined): [string, JsonSchema][] {
   if (typeof properties !== "object" || properties === null) return [];
   return Object.entries(properties).map(([name, property]: [string, unknown]) => [
     name,
-    // `true` and `false` are schemas, too.
+    // `true` and `false` are also schemas.
     typeof property === "object" && property !== null ? (property as JsonSchema) : {},
   ]);
 }

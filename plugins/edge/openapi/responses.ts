@@ -1,4 +1,4 @@
-/** Responses of an operation: what its surface answers, and what it, its steps and the core refuse. */
+/** Collects the responses of an operation: the answers of its surface, and the refusals of surface, steps and core. */
 import {
   refuse,
   type DocumentedAnswer,
@@ -24,7 +24,7 @@ export function answersOf(
   components: Components,
 ): Record<string, Ref<ResponseObject>> {
   const common = Object.assign({}, ...parts.map((part) => part.answerHeaders ?? {})) as object;
-  // Each part's headers are a record by name, and so are all of them together.
+  // The headers of each part are a record by name, so the merged ones are, too.
   const headers = common as DocumentedHeaders;
   const answers = new Map<number, DocumentedAnswer>();
   for (const part of parts) {
@@ -90,17 +90,17 @@ function jsonOf(
 
 function errorExample({ code, details }: DocumentedRefusal): unknown {
   const told = details === undefined ? undefined : exampleOf(details, { isWhole: true });
-  // Details are an object by their schema.
+  // Details are an object, by their schema.
   const given = typeof told === "object" && told !== null ? { details: { ...told } } : {};
   return JSON.parse(String(refuse(code, given).body));
 }
 
-/** Descriptions of plugins may lack the full stop. */
+/** Adds a full stop, which descriptions of plugins may lack. */
 function sentence(text: string): string {
   return /[.!?]$/.test(text) ? text : `${text}.`;
 }
 
-/** A surface that says nothing of itself. */
+/** Returns the response of a surface without documentation. */
 function anything(common: DocumentedHeaders, components: Components): ResponseObject {
   return {
     description: "The surface does not describe its responses.",
@@ -126,7 +126,7 @@ function descriptionOf({ code, description }: DocumentedRefusal): string {
   return description ?? `The request was refused: ${messageOf(code)}.`;
 }
 
-/** The catalogue's message. */
+/** Returns the message of the error catalogue. */
 function messageOf(code: DocumentedRefusal["code"]): string {
   const { error } = JSON.parse(String(refuse(code).body)) as { readonly error: string };
   return error;
@@ -136,7 +136,7 @@ function retryOf({ code }: DocumentedRefusal): DocumentedHeaders {
   return refuse(code).headers?.includes("retry-after") === true ? retryAfter : {};
 }
 
-/** The envelope with the codes of these refusals, and the details that each may have. */
+/** Returns the schema of the envelope with the codes of these refusals and their details. */
 function errorOf(refusals: readonly DocumentedRefusal[]): JsonSchema {
   const plain = refusals.filter(({ details }) => details === undefined).map(({ code }) => code);
   const cases = refusals.flatMap(({ code, details }) =>
@@ -151,7 +151,7 @@ function errorOf(refusals: readonly DocumentedRefusal[]): JsonSchema {
   return { allOf: [errorRef, all.length === 1 && only !== undefined ? only : { anyOf: all }] };
 }
 
-/** `RateLimited`, `CuLimitExceededOrRateLimited`. */
+/** Returns a name such as `RateLimited` or `CuLimitExceededOrRateLimited`. */
 function nameOf(refusals: readonly DocumentedRefusal[]): string {
   const status = statusOf(refusals[0] ?? { code: "GATEWAY_INTERNAL_ERROR" });
   const codes = [...new Set(refusals.map(({ code }) => code))].toSorted();

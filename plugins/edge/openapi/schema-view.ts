@@ -1,12 +1,12 @@
-/** A JSON Schema as a list of members that people can read. */
+/** Shows a JSON Schema as a readable list of members. */
 import type { JsonSchema } from "sluice-gateway/plugin";
 import { html, prose, type Markup } from "./markup.ts";
 
-/** A schema may refer to itself; deeper than this the document itself is the better reading. */
-const mostLevels = 12;
+/** Limits the nesting, because a schema may refer to itself. Deeper levels are only in the document itself. */
+const maxLevels = 12;
 
 export function schemaView(schema: JsonSchema, level = 0): Markup {
-  if (level > mostLevels) return html`<p>See the document.</p>`;
+  if (level > maxLevels) return html`<p>See the document.</p>`;
   const ref = schema["$ref"];
   if (typeof ref === "string") return html`<p>${refView(ref)}</p>`;
   const inner = [
@@ -54,7 +54,7 @@ function items(schema: JsonSchema, level: number): Markup[] {
 
 function alternatives(schema: JsonSchema, level: number): Markup[] {
   const list = [schema["anyOf"], schema["oneOf"]].flatMap(schemasOf);
-  // What only says which members go together is said by the members.
+  // Alternatives that only list required members are not shown.
   const shown = list.filter((one) => Object.keys(one).some((key) => key !== "required"));
   if (shown.length === 0) return [];
   const choices = shown.map((one) => {
@@ -96,7 +96,7 @@ function constOf(value: unknown, path: readonly string[]): string | undefined {
   return typeof current === "string" ? current : undefined;
 }
 
-/** `integer, 1 to 25, default 10`, `"a" or "b"`, `array of string`. */
+/** Returns a text such as `integer, 1 to 25, default 10`, `"a" or "b"` or `array of string`. */
 export function typeOf(schema: JsonSchema): string {
   const words = [kindOf(schema), rangeOf(schema)].filter((word) => word !== "");
   const { pattern, format, default: fallback } = schema;
@@ -147,7 +147,7 @@ function schemasOf(value: unknown): JsonSchema[] {
 }
 
 function schemaOf(value: unknown): JsonSchema | undefined {
-  // An object that is no array is a record of whatever it holds.
+  // An object that is not an array is a record.
   return typeof value === "object" && value !== null && !Array.isArray(value)
     ? (value as JsonSchema)
     : undefined;

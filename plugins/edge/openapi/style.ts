@@ -1,4 +1,4 @@
-/** The style of the page: light and dark, readable on a phone. */
+/** The style of the page, for light and dark mode and for phones. */
 import { createHash } from "node:crypto";
 import { Markup } from "./markup.ts";
 
@@ -38,8 +38,8 @@ details { padding: 0.2rem 0; } summary { cursor: pointer; } details > :not(summa
   border-bottom: 1px solid var(--line); } main { padding: 1rem; } }
 `;
 
-/** The element, character for character what the policy's hash is of. */
+/** The style element. Its content must be exactly the text whose hash is in the policy. */
 export const styleElement = new Markup(`<style>${style}</style>`);
 
-/** As a source of `style-src` (CSP level 3, section 2.3.1). */
+/** The hash of the style as a source of `style-src` (CSP level 3, section 2.3.1). */
 export const styleSource = `'sha256-${createHash("sha256").update(style).digest("base64")}'`;

@@ -1,14 +1,14 @@
-/** The buckets of all callers of one kind, bounded in number. */
+/** The buckets of all callers of one kind, up to a maximum number. */
 import { TokenBucket, type Terms } from "./token-bucket.ts";
 
-/** Old buckets looked at for each new one once the table is full. */
-const looks = 8;
+/** Number of old buckets that are checked for each new one when the table is full. */
+const maxChecked = 8;
 
 /**
- * At most `max` buckets. When a newcomer finds the table full, the oldest buckets are looked at: a full one is
- * forgotten, which changes nothing; one in use goes to the back of the queue. If all of those looked at are in use, the
- * last of them is forgotten nevertheless: memory stays bounded, and that caller gains at most one burst. (An address
- * bucket is full after one second of rest, so it takes more than `max` addresses a second to get there.)
+ * Holds at most `max` buckets. If a new caller arrives and the table is full, the oldest buckets are checked. A full
+ * bucket is removed, which has no effect; a bucket in use moves to the end of the queue. If all checked buckets are in
+ * use, the last of them is removed anyway, so that memory remains bounded; its caller gains at most one burst. (An
+ * address bucket is full after one second without requests, so this takes more than `max` addresses per second.)
  */
 export class Buckets {
   readonly #buckets = new Map<string, TokenBucket>();
@@ -22,7 +22,7 @@ export class Buckets {
     return this.#buckets.size;
   }
 
-  /** The caller's bucket on these terms, full when it is new. `now`: whole microseconds. */
+  /** Returns the caller's bucket with these terms. A new bucket is full. `now`: time in whole microseconds. */
   of(caller: string, terms: Terms, now: number): TokenBucket {
     const known = this.#buckets.get(caller);
     if (known !== undefined) {
@@ -40,7 +40,7 @@ export class Buckets {
     for (const [caller, bucket] of this.#buckets) {
       this.#buckets.delete(caller);
       look++;
-      if (look === looks || look === this.#max || bucket.isFull(now)) return;
+      if (look === maxChecked || look === this.#max || bucket.isFull(now)) return;
       this.#buckets.set(caller, bucket);
     }
   }

@@ -1,4 +1,4 @@
-/** One token for every request: from the key's bucket, or from the address's for callers without a valid key. */
+/** Step `rate-limit`: takes one token per request from the bucket of the key, or of the address without a valid key. */
 import {
   addressKey,
   defineStep,
@@ -24,7 +24,7 @@ interface Options {
   readonly maxBuckets?: number;
 }
 
-/** gateway.md, "Request rate": callers without a key. */
+/** gateway.md, "Request rate": requests per second of callers without a key. */
 const addressRps = 5;
 
 export default defineStep<Options>({
@@ -96,12 +96,12 @@ export default defineStep<Options>({
         const clearsAt = x.arrivedAt + Math.ceil(bucket.microsToNext(now) / 1000);
         return { ...refusal, reached: { scope, unit: "requests", used: limit, limit, clearsAt } };
       },
-      // A limit that is only tried out (shadow) must not slow clients that follow these fields.
+      // A limit in shadow mode must not slow down clients that follow these fields.
       ...(mode === "enforce" && {
         responseHeaders(x, head) {
           const now = micros(clock.monotonic());
           const bucket = limiter.bucketOf(x, now);
-          // Added, not set: each limiter of a route has its own policy.
+          // Added and not set, because each limiter of a route has its own policy.
           head.add("ratelimit-policy", bucket.terms.policy);
           head.add("ratelimit", limitField(bucket.terms, bucket.remaining(now)));
         },
@@ -110,7 +110,7 @@ export default defineStep<Options>({
   },
 });
 
-/** The clock's resolution here: whole microseconds, which the buckets count in. */
+/** Converts milliseconds to whole microseconds, the unit of the buckets. */
 function micros(monotonicMs: number): number {
   return Math.floor(monotonicMs * 1000);
 }
@@ -140,7 +140,7 @@ class Limiter {
     return this.#addresses.of(address, this.#addressTerms, now);
   }
 
-  /** Terms are shared by all keys of a rate: there are as many as plans and overrides. */
+  /** Returns the terms, which all keys with the same rate share. Their number is that of the plans and overrides. */
   #termsOf(principal: KeyPrincipal): Terms {
     const rps = this.#options.rps ?? principal.rps;
     let terms = this.#keyTerms.get(rps);

@@ -6,12 +6,12 @@
  */
 
 const unitsPerToken = 1e9;
-/** A thousand years: later than anybody asks, and still a date. */
-const longestMicros = 3.2e16;
+/** A thousand years: longer than any real delay, and still valid as a date. */
+const maxMicros = 3.2e16;
 /** Keeps a level plus one refill below 2^53. */
 const maxBurst = 4_000_000;
 
-/** The terms of a bucket, made once per rate. */
+/** The terms of a bucket, created once per rate. */
 export interface Terms {
   readonly unitsPerMicro: number;
   readonly capUnits: number;
@@ -21,18 +21,18 @@ export interface Terms {
   readonly fillMicros: number;
   /** Value of `RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers-11 section 3). */
   readonly policy: string;
-  /** Values of `RateLimit` by the whole tokens that remain, made when first needed. */
+  /** Values of `RateLimit` by the number of remaining tokens, created when they are first needed. */
   readonly limits: (string | undefined)[];
   readonly name: string;
 }
 
-/** `rps` requests per second, to a thousandth; `burst` tokens, at least one, since less would never grant anything. */
+/** `rps`: requests per second, rounded to a thousandth. `burst`: number of tokens, at least one. */
 export function createTerms(name: string, rps: number, burst: number): Terms {
   const unitsPerMicro = Math.round(rps * 1000);
   const capacity = Math.min(Math.max(burst, 1), maxBurst);
   const capUnits = Math.round(capacity * unitsPerToken);
   const seconds = Math.max(1, Math.ceil(capacity / rps));
-  // A rate of nothing has no window; Structured Field integers end at 15 digits.
+  // A rate of 0 has no window, and integers of Structured Fields have at most 15 digits.
   const window = seconds < 1e15 ? `;w=${seconds}` : "";
   return {
     unitsPerMicro,
@@ -46,8 +46,8 @@ export function createTerms(name: string, rps: number, burst: number): Terms {
 }
 
 /**
- * Value of `RateLimit` (section 4 of the draft). `t=1` is the second of Retry-After, which the specification fixes:
- * a field that promised less or more would contradict it.
+ * Returns the value of `RateLimit` (section 4 of the draft). `t=1` equals the Retry-After of one second that the
+ * specification fixes; any other value would contradict it.
  */
 export function limitField(terms: Terms, remaining: number): string {
   return (terms.limits[remaining] ??= `"${terms.name}";r=${remaining};t=1`);
@@ -58,7 +58,7 @@ export class TokenBucket {
   #level: number;
   #at: number;
 
-  /** Full at `now`, whole microseconds of a clock that never goes back. */
+  /** Creates a full bucket. `now`: time in whole microseconds of a monotonic clock. */
   constructor(terms: Terms, now: number) {
     this.#terms = terms;
     this.#level = terms.capUnits;
@@ -69,7 +69,7 @@ export class TokenBucket {
     return this.#terms;
   }
 
-  /** Other terms from now on: what is in the bucket stays, as far as it fits. */
+  /** Changes the terms. The tokens in the bucket are kept up to the new burst. */
   change(terms: Terms, now: number): void {
     this.#refill(now);
     this.#terms = terms;
@@ -84,21 +84,21 @@ export class TokenBucket {
     return true;
   }
 
-  /** Whole tokens left. */
+  /** Returns the number of whole tokens. */
   remaining(now: number): number {
     this.#refill(now);
     return Math.floor(this.#level / unitsPerToken);
   }
 
-  /** Until there is a token, microseconds: 0 when there is one; the far future for a rate of nothing. */
+  /** Returns the microseconds until there is a token: 0 if there is one, `maxMicros` for a rate of 0. */
   microsToNext(now: number): number {
     this.#refill(now);
     const { unitsPerMicro } = this.#terms;
     const missing = unitsPerToken - this.#level;
-    return missing <= 0 ? 0 : Math.min(Math.ceil(missing / unitsPerMicro), longestMicros);
+    return missing <= 0 ? 0 : Math.min(Math.ceil(missing / unitsPerMicro), maxMicros);
   }
 
-  /** A full bucket says nothing that a new one would not say. */
+  /** Returns true if the bucket is full, so that a new one would behave in the same way. */
   isFull(now: number): boolean {
     this.#refill(now);
     return this.#level === this.#terms.capUnits;
@@ -106,11 +106,11 @@ export class TokenBucket {
 
   #refill(now: number): void {
     const elapsed = now - this.#at;
-    // An exchange that waited above this step comes with an earlier arrival than the last one's.
+    // An exchange that waited in an earlier step may have an earlier arrival time than the last one.
     if (elapsed <= 0) return;
     this.#at = now;
     const { unitsPerMicro, capUnits, fillMicros } = this.#terms;
-    // Compared first: a long idle time times the rate would leave the whole numbers.
+    // Compared first, because a long idle time multiplied by the rate would exceed the safe integers.
     if (elapsed >= fillMicros) this.#level = capUnits;
     else this.#level = Math.min(capUnits, this.#level + elapsed * unitsPerMicro);
   }

@@ -1,4 +1,4 @@
-/** Gives every exchange an id: the client's own when it is safe to repeat, else a UUID. */
+/** Step `request-id`: gives every exchange an id, which is the client's own if it is safe to return, else a UUID. */
 import { randomUUID } from "node:crypto";
 import { defineStep } from "sluice-gateway/plugin";
 
@@ -44,7 +44,7 @@ export default defineStep({
   }),
 });
 
-/** Anything else could forge a log line or a header (0x20 and below), or mean different bytes to different readers. */
+/** Other characters could forge a log line or a header (0x20 and below), or be encoded differently by readers. */
 function isVisibleAscii(text: string): boolean {
   if (text.length < 1 || text.length > 128) return false;
   for (let at = 0; at < text.length; at++) {

@@ -1,5 +1,5 @@
 /**
- * What OpenTelemetry's variables say of traces
+ * Reads OpenTelemetry's environment variables for traces
  * (https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/). The exporter reads
  * `OTEL_EXPORTER_OTLP_*` itself, and the resource `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES`.
  */
@@ -17,9 +17,9 @@ export const samplers = [
 
 export interface TraceSettings {
   readonly sampler: (typeof samplers)[number];
-  /** Share of the traces that the `traceidratio` samplers take, 0 to 1. */
+  /** Share of the traces that the `traceidratio` samplers record, from 0 to 1. */
   readonly ratio: number;
-  /** Names and units are the SDK's. */
+  /** Names and units are those of the SDK. */
   readonly batch: {
     readonly scheduledDelayMillis: number;
     readonly maxQueueSize: number;
@@ -29,9 +29,11 @@ export interface TraceSettings {
 }
 
 export interface Wanted {
-  /** Undefined: nothing is traced. */
+  /** Undefined if nothing is traced. */
   readonly settings: TraceSettings | undefined;
-  /** Values that nothing could be made of: the specification wants a warning and the default, never a broken start. */
+  /**
+   * Complaints about invalid values. The specification requires a warning and the default instead of a failed start.
+   */
   readonly complaints: readonly string[];
 }
 
@@ -58,8 +60,8 @@ export function readEnvironment(env: Env): Wanted {
 }
 
 /**
- * Whether traces have somewhere to go. `otlp` is the specification's default exporter and sends to this machine; here a
- * place has to be named, or `otlp` asked for by name.
+ * Returns true if traces are exported. In the specification, `otlp` is the default and sends to localhost. Here, either
+ * an endpoint must be set, or `otlp` must be selected explicitly.
  */
 function isWanted(env: Env, complaints: string[]): boolean {
   if (valueOf(env, "OTEL_SDK_DISABLED")?.toLowerCase() === "true") return false;
@@ -109,7 +111,7 @@ function readNumber(
   return standard;
 }
 
-/** A timer's longest delay is 2^31 - 1 ms. */
+/** The maximum delay of a timer is 2^31 - 1 ms. */
 function isCount(value: number): boolean {
   return Number.isInteger(value) && value >= 1 && value < 2 ** 31;
 }
@@ -123,7 +125,7 @@ function isHttp(text: string | undefined): boolean {
   return url?.protocol === "http:" || url?.protocol === "https:";
 }
 
-/** An empty variable counts as not set, as the specification has it. */
+/** Returns the value of a variable. By the specification, an empty variable counts as not set. */
 function valueOf(env: Env, name: string): string | undefined {
   const value = env[name]?.trim();
   return value === "" ? undefined : value;

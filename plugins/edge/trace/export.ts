@@ -1,4 +1,4 @@
-/** Ended spans on their way out: gathered, sent in batches, dropped where the collector does not keep up. */
+/** Exports ended spans in batches. Spans are dropped if the collector does not keep up. */
 import { ExportResultCode } from "@opentelemetry/core";
 import { OTLPTraceExporter } from "@opentelemetry/exporter-trace-otlp-proto";
 import {
@@ -23,12 +23,12 @@ import {
 import type { Host } from "sluice-gateway/plugin";
 import type { TraceSettings } from "./environment.ts";
 
-/** How long a stop waits for a collector that does not answer. */
+/** Maximum time that a stop waits for the collector. */
 const closeMs = 3000;
 
 export interface TraceExport {
   readonly provider: TracerProvider;
-  /** Sends what has ended; resolves when that is done, or after `closeMs`. */
+  /** Sends the ended spans. Resolves when they are sent, or after `closeMs`. */
   close(): Promise<void>;
 }
 
@@ -49,7 +49,7 @@ export function openExport(settings: TraceSettings, host: Host): TraceExport {
   };
 }
 
-/** The SDK's batches, bounded as it bounds them itself, but counted; an outage is logged once. */
+/** Returns the SDK's batch processor with its own limits, but counts dropped spans and logs an outage once. */
 function countedBatches({ batch }: TraceSettings, { log, metrics }: Host): SpanProcessor {
   const family = metrics.counter(
     "sluice_trace_spans_total",
@@ -70,7 +70,7 @@ function countedBatches({ batch }: TraceSettings, { log, metrics }: Host): SpanP
         (ok ? exported : failed).add(spans.length);
         if (!ok && !failing) log.warn({ reason: error?.message }, "traces cannot be exported");
         failing = !ok;
-        // All that there is to say has been said: the SDK would only reject a shutdown half-way.
+        // The failure is already counted and logged. Reporting it would only make the SDK reject its shutdown.
         done({ code: ExportResultCode.SUCCESS });
       });
     },
@@ -80,7 +80,7 @@ function countedBatches({ batch }: TraceSettings, { log, metrics }: Host): SpanP
   const batches = new BatchSpanProcessor({ ...batch, exporter: counted });
   return {
     onStart() {},
-    // Only spans that are sampled are recorded, and only recorded ones get here.
+    // Only sampled spans are recorded, and only recorded spans are passed to this method.
     onEnd(span) {
       if (waiting >= batch.maxQueueSize) return dropped.add(1);
       waiting++;
@@ -91,7 +91,7 @@ function countedBatches({ batch }: TraceSettings, { log, metrics }: Host): SpanP
   };
 }
 
-/** The variables have the last word. */
+/** Returns the resource. The environment variables take precedence. */
 function resourceOf({ version, environment }: Host): Resource {
   return defaultResource()
     .merge(

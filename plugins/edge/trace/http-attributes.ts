@@ -1,5 +1,5 @@
 /**
- * What the span of an exchange says: the conventions for HTTP servers
+ * The attributes of an exchange's span: the conventions for HTTP servers
  * (https://opentelemetry.io/docs/specs/semconv/http/http-spans/), those for agents, and under `sluice.` what only a
  * gateway knows. No header and no query: they may hold secrets.
  */
@@ -12,7 +12,7 @@ import {
   type SpanAttributes,
 } from "sluice-gateway/plugin";
 
-/** Others are `_OTHER`: a name that clients choose must stay one of few. */
+/** Other methods are `_OTHER`, so that clients cannot create arbitrary values. */
 const methods: ReadonlySet<string> = new Set([
   "CONNECT",
   "DELETE",
@@ -33,7 +33,10 @@ export function nameOf(x: Exchange): string {
   return route === undefined ? name : `${name} ${route}`;
 }
 
-/** What is known at once. The address is the socket's, which is forgotten once the client has left. */
+/**
+ * Returns the attributes at the start. The address must be read now, because the socket loses it when the client
+ * leaves.
+ */
 export function arrivalOf(x: Exchange): Record<string, string> {
   const { method, path, address } = x.request;
   const known = methods.has(method);
@@ -43,13 +46,13 @@ export function arrivalOf(x: Exchange): Record<string, string> {
     ...(!known && { "http.request.method_original": method }),
     ...(route !== undefined && { "http.route": route }),
     "url.scheme": schemeOf(x.request),
-    // The path is the client's word; a key pasted there must not stay.
+    // The path comes from the client and may contain a key, which must not be exported.
     "url.path": path.includes("gateway_") ? redact(path) : path,
     "client.address": address,
   };
 }
 
-/** `failed` follows the convention for servers: what the client did wrong is no error of ours. */
+/** Returns the attributes at the end. `failed` follows the convention for servers: client errors are not failures. */
 export function endOf(
   x: Exchange,
   outcome: Outcome,
@@ -89,13 +92,13 @@ function agentAttributes(agent: Agent | undefined): SpanAttributes | undefined {
   );
 }
 
-/** Undefined for what no route matched. */
+/** Undefined if no route matched. */
 function routeOf(x: Exchange): string | undefined {
   const { path } = x.route;
   return path.startsWith("/") ? path : undefined;
 }
 
-/** The client's own, where a trusted proxy tells it. */
+/** Returns the client's scheme if a trusted proxy reports it. */
 function schemeOf({ peer, headers }: RequestHead): string {
   return peer.trusted && headers["x-forwarded-proto"] === "https" ? "https" : "http";
 }

@@ -1,5 +1,6 @@
 /**
- * Traces every exchange by OpenTelemetry, where its variables say that traces are wanted; else does and loads nothing.
+ * Step `trace`: traces every exchange with OpenTelemetry if its environment variables enable it. Otherwise it does
+ * nothing and loads nothing.
  */
 import {
   defineStep,
@@ -16,7 +17,7 @@ declare module "sluice-gateway/plugin" {
     principal: Principal;
     charge: Charge;
     agent: Agent;
-    /** The exchange's own span. Not set while nothing is traced: want it, never need it. */
+    /** The span of the exchange. Absent if nothing is traced, so list it under `wants` and not under `needs`. */
     trace: TraceSpan;
   }
 }
@@ -27,12 +28,12 @@ export default defineStep({
   wants: { requestId: "settled", principal: "settled", charge: "settled", agent: "settled" },
   provides: { trace: "requestHeaders" },
   async start(_, host) {
-    // These names are OpenTelemetry's, the same for every program on a machine; its own parts read others of them
-    // there.
+    // OpenTelemetry's variables are the same for all programs of a machine. Its SDK reads others of them from the
+    // environment itself.
     const { settings, complaints } = readEnvironment(process.env);
     for (const complaint of complaints) host.log.warn({}, complaint);
     if (settings === undefined) return {};
-    // Loaded here and not above: what is not used costs no memory and no time to start.
+    // Imported only if it is used, to save memory and start time.
     const { startTracing } = await import("./tracing.ts");
     return startTracing(settings, host);
   },

@@ -1,4 +1,4 @@
-/** A span of the SDK as plugins see it: on the gateway's clock, without context of its own making. */
+/** The span that plugins use, implemented by a span of the SDK with the times of the gateway's clock. */
 import {
   ROOT_CONTEXT,
   SpanKind,
@@ -12,11 +12,11 @@ import {
 import type { ChildSpan, Clock, MessageTrace, SpanAttributes } from "sluice-gateway/plugin";
 import { fieldsOf, parentOf } from "./trace-context.ts";
 
-/** What all spans of one exchange share. */
+/** The shared parts of all spans of one exchange. */
 interface Timeline {
   readonly tracer: Tracer;
   readonly clock: Clock;
-  /** Added to the monotonic clock it gives milliseconds since 1970: no span ends before it began. */
+  /** Offset from the monotonic clock to milliseconds since 1970. With it, no span ends before its start. */
   readonly offsetMs: number;
 }
 
@@ -25,7 +25,7 @@ const kinds = { client: SpanKind.CLIENT, internal: SpanKind.INTERNAL } as const;
 export class LiveSpan implements ChildSpan {
   readonly #span: Span;
   readonly #timeline: Timeline;
-  /** Whose children the next spans are, where that is not this span. */
+  /** The parent of further child spans, if it is not this span. */
   readonly #elsewhere: Context | undefined;
   #headers: readonly string[] | undefined;
 
@@ -35,7 +35,7 @@ export class LiveSpan implements ChildSpan {
     this.#elsewhere = elsewhere;
   }
 
-  /** False where the sampler left the trace out, and once it has ended. */
+  /** False if the sampler excluded the trace, or the span has ended. */
   get recorded(): boolean {
     return this.#span.isRecording();
   }
@@ -95,7 +95,7 @@ export class LiveSpan implements ChildSpan {
 function present(attributes: SpanAttributes): Attributes {
   const found: Attributes = {};
   for (const [name, value] of Object.entries(attributes)) {
-    // The SDK's type has no readonly lists; it copies them.
+    // The SDK's type does not accept readonly lists, so they are copied.
     if (value !== undefined) found[name] = typeof value === "object" ? [...value] : value;
   }
   return found;

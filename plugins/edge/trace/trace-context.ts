@@ -1,15 +1,15 @@
-/** The trace that a client is in: W3C Trace Context (https://www.w3.org/TR/trace-context/). */
+/** Reads and writes the trace context of a request: W3C Trace Context (https://www.w3.org/TR/trace-context/). */
 import { ROOT_CONTEXT, trace, type Context, type SpanContext } from "@opentelemetry/api";
 import { parseTraceParent, TraceState } from "@opentelemetry/core";
 import type { MessageTrace } from "sluice-gateway/plugin";
 
 /**
- * The context of a span: within the client's trace where its headers, or a message, name one as the standard has it,
- * else the root. Of `tracestate` (Node joins several) only what is valid is kept, and none of it without a
- * `traceparent` (section 3.3.1).
+ * Returns the parent context of a span: the client's trace if its headers, or a message, contain a valid one, else the
+ * root. Only the valid part of `tracestate` is kept (Node joins several fields), and nothing without a `traceparent`
+ * (section 3.3.1).
  */
 export function parentOf({ traceparent, tracestate }: MessageTrace): Context {
-  // Two of them arrive as one text with a comma in it, which is none.
+  // Two fields arrive as one text with a comma, which is invalid.
   const parent = typeof traceparent === "string" ? parseTraceParent(traceparent) : null;
   if (parent === null) return ROOT_CONTEXT;
   return trace.setSpanContext(ROOT_CONTEXT, {
@@ -19,7 +19,7 @@ export function parentOf({ traceparent, tracestate }: MessageTrace): Context {
   });
 }
 
-/** Flat header fields for a request made within the span. */
+/** Returns the header fields for a request within the span, as a flat list. */
 export function fieldsOf({ traceId, spanId, traceFlags, traceState }: SpanContext): string[] {
   const sampled = (traceFlags & 1) === 1 ? "01" : "00";
   const state = traceState?.serialize() ?? "";

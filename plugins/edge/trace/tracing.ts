@@ -1,4 +1,4 @@
-/** The hooks of the step where traces are wanted. Loads OpenTelemetry's SDK: imported only then. */
+/** The hooks of the step if tracing is enabled. It loads OpenTelemetry's SDK, so it is imported only then. */
 import { SpanKind } from "@opentelemetry/api";
 import type { Exchange, Host, StepHooks } from "sluice-gateway/plugin";
 import type { TraceSettings } from "./environment.ts";
@@ -35,6 +35,6 @@ export function startTracing(settings: TraceSettings, host: Host): StepHooks {
 }
 
 function spanOf(x: Exchange): LiveSpan {
-  // A slot has one provider, and this step puts nothing else into it.
+  // This step is the only provider of the slot.
   return x.get("trace") as LiveSpan;
 }

@@ -1,4 +1,4 @@
-/** Holds a route's body, query and headers against JSON Schemas. */
+/** Step `validate`: checks the body, query and headers of requests against JSON Schemas. */
 import {
   defineStep,
   refuse,
@@ -30,7 +30,7 @@ const parts = {
   headers: { pointer: "/headers", coerce: true },
 } as const satisfies Record<string, Part>;
 
-/** Up to this size a body's violations are all looked for; in a larger one only the first. */
+/** All violations are reported for bodies of up to this size. In larger bodies, only the first is. */
 const thoroughBytes = 64 * 1024;
 
 export default defineStep<Options>({
@@ -89,7 +89,7 @@ export default defineStep<Options>({
       ...((query !== undefined || headers !== undefined) && {
         requestHeaders: (x) => {
           const violations = [
-            // Fresh objects each time: coercion writes into what it checks.
+            // Creates new objects each time, because coercion changes the checked object.
             ...(query?.(parseQuery(x.request.query), true) ?? []),
             ...(headers?.({ ...x.request.headers }, true) ?? []),
           ];
@@ -122,7 +122,7 @@ function refused(violations: readonly Violation[]): Reply {
   });
 }
 
-/** Headers arrive in lower case, so a rule for another spelling would never apply. */
+/** Reports header names that are not in lower case. They would never match, because headers arrive in lower case. */
 function upperCaseHeaders(schema: JsonSchema = {}): { pointer: string; message: string }[] {
   const properties = schema["properties"];
   if (typeof properties !== "object" || properties === null) return [];

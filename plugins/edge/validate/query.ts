@@ -1,11 +1,11 @@
-/** The query of a request as an object for a JSON Schema. */
+/** Parses the query of a request to an object for a JSON Schema. */
 
 /**
- * `a=1&b=2&b=3` as `{ a: "1", b: ["2", "3"] }`: form decoding (`+` is a space, percent escapes as UTF-8), names in the
- * order of their first use. The object has no prototype, so that `__proto__` is a name like any other.
+ * Parses `a=1&b=2&b=3` to `{ a: "1", b: ["2", "3"] }` with form decoding (`+` is a space, percent escapes are UTF-8).
+ * Names are in the order of their first use. The object has no prototype, so that `__proto__` is an ordinary name.
  */
 export function parseQuery(query: string): Record<string, string | string[]> {
-  // An object without prototype is a record of whatever is put into it.
+  // An object without a prototype is a record of the values that are added to it.
   const members = Object.create(null) as Record<string, string | string[]>;
   for (const [name, value] of new URLSearchParams(query)) {
     const earlier = members[name];

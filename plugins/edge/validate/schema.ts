@@ -1,22 +1,26 @@
-/** JSON Schemas (draft 2020-12) compiled once by ajv, and their verdicts as violations a client can act on. */
+/** Compiles JSON Schemas (draft 2020-12) with ajv, and converts its errors to violations that a client can act on. */
 import { Ajv2020, type ErrorObject, type Options, type ValidateFunction } from "ajv/dist/2020.js";
 import type { JsonSchema } from "sluice-gateway/plugin";
 
-/** What is wrong at one place: a JSON Pointer and a reason. Neither repeats a value of the request. */
+/** A violation: a JSON Pointer and a reason. Neither contains a value of the request. */
 export interface Violation {
   readonly path: string;
   readonly reason: string;
 }
 
-/** What a value does not meet; undefined when it meets everything. `thorough`: all violations, not only the first. */
+/**
+ * Returns the violations of a value. Undefined if there are none. `thorough`: true for all, false for only the first.
+ */
 export type Check = (value: unknown, thorough: boolean) => readonly Violation[] | undefined;
 
-/** Enough to repair a request by; more would let a small request ask for a large answer. */
+/** Maximum number of reported violations, so that a small request cannot cause a large answer. */
 export const maxViolations = 20;
-/** Member names come from the client. */
+/** Limits the path, because member names come from the client. */
 const maxPathLength = 256;
 
-/** Where the request keeps a value, and whether its text may count as numbers, booleans and one-element arrays. */
+/**
+ * The part of the request that is checked. `coerce`: true to convert text to numbers, booleans and one-element arrays.
+ */
 export interface Part {
   readonly pointer: "/body" | "/query" | "/headers";
   readonly coerce: boolean;
@@ -24,20 +28,20 @@ export interface Part {
 
 function ajvOptions(part: Part): Options {
   return {
-    // A misspelt keyword is a fault, not a rule that never applies; how types combine is the author's affair.
+    // An unknown keyword is a fault. Combinations of types are not checked.
     strict: true,
     strictTypes: false,
     strictRequired: false,
     strictTuples: false,
-    // "array": one `?tag=a` is a list where the schema wants one.
+    // "array": a single `?tag=a` becomes a list if the schema requires one.
     coerceTypes: part.coerce ? "array" : false,
     logger: false,
   };
 }
 
 /**
- * Compiles a schema. Throws where ajv does: `schemaFaults` has said so before.
- * Collecting every violation is a second function: on a large body that one's work is the client's to multiply.
+ * Compiles a schema. Throws the errors of ajv, which `schemaFaults` reports earlier. A second function collects all
+ * violations; it is not used for large bodies, with which a client could multiply its work.
  */
 export function compileSchema(schema: JsonSchema, part: Part): Check {
   const first = new Ajv2020(ajvOptions(part)).compile(schema);
@@ -60,19 +64,19 @@ function violation(error: ErrorObject, pointer: string): Violation {
   return { path: path.slice(0, maxPathLength), reason: error.message ?? "is not allowed" };
 }
 
-/** An unexpected member is itself the place; ajv points at the object around it. */
+/** Returns the path of an unexpected member. ajv reports only the object that contains it. */
 function namedMember(error: ErrorObject): string {
   const name: unknown = error.params["additionalProperty"] ?? error.params["unevaluatedProperty"];
   return typeof name === "string" ? `/${name.replaceAll("~", "~0").replaceAll("/", "~1")}` : "";
 }
 
-/** Why a schema cannot be used, each with the JSON Pointer into the plugin's options; empty when it can. */
+/** Returns the faults of a schema, each with a JSON Pointer into the plugin's options. Empty if there are none. */
 export function schemaFaults(
   schema: JsonSchema,
   part: Part,
 ): { readonly pointer: string; readonly message: string }[] {
   if (schema["$async"] === true) {
-    // ajv would answer with a promise, which a hook would take for "valid".
+    // ajv would return a promise, which a hook would treat as "valid".
     return [
       { pointer: `${part.pointer}/$async`, message: "asynchronous schemas are not supported" },
     ];
@@ -88,7 +92,7 @@ export function schemaFaults(
     ajv.compile(schema);
     return [];
   } catch (error) {
-    // ajv throws for what only compiling finds: an unknown keyword or format, a reference to nowhere, a bad pattern.
+    // ajv throws if compiling finds a fault: an unknown keyword or format, a missing reference, an invalid pattern.
     const message = error instanceof Error ? error.message : String(error);
     return [{ pointer: part.pointer, message: `not a usable JSON Schema: ${message}` }];
   }

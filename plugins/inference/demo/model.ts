@@ -10,7 +10,7 @@ import type { Clock } from "../../../src/services/clock.ts";
 import { sendStream, sendWhole, type Pace } from "./chat-answer.ts";
 import { fault, readChatRequest, type ChatFault } from "./chat-request.ts";
 import { echo } from "./echo.ts";
-import { close, listen, readBody } from "../../../src/http/listen-on.ts";
+import { close, listen, readBody } from "../../../src/http/demo-server.ts";
 
 export interface DemoModel {
   /** `http://host:port`. The path of chat completions is `/v1/chat/completions`. */

@@ -1,15 +1,15 @@
-/** The 32 bytes of an account behind its SS58 address. */
+/** Decodes the 32-byte account id of an SS58 address. */
 import { hash } from "node:crypto";
 
 const alphabet = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";
 
 /**
- * The account id as hex without `0x`; undefined when the text is no SS58 address of a 32-byte account. Any network
- * prefix is taken, as a node does. Checksum: the first two bytes of blake2b-512 over "SS58PRE", prefix and account
- * (docs.polkadot.com, "SS58").
+ * Returns the account id as hex without `0x`. Undefined if the text is not an SS58 address of a 32-byte account. Any
+ * network prefix is accepted, as by a node. Checksum: the first two bytes of blake2b-512 over "SS58PRE", prefix and
+ * account (docs.polkadot.com, "SS58").
  */
 export function accountIdOf(address: string): string | undefined {
-  // 32 bytes with a prefix of one or two and a checksum of two are at most 50 characters.
+  // 32 bytes with a prefix of one or two bytes and a checksum of two bytes are at most 50 characters.
   if (address.length > 50) return undefined;
   let number = 0n;
   for (const character of address) {
@@ -17,7 +17,7 @@ export function accountIdOf(address: string): string | undefined {
     if (digit === -1) return undefined;
     number = number * 58n + BigInt(digit);
   }
-  // A leading "1" is a leading zero byte: the prefix of Polkadot.
+  // A leading "1" is a leading zero byte, the prefix of Polkadot.
   const digits = number.toString(16);
   const zeros = /^1*/.exec(address)?.[0].length ?? 0;
   const bytes = Buffer.from(

@@ -1,36 +1,36 @@
-/** The recorded chain: its blocks by hash and number, and what every storage key held at every block. */
+/** The recorded chain: its blocks by hash and number, and the value of every storage key at every block. */
 import type { RecordedBlock, Recording, StorageHistory } from "./recording.ts";
 
-/** A key and what it held; null where there was nothing. */
+/** A key and its value. Null if there was no value. */
 type KeyValue = readonly [key: string, value: string | null];
 
-/** Blocks are named by their number, which `numberOf` finds. */
+/** Blocks are identified by their number, which `numberOf` returns. */
 export interface Chain {
   readonly recording: Recording;
-  /** The number of the last block: best and finalized at once, because a recording does not grow. */
+  /** Number of the last block. It is both best and finalized, because a recording does not grow. */
   readonly head: number;
   block(number: number): RecordedBlock;
-  /** The block with this hash (lower-case hex); undefined when there is none. */
+  /** Returns the number of the block with this hash (lower-case hex). Undefined if there is none. */
   numberOf(hash: string): number | undefined;
   valueAt(key: string, number: number): string | null;
-  /** The blake2b-256 and the size of the value; undefined where there is none. Knows `:code` too. */
+  /** Returns the blake2b-256 and the size of a value, also for `:code`. Undefined if there is no value. */
   digestAt(
     key: string,
     number: number,
   ): { readonly hash: string; readonly bytes: number } | undefined;
-  /** Up to `count` keys that begin with `prefix` and come after `after`, ascending. */
+  /** Returns up to `count` keys that start with `prefix` and come after `after`, in ascending order. */
   keysAt(prefix: string, count: number, after: string | undefined, number: number): string[];
-  /** Those of `keys` whose value block `number` changed, with the value after it. */
+  /** Returns the keys of `keys` whose value block `number` changed, with the new value. */
   changesOf(keys: readonly string[], number: number): KeyValue[];
 }
 
-/** `:code` in hex: the one key whose value was too big to record. */
+/** `:code` in hex, the only key whose value was too large to record. */
 const codeKey = "0x3a636f6465";
 
 export function openChain(recording: Recording): Chain {
   const { blocks, code } = recording;
   const storage = new Map(Object.entries(recording.storage));
-  // Hex in one case sorts as the bytes do.
+  // Hex in one case has the same order as the bytes.
   const keys = [...storage.keys()].toSorted();
   const numbers = new Map(blocks.map(({ hash }, number) => [hash, number]));
   const valueAt = (key: string, number: number) => lastUpTo(storage.get(key), number)?.[1] ?? null;

@@ -1,6 +1,6 @@
-/** How a method of the demo node fails: with the codes and texts of a real node. */
+/** Failures of the demo node's methods, with the codes and texts of a real node. */
 
-/** Thrown by methods and parameter readers, turned into the `error` of the answer by json-rpc.ts alone. */
+/** Thrown by methods and parameter readers. json-rpc.ts converts it to the `error` of the answer. */
 export class RpcFailure extends Error {
   readonly code: number;
   readonly data: string | undefined;
@@ -16,7 +16,7 @@ export function invalidParams(data: string): RpcFailure {
   return new RpcFailure(-32602, "Invalid params", data);
 }
 
-/** What the `state_` methods say about a block that the node does not know. */
+/** The failure of the `state_` methods for an unknown block. */
 export function unknownBlock(hash: string): RpcFailure {
   return new RpcFailure(
     4003,

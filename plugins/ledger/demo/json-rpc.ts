@@ -1,10 +1,10 @@
-/** JSON-RPC 2.0 as a Substrate node (jsonrpsee 0.24) speaks it: which input gets which answer, and which gets none. */
+/** Answers JSON-RPC 2.0 in the same way as a Substrate node (jsonrpsee 0.24). */
 import { RpcFailure } from "./failure.ts";
 import type { Method } from "./method.ts";
 
 export interface Answer {
   readonly status: 200 | 400;
-  /** Empty when everything in the body was a notification. */
+  /** Empty if the body contained only notifications. */
   readonly body: string;
 }
 
@@ -22,13 +22,13 @@ export function answerBody(methods: ReadonlyMap<string, Method>, text: string): 
   }
   if (!Array.isArray(value)) return { status: 200, body: answerOne(methods, value, parseError) };
   if (value.length === 0) return { status: 200, body: invalidRequest(null) };
-  // One by one and in order, as a node does.
+  // One by one and in order, like a node.
   const answers = value.map((item) => answerOne(methods, item, invalidRequest(null)));
   const given = answers.filter((answer) => answer !== "");
   return { status: 200, body: given.length === 0 ? "" : `[${given.join(",")}]` };
 }
 
-/** `unreadable`: what an item without a usable id gets. */
+/** `unreadable`: answer to an item without a usable id. */
 function answerOne(
   methods: ReadonlyMap<string, Method>,
   item: unknown,
@@ -51,11 +51,11 @@ function answerOne(
 
 function members(item: unknown): Readonly<Record<string, unknown>> {
   const isObject = typeof item === "object" && item !== null && !Array.isArray(item);
-  // Any object of JSON has string keys and unknown values.
+  // A JSON object has string keys and unknown values.
   return isObject ? (item as Record<string, unknown>) : {};
 }
 
-/** A number that is negative or has a fraction is no id: such a call counts as a notification. */
+/** A negative or fractional number is not an id. A call with such an id counts as a notification. */
 function isId(id: unknown): id is Id {
   if (id === null || typeof id === "string") return true;
   return typeof id === "number" && Number.isSafeInteger(id) && id >= 0;

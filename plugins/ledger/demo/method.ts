@@ -1,6 +1,9 @@
 /** A JSON-RPC method of the demo node. */
 
-/** `params` are given by position or by these names; `run` returns the result or throws `RpcFailure`. */
+/**
+ * `params`: names of the parameters, which are given by position or name. `run` returns the result or throws
+ * `RpcFailure`.
+ */
 export interface Method {
   readonly params: readonly string[];
   run(...params: readonly unknown[]): unknown;

@@ -1,4 +1,4 @@
-/** The methods about accounts and their extrinsics. Nothing is ever pending: a recording takes no extrinsics. */
+/** The methods for accounts and their extrinsics. No extrinsics are pending, because a recording accepts none. */
 import { accountIdOf } from "./account-id.ts";
 import type { Chain } from "./chain.ts";
 import { invalidParams } from "./failure.ts";

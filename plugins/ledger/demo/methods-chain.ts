@@ -1,4 +1,4 @@
-/** The `chain_` methods: blocks and headers. An unknown hash answers null, as a node does. */
+/** The `chain_` methods: blocks and headers. The answer for an unknown hash is null, like that of a node. */
 import type { Chain } from "./chain.ts";
 import type { Method, Methods } from "./method.ts";
 import { isAbsent, readHash, readNumber } from "./params.ts";

@@ -1,6 +1,6 @@
 /**
- * The `midnight_` methods, which the gateway's `ledger_` names lead to. The recorded runtime has no Midnight ledger:
- * these answers are synthetic and say so, in the shapes that a Midnight node gives.
+ * The `midnight_` methods, to which the gateway maps its `ledger_` names. The recorded runtime has no Midnight ledger,
+ * so the answers are synthetic and say so. They have the form of a Midnight node's answers.
  */
 import { hash } from "node:crypto";
 import type { Chain } from "./chain.ts";
@@ -9,7 +9,7 @@ import type { Methods } from "./method.ts";
 import { isAbsent, readHash, readText } from "./params.ts";
 
 export function midnightMethods(chain: Chain): Methods {
-  /** A Midnight node answers -32602 for an unknown block here, too. */
+  /** For an unknown block, a Midnight node also answers -32602. */
   const numberOf = (at: unknown): number => {
     const number = isAbsent(at) ? chain.head : chain.numberOf(readHash(at, "at"));
     if (number === undefined) throw invalidParams("at: unknown block");
@@ -24,7 +24,7 @@ export function midnightMethods(chain: Chain): Methods {
         return "0.0.0-synthetic";
       },
     },
-    /** Hex without `0x`, both ways. The bytes are text that names the contract and the block. */
+    /** Parameters and results are hex without `0x`. The bytes are a text with the contract and the block. */
     midnight_contractState: {
       params: ["contract_address", "at"],
       run(address, at) {
@@ -35,7 +35,7 @@ export function midnightMethods(chain: Chain): Methods {
         return Buffer.from(`synthetic state of ${contract} at ${numberOf(at)}`).toString("hex");
       },
     },
-    /** 32 bytes as a list of numbers. */
+    /** The result is 32 bytes as a list of numbers. */
     midnight_zswapStateRoot: {
       params: ["at"],
       run: (at) => [...hash("sha256", `synthetic zswap state root at ${numberOf(at)}`, "buffer")],

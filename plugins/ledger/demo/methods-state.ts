@@ -1,12 +1,12 @@
-/** The `state_` methods: storage, metadata and calls of the runtime. An unknown block is error 4003. */
+/** The `state_` methods: storage, metadata and runtime calls. The error for an unknown block is 4003. */
 import type { Chain } from "./chain.ts";
 import { invalidParams, RpcFailure, unknownBlock } from "./failure.ts";
 import type { Method, Methods } from "./method.ts";
 import { nonceAt } from "./nonce.ts";
 import { isAbsent, readHash, readHex, readHexList, readNumber, readText } from "./params.ts";
 
-/** The most keys that a node lists in one call. */
-const keysPerCall = 1_000;
+/** Maximum number of keys that a node lists in one call. */
+const maxKeysPerCall = 1_000;
 
 export function stateMethods(chain: Chain): Methods {
   const numberOf = (hash: unknown): number => {
@@ -16,12 +16,12 @@ export function stateMethods(chain: Chain): Methods {
     if (number === undefined) throw unknownBlock(wanted);
     return number;
   };
-  /** Reads a key at an optional block. */
+  /** Returns a method that reads a key at an optional block. */
   const ofKey = (read: (key: string, number: number) => unknown): Method => ({
     params: ["key", "hash"],
     run: (key, hash) => read(readHex(key, "key"), numberOf(hash)),
   });
-  /** Answers the same at every block, because the runtime was never upgraded. */
+  /** Returns a method with the same answer at every block, because the runtime was never upgraded. */
   const ofRuntime = (result: unknown): Method => ({
     params: ["hash"],
     run(hash) {
@@ -38,8 +38,8 @@ export function stateMethods(chain: Chain): Methods {
     params: ["prefix", "count", "start_key", "hash"],
     run(prefix, count, start, hash) {
       const wanted = readNumber(count, "count");
-      if (wanted > keysPerCall) {
-        const limit = `value: ${wanted}, max: ${keysPerCall}`;
+      if (wanted > maxKeysPerCall) {
+        const limit = `value: ${wanted}, max: ${maxKeysPerCall}`;
         throw new RpcFailure(4002, `count exceeds maximum value. ${limit}`);
       }
       return chain.keysAt(
@@ -87,7 +87,7 @@ export function stateMethods(chain: Chain): Methods {
   };
 }
 
-/** What the keys held at the first block, then what each later block changed. */
+/** Returns the values of the keys at the first block, then the changes of each later block. */
 function history(chain: Chain, keys: readonly string[], first: number, last: number) {
   if (first > last) throw new RpcFailure(4001, "Cannot resolve a block range: from is after to");
   const answer = [
@@ -103,7 +103,7 @@ function history(chain: Chain, keys: readonly string[], first: number, last: num
   return answer;
 }
 
-/** What the runtime answered when it was recorded; nonces are read from the state. There is no runtime to ask here. */
+/** Returns the recorded answer of a runtime call, because there is no runtime. Nonces are read from the state. */
 function runtimeCall(chain: Chain, name: string, bytes: string, number: number): string {
   if (name === "AccountNonceApi_account_nonce") {
     if (bytes.length !== 66) throw invalidParams("bytes: expected an account of 32 bytes");
@@ -114,5 +114,5 @@ function runtimeCall(chain: Chain, name: string, bytes: string, number: number):
   const answers = chain.recording.calls;
   const answer = Object.hasOwn(answers, name) ? answers[name]?.[bytes] : undefined;
   if (answer !== undefined) return answer;
-  throw new RpcFailure(4003, `Client error: this demo node has no recorded answer of ${name}`);
+  throw new RpcFailure(4003, `Client error: this demo node has no recorded answer for ${name}`);
 }

@@ -1,8 +1,8 @@
-/** The `system_` methods: what the demo node says about itself. */
+/** The `system_` methods: identity and health of the demo node. */
 import type { Chain } from "./chain.ts";
 import type { Methods } from "./method.ts";
 
-/** Its own names, so that nobody takes the recording for the chain whose runtime it ran. */
+/** Different names, so that nobody mistakes the recording for the chain whose runtime was recorded. */
 const demoIdentity = {
   chain: "Coretime Demo",
   name: "Sluice Demo Node",

@@ -7,7 +7,7 @@ import { midnightMethods } from "./methods-midnight.ts";
 import { stateMethods } from "./methods-state.ts";
 import { systemMethods } from "./methods-system.ts";
 
-/** All methods by name, `rpc_methods` among them. */
+/** Returns all methods by name, including `rpc_methods`. */
 export function demoMethods(chain: Chain): ReadonlyMap<string, Method> {
   const methods = new Map<string, Method>(
     Object.entries({

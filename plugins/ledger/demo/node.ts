@@ -1,24 +1,24 @@
 /**
- * The demo node: a JSON-RPC node in this process, over HTTP and WebSocket on one port, that replays what a real runtime
- * answered. It keeps no state, takes no extrinsics and its head never moves; README.md beside this file lists
- * every difference to a real node.
+ * The demo node: a JSON-RPC node in this process that replays the recorded answers of a real runtime, over HTTP and
+ * WebSocket on one port. It has no state, accepts no extrinsics, and its head never moves. The README.md in this folder
+ * lists every difference from a real node.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { WebSocketServer } from "ws";
 import { openChain } from "./chain.ts";
-import { close, listen, readBody } from "../../../src/http/listen-on.ts";
+import { close, listen, readBody } from "../../../src/http/demo-server.ts";
 import { answerBody } from "./json-rpc.ts";
 import { demoMethods } from "./methods.ts";
 import { readRecording } from "./recording.ts";
 
 export interface DemoNode {
-  /** `http://host:port`; the same address answers WebSocket. */
+  /** `http://host:port`. The same address accepts WebSockets. */
   readonly url: string;
-  /** Cuts every connection and frees the port. */
+  /** Closes every connection and the port. */
   close(): Promise<void>;
 }
 
-/** The largest request that a Substrate node takes by default. */
+/** Maximum size of a request that a Substrate node accepts by default. */
 const requestBytes = 15 * 1024 * 1024;
 const jsonType = "application/json; charset=utf-8";
 const textType = "text/plain";
@@ -32,7 +32,7 @@ const tooBig = JSON.stringify({
   },
 });
 
-/** Starts the node; `port` 0 takes a free one. Rejects when it cannot listen. */
+/** Starts the node. `port`: 0 selects a free port. Rejects if it cannot listen. */
 export async function startDemoNode({
   port = 0,
   host = "127.0.0.1",
@@ -43,17 +43,17 @@ export async function startDemoNode({
   const server = createServer((request, response) => {
     void respond(request, response, answer);
   });
-  // A node keeps idle connections for good.
+  // A node never closes idle connections.
   server.keepAliveTimeout = 0;
   const sockets = new WebSocketServer({ noServer: true, maxPayload: requestBytes });
   server.on("upgrade", (request, socket, head) => {
     sockets.handleUpgrade(request, socket, head, (client) => sockets.emit("connection", client));
   });
   sockets.on("connection", (socket) => {
-    // A broken connection closes itself; there is nobody to tell.
+    // A broken connection closes itself, so its error needs no handling.
     socket.on("error", () => {});
     socket.on("message", (data) => {
-      // `ws` gives a Buffer unless its binaryType is changed.
+      // `ws` passes a Buffer unless its binaryType is changed.
       const { body } = answer(data as Buffer);
       if (body !== "") socket.send(body);
     });

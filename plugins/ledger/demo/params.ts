@@ -1,10 +1,9 @@
 /**
- * Readers of the parameters that JSON-RPC calls to the demo node carry. Each throws `RpcFailure` -32602 for a wrong
- * one.
+ * Reads the parameters of JSON-RPC calls to the demo node. Each function throws `RpcFailure` -32602 for a wrong value.
  */
 import { invalidParams } from "./failure.ts";
 
-/** An optional parameter left out, or given as null, which means the same to a node. */
+/** Returns true for a missing optional parameter, or for null, which a node treats in the same way. */
 export function isAbsent(value: unknown): value is undefined | null {
   return value === undefined || value === null;
 }
@@ -14,7 +13,7 @@ export function readText(value: unknown, name: string): string {
   return value;
 }
 
-/** Bytes as hex with `0x`, any case; answers lower case. */
+/** Reads hex with `0x` in any case, and returns it in lower case. */
 export function readHex(value: unknown, name: string): string {
   const text = readText(value, name).toLowerCase();
   if (!/^0x(?:[0-9a-f]{2})*$/.test(text)) throw invalidParams(`${name}: expected hex bytes`);
@@ -32,7 +31,7 @@ export function readHexList(value: unknown, name: string): string[] {
   return value.map((item) => readHex(item, name));
 }
 
-/** A count or a block number: a JSON number, or hex where the node takes its `NumberOrHex` (`"0x8"`). */
+/** Reads a count or a block number: a JSON number, or hex (`"0x8"`), which a node accepts as `NumberOrHex`. */
 export function readNumber(value: unknown, name: string): number {
   const number =
     typeof value === "string" && /^0x[0-9a-f]{1,8}$/i.test(value) ? Number(value) : value;

@@ -1,16 +1,16 @@
 /**
- * What the demo node replays: the blocks, the state and the runtime answers of one real runtime, made by
- * test/plugins/ledger/demo/record.ts.
+ * The recording that the demo node replays: the blocks, the state and the answers of one real runtime.
+ * test/plugins/ledger/demo/record.ts creates it.
  */
 import { readFileSync } from "node:fs";
 import { brotliDecompressSync } from "node:zlib";
 
 /**
- * What one storage key held: `[from block on, value, blake2b-256 of the value]`, ascending; null where it was removed.
+ * The values of one storage key: `[first block, value, blake2b-256 of the value]`, ascending. Null if it was removed.
  */
 export type StorageHistory = ([number, string, string] | [number, null])[];
 
-/** A header as `chain_getHeader` gives it. */
+/** A header in the form of `chain_getHeader`. */
 interface RecordedHeader {
   readonly parentHash: string;
   readonly number: string;
@@ -29,23 +29,23 @@ export interface RecordedBlock {
 export interface Recording {
   readonly genesisHash: string;
   readonly properties: Readonly<Record<string, unknown>>;
-  /** As `state_getRuntimeVersion` gives it: the same at every block. */
+  /** The answer of `state_getRuntimeVersion`, the same at every block. */
   readonly runtimeVersion: Readonly<Record<string, unknown>>;
-  /** As `state_getMetadata` gives it (V14). */
+  /** The answer of `state_getMetadata` (V14). */
   readonly metadata: string;
-  /** The runtime itself (storage key `:code`) is too big to ship: its hash and its size. */
+  /** Hash and size of the runtime (storage key `:code`), which is too large to ship. */
   readonly code: { readonly hash: string; readonly bytes: number };
   /** Answers of `state_call` by function and argument; the same at every block. */
   readonly calls: Readonly<Record<string, Readonly<Record<string, string>>>>;
   /** The block at index n has number n. */
   readonly blocks: readonly RecordedBlock[];
-  /** The whole state but `:code`, keys ascending. */
+  /** The whole state except `:code`, with ascending keys. */
   readonly storage: Readonly<Record<string, StorageHistory>>;
 }
 
 /** Reads the recording that ships with the gateway. */
 export function readRecording(): Recording {
   const packed = readFileSync(new URL("./recording.json.br", import.meta.url));
-  // The file is ours: test/plugins/ledger/demo/record.ts writes it from a value of this type.
+  // test/plugins/ledger/demo/record.ts writes the file from a value of this type.
   return JSON.parse(brotliDecompressSync(packed).toString()) as Recording;
 }

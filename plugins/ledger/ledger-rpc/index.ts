@@ -1,6 +1,6 @@
 /**
- * Surface `ledger-rpc`: the node's own JSON-RPC, whitelisted and metered. What a call may be, where its answer comes
- * from and how it is put together is the ledger's affair; here it meets the caller's account and HTTP.
+ * Surface `ledger-rpc`: the node's own JSON-RPC, whitelisted and metered. The ledger checks and answers the calls; this
+ * surface reserves and settles their charges and sends the HTTP reply.
  */
 import {
   defineSurface,
@@ -57,7 +57,7 @@ export default defineSurface<Options>({
   },
 });
 
-/** Synchronous when everything is at hand: a cached answer costs no promise. */
+/** Answers synchronously if everything is cached, so that a cached answer costs no promise. */
 function answer(
   ledger: Ledger,
   body: Buffer,
@@ -78,7 +78,7 @@ function answer(
     : replyWith(answered, rpc, charge, caller);
 }
 
-/** Settles also when the client has gone meanwhile: the node has done its work. */
+/** Also settles the charge if the client has left, because the node has done the work. */
 function replyWith(
   body: string | Uint8Array | undefined,
   rpc: LedgerRpc,

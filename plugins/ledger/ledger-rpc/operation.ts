@@ -1,4 +1,4 @@
-/** What the node proxy takes and answers (gateway.md, "POST /v1/ledger/rpc"). */
+/** The documentation of the node proxy's requests and answers (gateway.md, "POST /v1/ledger/rpc"). */
 import type { Operation } from "sluice-gateway/plugin";
 
 const id = { type: ["string", "number", "null"] };

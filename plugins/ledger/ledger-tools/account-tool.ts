@@ -1,8 +1,8 @@
-/** The tool about an account: nonce, references and balances. */
+/** The tool that reads an account: nonce, references and balances. */
 import { toolFailure, type Tool, type ToolContext, type ToolResult } from "sluice-gateway/plugin";
 import { unknownFault } from "./block.ts";
 import { blockHashFault, hexSchema } from "./hex.ts";
-import { capability, readsChain } from "./manner.ts";
+import { capability, readsChain } from "./tool-defaults.ts";
 import { decodeFailureOf, type Chain } from "./node.ts";
 
 interface AccountInput {
@@ -51,7 +51,7 @@ async function account(
   if (id === undefined) return badAddress;
   const at = blockHash?.toLowerCase();
   const found = await decoder.account(id, at, context);
-  if (found.ok && !isNobody(found.json)) return found;
+  if (found.ok && !isEmptyAccount(found.json)) return found;
   if (at === undefined) return found.ok ? found : decodeFailureOf(found);
   const unknown = await unknownFault(chain, at, context);
   if (unknown?.code === "GATEWAY_NOT_FOUND") return unknown;
@@ -59,7 +59,7 @@ async function account(
   return decodeFailureOf(found, unknown === undefined ? "known" : undefined);
 }
 
-/** An account that nothing refers to, which is also what chopsticks says of every account at an unknown block. */
-function isNobody(json: string): boolean {
+/** Returns true for an account without references. chopsticks also returns that for any account at an unknown block. */
+function isEmptyAccount(json: string): boolean {
   return json.startsWith('{"nonce":0,"consumers":0,"providers":0,"sufficients":0,');
 }

@@ -1,11 +1,11 @@
-/** Tools about a block: as it is, decoded, its events. */
+/** Tools that read a block: as the node returns it, decoded, or its events. */
 import type { Tool, ToolContext, ToolResult } from "sluice-gateway/plugin";
 import { findBlock, unknownFault, type BlockInput } from "./block.ts";
 import { blockHashFault, hexSchema } from "./hex.ts";
-import { capability, readsChain } from "./manner.ts";
+import { capability, readsChain } from "./tool-defaults.ts";
 import { decodeFailureOf, type Chain } from "./node.ts";
 
-// That it is one of the two cannot be said in a schema that agents understand: no `oneOf` at the root.
+// The schema does not state that exactly one of the two is required, because agents do not support `oneOf` at the root.
 const blockInput = {
   type: "object",
   properties: {
@@ -94,7 +94,7 @@ async function eventsOf(
   const hash = blockHash.toLowerCase();
   const events = await chain.decoder.events(hash, context);
   if (events.ok && events.json !== "[]") return events;
-  // Only genesis has none: more likely there is no such block.
+  // Only the genesis block has no events. It is more likely that the block does not exist.
   const unknown = await unknownFault(chain, hash, context);
   if (unknown?.code === "GATEWAY_NOT_FOUND") return unknown;
   if (events.ok) return events;

@@ -1,33 +1,41 @@
-/** Finds blocks: by height, by hash, and whether there is one at all. */
+/** Finds blocks by height or hash, and checks whether a block exists. */
 import { toolFailure, type ToolContext, type ToolFailure } from "sluice-gateway/plugin";
 import { blockHashFault } from "./hex.ts";
-import { membersOf, parsed } from "./json-text.ts";
-import { ask, askValue, failureOf, isObject, nonsense, unknownBlock, type Chain } from "./node.ts";
+import { membersOf, parseOrUndefined } from "./json-text.ts";
+import {
+  ask,
+  askValue,
+  failureOf,
+  isObject,
+  unreadableAnswer,
+  unknownBlock,
+  type Chain,
+} from "./node.ts";
 
 export interface BlockInput {
   readonly height?: number;
   readonly hash?: string;
 }
 
-/** A block as the node has it. */
+/** A block from the node. */
 export interface FoundBlock {
   readonly ok: true;
   readonly hash: string;
-  /** The node's `chain_getBlock` result; borrowed. */
+  /** The node's result of `chain_getBlock`. It is borrowed. */
   readonly bytes: Buffer;
-  /** `{ header, extrinsics }` as JSON text: without justifications, the extrinsics as the node wrote them. */
+  /** `{ header, extrinsics }` as JSON text, without justifications. The extrinsics are the node's unchanged text. */
   readonly json: string;
 }
 
-/** Block numbers have 32 bits; a node refuses larger ones with an error, not with null. */
-const greatestHeight = 2 ** 32 - 1;
+/** Block numbers have 32 bits. A node answers larger ones with an error instead of null. */
+const maxHeight = 2 ** 32 - 1;
 
 const eitherOr = toolFailure(
   "GATEWAY_INVALID_PARAMS",
   "give either the height or the hash of a block",
 );
 
-/** The block that an input names. */
+/** Returns the block that an input names. */
 export async function findBlock(
   chain: Chain,
   { height, hash }: BlockInput,
@@ -41,25 +49,25 @@ export async function findBlock(
   return typeof found === "string" ? blockAt(chain, found, context, "node's") : found;
 }
 
-/** The hash of the block at a height. */
+/** Returns the hash of the block at a height. */
 async function hashAt(
   chain: Chain,
   height: number,
   context: ToolContext,
 ): Promise<string | ToolFailure> {
-  if (height > greatestHeight) return unknownBlock;
-  const heard = await askValue(chain, "chain_getBlockHash", `[${height}]`, context);
-  if (!heard.ok) return heard;
-  if (heard.value === null) return unknownBlock;
-  const { value } = heard;
-  return typeof value === "string" && /^0x[0-9a-f]{64}$/i.test(value) ? value : nonsense;
+  if (height > maxHeight) return unknownBlock;
+  const reply = await askValue(chain, "chain_getBlockHash", `[${height}]`, context);
+  if (!reply.ok) return reply;
+  if (reply.value === null) return unknownBlock;
+  const { value } = reply;
+  return typeof value === "string" && /^0x[0-9a-f]{64}$/i.test(value) ? value : unreadableAnswer;
 }
 
 async function blockAt(
   chain: Chain,
   hash: string,
   context: ToolContext,
-  whose: "given" | "node's",
+  hashSource: "given" | "node's",
 ): Promise<FoundBlock | ToolFailure> {
   const answer = await ask(chain, "chain_getBlock", `["${hash}"]`, context);
   if (answer.kind !== "result") return failureOf(answer);
@@ -67,11 +75,11 @@ async function blockAt(
   const text = bytes.toString();
   if (text === "null") return unknownBlock;
   const block = membersOf(membersOf(text)?.get("block") ?? "");
-  const header = readHeader(parsed(block?.get("header")));
+  const header = readHeader(parseOrUndefined(block?.get("header")));
   const extrinsics = block?.get("extrinsics");
-  if (header === undefined || extrinsics?.startsWith("[") !== true) return nonsense;
-  if (whose === "given" && header.height === 0) {
-    const wrong = await notGenesis(chain, hash, context);
+  if (header === undefined || extrinsics?.startsWith("[") !== true) return unreadableAnswer;
+  if (hashSource === "given" && header.height === 0) {
+    const wrong = await genesisFault(chain, hash, context);
     if (wrong !== undefined) return wrong;
   }
   return {
@@ -82,7 +90,7 @@ async function blockAt(
   };
 }
 
-/** A header in the specification's shape; `number` stays as the node writes it, which some do with leading zeros. */
+/** Reads a header in the form of the specification. `number` is the node's text, which may have leading zeros. */
 function readHeader(
   value: unknown,
 ): { readonly json: string; readonly height: number } | undefined {
@@ -98,24 +106,27 @@ function readHeader(
 const isText = (value: unknown): value is string => typeof value === "string";
 
 /**
- * What speaks against a hash of which nothing is known: undefined where there is such a block. For what nodes answer to
- * an unknown hash as if it were one without content.
+ * Returns a failure if no block has this hash, or undefined if the block exists. Needed because nodes answer some calls
+ * for an unknown hash as if the block were empty.
  */
 export async function unknownFault(
   chain: Chain,
   hash: string,
   context: ToolContext,
 ): Promise<ToolFailure | undefined> {
-  const heard = await askValue(chain, "chain_getHeader", `["${hash}"]`, context);
-  if (!heard.ok) return heard;
-  if (heard.value === null) return unknownBlock;
-  const height = numberOf(heard.value);
-  if (height === undefined) return nonsense;
-  return height === 0 ? notGenesis(chain, hash, context) : undefined;
+  const reply = await askValue(chain, "chain_getHeader", `["${hash}"]`, context);
+  if (!reply.ok) return reply;
+  if (reply.value === null) return unknownBlock;
+  const height = numberOf(reply.value);
+  if (height === undefined) return unreadableAnswer;
+  return height === 0 ? genesisFault(chain, hash, context) : undefined;
 }
 
-/** Some nodes (chopsticks) answer an unknown hash with the genesis block: what speaks against its being that hash. */
-async function notGenesis(
+/**
+ * Returns a failure unless `hash` is that of the genesis block. Needed because some nodes (chopsticks) answer an
+ * unknown hash with the genesis block.
+ */
+async function genesisFault(
   chain: Chain,
   hash: string,
   context: ToolContext,
@@ -125,18 +136,21 @@ async function notGenesis(
   return genesis.toLowerCase() === hash.toLowerCase() ? undefined : unknownBlock;
 }
 
-/** What block 1 names as its parent: having been asked for an unknown hash, chopsticks takes that for block 0's. */
+/**
+ * Returns the parent hash of block 1. The hash of block 0 is not reliable: after a call with an unknown hash,
+ * chopsticks returns that hash for block 0.
+ */
 async function genesisHash(chain: Chain, context: ToolContext): Promise<string | ToolFailure> {
   const first = await hashAt(chain, 1, context);
   if (first === unknownBlock) return hashAt(chain, 0, context);
   if (typeof first !== "string") return first;
-  const heard = await askValue(chain, "chain_getHeader", `["${first}"]`, context);
-  if (!heard.ok) return heard;
-  const parent = isObject(heard.value) ? heard.value["parentHash"] : undefined;
-  return isText(parent) ? parent : nonsense;
+  const reply = await askValue(chain, "chain_getHeader", `["${first}"]`, context);
+  if (!reply.ok) return reply;
+  const parent = isObject(reply.value) ? reply.value["parentHash"] : undefined;
+  return isText(parent) ? parent : unreadableAnswer;
 }
 
-/** The height in a header. */
+/** Returns the height in a header. */
 export function numberOf(header: unknown): number | undefined {
   if (!isObject(header)) return undefined;
   const { number } = header;

@@ -1,9 +1,9 @@
-/** Tools about the chain and its node as a whole: health, names, statistics. */
+/** Tools that read general facts about the chain and its node: health, names, statistics. */
 import type { Tool, ToolContext, ToolFailure, ToolResult } from "sluice-gateway/plugin";
 import { numberOf } from "./block.ts";
-import { membersOf, parsed } from "./json-text.ts";
-import { capability, noInput, readsChain } from "./manner.ts";
-import { ask, askValue, failureOf, isObject, nonsense, type Chain } from "./node.ts";
+import { membersOf, parseOrUndefined } from "./json-text.ts";
+import { capability, noInput, readsChain } from "./tool-defaults.ts";
+import { ask, askValue, failureOf, isObject, unreadableAnswer, type Chain } from "./node.ts";
 
 /** decisions.md section 6. */
 const defaultSs58Format = 42;
@@ -17,8 +17,8 @@ export function chainTools(chain: Chain): Tool<never>[] {
     capability,
     annotations: readsChain("Node health"),
     async call(_, context) {
-      const heard = await healthOf(chain, context);
-      return heard.ok ? { ok: true, value: heard.value } : heard;
+      const reply = await healthOf(chain, context);
+      return reply.ok ? { ok: true, value: reply.value } : reply;
     },
   };
   const getNodeInfo: Tool<object> = {
@@ -43,20 +43,20 @@ export function chainTools(chain: Chain): Tool<never>[] {
   return [getHealth, getNodeInfo, getChainStats];
 }
 
-type Heard<T> = { readonly ok: true; readonly value: T } | ToolFailure;
+type ReadResult<T> = { readonly ok: true; readonly value: T } | ToolFailure;
 
-/** A call without params whose result is read by `read`: undefined is nonsense. */
-async function hear<T>(
+/** A call without params hashSource result is read by `read`: undefined is nonsense. */
+async function callAndRead<T>(
   chain: Chain,
   method: string,
   params: string,
   context: ToolContext,
   read: (value: unknown) => T | undefined,
-): Promise<Heard<T>> {
-  const heard = await askValue(chain, method, params, context);
-  if (!heard.ok) return heard;
-  const value = read(heard.value);
-  return value === undefined ? nonsense : { ok: true, value };
+): Promise<ReadResult<T>> {
+  const reply = await askValue(chain, method, params, context);
+  if (!reply.ok) return reply;
+  const value = read(reply.value);
+  return value === undefined ? unreadableAnswer : { ok: true, value };
 }
 
 const readText = (value: unknown): string | undefined =>
@@ -78,14 +78,14 @@ function readHealth(value: unknown): Health | undefined {
     : undefined;
 }
 
-const healthOf = (chain: Chain, context: ToolContext): Promise<Heard<Health>> =>
-  hear(chain, "system_health", "", context, readHealth);
+const healthOf = (chain: Chain, context: ToolContext): Promise<ReadResult<Health>> =>
+  callAndRead(chain, "system_health", "", context, readHealth);
 
 async function nodeInfo(chain: Chain, context: ToolContext): Promise<ToolResult> {
   const [name, node, version] = await Promise.all([
-    hear(chain, "system_chain", "", context, readText),
-    hear(chain, "system_name", "", context, readText),
-    hear(chain, "system_version", "", context, readText),
+    callAndRead(chain, "system_chain", "", context, readText),
+    callAndRead(chain, "system_name", "", context, readText),
+    callAndRead(chain, "system_version", "", context, readText),
   ]);
   if (!name.ok) return name;
   if (!node.ok) return node;
@@ -95,8 +95,8 @@ async function nodeInfo(chain: Chain, context: ToolContext): Promise<ToolResult>
 
 async function chainStats(chain: Chain, context: ToolContext): Promise<ToolResult> {
   const [name, type, blocks, health, properties] = await Promise.all([
-    hear(chain, "system_chain", "", context, readText),
-    hear(chain, "system_chainType", "", context, readChainType),
+    callAndRead(chain, "system_chain", "", context, readText),
+    callAndRead(chain, "system_chainType", "", context, readChainType),
     bothHeads(chain, context),
     healthOf(chain, context),
     propertiesOf(chain, context),
@@ -118,7 +118,7 @@ async function chainStats(chain: Chain, context: ToolContext): Promise<ToolResul
   };
 }
 
-/** `"Live"`, or `{ "Custom": "x" }`: then its only key. */
+/** Reads `"Live"`, or `{ "Custom": "x" }`, of which the only key is returned. */
 function readChainType(value: unknown): string | undefined {
   return isObject(value) ? Object.keys(value)[0] : readText(value);
 }
@@ -129,14 +129,14 @@ interface Heads {
   readonly latestNumber: number;
 }
 
-/** The finalized head first, so that the latest block is not behind it. */
-async function bothHeads(chain: Chain, context: ToolContext): Promise<Heard<Heads>> {
-  const finalized = await hear(chain, "chain_getFinalizedHead", "", context, readHash);
+/** Reads the finalized head first, so that the latest block is not older. */
+async function bothHeads(chain: Chain, context: ToolContext): Promise<ReadResult<Heads>> {
+  const finalized = await callAndRead(chain, "chain_getFinalizedHead", "", context, readHash);
   if (!finalized.ok) return finalized;
   const at = `["${finalized.value}"]`;
   const [finalizedNumber, latestNumber] = await Promise.all([
-    hear(chain, "chain_getHeader", at, context, numberOf),
-    hear(chain, "chain_getHeader", "", context, numberOf),
+    callAndRead(chain, "chain_getHeader", at, context, numberOf),
+    callAndRead(chain, "chain_getHeader", "", context, numberOf),
   ]);
   if (!finalizedNumber.ok) return finalizedNumber;
   if (!latestNumber.ok) return latestNumber;
@@ -161,14 +161,14 @@ interface Properties {
   readonly isEthereum: boolean;
 }
 
-/** A chain may carry its whole genesis in its properties (436 KB on Midnight): only four members are parsed. */
-async function propertiesOf(chain: Chain, context: ToolContext): Promise<Heard<Properties>> {
+/** Parses only four members, because a chain may include its whole genesis in its properties (436 KB on Midnight). */
+async function propertiesOf(chain: Chain, context: ToolContext): Promise<ReadResult<Properties>> {
   const answer = await ask(chain, "system_properties", "", context);
   if (answer.kind !== "result") return failureOf(answer);
   const text = answer.bytes.toString();
   const members = membersOf(text);
-  if (members === undefined && text !== "null") return nonsense;
-  const read = (name: string): unknown => parsed(members?.get(name));
+  if (members === undefined && text !== "null") return unreadableAnswer;
+  const read = (name: string): unknown => parseOrUndefined(members?.get(name));
   const symbol = firstOf(read("tokenSymbol"));
   return {
     ok: true,
@@ -181,7 +181,9 @@ async function propertiesOf(chain: Chain, context: ToolContext): Promise<Heard<P
   };
 }
 
-/** Chains with several tokens give a list: the first is the chain's own. */
+/**
+ * Returns the first element of a list. Chains with several tokens return a list that starts with their native token.
+ */
 function firstOf(value: unknown): unknown {
   return Array.isArray(value) ? (value as unknown[])[0] : value;
 }

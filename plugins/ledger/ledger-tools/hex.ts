@@ -1,7 +1,7 @@
 /**
- * Hexadecimal in the inputs of tools. That it is a string of `0x` and hex digits is the schema's affair
- * (GATEWAY_SCHEMA_VIOLATION); that the digits make whole bytes, as many as are wanted, is told apart here
- * (GATEWAY_INVALID_PARAMS, decisions.md section 6).
+ * Hexadecimal strings in the inputs of tools. The schema checks for `0x` and hex digits (GATEWAY_SCHEMA_VIOLATION).
+ * These functions check that the digits are whole bytes of the expected number (GATEWAY_INVALID_PARAMS, decisions.md
+ * section 6).
  */
 import { toolFailure, type JsonSchema, type ToolFailure } from "sluice-gateway/plugin";
 
@@ -9,16 +9,16 @@ export function hexSchema(description: string): JsonSchema {
   return { type: "string", pattern: "^0x[0-9a-fA-F]*$", description };
 }
 
-/** What speaks against a string of the schema above as bytes. */
+/** Returns a failure if a string of this schema does not consist of whole bytes. */
 export function hexFault(name: string, hex: string): ToolFailure | undefined {
   if (hex.length % 2 === 0) return undefined;
   return toolFailure("GATEWAY_INVALID_PARAMS", `${name}: an odd number of hex digits`);
 }
 
-/** `0x` and 32 bytes. */
+/** Length of `0x` and 32 bytes in hex. */
 const blockHashLength = 2 + 64;
 
-/** What speaks against it as a block's hash; none is given where a tool may do without. */
+/** Returns a failure if `hash` is not a block hash. A missing hash is valid. */
 export function blockHashFault(name: string, hash: string | undefined): ToolFailure | undefined {
   if (hash === undefined || hash.length === blockHashLength) return undefined;
   return (

@@ -1,6 +1,6 @@
 /**
- * Tools `ledger_*`: the chain for agents. Blocks, events, accounts, storage, and the node's whitelisted methods; where
- * an operator turns it on, submission of extrinsics.
+ * Tools `ledger_*`, with which agents read the chain: blocks, events, accounts, storage and the node's whitelisted
+ * methods. If the operator enables it, agents can also submit extrinsics.
  */
 import { defineTools } from "sluice-gateway/plugin";
 import { accountTool } from "./account-tool.ts";

@@ -1,9 +1,9 @@
-/** Parts of a JSON text as texts: what a node said travels into a result without being parsed or written anew. */
+/** Extracts parts of a JSON text as text, so that a node's answer becomes part of a result without parsing it. */
 import { parseJson } from "sluice-gateway/plugin";
 
 /**
- * The members of a JSON object, each value as its text; undefined when `text` is no object. Of a text that is not JSON
- * it finds what it can: it ends, and that is all.
+ * Returns the members of a JSON object, with each value as text. Undefined if `text` is not an object. For text that is
+ * not JSON, the result is unspecified, but the function always returns.
  */
 export function membersOf(text: string): ReadonlyMap<string, string> | undefined {
   const members = new Map<string, string>();
@@ -13,7 +13,7 @@ export function membersOf(text: string): ReadonlyMap<string, string> | undefined
     at = skipSpace(text, at + 1);
     if (text[at] !== '"') return text[at] === "}" && members.size === 0 ? members : undefined;
     const nameEnd = stringEnd(text, at);
-    // Names with escapes are none that anybody looks for.
+    // Names with escapes are not decoded, because no caller looks for one.
     const name = text.slice(at + 1, nameEnd - 1);
     at = skipSpace(text, nameEnd);
     if (text[at] !== ":") return undefined;
@@ -26,8 +26,8 @@ export function membersOf(text: string): ReadonlyMap<string, string> | undefined
   }
 }
 
-/** The value of a JSON text that may be none (`undefined` is not JSON). */
-export function parsed(text: string | undefined): unknown {
+/** Parses a JSON text. Undefined if it is missing or not JSON. */
+export function parseOrUndefined(text: string | undefined): unknown {
   if (text === undefined) return undefined;
   try {
     return parseJson(text);
@@ -45,21 +45,21 @@ function skipSpace(text: string, from: number): number {
   }
 }
 
-/** Index after the string that starts at `open`. */
+/** Returns the index after the string that starts at `open`. */
 function stringEnd(text: string, open: number): number {
   let at = text.indexOf('"', open + 1);
   while (at !== -1 && isEscaped(text, at)) at = text.indexOf('"', at + 1);
   return at === -1 ? text.length : at + 1;
 }
 
-/** An odd number of backslashes stands before it. */
+/** Returns true if an odd number of backslashes precedes the index. */
 function isEscaped(text: string, at: number): boolean {
   let first = at;
   while (text[first - 1] === "\\") first--;
   return (at - first) % 2 === 1;
 }
 
-/** Index after the value that starts at `start`. */
+/** Returns the index after the value that starts at `start`. */
 function valueEnd(text: string, start: number): number {
   let open = 0;
   for (let at = start; at < text.length; at++) {
@@ -73,7 +73,7 @@ function valueEnd(text: string, start: number): number {
         continue;
       case "}":
       case "]":
-        // The end of the object around a number or a word.
+        // The end of the object that contains a number or a word.
         if (open === 0) return at;
         open--;
         break;

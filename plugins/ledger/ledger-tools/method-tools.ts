@@ -1,6 +1,6 @@
-/** Tools about the node's own methods: calling one of the whitelist, listing the whitelist. */
+/** Tools for the node's own methods: one calls a whitelisted method, one lists the whitelist. */
 import { toolFailure, type Tool, type ToolContext, type ToolResult } from "sluice-gateway/plugin";
-import { capability, readsChain } from "./manner.ts";
+import { capability, readsChain } from "./tool-defaults.ts";
 import { askFor, failureOf, type Chain } from "./node.ts";
 
 interface RpcInput {
@@ -44,13 +44,13 @@ export function methodTools(chain: Chain): Tool<never>[] {
       properties: {
         namespace: {
           type: "string",
-          description: "List only methods whose name starts with this text, such as state_.",
+          description: "List only methods hashSource name starts with this text, such as state_.",
         },
       },
     },
     price: 100,
     capability,
-    // The list is the gateway's own.
+    // The list comes from the gateway itself.
     annotations: { ...readsChain("Node methods"), openWorldHint: false },
     call: ({ namespace = "" }) => ({ ok: true, value: { methods: listed(chain, namespace) } }),
   };

@@ -1,4 +1,4 @@
-/** Asks the node on behalf of a tool, and says in fixed words why there is no answer: never in the node's. */
+/** Calls the node for a tool. Failures have fixed messages, which never contain text from the node. */
 import {
   toolFailure,
   type DecodeFailure,
@@ -9,9 +9,9 @@ import {
   type ToolContext,
   type ToolFailure,
 } from "sluice-gateway/plugin";
-import { parsed } from "./json-text.ts";
+import { parseOrUndefined } from "./json-text.ts";
 
-/** The chain that the tools speak of. */
+/** The chain that the tools read. */
 export interface Chain {
   readonly ledger: Ledger;
   readonly decoder: Decoder;
@@ -26,8 +26,8 @@ const timedOut = executionError("the node did not answer in time");
 const undecodable = executionError("the node's answer does not match its metadata");
 const busy = toolFailure("GATEWAY_SERVICE_UNAVAILABLE", "too many blocks are being decoded");
 
-/** The node's answer is none that this method has. */
-export const nonsense = executionError("the node's answer could not be read");
+/** The failure for an answer that does not fit the method. */
+export const unreadableAnswer = executionError("the node's answer could not be read");
 export const unknownBlock = toolFailure("GATEWAY_NOT_FOUND", "there is no such block");
 const prunedState = toolFailure("GATEWAY_NOT_FOUND", "no node keeps the state of that block");
 const wrongAccount = toolFailure(
@@ -35,7 +35,7 @@ const wrongAccount = toolFailure(
   "address: the account ids of this chain have a different length",
 );
 
-/** Calls a method for the tool's own needs, whitelisted or not. `params` is JSON text; empty for none. */
+/** Calls any known method, even if it is not on the whitelist. `params`: JSON text, or an empty string for none. */
 export function ask(
   { ledger }: Chain,
   method: string,
@@ -45,7 +45,7 @@ export function ask(
   return askFor(ledger, ledger.internal(method), params, context);
 }
 
-/** Calls a method of the whitelist. */
+/** Calls a whitelisted method. */
 export function askFor(
   ledger: Ledger,
   method: LedgerMethod,
@@ -57,24 +57,24 @@ export function askFor(
 
 type NoResult = Exclude<LedgerAnswer, { kind: "result" }>;
 
-/** What the caller is told of an answer that is no result. */
+/** Returns the failure for an answer that is not a result. */
 export function failureOf(answer: NoResult): ToolFailure {
   if (answer.kind === "error") return nodeError;
   switch (answer.reason) {
     case "unreachable":
       return unreachable;
     case "timeout":
-    // The signal of a tool aborts at the time-out of the call.
+    // A tool's signal aborts at the timeout of the call.
     case "aborted":
       return timedOut;
     case "garbage":
-      return nonsense;
+      return unreadableAnswer;
     default:
       return answer.reason satisfies never;
   }
 }
 
-/** `block`: whether it is known that there is the block that was read. */
+/** Returns the failure for a decoding error. `block`: `known` if the block is known to exist. */
 export function decodeFailureOf({ reason }: DecodeFailure, block?: "known"): ToolFailure {
   switch (reason) {
     case "unknownBlock":
@@ -95,7 +95,7 @@ export function decodeFailureOf({ reason }: DecodeFailure, block?: "known"): Too
   }
 }
 
-/** The result of a small call as a JSON value; `undefined` stands for no JSON. */
+/** Returns the small result of a call as a JSON value, or undefined if it is not JSON. */
 export async function askValue(
   chain: Chain,
   method: string,
@@ -104,7 +104,7 @@ export async function askValue(
 ): Promise<{ readonly ok: true; readonly value: unknown } | ToolFailure> {
   const answer = await ask(chain, method, params, context);
   if (answer.kind !== "result") return failureOf(answer);
-  return { ok: true, value: parsed(answer.bytes.toString()) };
+  return { ok: true, value: parseOrUndefined(answer.bytes.toString()) };
 }
 
 export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {

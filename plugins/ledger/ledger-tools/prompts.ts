@@ -1,6 +1,6 @@
-/** Prompts that people pick in their client: questions about the chain that take more than one of the tools. */
+/** Prompts that people choose in their client: questions about the chain that need more than one tool. */
 import { toolFailure, type Prompt, type PromptResult } from "sluice-gateway/plugin";
-import { capability } from "./manner.ts";
+import { capability } from "./tool-defaults.ts";
 import type { Chain } from "./node.ts";
 
 const badBlock = toolFailure(

@@ -1,10 +1,10 @@
-/** Tools that read storage: one value, many values. */
+/** Tools that read storage: one value, or several values. */
 import type { Tool, ToolContext, ToolFailure, ToolResult } from "sluice-gateway/plugin";
 import { unknownFault } from "./block.ts";
 import { blockHashFault, hexFault, hexSchema } from "./hex.ts";
-import { parsed } from "./json-text.ts";
-import { capability, readsChain } from "./manner.ts";
-import { ask, failureOf, isObject, nonsense, type Chain } from "./node.ts";
+import { parseOrUndefined } from "./json-text.ts";
+import { capability, readsChain } from "./tool-defaults.ts";
+import { ask, failureOf, isObject, unreadableAnswer, type Chain } from "./node.ts";
 
 /** gateway.md, "Per-call and per-request limits". */
 const maxKeys = 100;
@@ -72,11 +72,11 @@ async function storageValue(
   const answer = await ask(chain, "state_getStorage", paramsOf(`"${key}"`, at), context);
   const value = answer.kind === "result" ? answer.bytes.toString() : undefined;
   if (value === undefined || value === "null") {
-    const unknown = await whereUnknown(chain, at, context);
+    const unknown = await blockFault(chain, at, context);
     if (unknown !== undefined) return unknown;
   }
   if (answer.kind !== "result") return failureOf(answer);
-  if (value !== "null" && value?.startsWith('"0x') !== true) return nonsense;
+  if (value !== "null" && value?.startsWith('"0x') !== true) return unreadableAnswer;
   return { ok: true, json: `{"key":"${key}","value":${value}}` };
 }
 
@@ -89,14 +89,15 @@ async function storageValues(
   if (fault !== undefined) return fault;
   const params = paramsOf(JSON.stringify(keys), at);
   const answer = await ask(chain, "state_queryStorageAt", params, context);
-  const read = answer.kind === "result" ? readChanges(parsed(answer.bytes.toString())) : undefined;
+  const read =
+    answer.kind === "result" ? readChanges(parseOrUndefined(answer.bytes.toString())) : undefined;
   if (read === undefined || read.empty) {
-    const unknown = await whereUnknown(chain, at, context);
+    const unknown = await blockFault(chain, at, context);
     if (unknown !== undefined) return unknown;
   }
   if (answer.kind !== "result") return failureOf(answer);
-  if (read === undefined) return nonsense;
-  // A node writes keys in its own way; the caller gets them back as sent.
+  if (read === undefined) return unreadableAnswer;
+  // Nodes may change the case of keys. The caller gets its keys back unchanged.
   const items = keys.map((key) => ({ key, value: read.values.get(key.toLowerCase()) ?? null }));
   return { ok: true, value: { items, blockHash: read.block } };
 }
@@ -109,16 +110,16 @@ function keyFault(keys: readonly string[]): ToolFailure | undefined {
   return undefined;
 }
 
-/** The params of a method that takes a block's hash last. The key has been checked: it needs no escapes. */
+/** Returns the params of a method whose last param is a block hash. `first`: JSON text that has been checked. */
 function paramsOf(first: string, at: string | undefined): string {
   return at === undefined ? `[${first}]` : `[${first},"${at.toLowerCase()}"]`;
 }
 
 /**
- * Nothing was found at a block: perhaps because there is none. Nodes answer that with an error, chopsticks with null;
- * only that much is said here, everything else is the answer's own affair.
+ * Called if nothing was found at a block. Returns a failure if the block does not exist, else undefined. Nodes answer a
+ * read at an unknown block with an error, chopsticks with null.
  */
-async function whereUnknown(
+async function blockFault(
   chain: Chain,
   at: string | undefined,
   context: ToolContext,
@@ -133,7 +134,7 @@ interface Changes {
   readonly empty: boolean;
 }
 
-/** `[{ block, changes: [[key, value or null], …] }]`: one block, as one was asked for. */
+/** Reads `[{ block, changes: [[key, value or null], …] }]`, which has one element because one block was requested. */
 function readChanges(result: unknown): Changes | undefined {
   const set: unknown = Array.isArray(result) ? (result as unknown[])[0] : undefined;
   if (!isObject(set)) return undefined;

@@ -1,4 +1,4 @@
-/** The tool that writes: hands a signed extrinsic to the node, once somebody has confirmed what it would do. */
+/** The tool that writes: it submits a signed extrinsic to the node after the user has confirmed its summary. */
 import {
   toolFailure,
   type Tool,
@@ -7,7 +7,7 @@ import {
   type ToolResult,
 } from "sluice-gateway/plugin";
 import { hexFault, hexSchema } from "./hex.ts";
-import { parsed } from "./json-text.ts";
+import { parseOrUndefined } from "./json-text.ts";
 import { ask, decodeFailureOf, isObject, type Chain } from "./node.ts";
 
 interface SubmitInput {
@@ -19,15 +19,15 @@ const undecodable = toolFailure(
   "extrinsic: does not match the runtime of this chain",
 );
 
-/** A node that has taken it may fail to say so: the caller must look before trying again. */
-const unsure = toolFailure(
+/** A node may accept the extrinsic without answering, so the caller must check before retrying. */
+const unknownOutcome = toolFailure(
   "GATEWAY_TOOL_EXECUTION_ERROR",
   "the node did not answer: the extrinsic may or may not be in its pool",
 );
 
 /**
- * Why a transaction pool refuses, by the node's error code: polkadot-sdk, substrate/client/rpc-api/src/author/error.rs.
- * The words are ours: a node's may hold anything.
+ * Reasons why a transaction pool refuses an extrinsic, by the node's error code: polkadot-sdk,
+ * substrate/client/rpc-api/src/author/error.rs. The node's own text is not used, because it may contain anything.
  */
 const refusals: ReadonlyMap<unknown, string> = new Map([
   [1001, "it is not well-formed"],
@@ -88,12 +88,12 @@ async function submit(
   context: ToolContext,
 ): Promise<ToolResult> {
   const answer = await ask(chain, "author_submitExtrinsic", `["${extrinsic}"]`, context);
-  if (answer.kind === "failed") return unsure;
-  const said = parsed(answer.bytes.toString());
+  if (answer.kind === "failed") return unknownOutcome;
+  const said = parseOrUndefined(answer.bytes.toString());
   if (answer.kind === "error") return refused(said);
   return typeof said === "string" && /^0x[0-9a-f]{64}$/i.test(said)
     ? { ok: true, value: { hash: said } }
-    : unsure;
+    : unknownOutcome;
 }
 
 function refused(error: unknown): ToolFailure {

@@ -1,12 +1,12 @@
-/** A JSON-RPC batch: its calls run side by side, a few at a time, and their answers come back in request order. */
+/** A JSON-RPC batch. Its calls run concurrently, a few at a time, and their responses are returned in request order. */
 import type { CallReport, CallReporter } from "../../../src/called.ts";
 import type { LedgerRpc } from "../../../src/services/ledger.ts";
 import { arrayOf, type Body } from "./body.ts";
 import type { Calls } from "./calls.ts";
 import { errorResponse, nodeResponse } from "./envelope.ts";
-import type { Waiter } from "./flight.ts";
-import type { Lane } from "./lane.ts";
-import type { NodeFailure } from "./node.ts";
+import type { Waiter } from "./shared-call.ts";
+import type { MethodState } from "./method-state.ts";
+import type { NodeFailure } from "./node-pool.ts";
 
 export type BatchItem =
   /** The gateway's own response. */
@@ -15,7 +15,7 @@ export type BatchItem =
       readonly kind: "call";
       /** JSON text. */
       readonly id: string;
-      readonly lane: Lane;
+      readonly methodState: MethodState;
       readonly params: string;
     };
 
@@ -29,7 +29,7 @@ export class Batch implements LedgerRpc {
   readonly #calls: Calls;
   readonly #parallel: number;
   readonly #responses: Body[];
-  /** How each item has ended. */
+  /** One report per completed item. */
   readonly #reports: CallReport[] = [];
   #caller: { readonly clientLeft: boolean } | undefined;
   #next = 0;
@@ -37,14 +37,14 @@ export class Batch implements LedgerRpc {
   #lastFailure: NodeFailure | undefined;
   #resolve: ((body: Body) => void) | undefined;
 
-  /** Without the notifications, at least one item. `parallel`: calls that wait for an answer at once. */
+  /** `items`: at least one, without the notifications. `parallel`: maximum number of calls in flight. */
   constructor(items: readonly BatchItem[], calls: Calls, parallel: number) {
     this.#items = items;
     this.#calls = calls;
     this.#parallel = parallel;
     this.#responses = Array.from({ length: items.length }, () => "");
     let cost = 0;
-    for (const item of items) if (item.kind === "call") cost += item.lane.method.cuMilli;
+    for (const item of items) if (item.kind === "call") cost += item.methodState.method.cuMilli;
     this.costMilli = cost;
   }
 
@@ -63,17 +63,22 @@ export class Batch implements LedgerRpc {
   report(to: CallReporter, refusedWith?: string): void {
     if (refusedWith === undefined) return this.#reports.forEach((report) => to.called(report));
     for (const item of this.#items) {
-      const report = item.kind === "call" ? item.lane.reports.result : item.refusal;
+      const report = item.kind === "call" ? item.methodState.reports.result : item.refusal;
       to.called({ ...report, code: refusedWith });
     }
   }
 
-  /** A call that was waited for has ended. `body` is the batch's own. */
-  ended(index: number, response: Body, lane: Lane, ending: keyof Lane["reports"]): void {
+  /** Called when a call in flight has ended. `response`: its JSON-RPC response, which the batch keeps. */
+  ended(
+    index: number,
+    response: Body,
+    methodState: MethodState,
+    ending: keyof MethodState["reports"],
+  ): void {
     this.#running--;
     this.#responses[index] = response;
-    this.#reports.push(lane.reports[ending]);
-    if (ending !== "failed") this.lines.push(...lane.lines);
+    this.#reports.push(methodState.reports[ending]);
+    if (ending !== "failed") this.lines.push(...methodState.lines);
     if (this.#advance()) this.#resolve?.(arrayOf(this.#responses));
   }
 
@@ -81,7 +86,7 @@ export class Batch implements LedgerRpc {
     this.#lastFailure = reason;
   }
 
-  /** Begins what may begin; true when nothing is left to wait for. */
+  /** Starts as many calls as the limit allows. Returns true if all items have their responses. */
   #advance(): boolean {
     while (this.#next < this.#items.length && this.#running < this.#parallel) {
       const index = this.#next++;
@@ -99,22 +104,22 @@ export class Batch implements LedgerRpc {
     if (this.#caller?.clientLeft === true) {
       this.#lastFailure = "aborted";
       this.#responses[index] = errorResponse(call.id, "internal");
-      this.#reports.push(call.lane.reports.failed);
+      this.#reports.push(call.methodState.reports.failed);
       return;
     }
-    const body = this.#calls.ask(call.lane, call.params, new Place(this, index, call));
+    const body = this.#calls.ask(call.methodState, call.params, new BatchWaiter(this, index, call));
     if (body === undefined) {
       this.#running++;
       return;
     }
     this.#responses[index] = nodeResponse(call.id, "result", body);
-    this.lines.push(...call.lane.lines);
-    this.#reports.push(call.lane.reports.result);
+    this.lines.push(...call.methodState.lines);
+    this.#reports.push(call.methodState.reports.result);
   }
 }
 
 /** Waits for the answer to one item of a batch. */
-class Place implements Waiter {
+class BatchWaiter implements Waiter {
   readonly #batch: Batch;
   readonly #index: number;
   readonly #call: BatchCall;
@@ -126,13 +131,13 @@ class Place implements Waiter {
   }
 
   answered(kind: "result" | "error", body: Body): void {
-    const { id, lane } = this.#call;
-    this.#batch.ended(this.#index, nodeResponse(id, kind, body), lane, kind);
+    const { id, methodState } = this.#call;
+    this.#batch.ended(this.#index, nodeResponse(id, kind, body), methodState, kind);
   }
 
   failed(reason: NodeFailure): void {
     this.#batch.noteFailure(reason);
-    const { id, lane } = this.#call;
-    this.#batch.ended(this.#index, errorResponse(id, "internal"), lane, "failed");
+    const { id, methodState } = this.#call;
+    this.#batch.ended(this.#index, errorResponse(id, "internal"), methodState, "failed");
   }
 }

@@ -1,27 +1,29 @@
 /**
- * A JSON value as it travels through the ledger: text when it is small, bytes when it is large.
+ * The ledger's representation of JSON values: a string if the value is small, a Buffer if it is large.
  *
- * Measured: up to some ten kilobytes a string joined with its envelope and written once is 3 to 5 µs cheaper than
- * Buffers joined; above, the string's copies cost more than they save.
+ * Measured: for values of up to about ten kilobytes, concatenating strings with the envelope and writing once is 3 to 5
+ * µs cheaper than concatenating Buffers. For larger values, copying the string costs more than it saves.
  */
 
-/** A Buffer is borrowed where it is handed on: copy what outlives the call. It is never written to. */
+/** A Buffer that is passed on is borrowed: the receiver must copy what outlives the call, and must not write to it. */
 export type Body = string | Buffer;
 
-/** The largest value that is made a string. */
-const textBytes = 32 * 1024;
+/** Maximum size of a value that is represented as a string. */
+const maxTextBytes = 32 * 1024;
 
-/** The value at `bytes[start, end)`, which is UTF-8. */
+/** Returns the value at `bytes[start, end)`, which is UTF-8. */
 export function bodyOf(bytes: Buffer, start: number, end: number): Body {
-  return end - start <= textBytes ? bytes.toString("utf8", start, end) : bytes.subarray(start, end);
+  return end - start <= maxTextBytes
+    ? bytes.toString("utf8", start, end)
+    : bytes.subarray(start, end);
 }
 
-/** A body that stays what it is when the bytes it was borrowed from are written over. */
+/** Returns a body that remains valid after the borrowed bytes are overwritten. */
 export function ownBody(body: Body): Body {
   return typeof body === "string" ? body : Buffer.from(body);
 }
 
-/** Puts a body between two texts: one string or one Buffer, to be written at once. */
+/** Puts a body between two texts. The result is one string or one Buffer, so that it needs one write. */
 export function wrap(before: string, body: Body, after: string): Body {
   if (typeof body === "string") return before + body + after;
   const head = Buffer.byteLength(before);
@@ -32,7 +34,7 @@ export function wrap(before: string, body: Body, after: string): Body {
   return whole;
 }
 
-/** A JSON array of the bodies. */
+/** Returns a JSON array of the bodies. */
 export function arrayOf(bodies: readonly Body[]): Body {
   const texts: string[] = [];
   for (const body of bodies) {

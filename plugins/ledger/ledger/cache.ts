@@ -1,12 +1,13 @@
 /**
- * The cache of answers that cannot change, bounded by bytes. Eviction is SIEVE (Zhang et al., NSDI 2024): a hit sets a
- * bit and moves nothing, and one hand sweeps from old to new past the entries that were hit since it last came by.
+ * Caches answers that cannot change, up to a number of bytes. The eviction algorithm is SIEVE (Zhang et al., NSDI
+ * 2024): a hit only sets a bit of the entry. To evict, a hand moves from the oldest to the newest entry, and skips (and
+ * resets) the entries that were hit since it last passed them.
  */
 import type { Body } from "./body.ts";
 
 interface Entry {
   readonly key: string;
-  readonly room: Room;
+  readonly answers: MethodAnswers;
   readonly body: Body;
   readonly bytes: number;
   visited: boolean;
@@ -14,58 +15,58 @@ interface Entry {
   older: Entry | undefined;
 }
 
-/** The answers of one node method by their params: found in it, a body is the answer to exactly this text. */
-export type Room = Map<string, Entry>;
+/** The cached answers of one node method, by the exact text of the params. */
+export type MethodAnswers = Map<string, Entry>;
 
-/** What an entry takes beside its key and body: the object, its place in the Map, two string or Buffer headers. */
+/** Memory of an entry besides its key and body: the object, its slot in the Map, two string or Buffer headers. */
 const entryBytes = 240;
 
-/** No answer takes more than this part of the cache. */
-const largestShare = 4;
+/** An answer larger than this fraction of the cache is not stored. */
+const maxEntryFraction = 1 / 4;
 
 export class AnswerCache {
   readonly #maxBytes: number;
-  readonly #rooms = new Map<string, Room>();
+  readonly #answersByMethod = new Map<string, MethodAnswers>();
   #newest: Entry | undefined;
   #oldest: Entry | undefined;
   #hand: Entry | undefined;
-  /** Bytes held, keys and bookkeeping included. */
+  /** Number of bytes in use, including keys and bookkeeping. */
   bytes = 0;
   entries = 0;
   evictions = 0;
 
-  /** `maxBytes` 0: keeps nothing. */
+  /** `maxBytes`: 0 disables the cache. */
   constructor(maxBytes: number) {
     this.#maxBytes = maxBytes;
   }
 
-  /** The room of a node's method; the same object every time. */
-  room(nodeName: string): Room {
-    let room = this.#rooms.get(nodeName);
-    if (room === undefined) {
-      room = new Map();
-      this.#rooms.set(nodeName, room);
+  /** Returns the cached answers of a node method. Always returns the same object for the same name. */
+  answersOf(nodeName: string): MethodAnswers {
+    let answers = this.#answersByMethod.get(nodeName);
+    if (answers === undefined) {
+      answers = new Map();
+      this.#answersByMethod.set(nodeName, answers);
     }
-    return room;
+    return answers;
   }
 
-  /** The body kept under this key, which is not to be written to. */
-  get(room: Room, key: string): Body | undefined {
-    const entry = room.get(key);
+  /** Returns the body that is stored under this key. The caller must not write to it. */
+  get(answers: MethodAnswers, key: string): Body | undefined {
+    const entry = answers.get(key);
     if (entry === undefined) return undefined;
     entry.visited = true;
     return entry.body;
   }
 
-  /** Keeps a copy of the body and of the key. False: too large, or there already. */
-  set(room: Room, key: string, body: Body): boolean {
+  /** Stores a copy of the body and of the key. Returns false if the body is too large or the key already exists. */
+  set(answers: MethodAnswers, key: string, body: Body): boolean {
     const bytes =
       entryBytes + textSize(key) + (typeof body === "string" ? textSize(body) : body.length);
-    if (bytes > this.#maxBytes / largestShare || room.has(key)) return false;
+    if (bytes > this.#maxBytes * maxEntryFraction || answers.has(key)) return false;
     while (this.bytes + bytes > this.#maxBytes) this.#evict();
     const entry: Entry = {
       key: ownText(key),
-      room,
+      answers,
       body: typeof body === "string" ? body : ownBytes(body),
       bytes,
       visited: false,
@@ -75,14 +76,14 @@ export class AnswerCache {
     if (this.#newest === undefined) this.#oldest = entry;
     else this.#newest.newer = entry;
     this.#newest = entry;
-    room.set(entry.key, entry);
+    answers.set(entry.key, entry);
     this.bytes += bytes;
     this.entries++;
     return true;
   }
 
   clear(): void {
-    for (const room of this.#rooms.values()) room.clear();
+    for (const answers of this.#answersByMethod.values()) answers.clear();
     this.#newest = this.#oldest = this.#hand = undefined;
     this.bytes = 0;
     this.entries = 0;
@@ -100,25 +101,25 @@ export class AnswerCache {
     else hand.newer.older = hand.older;
     if (hand.older === undefined) this.#oldest = hand.newer;
     else hand.older.newer = hand.newer;
-    hand.room.delete(hand.key);
+    hand.answers.delete(hand.key);
     this.bytes -= hand.bytes;
     this.entries--;
     this.evictions++;
   }
 }
 
-/** An upper bound: a string with one character beyond latin1 takes two bytes for each. */
+/** Returns an upper bound: a string with any character outside latin1 takes two bytes per character. */
 function textSize(text: string): number {
   const bytes = Buffer.byteLength(text);
   return bytes === text.length ? bytes : 2 * text.length;
 }
 
-/** A key is often a part of a larger text (a whole request) and would keep it alive. */
+/** Copies a key, because it is often a slice of a larger text (a whole request) and would keep that in memory. */
 function ownText(text: string): string {
   return Buffer.from(text).toString();
 }
 
-/** Outside the shared pool, which one small slice would keep alive; only large bodies are bytes. */
+/** Copies a body outside Node's shared pool, because a small slice would keep the whole pool in memory. */
 function ownBytes(bytes: Buffer): Buffer {
   const copy = Buffer.allocUnsafeSlow(bytes.length);
   copy.set(bytes);

@@ -1,17 +1,17 @@
-/** Answers calls of whitelisted methods: from the cache, from an identical call in flight, from a node. */
+/** Answers calls of whitelisted methods from the cache, from an identical call in flight, or from a node. */
 import type { Metrics } from "../../../src/services/metrics.ts";
 import type { Body } from "./body.ts";
 import { AnswerCache } from "./cache.ts";
 import { isImmutable } from "./finality.ts";
-import { Flight, type Tower, type Waiter } from "./flight.ts";
-import { createLanes, type Lane } from "./lane.ts";
-import type { NodeFailure, NodePool } from "./node.ts";
-import { compact } from "./part.ts";
-import { createStats, type LedgerStats } from "./stats.ts";
+import { SharedCall, type SingleFlight, type Waiter } from "./shared-call.ts";
+import { createMethodStates, type MethodState } from "./method-state.ts";
+import type { NodeFailure, NodePool } from "./node-pool.ts";
+import { compact } from "./json-part.ts";
+import { createLedgerMetrics, type LedgerMetrics } from "./ledger-metrics.ts";
 import type { Method } from "./whitelist.ts";
 
-/** Params beyond this (characters) are neither kept nor shared: their key would cost more than it saves. */
-const largestKey = 64 * 1024;
+/** Longer params (in characters) are neither cached nor shared, because their key would cost more than it saves. */
+const maxKeyLength = 64 * 1024;
 
 export interface CallSettings {
   /** The upstream's name, for metrics. */
@@ -20,16 +20,16 @@ export interface CallSettings {
   readonly singleFlight: boolean;
 }
 
-export class Calls implements Tower {
-  /** The whitelist's, by the client's name of the method. */
-  readonly lanes: ReadonlyMap<string, Lane>;
-  /** Of methods that only the gateway itself may call. */
-  readonly internal: ReadonlyMap<string, Lane>;
+export class Calls implements SingleFlight {
+  /** Whitelisted methods, by the name that clients use. */
+  readonly listed: ReadonlyMap<string, MethodState>;
+  /** Methods that only the gateway itself may call. */
+  readonly internal: ReadonlyMap<string, MethodState>;
   readonly #pool: NodePool;
   readonly #cache: AnswerCache;
   readonly #caching: boolean;
   readonly #sharing: boolean;
-  readonly #stats: LedgerStats;
+  readonly #metrics: LedgerMetrics;
   #epoch: number;
 
   constructor(
@@ -44,86 +44,89 @@ export class Calls implements Tower {
     this.#cache = new AnswerCache(settings.cacheBytes);
     this.#caching = settings.cacheBytes > 0;
     this.#sharing = settings.singleFlight;
-    this.lanes = createLanes(settings.name, methods, this.#cache, metrics);
-    this.internal = createLanes(settings.name, internal, this.#cache, metrics);
-    this.#stats = createStats(settings.name, metrics);
+    this.listed = createMethodStates(settings.name, methods, this.#cache, metrics);
+    this.internal = createMethodStates(settings.name, internal, this.#cache, metrics);
+    this.#metrics = createLedgerMetrics(settings.name, metrics);
   }
 
   /**
-   * The answer at hand, which is not to be written to; undefined: the waiter will hear of it, later.
-   * `params`: valid JSON text of an array or object, empty for none.
+   * Returns the answer if it is available at once; the caller must not write to it. Otherwise returns undefined, and
+   * the waiter is called later. `params`: valid JSON text of an array or object, or an empty string for none.
    */
-  ask(lane: Lane, params: string, waiter: Waiter): Body | undefined {
-    const { method } = lane;
-    if (method.own !== undefined) return method.own;
+  ask(methodState: MethodState, params: string, waiter: Waiter): Body | undefined {
+    const { method } = methodState;
+    if (method.gatewayAnswer !== undefined) return method.gatewayAnswer;
     if (this.#pool.epoch !== this.#epoch) this.#newEpoch();
-    const sharing = this.#sharing && method.shared;
-    const caching = this.#caching && method.kept;
+    const sharing = this.#sharing && method.isShareable;
+    const caching = this.#caching && method.isCacheable;
     const key = sharing || caching ? keyOf(params) : undefined;
     if (key === undefined) {
-      this.#send(new Flight(lane, params, undefined, this.#pool, this, waiter));
+      this.#send(new SharedCall(methodState, params, undefined, this.#pool, this, waiter));
       return undefined;
     }
-    const kept = caching ? this.#cache.get(lane.room, key) : undefined;
+    const kept = caching ? this.#cache.get(methodState.answers, key) : undefined;
     if (kept !== undefined) {
-      lane.fromCache.add(1);
+      methodState.fromCache.add(1);
       return kept;
     }
-    const joined = sharing ? lane.flights.get(key) : undefined;
+    const joined = sharing ? methodState.sharedCalls.get(key) : undefined;
     if (joined !== undefined) {
-      lane.fromFlight.add(1);
+      methodState.fromSharedCall.add(1);
       joined.join(waiter);
       return undefined;
     }
-    const flight = new Flight(lane, params, key, this.#pool, this, waiter);
-    if (sharing) lane.flights.set(key, flight);
-    this.#send(flight);
+    const sharedCall = new SharedCall(methodState, params, key, this.#pool, this, waiter);
+    if (sharing) methodState.sharedCalls.set(key, sharedCall);
+    this.#send(sharedCall);
     return undefined;
   }
 
-  landed(flight: Flight, kind: "result" | "error", body: Body): void {
-    this.#leave(flight);
-    if (kind === "error" || flight.key === undefined) return;
-    const { lane, key, params, finalized } = flight;
-    if (!this.#caching || !lane.method.kept) return;
-    // Asked of nodes that are no longer what they were.
-    if (flight.epoch !== this.#pool.epoch || flight.epoch !== this.#epoch) return;
-    if (!isImmutable(lane.method, params, body, finalized)) return;
-    if (!this.#cache.set(lane.room, key, body)) return;
-    lane.kept.add(1);
-    this.#stats.cache(this.#cache);
+  onComplete(sharedCall: SharedCall, kind: "result" | "error", body: Body): void {
+    this.#leave(sharedCall);
+    if (kind === "error" || sharedCall.key === undefined) return;
+    const { methodState, key, params, finalized } = sharedCall;
+    if (!this.#caching || !methodState.method.isCacheable) return;
+    // The nodes have changed (chain, software or runtime) since the call was sent.
+    if (sharedCall.epoch !== this.#pool.epoch || sharedCall.epoch !== this.#epoch) return;
+    if (!isImmutable(methodState.method, params, body, finalized)) return;
+    if (!this.#cache.set(methodState.answers, key, body)) return;
+    methodState.stored.add(1);
+    this.#metrics.cache(this.#cache);
   }
 
-  lost(flight: Flight, reason: NodeFailure): void {
-    this.#leave(flight);
-    this.#stats.failures[reason].add(1);
+  onFail(sharedCall: SharedCall, reason: NodeFailure): void {
+    this.#leave(sharedCall);
+    this.#metrics.failures[reason].add(1);
   }
 
-  #send(flight: Flight): void {
-    flight.lane.fromNode.add(1);
-    this.#pool.send(flight);
+  #send(sharedCall: SharedCall): void {
+    sharedCall.methodState.fromNode.add(1);
+    this.#pool.send(sharedCall);
   }
 
-  #leave(flight: Flight): void {
-    const { key } = flight;
+  #leave(sharedCall: SharedCall): void {
+    const { key } = sharedCall;
     if (key === undefined) return;
-    const { flights } = flight.lane;
-    if (flights.get(key) === flight) flights.delete(key);
+    const { sharedCalls } = sharedCall.methodState;
+    if (sharedCalls.get(key) === sharedCall) sharedCalls.delete(key);
   }
 
-  /** The nodes have become others: nothing of before may be answered or joined. */
+  /** Called after the nodes have changed. Earlier answers must not be used, and earlier calls must not be joined. */
   #newEpoch(): void {
     this.#epoch = this.#pool.epoch;
     this.#cache.clear();
-    for (const lane of this.lanes.values()) lane.flights.clear();
-    for (const lane of this.internal.values()) lane.flights.clear();
-    this.#stats.cache(this.#cache);
+    for (const methodState of this.listed.values()) methodState.sharedCalls.clear();
+    for (const methodState of this.internal.values()) methodState.sharedCalls.clear();
+    this.#metrics.cache(this.#cache);
   }
 }
 
-/** Equal for params that differ only in white space outside strings; undefined: too long for a key. */
+/**
+ * Returns the cache key of params. It is equal for params that differ only in white space outside strings. Undefined if
+ * the params are too long for a key.
+ */
 function keyOf(params: string): string | undefined {
-  if (params.length > largestKey) return undefined;
+  if (params.length > maxKeyLength) return undefined;
   if (params === "") return "[]";
   return params.includes(" ") || params.includes("\n") ? compact(params) : params;
 }

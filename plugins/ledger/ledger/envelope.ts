@@ -1,7 +1,7 @@
-/** The JSON-RPC responses of the node proxy: the client's own id, and the node's own bytes or one of four errors. */
+/** The JSON-RPC responses of the node proxy: the client's id with the node's unchanged bytes or one of four errors. */
 import { wrap, type Body } from "./body.ts";
 
-/** gateway.md, "Proxy errors", and decisions.md section 5 for the messages. */
+/** Codes: gateway.md, "Proxy errors". Messages: decisions.md section 5. */
 const errors = {
   parse: '{"code":-32700,"message":"Parse error"}',
   invalid: '{"code":-32600,"message":"Invalid Request"}',
@@ -9,15 +9,15 @@ const errors = {
   internal: '{"code":-32603,"message":"Internal Error"}',
 } as const;
 
-/** What the gateway itself has against a request. */
+/** An error of the gateway itself. */
 export type RpcError = keyof typeof errors;
 
-/** `id`: JSON text, as the client wrote it. */
+/** `id`: JSON text, unchanged from the request. */
 export function errorResponse(id: string, error: RpcError): string {
   return `{"jsonrpc":"2.0","id":${id},"error":${errors[error]}}`;
 }
 
-/** The order of members is that of Substrate nodes. */
+/** Returns a response whose members have the same order as those of Substrate nodes. */
 export function nodeResponse(id: string, kind: "result" | "error", body: Body): Body {
   return wrap(`{"jsonrpc":"2.0","id":${id},"${kind}":`, body, "}");
 }

@@ -1,16 +1,17 @@
-/** Which answers can never change: what the cache may keep. */
+/** Decides which answers can never change, so that the cache may store them. */
 import type { Body } from "./body.ts";
-import { elementOf, memberAt } from "./part.ts";
+import { elementOf, memberAt } from "./json-part.ts";
 import type { Method } from "./whitelist.ts";
 
 /**
- * Whether the result of this call holds for ever (for a `constant`: as long as the nodes stay what they are).
+ * Returns true if the result of this call can never change (for a `constant`: while the nodes keep their chain,
+ * software and runtime).
  *
- * `params` is valid JSON text, empty for none. `finalized` is the number of the highest block known to be finalized
- * **before** the call was sent: later knowledge says nothing about the moment at which the node answered.
+ * `params`: valid JSON text, or an empty string for none. `finalized`: number of the highest block that was known to be
+ * finalized **before** the call was sent. A later number would not describe the moment at which the node answered.
  *
- * A block hash counts only at the method's own index: 32 bytes of hexadecimal are a storage key just as often, and
- * `state_getStorage(key)` without a hash is an answer about the moving head.
+ * A block hash counts only at the method's own index, because 32 bytes of hexadecimal can also be a storage key:
+ * `state_getStorage(key)` without a hash reads the moving head.
  */
 export function isImmutable(
   method: Method,
@@ -38,19 +39,20 @@ export function isImmutable(
   }
 }
 
-/** A JSON string of 32 bytes in hexadecimal. */
+/** Returns true for a JSON string of 32 bytes in hexadecimal. */
 function isBlockHash(element: string | undefined): boolean {
   return element?.length === 68 && /^"0x[0-9a-fA-F]{64}"$/.test(element);
 }
 
 /**
- * A hash, or a list of them that is not empty (`archive_v1_hashByHeight` answers `[]` for a height it has not seen).
+ * Returns true for a hash, or for a list of hashes that is not empty (`archive_v1_hashByHeight` answers `[]` for a
+ * height that the node has not seen).
  */
 function isFound(result: Body): boolean {
   return typeof result === "string" && (result.startsWith('"') || result.startsWith('["'));
 }
 
-/** Whether the number in a block's header (`{ block: { header: { number: "0x1f" } } }`) is finalized. */
+/** Returns true if the number in the block's header (`{ block: { header: { number: "0x1f" } } }`) is finalized. */
 function isFinalizedBlock(result: Body, finalized: number | undefined): boolean {
   return isFinalized(readNumber(memberAt(result, ["block", "header", "number"])), finalized);
 }
@@ -59,7 +61,7 @@ function isFinalized(number: number | undefined, finalized: number | undefined):
   return number !== undefined && finalized !== undefined && number <= finalized;
 }
 
-/** A block number as nodes take and write it: a JSON integer, or a string of hexadecimal with 0x. */
+/** Reads a block number in the forms that nodes use: a JSON integer, or a string of hexadecimal with 0x. */
 function readNumber(text: string | undefined): number | undefined {
   if (text === undefined || text.length > 20) return undefined;
   const digits = /^(?:(0|[1-9][0-9]*)|"(0x[0-9a-fA-F]+)")$/.exec(text);

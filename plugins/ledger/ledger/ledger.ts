@@ -1,6 +1,4 @@
-/**
- * The ledger: a pool of nodes behind a whitelist, a cache and single flight. The service that plugins call `Ledger`.
- */
+/** Implements the service `Ledger`: a pool of nodes with a whitelist of methods, a cache and single flight. */
 import type { PoolConfig } from "./options.ts";
 import type { Clock } from "../../../src/services/clock.ts";
 import type {
@@ -13,19 +11,19 @@ import type { Log } from "../../../src/services/log.ts";
 import type { Metrics } from "../../../src/services/metrics.ts";
 import { ownBody, type Body } from "./body.ts";
 import { Calls } from "./calls.ts";
-import type { Waiter } from "./flight.ts";
-import type { NodeFailure, NodePool, NodeStatus } from "./node.ts";
+import type { Waiter } from "./shared-call.ts";
+import type { NodeFailure, NodePool, NodeStatus } from "./node-pool.ts";
 import { readRpc } from "./rpc.ts";
 import { createInternal, createWhitelist } from "./whitelist.ts";
 
 export interface LedgerService extends Ledger {
   /** True while at least one node is usable. */
   readonly ready: boolean;
-  /** Resolves when it is known which nodes are usable; never rejects. Calls before that go to the first node alone. */
+  /** Resolves when it is known which nodes are usable; never rejects. Until then, calls go to the first node only. */
   readonly settled: Promise<void>;
-  /** Its nodes, as an operator sees them. */
+  /** Returns the state of each node, for operators. */
   nodes(): readonly NodeStatus[];
-  /** Ends the pool; calls in flight fail. */
+  /** Closes the pool. Calls in flight fail. */
   close(): Promise<void>;
 }
 
@@ -37,7 +35,7 @@ export interface LedgerParts {
   readonly metrics: Metrics;
 }
 
-/** Opens the ledger over a pool, which it owns from then on. */
+/** Opens a ledger that uses `pool` and closes it. */
 export function openLedger({ upstream, pool, metrics }: LedgerParts): LedgerService {
   const methods = createWhitelist(upstream);
   const internal = createInternal(upstream, methods);
@@ -47,7 +45,7 @@ export function openLedger({ upstream, pool, metrics }: LedgerParts): LedgerServ
     methods,
     internal(name) {
       const method = methods.get(name) ?? internal.get(name);
-      if (method === undefined) throw new Error(`${name} is not a method that the gateway knows`);
+      if (method === undefined) throw new Error(`unknown node method ${name}`);
       return method;
     },
     get ready() {
@@ -69,11 +67,11 @@ function callOnce(
   params: Buffer,
   signal: AbortSignal | undefined,
 ): LedgerAnswer | Promise<LedgerAnswer> {
-  const lane = calls.lanes.get(method.name) ?? calls.internal.get(method.name);
-  if (lane === undefined) throw new Error(`${method.name} is not on the whitelist`);
+  const methodState = calls.listed.get(method.name) ?? calls.internal.get(method.name);
+  if (methodState === undefined) throw new Error(`${method.name} is not on the whitelist`);
   if (signal?.aborted === true) return aborted;
   const caller = new Caller(signal);
-  const body = calls.ask(lane, params.toString(), caller);
+  const body = calls.ask(methodState, params.toString(), caller);
   return body === undefined ? caller.promise : { kind: "result", bytes: bytesOf(body) };
 }
 
@@ -81,7 +79,7 @@ function bytesOf(body: Body): Buffer {
   return typeof body === "string" ? Buffer.from(body) : body;
 }
 
-/** Waits for one answer, or until its signal says that nobody wants it any more; the call itself goes on. */
+/** Waits for one answer or for the abort of the caller's signal. An abort does not end the call itself. */
 class Caller implements Waiter {
   readonly #signal: AbortSignal | undefined;
   #resolve: ((answer: LedgerAnswer) => void) | undefined;

@@ -1,42 +1,43 @@
 /**
- * The node methods that Sluice knows: params, price, and what may be done with an answer. One table for the node proxy
- * and the tools; `whitelist.ts` makes a deployment's whitelist of it.
+ * The table of known node methods: params, price, and how long an answer remains valid. The node proxy and the tools
+ * share it; `whitelist.ts` derives a deployment's whitelist from it.
  *
- * Sources: gateway.md, "POST /v1/ledger/rpc", for names, params and prices; decisions.md section 5 for what else is
- * whitelisted; the handlers of polkadot-sdk and midnight-node for where a block hash stands and what it pins.
+ * Sources: gateway.md, "POST /v1/ledger/rpc", for names, params and prices; decisions.md section 5 for the other
+ * whitelisted methods; the handlers of polkadot-sdk and midnight-node for the position of a block hash and what it
+ * pins.
  */
 
 /**
- * How long an answer holds.
+ * How long an answer remains valid.
  *
- * - `hash`: for ever, when the method's own block-hash param is given: state at a block cannot change.
- * - `block`: like `hash`, once that block is finalized (its justification is added then).
- * - `height`: for ever, once the block number asked for is finalized.
- * - `constant`: as long as the nodes run the same chain, runtime and version. Only when called without params.
- * - `moving`: follows the chain. Never kept; identical calls in flight may share one answer.
- * - `personal`: includes the transaction pool or costs nothing to repeat wrongly: neither kept nor shared.
- * - `write`: changes something: neither kept nor shared, and never sent a second time.
+ * - `hash`: forever if the method's own block-hash param is given, because the state at a block cannot change.
+ * - `block`: like `hash`, after that block is finalized (only then its justification is added).
+ * - `height`: forever, after the requested block number is finalized.
+ * - `constant`: while the nodes run the same chain, runtime and version. Only for calls without params.
+ * - `moving`: the answer follows the chain. It is never cached; identical calls in flight may share one answer.
+ * - `personal`: the answer depends on the transaction pool. It is neither cached nor shared.
+ * - `write`: the call changes something. Its answer is neither cached nor shared, and it is never sent twice.
  */
 export type Lifetime = "hash" | "block" | "height" | "constant" | "moving" | "personal" | "write";
 
 export interface KnownMethod {
-  /** As clients write it; `?` marks a param that may be left out. */
+  /** Names of the params in order. `?` marks an optional param. */
   readonly params: readonly string[];
   /** Milli-CU. */
   readonly cuMilli: number;
   readonly lifetime: Lifetime;
   /** 0-based index of the method's own block hash among its params. Present with lifetimes `hash` and `block`. */
   readonly hashParam?: number;
-  /** Costs the node next to nothing. */
+  /** True if the call costs the node almost nothing. */
   readonly cheap?: boolean;
-  /** Off unless pipeline.yaml names it. */
+  /** True if the method is disabled unless pipeline.yaml names it. */
   readonly optional?: boolean;
 }
 
 /** decisions.md section 5: the price of a method without one in the specification. */
 const defaultCuMilli = 1000;
 
-/** What is assumed of a method that only pipeline.yaml knows: the least that can go wrong. */
+/** The safest assumptions, for a method that only pipeline.yaml names. */
 export const unknownMethod: KnownMethod = {
   params: [],
   cuMilli: defaultCuMilli,
@@ -51,7 +52,7 @@ const system: Record<string, KnownMethod> = {
   system_chainType: { params: [], ...tenth, lifetime: "constant" },
   system_name: { params: [], ...tenth, lifetime: "constant" },
   system_version: { params: [], ...tenth, lifetime: "constant" },
-  // Not cheap: a chain may carry its genesis in there (436 KB on Midnight).
+  // Not cheap: a chain may include its genesis in the properties (436 KB on Midnight).
   system_properties: { params: [], cuMilli: 100, lifetime: "constant" },
   system_accountNextIndex: { params: ["accountId"], cuMilli: 500, lifetime: "personal" },
   account_nextIndex: { params: ["accountId"], cuMilli: 500, lifetime: "personal" },
@@ -95,7 +96,7 @@ const state: Record<string, KnownMethod> = {
     lifetime: "hash",
     hashParam: 1,
   },
-  // A range of blocks; its second hash may be left out, and then it ends at the head.
+  // A range of blocks. Without the second hash, it ends at the head.
   state_queryStorage: {
     params: ["keys[]", "fromBlock", "toBlock?"],
     cuMilli: 1500,
@@ -157,7 +158,8 @@ const childstate: Record<string, KnownMethod> = {
 };
 
 /**
- * Reads whose answer follows the chain, or depends on more than the block (a Cardano follower, the best authority set).
+ * Returns a read whose answer follows the chain, or depends on more than the block (such as a Cardano follower, or the
+ * best authority set).
  */
 const moving = (...params: string[]): KnownMethod => ({
   params,
@@ -197,11 +199,11 @@ const archive: Record<string, KnownMethod> = {
     lifetime: "hash",
     hashParam: 0,
   },
-  // Pinned by its hash, but a failure comes as a result ({ success: false }): it must not be kept as one.
+  // The hash pins the answer, but failures are also results ({ success: false }) and must not be cached.
   archive_v1_call: moving("blockHash", "function", "callParameters"),
 };
 
-/** The chain's own methods; `ledger_` becomes the node's prefix by `upstreams.<name>.aliases`. */
+/** Methods of the chain itself. `upstreams.<name>.aliases` maps the prefix `ledger_` to the node's prefix. */
 const ledger: Record<string, KnownMethod> = {
   ledger_apiVersions: { params: [], ...tenth, lifetime: "constant" },
   ledger_contractState: {
@@ -210,7 +212,7 @@ const ledger: Record<string, KnownMethod> = {
     lifetime: "hash",
     hashParam: 1,
   },
-  // It takes a hash, too, which the specification leaves out.
+  // The node also accepts a hash, which the specification does not list.
   ledger_ledgerVersion: { params: [], ...tenth, lifetime: "hash", hashParam: 0 },
   ledger_zswapStateRoot: { params: ["blockHash?"], cuMilli: 1000, lifetime: "hash", hashParam: 0 },
   ledger_ledgerStateRoot: {
@@ -222,7 +224,7 @@ const ledger: Record<string, KnownMethod> = {
   },
 };
 
-/** By the name that clients use. */
+/** Known methods, by the name that clients use. */
 export const knownMethods: ReadonlyMap<string, KnownMethod> = new Map(
   Object.entries({
     ...system,
@@ -232,12 +234,12 @@ export const knownMethods: ReadonlyMap<string, KnownMethod> = new Map(
     ...consensus,
     ...archive,
     ...ledger,
-    // Answered by the gateway: see `whitelist.ts`.
+    // The gateway answers this method itself: see `whitelist.ts`.
     rpc_methods: { params: [], ...tenth, lifetime: "constant" } satisfies KnownMethod,
   }),
 );
 
-/** Names that mean another method of the node, whatever the prefix aliases say. */
+/** Node names of methods that are aliases of another method. They take precedence over the prefix aliases. */
 export const nodeNames: ReadonlyMap<string, string> = new Map([
   ["account_nextIndex", "system_accountNextIndex"],
 ]);

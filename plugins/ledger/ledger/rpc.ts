@@ -1,4 +1,4 @@
-/** A JSON-RPC body for the node, read and priced before anything is sent: `Ledger.rpc`. */
+/** Implements `Ledger.rpc`: a JSON-RPC body is parsed and priced before anything is sent to a node. */
 import type { CallFailureCode, CallReport, CallReporter } from "../../../src/called.ts";
 import type { LedgerRpc } from "../../../src/services/ledger.ts";
 import { readRequest } from "../../../src/http/json/request.ts";
@@ -7,9 +7,9 @@ import type { Body } from "./body.ts";
 import { Batch, type BatchItem } from "./batch.ts";
 import type { Calls } from "./calls.ts";
 import { errorResponse, nodeResponse } from "./envelope.ts";
-import type { Waiter } from "./flight.ts";
-import type { Lane } from "./lane.ts";
-import type { NodeFailure } from "./node.ts";
+import type { Waiter } from "./shared-call.ts";
+import type { MethodState } from "./method-state.ts";
+import type { NodeFailure } from "./node-pool.ts";
 
 /** gateway.md, "Per-call and per-request limits". */
 const maxBatchItems = 50;
@@ -27,7 +27,7 @@ const fixed = (answer: string | undefined, refusal: CallReport | undefined): Led
   },
 });
 
-/** `name`: the client's own text. */
+/** `name`: method name from the client. */
 function refusalOf(name: string, code: CallFailureCode): CallReport {
   return { kind: "node", name, isListed: false, code };
 }
@@ -35,9 +35,9 @@ function refusalOf(name: string, code: CallFailureCode): CallReport {
 const parseError = fixed(errorResponse("null", "parse"), refusalOf("", "PARSE_ERROR"));
 const malformed = refusalOf("", "INVALID_REQUEST");
 const invalidRequest = fixed(errorResponse("null", "invalid"), malformed);
-const nothingToSay = fixed(undefined, undefined);
+const noResponse = fixed(undefined, undefined);
 
-/** Reads a body. `batchParallel`: items of one batch that are with the nodes at once. */
+/** Parses a body. `batchParallel`: maximum number of calls of one batch in flight. */
 export function readRpc(body: Buffer, calls: Calls, batchParallel: number): LedgerRpc {
   const read = readRequest(body, maxBatchItems);
   if (read.kind === "single") return readSingle(read.item, calls);
@@ -46,14 +46,14 @@ export function readRpc(body: Buffer, calls: Calls, batchParallel: number): Ledg
 }
 
 function readSingle(item: RpcItem, calls: Calls): LedgerRpc {
-  if (item.kind === "notification") return nothingToSay;
+  if (item.kind === "notification") return noResponse;
   if (item.kind === "invalid") return fixed(errorResponse(item.id, "invalid"), malformed);
-  const lane = calls.lanes.get(item.method);
-  if (lane === undefined) {
+  const methodState = calls.listed.get(item.method);
+  if (methodState === undefined) {
     const refusal = refusalOf(item.method, "METHOD_NOT_ALLOWED");
     return fixed(errorResponse(item.id, "notAllowed"), refusal);
   }
-  return new SingleCall(item.id, lane, item.params, calls);
+  return new SingleCall(item.id, methodState, item.params, calls);
 }
 
 function readBatch(items: readonly RpcItem[], calls: Calls, batchParallel: number): LedgerRpc {
@@ -65,57 +65,57 @@ function readBatch(items: readonly RpcItem[], calls: Calls, batchParallel: numbe
       answered.push({ kind: "fixed", response, refusal: malformed });
       continue;
     }
-    const lane = calls.lanes.get(item.method);
-    if (lane === undefined) {
+    const methodState = calls.listed.get(item.method);
+    if (methodState === undefined) {
       const refusal = refusalOf(item.method, "METHOD_NOT_ALLOWED");
       answered.push({ kind: "fixed", response: errorResponse(item.id, "notAllowed"), refusal });
     } else {
-      answered.push({ kind: "call", id: item.id, lane, params: item.params });
+      answered.push({ kind: "call", id: item.id, methodState, params: item.params });
     }
   }
-  return answered.length === 0 ? nothingToSay : new Batch(answered, calls, batchParallel);
+  return answered.length === 0 ? noResponse : new Batch(answered, calls, batchParallel);
 }
 
-/** One call. It is its own waiter: what the cache answers costs neither promise nor closure. */
+/** One call. It is its own waiter, so that an answer from the cache costs neither a promise nor a closure. */
 class SingleCall implements LedgerRpc, Waiter {
   readonly costMilli: number;
   lines: readonly Line[] = noLines;
   failure: NodeFailure | undefined;
-  #ending: keyof Lane["reports"] = "failed";
+  #ending: keyof MethodState["reports"] = "failed";
   readonly #id: string;
-  readonly #lane: Lane;
+  readonly #methodState: MethodState;
   readonly #params: string;
   readonly #calls: Calls;
   #resolve: ((body: Body) => void) | undefined;
 
-  constructor(id: string, lane: Lane, params: string, calls: Calls) {
-    this.costMilli = lane.method.cuMilli;
+  constructor(id: string, methodState: MethodState, params: string, calls: Calls) {
+    this.costMilli = methodState.method.cuMilli;
     this.#id = id;
-    this.#lane = lane;
+    this.#methodState = methodState;
     this.#params = params;
     this.#calls = calls;
   }
 
   run(): Body | Promise<Body> {
-    const body = this.#calls.ask(this.#lane, this.#params, this);
+    const body = this.#calls.ask(this.#methodState, this.#params, this);
     if (body === undefined) {
       return new Promise((resolve) => {
         this.#resolve = resolve;
       });
     }
-    this.lines = this.#lane.lines;
+    this.lines = this.#methodState.lines;
     this.#ending = "result";
     return nodeResponse(this.#id, "result", body);
   }
 
   answered(kind: "result" | "error", body: Body): void {
-    this.lines = this.#lane.lines;
+    this.lines = this.#methodState.lines;
     this.#ending = kind;
     this.#resolve?.(nodeResponse(this.#id, kind, body));
   }
 
   report(to: CallReporter, refusedWith?: string): void {
-    const { reports } = this.#lane;
+    const { reports } = this.#methodState;
     if (refusedWith === undefined) to.called(reports[this.#ending]);
     else to.called({ ...reports.result, code: refusedWith });
   }

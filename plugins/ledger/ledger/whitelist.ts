@@ -1,35 +1,36 @@
-/** A deployment's whitelist: the table of known methods with what pipeline.yaml changes of it. */
+/** The whitelist of a deployment: the table of known methods, changed by pipeline.yaml. */
 import type { PoolConfig } from "./options.ts";
 import type { LedgerMethod } from "../../../src/services/ledger.ts";
 import { knownMethods, nodeNames, unknownMethod, type Lifetime } from "./methods.ts";
 
-/** A whitelisted method with all that the data path needs, looked up once by the client's name for it. */
+/** A whitelisted method with everything that a call needs, so that one lookup by the client's name is enough. */
 export interface Method extends LedgerMethod {
-  /** What the node calls it. */
+  /** Name of the method at the node. */
   readonly nodeName: string;
   readonly lifetime: Lifetime;
-  /** 0-based index of its own block hash among its params, or -1. */
+  /** 0-based index of the method's own block hash among its params, or -1. */
   readonly hashParam: number;
   readonly cheap: boolean;
-  /** Whether a node may be asked a second time. */
+  /** True if the call may be sent a second time. */
   readonly retry: boolean;
-  /** Whether an answer may ever be kept. */
-  readonly kept: boolean;
-  /** Whether identical calls in flight may share one answer. */
-  readonly shared: boolean;
-  /** The gateway's own answer, JSON text; undefined: the node's affair. */
-  readonly own: string | undefined;
+  /** True if an answer can be immutable and may then be cached. */
+  readonly isCacheable: boolean;
+  /** True if identical calls in flight may share one answer. */
+  readonly isShareable: boolean;
+  /** The gateway's own answer as JSON text. Undefined if a node answers the method. */
+  readonly gatewayAnswer: string | undefined;
 }
 
-/** The one method that the gateway answers itself: the node's list would name methods that are refused here. */
+/** The only method that the gateway answers itself. The node's own list would name methods that the gateway refuses. */
 const listMethod = "rpc_methods";
 
-/** What the gateway itself calls beside the known methods. It is none of them, and so is treated as one that writes. */
+/** A method that only the gateway calls. It is not a known method, so it is treated as one that writes. */
 const submitMethod = "author_submitExtrinsic";
 
 /**
- * The whitelist by client name. `methods` of the configuration takes methods off (`false`), adds them, or changes their
- * price; a method that is not in the table is treated as one that writes: never kept, shared or sent twice.
+ * Returns the whitelist by client name. The option `methods` removes methods (`false`), adds them or changes their
+ * price. A method that is not in the table is treated as one that writes: its answers are not cached or shared, and it
+ * is never sent twice.
  */
 export function createWhitelist(
   config: Pick<PoolConfig, "aliases" | "methods">,
@@ -40,15 +41,15 @@ export function createWhitelist(
     if (change === false) names.delete(name);
     else names.add(name);
   }
-  const own = JSON.stringify({ methods: [...names].toSorted() });
+  const methodList = JSON.stringify({ methods: [...names].toSorted() });
   const whitelist = new Map<string, Method>();
-  for (const name of names) whitelist.set(name, createMethod(name, config, own));
+  for (const name of names) whitelist.set(name, createMethod(name, config, methodList));
   return whitelist;
 }
 
 /**
- * The methods that the gateway may call for its own needs though clients may not: known ones that are off or were taken
- * off the whitelist, and the one that submits what a client has confirmed.
+ * Returns the methods that the gateway may call but clients may not: known methods that are disabled or were removed
+ * from the whitelist, and the method that submits what a client has confirmed.
  */
 export function createInternal(
   config: Pick<PoolConfig, "aliases" | "methods">,
@@ -65,7 +66,7 @@ export function createInternal(
 function createMethod(
   name: string,
   config: Pick<PoolConfig, "aliases" | "methods">,
-  own: string,
+  methodList: string,
 ): Method {
   const known = knownMethods.get(name) ?? unknownMethod;
   const change = config.methods[name];
@@ -80,13 +81,15 @@ function createMethod(
     hashParam: known.hashParam ?? -1,
     cheap: known.cheap ?? false,
     retry: lifetime !== "write",
-    kept: lifetime !== "write" && lifetime !== "personal" && lifetime !== "moving",
-    shared: lifetime !== "write" && lifetime !== "personal",
-    own: name === listMethod ? own : undefined,
+    isCacheable: lifetime !== "write" && lifetime !== "personal" && lifetime !== "moving",
+    isShareable: lifetime !== "write" && lifetime !== "personal",
+    gatewayAnswer: name === listMethod ? methodList : undefined,
   };
 }
 
-/** The longest matching prefix wins, so that the order of the aliases does not matter. */
+/**
+ * Returns the node's name of a method. The longest matching prefix wins, so the order of the aliases does not matter.
+ */
 function nodeNameOf(name: string, aliases: PoolConfig["aliases"]): string {
   const fixed = nodeNames.get(name);
   if (fixed !== undefined) return fixed;

@@ -1,48 +1,50 @@
-/** A connection on the fast path: one ordinary request after the other, until one comes that is not. */
+/** A connection on the fast path. It serves ordinary requests until one arrives that needs node:http. */
 import type { Socket } from "node:net";
 import type { ClientRequest } from "../../pipeline/run/arrival.ts";
 import { answerBadRequest } from "../bad-request.ts";
 import { HeadReader } from "./head-reader.ts";
 import { FastResponse, type AnswerPath } from "./response.ts";
 
-/** What connections have in common. */
-export interface Shared {
+/** The shared parts of all connections on the fast path. */
+export interface ConnectionDeps {
   readonly keepAliveSeconds: number;
-  /** Milliseconds, monotonic, read once a sweep. */
+  /** Monotonic time in milliseconds, read once per sweep. */
   readonly now: number;
   serve(req: ClientRequest, res: FastResponse, body: Buffer): void;
-  /** Everything about this connection is node:http's from here on. */
+  /** Hands the connection over to node:http for good. */
   handOver(socket: Socket): void;
   closed(connection: FastConnection): void;
 }
 
-/** A longer request is node:http's: it may have to be refused, or passed on, before it is here. */
-const waitingBytesMax = 64 * 1024;
-/** Each piece is copied behind those that wait: what comes in more than these waits in the kernel. */
-const waitingPiecesMax = 64;
-/** Many clients write head and body apart. What comes in more pieces than this is node:http's. */
-const piecesMax = 4;
+/**
+ * A longer request is handed over to node:http, because it may have to be refused or streamed before it is complete.
+ */
+const maxWaitingBytes = 64 * 1024;
+/** Each piece is appended to the waiting ones by a copy. After this number, further bytes wait in the kernel. */
+const maxWaitingPieces = 64;
+/** Many clients write head and body separately. A request in more pieces is handed over to node:http. */
+const maxRequestPieces = 4;
 const noBytes = Buffer.alloc(0);
 
 export class FastConnection implements AnswerPath {
   readonly socket: Socket;
   readonly keepAliveSeconds: number;
-  /** When its last answer ended, or it began; milliseconds, monotonic. */
+  /** Monotonic time in milliseconds at which the last answer ended or the connection was opened. */
   idleSince: number;
-  /** It has had a request. */
+  /** True after the first request. */
   isUsed = false;
-  readonly #shared: Shared;
-  /** What is being answered. */
+  readonly #shared: ConnectionDeps;
+  /** The response that is being written. */
   #response: FastResponse | undefined = undefined;
-  /** While answering: the requests that came meanwhile. Else: the next request, as far as it has come. */
+  /** During an answer, the requests that arrived meanwhile. Otherwise the incomplete next request. */
   #waiting: Buffer = noBytes;
-  /** In how many reads `#waiting` has come so far. */
+  /** Number of reads in which `#waiting` has arrived. */
   #pieces = 0;
-  /** It was there, and not whole, at the last sweep. */
+  /** The request was already incomplete at the previous sweep. */
   #isLate = false;
   readonly #heads: HeadReader;
 
-  constructor(socket: Socket, shared: Shared) {
+  constructor(socket: Socket, shared: ConnectionDeps) {
     this.socket = socket;
     this.#shared = shared;
     this.#heads = new HeadReader(socket);
@@ -60,8 +62,10 @@ export class FastConnection implements AnswerPath {
     return this.#response === undefined && this.#waiting.length === 0;
   }
 
-  /** Gives up waiting for the rest of a request that came before the last sweep: node:http has the deadlines. */
-  passOnLate(): void {
+  /**
+   * Hands over a request that was already incomplete at the previous sweep, because node:http enforces the deadlines.
+   */
+  handOverLate(): void {
     const isPartial = this.#response === undefined && this.#waiting.length > 0;
     if (isPartial && this.#isLate) return this.#handOver(this.#waiting);
     this.#isLate = isPartial;
@@ -69,12 +73,12 @@ export class FastConnection implements AnswerPath {
 
   readonly flushed = (error?: Error | null): void => {
     const response = this.#response;
-    // After an error, `close` tells the end.
+    // After an error, the `close` event ends the exchange.
     if (response === undefined || (error !== undefined && error !== null)) return;
     this.#response = undefined;
     this.idleSince = this.#shared.now;
     if (this.socket.timeout) this.socket.setTimeout(0);
-    response.over(true);
+    response.onEnd(true);
     if (!response.shouldKeepAlive) return this.socket.destroySoon();
     this.#pieces = 0;
     if (this.#waiting.length === 0) return;
@@ -87,10 +91,10 @@ export class FastConnection implements AnswerPath {
     if (this.#response === undefined) return this.#take(all);
     this.#waiting = all;
     this.#pieces++;
-    if (all.length > waitingBytesMax || this.#pieces > waitingPiecesMax) this.socket.pause();
+    if (all.length > maxWaitingBytes || this.#pieces > maxWaitingPieces) this.socket.pause();
   };
 
-  /** As node:http does: the connection ends with the client's side of it. A request that is cut is refused first. */
+  /** Closes the connection when the client ends its side, as node:http does. An incomplete request is refused first. */
   readonly #onEnd = (): void => {
     const { socket } = this;
     if (this.#response !== undefined || isBlank(this.#waiting)) socket.end();
@@ -113,12 +117,12 @@ export class FastConnection implements AnswerPath {
     const response = this.#response;
     this.#response = undefined;
     this.#shared.closed(this);
-    response?.over(false);
+    response?.onEnd(false);
   };
 
-  /** Serves the request that `bytes` begin with, if it is an ordinary one, as soon as it is whole. */
+  /** Serves the request at the start of `bytes` if it is an ordinary one and complete. */
   #take(bytes: Buffer): void {
-    // What comes behind the last answer of a connection is not served (RFC 9112 section 9.6).
+    // Requests after the last answer of a connection are not served (RFC 9112 section 9.6).
     if (!this.socket.writable) return;
     const head = this.#heads.read(bytes);
     if (head === undefined) return this.#handOver(bytes);
@@ -134,10 +138,10 @@ export class FastConnection implements AnswerPath {
     this.#shared.serve(head, response, bytes.subarray(bodyStart, end));
   }
 
-  /** Keeps what there is of a request that has at least `least` bytes until more of it has come. */
+  /** Keeps an incomplete request until more of it arrives. `least`: its minimum size in bytes. */
   #wait(bytes: Buffer, least: number): void {
     this.#pieces++;
-    if (least > waitingBytesMax || this.#pieces >= piecesMax) return this.#handOver(bytes);
+    if (least > maxWaitingBytes || this.#pieces >= maxRequestPieces) return this.#handOver(bytes);
     this.#waiting = bytes;
   }
 
@@ -157,7 +161,7 @@ export class FastConnection implements AnswerPath {
   }
 }
 
-/** Whether there is no request in these bytes: empty lines before one are ignored (RFC 9112 section 2.2). */
+/** Returns true if the bytes contain no request. Empty lines before a request are ignored (RFC 9112 section 2.2). */
 function isBlank(bytes: Buffer): boolean {
   return bytes.every((byte) => byte === 0x0d || byte === 0x0a);
 }

@@ -1,8 +1,8 @@
 /**
- * Ordinary requests without node:http, whose parser and messages cost 5 of the 12 µs of CPU that its server takes for a
- * small one (bench/notes/2026-11-node-proxy.md). A connection begins here and is served here as long as each of its
- * requests is small, comes at once and is as request-head.ts wants it. At the first that is not, the connection with
- * all that was read of it goes to node:http, for good.
+ * Serves ordinary requests without node:http, whose parser and messages cost 5 of the 12 µs of CPU that its server
+ * takes for a small request (bench/notes/2026-11-node-proxy.md). Every connection starts here, and remains here while
+ * each request is small, arrives quickly and has the form that request-head.ts accepts. At the first other request, the
+ * connection is handed over to node:http for good, with all bytes that were read of that request.
  */
 import type { Server } from "node:http";
 import type { Socket } from "node:net";
@@ -10,10 +10,10 @@ import type { ServerConfig } from "../../config/config.ts";
 import type { ClientRequest } from "../../pipeline/run/arrival.ts";
 import { systemClock } from "../../clock.ts";
 import { answerBadRequest } from "../bad-request.ts";
-import { FastConnection, type Shared } from "./connection.ts";
+import { FastConnection, type ConnectionDeps } from "./connection.ts";
 import type { FastResponse } from "./response.ts";
 
-/** A client that uses its connection until the last moment shall not find it closed: node:http waits as long. */
+/** Connections remain open this much longer than announced, so that a late request still works. Same as node:http. */
 const keepAliveBufferMs = 1_000;
 
 export interface FastPath extends Disposable {
@@ -24,13 +24,13 @@ export interface FastPath extends Disposable {
 
 type Listener = (socket: Socket) => void;
 
-/** Takes the connections of `http`, a server that listens or will. */
+/** Takes over the connections of `http`, which may already be listening. */
 export function openFastPath(
   http: Server,
   serve: (req: ClientRequest, res: FastResponse, body: Buffer) => void,
   config: ServerConfig,
 ): FastPath {
-  // What listens for `connection` takes a socket.
+  // Listeners of `connection` have the signature of this event.
   const nodeHttp = http.listeners("connection") as Listener[];
   const connections = new Set<FastConnection>();
   const shared = {
@@ -41,21 +41,21 @@ export function openFastPath(
       for (const listener of nodeHttp) listener.call(http, socket);
     },
     closed: (connection: FastConnection) => connections.delete(connection),
-  } satisfies Shared;
+  } satisfies ConnectionDeps;
   http.removeAllListeners("connection");
   http.on("connection", (socket: Socket) => {
     connections.add(new FastConnection(socket, shared));
   });
 
   const sweepMs = Math.min(1_000, Math.max(10, Math.min(config.headersMs, config.keepAliveMs) / 2));
-  // By real time, like the timers of node:http.
+  // Uses real time, like the timers of node:http.
   const sweep = systemClock.every(sweepMs, () => {
     const now = systemClock.monotonic();
     shared.now = now;
     for (const connection of connections) {
-      connection.passOnLate();
+      connection.handOverLate();
       if (!connection.isIdle) continue;
-      // At least so long: `idleSince` may be as old as the sweep before it.
+      // The minimum idle time, because `idleSince` may be too early by up to one sweep.
       const idleMs = now - connection.idleSince - sweepMs;
       if (!connection.isUsed && idleMs >= config.headersMs) timeOut(connection.socket);
       if (connection.isUsed && idleMs >= config.keepAliveMs + keepAliveBufferMs) {
@@ -75,6 +75,8 @@ export function openFastPath(
 }
 
 function timeOut(socket: Socket): void {
-  const error = Object.assign(new Error("no request came"), { code: "ERR_HTTP_REQUEST_TIMEOUT" });
+  const error = Object.assign(new Error("no request arrived"), {
+    code: "ERR_HTTP_REQUEST_TIMEOUT",
+  });
   answerBadRequest(error, socket);
 }

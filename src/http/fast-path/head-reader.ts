@@ -1,44 +1,48 @@
 /**
- * Reads the heads of one connection. What they have in common is all but the length of the body, most of the time: a
- * head that is like the last one is compared, byte by byte, and not read again.
+ * Reads the request heads of one connection. Most of the time they differ only in the length of the body. A head that
+ * equals the last one byte by byte, except for the length, is not parsed again.
  */
 import type { Socket } from "node:net";
 import { readHead, type RequestHead } from "./request-head.ts";
 
-/** A longer head is node:http's. */
-const headBytesMax = 8 * 1024;
+/** A longer head is handed over to node:http. */
+const maxHeadBytes = 8 * 1024;
 const emptyLine = Buffer.from("\r\n\r\n");
 const nothing = Buffer.alloc(0);
 
 const lengthField = /\r\ncontent-length: ?(\d{1,9})\r\n/i;
 
 export class HeadReader {
-  /** Where the body behind the head read last begins. */
+  /** Index at which the body after the last head starts. */
   bodyStart = 0;
   readonly #socket: Socket;
   #last: RequestHead | undefined;
-  /** The last head up to its length, and from there on; without a length all of it, and nothing. */
+  /**
+   * The parts of the last head before and after the value of Content-Length. Without it, the whole head and nothing.
+   */
   #before = nothing;
   #after = nothing;
-  /** Where `rawHeaders` has the length; -1: nowhere. */
+  /** Index of the length in `rawHeaders`, or -1. */
   #lengthAt = -1;
 
   constructor(socket: Socket) {
     this.#socket = socket;
   }
 
-  /** The head that `bytes` begin with. `incomplete`: more of it has to come. Undefined: it is not an ordinary one. */
+  /**
+   * Reads the head at the start of `bytes`. Returns `incomplete` if a part is missing, undefined if it is not ordinary.
+   */
   read(bytes: Buffer): RequestHead | "incomplete" | undefined {
-    const like = this.#likeTheLast(bytes);
+    const like = this.#sameAsLast(bytes);
     if (like !== undefined) return like;
     const end = bytes.indexOf(emptyLine);
     if (end === -1) return "incomplete";
-    if (end > headBytesMax) return undefined;
+    if (end > maxHeadBytes) return undefined;
     this.bodyStart = end + emptyLine.length;
     return this.#readWhole(bytes.toString("latin1", 0, end + 2));
   }
 
-  #likeTheLast(bytes: Buffer): RequestHead | undefined {
+  #sameAsLast(bytes: Buffer): RequestHead | undefined {
     const last = this.#last;
     const before = this.#before;
     if (last === undefined || !hasAt(bytes, before, 0)) return undefined;
@@ -57,10 +61,10 @@ export class HeadReader {
     if (length === last.bodyBytes && digits === last.headers["content-length"]?.length) return last;
     return this.#lengthAt === -1
       ? last
-      : this.#ofLength(last, bytes.toString("latin1", before.length, at));
+      : this.#withLength(last, bytes.toString("latin1", before.length, at));
   }
 
-  #ofLength(last: RequestHead, length: string): RequestHead | undefined {
+  #withLength(last: RequestHead, length: string): RequestHead | undefined {
     if (length === "") return undefined;
     const headers = { ...last.headers, "content-length": length };
     const rawHeaders = last.rawHeaders.with(this.#lengthAt, length);
@@ -82,7 +86,7 @@ export class HeadReader {
   }
 }
 
-/** Whether `bytes` have all of `part` at this place. */
+/** Returns true if `bytes` contain `part` at this index. */
 function hasAt(bytes: Buffer, part: Buffer, at: number): boolean {
   const end = at + part.length;
   return end <= bytes.length && bytes.compare(part, 0, part.length, at, end) === 0;

@@ -1,8 +1,8 @@
 /**
- * Reads the head of an ordinary request: HTTP/1.1, an origin-form target, one line a field and each field once, visible
- * ASCII, a body of a length that is given. Whatever is not exactly that is left to node:http, which knows the rest of
- * RFC 9112 and refuses what nobody should serve. So nothing is guessed here, and what is taken node:http would read the
- * same (test/http/fast-path compares both).
+ * Reads the head of an ordinary request: HTTP/1.1, an origin-form target, one line per field, each field at most once,
+ * visible ASCII, and a body of known length. All other requests are left to node:http, which implements the rest of
+ * RFC 9112 and refuses invalid requests. Nothing is guessed here: node:http would read every accepted head the same way
+ * (test/http/fast-path compares both).
  */
 import type { IncomingHttpHeaders } from "node:http";
 import type { Socket } from "node:net";
@@ -10,24 +10,24 @@ import type { ClientRequest } from "../../pipeline/run/arrival.ts";
 import { isHost } from "../framing.ts";
 
 export interface RequestHead extends ClientRequest {
-  /** By Content-Length; 0 without one. */
+  /** Size of the body by Content-Length, or 0. */
   readonly bodyBytes: number;
-  /** False: the client asks for the connection's end behind the answer. */
+  /** False if the client requests that the connection is closed after the answer. */
   readonly keepsAlive: boolean;
 }
 
-/** HEAD, whose answer has no body, is rare; CONNECT and TRACE nobody serves. */
+/** HEAD is left out because it is rare and its answer has no body; CONNECT and TRACE are not supported. */
 const headPattern =
   /^(GET|POST|PUT|PATCH|DELETE|OPTIONS) (\/[!"$-~]*) HTTP\/1\.1\r\n(?:[!#$%&'*+.^`|~\w-]+:[\t -~]*\r\n)+$/;
 
-/** Nine digits: more than is ever read here at once. */
+/** Nine digits are enough, because larger bodies are not served on the fast path. */
 export const lengthPattern = /^\d{1,9}$/;
 
 /**
- * Fields that ask for more than an answer, the one that node:http makes a list of, and the one that its parser reads as
- * Connection.
+ * Fields that need node:http: those that require more than an answer, the one whose value node:http converts to a list,
+ * and the one that its parser treats as Connection.
  */
-const others = [
+const unsupportedFields = [
   "transfer-encoding",
   "upgrade",
   "expect",
@@ -35,7 +35,7 @@ const others = [
   "proxy-connection",
 ] as const;
 
-/** Undefined for a head that is not an ordinary one. `text`: up to the empty line, which is not part of it. */
+/** Undefined if the head is not an ordinary one. `text`: the head without the empty line at its end. */
 export function readHead(text: string, socket: Socket): RequestHead | undefined {
   const line = headPattern.exec(text);
   if (line === null) return undefined;
@@ -49,7 +49,7 @@ export function readHead(text: string, socket: Socket): RequestHead | undefined 
     const name = text.slice(at, colon);
     const value = text.slice(colon + 1, end).trim();
     const key = name.toLowerCase();
-    // Twice the same, or a name that an object has of itself: how those are joined is node:http's to know.
+    // A duplicate field, or a name inherited from Object.prototype. node:http knows how to join duplicates.
     if (key in headers) return undefined;
     headers[key] = value;
     rawHeaders.push(name, value);
@@ -59,7 +59,7 @@ export function readHead(text: string, socket: Socket): RequestHead | undefined 
   const option = connection.toLowerCase();
   if (host === undefined || !isHost(host) || !lengthPattern.test(length)) return undefined;
   if (option !== "keep-alive" && option !== "close") return undefined;
-  if (others.some((name) => headers[name] !== undefined)) return undefined;
+  if (unsupportedFields.some((name) => headers[name] !== undefined)) return undefined;
   const keepsAlive = option === "keep-alive";
   const bodyBytes = Number(length);
   return { method, url, headers, rawHeaders, httpVersionMinor: 1, socket, bodyBytes, keepsAlive };

@@ -1,7 +1,7 @@
-/** The head of an answer as node:http would write it. */
+/** Writes the head of an answer like node:http. */
 import { STATUS_CODES, validateHeaderName, validateHeaderValue } from "node:http";
 
-/** What ends a body: its length, the last chunk; `none`: there is none, and what is written of one is dropped. */
+/** What ends the body: its length, or the last chunk. `none`: there is no body, and written bytes are dropped. */
 export type BodyFraming = "sized" | "chunked" | "none";
 
 export interface ResponseHeadText {
@@ -11,8 +11,8 @@ export interface ResponseHeadText {
 }
 
 /**
- * `fields`: flat name, value … `keepAliveSeconds`: undefined closes the connection behind the answer. Throws what
- * node:http throws for a status or a field that HTTP does not allow.
+ * Returns the text of a head. `fields`: flat list of names and values. `keepAliveSeconds`: undefined to close the
+ * connection after the answer. Throws the same errors as node:http for an invalid status or field.
  */
 export function responseHead(
   status: number,
@@ -22,7 +22,7 @@ export function responseHead(
   if (!Number.isInteger(status) || status < 100 || status > 999) {
     throw new RangeError(`invalid status code: ${status}`);
   }
-  // Each piece begins with the line's end before it: what is the same in every answer is one piece.
+  // Each piece starts with the end of the previous line, so that the constant part of a line is one piece.
   let text = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? "unknown"}`;
   let hasDate = false;
   let hasLength = false;
@@ -30,19 +30,19 @@ export function responseHead(
   for (let at = 0; at + 1 < fields.length; at += 2) {
     const name = fields[at] ?? "";
     const value = fields[at + 1] ?? "";
-    // How the body goes is decided here.
+    // The framing is decided below.
     if (name.length === 17 && name.toLowerCase() === "transfer-encoding") continue;
     validateHeaderValue(name, value);
-    text = text + beginning(name) + value;
-    // Lengths first: most names differ there.
+    text = text + linePrefix(name) + value;
+    // Compares lengths first, because most names differ in length.
     if (name.length === 14) hasLength ||= name.toLowerCase() === "content-length";
     else if (name.length === 4) hasDate ||= name.toLowerCase() === "date";
     else if (name.length === 10 && name.toLowerCase() === "connection") connection = value;
   }
   const keepsAlive = keepAliveSeconds !== undefined && !/\bclose\b/i.test(connection ?? "");
   if (!hasDate) text += dateLine();
-  if (connection === undefined) text += keepsAlive ? persistence(keepAliveSeconds) : closing;
-  // What followed such a head would be read as the next answer (RFC 9110 section 6.4.1).
+  if (connection === undefined) text += keepsAlive ? keepAliveLines(keepAliveSeconds) : closing;
+  // Bytes after such a head would be read as the next answer (RFC 9110 section 6.4.1).
   const isBodiless = status < 200 || status === 204 || status === 304;
   const framing = isBodiless ? "none" : hasLength ? "sized" : "chunked";
   text += framing === "chunked" ? "\r\nTransfer-Encoding: chunked\r\n\r\n" : "\r\n\r\n";
@@ -51,36 +51,36 @@ export function responseHead(
 
 const closing = "\r\nConnection: close";
 
-/** How lines begin, by their names, which are few and come again with every answer. */
-const beginnings = new Map<string, string>();
-const beginningsMax = 1_000;
+/** The start of a line by its name. Answers use few different names, which are repeated in every answer. */
+const linePrefixes = new Map<string, string>();
+const maxLinePrefixes = 1_000;
 
-/** Throws for a name that is none. */
-function beginning(name: string): string {
-  const known = beginnings.get(name);
+/** Throws if the name is invalid. */
+function linePrefix(name: string): string {
+  const known = linePrefixes.get(name);
   if (known !== undefined) return known;
   validateHeaderName(name);
   const text = `\r\n${name}: `;
-  if (beginnings.size < beginningsMax) beginnings.set(name, text);
+  if (linePrefixes.size < maxLinePrefixes) linePrefixes.set(name, text);
   return text;
 }
 
-let persistenceText = "";
-let persistenceSeconds = -1;
+let keepAliveText = "";
+let keepAliveTextSeconds = -1;
 
-/** There is one listener in a process, with one such time. */
-function persistence(seconds: number): string {
-  if (seconds !== persistenceSeconds) {
-    persistenceSeconds = seconds;
-    persistenceText = `\r\nConnection: keep-alive\r\nKeep-Alive: timeout=${seconds}`;
+/** Caches one text, because a process has one listener with one keep-alive time. */
+function keepAliveLines(seconds: number): string {
+  if (seconds !== keepAliveTextSeconds) {
+    keepAliveTextSeconds = seconds;
+    keepAliveText = `\r\nConnection: keep-alive\r\nKeep-Alive: timeout=${seconds}`;
   }
-  return persistenceText;
+  return keepAliveText;
 }
 
 let date = "";
 let dateSecond = 0;
 
-/** With the time as RFC 9110 section 5.6.7 writes it; made once a second. */
+/** Returns the Date line in the format of RFC 9110 section 5.6.7, which is created once per second. */
 function dateLine(): string {
   const ms = Date.now();
   const second = Math.floor(ms / 1000);

@@ -1,4 +1,4 @@
-/** An answer on the fast path: written to the socket in as few pieces as it has. */
+/** A response on the fast path, which is written to the socket with as few writes as possible. */
 import { validateHeaderName, validateHeaderValue } from "node:http";
 import type { Socket } from "node:net";
 import { writeChunk, writePlain } from "../../pipeline/run/chunk-frame.ts";
@@ -7,14 +7,14 @@ import type { ClientResponse } from "../../pipeline/run/response.ts";
 import { ended } from "../../pipeline/run/run.ts";
 import { responseHead, type BodyFraming } from "./response-head.ts";
 
-/** Up to here it costs less to copy a body behind its head than to write it in two pieces. */
-const copiedBytes = 8 * 1024;
+/** Up to this size, copying the body after the head costs less than two writes. */
+const maxCopiedBytes = 8 * 1024;
 
-/** What an answer needs of its connection. */
+/** The part of a connection that a response needs. */
 export interface AnswerPath {
   readonly socket: Socket;
   readonly keepAliveSeconds: number;
-  /** To be given to the write of the last byte: it ends the answer. One function for all answers. */
+  /** Callback for the write of the last byte, which ends the answer. All answers share one function. */
   readonly flushed: (error?: Error | null) => void;
 }
 
@@ -25,7 +25,7 @@ export class FastResponse implements ClientResponse {
   writableFinished = false;
   onDrain: (() => void) | undefined = undefined;
   readonly #path: AnswerPath;
-  /** Decided and not yet written. */
+  /** The head, if it is not yet written. */
   #head = "";
   #framing: BodyFraming = "none";
   #done: (() => void) | undefined = undefined;
@@ -75,7 +75,7 @@ export class FastResponse implements ClientResponse {
     const head = this.#takeHead();
     if (typeof body === "string" && (encoding === "latin1" || body === "")) {
       socket.write(head + body, "latin1", flushed);
-    } else if (typeof body !== "string" && body.length <= copiedBytes) {
+    } else if (typeof body !== "string" && body.length <= maxCopiedBytes) {
       const whole = Buffer.allocUnsafe(head.length + body.length);
       whole.write(head, 0, "latin1");
       whole.set(body, head.length);
@@ -121,7 +121,7 @@ export class FastResponse implements ClientResponse {
   }
 
   watch(stallMs: number): void {
-    // The socket's own timer: it starts anew whenever the kernel has taken something.
+    // The socket's own timer. It restarts whenever the kernel accepts bytes.
     this.#path.socket.setTimeout(stallMs);
   }
 
@@ -129,8 +129,8 @@ export class FastResponse implements ClientResponse {
     this.#path.socket.destroy();
   }
 
-  /** Told by the connection, once. `whole`: all was handed to the kernel. */
-  over(whole: boolean): void {
+  /** Called once by the connection. `whole`: true if the kernel has accepted all bytes. */
+  onEnd(whole: boolean): void {
     this.writableFinished = whole;
     if (this.exchange !== undefined) ended(this.exchange, whole);
     this.#done?.();
@@ -150,7 +150,7 @@ export class FastResponse implements ClientResponse {
   }
 }
 
-/** Throws for what would be more than one field. */
+/** Throws if the text would be more than one field. */
 function fieldLine(name: string, value: string): string {
   validateHeaderName(name);
   validateHeaderValue(name, value);

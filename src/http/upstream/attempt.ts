@@ -1,14 +1,14 @@
 /**
- * One request on its way to an upstream and the answer on its way back: undici's dispatcher on one side, the client's
- * socket on the other, no stream object between them on the way down.
+ * One attempt to forward a request to an upstream and its answer to the client. It connects undici's dispatcher with
+ * the client's socket, without a stream object for the answer.
  *
- * Deadlines: waiting for a connection (`connectMs`) is on the host's clock, because undici has none for requests that
- * queue; `headersMs` and `idleMs` are undici's own timers, refreshed without cost and up to a second late. An upstream
- * that falls silent is cut; a client that reads slowly is not the upstream's fault.
+ * Deadlines: the time to get a connection (`connectMs`) is measured with the host's clock, because undici has no limit
+ * for queued requests. `headersMs` and `idleMs` are undici's own timers, which are cheap to refresh and up to one
+ * second late. They end the attempt if the upstream falls silent, but not if the client reads slowly.
  *
- * A request is sent again only where it cannot have been acted on twice: no connection was made (then on another url),
- * or a GET or HEAD without body met a kept-alive connection that its server had closed meanwhile (RFC 9110 section
- * 9.2.2).
+ * A request is sent again only if it cannot have been processed twice: if no connection was made (then to another URL),
+ * or if a GET or HEAD without a body was sent on a kept-alive connection that the server had already closed (RFC 9110
+ * section 9.2.2).
  */
 import type { Dispatcher } from "undici";
 import { refuse } from "../../errors.ts";
@@ -19,28 +19,28 @@ import type { Member, UpstreamPools, Waiting } from "./upstream.ts";
 
 export type FailureReason = "unreachable" | "timedOut" | "broken";
 
-/** What all requests of a forwarder share. */
+/** The shared parts of all requests of a forwarder. */
 export interface ForwardPlan {
   readonly upstream: UpstreamPools;
   readonly answerRules: FieldRules;
   readonly failures: Readonly<Record<FailureReason, Counter>>;
 }
 
-/** A request as it is sent, on whichever connection. */
+/** A request to an upstream, for all of its attempts. */
 export interface Outgoing {
   readonly method: string;
-  /** Path and query; the url's own path comes before it. */
+  /** Path and query. The path of the upstream's URL is prepended. */
   readonly target: string;
   readonly headers: string[];
-  /** A streamed one is made for each attempt: undici destroys what it was given, however late. */
+  /** A streamed body is created for each attempt, because undici destroys the stream that it was given. */
   readonly body: Buffer | (() => Upload) | null;
-  /** Covers all attempts; ended here. */
+  /** The span of all attempts, which ends here. */
   readonly span: ChildSpan | undefined;
 }
 
 type Resolve = (reply: Reply | undefined) => void;
 
-/** Resolves to a Reply when nothing was sent to the client, to undefined when its answer has ended, however. */
+/** Resolves to a Reply if nothing was sent to the client, or to undefined when the answer has ended or failed. */
 export function send(
   x: Exchange,
   plan: ForwardPlan,
@@ -51,13 +51,13 @@ export function send(
   });
 }
 
-/** Given to undici where it wants a reason to abort: nobody sees it. */
-const abandoned = new Error("abandoned");
+/** The reason that undici requires for an abort. It is never shown. */
+const abortReason = new Error("abandoned");
 
-/** What arrives before the client's side is open is kept up to here, then the upstream is paused. */
-const earlyBytes = 64 * 1024;
+/** Maximum number of bytes that are buffered before the client's side is open. Then the upstream is paused. */
+const maxEarlyBytes = 64 * 1024;
 
-/** One dispatch of a request: undici's handler. A second dispatch is another attempt. */
+/** One dispatch of a request, as undici's handler. A retry is another attempt. */
 class Attempt implements Dispatcher.DispatchHandler, Waiting {
   waitingSince = 0;
   before: Waiting | undefined = undefined;
@@ -72,10 +72,10 @@ class Attempt implements Dispatcher.DispatchHandler, Waiting {
   #member: Member | undefined;
   #controller: Dispatcher.DispatchController | undefined;
   #status = 0;
-  /** The first byte of an answer has arrived. */
+  /** True after the first byte of an answer has arrived. */
   #answered = false;
   #sink: Sink | undefined;
-  /** `x.stream` has been called and its hooks may still be running. */
+  /** True while `x.stream` is pending, so that its hooks may still be running. */
   #opening = false;
   #failure: "upstreamFailed" | "timedOut" = "upstreamFailed";
   #upload: Upload | undefined;
@@ -116,10 +116,10 @@ class Attempt implements Dispatcher.DispatchHandler, Waiting {
     if (this.#phase === "connecting") upstream.wait(this);
   }
 
-  // What undici reports:
+  // Callbacks of undici:
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
-    if (this.#phase === "done") return controller.abort(abandoned);
+    if (this.#phase === "done") return controller.abort(abortReason);
     this.#plan.upstream.done(this);
     if (this.#member !== undefined) this.#plan.upstream.reached(this.#member);
     this.#phase = "sent";
@@ -137,14 +137,14 @@ class Attempt implements Dispatcher.DispatchHandler, Waiting {
   ): void {
     if (this.#phase === "done") return;
     const { method } = this.#outgoing;
-    // undici hands HTTP/1.1 fields over as the parser cut them: an array of Buffers.
+    // For HTTP/1.1, undici passes raw fields as an array of Buffers.
     const raw = controller.rawHeaders as Buffer[];
     const fields = responseFields(raw, { method, status, headers }, this.#plan.answerRules);
     if (status < 200) return fields && this.#x.informational(status, fields);
     this.#outgoing.span?.set({ "http.response.status_code": status });
     if (fields === undefined) {
       this.#refuse("broken");
-      return controller.abort(abandoned);
+      return controller.abort(abortReason);
     }
     this.#status = status;
     this.#phase = "answering";
@@ -162,11 +162,11 @@ class Attempt implements Dispatcher.DispatchHandler, Waiting {
     }
     (this.#early ??= []).push(chunk);
     this.#earlyBytes += chunk.length;
-    if (this.#earlyBytes >= earlyBytes) controller.pause();
+    if (this.#earlyBytes >= maxEarlyBytes) controller.pause();
   }
 
   onResponseEnd(controller: Dispatcher.DispatchController): void {
-    // As rawHeaders.
+    // Raw trailers have the same form as raw headers.
     this.#trailers = trailerFields(controller.rawTrailers as Buffer[] | undefined);
     this.#ended = true;
     if (this.#sink !== undefined) this.#end(this.#sink);
@@ -189,7 +189,7 @@ class Attempt implements Dispatcher.DispatchHandler, Waiting {
     } else this.#unreachable();
   }
 
-  // What the client's side reports:
+  // Events of the client's side:
 
   #opened(sink: Sink, controller: Dispatcher.DispatchController): void {
     this.#opening = false;
@@ -214,14 +214,14 @@ class Attempt implements Dispatcher.DispatchHandler, Waiting {
 
   #notOpened(error: unknown, controller: Dispatcher.DispatchController): void {
     this.#finish("internal");
-    controller.abort(abandoned);
+    controller.abort(abortReason);
     this.#reject(error);
   }
 
   #end(sink: Sink): void {
     this.#phase = "done";
     this.#x.onAbort = undefined;
-    // For a client every status from 400 on is an error (OpenTelemetry's conventions for HTTP).
+    // In a client span, every status from 400 is an error (OpenTelemetry's conventions for HTTP).
     this.#outgoing.span?.end(this.#status < 400 ? undefined : String(this.#status));
     sink.end(this.#trailers).then(() => this.#resolve(undefined), this.#reject);
   }
@@ -230,12 +230,12 @@ class Attempt implements Dispatcher.DispatchHandler, Waiting {
   aborted(): void {
     this.#sink?.fail("upstreamFailed");
     this.#finish("clientLeft");
-    this.#controller?.abort(abandoned);
+    this.#controller?.abort(abortReason);
   }
 
-  // How it fails:
+  // Failures:
 
-  /** No connection in time: every one is taken, or none can be made. */
+  /** Called when there was no connection in time: all are in use, or none can be made. */
   expired(): void {
     this.#unreachable();
   }
@@ -247,7 +247,7 @@ class Attempt implements Dispatcher.DispatchHandler, Waiting {
     else this.#refuse("unreachable");
   }
 
-  /** Whether a kept-alive connection turned out to be closed when a request that may be repeated was sent on it. */
+  /** Returns true if a repeatable request was sent on a kept-alive connection that was already closed. */
   #isStale(error: Error, code: unknown): boolean {
     const { method, body } = this.#outgoing;
     if (this.#answered || body !== null || (method !== "GET" && method !== "HEAD")) return false;
@@ -270,7 +270,7 @@ class Attempt implements Dispatcher.DispatchHandler, Waiting {
       tooLarge ? "tooLarge" : "clientLeft",
       refuse("GATEWAY_INVALID_PARAMS", {
         status: tooLarge ? 413 : 400,
-        message: tooLarge ? "the body is too large" : "the body broke off",
+        message: tooLarge ? "the body is too large" : "the body is incomplete",
       }),
     );
   }
@@ -280,7 +280,9 @@ class Attempt implements Dispatcher.DispatchHandler, Waiting {
     this.#finish(reason, refuse("GATEWAY_SERVICE_UNAVAILABLE"));
   }
 
-  /** The head has gone, or is about to: only a cut connection tells the client that the rest is missing. */
+  /**
+   * Cuts the answer. The head was already sent, so only a closed connection shows the client that the rest is missing.
+   */
   #cut(reason: FailureReason): void {
     this.#plan.failures[reason].add(1);
     if (reason === "timedOut") this.#failure = "timedOut";
@@ -288,7 +290,7 @@ class Attempt implements Dispatcher.DispatchHandler, Waiting {
     this.#finish(reason);
   }
 
-  /** Ends it without an answer, or in the middle of one. `error`: why, for the span. */
+  /** Ends the attempt without an answer, or in the middle of one. `error`: the reason, for the span. */
   #finish(error: string, reply?: Reply): void {
     this.#phase = "done";
     this.#outgoing.span?.end(error);
@@ -299,7 +301,7 @@ class Attempt implements Dispatcher.DispatchHandler, Waiting {
   }
 }
 
-/** undici tells with its socket errors how much the connection had carried. */
+/** Returns true if the connection has received bytes before. undici's socket errors contain that number. */
 function servedBefore(socket: unknown): boolean {
   return (
     typeof socket === "object" &&

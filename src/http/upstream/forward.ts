@@ -1,4 +1,4 @@
-/** Forwards whole exchanges to an upstream: what is sent, and with what limits. How it travels is attempt.ts. */
+/** Forwards exchanges to an upstream: builds the request and applies the limits. attempt.ts sends it. */
 import { refuse } from "../../errors.ts";
 import type {
   ChildSpan,
@@ -14,7 +14,7 @@ import { requestFields, requestRules, responseRules, tracedRules } from "../head
 import { Upload } from "./upload.ts";
 import type { UpstreamPools } from "./upstream.ts";
 
-/** A forwarder over the connections of `upstream`. Headers are compiled here, once. */
+/** Returns a forwarder that uses the connections of `upstream`. The header rules are compiled once. */
 export function createForwarder(
   upstream: UpstreamPools,
   options: ForwardOptions,
@@ -22,7 +22,7 @@ export function createForwarder(
 ): Forwarder {
   const rules = requestRules(options.request, options.passAuthorization);
   const traced = tracedRules(rules);
-  const mostBytes = options.bodyBytes ?? Infinity;
+  const maxBytes = options.bodyBytes ?? Infinity;
   const plan: ForwardPlan = {
     upstream,
     answerRules: responseRules(options.response),
@@ -32,7 +32,7 @@ export function createForwarder(
     forward(x, { target = x.request.target, requestId, trace } = {}) {
       const { request } = x;
       const bytes = announcedBytes(x);
-      if (bytes > mostBytes) return Promise.resolve(tooLarge());
+      if (bytes > maxBytes) return Promise.resolve(tooLarge());
       const { method } = request;
       const span = trace?.child(method, "client", {
         "http.request.method": method,
@@ -44,9 +44,9 @@ export function createForwarder(
       if (!request.hasBody) return send(x, plan, { ...head, body: null });
       const mayBeHere = bytes > 0 && bytes <= oneRead && request.headers["expect"] === undefined;
       if (mayBeHere) return sendArrived(x, plan, head, bytes);
-      // undici frames the body: by this length, whose bytes it counts, or chunked.
+      // undici frames the body by this length, which it verifies, or as chunks.
       if (bytes > 0) headers.push("content-length", String(bytes));
-      const body = (): Upload => new Upload(() => x.bodyStream(), mostBytes);
+      const body = (): Upload => new Upload(() => x.bodyStream(), maxBytes);
       return send(x, plan, { ...head, body });
     },
   };
@@ -61,12 +61,12 @@ export function createForwarder(
   }
 }
 
-/** What one read from a socket brings at most: a body of that size often comes with its head. */
+/** Maximum size of one read from a socket. A body of up to that size often arrives with its head. */
 const oneRead = 64 * 1024;
 
 /**
- * Sends a body that has arrived with its head in one piece, in one write with the upstream's head; else streams it. It
- * does not wait for a body: one microtask later the parser is through with the read that brought the head.
+ * Sends a body that has arrived together with its head in one write with the upstream's head, else streams it. It does
+ * not wait for a body: after one microtask, the parser has processed the read that contained the head.
  */
 async function sendArrived(
   x: Exchange,
@@ -81,9 +81,9 @@ async function sendArrived(
     return undefined;
   }
   if (source.readableLength === bytes) {
-    // A byte stream without an encoding reads Buffers; all of it was there.
+    // A byte stream without an encoding reads Buffers, and the whole body has arrived.
     const body = source.read() as Buffer;
-    // The stream has to see its end.
+    // Lets the stream reach its end.
     source.resume();
     return send(x, plan, { ...head, body });
   }
@@ -105,7 +105,7 @@ function failureCounters(upstream: string, metrics: Metrics): ForwardPlan["failu
   };
 }
 
-/** The body's size where it is known before it is read, else 0. */
+/** Returns the size of the body if it is known before reading, else 0. */
 function announcedBytes(x: Exchange): number {
   if (x.body !== undefined) return x.body.length;
   const length = x.request.headers["content-length"];

@@ -1,10 +1,10 @@
 /**
- * A request body on its way to an upstream. It stands between the client's stream and undici, because undici destroys
- * the stream it is given, also one that was sent whole, and detaches it from the client's socket.
+ * A request body that is streamed to an upstream. It separates the client's stream from undici, because undici destroys
+ * the stream that it was given, even after it was sent completely, and detaches it from the client's socket.
  */
 import { Readable } from "node:stream";
 
-/** Why an upload broke off on the client's side. */
+/** The reason why an upload failed on the client's side. */
 export class UploadError extends Error {
   readonly reason: "tooLarge" | "clientLeft";
 
@@ -16,19 +16,19 @@ export class UploadError extends Error {
 
 export class Upload extends Readable {
   readonly #open: () => Readable;
-  readonly #mostBytes: number;
+  readonly #maxBytes: number;
   #source: Readable | undefined;
   #bytes = 0;
 
   /**
-   * `open` gives the client's stream; it is called when an upstream is ready to read, and not before: it tells a client
-   * that waits for `100 Continue` to send. A body of more than `mostBytes` fails before its excess is passed on.
+   * `open`: returns the client's stream. It is called only when an upstream is ready to read, because it asks a client
+   * that waits for `100 Continue` to send. `maxBytes`: a larger body fails before the excess is passed on.
    */
-  constructor(open: () => Readable, mostBytes: number) {
+  constructor(open: () => Readable, maxBytes: number) {
     super();
     this.#open = open;
-    this.#mostBytes = mostBytes;
-    // An upstream that is done early destroys us with its own reason, which the answer already tells.
+    this.#maxBytes = maxBytes;
+    // undici destroys this stream with an error if the upstream ends early. The answer already reports that.
     this.on("error", ignore);
   }
 
@@ -45,7 +45,7 @@ export class Upload extends Readable {
     source.on("error", ignore);
   }
 
-  /** What the client still sends is read and dropped: its connection stays usable for the next request. */
+  /** The rest of the client's body is read and dropped, so that its connection remains usable for the next request. */
   override _destroy(error: Error | null, done: (error: Error | null) => void): void {
     const source = this.#source;
     if (source !== undefined) {
@@ -59,7 +59,7 @@ export class Upload extends Readable {
 
   readonly #onData = (chunk: Buffer): void => {
     this.#bytes += chunk.length;
-    if (this.#bytes > this.#mostBytes) this.destroy(new UploadError("tooLarge"));
+    if (this.#bytes > this.#maxBytes) this.destroy(new UploadError("tooLarge"));
     else if (!this.push(chunk)) this.#source?.pause();
   };
 

@@ -182,7 +182,7 @@ test("a request that is cut short is answered 400, one that ends a connection is
   assert.deepEqual(ways, []);
 });
 
-test("what comes behind a request that ends the connection is not served", async () => {
+test("bytes after a request that ends the connection are not served", async () => {
   const { promise, resolve } = Promise.withResolvers<void>();
   const served: string[] = [];
   const surface: SurfaceHooks = {
@@ -210,7 +210,7 @@ test("what comes behind a request that ends the connection is not served", async
   assert.deepEqual(served, ["one"]);
 });
 
-test("what a client has pipelined is not served when it has ended its side meanwhile", async () => {
+test("pipelined requests are not served after the client has ended its side", async () => {
   const served: string[] = [];
   let halfClosed = Promise.withResolvers<void>();
   const body = "x".repeat(8_000_000);
@@ -259,7 +259,7 @@ test("a client that pipelines and does not read small answers is cut off", async
   socket.destroy();
 });
 
-test("a client that leaves is told to the exchange, once", async () => {
+test("the exchange is notified once when the client leaves", async () => {
   const begun = Promise.withResolvers<Exchange>();
   const outcomes: Outcome[] = [];
   const settled = Promise.withResolvers<void>();
@@ -288,7 +288,7 @@ test("a client that leaves is told to the exchange, once", async () => {
   assert.deepEqual(outcomes, ["clientLeft"]);
 });
 
-test("a client that leaves is told to every exchange that it has pipelined, also by node:http", async () => {
+test("every pipelined exchange is notified when the client leaves, also with node:http", async () => {
   const outcomes: Outcome[] = [];
   const settled = Promise.withResolvers<void>();
   const begun = Promise.withResolvers<void>();
@@ -384,7 +384,7 @@ test("a client that does not read a stream is held back, then cut off", async ()
   socket.destroy();
 });
 
-test("a stream goes on when its reader has room again", async () => {
+test("a stream continues when its reader accepts bytes again", async () => {
   const surface: SurfaceHooks = {
     async answer(x) {
       assert.ok(cameFast(x));

@@ -364,9 +364,7 @@ test("while the gateway does not answer, what was seen stays and the page says s
     await enter(opened, gateway.key);
     await page.getByText("1 since the start").waitFor();
     await page.route("**/api/live", (route) => route.abort());
-    await page
-      .getByText("Not up to date: the gateway does not answer. It is tried again.")
-      .waitFor();
+    await page.getByText("Not up to date: the gateway does not answer. Trying again.").waitFor();
     assert.equal(await page.getByText("1 since the start").isVisible(), true);
     await page.unroute("**/api/live");
     await page.getByText("Not up to date").waitFor({ state: "hidden" });

@@ -82,7 +82,7 @@ test("a line carries the ids of the trace and the span, by OpenTelemetry's names
   assert.ok(other !== undefined && !("trace_id" in other) && !("span_id" in other));
 });
 
-test("a line says who, what, how it ended, how long it took and what it cost", async (t) => {
+test("a line contains the caller, the request, the outcome, the duration and the cost", async (t) => {
   const { clock, settle, lines } = await setUp(t);
   const arrivedMonotonic = clock.monotonic();
   const arrivedAt = clock.now();
@@ -125,7 +125,7 @@ test("a line says who, what, how it ended, how long it took and what it cost", a
   ]);
 });
 
-test("a refusal has its code, and what nobody knew is left out", async (t) => {
+test("a refusal has its code, and unknown members are left out", async (t) => {
   const { settle, lines } = await setUp(t);
   settle({ sent: { status: 404, code: "GATEWAY_NOT_FOUND" } }, "replied");
   const [line] = await lines();
@@ -158,7 +158,7 @@ for (const [status, outcome, level] of severities) {
   });
 }
 
-test("level leaves out what is less severe", async (t) => {
+test("level omits less severe lines", async (t) => {
   for (const [level, expected] of [
     ["debug", [200, 404, 500]],
     ["info", [200, 404, 500]],
@@ -173,7 +173,7 @@ test("level leaves out what is less severe", async (t) => {
   }
 });
 
-test("without a level of its own it has the gateway's", async (t) => {
+test("the default level is that of the gateway", async (t) => {
   for (const [level, paths] of [
     ["warn", ["/bad"]],
     ["info", ["/good", "/bad"]],
@@ -261,7 +261,7 @@ test("lines come to the file by themselves soon after", async (t) => {
   await hooks.stop?.();
 });
 
-test("a file that was renamed is made anew: every line is in one of the two, once", async (t) => {
+test("a renamed file is created again, and every line is in exactly one of the two", async (t) => {
   const { settle, clock, file, hooks } = await setUp(t);
   let sent = 0;
   const burst = (): void => {
@@ -316,7 +316,7 @@ test("a file that is there is appended to; a new one is not for everybody to rea
   assert.equal(statSync(file).mode & 0o007, 0);
 });
 
-test("a disk that refuses is told once, and neither throws nor keeps stop waiting", async () => {
+test("a disk that refuses writes is reported once, throws nothing and does not delay a stop", async () => {
   const clock = manualClock();
   const failures: string[] = [];
   // Every write to this device fails with ENOSPC.
@@ -335,7 +335,7 @@ test("a disk that refuses is told once, and neither throws nor keeps stop waitin
   clock.advance(250);
 });
 
-test("what a refusing disk leaves waiting is bounded; the rest is counted as lost", async () => {
+test("waiting lines are limited when a disk refuses writes, and the rest is counted as lost", async () => {
   const clock = manualClock();
   let dropped = 0;
   const lines = openLines("/dev/full", clock, {
@@ -357,7 +357,7 @@ test("lost lines are in the metrics from the start", async (t) => {
   await hooks.stop?.();
 });
 
-test("check finds a folder that is not there, cannot be written, or stands in the file's place", (t) => {
+test("check reports a folder that is missing, cannot be written, or has the path of the file", (t) => {
   const folder = temporaryFolder(t);
   mkdirSync(join(folder, "sub"));
   mkdirSync(join(folder, "locked"));

@@ -14,12 +14,12 @@ function read(headers: Record<string, string>): Agent | undefined {
 }
 
 describe("the agent of a request", () => {
-  it("is nobody where no header says so", () => {
+  it("is absent without the headers", () => {
     assert.equal(read({ "user-agent": "x", "x-agent": "y" }), undefined);
     assert.equal(read({ "x-agent-name": "", "x-agent-capabilities": " , ,," }), undefined);
   });
 
-  it("is what the five headers say", () => {
+  it("is read from the five headers", () => {
     assert.deepEqual(
       read({
         "x-agent-name": "Planner",

@@ -231,7 +231,7 @@ async function assertRefused(written: string, said: RegExp): Promise<void> {
   });
 }
 
-test("the upstream gets the exchange's own request id, and what it says of charges stays behind", async () => {
+test("the upstream gets the exchange's request id, and its charge headers are dropped", async () => {
   await using upstream = await httpUpstream((req, res) => {
     res.setHeader("x-used-cu-milli", "1");
     res.end(JSON.stringify({ url: req.url, headers: req.headers }));

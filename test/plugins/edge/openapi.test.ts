@@ -73,7 +73,7 @@ describe("the document", () => {
     });
   });
 
-  it("shares what is the same, and writes out what only has the same name", () => {
+  it("shares identical parts, and repeats different parts with the same name", () => {
     const busy = (description: string): Operation => ({
       answers: { 204: { description: "Done" } },
       refusals: [{ code: "GATEWAY_RATE_LIMITED", description }],
@@ -93,7 +93,7 @@ describe("the document", () => {
     assert.ok("Retry-After" in (components.responses["RateLimited"]?.headers ?? {}));
   });
 
-  it("joins what several steps ask of a key, and lists alternatives", () => {
+  it("merges the required capabilities of several steps, and lists alternatives", () => {
     const { paths } = document(
       route("/a", [{ access: [] }, { access: ["workspace:admin", "platform:admin"] }]),
       route("/b", [{ access: ["inference"] }, { access: ["ledger:read"] }]),
@@ -113,13 +113,13 @@ describe("the document", () => {
     assert.equal(operation.parameters?.[0]?.name, "rest");
   });
 
-  it("gives every operation an id of its own", () => {
+  it("gives every operation a unique id", () => {
     const { paths } = document(route("/a/b", []), route("/a/{b}", []), route("/a-b", []));
     const ids = Object.values(paths).map((operations) => operations["get"]?.operationId);
     assert.deepEqual(ids, ["getAB", "getAB2", "getAB3"]);
   });
 
-  it("leaves out what OpenAPI cannot say, and keeps the first of two routes", () => {
+  it("omits what OpenAPI cannot express, and keeps the first of two routes", () => {
     const first = { summary: "First" };
     const { paths } = document(
       route("/a", [first]),
@@ -213,7 +213,7 @@ describe("the surface", () => {
     assert.ok("/healthz" in shown.paths);
   });
 
-  it("answers with what is loaded now, also after a reload, and 304 while that is the same", async () => {
+  it("answers with the current document, also after a reload, and with 304 while it is unchanged", async () => {
     await using gateway = await startTestGateway({ pipeline: pipeline() });
     const url = `${gateway.url}/openapi.json`;
     const first = await fetch(url);

@@ -88,7 +88,7 @@ test("new terms keep the tokens that fit", () => {
   assert.equal(bucket.remaining(1_000_000), 4, "a smaller plan holds less");
 });
 
-test("new terms count what the old ones refilled until then", () => {
+test("new terms keep the tokens that were refilled with the old terms", () => {
   const bucket = new TokenBucket(createTerms("t", 1, 1), 0);
   bucket.take(0);
   bucket.change(createTerms("t", 1000, 2000), 500_000);

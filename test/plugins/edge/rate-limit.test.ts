@@ -114,7 +114,7 @@ test("IPv4 addresses have a bucket each, also as seen by a dual-stack socket", a
   assert.equal(await request({ address: "192.0.2.2" }), undefined);
 });
 
-test("an IPv6 network shares a bucket: /64, or what the options say", async () => {
+test("an IPv6 network of /64, or of the configured size, shares a bucket", async () => {
   const wide = await setUp({ ipv6Prefix: 48 });
   assert.equal(await wide.burst({ address: "2001:db8:0:1::1" }), 5);
   assert.notEqual(await wide.request({ address: "2001:db8:0:2::1" }), undefined);
@@ -141,7 +141,7 @@ test("fixed terms replace the plan's and the address's", async () => {
   assert.equal(await rateOnly.burst({}), 3);
 });
 
-test("responses say what is left", async () => {
+test("responses contain the remaining tokens", async () => {
   const { request, fields, burst, clock } = await setUp();
   const caller = { principal: keyPrincipal({ rps: 2 }) };
   const with_ = (r: number) => [

@@ -33,7 +33,7 @@ for (const [what, id] of [
   });
 }
 
-test("each exchange gets a UUID of its own", () => {
+test("each exchange gets its own UUID", () => {
   assert.notEqual(idFor(undefined), idFor(undefined));
 });
 

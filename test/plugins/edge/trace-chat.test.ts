@@ -69,7 +69,7 @@ async function traced(
   return receiver.spans;
 }
 
-test("a whole completion has a span by the conventions, and its worker is told of it", async (t) => {
+test("a complete answer has a span by the conventions, and its worker gets the trace context", async (t) => {
   let id = "";
   let headers: Worker["received"][number]["headers"] = {};
   const spans = await traced(t, async ({ worker, ask }) => {
@@ -138,7 +138,7 @@ test("a completion that no worker can give ends its span with the reason, withou
   assert.ok(spans.every(({ attributes }) => !("gen_ai.usage.input_tokens" in attributes)));
 });
 
-test("a stream that breaks off ends its span as broken, with what had come", async (t) => {
+test("an interrupted stream ends its span as broken, with the received tokens", async (t) => {
   const spans = await traced(t, async ({ worker, ask }) => {
     const held = worker.hold();
     const asked = ask({ stream: true });

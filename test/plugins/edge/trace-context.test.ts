@@ -35,7 +35,7 @@ describe("a traceparent that is taken", () => {
   }
 });
 
-describe("a traceparent that is none, so that its trace is not gone on with", () => {
+describe("an invalid traceparent, whose trace is not continued", () => {
   const refused: Readonly<Record<string, string>> = {
     empty: "",
     "version ff": `ff-${traceId}-${spanId}-01`,

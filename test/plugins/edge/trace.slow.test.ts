@@ -114,7 +114,7 @@ test("the access log names the trace that the client sent, or the gateway's own"
   assert.ok(logged.some(({ trace_id }) => trace_id === traceId));
 });
 
-test("an exchange goes on with its client's trace, and its upstream with the gateway's", async (t) => {
+test("an exchange continues its client's trace, and its upstream continues the gateway's", async (t) => {
   await using upstream = await httpUpstream(mirror);
   let seen: Seen = {};
   const spans = await traced(t, upstream, async ({ gateway }) => {
@@ -258,7 +258,7 @@ test("what an operator sets or removes of the trace headers is what the upstream
   });
 });
 
-test("who called, for what and at what cost is on the span; nothing secret is", async (t) => {
+test("the span contains the caller, the call and the cost, and no secrets", async (t) => {
   await using upstream = await httpUpstream(mirror);
   let ids: string[] = [];
   let secret = "";
@@ -299,7 +299,7 @@ test("who called, for what and at what cost is on the span; nothing secret is", 
   assert.equal(resource["deployment.environment.name"], "dev");
 });
 
-test("the resource is what OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES say", async (t) => {
+test("the resource is set by OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES", async (t) => {
   await using upstream = await httpUpstream(mirror);
   const [span] = await traced(
     t,
@@ -376,7 +376,7 @@ test("an upstream's 404 and 500 end its span as errors; an answer that breaks of
   ]);
 });
 
-test("a client that leaves ends both spans; that is no error of the gateway's", async (t) => {
+test("a client that leaves ends both spans, without an error of the gateway", async (t) => {
   const { promise: arrived, resolve: arrive } = Promise.withResolvers<void>();
   const { promise: left, resolve: leave } = Promise.withResolvers<void>();
   await using upstream = await rawUpstream((socket) => {
@@ -443,7 +443,7 @@ test("each tool call has a span, nested ones below the call that made them", asy
   assert.equal(spans.length, 7);
 });
 
-test("a call whose message names a trace of its own has its span there, linked to the request's", async (t) => {
+test("a call whose message has its own trace gets its span there, linked to the request's span", async (t) => {
   const other = "0af7651916cd43dd8448eb211c80319c";
   const named = { traceparent: `00-${other}-b7ad6b7169203331-01`, tracestate: "vendor=1" };
   const metas: readonly unknown[] = [
@@ -596,7 +596,7 @@ test("a stop gives up on a collector that does not answer", async (t) => {
   assert.equal(socket.closed, false);
 });
 
-test("with the variables unset the step has no hooks and the client's trace reaches the upstream as it is", async (t) => {
+test("without the variables, the step has no hooks and the client's trace is forwarded unchanged", async (t) => {
   environment(t, {});
   assert.deepEqual(await traceStep.start({}, fakeHost()), {});
   await using upstream = await httpUpstream(mirror);

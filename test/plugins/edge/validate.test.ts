@@ -56,7 +56,7 @@ test("each violation has the place as a JSON Pointer and a reason", async () => 
   ]);
 });
 
-test("a body is not coerced: a number in quotes is no number", async () => {
+test("a body is not coerced, so a number in quotes is not a number", async () => {
   const schema = { type: "object", properties: { n: { type: "integer" } } };
   const [first] = await violations({ body: schema }, { body: '{"n":"1"}' });
   assert.deepEqual(first, { path: "/body/n", reason: "must be integer" });
@@ -73,7 +73,7 @@ for (const body of ["", "{", "{'a':1}", "nul", '{"a":1}x', "\u0000"]) {
   });
 }
 
-test("no more than twenty violations are told", async () => {
+test("at most twenty violations are reported", async () => {
   const schema = { type: "array", items: { type: "string" } };
   const body = JSON.stringify(Array.from({ length: 1000 }, () => 1));
   assert.equal((await violations({ body: schema }, { body })).length, 20);
@@ -164,7 +164,7 @@ for (const [query, expected] of [
   });
 }
 
-test("names of Object.prototype are no members of a query", async () => {
+test("names of Object.prototype are not members of a query", async () => {
   const query = { type: "object", required: ["toString"] };
   const [first] = await violations({ query }, { query: "a=1" });
   assert.equal(first?.reason, "must have required property 'toString'");

@@ -110,7 +110,7 @@ async function post(
 }
 
 describe("POST /v1/ledger/rpc", () => {
-  it("brings the node's bytes under the client's id, and says what was charged", async () => {
+  it("returns the node's bytes with the client's id and reports the charge", async () => {
     const result = '{"b":1.0,"a":340282366920938463463374607431768211455,"s":"\\u00e9é"}';
     node.results.set("chain_getRuntimeVersion", result);
     assert.deepEqual(await post(request("chain_getRuntimeVersion", `["${hash(1)}"]`, '"é"')), {
@@ -121,7 +121,7 @@ describe("POST /v1/ledger/rpc", () => {
     });
   });
 
-  it("answers again from the cache, without the node, for the same price", async () => {
+  it("answers a repeated call from the cache, without the node, for the same price", async () => {
     node.results.set("state_getMetadata", `"0x${"6d".repeat(200_000)}"`);
     const body = request("state_getMetadata", `["${hash(2)}"]`);
     const first = await post(body);
@@ -138,7 +138,7 @@ describe("POST /v1/ledger/rpc", () => {
     assert.equal(text, '{"jsonrpc":"2.0","id":1,"result":"6.1"}');
   });
 
-  it("answers a batch in order, each item alone, and charges what was answered", async () => {
+  it("answers each item of a batch in order and charges only the answered items", async () => {
     node.results.set("beefy_getFinalizedHead", '"0x01"');
     const { text, used } = await post(
       `[${request("beefy_getFinalizedHead", "[]", "2")},${request("author_rotateKeys")},${request("state_call", '["x"]', "2")},7]`,
@@ -158,7 +158,7 @@ describe("POST /v1/ledger/rpc", () => {
     assert.deepEqual([status, text, type], [204, "", null]);
   });
 
-  it("answers what is no JSON with a JSON-RPC error on HTTP 200", async () => {
+  it("answers a body that is not JSON with a JSON-RPC error and HTTP 200", async () => {
     for (const body of ["", "{", Buffer.from([0x22, 0xff, 0x22])]) {
       const { status, text } = await post(body);
       assert.equal(status, 200);
@@ -169,7 +169,7 @@ describe("POST /v1/ledger/rpc", () => {
     }
   });
 
-  it("leaves the errors of HTTP to HTTP", async () => {
+  it("answers HTTP errors with the canonical envelope", async () => {
     const statusAndCode = async (
       body: string | Uint8Array,
       headers: Record<string, string>,
@@ -189,7 +189,7 @@ describe("POST /v1/ledger/rpc", () => {
     assert.deepEqual(await statusAndCode(tooLarge, {}), [413, "GATEWAY_INVALID_PARAMS"]);
   });
 
-  it("forwards nothing of an array that does not fit the budget", async () => {
+  it("forwards nothing of an array that exceeds the remaining credit", async () => {
     const poor = gateway.issue({ cuLimit24hMilli: 5000 });
     const headers = { authorization: `Bearer ${poor.key}` };
     const asked = node.calls.filter((call) => call.startsWith("state_getStorage ")).length;

@@ -3,7 +3,11 @@ import assert from "node:assert/strict";
 import ledgerTools from "../../../plugins/ledger/ledger-tools/index.ts";
 import type { PoolConfig } from "../../../plugins/ledger/ledger/options.ts";
 import { openLedger } from "../../../plugins/ledger/ledger/ledger.ts";
-import type { NodeFailure, NodePool, NodeRequest } from "../../../plugins/ledger/ledger/node.ts";
+import type {
+  NodeFailure,
+  NodePool,
+  NodeRequest,
+} from "../../../plugins/ledger/ledger/node-pool.ts";
 import { createMetrics } from "../../../src/metrics.ts";
 import type {
   DecodedJson,

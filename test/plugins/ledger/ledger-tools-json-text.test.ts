@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import * as fc from "fast-check";
-import { membersOf, parsed } from "../../../plugins/ledger/ledger-tools/json-text.ts";
+import { membersOf, parseOrUndefined } from "../../../plugins/ledger/ledger-tools/json-text.ts";
 
 const name = fc.string({ maxLength: 4 }).filter((text) => JSON.stringify(text) === `"${text}"`);
 
@@ -34,7 +34,7 @@ describe("the members of a JSON object", () => {
     );
   });
 
-  it("are none of what is no object", () => {
+  it("are undefined for text that is not an object", () => {
     for (const text of ["", "null", "[]", '"{}"', "1", " ", "[{}]"]) {
       assert.equal(membersOf(text), undefined);
     }
@@ -42,7 +42,7 @@ describe("the members of a JSON object", () => {
     assert.equal(membersOf(" { } ")?.size, 0);
   });
 
-  it("of what is not JSON: it ends, and promises nothing", () => {
+  it("of text that is not JSON: the function returns in any case", () => {
     const characters = fc.constantFrom("{", "}", "[", "]", '"', ",", ":", "\\", " ", "1", "a");
     fc.assert(
       fc.property(fc.string({ unit: characters, maxLength: 30 }), (text) => {
@@ -54,10 +54,10 @@ describe("the members of a JSON object", () => {
   });
 });
 
-describe("a parsed text", () => {
-  it("is undefined where it is no JSON", () => {
-    assert.equal(parsed(undefined), undefined);
-    assert.equal(parsed("{"), undefined);
-    assert.equal(parsed("null"), null);
+describe("a parseOrUndefined text", () => {
+  it("is undefined if the text is not JSON", () => {
+    assert.equal(parseOrUndefined(undefined), undefined);
+    assert.equal(parseOrUndefined("{"), undefined);
+    assert.equal(parseOrUndefined("null"), null);
   });
 });

@@ -53,7 +53,7 @@ const calls: readonly (readonly [tool: string, input: object, costMilli: number]
 ];
 
 describe("a caller that leaves when the node has been asked", () => {
-  it("does so in the tests of every tool that asks", async () => {
+  it("is tested for every tool that calls the node", async () => {
     const { catalogue } = await scriptedTools(script);
     // The list of methods is the gateway's own.
     const asking = catalogue.list.filter(({ name }) => name !== "ledger_listMethods");

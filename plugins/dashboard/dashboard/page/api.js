@@ -1,4 +1,4 @@
-/** Asks the gateway. The session is a cookie that no script sees. */
+/** Calls the gateway's API. The session is a cookie that scripts cannot read. */
 
 export class ApiError extends Error {
   constructor(status, code, message) {
@@ -11,7 +11,8 @@ export class ApiError extends Error {
 const base = "/dashboard/api/";
 
 /**
- * The answer's JSON; throws ApiError, also where nothing answers (status 0). A 401 tells the page to ask for a key.
+ * Returns the JSON of the answer. Throws ApiError, with status 0 if there is no answer. After a 401, the page shows the
+ * sign-in form.
  * @param {string} path
  * @param {{ method?: string, body?: object, signal?: AbortSignal }} [options]
  * @returns {Promise<any>}
@@ -35,7 +36,7 @@ export async function ask(path, { method = "GET", body, signal } = {}) {
     throw new ApiError(0, "", "the gateway does not answer");
   }
   if (response.ok) return answer;
-  // The door itself says what is wrong with a key.
+  // The sign-in form itself shows why a key is refused.
   if (response.status === 401 && path !== "session") {
     document.dispatchEvent(new CustomEvent("signedout"));
   }
@@ -43,8 +44,8 @@ export async function ask(path, { method = "GET", body, signal } = {}) {
 }
 
 /**
- * Asks again and again while the page is seen. `failed` is told an error, and undefined once it is over.
- * Returns what asks at once, and what ends it.
+ * Polls while the page is visible. `failed`: called with an error, or with undefined when it is over. Returns functions
+ * that poll at once and that stop polling.
  */
 export function poll(everyMs, path, took, failed) {
   let timer;

@@ -1,4 +1,4 @@
-/** Stacked bars over time, drawn by uPlot in the colours of the page. */
+/** Draws stacked bars over time with uPlot, in the colours of the page. */
 import uPlot from "./uplot.js";
 import { h } from "./dom.js";
 import { moment } from "./format.js";
@@ -6,8 +6,8 @@ import { moment } from "./format.js";
 const height = 200;
 
 /**
- * `set` shows `{ from, stepSeconds, lines: [{ label, colour, values }], unit }`: `colour` names a custom property
- * without its dashes, `unit` writes a value. Under the pointer a line of text says what the bars are.
+ * Creates a chart. `set` shows `{ from, stepSeconds, lines: [{ label, colour, values }], unit }`. `colour`: name of a
+ * custom property without its dashes. `unit`: formats a value. A line of text describes the bars under the pointer.
  */
 export function stackedBars(label) {
   const place = h("div", { class: "chart-area", role: "img", "aria-label": label });
@@ -69,7 +69,7 @@ export function swatch(colour) {
   return mark;
 }
 
-/** uPlot paints in order: the sum of all first, the lowest line last and over it. */
+/** Returns cumulative sums. uPlot paints in order: the sum of all lines first, and the lowest line last, on top. */
 function stacked({ from, stepSeconds, lines }) {
   const start = Date.parse(from) / 1000;
   const steps = lines[0]?.values.length ?? 0;
@@ -122,7 +122,7 @@ function options(place, { lines, unit, stepSeconds }, say) {
       {
         ...axis,
         grid: { show: false },
-        // The lowest word of the other axis stands beside the first of these.
+        // Keeps distance from the lowest label of the other axis.
         gap: 9,
         size: 32,
         space: 72,
@@ -137,13 +137,13 @@ function options(place, { lines, unit, stepSeconds }, say) {
 const clock = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit" });
 const dayName = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short" });
 
-/** Days where a bar is half of one, else the time. */
+/** Returns the day if a bar is at least half a day, else the time. */
 function tickLabel(seconds, stepSeconds) {
   const when = new Date(seconds * 1000);
   return (stepSeconds >= 43_200 ? dayName : clock).format(when);
 }
 
-/** A canvas needs a colour and not the name of one: custom properties stay unresolved until something is painted. */
+/** Returns the value of a custom property, because a canvas does not resolve names of custom properties. */
 function resolve(place, name) {
   const probe = h("i", { class: "unseen" });
   probe.style.color = `var(--${name})`;

@@ -1,10 +1,10 @@
-/** Dialogs: the browser's own, which keep the focus within and close on Escape. */
+/** Dialogs, with the browser's own element, which keeps the focus inside and closes on Escape. */
 import { ApiError } from "./api.js";
 import { h } from "./dom.js";
 
 let last = 0;
 
-/** Opens one with this content; it is gone when it closes, and with it whatever it showed. */
+/** Opens a dialog with this content. It is removed from the page when it closes. */
 export function openDialog(title, ...children) {
   const id = `dialog-${++last}`;
   const dialog = h(
@@ -19,7 +19,7 @@ export function openDialog(title, ...children) {
 }
 
 /**
- * A form in a dialog. `submit` does it and returns what follows; what it throws is shown.
+ * Opens a form in a dialog. `submit`: performs the action; its errors are shown in the form.
  * @param {{ title: string, fields: Node[], action: string, danger?: boolean, submit: (form: FormData) => Promise<void>
  * }} options
  */
@@ -61,7 +61,7 @@ export function formDialog({ title, fields, action, danger, submit }) {
   return dialog;
 }
 
-/** The only sight of a new key. Escape does not close it: that would be the end of the key. */
+/** Shows a new key, which is shown only once. Escape does not close the dialog, because the key would be lost. */
 export function secretDialog(secret, words, closed) {
   const text = h("input", {
     class: "secret",
@@ -104,7 +104,7 @@ export function secretDialog(secret, words, closed) {
   text.focus();
 }
 
-/** A labelled field; `hint` says what it takes. */
+/** Creates a field with a label. `hint`: description of valid values. */
 export function field(label, control, hint) {
   const id = `field-${++last}`;
   control.id = id;

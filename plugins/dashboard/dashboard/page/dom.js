@@ -1,4 +1,4 @@
-/** Makes elements. Text is always text: nothing here parses markup. */
+/** Creates elements. Text is never parsed as markup. */
 
 /**
  * @template {keyof HTMLElementTagNameMap} Tag
@@ -17,7 +17,7 @@ export function h(tag, attributes = {}, ...children) {
 
 const svgNamespace = "http://www.w3.org/2000/svg";
 
-/** A line icon of 16 by 16. */
+/** Creates a line icon of 16 by 16 pixels. */
 export function icon(path) {
   const svg = document.createElementNS(svgNamespace, "svg");
   svg.setAttribute("viewBox", "0 0 16 16");
@@ -54,7 +54,7 @@ function set(element, attributes) {
 }
 
 /**
- * Replaces what `parent` holds; an element with the same `data-focus` as the one in focus takes the focus over.
+ * Replaces the children of `parent`. A new element gets the focus if it has the same `data-focus` as the focused one.
  * @param {HTMLElement} parent
  * @param {...(Node | string | false | undefined)} children
  */
@@ -71,7 +71,7 @@ export function replace(parent, ...children) {
 }
 
 /**
- * A section with its heading; `aside` stands beside the heading.
+ * Creates a section with a heading. `aside`: element next to the heading.
  * @param {string} title
  * @param {{ aside?: Node, id?: string }} options
  * @param {...(Node | false)} children
@@ -87,18 +87,18 @@ export function panel(title, { aside, id }, ...children) {
   );
 }
 
-/** What stands where there is nothing to show yet. */
+/** Creates the text that is shown if there are no data yet. */
 export function empty(title, text) {
   return h("div", { class: "empty" }, h("strong", {}, title), h("p", {}, text));
 }
 
-/** A word with the colour of its meaning: `ok`, `warn`, `bad` or `quiet`. */
+/** Creates a coloured word. `meaning`: `ok`, `warn`, `bad` or `quiet`. */
 export function badge(meaning, text) {
   return h("span", { class: `badge ${meaning}` }, text);
 }
 
 /**
- * A table of data with a caption for those who do not see it.
+ * Creates a table of data with a caption for screen readers.
  * @param {{ title: string, number?: boolean, kind?: string }[]} columns
  */
 export function table(caption, columns, rows) {
@@ -116,7 +116,7 @@ export function table(caption, columns, rows) {
   return { element: h("div", { class: "table" }, element), body };
 }
 
-/** A row whose cells know their column's title, for narrow screens. */
+/** Creates a row whose cells have the title of their column, for narrow screens. */
 export function row(columns, cells, attributes = {}) {
   return h(
     "tr",
@@ -137,7 +137,7 @@ function classOf({ number, kind }) {
   return number ? "number" : kind;
 }
 
-/** Buttons of which one is chosen. */
+/** Creates a group of buttons of which one is selected. */
 export function choice(label, options, chosen, choose) {
   const buttons = options.map(([value, text]) =>
     h(

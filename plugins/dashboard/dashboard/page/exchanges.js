@@ -1,7 +1,7 @@
-/** Single requests that have ended, a row each. */
+/** Shows requests that have ended, one per row. */
 import { badge, h, row } from "./dom.js";
 import * as format from "./format.js";
-import { storyDialog } from "./story.js";
+import { explanationDialog } from "./explanation-dialog.js";
 
 export const exchangeColumns = [
   { title: "Time" },
@@ -12,11 +12,13 @@ export const exchangeColumns = [
   { title: "Key" },
 ];
 
-/** `isPlatform`: its time opens its story. */
+/** `isPlatform`: true if the time is a button that opens the explanation. */
 export function exchangeRow(exchange, isPlatform) {
   const { time, ms, method, route, status, code, request_id: id } = exchange;
   return row(exchangeColumns, [
-    isPlatform && id !== undefined ? storyButton(id, time) : h("span", {}, format.timeOfDay(time)),
+    isPlatform && id !== undefined
+      ? explanationButton(id, time)
+      : h("span", {}, format.timeOfDay(time)),
     [
       h("b", {}, method),
       " ",
@@ -35,7 +37,7 @@ export function exchangeRow(exchange, isPlatform) {
   ]);
 }
 
-function storyButton(id, time) {
+function explanationButton(id, time) {
   return h(
     "button",
     {
@@ -43,7 +45,7 @@ function storyButton(id, time) {
       class: "link",
       "aria-label": `What became of the request at ${format.timeOfDay(time)}`,
       data: { focus: id },
-      onclick: () => void storyDialog(id),
+      onclick: () => void explanationDialog(id),
     },
     format.timeOfDay(time),
   );
@@ -55,7 +57,7 @@ function meaning(status, code) {
   return code === undefined && status < 400 ? "ok" : "warn";
 }
 
-/** The first digits tell keys apart. */
+/** Returns the first digits of an id, which are enough to distinguish keys. */
 function shortId(id) {
   return id === undefined ? format.none : id.slice(0, 12);
 }

@@ -1,4 +1,4 @@
-/** Numbers with their units, and times, as this page writes them. */
+/** Formats numbers with units, and times. */
 
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const short = new Intl.NumberFormat("en", { maximumSignificantDigits: 3 });
@@ -17,12 +17,12 @@ export function count(n) {
   return whole.format(n);
 }
 
-/** 1 charge, 2 charges. */
+/** Returns a text such as `1 charge` or `2 charges`. */
 export function counted(n, thing) {
   return `${count(n)} ${thing}${n === 1 ? "" : "s"}`;
 }
 
-/** At most four characters and a letter: 12.3K. */
+/** Returns at most four characters and a letter, such as `12.3K`. */
 export function brief(n) {
   return n < 10_000 ? short.format(n) : compact.format(n);
 }
@@ -31,23 +31,23 @@ export function share(part, all) {
   return all === 0 ? none : percent.format(part / all);
 }
 
-/** Credit Units from milli-CU, exact. */
+/** Formats milli-CU as exact Credit Units. */
 export function cu(milli) {
   return `${exact.format(milli / 1000)} CU`;
 }
 
-/** The same for a column of them: the points stand below one another. */
+/** Formats milli-CU for a column, with aligned decimal points. */
 export function cuAligned(milli) {
   return `${aligned.format(milli / 1000)} CU`;
 }
 
-/** Credit Units, where three digits are enough. */
+/** Formats milli-CU as Credit Units with three digits. */
 export function cuBrief(milli) {
   const units = milli / 1000;
   return `${units >= 10_000 ? compact.format(units) : short.format(units)} CU`;
 }
 
-/** Milliseconds; microseconds below one, seconds above ten thousand. */
+/** Formats milliseconds, as microseconds below 1 ms and as seconds above 10,000 ms. */
 export function duration(ms) {
   if (ms === undefined) return none;
   if (ms < 1) return `${short.format(ms * 1000)} µs`;
@@ -68,17 +68,17 @@ const dayAndTime = new Intl.DateTimeFormat("en-GB", {
 });
 const date = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", year: "numeric" });
 
-/** 14:03:27 */
+/** Returns a text such as `14:03:27`. */
 export function timeOfDay(iso) {
   return clock.format(new Date(iso));
 }
 
-/** 14:03 today, else 22 Nov, 14:03. */
+/** Returns `14:03` for a time of today, else `22 Nov, 14:03`. */
 export function moment(iso) {
   return isToday(iso) ? minutes.format(new Date(iso)) : dayAndTime.format(new Date(iso));
 }
 
-/** 14:03:27 today, else 22 Nov, 14:03. */
+/** Returns `14:03:27` for a time of today, else `22 Nov, 14:03`. */
 export function instant(iso) {
   return isToday(iso) ? timeOfDay(iso) : moment(iso);
 }
@@ -91,7 +91,7 @@ export function day(iso) {
   return date.format(new Date(iso));
 }
 
-/** How long something takes or took: 3 min, 5 h, 12 d. */
+/** Formats a duration, such as `3 min`, `5 h` or `12 d`. */
 export function span(seconds) {
   if (seconds < 60) return `${whole.format(seconds)} s`;
   if (seconds < 3_600) return `${whole.format(seconds / 60)} min`;
@@ -99,7 +99,7 @@ export function span(seconds) {
   return `${whole.format(seconds / 86_400)} d`;
 }
 
-/** in 5 h, or 5 h ago. */
+/** Returns a text such as `in 5 h` or `5 h ago`. */
 export function relative(iso) {
   const seconds = (Date.parse(iso) - Date.now()) / 1000;
   if (Math.abs(seconds) < 5) return "now";
@@ -136,12 +136,12 @@ const reasons = {
   MODEL_NOT_AVAILABLE: "No active worker",
 };
 
-/** A refusal in words. */
+/** Returns the reason of a refusal in words. */
 export function reason(code) {
   return reasons[code] ?? code;
 }
 
-/** What a request called: one name, or the names of a batch with the number of calls that failed. */
+/** Describes the calls of a request: one name, or the names of a batch with the number of failed calls. */
 export function callsText({ names, items, failed }) {
   if (items === 1) return names[0];
   const failures = failed === 0 ? "" : `, ${failed} failed`;

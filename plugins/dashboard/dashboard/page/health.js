@@ -1,13 +1,13 @@
-/** How the backends are. */
+/** The view Health: the state of the backends. */
 import { poll } from "./api.js";
 import { badge, empty, h, panel, replace, row, table } from "./dom.js";
 import * as format from "./format.js";
-import { trouble } from "./trouble.js";
+import { errorLine } from "./error-line.js";
 
 const everyMs = 3_000;
 
 export function healthView() {
-  const error = trouble();
+  const error = errorLine();
   const content = h("div", { class: "view" }, h("p", { class: "loading" }, "Loading…"));
   const took = (health) => {
     const { ledgers, upstreams, networks } = health;

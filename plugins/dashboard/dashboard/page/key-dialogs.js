@@ -1,4 +1,4 @@
-/** Makes, rotates and revokes keys. */
+/** Dialogs to create, rotate and revoke keys. */
 import { ask } from "./api.js";
 import { field, formDialog, secretDialog } from "./dialog.js";
 import { h } from "./dom.js";
@@ -133,7 +133,7 @@ function amount(name) {
   return h("input", { name, type: "number", min: 0, step: "0.001", inputmode: "decimal" });
 }
 
-/** The form as the API takes it: amounts in milli-CU, nothing that is empty. Throws RangeError. */
+/** Converts the form to the API's input: amounts in milli-CU, without empty fields. Throws RangeError. */
 function wanted(form, session) {
   const text = (name) => String(form.get(name) ?? "").trim();
   const given = (name, convert) => (text(name) === "" ? undefined : convert(text(name)));

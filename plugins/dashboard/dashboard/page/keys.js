@@ -1,16 +1,16 @@
-/** Keys: how full their windows are, and what can be done with them. */
+/** The view Keys: the usage of their windows, and actions on them. */
 import { poll } from "./api.js";
 import { badge, choice, empty, h, panel, replace, row, table } from "./dom.js";
 import * as format from "./format.js";
 import { createDialog, revokeDialog, rotateDialog } from "./key-dialogs.js";
-import { trouble } from "./trouble.js";
+import { errorLine } from "./error-line.js";
 import { workspaceSelect } from "./usage.js";
 
 const everyMs = 5_000;
 const typingMs = 250;
-/** Charges that leave a window so close to one another leave it together. */
+/** Charges that leave a window within this time are shown as one. */
 const soonMs = 300_000;
-/** A key that ends within a week stands out. */
+/** A key that expires within a week is highlighted. */
 const warnedMs = 7 * 86_400_000;
 
 export function keysView(session) {
@@ -24,7 +24,7 @@ export function keysView(session) {
     { title: "Last used" },
     { title: "Actions" },
   ];
-  const error = trouble();
+  const error = errorLine();
   const { element, body } = table("Keys, the newest first", columns, []);
   const note = h("div", {}, h("p", { class: "loading" }, "Loading…"));
   element.hidden = true;
@@ -145,13 +145,13 @@ function keyRow(columns, key, isPlatform, again) {
   ]);
 }
 
-/** Uses are written down once a minute: what has charged something and has none yet was used just now. */
+/** Uses are stored once per minute, so a key with a charge but without a stored use was used just now. */
 function lastUse({ last_used_at: at, windows }) {
   if (at !== undefined) return format.relative(at);
   return windows["30d"].used_cu_milli > 0 ? "just now" : "never";
 }
 
-/** What is out of the ordinary about a key. */
+/** Returns badges for the special states of a key. */
 function marks({ state, expires_at: expiresAt, rotated_to: rotatedTo, revoked_at: revokedAt }) {
   if (state === "revoked") return [badge("bad", `revoked ${format.moment(revokedAt)}`)];
   if (state === "expired") return [badge("quiet", `expired ${format.moment(expiresAt)}`)];
@@ -184,7 +184,7 @@ function windowCell(window, name) {
   ];
 }
 
-/** When a window frees up, a line for each instant. */
+/** Returns the times at which a window frees up, one per line. */
 function clears({ room_at: roomAt, frees_at: freesAt, empty_at: emptyAt }) {
   if (roomAt !== undefined) return lines(`full until ${format.moment(roomAt)}`);
   if (freesAt === undefined) return lines("nothing used");

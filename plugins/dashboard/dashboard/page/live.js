@@ -1,10 +1,10 @@
-/** What goes on now. */
+/** The view Live: the current activity. */
 import { poll } from "./api.js";
 import { stackedBars, swatch } from "./chart.js";
 import { badge, empty, h, panel, replace, table } from "./dom.js";
 import { exchangeColumns, exchangeRow } from "./exchanges.js";
 import * as format from "./format.js";
-import { trouble } from "./trouble.js";
+import { errorLine } from "./error-line.js";
 
 const everyMs = 2_000;
 const lines = [
@@ -15,7 +15,7 @@ const lines = [
 
 export function liveView(session) {
   const isPlatform = session.scope === "platform";
-  const error = trouble();
+  const error = errorLine();
   const tiles = {
     rate: tile("Requests", "per second, last minute"),
     latency: tile("Latency", "half of the latest within"),
@@ -112,7 +112,7 @@ function showStatus(status, { ready, wrong }) {
 }
 
 function showTiles(tiles, now, session) {
-  // The last step still runs: it would show as a dip.
+  // The last interval is incomplete and would look like a dip, so it is left out.
   const minute = sum(now.requests.slice(-13, -1));
   tiles.rate.set(format.brief(minute / 60));
   const half = now.p50_ms;
@@ -142,7 +142,7 @@ function chartData(now) {
   const { requests, refused, failed } = now;
   const stepMs = now.step_seconds * 1000;
   const newest = Math.floor(Date.parse(now.now) / stepMs) * stepMs;
-  // A 503 is both a refusal and a failure: it stands with the failures.
+  // A 503 is both a refusal and a failure. It is shown with the failures.
   const refusedOnly = refused.map((n, i) => Math.max(0, Math.min(n, requests[i] - failed[i])));
   const answered = requests.map((n, i) => Math.max(0, n - refusedOnly[i] - failed[i]));
   return {

@@ -1,4 +1,4 @@
-/** The page: the door, or the frame with its views. */
+/** The page: the sign-in form, or the frame with its views. */
 import { ask, ApiError } from "./api.js";
 import { h, icon, replace } from "./dom.js";
 import { healthView } from "./health.js";
@@ -8,7 +8,7 @@ import { pipelineView } from "./pipeline.js";
 import { signInView } from "./sign-in.js";
 import { usageView } from "./usage.js";
 
-/** `platform`: it shows what belongs to the whole deployment. */
+/** `platform`: true if the view shows data of the whole deployment. */
 const views = [
   { name: "live", title: "Live", make: liveView, platform: false },
   { name: "usage", title: "Usage", make: usageView, platform: false },
@@ -116,7 +116,7 @@ function header(session, links, signOut) {
   );
 }
 
-// The skip link's target is within the view that is open.
+// The target of the skip link is in the open view.
 document.querySelector(".skip")?.addEventListener("click", (event) => {
   event.preventDefault();
   document.getElementById("content")?.focus();

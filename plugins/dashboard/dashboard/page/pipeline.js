@@ -1,13 +1,13 @@
-/** The pipeline as compiled: requests run from left to right, to the surface that answers. */
+/** The view Pipeline: the compiled routes. Requests run from left to right to the surface that answers. */
 import { poll } from "./api.js";
 import { badge, choice, empty, h, replace } from "./dom.js";
 import * as format from "./format.js";
-import { trouble } from "./trouble.js";
+import { errorLine } from "./error-line.js";
 
 const everyMs = 5_000;
 
 export function pipelineView() {
-  const error = trouble();
+  const error = errorLine();
   const content = h("div", { class: "routes" }, h("p", { class: "loading" }, "Loading…"));
   /** @type {{ which: string, routes: any[] | undefined }} */
   const state = { which: "all", routes: undefined };

@@ -1,8 +1,8 @@
-/** The door: asks for a key, sends it once and forgets it. */
+/** The sign-in form: asks for a key and sends it once, without storing it. */
 import { ask, ApiError } from "./api.js";
 import { h } from "./dom.js";
 
-/** `entered` is called when the session has begun. */
+/** `entered`: called when the session has started. */
 export function signInView(entered, note) {
   const field = h("input", {
     id: "key",
@@ -27,7 +27,7 @@ export function signInView(entered, note) {
         void submit();
       },
     },
-    // A password manager keeps the key under this name.
+    // Password managers store the key under this name.
     h("input", {
       type: "text",
       autocomplete: "username",

@@ -1,4 +1,4 @@
-/* Light or dark as the system has it, unless the reader chose. Not a module: it runs before anything is drawn. */
+/* Uses the light or dark mode of the system unless the user chose one. Not a module, so that it runs before painting. */
 (() => {
   const name = "sluice-theme";
   const root = document.documentElement;
@@ -16,14 +16,14 @@
   const changed = () => document.dispatchEvent(new CustomEvent("themechange"));
   dark.addEventListener("change", changed);
 
-  /** Asked by the page: the other one from now on. */
+  /** Event of the page: switches to the other mode. */
   document.addEventListener("themetoggle", () => {
     const isDark = root.dataset.theme === undefined ? dark.matches : root.dataset.theme === "dark";
     root.dataset.theme = isDark ? "light" : "dark";
     try {
       localStorage.setItem(name, root.dataset.theme);
     } catch {
-      // Without storage the choice lasts as long as the page.
+      // Without storage, the choice is lost when the page is closed.
     }
     changed();
   });

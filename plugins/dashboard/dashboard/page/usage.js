@@ -1,9 +1,9 @@
-/** Credit Units over time, by surface, workspace or key. */
+/** The view Usage: Credit Units over time by surface, workspace or key. */
 import { ask, ApiError, poll } from "./api.js";
 import { stackedBars, swatch } from "./chart.js";
 import { choice, empty, h, panel, replace, row, table } from "./dom.js";
 import * as format from "./format.js";
-import { trouble } from "./trouble.js";
+import { errorLine } from "./error-line.js";
 
 const everyMs = 10_000;
 const ranges = [
@@ -17,7 +17,7 @@ export function usageView(session) {
   const isPlatform = session.scope === "platform";
   /** @type {{ range: string, by: string, workspace: string, answer: any }} */
   const state = { range: "24h", by: "surfaces", workspace: "", answer: undefined };
-  const error = trouble();
+  const error = errorLine();
   const chart = stackedBars("Credit Units over time");
   const total = h("p", { class: "figure" });
   const details = h("div", {}, h("p", { class: "loading" }, "Adding up…"));
@@ -90,7 +90,7 @@ export function usageView(session) {
   };
 }
 
-/** A choice of workspaces, filled when they are known. */
+/** Creates a list of workspaces, which is filled when they are loaded. */
 export function workspaceSelect(choose, first = "All workspaces") {
   const select = h(
     "select",
@@ -106,7 +106,7 @@ export function workspaceSelect(choose, first = "All workspaces") {
         ),
       );
     } catch (error) {
-      // The view's own polling says that nothing answers.
+      // The view's own polling shows the error if there is no answer.
       if (!(error instanceof ApiError)) throw error;
     }
   };

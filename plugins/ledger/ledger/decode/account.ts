@@ -1,18 +1,18 @@
 /**
- * Accounts, by what the metadata says of System.Account: AccountInfo with `misc_frozen` and `fee_frozen`, or with
- * `frozen` and `flags` (which is reported in both), or without balances at all.
+ * Decodes accounts by the type of System.Account in the metadata: AccountInfo with `misc_frozen` and `fee_frozen`, or
+ * with `frozen` and `flags` (`frozen` is then reported in both fields), or without balances.
  */
 import { hexBytes } from "./hex.ts";
 import type { Runtime } from "./runtime.ts";
 import { hashKey, storagePrefix } from "./storage-key.ts";
 import { ValueReader } from "./value.ts";
 
-/** Nearly every chain's: worked out once. */
+/** The prefix of almost every chain, computed once. */
 const usualPrefix = storagePrefix("System", "Account");
 
 /**
- * The storage key of an account, `0x…`; undefined when ids of this chain have another length; null for a runtime
- * without accounts.
+ * Returns the storage key of an account, `0x…`. Undefined if account ids of this chain have another length. Null for a
+ * runtime without accounts.
  */
 export function accountKey(runtime: Runtime, id: Uint8Array): string | undefined | null {
   const found = runtime.storage("System", "Account");
@@ -24,7 +24,10 @@ export function accountKey(runtime: Runtime, id: Uint8Array): string | undefined
   return `0x${Buffer.concat([prefix, hashKey(hasher, id)]).toString("hex")}`;
 }
 
-/** `hex`: the storage value; undefined: there is none. Undefined when the bytes are no account of this runtime. */
+/**
+ * Returns an account as JSON text. `hex`: the storage value, undefined if there is none. Undefined if the bytes are not
+ * an account of this runtime.
+ */
 export function accountJson(runtime: Runtime, hex: string | undefined): string | undefined {
   if (hex === undefined) return infoJson({});
   const found = runtime.storage("System", "Account");
@@ -49,7 +52,7 @@ function infoJson(info: Record<string, unknown>): string {
   );
 }
 
-/** The digits of an integer; 0 for what this runtime's accounts do not have. */
+/** Returns the digits of an integer, or 0 for a field that accounts of this runtime do not have. */
 function integer(value: unknown): string {
   return typeof value === "string" && /^\d+$/.test(value) ? value : "0";
 }

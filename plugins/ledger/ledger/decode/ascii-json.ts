@@ -1,4 +1,4 @@
-/** A JSON string of ASCII alone, so that text and bytes of what is built of it are the same. */
+/** Returns a JSON string that contains only ASCII, so that its characters and its bytes have the same offsets. */
 export function asciiJson(text: string): string {
   return JSON.stringify(text).replace(
     /[\u007f-\uffff]/g,

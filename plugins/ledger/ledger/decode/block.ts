@@ -1,4 +1,4 @@
-/** Finds what decoding needs in a `chain_getBlock` result, without making values of it. */
+/** Finds the parts of a `chain_getBlock` result that decoding needs, without parsing the whole result. */
 import {
   closeBrace,
   comma,
@@ -23,7 +23,7 @@ export interface SplitBlock {
   readonly extrinsics: Buffer;
 }
 
-/** Undefined: not `{ block: { header: { parentHash, … }, extrinsics: […] }, … }`. */
+/** Undefined if `bytes` is not `{ block: { header: { parentHash, … }, extrinsics: […] }, … }`. */
 export function splitBlock(bytes: Buffer): SplitBlock | undefined {
   const whole = { start: 0, end: bytes.length };
   const block = member(bytes, whole, "block");
@@ -36,7 +36,7 @@ export function splitBlock(bytes: Buffer): SplitBlock | undefined {
   return { parentHash, extrinsics: bytes.subarray(extrinsics.start, extrinsics.end) };
 }
 
-/** The range of the value of a member of the object in `range`; the first of that name. */
+/** Returns the range of the value of the first member with this name, of the object in the given range. */
 function member(bytes: Buffer, { start, end }: Range, name: string): Range | undefined {
   let at = skipSpace(bytes, start, end);
   if (bytes[at] !== openBrace) return undefined;

@@ -1,4 +1,4 @@
-/** The service that plugins call `Decoder`: asks the node, finds the runtime, and has its bytes decoded. */
+/** Implements the service `Decoder`: reads from the node, finds the runtime of a block, and decodes its bytes. */
 import type { ComputeThreads } from "../../../../src/services/compute.ts";
 import type { Clock } from "../../../../src/services/clock.ts";
 import type {
@@ -9,13 +9,13 @@ import type {
 } from "../../../../src/services/decoder.ts";
 import type { Ledger } from "../../../../src/services/ledger.ts";
 import { accountJson, accountKey } from "./account.ts";
-import { ask, isHash, parsed, type Asked } from "./ask.ts";
+import { callNode, isHash, parseOrUndefined, type NodeReply } from "./call-node.ts";
 import { splitBlock } from "./block.ts";
 import { failureOf, Runtimes } from "./runtimes.ts";
 import { accountIdOf } from "./ss58.ts";
 import { storagePrefix } from "./storage-key.ts";
 import { summarise } from "./summary.ts";
-import { undecodable, Work } from "./work.ts";
+import { undecodable, DecodeRunner } from "./decode-runner.ts";
 
 const eventsKey = `0x${storagePrefix("System", "Events").toString("hex")}`;
 
@@ -25,7 +25,7 @@ interface DecoderParts {
   readonly clock: Clock;
 }
 
-/** Owns nothing: the ledger and the pool are closed by whoever opened them. */
+/** The decoder does not close the ledger and the compute pool. */
 export function createDecoder({ ledger, compute, clock }: DecoderParts): Decoder {
   const chain = new ChainDecoder(ledger, compute, clock);
   return {
@@ -40,12 +40,12 @@ export function createDecoder({ ledger, compute, clock }: DecoderParts): Decoder
 class ChainDecoder {
   readonly #ledger: Ledger;
   readonly #runtimes: Runtimes;
-  readonly #work: Work;
+  readonly #runner: DecodeRunner;
 
   constructor(ledger: Ledger, compute: ComputeThreads, clock: Clock) {
     this.#ledger = ledger;
     this.#runtimes = new Runtimes(ledger, clock);
-    this.#work = new Work(compute, this.#runtimes);
+    this.#runner = new DecodeRunner(compute, this.#runtimes);
   }
 
   async extrinsics(block: Buffer, blockHash: string, signal?: AbortSignal): Promise<DecodedJson> {
@@ -53,7 +53,7 @@ class ChainDecoder {
     if (split === undefined) return undecodable;
     this.#runtimes.rememberParent(blockHash, split.parentHash);
     const found = await this.#runtimes.of(blockHash, signal);
-    return this.#work.decode(found, "extrinsics", split.extrinsics, signal);
+    return this.#runner.decode(found, "extrinsics", split.extrinsics, signal);
   }
 
   async events(blockHash: string, signal?: AbortSignal): Promise<DecodedJson> {
@@ -62,7 +62,7 @@ class ChainDecoder {
       this.#stored(eventsKey, blockHash, signal),
     ]);
     if (!found.ok) return found;
-    return "reason" in stored ? stored : this.#work.decode(found, "events", stored, signal);
+    return "reason" in stored ? stored : this.#runner.decode(found, "events", stored, signal);
   }
 
   async account(
@@ -90,7 +90,7 @@ class ChainDecoder {
   ): Promise<{ readonly ok: true; readonly summary: CallSummary } | DecodeFailure> {
     const hash = await this.#bestBlock(signal);
     if (typeof hash !== "string") return hash;
-    // Not the parent's: it is for the next block.
+    // The runtime of the next block, not that of the parent.
     const found = await this.#runtimes.at(hash, signal);
     if (!found.ok) return found;
     const { runtime } = found.loaded;
@@ -99,30 +99,30 @@ class ChainDecoder {
     return summary === undefined ? undecodable : { ok: true, summary };
   }
 
-  /** The block of a read without one: every question that follows is about the same state. */
+  /** Returns the best block, for a read without a block, so that all its calls read the same state. */
   async #bestBlock(signal?: AbortSignal): Promise<string | DecodeFailure> {
-    const asked = await ask(this.#ledger, "chain_getBlockHash", "[]", signal);
-    if (asked.kind === "failed") return { ok: false, reason: asked.reason };
-    const hash = asked.kind === "value" ? parsed(asked.bytes) : undefined;
+    const reply = await callNode(this.#ledger, "chain_getBlockHash", "[]", signal);
+    if (reply.kind === "failed") return { ok: false, reason: reply.reason };
+    const hash = reply.kind === "value" ? parseOrUndefined(reply.bytes) : undefined;
     return isHash(hash) ? hash : { ok: false, reason: "unreachable" };
   }
 
-  /** The JSON of a storage value. A node's error means that it does not have that state. */
+  /** Returns a storage value as JSON. An error of the node means that it does not have that state. */
   async #stored(key: string, hash: string, signal?: AbortSignal): Promise<Buffer | DecodeFailure> {
-    const asked: Asked = await ask(
+    const reply: NodeReply = await callNode(
       this.#ledger,
       "state_getStorage",
       `["${key}","${hash}"]`,
       signal,
     );
-    if (asked.kind === "value") return asked.bytes;
-    return asked.kind === "none" && !asked.error ? nothing : failureOf(asked);
+    if (reply.kind === "value") return reply.bytes;
+    return reply.kind === "none" && !reply.error ? nothing : failureOf(reply);
   }
 }
 
 const nothing = Buffer.from("null");
 
-/** Of a JSON string or null. */
+/** Returns the content of a JSON string. Undefined for null. */
 function hexOf(json: Buffer): string | undefined {
   return json === nothing ? undefined : json.toString("latin1", 1, json.length - 1);
 }

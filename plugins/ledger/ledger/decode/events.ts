@@ -1,6 +1,6 @@
 /**
- * Decodes System.Events into finished JSON text. Events carry no length: the fields of each are skipped by their types,
- * so that one wrong byte makes the rest unreadable and the whole answer undecodable.
+ * Decodes System.Events to JSON text. Events have no length prefix, so the fields of each are skipped by their types.
+ * One wrong byte makes the rest unreadable, and then the whole answer is undecodable.
  */
 import { hexBytes } from "./hex.ts";
 import type { Runtime } from "./runtime.ts";
@@ -8,8 +8,8 @@ import { broken, compact, readCompact } from "./scale.ts";
 import { skip } from "./shape.ts";
 
 /**
- * `hex`: the storage value, `0x…`, one character a byte; undefined: it is absent. An array of
- * `{ index, phase, pallet, event, data }`; undefined when the bytes are not this runtime's events to the last.
+ * Returns a JSON array of `{ index, phase, pallet, event, data }`. `hex`: the storage value, `0x…`, in ASCII; undefined
+ * if it is absent. Undefined if the bytes are not exactly a list of events of this runtime.
  */
 export function eventsJson(runtime: Runtime, hex: string | undefined): string | undefined {
   if (hex === undefined) return "[]";

@@ -1,11 +1,12 @@
 /**
- * Decodes the extrinsics of a block into finished JSON text: which call of which pallet, and where its arguments are.
- * No value is made: `args` and `raw` are stretches of the hex that the node sent.
+ * Decodes the extrinsics of a block to JSON text: the pallet and method of each call, and its encoded arguments. No
+ * values are created: `args` and `raw` are slices of the hex that the node sent.
  *
- * An extrinsic is a compact length, a version byte, what its kind puts around the call, and the call, which is always
- * its tail. The kinds (sp_runtime `generic::UncheckedExtrinsic` and `Preamble`): bare 0x04 and 0x05; signed 0x84 with
- * address, signature and extensions; general 0x45 with a version of the extensions (0 is the one in the metadata) and
- * the extensions. Blocks hold version 5 while V14 metadata says 4, so what metadata says about it is not looked at.
+ * An extrinsic consists of a compact length, a version byte, a preamble that depends on its kind, and the call, which
+ * is always last. The kinds (sp_runtime `generic::UncheckedExtrinsic` and `Preamble`) are: bare, 0x04 and 0x05; signed,
+ * 0x84 with address, signature and extensions; general, 0x45 with a version of the extensions (0 is the one in the
+ * metadata) and the extensions. The version in the metadata is ignored, because blocks contain version 5 although V14
+ * metadata says 4.
  */
 import { hexBytes } from "./hex.ts";
 import type { Entry, Runtime } from "./runtime.ts";
@@ -17,18 +18,18 @@ const bare5 = 0x05;
 const signed4 = 0x84;
 const general5 = 0x45;
 
-/** How an extrinsic that this runtime cannot have made is told. */
+/** The call of an extrinsic that this runtime cannot have produced. */
 export const unknownCall = '"pallet":"unknown","method":"unknown"';
 
 export interface ReadExtrinsic {
   readonly entry: Entry;
   /** Offset of the arguments. */
   readonly argsAt: number;
-  /** Offset of the signer's address, of a signed one. */
+  /** Offset of the signer's address. Undefined unless the extrinsic is signed. */
   readonly addressAt: number | undefined;
 }
 
-/** Undefined: not an extrinsic of this runtime from its first byte to its last. */
+/** Undefined if the bytes are not exactly one extrinsic of this runtime. */
 export function readExtrinsic(runtime: Runtime, bytes: Uint8Array): ReadExtrinsic | undefined {
   const end = bytes.length;
   if (!readCompact(bytes, 0, end)) return undefined;
@@ -43,9 +44,9 @@ export function readExtrinsic(runtime: Runtime, bytes: Uint8Array): ReadExtrinsi
   return { entry, argsAt, addressAt: kind === signed4 ? versionAt + 1 : undefined };
 }
 
-/** Offset of the call, or `broken`. */
+/** Returns the offset of the call, or `broken`. */
 function skipPreamble(
-  { around }: Runtime,
+  { preamble }: Runtime,
   bytes: Uint8Array,
   at: number,
   kind: number | undefined,
@@ -53,9 +54,9 @@ function skipPreamble(
   const end = bytes.length;
   if (kind === bare4 || kind === bare5) return at;
   if (kind === general5) {
-    return at < end && bytes[at] === 0 ? skip(around.extensions, bytes, at + 1, end) : broken;
+    return at < end && bytes[at] === 0 ? skip(preamble.extensions, bytes, at + 1, end) : broken;
   }
-  const { address, signature, extensions } = around;
+  const { address, signature, extensions } = preamble;
   if (kind !== signed4 || address === undefined || signature === undefined) return broken;
   let next = skip(address, bytes, at, end);
   if (next !== broken) next = skip(signature, bytes, next, end);
@@ -63,8 +64,8 @@ function skipPreamble(
 }
 
 /**
- * `list`: the JSON array of hex strings as the node sent it, one character a byte. An array of
- * `{ index, pallet, method, args, isSigned, raw }`; undefined when it is not an array of plain strings.
+ * Returns a JSON array of `{ index, pallet, method, args, isSigned, raw }`. `list`: the node's JSON array of hex
+ * strings, in ASCII. Undefined if it is not an array of plain strings.
  */
 export function extrinsicsJson(runtime: Runtime, list: string): string | undefined {
   let json = "[";
@@ -87,7 +88,7 @@ export function extrinsicsJson(runtime: Runtime, list: string): string | undefin
   }
 }
 
-/** The object of the hex string in `list[start, end)`, from behind its index. */
+/** Returns the part after `"index"` of the object for the hex string in `list[start, end)`. */
 function itemJson(runtime: Runtime, list: string, start: number, end: number): string | undefined {
   const digits = start + 2;
   const bytes = list.startsWith("0x", start) ? hexBytes(list, digits, end) : undefined;
@@ -99,7 +100,7 @@ function itemJson(runtime: Runtime, list: string, start: number, end: number): s
     return `${found.entry.json}${args}${signed}${list.slice(start, end)}"}`;
   }
   const raw = list.slice(start, end);
-  // What is no hex goes back as it came, if nothing in it needs a second look.
+  // Text that is not hex is returned unchanged if it needs no escaping.
   if (bytes === undefined && !/^[\x20-\x5b\x5d-\x7e]*$/.test(raw)) return undefined;
   return `,${unknownCall},"args":"0x","isSigned":false,"raw":"${raw}"}`;
 }

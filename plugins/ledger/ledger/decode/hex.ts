@@ -1,13 +1,16 @@
-/** From hex text to bytes, in memory that is used again: four digits at a time, three quarters of what `Buffer` takes. */
+/**
+ * Converts hex text to bytes in reused memory. It reads four digits at a time and takes three quarters of the time of
+ * `Buffer`.
+ */
 
-/** Beyond this a buffer is made for the occasion, by `Buffer`. */
+/** Longer values are converted by `Buffer` into new memory. */
 const keptBytes = 1 << 20;
 const digits = Buffer.allocUnsafeSlow(2 * keptBytes);
 const digitWords = new Uint32Array(digits.buffer, digits.byteOffset, digits.length >> 2);
 const kept = Buffer.allocUnsafeSlow(keptBytes);
 const keptHalves = new Uint16Array(kept.buffer, kept.byteOffset, kept.length >> 1);
 
-/** By the codes of two digits, the first one in the low byte; -1: they are none. */
+/** Byte values by the codes of two digits, with the first one in the low byte. -1 if they are not hex digits. */
 const byteOf = new Int16Array(1 << 16).fill(-1);
 for (let byte = 0; byte < 256; byte++) {
   const [high, low] = [byte >> 4, byte & 15].map((digit) => digit.toString(16));
@@ -20,14 +23,14 @@ for (let byte = 0; byte < 256; byte++) {
 const isLittleEndian = new Uint8Array(Uint16Array.of(1).buffer)[0] === 1;
 
 /**
- * The bytes of `text[start, end)`, which is hex digits without `0x`; undefined when it is not. Borrowed: valid until the
- * next call in this thread.
+ * Returns the bytes of `text[start, end)`, hex digits without `0x`. Undefined if it is not hex. The result is borrowed:
+ * it is valid until the next call in this thread.
  */
 export function hexBytes(text: string, start: number, end: number): Buffer | undefined {
   const length = (end - start) >> 1;
   if ((end - start) % 2 !== 0) return undefined;
   if (length > keptBytes || !isLittleEndian) return copiedBytes(text, start, end);
-  // What is no ASCII takes more than a byte a character.
+  // Characters outside ASCII take more than one byte each.
   if (digits.write(text.slice(start, end), "utf8") !== end - start) return undefined;
   let found = 0;
   const pairs = length >> 1;
@@ -35,7 +38,7 @@ export function hexBytes(text: string, start: number, end: number): Buffer | und
     const word = digitWords[i] ?? 0;
     const first = byteOf[word & 0xffff] ?? -1;
     const second = byteOf[word >>> 16] ?? -1;
-    // Negative once one of them was.
+    // Remains negative after any invalid pair.
     found |= first | second;
     keptHalves[i] = first | (second << 8);
   }
@@ -49,6 +52,6 @@ export function hexBytes(text: string, start: number, end: number): Buffer | und
 
 function copiedBytes(text: string, start: number, end: number): Buffer | undefined {
   const bytes = Buffer.from(text.slice(start, end), "hex");
-  // It stops at the first pair that is not hex.
+  // `Buffer.from` stops at the first pair that is not hex.
   return bytes.length === (end - start) >> 1 ? bytes : undefined;
 }

@@ -1,12 +1,12 @@
 /**
- * Reads a runtime's metadata, versions 14 and 15: what every type looks like, which calls, events and storage the
- * pallets have, what stands around a call in an extrinsic. Documentation is skipped, nothing else is left out of the
- * check: metadata that does not end where it should is refused as a whole.
+ * Reads the metadata of a runtime, versions 14 and 15: the types, the calls, events and storage of the pallets, and the
+ * preamble of an extrinsic. Documentation is skipped; everything else is checked. Metadata that does not end where it
+ * should is refused.
  *
  * Format: frame-metadata's `RuntimeMetadataV14` and `RuntimeMetadataV15`, scale-info's `PortableRegistry`.
  */
 import { Cursor, readList } from "./scale.ts";
-import { namesWithin, readTypes, type TypeDef } from "./type-registry.ts";
+import { everyTypeId, readTypes, type TypeDef } from "./type-registry.ts";
 
 /** In the order of their SCALE tags. */
 const hashers = [
@@ -22,7 +22,7 @@ export type Hasher = (typeof hashers)[number];
 
 export interface StorageEntry {
   readonly name: string;
-  /** Empty for a plain value; one hasher a key for a map. */
+  /** One hasher per key of a map. Empty for a plain value. */
   readonly hashers: readonly Hasher[];
   readonly key: number | undefined;
   readonly value: number;
@@ -45,25 +45,25 @@ export interface Metadata {
   readonly types: readonly TypeDef[];
   readonly pallets: readonly Pallet[];
   /**
-   * What stands around the call of an extrinsic; undefined where V14 metadata does not say (then only bare ones
-   * decode).
+   * Types in the preamble of an extrinsic. Undefined if V14 metadata does not name them; then only bare extrinsics can
+   * be decoded.
    */
   readonly address: number | undefined;
   readonly signature: number | undefined;
-  /** The call type that holds all pallets' calls. */
+  /** Type of the enum that contains the calls of all pallets. */
   readonly call: number | undefined;
-  /** Types of the transaction extensions' own data, in their order. */
+  /** Types of the data of the transaction extensions, in order. */
   readonly extensions: readonly number[];
 }
 
-/** With or without the four bytes `meta` in front. Undefined: not metadata, another version, or damaged. */
+/** Accepts metadata with or without the prefix `meta`. Undefined if it is damaged or has another version. */
 export function readMetadata(bytes: Buffer): Metadata | undefined {
   const cursor = new Cursor(bytes, bytes.toString("latin1", 0, 4) === "meta" ? 4 : 0);
   const version = cursor.u8();
   if (version !== 14 && version !== 15) return undefined;
   const types = readTypes(cursor);
   const pallets: Pallet[] = [];
-  for (let left = cursor.count(1); left > 0 && !cursor.dead; left--) {
+  for (let left = cursor.count(1); left > 0 && !cursor.hasFailed; left--) {
     pallets.push(readPallet(cursor, version));
   }
   const extrinsic = version === 14 ? readExtrinsicV14(cursor, types) : readExtrinsicV15(cursor);
@@ -75,9 +75,9 @@ export function readMetadata(bytes: Buffer): Metadata | undefined {
     for (let i = 0; i < 3; i++) cursor.compact();
     readCustom(cursor);
   }
-  if (cursor.dead || cursor.at !== bytes.length) return undefined;
+  if (cursor.hasFailed || cursor.at !== bytes.length) return undefined;
   const metadata: Metadata = { types, pallets, ...extrinsic };
-  return refersWithin(metadata) ? metadata : undefined;
+  return hasValidTypeIds(metadata) ? metadata : undefined;
 }
 
 function readPallet(cursor: Cursor, version: 14 | 15): Pallet {
@@ -89,7 +89,7 @@ function readPallet(cursor: Cursor, version: 14 | 15): Pallet {
     storage = readList(cursor, () => readStorageEntry(cursor));
   }
   const calls = cursor.option() ? cursor.compact() : undefined;
-  // The event type: events are read through the one in System.Events.
+  // The event type. It is not needed, because events are read by the type of System.Events.
   if (cursor.option()) cursor.compact();
   const constants = readList(cursor, () => readConstant(cursor));
   if (cursor.option()) cursor.compact();
@@ -100,7 +100,7 @@ function readPallet(cursor: Cursor, version: 14 | 15): Pallet {
 
 function readStorageEntry(cursor: Cursor): StorageEntry {
   const name = cursor.text();
-  // Whether an absent value reads as none or as the default.
+  // The modifier: whether an absent value is read as none or as the default.
   if (cursor.u8() > 1) cursor.fail();
   const kind = cursor.u8();
   if (kind > 1) cursor.fail();
@@ -130,7 +130,7 @@ function readConstant(cursor: Cursor): Pallet["constants"][number] {
 
 type Extrinsic = Pick<Metadata, "address" | "signature" | "call" | "extensions">;
 
-/** V14 names one type; its parameters are Address, Call, Signature and Extra. Its version byte is not to be trusted. */
+/** V14 names one type with the parameters Address, Call, Signature and Extra. Its version byte is not reliable. */
 function readExtrinsicV14(cursor: Cursor, types: readonly TypeDef[]): Extrinsic {
   const params = types[cursor.compact()]?.params ?? [];
   cursor.skip(1);
@@ -150,7 +150,7 @@ function readExtrinsicV15(cursor: Cursor): Extrinsic {
   const address = cursor.compact();
   const call = cursor.compact();
   const signature = cursor.compact();
-  // The type of all extensions together; the list that follows says the same.
+  // The type of all extensions together. The list that follows has the same content.
   cursor.compact();
   return { address, signature, call, extensions: readExtensions(cursor) };
 }
@@ -159,7 +159,7 @@ function readExtensions(cursor: Cursor): number[] {
   return readList(cursor, () => {
     cursor.skipText();
     const type = cursor.compact();
-    // What is signed beside it, which no extrinsic holds.
+    // The additional signed data, which extrinsics do not contain.
     cursor.compact();
     return type;
   });
@@ -189,11 +189,18 @@ function readCustom(cursor: Cursor): void {
   });
 }
 
-/** Whether every id that decoding follows is that of a type. */
-function refersWithin({ types, pallets, address, signature, call, extensions }: Metadata): boolean {
+/** Returns true if every type id that decoding uses exists. */
+function hasValidTypeIds({
+  types,
+  pallets,
+  address,
+  signature,
+  call,
+  extensions,
+}: Metadata): boolean {
   const within = (id: number | undefined): boolean => id === undefined || id < types.length;
   return (
-    types.every((type) => namesWithin(type, within)) &&
+    types.every((type) => everyTypeId(type, within)) &&
     pallets.every(
       ({ calls, storage, constants }) =>
         within(calls) &&

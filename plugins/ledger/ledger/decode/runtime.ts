@@ -1,11 +1,11 @@
-/** What decoding needs of one runtime, made of its metadata: calls and events by their indexes, shapes around them. */
+/** The lookup tables for decoding with one runtime: its calls and events by index, and the shape of the preamble. */
 import { asciiJson } from "./ascii-json.ts";
 import type { Metadata, Pallet, StorageEntry } from "./metadata.ts";
 import type { TypeDef, Variant } from "./type-registry.ts";
 import { readMetadata } from "./metadata.ts";
 import { Shapes, skip, type Shape } from "./shape.ts";
 
-/** A call or an event: which bytes follow its two indexes, and how its JSON object begins. */
+/** A call or an event: the shape of the bytes after its two indexes, and the start of its JSON object. */
 export interface Entry {
   /** `,"pallet":"Balances","method":"transfer","args":"0x`, or the same with `event` and `data`. */
   readonly json: string;
@@ -14,12 +14,12 @@ export interface Entry {
   readonly shape: Shape;
 }
 
-/** By pallet index, then by the call's or event's own. */
+/** Entries by the index of the pallet, then by the index of the call or event. */
 type Entries = readonly (readonly (Entry | undefined)[] | undefined)[];
 
-/** A phase of a block: `index` when an extrinsic's number follows. */
+/** A phase of a block. `index`: true if the number of an extrinsic follows. */
 interface PhaseCase {
-  /** `,"phase":"ApplyExtrinsic`: how it is told, up to what follows the name. */
+  /** Start of the JSON text, up to the name: `,"phase":"ApplyExtrinsic`. */
   readonly json: string;
   readonly index: boolean;
 }
@@ -30,13 +30,13 @@ export interface EventShapes {
   readonly topics: Shape;
 }
 
-/** One runtime. Its members are made when they are first asked for: most of a runtime is never met. */
+/** One runtime. Its tables are created when they are first used, because most of a runtime is never used. */
 export class Runtime {
   readonly metadata: Metadata;
   readonly shapes: Shapes;
   #calls: Entries | undefined;
-  #around: Around | undefined;
-  /** null: this runtime records no events that could be read. */
+  #preamble: Preamble | undefined;
+  /** Null if this runtime has no readable events. Undefined if they were not used yet. */
   #events: EventShapes | undefined | null;
 
   constructor(metadata: Metadata) {
@@ -49,18 +49,18 @@ export class Runtime {
     return this.#calls[pallet]?.[call];
   }
 
-  get around(): Around {
-    this.#around ??= makeAround(this.metadata, this.shapes);
-    return this.#around;
+  get preamble(): Preamble {
+    this.#preamble ??= makePreamble(this.metadata, this.shapes);
+    return this.#preamble;
   }
 
-  /** Undefined for a runtime without a System.Events that looks as it does everywhere. */
+  /** Undefined for a runtime without System.Events in the usual form. */
   get events(): EventShapes | undefined {
     if (this.#events === undefined) this.#events = makeEvents(this) ?? null;
     return this.#events ?? undefined;
   }
 
-  /** Offset after the value of that type at `at`, or `broken`. */
+  /** Returns the offset after the value of this type at `at`, or `broken`. */
   skip(type: number, bytes: Uint8Array, at: number): number {
     return skip(this.shapes.of(type), bytes, at, bytes.length);
   }
@@ -74,20 +74,20 @@ export class Runtime {
   }
 }
 
-/** Undefined: the bytes are no metadata of a version that is read here. */
+/** Undefined if the bytes are not metadata of a supported version. */
 export function createRuntime(bytes: Buffer): Runtime | undefined {
   const metadata = readMetadata(bytes);
   return metadata === undefined ? undefined : new Runtime(metadata);
 }
 
-/** What stands in front of the call. */
-interface Around {
+/** Shapes of the data before the call of an extrinsic. */
+interface Preamble {
   readonly address: Shape | undefined;
   readonly signature: Shape | undefined;
   readonly extensions: Shape;
 }
 
-function makeAround({ address, signature, extensions }: Metadata, shapes: Shapes): Around {
+function makePreamble({ address, signature, extensions }: Metadata, shapes: Shapes): Preamble {
   return {
     address: address === undefined ? undefined : shapes.of(address),
     signature: signature === undefined ? undefined : shapes.of(signature),
@@ -128,7 +128,9 @@ function lazyEntry(
   };
 }
 
-/** System.Events is a list of records: phase, event, topics. The event is an enum of pallets of enums of events. */
+/**
+ * System.Events is a list of records: phase, event, topics. The event is an enum of pallets, each an enum of events.
+ */
 function makeEvents(runtime: Runtime): EventShapes | undefined {
   const { metadata, shapes } = runtime;
   const { types } = metadata;

@@ -1,27 +1,27 @@
 /**
- * Which runtime a block was made with, and the runtimes in use. Every runtime is fetched and parsed once, however many
- * blocks ask for it at once; the eight used last are kept, by name and version of their specification. (A pool's nodes
- * share one genesis: it ejects the others. So the chain is not part of the key.)
+ * Finds the runtime that produced a block, and caches runtimes. Each runtime is fetched and parsed once, even if
+ * several blocks need it concurrently. The eight most recently used runtimes are kept, by the name and version of their
+ * specification. The chain is not part of the key, because a pool ejects nodes with another genesis.
  */
 import type { Clock } from "../../../../src/services/clock.ts";
 import type { DecodeFailure } from "../../../../src/services/decoder.ts";
 import type { Ledger } from "../../../../src/services/ledger.ts";
-import { ask, isHash, isRecord, parsed, type Asked } from "./ask.ts";
+import { callNode, isHash, isRecord, parseOrUndefined, type NodeReply } from "./call-node.ts";
 import { createRuntime, type Runtime } from "./runtime.ts";
 
-const keptRuntimes = 8;
-const keptParents = 1024;
-/** How long metadata that did not fit a block is believed again before it is fetched anew. */
-const doubtMs = 60_000;
+const maxRuntimes = 8;
+const maxParents = 1024;
+/** Minimum time between two fetches of metadata that did not match a block. */
+const refetchIntervalMs = 60_000;
 
-/** Names metadata within this process, for the threads that keep it, too. */
+/** The last id of metadata within this process. The threads that cache runtimes use the same ids. */
 let lastId = 0;
 
-/** One runtime, whose metadata threads share. */
+/** A runtime whose metadata is in memory that threads share. */
 export class LoadedRuntime {
   readonly id = ++lastId;
   readonly metadata: SharedArrayBuffer;
-  /** `clock.monotonic()` when it was fetched, or last seen to be the same. */
+  /** Time of `clock.monotonic()` when the metadata was fetched or last confirmed. */
   checkedAt: number;
   #runtime: Runtime | undefined | null = null;
 
@@ -30,14 +30,14 @@ export class LoadedRuntime {
     this.checkedAt = now;
   }
 
-  /** Parsed when first used on this thread; undefined: it is not metadata that is read here. */
+  /** The runtime, parsed when it is first used on this thread. Undefined if the metadata is not supported. */
   get runtime(): Runtime | undefined {
     if (this.#runtime === null) this.#runtime = createRuntime(Buffer.from(this.metadata));
     return this.#runtime;
   }
 }
 
-export type Found =
+export type FoundRuntime =
   | { readonly ok: true; readonly loaded: LoadedRuntime; readonly at: string }
   | DecodeFailure;
 
@@ -45,7 +45,7 @@ export type Found =
 export class Runtimes {
   readonly #ledger: Ledger;
   readonly #clock: Clock;
-  /** The one used last stands last. */
+  /** The runtimes by name and version. The most recently used one is last. */
   readonly #loads = new Map<string, Promise<LoadedRuntime | DecodeFailure>>();
   readonly #parents = new Map<string, string>();
 
@@ -54,19 +54,19 @@ export class Runtimes {
     this.#clock = clock;
   }
 
-  /** Spares the question for a block whose header is at hand. */
+  /** Stores the parent of a block whose header is known, which saves a call. */
   rememberParent(blockHash: string, parentHash: string): void {
     const [oldest] = this.#parents.keys();
-    if (this.#parents.size >= keptParents && oldest !== undefined) this.#parents.delete(oldest);
+    if (this.#parents.size >= maxParents && oldest !== undefined) this.#parents.delete(oldest);
     this.#parents.set(blockHash, parentHash);
   }
 
   /**
-   * The runtime that made a block, its events and its state. At the hash of a block that upgrades the runtime a node
-   * already answers the new one, but that block was made with the old one: so the question goes to the parent. The
-   * first block has none, and the state of a parent may be gone: then the block's own.
+   * Returns the runtime that produced a block, its events and its state. The version is read at the parent, because at
+   * the hash of a block that upgrades the runtime, a node already answers the new version, although the old runtime
+   * produced that block. If there is no parent (first block) or its state was pruned, the version is read at the block.
    */
-  async of(blockHash: string, signal?: AbortSignal): Promise<Found> {
+  async of(blockHash: string, signal?: AbortSignal): Promise<FoundRuntime> {
     const parent = this.#parents.get(blockHash) ?? (await this.#parentOf(blockHash, signal));
     if (typeof parent !== "string") return parent;
     if (!/^0x0+$/.test(parent)) {
@@ -77,12 +77,12 @@ export class Runtimes {
   }
 
   /**
-   * Fetches again what did not fit a block, at most once a minute: a development chain changes its code and keeps its
-   * version. Undefined: it is the same, or was looked at just now.
+   * Fetches the metadata again after it did not match a block, at most once per minute. (A development chain may change
+   * its code and keep its version.) Undefined if it is unchanged, or was checked less than a minute ago.
    */
-  async again({ loaded, at }: Found & { ok: true }): Promise<LoadedRuntime | undefined> {
+  async refetch({ loaded, at }: FoundRuntime & { ok: true }): Promise<LoadedRuntime | undefined> {
     const now = this.#clock.monotonic();
-    if (now - loaded.checkedAt < doubtMs) return undefined;
+    if (now - loaded.checkedAt < refetchIntervalMs) return undefined;
     loaded.checkedAt = now;
     const fresh = await this.#fetch(at);
     if (!(fresh instanceof LoadedRuntime)) return undefined;
@@ -94,20 +94,20 @@ export class Runtimes {
   }
 
   async #parentOf(blockHash: string, signal?: AbortSignal): Promise<string | DecodeFailure> {
-    const asked = await ask(this.#ledger, "chain_getHeader", `["${blockHash}"]`, signal);
-    if (asked.kind !== "value") return failureOf(asked);
-    const header = parsed(asked.bytes);
+    const reply = await callNode(this.#ledger, "chain_getHeader", `["${blockHash}"]`, signal);
+    if (reply.kind !== "value") return failureOf(reply);
+    const header = parseOrUndefined(reply.bytes);
     if (!isRecord(header) || !isHash(header.parentHash))
       return { ok: false, reason: "unreachable" };
     this.rememberParent(blockHash, header.parentHash);
     return header.parentHash;
   }
 
-  /** The runtime that a node names at this hash: the one that makes the next block. */
-  async at(hash: string, signal?: AbortSignal): Promise<Found> {
-    const asked = await ask(this.#ledger, "state_getRuntimeVersion", `["${hash}"]`, signal);
-    if (asked.kind !== "value") return failureOf(asked);
-    const version = parsed(asked.bytes);
+  /** Returns the runtime that a node reports at this hash, which is the one that produces the next block. */
+  async at(hash: string, signal?: AbortSignal): Promise<FoundRuntime> {
+    const reply = await callNode(this.#ledger, "state_getRuntimeVersion", `["${hash}"]`, signal);
+    if (reply.kind !== "value") return failureOf(reply);
+    const version = parseOrUndefined(reply.bytes);
     if (!isRecord(version)) return { ok: false, reason: "unreachable" };
     const { specName, specVersion } = version;
     if (typeof specName !== "string" || typeof specVersion !== "number") {
@@ -117,7 +117,7 @@ export class Runtimes {
     return loaded instanceof LoadedRuntime ? { ok: true, loaded, at: hash } : loaded;
   }
 
-  /** No caller's signal: the metadata is for all of them. */
+  /** Takes no signal, because all callers share the metadata. */
   #load(key: string, hash: string): Promise<LoadedRuntime | DecodeFailure> {
     const known = this.#loads.get(key);
     const load = known ?? this.#fetch(hash);
@@ -125,7 +125,7 @@ export class Runtimes {
     this.#loads.set(key, load);
     if (known !== undefined) return known;
     const [oldest] = this.#loads.keys();
-    if (this.#loads.size > keptRuntimes && oldest !== undefined) this.#loads.delete(oldest);
+    if (this.#loads.size > maxRuntimes && oldest !== undefined) this.#loads.delete(oldest);
     void load.then((result) => {
       if (!(result instanceof LoadedRuntime) && this.#loads.get(key) === load)
         this.#loads.delete(key);
@@ -134,21 +134,21 @@ export class Runtimes {
   }
 
   async #fetch(hash: string): Promise<LoadedRuntime | DecodeFailure> {
-    const asked = await ask(this.#ledger, "state_getMetadata", `["${hash}"]`);
-    if (asked.kind !== "value") return failureOf(asked);
-    const digits = asked.bytes.length - 4;
-    if (digits <= 0 || digits % 2 !== 0 || asked.bytes.toString("latin1", 0, 3) !== '"0x') {
+    const reply = await callNode(this.#ledger, "state_getMetadata", `["${hash}"]`);
+    if (reply.kind !== "value") return failureOf(reply);
+    const digits = reply.bytes.length - 4;
+    if (digits <= 0 || digits % 2 !== 0 || reply.bytes.toString("latin1", 0, 3) !== '"0x') {
       return { ok: false, reason: "undecodable" };
     }
     const metadata = new SharedArrayBuffer(digits / 2);
-    const text = asked.bytes.toString("latin1", 3, 3 + digits);
+    const text = reply.bytes.toString("latin1", 3, 3 + digits);
     const written = Buffer.from(metadata).write(text, "hex");
     if (written !== digits / 2) return { ok: false, reason: "undecodable" };
     return new LoadedRuntime(metadata, this.#clock.monotonic());
   }
 }
 
-/** What a question that has no answer means for whoever asked about a block. */
-export function failureOf(asked: Exclude<Asked, { kind: "value" }>): DecodeFailure {
-  return { ok: false, reason: asked.kind === "none" ? "unknownBlock" : asked.reason };
+/** Returns the decode failure for a reply without a value. */
+export function failureOf(reply: Exclude<NodeReply, { kind: "value" }>): DecodeFailure {
+  return { ok: false, reason: reply.kind === "none" ? "unknownBlock" : reply.reason };
 }

@@ -1,14 +1,14 @@
-/** SCALE at its smallest: compact integers, and a cursor that goes dead instead of throwing when bytes run out. */
+/** Basic SCALE decoding: compact integers, and a cursor that records a failure instead of throwing. */
 
-/** Returned instead of an offset where the bytes are not what they should be. */
+/** Returned instead of an offset if the bytes are invalid. */
 export const broken = -1;
 
-/** What `readCompact` has read last: its value, and the offset after it. One object a thread, so that none is made. */
+/** The last result of `readCompact`: the value, and the offset after it. One object per thread avoids allocations. */
 export const compact = { value: 0, next: 0 };
 
 /**
- * Reads a compact length at `at` into `compact`; false where there is none, or where its form is not the shortest one
- * (parity-scale-codec refuses those, too). Lengths are at most 2^32 - 1.
+ * Reads a compact length at `at` into `compact`. Returns false if there is none, or if its form is not the shortest
+ * one, which parity-scale-codec refuses, too. Lengths are at most 2^32 - 1.
  */
 export function readCompact(bytes: Uint8Array, at: number, end: number): boolean {
   const first = bytes[at] ?? 0;
@@ -36,8 +36,8 @@ export function readCompact(bytes: Uint8Array, at: number, end: number): boolean
 }
 
 /**
- * Offset after a compact integer of at most `maxBytes` bytes (1, 2, 4, 8, 16 or 32: the width of the type it stands
- * for), or `broken`.
+ * Returns the offset after a compact integer, or `broken`. `maxBytes`: width of its type in bytes (1, 2, 4, 8, 16 or
+ * 32).
  */
 export function skipCompact(bytes: Uint8Array, at: number, end: number, maxBytes: number): number {
   const first = bytes[at] ?? 0;
@@ -49,39 +49,39 @@ export function skipCompact(bytes: Uint8Array, at: number, end: number, maxBytes
   const length = (first >> 2) + 4;
   const next = at + 1 + length;
   if (length > maxBytes || next > end) return broken;
-  // The shortest form has no zero at its top, and is not used for what the four-byte mode holds.
+  // In the shortest form, the top byte is not zero, and the value does not fit the four-byte mode.
   const top = bytes[next - 1] ?? 0;
   return top === 0 || (length === 4 && top < 0x40) ? broken : next;
 }
 
-/** Reads from the front. After the first thing that does not fit, `dead` is true and every read answers emptily. */
+/** Reads values in order. After the first invalid value, `hasFailed` is true and every read returns an empty value. */
 export class Cursor {
   readonly bytes: Buffer;
   at: number;
-  dead = false;
+  hasFailed = false;
 
   constructor(bytes: Buffer, at = 0) {
     this.bytes = bytes;
     this.at = at;
   }
 
-  /** Marks the bytes as not what they should be. */
+  /** Marks the bytes as invalid. */
   fail(): void {
-    this.dead = true;
+    this.hasFailed = true;
   }
 
   u8(): number {
     const at = this.#take(1);
-    return this.dead ? 0 : (this.bytes[at] ?? 0);
+    return this.hasFailed ? 0 : (this.bytes[at] ?? 0);
   }
 
   u32(): number {
     const at = this.#take(4);
-    return this.dead ? 0 : this.bytes.readUInt32LE(at);
+    return this.hasFailed ? 0 : this.bytes.readUInt32LE(at);
   }
 
   compact(): number {
-    if (this.dead || !readCompact(this.bytes, this.at, this.bytes.length)) {
+    if (this.hasFailed || !readCompact(this.bytes, this.at, this.bytes.length)) {
       this.fail();
       return 0;
     }
@@ -89,7 +89,7 @@ export class Cursor {
     return compact.value;
   }
 
-  /** The length of a list whose elements take at least `elementBytes` each: never more than what is left can hold. */
+  /** Reads the length of a list. Fails if the rest cannot hold that many elements of at least `elementBytes` each. */
   count(elementBytes: number): number {
     const count = this.compact();
     if (count * elementBytes <= this.bytes.length - this.at) return count;
@@ -100,7 +100,7 @@ export class Cursor {
   text(): string {
     const length = this.count(1);
     const at = this.#take(length);
-    return this.dead ? "" : this.bytes.toString("utf8", at, at + length);
+    return this.hasFailed ? "" : this.bytes.toString("utf8", at, at + length);
   }
 
   skip(length: number): void {
@@ -111,21 +111,21 @@ export class Cursor {
     this.#take(this.count(1));
   }
 
-  /** A list of texts that nobody wants: documentation. */
+  /** Skips a list of texts (documentation). */
   skipTexts(): void {
-    for (let left = this.count(1); left > 0 && !this.dead; left--) this.skipText();
+    for (let left = this.count(1); left > 0 && !this.hasFailed; left--) this.skipText();
   }
 
-  /** True for Some. */
+  /** Reads the tag of an option. Returns true for Some. */
   option(): boolean {
     const tag = this.u8();
     if (tag > 1) this.fail();
-    return tag === 1 && !this.dead;
+    return tag === 1 && !this.hasFailed;
   }
 
   #take(length: number): number {
     const { at } = this;
-    if (this.dead || at + length > this.bytes.length) {
+    if (this.hasFailed || at + length > this.bytes.length) {
       this.fail();
       return 0;
     }
@@ -134,9 +134,9 @@ export class Cursor {
   }
 }
 
-/** A list of things that take at least a byte each. */
+/** Reads a list of elements that take at least one byte each. */
 export function readList<T>(cursor: Cursor, read: () => T): T[] {
   const list: T[] = [];
-  for (let left = cursor.count(1); left > 0 && !cursor.dead; left--) list.push(read());
+  for (let left = cursor.count(1); left > 0 && !cursor.hasFailed; left--) list.push(read());
   return list;
 }

@@ -1,30 +1,31 @@
 /**
- * Finds where values end. Each type is compiled, when it is first met, to a shape that says only how far it reaches:
- * runs of fixed width are one number, a newtype is what it wraps. Skipping then reads the few bytes that decide a
- * length (compact integers, variant indexes) and makes no values.
+ * Finds the end of values. Each type is compiled at its first use to a shape, which describes only its length: adjacent
+ * parts of fixed width become one number, and a newtype becomes the type that it wraps. Skipping a value then reads
+ * only the few bytes that decide its length (compact integers, variant indexes) and creates no values.
  *
- * Bounded whatever the bytes say: a part that is stepped on takes at least one byte, and nesting ends at `maxDepth`.
+ * The work is bounded for any input: each part that is visited takes at least one byte, and nesting is limited to
+ * `maxDepth`.
  */
 import type { Field, Primitive, TypeDef } from "./type-registry.ts";
 import { broken, compact, readCompact, skipCompact } from "./scale.ts";
 
-/** What `Shape.op` says about how a value reaches its end. */
+/** How the length of a value is determined (`Shape.op`). */
 const op = {
   /** `size` bytes. */
   fixed: 0,
-  /** `parts`, one after the other. */
+  /** The `parts`, one after the other. */
   parts: 1,
-  /** One byte that picks from `cases`. */
+  /** One byte that selects one of `cases`. */
   choice: 2,
-  /** A compact count of `of`. */
+  /** A compact count, followed by that many values of `of`. */
   sequence: 3,
-  /** `size` times `of`, which is not fixed. */
+  /** `size` values of `of`, which has no fixed width. */
   array: 4,
   /** A compact integer of at most `size` bytes. */
   compact: 5,
   /** A compact count of bits, stored in words of `size` bytes. */
   bits: 6,
-  /** How long a signature holds. */
+  /** An era: the validity period of a signature. */
   era: 7,
 } as const;
 
@@ -36,7 +37,7 @@ export interface Shape {
   of: Shape | undefined;
 }
 
-/** Above what polkadot-sdk itself decodes: 256 levels of calls, each of which is up to four steps here. */
+/** More than polkadot-sdk itself decodes: 256 levels of calls, each of which takes up to four levels here. */
 const maxDepth = 1024;
 
 const widths: Readonly<Record<Primitive, number>> = {
@@ -66,14 +67,14 @@ const shapeOf = (code: Shape["op"], size: number, parts: readonly Shape[] = []):
 });
 const empty = shapeOf(op.fixed, 0);
 const byte = shapeOf(op.fixed, 1);
-/** Fits nowhere: for types that no value can have. */
+/** Never matches. Used for types without valid values. */
 const impossible = shapeOf(op.fixed, Number.POSITIVE_INFINITY);
 
 /** The shapes of one runtime's types. */
 export class Shapes {
   readonly #types: readonly TypeDef[];
   readonly #shapes: (Shape | undefined)[] = [];
-  /** Those that are being made, and so say nothing yet. */
+  /** Shapes that are being compiled, and are not yet filled in. */
   readonly #open = new Set<Shape>();
 
   constructor(types: readonly TypeDef[]) {
@@ -84,7 +85,7 @@ export class Shapes {
     return this.#compile(type, 0);
   }
 
-  /** The shape of values one after the other. */
+  /** Returns the shape of consecutive values of these types. */
   ofAll(types: readonly number[]): Shape {
     return this.#sum(types, 0);
   }
@@ -96,7 +97,7 @@ export class Shapes {
     );
   }
 
-  /** Bytes of every value of the type; undefined when they differ. */
+  /** Returns the width of the type in bytes. Undefined if its values have different lengths. */
   width(type: number): number | undefined {
     const shape = this.of(type);
     return shape.op === op.fixed ? shape.size : undefined;
@@ -107,7 +108,7 @@ export class Shapes {
     if (done !== undefined) return done;
     const def = this.#types[type];
     if (def === undefined || depth > maxDepth) return impossible;
-    // A type may hold itself: whoever meets it meanwhile keeps this object, which is filled in afterwards.
+    // A type may contain itself. Inner references get this object, which is filled in afterwards.
     const shape = shapeOf(op.parts, 0);
     this.#shapes[type] = shape;
     this.#open.add(shape);
@@ -169,7 +170,7 @@ export class Shapes {
     return of.size === 0 ? empty : shapeOf(op.compact, of.size);
   }
 
-  /** Neighbours of fixed width become one part; one part alone is the whole. */
+  /** Merges adjacent parts of fixed width. If only one part remains, that part is the result. */
   #sum(types: readonly number[], depth: number): Shape {
     const parts: Shape[] = [];
     let fixed = 0;
@@ -191,7 +192,7 @@ export class Shapes {
   }
 }
 
-/** Offset after the value that starts at `at`, or `broken`. Reads nothing at or after `end`. */
+/** Returns the offset after the value that starts at `at`, or `broken`. Reads nothing at or after `end`. */
 export function skip(shape: Shape, bytes: Uint8Array, at: number, end: number, depth = 0): number {
   if (depth > maxDepth) return broken;
   switch (shape.op) {
@@ -252,12 +253,12 @@ function skipMany(
   return next;
 }
 
-/** In metadata `generic::Era` is one variant for each first byte, each with a second byte. */
+/** In metadata, `generic::Era` has one variant per first byte, each with a second byte. */
 function isEra({ path, variants }: TypeDef & { kind: "variant" }): boolean {
   return path === "Era" && variants[0]?.name === "Immortal" && variants[255]?.name === "Mortal255";
 }
 
-/** sp_runtime's `Era::decode`: a zero byte, or two that hold a period and a phase within it. */
+/** Skips an era like sp_runtime's `Era::decode`: a zero byte, or two bytes with a period and a phase within it. */
 function skipEra(bytes: Uint8Array, at: number, end: number): number {
   const first = bytes[at] ?? 0;
   if (at >= end) return broken;

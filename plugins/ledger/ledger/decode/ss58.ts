@@ -1,10 +1,11 @@
 /**
- * Account addresses. SS58 (docs.substrate.io, "SS58 address format"): base58 of prefix, account id and the first two
- * bytes of blake2b-512("SS58PRE" ‖ prefix ‖ id); a prefix below 64 is one byte, else two. Chains with 20-byte ids write
- * them as Ethereum does: `0x`, and upper and lower case as a checksum (EIP-55).
+ * Reads and writes account addresses. An SS58 address (docs.substrate.io, "SS58 address format") is the base58 of
+ * prefix, account id and the first two bytes of blake2b-512("SS58PRE" ‖ prefix ‖ id). A prefix below 64 takes one byte,
+ * a larger one takes two. Chains with 20-byte ids use Ethereum's format: `0x` and hex digits whose case is a checksum
+ * (EIP-55).
  *
- * Own code for SS58, because @polkadot/util-crypto takes three and a half to four and a half times as long, more memory
- * to load than it is worth (bench/README.md), and no 20-byte ids; it is the judge in the tests.
+ * This does not use @polkadot/util-crypto, because that package takes 3.5 to 4.5 times as long, needs too much memory
+ * to load (bench/README.md), and does not support 20-byte ids. The tests compare the results with it.
  */
 import { hash } from "node:crypto";
 import { keccak_256 } from "@noble/hashes/sha3.js";
@@ -15,18 +16,18 @@ for (let i = 0; i < alphabet.length; i++) digitOf[alphabet.charCodeAt(i)] = i;
 
 const context = Buffer.from("SS58PRE");
 const checksumBytes = 2;
-/** 2 bytes of prefix, 32 of id and the checksum: at most 49 digits, and 13 limbs of 24 bits. */
+/** 2 bytes of prefix, 32 of id and 2 of checksum take at most 49 digits, and 13 limbs of 24 bits. */
 const maxDigits = 49;
 const limbs = new Int32Array(13);
 /** 58⁵ */
 const digitsOfGroup = 656_356_768;
 
-/** The account id of an address: 32 or 20 bytes. Undefined: not an address, or a wrong checksum. */
+/** Returns the account id of an address, 32 or 20 bytes. Undefined if it is not an address or its checksum is wrong. */
 export function accountIdOf(address: string): Uint8Array | undefined {
   return address.startsWith("0x") ? hexId(address) : ss58Id(address);
 }
 
-/** The address of an account id with a prefix of 0 to 16383; 20-byte ids are written as Ethereum does. */
+/** Returns the address of an account id. `prefix`: 0 to 16383. 20-byte ids are written in Ethereum's format. */
 export function addressOf(id: Uint8Array, prefix: number): string {
   if (id.length === 20) return checksummedHex(Buffer.from(id).toString("hex"));
   const head =
@@ -57,7 +58,7 @@ function ss58Id(address: string): Uint8Array | undefined {
   const bodyEnd = decoded.length - checksumBytes;
   const idBytes = bodyEnd - head;
   if (first >= 128 || (idBytes !== 32 && idBytes !== 20)) return undefined;
-  // A prefix that one byte could hold has one spelling only.
+  // A prefix that fits one byte must not take two.
   if (head === 2 && prefixOf(first, decoded[1] ?? 0) < 64) return undefined;
   const checksum = checksumOf(decoded.subarray(0, bodyEnd));
   return checksum.equals(decoded.subarray(bodyEnd)) ? decoded.subarray(head, bodyEnd) : undefined;
@@ -88,7 +89,7 @@ function fromBase58(text: string): Buffer | undefined {
   return fromLimbs(used, leading(text, "1"));
 }
 
-/** The number in `limbs`, big-endian, behind as many zero bytes as there were leading ones in the text. */
+/** Returns the number in `limbs`, big-endian, after one zero byte per leading `1` of the text. */
 function fromLimbs(used: number, zeros: number): Buffer {
   const bytes = Buffer.alloc(zeros + used * 3);
   for (let k = 0; k < used; k++) bytes.writeUIntBE(limbs[k] ?? 0, bytes.length - 3 * (k + 1), 3);
@@ -97,7 +98,7 @@ function fromLimbs(used: number, zeros: number): Buffer {
   return bytes.subarray(skip - zeros);
 }
 
-/** In limbs of five digits, least first: two bytes at a time are multiplied in. */
+/** Uses groups of five digits, least significant first, and processes two bytes at a time. */
 function toBase58(bytes: Buffer): string {
   const groups: number[] = [];
   for (let at = bytes.length % 2 === 0 ? 0 : -1; at < bytes.length; at += 2) {
@@ -127,7 +128,7 @@ function leading(text: string, char: string): number {
   return count;
 }
 
-/** EIP-55: a letter is upper case where the digit of keccak-256 of the lower-case text is 8 or more. */
+/** EIP-55: a letter is upper case if the same digit of the keccak-256 of the lower-case text is 8 or more. */
 function checksummedHex(lower: string): string {
   const digest = Buffer.from(keccak_256(Buffer.from(lower))).toString("hex");
   let text = "0x";

@@ -1,7 +1,7 @@
 /**
- * Storage keys: twox128(pallet prefix) ‖ twox128(entry) ‖ hashed keys (frame_support::storage, `StorageMap`).
- * xxHash64 is own code, blake2b is @noble/hashes, which @polkadot/util-crypto itself falls back on: the WebAssembly of
- * that package would save 5 µs a key, and cost every gateway 70 MiB and more (bench/README.md).
+ * Computes storage keys: twox128(pallet prefix) ‖ twox128(entry) ‖ hashed keys (frame_support::storage, `StorageMap`).
+ * xxHash64 is implemented here, and blake2b is from @noble/hashes, which is also the fallback of @polkadot/util-crypto.
+ * The WebAssembly of that package would save 5 µs per key but cost every gateway 70 MiB or more (bench/README.md).
  */
 import { blake2b } from "@noble/hashes/blake2.js";
 import type { Hasher } from "./metadata.ts";
@@ -14,12 +14,12 @@ const prime3 = 0x165667b19e3779f9n;
 const prime4 = 0x85ebca77c2b2ae63n;
 const prime5 = 0x27d4eb2f165667c5n;
 
-/** The key of a plain value, or the prefix of a map. */
+/** Returns the key of a plain value, or the prefix of a map. */
 export function storagePrefix(pallet: string, entry: string): Buffer {
   return Buffer.concat([twox(Buffer.from(pallet), 2), twox(Buffer.from(entry), 2)]);
 }
 
-/** One encoded key as a map's hasher writes it. */
+/** Returns an encoded key after it was hashed with the map's hasher. */
 export function hashKey(hasher: Hasher, key: Uint8Array): Buffer {
   switch (hasher) {
     case "blake2_128":
@@ -40,7 +40,7 @@ export function hashKey(hasher: Hasher, key: Uint8Array): Buffer {
   }
 }
 
-/** `words` times XXH64, with seeds from 0 up, each little-endian. */
+/** Concatenates `words` XXH64 hashes with the seeds 0, 1, …, each little-endian. */
 function twox(bytes: Uint8Array, words: number): Buffer {
   const out = Buffer.alloc(8 * words);
   const input = Buffer.from(bytes);

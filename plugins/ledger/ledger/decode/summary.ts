@@ -1,13 +1,13 @@
-/** What an extrinsic would do, in words that a person can check. */
+/** Summarizes an extrinsic, so that a person can check what it would do. */
 import type { CallSummary } from "../../../../src/services/decoder.ts";
 import { readExtrinsic } from "./extrinsics.ts";
 import type { Runtime } from "./runtime.ts";
 import { ValueReader } from "./value.ts";
 
-/** sp_core's default prefix: "generic Substrate". */
+/** The default prefix of sp_core, "generic Substrate". */
 const defaultPrefix = 42;
 
-/** Undefined: not an extrinsic of this runtime. */
+/** Undefined if the bytes are not an extrinsic of this runtime. */
 export function summarise(runtime: Runtime, bytes: Buffer): CallSummary | undefined {
   const found = readExtrinsic(runtime, bytes);
   if (found?.entry.pallet === undefined) return undefined;
@@ -21,20 +21,20 @@ export function summarise(runtime: Runtime, bytes: Buffer): CallSummary | undefi
   };
 }
 
-/** The address, or as JSON what stands in its place (an index, raw bytes). */
+/** Returns the address, or the JSON of another form of signer (an index, raw bytes). */
 function signerOf(runtime: Runtime, bytes: Buffer, at: number, prefix: number): string {
   const { address } = runtime.metadata;
   if (address === undefined) return "…";
   const signer = new ValueReader(runtime, bytes, at, prefix).read(address);
   if (typeof signer === "string") return signer;
-  // MultiAddress, as nearly every chain has it.
+  // MultiAddress, which almost every chain uses.
   if (typeof signer === "object" && signer !== null && "Id" in signer) {
     if (typeof signer.Id === "string") return signer.Id;
   }
   return JSON.stringify(signer);
 }
 
-/** The constant System.SS58Prefix, u8 or u16. */
+/** Reads the constant System.SS58Prefix (u8 or u16). */
 function ss58Prefix({ metadata }: Runtime): number {
   const system = metadata.pallets.find((pallet) => pallet.name === "System");
   const value = system?.constants.find((constant) => constant.name === "SS58Prefix")?.value;

@@ -12,10 +12,10 @@ export interface Variant {
   readonly fields: readonly Field[];
 }
 
-/** A type by its shape; numbers are ids of other types, in `Metadata.types`. */
+/** The form of a type. `of`, `type` and `store` are ids of other types, which are indexes of `Metadata.types`. */
 export type TypeForm =
   | { readonly kind: "composite"; readonly fields: readonly Field[] }
-  /** Variants stand at their index; there may be holes. */
+  /** Each variant is at its index; indexes may be missing. */
   | { readonly kind: "variant"; readonly variants: readonly (Variant | undefined)[] }
   | { readonly kind: "sequence"; readonly of: number }
   | { readonly kind: "array"; readonly of: number; readonly length: number }
@@ -53,8 +53,8 @@ export type Primitive = (typeof primitives)[number];
 export function readTypes(cursor: Cursor): TypeDef[] {
   const types: TypeDef[] = [];
   const count = cursor.count(1);
-  while (types.length < count && !cursor.dead) {
-    // Ids are places: the registry is written in their order.
+  while (types.length < count && !cursor.hasFailed) {
+    // The registry is in the order of the ids, so each id equals its index.
     if (cursor.compact() !== types.length) cursor.fail();
     types.push(readType(cursor));
   }
@@ -63,7 +63,7 @@ export function readTypes(cursor: Cursor): TypeDef[] {
 
 function readType(cursor: Cursor): TypeDef {
   let path = "";
-  for (let left = cursor.count(1); left > 0 && !cursor.dead; left--) path = cursor.text();
+  for (let left = cursor.count(1); left > 0 && !cursor.hasFailed; left--) path = cursor.text();
   const params = readList(cursor, () => ({
     name: cursor.text(),
     type: cursor.option() ? cursor.compact() : undefined,
@@ -96,7 +96,7 @@ function readForm(cursor: Cursor): TypeForm {
       return { kind: "compact", of: cursor.compact() };
     case 7: {
       const store = cursor.compact();
-      // The order of the bits: it does not move a boundary.
+      // The bit order. It does not affect the length.
       cursor.compact();
       return { kind: "bits", store };
     }
@@ -110,7 +110,7 @@ function readFields(cursor: Cursor): Field[] {
   return readList(cursor, () => {
     const name = cursor.option() ? cursor.text() : undefined;
     const type = cursor.compact();
-    // The name that the type had in the source.
+    // The name of the type in the source code.
     if (cursor.option()) cursor.skipText();
     cursor.skipTexts();
     return { name, type };
@@ -119,7 +119,7 @@ function readFields(cursor: Cursor): Field[] {
 
 function readVariants(cursor: Cursor): (Variant | undefined)[] {
   const variants: (Variant | undefined)[] = [];
-  for (let left = cursor.count(1); left > 0 && !cursor.dead; left--) {
+  for (let left = cursor.count(1); left > 0 && !cursor.hasFailed; left--) {
     const name = cursor.text();
     const fields = readFields(cursor);
     const index = cursor.u8();
@@ -131,8 +131,8 @@ function readVariants(cursor: Cursor): (Variant | undefined)[] {
   return variants;
 }
 
-/** Whether every type that this one names is there. */
-export function namesWithin(type: TypeDef, within: (id: number | undefined) => boolean): boolean {
+/** Returns true if `within` accepts every type id that this type refers to. */
+export function everyTypeId(type: TypeDef, within: (id: number | undefined) => boolean): boolean {
   const fieldsWithin = (fields: readonly Field[]): boolean =>
     fields.every((field) => within(field.type));
   switch (type.kind) {

@@ -1,7 +1,8 @@
 /**
- * Makes a readable JSON value of SCALE bytes, for what a person is shown before a transaction is sent, and for the few
- * fields of an account. Integers are decimal strings, bytes hex, accounts addresses; an enum is `{ Variant: … }`, or
- * its name where it holds nothing; a call is `{ pallet, method, args }`. Bounded: what is too much ends in `…`.
+ * Converts SCALE bytes to readable JSON values, for the summary that a person confirms before a transaction is sent,
+ * and for the few fields of an account. Integers become decimal strings, bytes become hex, and accounts become
+ * addresses. An enum becomes `{ Variant: … }`, or its name if it has no fields. A call becomes `{ pallet, method, args
+ * }`. The size is limited; `…` marks the place of what was cut.
  */
 import type { Field, Primitive, TypeDef, Variant } from "./type-registry.ts";
 import type { Runtime } from "./runtime.ts";
@@ -9,11 +10,11 @@ import { broken, compact, readCompact, skipCompact } from "./scale.ts";
 import { addressOf } from "./ss58.ts";
 
 const ellipsis = "…";
-/** Values made for one answer; deeper or more are cut. */
+/** Maximum number of values in one answer. More values, or values that are nested deeper, are cut. */
 const maxValues = 2000;
 const maxNesting = 48;
-/** Bytes of one byte string or text that are shown. */
-const shownBytes = 256;
+/** Maximum number of bytes of a byte string or text that are shown. */
+const maxShownBytes = 256;
 
 const integerBytes: Readonly<Partial<Record<Primitive, number>>> = {
   u8: 1,
@@ -32,7 +33,7 @@ const signedBytes: Readonly<Partial<Record<Primitive, number>>> = {
   i256: 32,
 };
 
-/** Reads values one after the other. Once `cut`, where the next one starts is not known, and each is `…`. */
+/** Reads values in order. After a cut, the start of the next value is unknown, and every further value is `…`. */
 export class ValueReader {
   readonly #runtime: Runtime;
   readonly #types: readonly TypeDef[];
@@ -50,7 +51,7 @@ export class ValueReader {
     this.#ss58Prefix = ss58Prefix;
   }
 
-  /** Whether everything up to the last byte was read, and shown. */
+  /** True if everything up to the last byte was read and shown. */
   get complete(): boolean {
     return !this.#cut && this.#at === this.#bytes.length;
   }
@@ -80,7 +81,7 @@ export class ValueReader {
     }
   }
 
-  /** By name where they have names; a single nameless one is itself. */
+  /** Returns an object if the fields have names, the value of a single unnamed field, or else an array. */
   fields(fields: readonly Field[], nesting: number): unknown {
     const [first, second] = fields;
     if (first?.name !== undefined) return this.named(fields, nesting);
@@ -146,8 +147,8 @@ export class ValueReader {
     if (name === "char") return charOf(this.#take(4)?.readUInt32LE(0) ?? 0);
     const text = this.#take(this.#count());
     if (text === undefined) return ellipsis;
-    const shown = text.toString("utf8", 0, shownBytes);
-    return text.length > shownBytes ? `${shown}${ellipsis}` : shown;
+    const shown = text.toString("utf8", 0, maxShownBytes);
+    return text.length > maxShownBytes ? `${shown}${ellipsis}` : shown;
   }
 
   #integer(width: number, signed: boolean): unknown {
@@ -171,7 +172,7 @@ export class ValueReader {
   #hex(length: number): string {
     const bytes = this.#take(length);
     if (bytes === undefined) return ellipsis;
-    return `0x${bytes.toString("hex", 0, shownBytes)}${length > shownBytes ? ellipsis : ""}`;
+    return `0x${bytes.toString("hex", 0, maxShownBytes)}${length > maxShownBytes ? ellipsis : ""}`;
   }
 
   #skipped(type: number): string {

@@ -1,16 +1,16 @@
 /**
- * Takes a node out after calls to it failed one after the other, and asks for a probe when it has sat out its time:
- * a probe, so that no caller's request is the guinea pig.
+ * The circuit breaker of a node. It opens after several consecutive failed calls. After a cooldown it requests a probe,
+ * so that no caller's request is used to test the node.
  */
 import type { Clock } from "../../../../src/services/clock.ts";
 
 const failuresInARow = 5;
 const firstMs = 1_000;
-const mostMs = 60_000;
+const maxMs = 60_000;
 
 export class Breaker {
   readonly #clock: Clock;
-  /** Asks for a probe, whose outcome comes back through `probed`. */
+  /** Requests a probe, whose outcome is reported to `probed`. */
   readonly #halfOpen: () => void;
   #inARow = 0;
   #backoffMs = firstMs;
@@ -23,13 +23,13 @@ export class Breaker {
     this.#halfOpen = halfOpen;
   }
 
-  /** A call failed through the node's fault; true when this is one too many. */
+  /** Called when a call failed through the node's fault. Returns true if the breaker must open. */
   failed(): boolean {
     this.#inARow++;
     return !this.open && this.#inARow >= failuresInARow;
   }
 
-  /** A call was answered; true when that ends an ejection. */
+  /** Called when a call was answered. Returns true if that ends an ejection. */
   succeeded(): boolean {
     if (this.#inARow === 0) return false;
     this.#inARow = 0;
@@ -37,18 +37,18 @@ export class Breaker {
   }
 
   trip(): void {
-    // Soon after the last time it sits out longer.
-    const recently = this.#clock.monotonic() - this.#until < mostMs && this.#until > 0;
-    this.#backoffMs = recently ? Math.min(mostMs, 2 * this.#backoffMs) : firstMs;
+    // The cooldown doubles if the breaker opens again soon after the last one.
+    const recently = this.#clock.monotonic() - this.#until < maxMs && this.#until > 0;
+    this.#backoffMs = recently ? Math.min(maxMs, 2 * this.#backoffMs) : firstMs;
     this.open = true;
     this.#sitOut();
   }
 
-  /** A probe has ended; true when that ends an ejection. */
+  /** Called when a probe has ended. Returns true if that ends an ejection. */
   probed(good: boolean): boolean {
     if (!this.open || this.#clock.monotonic() < this.#until) return false;
     if (good) return this.#close();
-    this.#backoffMs = Math.min(mostMs, 2 * this.#backoffMs);
+    this.#backoffMs = Math.min(maxMs, 2 * this.#backoffMs);
     this.#sitOut();
     return false;
   }
@@ -59,7 +59,7 @@ export class Breaker {
 
   #sitOut(): void {
     this.#timer?.[Symbol.dispose]();
-    // Up to a quarter longer at random, so that gateways do not come back all at once.
+    // Up to a quarter longer at random, so that many gateways do not return at the same time.
     const ms = Math.round(this.#backoffMs * (1 + Math.random() / 4));
     this.#until = this.#clock.monotonic() + ms;
     this.#timer = this.#clock.after(ms, this.#halfOpen);

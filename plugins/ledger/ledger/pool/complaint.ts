@@ -1,41 +1,42 @@
-/** Why a node is left out. */
+/** The reasons why a node is not used (its complaint). */
 import type { Observation } from "./probe.ts";
 
 /**
- * In the order in which nodes are preferred when every one has a complaint: behind is better than alone, anything that
- * answers better than what does not. The last two are not asked at all: see `Roster.lastResort`.
+ * The complaints, in the order in which nodes are preferred if every node has one: a node that lags is better than one
+ * without peers, and any node that answers is better than one that does not. Nodes with one of the last two complaints
+ * are not used at all: see `Roster.lastResort`.
  */
 export const complaints = [
   /** More than `maxLag` blocks behind the best of the others. */
   "lagging",
-  /** Its head has not moved for `maxHeadAge`. */
+  /** The node's head has not moved for `maxHeadAge`. */
   "stale_head",
-  /** It should have peers and has none. */
+  /** The node should have peers and has none. */
   "no_peers",
   "syncing",
-  /** Its finalized head went back: it was restored, or is not telling the truth. */
+  /** The node's finalized head went back: it was restored from a backup, or it reports wrong data. */
   "finalized_backwards",
-  /** It answers probes, but calls failed one after the other. */
+  /** The node answers probes, but several consecutive calls failed. */
   "tripped",
-  /** It answers probes, but not with what a node says: an HTTP error, a web page, a header without a number. */
+  /** The node answers probes, but not as a node should: an HTTP error, a web page, a header without a number. */
   "bad_answer",
-  /** It does not answer probes. */
+  /** The node does not answer probes. */
   "unreachable",
-  /** Not probed yet, or not yet known of which chain it must be. */
+  /** The node has not been probed yet, or the expected chain is not known yet. */
   "unprobed",
-  /** Another genesis than that of the first node in the configuration. */
+  /** The node's genesis differs from that of the first node in the configuration. */
   "other_chain",
 ] as const;
 export type Complaint = (typeof complaints)[number];
 
-/** What a node's own words mean beside those of the others. */
+/** Returns the complaint that follows from a node's observation and those of the other nodes. Undefined if none. */
 export function judge(
   observed: Observation,
   beside: {
-    /** Undefined: it is the only one. */
+    /** Best block of the other nodes. Undefined if there are none. */
     readonly bestOfOthers: number | undefined;
     readonly maxLag: number;
-    /** Milliseconds since its head moved. */
+    /** Milliseconds since the node's head moved. */
     readonly headAgeMs: number;
     readonly maxHeadAgeMs: number | undefined;
   },

@@ -1,44 +1,44 @@
-/** The ways in which a node gives no answer, and what each one means for the call and for the node. */
-import type { NodeFailure } from "../node.ts";
+/** The reasons why a node did not answer, and what each one means for the call and for the node. */
+import type { NodeFailure } from "../node-pool.ts";
 
 export interface Failure {
-  /** Metric label and log field. */
+  /** Value of the metric label and the log field. */
   readonly cause: string;
-  /** What the caller is told. */
+  /** The reason that the caller gets. */
   readonly reason: NodeFailure;
-  /** Another node may do better: a read is tried there. */
-  readonly elsewhere: boolean;
-  /** The node is to blame: several in a row eject it. */
-  readonly blame: boolean;
+  /** True if a read is retried on another node. */
+  readonly retryElsewhere: boolean;
+  /** True if the failure is the node's fault. Several in a row eject the node. */
+  readonly countsAgainstNode: boolean;
 }
 
 const failure = (
   cause: string,
   reason: NodeFailure,
-  elsewhere: boolean,
-  blame: boolean,
-): Failure => ({ cause, reason, elsewhere, blame });
+  retryElsewhere: boolean,
+  countsAgainstNode: boolean,
+): Failure => ({ cause, reason, retryElsewhere, countsAgainstNode });
 
 export const failures = {
   /** No connection could be made. */
   refused: failure("refused", "unreachable", true, true),
   connectTimeout: failure("connect_timeout", "timeout", true, true),
-  /** The connection ended before the answer did. */
+  /** The connection ended before the answer was complete. */
   closed: failure("closed", "unreachable", true, true),
   /**
-   * Nothing came within `headersMs`. Not tried elsewhere: a call that one node cannot answer in time is most likely
-   * expensive, and three nodes working on it would hand an attacker a factor of three.
+   * The node sent nothing within `headersMs`. The call is not retried: a call that one node cannot answer in time is
+   * probably expensive, and running it on three nodes would amplify an attack by a factor of three.
    */
   answerTimeout: failure("answer_timeout", "timeout", false, true),
-  /** The answer stopped half-way for `idleMs`. */
+  /** The answer was incomplete, and nothing arrived for `idleMs`. */
   idleTimeout: failure("idle_timeout", "timeout", true, true),
   /** HTTP 429 or 5xx. */
   status: failure("status", "unreachable", true, true),
   garbage: failure("garbage", "garbage", true, true),
-  /** More than `answerBytes`: it would be as large from any node. */
+  /** The answer was larger than `answerBytes`. It would be as large from any other node. */
   tooLarge: failure("too_large", "garbage", false, false),
-  /** Our own bound on connections and waiting calls was reached. */
+  /** The gateway's limit on connections and waiting calls was reached. */
   saturated: failure("saturated", "unreachable", true, false),
-  /** The pool was closed under the call. */
+  /** The pool was closed during the call. */
   closing: failure("closing", "unreachable", false, false),
 } as const;

@@ -1,19 +1,19 @@
-/** Where an `http://` or `https://` node is, and the part of a request that never changes. */
+/** The address of an `http://` or `https://` node, and the constant part of its requests. */
 
 export interface HttpTarget {
   readonly tls: boolean;
-  /** A name or an address, IPv6 without brackets. */
+  /** Host name or address, IPv6 without brackets. */
   readonly host: string;
   readonly port: number;
-  /** The head up to and with `Content-Length: `. */
+  /** The request head up to and including `Content-Length: `. */
   readonly head: string;
 }
 
-/** Path and query are kept; `user:password@` becomes Basic authentication (RFC 7617, UTF-8). */
+/** Keeps the path and query. `user:password@` becomes Basic authentication (RFC 7617, UTF-8). */
 export function httpTarget(url: URL): HttpTarget {
   const tls = url.protocol === "https:";
   const lines = [
-    // URL has percent-encoded all that could end a line.
+    // `URL` has percent-encoded every character that could end a line.
     `POST ${url.pathname}${url.search} HTTP/1.1`,
     `Host: ${url.host}`,
     "Content-Type: application/json",
@@ -29,13 +29,13 @@ export function httpTarget(url: URL): HttpTarget {
   };
 }
 
-/** `base64(user:password)` of a URL that has them. */
+/** Returns `base64(user:password)`. Undefined if the URL has no credentials. */
 export function basicCredentials(url: URL): string | undefined {
   if (url.username === "" && url.password === "") return undefined;
   return Buffer.from(`${decode(url.username)}:${decode(url.password)}`).toString("base64");
 }
 
-/** A password with a lone `%` is taken as it stands. */
+/** Decodes percent-encoding. A text with an invalid `%` is returned unchanged. */
 function decode(text: string): string {
   try {
     return decodeURIComponent(text);

@@ -1,26 +1,24 @@
-/** What a node's own error says about trying the same read on another node. */
+/** Decides by a node's error whether the same read may succeed on another node. */
 
-/** Errors that matter here are short; anything longer is the client's affair. */
+/** Errors that are worth a retry are short. Longer errors are not parsed. */
 const readBytes = 16 * 1024;
-/** jsonrpsee: too many requests at a time; Substrate: the connection's rate limit is used up. */
+/** jsonrpsee: too many concurrent requests. Substrate: the rate limit of the connection is used up. */
 const busyCodes: ReadonlySet<unknown> = new Set([-32009, -32999]);
-/** A pruned state, or a block that this node has not imported yet and the one that named it had. */
+/** The state was pruned, or this node has not yet imported a block that another node has. */
 const missingBlock = /State already discarded|Unknown ?Block/i;
 
-/** `bytes[start, end)` is an error object, perhaps without a code. */
-export function othersMayKnow(bytes: Buffer, start: number, end: number): boolean {
+/** Returns true if another node may answer. `bytes[start, end)`: the error object, possibly without a code. */
+export function isRetryableElsewhere(bytes: Buffer, start: number, end: number): boolean {
   const error = readSmallJson(bytes, start, end);
   return isBusy(error) || (isObject(error) && missingBlock.test(JSON.stringify(error)));
 }
 
-/** The node refused for want of room, and said nothing about the call. */
+/** Returns true if the node refused the call because it is busy. */
 export function isBusy(error: unknown): boolean {
   return isObject(error) && busyCodes.has(error.code);
 }
 
-/**
- * Parses a short value of a node's; undefined when it is long. Never throws for bytes that `splitResponse` has passed.
- */
+/** Parses a short JSON value of a node. Undefined if it is long or is not JSON. */
 export function readSmallJson(bytes: Buffer, start: number, end: number): unknown {
   if (end - start > readBytes) return undefined;
   try {

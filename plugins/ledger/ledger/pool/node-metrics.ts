@@ -6,7 +6,7 @@ import { failures, type Failure } from "./failure.ts";
 export interface NodeMetrics {
   readonly up: Gauge;
   readonly inFlight: Gauge;
-  /** Seconds from sending to the answer. */
+  /** Seconds from sending a call to its answer. */
   readonly seconds: Histogram;
   failed(failure: Failure): void;
   ejected(complaint: Complaint): void;

@@ -1,15 +1,15 @@
-/** Opens the connections to one node, by the scheme of its url. */
+/** Opens the connections to the nodes. The scheme of a URL selects HTTP or WebSocket. */
 import type { PoolConfig } from "../options.ts";
 import type { Clock } from "../../../../src/services/clock.ts";
 import type { Metrics } from "../../../../src/services/metrics.ts";
-import type { NodeClient } from "./call.ts";
+import type { NodeClient } from "./node-call.ts";
 import { HttpClient } from "./http-client.ts";
-import { MergingClient } from "./merge.ts";
+import { BatchingClient } from "./batching-client.ts";
 import { nodeMetrics } from "./node-metrics.ts";
 import { PooledNode } from "./pooled-node.ts";
 import { WsClient } from "./ws-client.ts";
 
-/** The members of an upstream that a pool reads. */
+/** The options of an upstream that a pool uses. */
 export type NodesConfig = Pick<
   PoolConfig,
   | "name"
@@ -28,22 +28,22 @@ export interface NodeOptions {
   readonly upstream: NodesConfig;
   readonly clock: Clock;
   readonly metrics: Metrics;
-  /** Cheap calls of one turn ride as one batch over HTTP. */
-  readonly merge: boolean;
+  /** True if the cheap calls of one turn of the event loop are sent as one batch over HTTP. */
+  readonly batching: boolean;
 }
 
-/** One node for each url, in the order of the configuration. */
+/** Returns one node per URL, in the order of the configuration. */
 export function openNodes(options: NodeOptions): readonly PooledNode[] {
   const urls = options.upstream.urls.map((url) => new URL(url));
   return urls.map((url, index) => {
-    // Host and port; with its place in the configuration where two urls share them.
+    // Host and port, with the index in the configuration if two URLs share them.
     const shared = urls.filter((other) => other.host === url.host).length > 1;
     return openNode(options, url, index, shared ? `${url.host}#${index}` : url.host);
   });
 }
 
 function openNode(options: NodeOptions, url: URL, index: number, label: string): PooledNode {
-  const { upstream, clock, merge } = options;
+  const { upstream, clock, batching } = options;
   const { connectMs, headersMs, idleMs, answerBytes } = upstream;
   const limits = { url, connectMs, headersMs, idleMs, answerBytes, clock };
   const metrics = nodeMetrics(options.metrics, upstream.name, label);
@@ -51,9 +51,9 @@ function openNode(options: NodeOptions, url: URL, index: number, label: string):
     const client = new WsClient({ ...limits, connections: 1 });
     return new PooledNode({ index, label, client, probeClient: client, metrics, clock });
   }
-  // One of the connections is kept for probes, so that a crowd of calls cannot make a node look dead.
+  // One of the connections is reserved for probes, so that a node that is busy with calls does not look dead.
   const http = new HttpClient({ ...limits, connections: Math.max(1, upstream.connections - 1) });
-  const client: NodeClient = merge ? new MergingClient(http, clock) : http;
+  const client: NodeClient = batching ? new BatchingClient(http, clock) : http;
   const probeClient = new HttpClient({ ...limits, connections: 1 });
   return new PooledNode({ index, label, client, probeClient, metrics, clock });
 }

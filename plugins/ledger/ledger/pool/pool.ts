@@ -1,40 +1,40 @@
 /**
- * Spreads calls over the nodes of an upstream. A call goes to the less busy of two usable nodes taken in turn; a read
- * that fails there moves on to at most two others.
+ * Distributes calls over the nodes of an upstream. A call goes to the less busy of two usable nodes, which are chosen
+ * round-robin. A read that fails is retried on at most two other nodes.
  */
 import type { Clock } from "../../../../src/services/clock.ts";
 import type { Log } from "../../../../src/services/log.ts";
 import type { Metrics } from "../../../../src/services/metrics.ts";
-import type { NodePool, NodeRequest, NodeStatus } from "../node.ts";
-import { Call } from "./call.ts";
+import type { NodePool, NodeRequest, NodeStatus } from "../node-pool.ts";
+import { NodeCall } from "./node-call.ts";
 import type { Failure } from "./failure.ts";
-import { othersMayKnow } from "./node-error.ts";
+import { isRetryableElsewhere } from "./node-error.ts";
 import { openNodes, type NodesConfig } from "./open-node.ts";
 import type { PooledNode } from "./pooled-node.ts";
 import { Roster } from "./roster.ts";
 
-/** The first node and two more. */
-const mostAttempts = 3;
+/** The first attempt and two retries. */
+const maxAttempts = 3;
 
 export interface PoolOptions {
   readonly upstream: NodesConfig;
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;
-  /** Cheap calls of one turn ride as one batch over HTTP (default true). */
-  readonly merge?: boolean;
+  /** True if the cheap calls of one turn of the event loop are sent as one batch over HTTP (default true). */
+  readonly batching?: boolean;
 }
 
 export interface OpenPool extends NodePool {
-  /** Probes every node now; resolves when all have answered or failed. */
+  /** Probes every node now. Resolves when all have answered or failed. */
   probe(): Promise<void>;
   status(): readonly NodeStatus[];
 }
 
-/** Connects to the nodes of an upstream and starts to probe them. Throws for a url that is none. */
+/** Connects to the nodes of an upstream and starts to probe them. Throws if a URL is invalid. */
 export function openPool(options: PoolOptions): OpenPool {
-  const { upstream, clock, log, metrics, merge = true } = options;
-  const nodes = openNodes({ upstream, clock, metrics, merge });
+  const { upstream, clock, log, metrics, batching = true } = options;
+  const nodes = openNodes({ upstream, clock, metrics, batching });
   return new Pool(new Roster({ ...upstream, nodes, clock, log }), clock);
 }
 
@@ -92,8 +92,8 @@ class Pool implements OpenPool {
     return this.#roster.close();
   }
 
-  /** A node has answered: true when that is the answer, false when the call goes on to another node. */
-  takes(
+  /** Called when a node has answered. Returns true if the answer is final, false if the call is retried elsewhere. */
+  onAnswer(
     call: PooledCall,
     kind: "result" | "error",
     bytes: Buffer,
@@ -105,18 +105,18 @@ class Pool implements OpenPool {
     if (node.succeeded()) this.#roster.review();
     if (kind === "result") return true;
     const next = this.#next(call);
-    if (next === undefined || !othersMayKnow(bytes, start, end)) return true;
-    call.held ??= Buffer.from(bytes.subarray(start, end));
+    if (next === undefined || !isRetryableElsewhere(bytes, start, end)) return true;
+    call.nodeError ??= Buffer.from(bytes.subarray(start, end));
     this.#sendTo(next, call);
     return false;
   }
 
-  /** A node has failed: true when that is the end, false when the call goes on to another node. */
-  gives(call: PooledCall, failure: Failure): boolean {
+  /** Called when a node did not answer. Returns true if the call has failed, false if it is retried elsewhere. */
+  onFailure(call: PooledCall, failure: Failure): boolean {
     const { node } = call;
     node.metrics.failed(failure);
-    if (failure.blame) this.#roster.failed(node);
-    const next = failure.elsewhere ? this.#next(call) : undefined;
+    if (failure.countsAgainstNode) this.#roster.failed(node);
+    const next = failure.retryElsewhere ? this.#next(call) : undefined;
     if (next === undefined) return true;
     this.#sendTo(next, call);
     return false;
@@ -130,12 +130,12 @@ class Pool implements OpenPool {
     node.client.send(call);
   }
 
-  /** Where a call may be tried again; undefined: nowhere. */
+  /** Returns the node on which a call is retried. Undefined if it must not be retried, or no node is left. */
   #next(call: PooledCall): PooledNode | undefined {
-    return call.retry && call.attempts < mostAttempts ? this.#choose(call.tried) : undefined;
+    return call.retry && call.attempts < maxAttempts ? this.#choose(call.tried) : undefined;
   }
 
-  /** The less busy of the next two nodes that are not among `tried`; undefined when all are. */
+  /** Returns the less busy of the next two nodes that are not in `tried`. Undefined if all nodes are. */
   #choose(tried: number): PooledNode | undefined {
     const { usable, lastResort } = this.#roster;
     const nodes = usable.length > 0 ? usable : lastResort;
@@ -151,24 +151,24 @@ class Pool implements OpenPool {
   }
 }
 
-/** Beyond 32 nodes two share a bit: one of them is then not tried, which does no harm. */
+/** Returns the node's bit in `tried`. With more than 32 nodes, two share a bit, and only one of them is tried. */
 function bitOf(node: PooledNode): number {
   return 1 << node.index;
 }
 
-/** A request on its way through the nodes. */
-class PooledCall extends Call {
+/** A request with the nodes that it was sent to. */
+class PooledCall extends NodeCall {
   readonly #request: NodeRequest;
   readonly #pool: Pool;
-  /** The node that has it. */
+  /** The node that is working on the call. */
   node: PooledNode;
-  /** The nodes that have had it. */
+  /** The nodes that the call was sent to, as a set of bits. */
   tried = 0;
   attempts = 0;
-  /** Milliseconds of the monotonic clock when `node` got it. */
+  /** Time of the monotonic clock in milliseconds when the call was sent to `node`. */
   sentAt = 0;
-  /** A node's own error that another node might not give, for when none does better. */
-  held: Buffer | undefined;
+  /** A node's error that is answered if no other node gives a better answer. */
+  nodeError: Buffer | undefined;
 
   constructor(request: NodeRequest, pool: Pool, node: PooledNode) {
     super(request);
@@ -178,14 +178,14 @@ class PooledCall extends Call {
   }
 
   answered(kind: "result" | "error", bytes: Buffer, start: number, end: number): void {
-    if (!this.#pool.takes(this, kind, bytes, start, end)) return;
+    if (!this.#pool.onAnswer(this, kind, bytes, start, end)) return;
     this.#request.answered(kind, bytes, start, end);
   }
 
   fail(failure: Failure): void {
-    if (!this.#pool.gives(this, failure)) return;
-    const { held } = this;
-    if (held !== undefined) this.#request.answered("error", held, 0, held.length);
+    if (!this.#pool.onFailure(this, failure)) return;
+    const { nodeError } = this;
+    if (nodeError !== undefined) this.#request.answered("error", nodeError, 0, nodeError.length);
     else this.#request.failed(failure.reason);
   }
 }

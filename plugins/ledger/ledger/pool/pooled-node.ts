@@ -1,17 +1,17 @@
-/** One node of a pool: its connections, what it said when last probed, and what is held against it. */
+/** One node of a pool: its connections, its last observation, and the reasons not to use it. */
 import type { Clock } from "../../../../src/services/clock.ts";
 import { Breaker } from "./breaker.ts";
-import type { NodeClient } from "./call.ts";
+import type { NodeClient } from "./node-call.ts";
 import type { Complaint } from "./complaint.ts";
 import { failures, type Failure } from "./failure.ts";
 import type { NodeMetrics } from "./node-metrics.ts";
 import { probe, type Observation, type ProbeFailed } from "./probe.ts";
 
-/** Probes in a row that may be too slow before the node counts as gone, unless it answers calls meanwhile. */
+/** A node that answers no calls counts as unreachable after this number of consecutive slow probes. */
 const slowProbes = 3;
-/** Probes in a row that move on from a lower finalized block before that is the node's truth (a chain begun anew). */
-const probesOfANewChain = 3;
-/** It can be reached, and what it says is not usable. */
+/** Consecutive probes with a lower finalized block that does not go back further, until it is accepted (new chain). */
+const maxProbesBackwards = 3;
+/** Failures of a node that can be reached but gives unusable answers. */
 const badAnswers: ReadonlySet<Failure> = new Set([
   failures.garbage,
   failures.status,
@@ -29,7 +29,7 @@ export interface NodeParts {
   /** Host and port, without credentials. */
   readonly label: string;
   readonly client: NodeClient;
-  /** For probes only: they must not wait behind calls. The same as `client` where that can carry any number at once. */
+  /** Used for probes only, because they must not wait for calls. May be `client` if it has no queue. */
   readonly probeClient: NodeClient;
   readonly metrics: NodeMetrics;
   readonly clock: Clock;
@@ -41,26 +41,26 @@ export class PooledNode {
   readonly client: NodeClient;
   readonly metrics: NodeMetrics;
   readonly breaker: Breaker;
-  /** Why it is left out; undefined: it is usable. Set by the roster. */
+  /** The reason why the node is not used. Undefined if it is usable. Set by the roster. */
   complaint: Complaint | undefined = "unprobed";
-  /** The complaint before this one. Set by the roster. */
+  /** The previous complaint. Set by the roster. */
   previousComplaint: Complaint | undefined;
-  /** What it said last; kept while it is unreachable. */
+  /** The last observation. It is kept while the node is unreachable. */
   observed: Observation | undefined;
-  /** Raised when it is no longer what it was: another genesis, software or runtime, or its chain begun anew. */
+  /** Incremented when the genesis, software or runtime of the node changes, or its chain starts again. */
   changes = 0;
-  /** A probe has ended, well or not. */
+  /** True after the first probe has succeeded or failed. */
   probed = false;
   readonly #probeClient: NodeClient;
   readonly #clock: Clock;
   /** Set by the roster. */
   onProbed: () => void = () => {};
   #probing: Promise<void> | undefined;
-  /** What the last probe found; undefined: it was answered well, or late for the first times. */
+  /** The fault that the last probe found. Undefined if the probe succeeded, or was slow only a few times. */
   #probeFault: "unreachable" | "bad_answer" | undefined;
   #probeDetail: string | undefined;
   #slowProbes = 0;
-  /** Calls it has answered. */
+  /** Number of calls that the node has answered. */
   #answers = 0;
   #headMovedAt = 0;
   #finalizedHigh = -1;
@@ -77,7 +77,7 @@ export class PooledNode {
     this.breaker = new Breaker(parts.clock, () => void this.probe());
   }
 
-  /** What is wrong with it regardless of the other nodes. */
+  /** The complaint about this node, regardless of the other nodes. */
   get fault(): Complaint | undefined {
     if (this.#probeFault !== undefined) return this.#probeFault;
     if (this.observed === undefined) return "unprobed";
@@ -85,28 +85,28 @@ export class PooledNode {
     return this.#probesBackwards > 0 ? "finalized_backwards" : undefined;
   }
 
-  /** Milliseconds since its head was seen to move. */
+  /** Milliseconds since the last observed change of the node's head. */
   get headAgeMs(): number {
     return this.#clock.monotonic() - this.#headMovedAt;
   }
 
-  /** System error code of the connection that failed last, for the log. */
+  /** System error code of the last failed connection, for the log. */
   get lastError(): string | undefined {
     return this.#probeClient.lastError ?? this.client.lastError;
   }
 
-  /** What was wrong with the last probe, for the log; undefined if it was answered well. */
+  /** Description of the last probe's failure, for the log. Undefined if it succeeded. */
   get probeDetail(): string | undefined {
     return this.#probeDetail;
   }
 
-  /** It has answered a call; true when that ends an ejection. */
+  /** Called when the node has answered a call. Returns true if that ends an ejection. */
   succeeded(): boolean {
     this.#answers++;
     return this.breaker.succeeded();
   }
 
-  /** Asks how it is, one probe at a time. */
+  /** Probes the node. Joins a probe that is already running. */
   probe(): Promise<void> {
     this.#probing ??= this.#probe().finally(() => (this.#probing = undefined));
     return this.#probing;
@@ -117,7 +117,7 @@ export class PooledNode {
     this.onProbed = () => {};
     await Promise.all([this.client.close(), this.#probeClient.close()]);
     await this.#probing;
-    // A probe that was under way may have started its time again.
+    // A probe that was running may have started the cooldown again.
     this.breaker.stop();
   }
 
@@ -131,7 +131,7 @@ export class PooledNode {
     this.onProbed();
   }
 
-  /** A node that is merely slow keeps its place as long as it answers anything. */
+  /** Records a failed probe. A node that is only slow remains usable as long as it answers calls. */
   #missProbe({ failure, detail }: ProbeFailed, answering: boolean): void {
     this.#probeDetail = detail;
     if (!tooSlow.has(failure)) {
@@ -147,7 +147,7 @@ export class PooledNode {
     this.#probeFault = undefined;
     this.#probeDetail = undefined;
     this.#slowProbes = 0;
-    // What it did not say this time has not changed.
+    // A value that is missing this time counts as unchanged.
     const observed = {
       ...seen,
       version: seen.version ?? last?.version,
@@ -169,14 +169,14 @@ export class PooledNode {
       return;
     }
     this.#probesBackwards = steady ? this.#probesBackwards + 1 : 1;
-    if (this.#probesBackwards <= probesOfANewChain) return;
+    if (this.#probesBackwards <= maxProbesBackwards) return;
     this.#finalizedHigh = finalized;
     this.#probesBackwards = 0;
     this.changes++;
   }
 }
 
-/** Not said before is no change. */
+/** Returns true if the node is no longer the same. A value that was unknown before does not count as a change. */
 function isAnother(last: Observation, now: Observation): boolean {
   return (
     last.genesis !== now.genesis ||

@@ -1,21 +1,21 @@
 /**
- * Asks a node how it is. Tolerates what is found in the field: padded numbers ("0x00000001"), errors without a code,
- * nodes that serve only some of the methods. Only the head and the genesis hash must be there.
+ * Probes the health of a node. Tolerates padded numbers ("0x00000001"), errors without a code and nodes that serve only
+ * some of the methods, because such nodes exist. Only the head and the genesis hash are required.
  */
-import { Call, type NodeClient } from "./call.ts";
+import { NodeCall, type NodeClient } from "./node-call.ts";
 import { failures, type Failure } from "./failure.ts";
 import { isBusy, isObject, readSmallJson } from "./node-error.ts";
 
-/** What a node said of itself. Undefined members: it did not say. */
+/** The state that a node reported. Members are undefined if the node did not report them. */
 export interface Observation {
   readonly genesis: string;
   /** Block numbers. */
   readonly best: number;
   readonly finalized: number | undefined;
   readonly syncing: boolean;
-  /** False: it should have peers and has none. */
+  /** False if the node should have peers and has none. */
   readonly peered: boolean;
-  /** `system_version`. */
+  /** The answer to `system_version`. */
   readonly version: string | undefined;
   /** Name and version of the runtime at the best block. */
   readonly runtime: string | undefined;
@@ -28,13 +28,13 @@ export type ProbeResult =
 export interface ProbeFailed {
   readonly kind: "failed";
   readonly failure: Failure;
-  /** What was wrong, for the log, in words of ours: nothing that the node said. */
+  /** Description of the failure for the log. It contains no text from the node. */
   readonly detail: string;
 }
 
 type Reply = { readonly kind: "value"; readonly value: unknown } | ProbeFailed;
 
-/** Never rejects. The calls go one after the other, so that a probe is a light guest on one connection. */
+/** Never rejects. The calls are sent one after the other, so that a probe puts little load on the node. */
 export async function probe(client: NodeClient): Promise<ProbeResult> {
   const health = await ask(client, "system_health");
   if (health.kind === "failed") return health;
@@ -70,12 +70,12 @@ async function askFinalized(client: NodeClient): Promise<Reply> {
   return ask(client, "chain_getHeader", [hash.value]);
 }
 
-/** A node's error is an answer without a value, unless it says that the node is busy. */
+/** Calls a method. A node's error is a reply without a value, unless it means that the node is busy. */
 function ask(client: NodeClient, method: string, params: readonly unknown[] = []): Promise<Reply> {
   return new Promise((resolve) => client.send(new ProbeCall(method, params, resolve)));
 }
 
-class ProbeCall extends Call {
+class ProbeCall extends NodeCall {
   readonly #done: (reply: Reply) => void;
 
   constructor(method: string, params: readonly unknown[], done: (reply: Reply) => void) {
@@ -91,12 +91,12 @@ class ProbeCall extends Call {
   }
 
   fail(failure: Failure): void {
-    const detail = `${this.question.method}: ${words[failure.cause] ?? failure.cause}`;
+    const detail = `${this.spec.method}: ${words[failure.cause] ?? failure.cause}`;
     this.#done({ kind: "failed", failure, detail });
   }
 }
 
-/** Failures whose cause does not say by itself what happened. */
+/** Descriptions of the failures whose cause is not self-explanatory. */
 const words: Readonly<Record<string, string>> = {
   [failures.garbage.cause]: "not a JSON-RPC answer",
   [failures.status.cause]: "an HTTP error (429 or 5xx)",
@@ -107,7 +107,7 @@ function bad(method: string, what: string): ProbeFailed {
   return { kind: "failed", failure: failures.garbage, detail: `${method}: ${what}` };
 }
 
-/** Bounded, because the log shows it. */
+/** Limits the length, because the hash is logged. */
 function isHash(value: unknown): value is string {
   return typeof value === "string" && /^0x[0-9a-f]{1,128}$/i.test(value);
 }
@@ -125,7 +125,7 @@ function readRuntime(value: unknown): string | undefined {
   return `${String(value.specName)}/${value.specVersion}`;
 }
 
-/** The number of a header, which nodes write in hexadecimal, padded or not. */
+/** Returns the block number of a header. Nodes write it in hexadecimal, with or without padding. */
 function blockNumber(header: unknown): number | undefined {
   if (!isObject(header)) return undefined;
   const { number } = header;

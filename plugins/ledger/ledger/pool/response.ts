@@ -1,6 +1,6 @@
 /**
- * Whole responses of a node, one after another on a connection. A body of known length that lies in one piece is lent
- * as it lies there; what comes in pieces is put together. Nothing fed is referred to once `more` was said.
+ * Reads whole responses of a node, one after another on a connection. A body of known length that arrives in one piece
+ * is not copied; a body in several pieces is assembled. After `feed` has returned `more`, no fed buffer is referenced.
  */
 import type { ResponseHead } from "../../../../src/http/upstream/http1/response-head.ts";
 import {
@@ -9,7 +9,7 @@ import {
   type ResponseState,
 } from "../../../../src/http/upstream/http1/response-reader.ts";
 
-/** A body buffer up to this size is kept for the next response. */
+/** A body buffer of up to this size is reused for the next response. */
 const keptBodyBytes = 128 * 1024;
 const firstBodyBytes = 4 * 1024;
 
@@ -17,17 +17,17 @@ const empty = Buffer.alloc(0);
 
 export class ResponseParser implements ResponseSink {
   readonly #reader: ResponseReader;
-  /** The body, where it did not come in one piece. */
+  /** The body, if it did not arrive in one piece. */
   #body: Buffer = empty;
   #size = 0;
   #lent = false;
 
-  /** After `done`: the body is `bytes[start, end)`, borrowed until the next `feed` or `reset`. */
+  /** After `done`, the body is `bytes[start, end)`. It is borrowed until the next `feed` or `reset`. */
   bytes: Buffer = empty;
   start = 0;
   end = 0;
 
-  /** `maxBytes`: the largest body taken. */
+  /** `maxBytes`: maximum size of a body. */
   constructor(maxBytes: number) {
     this.#reader = new ResponseReader(this, maxBytes);
   }
@@ -36,17 +36,17 @@ export class ResponseParser implements ResponseSink {
     return this.#reader.head;
   }
 
-  /** True once a byte of the response has come. */
+  /** True after the first byte of the response has arrived. */
   get started(): boolean {
     return this.#reader.started;
   }
 
-  /** After `done`: where in the piece fed last the response ended. */
+  /** After `done`, the index in the last piece at which the response ended. */
   get next(): number {
     return this.#reader.next;
   }
 
-  /** Makes ready for the next response. */
+  /** Prepares for the next response. */
   reset(): void {
     this.#reader.reset();
     this.#size = 0;
@@ -55,21 +55,21 @@ export class ResponseParser implements ResponseSink {
     this.bytes = empty;
   }
 
-  /** Takes `piece[from, to)`. After anything but `more`, `reset` must come before the next `feed`. */
+  /** Reads `piece[from, to)`. After any result but `more`, call `reset` before the next `feed`. */
   feed(piece: Buffer, from: number, to: number): ResponseState {
     const state = this.#reader.feed(piece, from, to);
     if (state === "done") this.#whole();
     return state;
   }
 
-  /** The peer has closed. `done` when that is how this body ends, else the response was cut off. */
+  /** Called when the peer has closed. Returns `done` if that ends the body, or `cut` if the response is incomplete. */
   close(): "done" | "cut" {
     const state = this.#reader.close();
     if (state === "done") this.#whole();
     return state;
   }
 
-  // What the reader reports:
+  // Callbacks of the reader:
 
   headEnds(): void {}
 

@@ -1,4 +1,4 @@
-/** Who of a pool's nodes is usable: probes them, compares them, ejects them and takes them back. */
+/** Decides which nodes of a pool are usable: probes them, compares them, ejects them and readmits them. */
 import type { Clock } from "../../../../src/services/clock.ts";
 import type { Log } from "../../../../src/services/log.ts";
 import { complaints, judge, type Complaint } from "./complaint.ts";
@@ -7,10 +7,10 @@ import type { PooledNode } from "./pooled-node.ts";
 
 const sampleMs = 1_000;
 /**
- * How long nodes wait for the first word of one before them in the configuration: it decides of which chain they must
- * be. Longer, and a first node that hangs would keep good ones from being used.
+ * How long nodes wait for the first probe of an earlier node in the configuration, which decides the expected chain.
+ * With a longer wait, a first node that hangs would keep good nodes from being used.
  */
-const firstWordMs = 2_000;
+const firstProbeWaitMs = 2_000;
 
 export interface RosterOptions {
   readonly nodes: readonly PooledNode[];
@@ -26,24 +26,24 @@ export class Roster {
   /** Nodes without a complaint. */
   usable: readonly PooledNode[] = [];
   /**
-   * When none is usable: those with the least complaint. A refused call has failed for certain, a tried one may not,
-   * and the first answer brings the node back. Only nodes that were seen to be of the reference chain; while none was,
-   * the first in the configuration, whose chain that is.
+   * The nodes with the mildest complaint, which are used if no node is usable. A call that is tried may succeed, and
+   * its answer makes the node usable again. Contains only nodes that are known to be of the reference chain; while
+   * there are none, the first node in the configuration, which defines that chain.
    */
   lastResort: readonly PooledNode[];
-  /** See `NodePool`. */
+  /** The next three are documented at `NodePool`. */
   finalized: number | undefined;
   best: number | undefined;
   epoch = 0;
-  /** Resolves when every node has been probed once, well or not. */
+  /** Resolves when the first probe of every node has succeeded or failed. */
   readonly firstProbe: Promise<void>;
   readonly #options: RosterOptions;
   readonly #timers: readonly Disposable[];
-  /** The genesis hash that every node must have; undefined: not known yet. */
+  /** The genesis hash that every node must have. Undefined if it is not known yet. */
   #reference: string | undefined;
-  /** Of all nodes together, when the epoch was last looked at. */
+  /** Sum of the changes of all nodes at the last review. */
   #changes = 0;
-  /** No node is waited for any longer; see `FIRST_WORD_MS`. */
+  /** True when earlier nodes are no longer waited for. See `firstProbeWaitMs`. */
   #waited = false;
 
   constructor(options: RosterOptions) {
@@ -54,7 +54,7 @@ export class Roster {
     this.#timers = [
       clock.every(probeMs, () => void this.probe()),
       clock.every(sampleMs, () => this.#sample()),
-      clock.after(firstWordMs, () => {
+      clock.after(firstProbeWaitMs, () => {
         this.#waited = true;
         this.review();
       }),
@@ -66,12 +66,12 @@ export class Roster {
     this.firstProbe = this.probe();
   }
 
-  /** Probes every node, or waits for the probes that are under way; resolves when all have ended, well or not. */
+  /** Probes every node, or joins running probes. Resolves when all have succeeded or failed. */
   async probe(): Promise<void> {
     await Promise.all(this.nodes.map((node) => node.probe()));
   }
 
-  /** A call failed through the node's fault. The last usable node stays: to be slow or shaky is better than nothing. */
+  /** Called when a call failed through the node's fault. The last usable node is not ejected. */
   failed(node: PooledNode): void {
     if (!node.breaker.failed() || node.complaint !== undefined || this.usable.length < 2) return;
     node.breaker.trip();
@@ -82,15 +82,17 @@ export class Roster {
   review(): void {
     const reference = this.#findReference();
     const changes = this.nodes.reduce((sum, node) => sum + node.changes, 0);
-    // The first reference, too: what was answered before may be of another chain.
+    // The first reference counts as a change, too, because earlier answers may be from another chain.
     if (reference !== this.#reference || changes !== this.#changes) this.epoch++;
     this.#reference = reference;
     this.#changes = changes;
     const changed = this.nodes.filter((node) => this.#judge(node));
     this.usable = this.nodes.filter((node) => node.complaint === undefined);
-    const akin = this.nodes.filter(({ observed }) => observed && observed.genesis === reference);
-    this.lastResort = akin.length > 0 ? leastComplaint(akin) : this.nodes.slice(0, 1);
-    // After all nodes are judged, because the log says whether a node is still used.
+    const sameChain = this.nodes.filter(
+      ({ observed }) => observed && observed.genesis === reference,
+    );
+    this.lastResort = sameChain.length > 0 ? leastComplaint(sameChain) : this.nodes.slice(0, 1);
+    // After all nodes are judged, because the log line states whether a node is still used.
     for (const node of changed) this.#report(node);
     const lowest = Math.min(...this.usable.map((node) => node.observed?.finalized ?? -1));
     this.finalized = lowest >= 0 && Number.isFinite(lowest) ? lowest : undefined;
@@ -103,7 +105,9 @@ export class Roster {
     await Promise.all(this.nodes.map((node) => node.close()));
   }
 
-  /** The genesis of the first node in the configuration, or of the next one when those before it have not said. */
+  /**
+   * Returns the genesis of the first node in the configuration, or of the next one if the earlier ones did not report.
+   */
   #findReference(): string | undefined {
     for (const { observed, probed } of this.nodes) {
       if (observed !== undefined) return observed.genesis;
@@ -112,7 +116,7 @@ export class Roster {
     return undefined;
   }
 
-  /** True if the judgement has changed. */
+  /** Returns true if the complaint about the node has changed. */
   #judge(node: PooledNode): boolean {
     const { observed } = node;
     let complaint = node.fault;
@@ -147,7 +151,10 @@ export class Roster {
     if (now === undefined) log.info({ ...about, was }, "node is usable");
     else if (now === "other_chain") {
       const { genesis } = node.observed ?? {};
-      log.error({ ...about, genesis }, "node is of another chain than the first one: never used");
+      log.error(
+        { ...about, genesis },
+        "node belongs to another chain than the first node; it will not be used",
+      );
     } else {
       const error = now === "unreachable" ? node.lastError : undefined;
       const isProbed = now === "unreachable" || now === "bad_answer";
@@ -155,7 +162,9 @@ export class Roster {
       const isUsed = this.usable.length === 0 && this.lastResort.includes(node);
       log.warn(
         { ...about, reason: now, error, detail },
-        isUsed ? "node has a fault, and is still asked: no node is usable" : "node is left out",
+        isUsed
+          ? "node has a fault but is still used, because no node is usable"
+          : "node is not used",
       );
     }
   }

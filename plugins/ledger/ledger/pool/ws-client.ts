@@ -1,27 +1,27 @@
 /**
- * A WebSocket client for one node: one connection that carries all calls at once, answers matched by id. It connects at
- * once and again whenever it has lost the connection.
+ * A WebSocket client for one node. One connection carries all calls concurrently; answers are matched by id. The client
+ * connects at once and reconnects whenever the connection is lost.
  *
- * An answer arrives whole, so a call has `headersMs + idleMs` for all of it. A message above `answerBytes` cannot be
- * matched to its call and ends the connection.
+ * An answer arrives as a whole, so a call has `headersMs + idleMs` in total. A message larger than `answerBytes` cannot
+ * be matched to its call, so it ends the connection.
  */
 import { WebSocket } from "ws";
 import type { Clock } from "../../../../src/services/clock.ts";
 import { splitResponse } from "../../../../src/http/json/response.ts";
 import { skipSpace, skipValue } from "../../../../src/http/json/scan.ts";
-import type { Call, NodeClient } from "./call.ts";
+import type { NodeCall, NodeClient } from "./node-call.ts";
 import { failures, type Failure } from "./failure.ts";
 import type { ClientOptions } from "./http-client.ts";
 import { basicCredentials } from "./http-target.ts";
 import { startTicker, type Ticker } from "../../../../src/http/ticker.ts";
 
-/** Calls at a time; a node works on the calls of one connection side by side. */
-const mostCalls = 1024;
-/** Requests that the node does not read pile up to this. */
-const unsentBytes = 16 * 1024 * 1024;
+/** Maximum number of calls in flight. A node processes the calls of one connection concurrently. */
+const maxCalls = 1024;
+/** Maximum size of requests that are buffered because the node does not read them. */
+const maxUnsentBytes = 16 * 1024 * 1024;
 const pingMs = 20_000;
 const reconnectMs = 100;
-const reconnectMostMs = 10_000;
+const maxReconnectMs = 10_000;
 
 type State = "connecting" | "open" | "waiting";
 
@@ -30,16 +30,16 @@ export class WsClient implements NodeClient {
   readonly #clock: Clock;
   readonly #ticker: Ticker;
   readonly #pinger: Disposable;
-  /** By id, oldest first: all have the same time to live, so the oldest expires first. */
-  readonly #calls = new Map<number, Call>();
+  /** Calls in flight by id, oldest first. All have the same time limit, so the oldest expires first. */
+  readonly #calls = new Map<number, NodeCall>();
   #state: State = "waiting";
   #closed = false;
   #socket: WebSocket | undefined;
   #connectDeadline = 0;
-  /** Connections in a row that brought no answer. */
-  #fruitless = 0;
+  /** Number of consecutive connections without an answer. */
+  #failedConnections = 0;
   #reconnect: Disposable | undefined;
-  /** Something came since the last ping. */
+  /** True if anything arrived since the last ping. */
   #alive = true;
   #nextId = 0;
   lastError: string | undefined;
@@ -57,7 +57,7 @@ export class WsClient implements NodeClient {
     return this.#calls.size;
   }
 
-  send(call: Call): void {
+  send(call: NodeCall): void {
     const refusal = this.#refusal();
     if (refusal !== undefined) return queueMicrotask(() => call.fail(refusal));
     this.#nextId = (this.#nextId + 1) & 0x3fff_ffff;
@@ -82,7 +82,7 @@ export class WsClient implements NodeClient {
     if (this.#closed) return failures.closing;
     if (this.#state === "waiting") return failures.refused;
     const unsent = this.#socket?.bufferedAmount ?? 0;
-    return this.#calls.size >= mostCalls || unsent > unsentBytes ? failures.saturated : undefined;
+    return this.#calls.size >= maxCalls || unsent > maxUnsentBytes ? failures.saturated : undefined;
   }
 
   #connect(): void {
@@ -100,7 +100,7 @@ export class WsClient implements NodeClient {
     this.#state = "connecting";
     this.#socket = socket;
     this.#connectDeadline = this.#ticker.deadline(connectMs);
-    // Without fragments and with the default binaryType a message is one Buffer.
+    // With the default binaryType, a message is one Buffer.
     socket.on("message", (data) => this.#message(socket, data as Buffer));
     socket.on("open", () => this.#opened(socket));
     socket.on("pong", () => (this.#alive = true));
@@ -122,23 +122,24 @@ export class WsClient implements NodeClient {
     this.#alive = true;
     const answer = splitResponse(bytes);
     if (answer === undefined) {
-      // A notification is none of ours. After anything else nothing on this connection can be trusted.
+      // Notifications are ignored. After any other message, nothing on this connection can be trusted.
       if (!isNotification(bytes)) this.#dropped(socket, failures.garbage);
       return;
     }
-    this.#fruitless = 0;
+    this.#failedConnections = 0;
     const call = this.#calls.get(answer.id);
     if (call === undefined) return;
     this.#calls.delete(answer.id);
     call.answered(answer.kind, bytes, answer.start, answer.end);
   }
 
-  /** The connection is of no more use: gets the next, at once if this one had been of any. */
+  /** Replaces the connection. It reconnects at once if this connection had given an answer, else after a delay. */
   #dropped(socket: WebSocket, failure: Failure): void {
     if (this.#socket !== socket) return;
     const connected = this.#state === "open";
-    const delayMs = this.#fruitless === 0 && connected ? 0 : backoffMs(this.#fruitless);
-    this.#fruitless++;
+    const delayMs =
+      this.#failedConnections === 0 && connected ? 0 : backoffMs(this.#failedConnections);
+    this.#failedConnections++;
     this.#lose(connected || failure !== failures.closed ? failure : failures.refused);
     if (this.#closed) return;
     if (delayMs === 0) return this.#connect();
@@ -176,10 +177,10 @@ export class WsClient implements NodeClient {
   }
 }
 
-/** Exponential, with half of it random, so that many gateways do not come back to a node at the same moment. */
+/** Returns an exponential delay, half of it random, so that many gateways do not reconnect at the same moment. */
 function backoffMs(attempt: number): number {
-  const most = Math.min(reconnectMostMs, reconnectMs * 2 ** Math.min(attempt, 16));
-  return most / 2 + (Math.random() * most) / 2;
+  const max = Math.min(maxReconnectMs, reconnectMs * 2 ** Math.min(attempt, 16));
+  return max / 2 + (Math.random() * max) / 2;
 }
 
 function isNotification(bytes: Buffer): boolean {

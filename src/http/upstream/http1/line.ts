@@ -1,4 +1,4 @@
-/** Cuts lines that end in CRLF out of pieces of any size, and reads their bytes. */
+/** Splits pieces of any size into lines that end in CRLF, and parses the bytes of lines. */
 
 const LINE_BYTES = 8 * 1024;
 
@@ -20,20 +20,20 @@ for (const char of "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHI
 }
 
 export class LineCutter {
-  /** The line that `take` found last: `bytes[from, until)`, borrowed, without its CRLF. */
+  /** The last line that `take` found: `bytes[from, until)` without its CRLF. It is borrowed. */
   bytes: Buffer = Buffer.alloc(0);
   from = 0;
   until = 0;
-  /** The start of a line whose end has not come yet. */
+  /** The start of a line whose end has not arrived yet. */
   #carry: Buffer | undefined;
   #carried = 0;
 
   /**
-   * The index after the line that starts at `at`, or started in an earlier piece. `UNFINISHED`: its end has not come
-   * yet. `BAD`: it ends in a bare LF or is too long.
+   * Returns the index after the line that starts at `at`, or that started in an earlier piece. `UNFINISHED` if its end
+   * has not arrived yet. `BAD` if it ends in a bare LF or is too long.
    */
   take(piece: Buffer, at: number, to: number): number {
-    // Pieces often end where a line would start: nothing is kept then, nor 8 KiB for every connection.
+    // Pieces often end where a line would start. Then nothing is kept, which saves 8 KiB per connection.
     if (at === to) return UNFINISHED;
     let end = at;
     while (end < to && piece[end] !== LF) end++;
@@ -60,7 +60,7 @@ export class LineCutter {
   }
 }
 
-/** Where the token that starts at `from` ends. */
+/** Returns the index at which the token that starts at `from` ends. */
 export function skipToken(line: Buffer, from: number, until: number): number {
   let at = from;
   while (at < until && TOKEN[line[at] ?? 0] === 1) at++;
@@ -73,7 +73,7 @@ export function skipBlanks(line: Buffer, from: number, until: number): number {
   return at;
 }
 
-/** Visible characters, blanks and obs-text; no CR, NUL or other control. */
+/** Returns true for visible characters, blanks and obs-text, without CR, NUL and other control characters. */
 export function isFieldValue(line: Buffer, from: number, until: number): boolean {
   for (let at = from; at < until; at++) {
     const byte = line[at] ?? 0;
@@ -82,7 +82,7 @@ export function isFieldValue(line: Buffer, from: number, until: number): boolean
   return true;
 }
 
-/** Non-negative decimal of up to 15 digits, else -1. */
+/** Returns a non-negative decimal number of up to 15 digits, else -1. */
 export function decimal(line: Buffer, from: number, until: number): number {
   if (from === until || until - from > 15) return -1;
   let value = 0;
@@ -94,14 +94,16 @@ export function decimal(line: Buffer, from: number, until: number): number {
   return value;
 }
 
-/** The value of a hexadecimal digit, else -1. */
+/** Returns the value of a hexadecimal digit, else -1. */
 export function hexDigit(byte: number): number {
   if (byte >= 48 && byte <= 57) return byte - 48;
   const letter = byte | 32;
   return letter >= 97 && letter <= 102 ? letter - 87 : -1;
 }
 
-/** Whether `line[from, until)`, which holds no control bytes, is `word` (lower case) without regard to case. */
+/**
+ * Compares `line[from, until)` with `word`, ignoring case. The line must not contain control bytes. `word`: lower case.
+ */
 export function isWord(line: Buffer, from: number, until: number, word: string): boolean {
   if (until - from !== word.length) return false;
   for (let i = 0; i < word.length; i++) {

@@ -1,19 +1,22 @@
-/** The head of an HTTP/1.1 response, line by line: status, and how its body is framed (RFC 9112 sections 4 to 6). */
+/**
+ * Parses the head of an HTTP/1.1 response line by line: its status and the framing of its body (RFC 9112 sections 4 to
+ * 6).
+ */
 import { rangeIs } from "../../json/scan.ts";
 import { COLON, decimal, HT, isFieldValue, isWord, skipBlanks, skipToken, SPACE } from "./line.ts";
 
 const NO_LENGTH = -1;
 
-/** How the body ends. `interim`: a 1xx, another head follows. */
+/** How the body ends. `interim`: a 1xx response, after which another head follows. */
 export type Framing = "interim" | "none" | "length" | "chunked" | "untilClose";
 
 export class ResponseHead {
   status = 0;
-  /** False when the connection must not be used again. */
+  /** False if the connection must not be used again. */
   persistent = true;
-  /** Content-Encoding in lower case; undefined: none. */
+  /** Content-Encoding in lower case. Undefined if there is none. */
   coding: string | undefined;
-  /** Content-Length; -1 without one. */
+  /** Content-Length, or -1. */
   length = NO_LENGTH;
   #http10 = false;
   #chunked = false;
@@ -27,7 +30,7 @@ export class ResponseHead {
     this.#chunked = false;
   }
 
-  /** Reads `HTTP/1.x SP 3DIGIT [SP reason]`; false when it is not that. */
+  /** Reads `HTTP/1.x SP 3DIGIT [SP reason]`. Returns false if the line is malformed. */
   statusLine(line: Buffer, from: number, until: number): boolean {
     const after = from + 12;
     if (until < after || !rangeIs(line, from, from + 7, "HTTP/1.")) return false;
@@ -42,7 +45,7 @@ export class ResponseHead {
     return isFieldValue(line, after, until);
   }
 
-  /** Reads a field; false when it is malformed or contradicts another. */
+  /** Reads a field. Returns false if it is malformed or contradicts another field. */
   field(line: Buffer, from: number, until: number): boolean {
     const colon = skipToken(line, from, until);
     if (colon === from || colon === until || line[colon] !== COLON) return false;
@@ -63,7 +66,9 @@ export class ResponseHead {
     }
   }
 
-  /** After the empty line. Undefined: nobody can say how long the body is, or nobody asked for such a response. */
+  /**
+   * Called after the empty line. Undefined if the length of the body is ambiguous, or the response was not requested.
+   */
   end(): Framing | undefined {
     const hasLength = this.length !== NO_LENGTH;
     if (this.#chunked && hasLength) return undefined;
@@ -77,7 +82,7 @@ export class ResponseHead {
     return "untilClose";
   }
 
-  /** Several fields are one list (RFC 9110 section 5.2). */
+  /** Appends a value. Several fields form one list (RFC 9110 section 5.2). */
   #encode(line: Buffer, colonEnd: number, until: number): void {
     const value = line.toString("latin1", colonEnd, until).trim().toLowerCase();
     this.coding = this.coding === undefined ? value : `${this.coding}, ${value}`;
@@ -100,13 +105,13 @@ export class ResponseHead {
   #connection(line: Buffer, colonEnd: number, until: number): void {
     const from = skipBlanks(line, colonEnd, until);
     if (isWord(line, from, until, "keep-alive")) return;
-    // Rare: `close`, or a list with it among others. HTTP/1.0 connections are never kept.
+    // Rare: `close`, or a list that contains it. HTTP/1.0 connections are never reused.
     const options = line.toString("latin1", from, until).toLowerCase().split(",");
     if (options.some((option) => option.trim() === "close")) this.persistent = false;
   }
 }
 
-/** Where the value that starts at `from` ends, without blanks after it. */
+/** Returns the end of the value that starts at `from`, without trailing blanks. */
 function trimmedEnd(line: Buffer, from: number, until: number): number {
   let end = until;
   while (end > from && (line[end - 1] === SPACE || line[end - 1] === HT)) end--;

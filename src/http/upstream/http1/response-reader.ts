@@ -1,9 +1,9 @@
 /**
- * A strict incremental reader of HTTP/1.1 responses (RFC 9112), for one connection and one response after another. It
- * takes any segmentation, hands the body on as it comes, and copies nothing but the lines that a piece cuts in two.
+ * A strict incremental parser of the HTTP/1.1 responses (RFC 9112) on one connection. It accepts any segmentation,
+ * passes the body on as it arrives, and copies only the lines that are split between two pieces.
  *
- * What could be read in two ways is refused, not interpreted: a bare LF, folded or spaced field names, two lengths, a
- * length beside chunks, any coding but `chunked`.
+ * Ambiguous input is refused: a bare LF, folded lines, spaces after field names, two lengths, a length with chunks, and
+ * any transfer coding except `chunked`.
  */
 import {
   BAD,
@@ -19,17 +19,17 @@ import { ResponseHead } from "./response-head.ts";
 
 export type ResponseState = "more" | "done" | "garbage" | "tooLarge";
 
-/** Told what a response holds, in order. */
+/** Receives the parts of a response in order. */
 export interface ResponseSink {
-  /** The final head is complete: see `ResponseReader.head`. */
+  /** Called when the final head is complete. See `ResponseReader.head`. */
   headEnds(): void;
-  /** A borrowed piece of the body. */
+  /** Called for each piece of the body, which is borrowed. */
   body(bytes: Buffer, start: number, end: number): void;
 }
 
-/** All heads and trailers of a response together, and what is more than needed of the lines around chunks. */
+/** Maximum size of all heads and trailers of a response, plus the unnecessary bytes of the lines around chunks. */
 const HEAD_BYTES = 64 * 1024;
-/** Eight hexadecimal digits and CRLF. */
+/** A chunk line needs eight hexadecimal digits and CRLF. */
 const PLAIN_CHUNK_LINE_BYTES = 10;
 
 const STATUS_LINE = 0;
@@ -44,27 +44,27 @@ const DONE = 8;
 
 export class ResponseReader {
   readonly head = new ResponseHead();
-  /** True once a byte of the response has come. */
+  /** True after the first byte of the response has arrived. */
   started = false;
-  /** After `done`: where in the piece fed last the response ended. */
+  /** After `done`, the index in the last piece at which the response ended. */
   next = 0;
   readonly #sink: ResponseSink;
   readonly #line = new LineCutter();
   readonly #maxBytes: number;
   #state = STATUS_LINE;
   #headBytes = 0;
-  /** Bytes of the body, or of the chunk, still to come. */
+  /** Number of missing bytes of the body or the chunk. */
   #left = 0;
-  /** Bytes of the body so far. */
+  /** Number of bytes of the body so far. */
   #size = 0;
 
-  /** `maxBytes`: the largest body taken. */
+  /** `maxBytes`: maximum size of a body. */
   constructor(sink: ResponseSink, maxBytes: number) {
     this.#sink = sink;
     this.#maxBytes = maxBytes;
   }
 
-  /** Makes ready for the next response. */
+  /** Prepares for the next response. */
   reset(): void {
     this.head.reset();
     this.#line.reset();
@@ -74,7 +74,7 @@ export class ResponseReader {
     this.started = false;
   }
 
-  /** Takes `piece[from, to)`. After anything but `more`, `reset` must come before the next `feed`. */
+  /** Reads `piece[from, to)`. After any result but `more`, call `reset` before the next `feed`. */
   feed(piece: Buffer, from: number, to: number): ResponseState {
     let at = from;
     if (at < to) this.started = true;
@@ -109,14 +109,14 @@ export class ResponseReader {
     }
   }
 
-  /** The peer has closed. `done` when that is how this body ends, else the response was cut off. */
+  /** Called when the peer has closed. Returns `done` if that ends the body, or `cut` if the response is incomplete. */
   close(): "done" | "cut" {
     if (this.#state !== BODY_UNTIL_CLOSE) return "cut";
     this.#state = DONE;
     return "done";
   }
 
-  /** Hands on what is left of the body or chunk, as far as it has come; returns the index after it. */
+  /** Passes on the received part of the body or chunk. Returns the index after it. */
   #take(piece: Buffer, at: number, to: number): number {
     const upTo = Math.min(to, at + this.#left);
     this.#left -= upTo - at;
@@ -130,7 +130,7 @@ export class ResponseReader {
     this.#sink.body(piece, start, end);
   }
 
-  /** Counts the bytes of a line; false when there are too many. */
+  /** Counts the bytes of a line. Returns false if there are too many. */
   #countLine(): boolean {
     const bytes = this.#line.until - this.#line.from + 2;
     const ofChunk = this.#state === CHUNK_SIZE || this.#state === CHUNK_END;
@@ -153,7 +153,7 @@ export class ResponseReader {
         this.#state = CHUNK_SIZE;
         return from === until ? undefined : "garbage";
       default:
-        // A trailer: nobody here has a use for one, only its form is checked.
+        // Trailers are not used, so only their form is checked.
         if (from !== until) return isField(bytes, from, until) ? undefined : "garbage";
         this.#state = DONE;
         return undefined;
@@ -180,7 +180,7 @@ export class ResponseReader {
     return undefined;
   }
 
-  /** `1*HEXDIG [; extensions]`; extensions are skipped. */
+  /** Reads `1*HEXDIG [; extensions]`. Extensions are skipped. */
   #chunkSize(line: Buffer, from: number, until: number): "garbage" | "tooLarge" | undefined {
     let at = from;
     let size = 0;

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { after, before, beforeEach, describe, it, type TestContext } from "node:test";
 import { requestPieces } from "../../../../plugins/confidential/protocol/channel.ts";
 import { maxRequestBytes } from "../../../../plugins/confidential/protocol/limits.ts";
-import { LiveConnection } from "../../../../src/http/connection.ts";
+import { LiveConnection } from "../../../../src/http/websocket-connection.ts";
 import { chunkOf, eventOf, usageChunkOf } from "../../inference/networks/chat-events.ts";
 import { model } from "./enclave-worker.ts";
 import { sound, type OpenStream } from "./stream-client.ts";

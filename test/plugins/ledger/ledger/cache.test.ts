@@ -7,93 +7,93 @@ import { AnswerCache } from "../../../../plugins/ledger/ledger/cache.ts";
 const hundred = "x".repeat(100);
 
 describe("the cache", () => {
-  it("gives back what was kept under exactly that key of that method", () => {
+  it("returns the answer stored under exactly this key of this method", () => {
     const cache = new AnswerCache(10_000);
-    const room = cache.room("a");
-    cache.set(room, "[1]", "one");
-    assert.equal(cache.get(room, "[1]"), "one");
-    assert.equal(cache.get(room, "[2]"), undefined);
-    assert.equal(cache.get(cache.room("b"), "[1]"), undefined);
-    assert.equal(cache.room("a"), room);
+    const answers = cache.answersOf("a");
+    cache.set(answers, "[1]", "one");
+    assert.equal(cache.get(answers, "[1]"), "one");
+    assert.equal(cache.get(answers, "[2]"), undefined);
+    assert.equal(cache.get(cache.answersOf("b"), "[1]"), undefined);
+    assert.equal(cache.answersOf("a"), answers);
   });
 
   it("keeps its own copy of bytes", () => {
     const cache = new AnswerCache(10_000);
     const bytes = Buffer.from("abc");
-    cache.set(cache.room("a"), "[]", bytes);
+    cache.set(cache.answersOf("a"), "[]", bytes);
     bytes.fill("#");
-    assert.equal(String(cache.get(cache.room("a"), "[]")), "abc");
+    assert.equal(String(cache.get(cache.answersOf("a"), "[]")), "abc");
   });
 
   it("keeps the first of two answers under one key", () => {
     const cache = new AnswerCache(10_000);
-    const room = cache.room("a");
-    assert.equal(cache.set(room, "[]", "1"), true);
+    const answers = cache.answersOf("a");
+    assert.equal(cache.set(answers, "[]", "1"), true);
     const { bytes } = cache;
-    assert.equal(cache.set(room, "[]", "2"), false);
-    assert.equal(cache.get(room, "[]"), "1");
+    assert.equal(cache.set(answers, "[]", "2"), false);
+    assert.equal(cache.get(answers, "[]"), "1");
     assert.equal(cache.bytes, bytes);
   });
 
-  it("keeps nothing when it has no room, and nothing larger than a quarter of it", () => {
+  it("stores nothing with a size of 0, and nothing larger than a quarter of the cache", () => {
     const none = new AnswerCache(0);
-    assert.equal(none.set(none.room("a"), "[]", ""), false);
+    assert.equal(none.set(none.answersOf("a"), "[]", ""), false);
     const cache = new AnswerCache(8000);
-    assert.equal(cache.set(cache.room("a"), "[1]", "x".repeat(2000)), false);
-    assert.equal(cache.set(cache.room("a"), "[2]", "x".repeat(1000)), true);
+    assert.equal(cache.set(cache.answersOf("a"), "[1]", "x".repeat(2000)), false);
+    assert.equal(cache.set(cache.answersOf("a"), "[2]", "x".repeat(1000)), true);
     assert.equal(cache.entries, 1);
   });
 
   it("counts keys, and two bytes a character for text that is not latin1", () => {
     const cache = new AnswerCache(100_000);
-    const room = cache.room("a");
-    cache.set(room, "[1]", hundred);
+    const answers = cache.answersOf("a");
+    cache.set(answers, "[1]", hundred);
     const small = cache.bytes;
-    cache.set(room, `["${hundred}"]`, hundred);
+    cache.set(answers, `["${hundred}"]`, hundred);
     assert(cache.bytes >= 2 * small + 100);
     const before = cache.bytes;
-    cache.set(room, "[2]", "✓".repeat(100));
+    cache.set(answers, "[2]", "✓".repeat(100));
     assert(cache.bytes - before >= small + 100);
   });
 
-  it("evicts what was not hit before what was", () => {
+  it("evicts entries without hits before entries with hits", () => {
     const cache = new AnswerCache(4000);
-    const room = cache.room("a");
-    for (let i = 0; i < 10; i++) cache.set(room, `[${i}]`, hundred);
+    const answers = cache.answersOf("a");
+    for (let i = 0; i < 10; i++) cache.set(answers, `[${i}]`, hundred);
     assert.equal(cache.evictions, 0);
-    for (const i of [0, 3]) assert.equal(cache.get(room, `[${i}]`), hundred);
-    for (let i = 10; i < 18; i++) cache.set(room, `[${i}]`, hundred);
+    for (const i of [0, 3]) assert.equal(cache.get(answers, `[${i}]`), hundred);
+    for (let i = 10; i < 18; i++) cache.set(answers, `[${i}]`, hundred);
     assert(cache.evictions > 0);
-    assert.equal(cache.get(room, "[0]"), hundred);
-    assert.equal(cache.get(room, "[3]"), hundred);
-    assert.equal(cache.get(room, "[1]"), undefined);
-    assert.equal(cache.get(room, "[2]"), undefined);
+    assert.equal(cache.get(answers, "[0]"), hundred);
+    assert.equal(cache.get(answers, "[3]"), hundred);
+    assert.equal(cache.get(answers, "[1]"), undefined);
+    assert.equal(cache.get(answers, "[2]"), undefined);
   });
 
   it("evicts even when everything was hit", () => {
     const cache = new AnswerCache(4000);
-    const room = cache.room("a");
+    const answers = cache.answersOf("a");
     for (let i = 0; i < 100; i++) {
-      assert(cache.set(room, `[${i}]`, hundred));
-      assert.equal(cache.get(room, `[${i}]`), hundred);
+      assert(cache.set(answers, `[${i}]`, hundred));
+      assert.equal(cache.get(answers, `[${i}]`), hundred);
     }
     assert(cache.bytes <= 4000);
   });
 
-  it("is empty after clear, and works on", () => {
+  it("is empty after clear, and can still be used", () => {
     const cache = new AnswerCache(4000);
-    const room = cache.room("a");
-    for (let i = 0; i < 20; i++) cache.set(room, `[${i}]`, hundred);
+    const answers = cache.answersOf("a");
+    for (let i = 0; i < 20; i++) cache.set(answers, `[${i}]`, hundred);
     cache.clear();
-    assert.deepEqual([cache.bytes, cache.entries, room.size], [0, 0, 0]);
-    for (let i = 0; i < 20; i++) cache.set(room, `[${i}]`, hundred);
-    assert.equal(cache.get(room, "[19]"), hundred);
+    assert.deepEqual([cache.bytes, cache.entries, answers.size], [0, 0, 0]);
+    for (let i = 0; i < 20; i++) cache.set(answers, `[${i}]`, hundred);
+    assert.equal(cache.get(answers, "[19]"), hundred);
   });
 
-  it("never holds more than its bound, and never gives a wrong answer", () => {
+  it("never exceeds its size, and never returns a wrong answer", () => {
     const action = fc.record({
       kind: fc.constantFrom("set", "get", "clear"),
-      room: fc.constantFrom("a", "b"),
+      answers: fc.constantFrom("a", "b"),
       key: fc.nat({ max: 30 }),
       size: fc.nat({ max: 700 }),
       bytes: fc.boolean(),
@@ -106,18 +106,18 @@ describe("the cache", () => {
       fc.property(rare, (actions) => {
         const cache = new AnswerCache(3000);
         const kept = new Map<string, string>();
-        for (const { kind, room: name, key, size, bytes } of actions) {
-          const room = cache.room(name);
+        for (const { kind, answers: name, key, size, bytes } of actions) {
+          const answers = cache.answersOf(name);
           const text = String(key).repeat(size);
           const id = `${name} ${key}`;
           if (kind === "clear") cache.clear();
           else if (kind === "get") {
-            const found = cache.get(room, String(key));
+            const found = cache.get(answers, String(key));
             if (found !== undefined) assert.equal(String(found), kept.get(id));
-          } else if (cache.set(room, String(key), bytes ? Buffer.from(text) : text))
+          } else if (cache.set(answers, String(key), bytes ? Buffer.from(text) : text))
             kept.set(id, text);
           assert(cache.bytes >= 0 && cache.bytes <= 3000);
-          assert.equal(cache.entries, cache.room("a").size + cache.room("b").size);
+          assert.equal(cache.entries, cache.answersOf("a").size + cache.answersOf("b").size);
         }
       }),
       { numRuns: 500 },

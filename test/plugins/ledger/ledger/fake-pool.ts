@@ -1,5 +1,9 @@
 /** A pool of nodes that a test answers by hand. */
-import type { NodeFailure, NodePool, NodeRequest } from "../../../../plugins/ledger/ledger/node.ts";
+import type {
+  NodeFailure,
+  NodePool,
+  NodeRequest,
+} from "../../../../plugins/ledger/ledger/node-pool.ts";
 
 export class FakePool implements NodePool {
   finalized: number | undefined;

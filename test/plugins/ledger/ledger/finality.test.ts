@@ -27,7 +27,7 @@ const block = (number: string): string =>
   `{"block":{"header":{"parentHash":${at},"number":"${number}"},"extrinsics":["0x00"]},"justifications":null}`;
 
 describe("an answer pinned by a block hash", () => {
-  it("is immutable when the hash stands at the method's own index", () => {
+  it("is immutable if the hash is at the method's own index", () => {
     const calls: [string, string][] = [
       ["state_getStorage", `["0x26aa",${at}]`],
       ["state_getStorageAt", `[ "0x26aa" , ${at} ]`],
@@ -91,7 +91,7 @@ describe("a block by its hash", () => {
     assert.equal(immutable("chain_getBlock", `[${at}]`, Buffer.from(block("0x10")), 16), true);
   });
 
-  it("is not before, nor while nobody knows", () => {
+  it("is not immutable before that, or while the finalized block is unknown", () => {
     assert.equal(immutable("chain_getBlock", `[${at}]`, block("0x11"), 16), false);
     assert.equal(immutable("chain_getBlock", `[${at}]`, block("0x10")), false);
   });

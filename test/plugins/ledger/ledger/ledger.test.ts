@@ -25,7 +25,7 @@ async function answer(waited: LedgerAnswer | Promise<LedgerAnswer>): Promise<rea
 const at = `["0x26aa","${hash(1)}"]`;
 
 describe("a call", () => {
-  it("goes to the node by its own name, with its params as they are", async () => {
+  it("is sent to the node with the node's method name and unchanged params", async () => {
     const { ledger, pool } = testLedger({ aliases: { ledger_: "midnight_" } });
     const waited = call(ledger, "ledger_contractState", '[ "00" ]');
     assert.deepEqual(pool.sent, ['midnight_contractState [ "00" ]']);
@@ -33,7 +33,7 @@ describe("a call", () => {
     assert.deepEqual(await answer(waited), ["result", '"ff"']);
   });
 
-  it("says whether it may be repeated and whether it is cheap", () => {
+  it("states whether it may be retried and whether it is cheap", () => {
     const { ledger, pool } = testLedger({ methods: { author_submitExtrinsic: {} } });
     void call(ledger, "author_submitExtrinsic", '["0x"]');
     void call(ledger, "system_chain");
@@ -48,7 +48,7 @@ describe("a call", () => {
     );
   });
 
-  it("brings the node's error, and why there was no answer", async () => {
+  it("returns the node's error, or the reason why there was no answer", async () => {
     const { ledger, pool } = testLedger();
     const waited = [call(ledger, "state_call", at), call(ledger, "state_getMetadata")];
     pool.error('{"code":4003,"message":"x"}');
@@ -69,7 +69,7 @@ describe("a call", () => {
     assert.equal(pool.sent.length, 1);
   });
 
-  it("ends for a caller who has left, and goes on for the cache and the others", async () => {
+  it("ends for a caller that leaves, and continues for the cache and the other callers", async () => {
     const { ledger, pool } = testLedger();
     const leaver = new AbortController();
     const left = call(ledger, "state_getStorage", at, { signal: leaver.signal });
@@ -84,7 +84,7 @@ describe("a call", () => {
     });
   });
 
-  it("is not made for a caller who left before", () => {
+  it("is not sent for a caller that has already left", () => {
     const { ledger, pool } = testLedger();
     assert.deepEqual(call(ledger, "system_chain", "", { signal: AbortSignal.abort() }), {
       kind: "failed",
@@ -93,13 +93,13 @@ describe("a call", () => {
     assert.equal(pool.sent.length, 0);
   });
 
-  it("of a method that is not on the whitelist is a bug", () => {
+  it("of a method that is not on the whitelist throws", () => {
     const { ledger } = testLedger();
     const method = { name: "author_rotateKeys", params: [], cuMilli: 1 };
     assert.throws(() => ledger.call(method, Buffer.alloc(0)), /not on the whitelist/);
   });
 
-  it("of the gateway's own may be of a method that clients may not call, and of no other", async () => {
+  it("of the gateway itself may use known methods that clients may not call, but no other methods", async () => {
     const { ledger, pool } = testLedger({ methods: { state_getMetadata: false } });
     const calls = ["system_health", "state_getMetadata", "author_submitExtrinsic", "system_chain"];
     for (const name of calls) void ledger.call(ledger.internal(name), Buffer.alloc(0));
@@ -118,7 +118,7 @@ describe("a call", () => {
       assert.equal(refused.costMilli, 0);
       assert.match(String(await refused.run()), /Method Not Allowed/);
     }
-    assert.throws(() => ledger.internal("author_rotateKeys"), /not a method/);
+    assert.throws(() => ledger.internal("author_rotateKeys"), /unknown node method/);
   });
 
   it("of rpc_methods is answered without a node", () => {
@@ -131,7 +131,7 @@ describe("a call", () => {
 });
 
 describe("the cache of a ledger", () => {
-  it("answers again what cannot change, at once", async () => {
+  it("answers a repeated immutable call synchronously", async () => {
     const { ledger, pool } = testLedger();
     const first = call(ledger, "state_getStorage", at);
     pool.result('"0x01"');
@@ -146,7 +146,7 @@ describe("the cache of a ledger", () => {
     assert.equal(pool.sent.length, 1);
   });
 
-  it("tells methods, params and upper case apart", async () => {
+  it("distinguishes methods, params and upper case", async () => {
     const { ledger, pool } = testLedger();
     const first = call(ledger, "state_getStorage", at);
     pool.result('"0x01"');
@@ -157,7 +157,7 @@ describe("the cache of a ledger", () => {
     assert.equal(pool.sent.length, 4);
   });
 
-  it("never keeps null, errors and failures", async () => {
+  it("never stores null, errors and failures", async () => {
     const { ledger, pool } = testLedger();
     for (const end of [
       () => pool.result("null"),
@@ -171,7 +171,7 @@ describe("the cache of a ledger", () => {
     assert.equal(pool.sent.length, 3);
   });
 
-  it("goes by what was finalized when the call was sent, not when its answer came", async () => {
+  it("uses the finalized block at the time of sending, not at the time of the answer", async () => {
     const { ledger, pool } = testLedger();
     pool.finalized = 4;
     const early = call(ledger, "chain_getBlockHash", "[5]");
@@ -185,7 +185,7 @@ describe("the cache of a ledger", () => {
     assert(!(call(ledger, "chain_getBlockHash", "[5]") instanceof Promise));
   });
 
-  it("is emptied when the nodes have become others, and keeps no answer from before", async () => {
+  it("is emptied when the nodes change, and stores no earlier answer", async () => {
     const { ledger, pool } = testLedger();
     const first = call(ledger, "system_chain");
     pool.result('"old"');
@@ -198,7 +198,7 @@ describe("the cache of a ledger", () => {
     assert(call(ledger, "system_name") instanceof Promise);
   });
 
-  it("lets nobody join a call that was sent to other nodes", async () => {
+  it("does not join a call that was sent before the nodes changed", async () => {
     const { ledger, pool } = testLedger();
     const before = call(ledger, "system_chain");
     pool.epoch++;
@@ -223,7 +223,7 @@ describe("the cache of a ledger", () => {
     assert(call(ledger, "state_getStorage", at) instanceof Promise);
   });
 
-  it("does without keys of more than 64 KiB", async () => {
+  it("is not used for params of more than 64 KiB", async () => {
     const { ledger, pool } = testLedger();
     const params = `["0x${"ab".repeat(40_000)}","${hash(1)}"]`;
     const first = [
@@ -239,7 +239,7 @@ describe("the cache of a ledger", () => {
 });
 
 describe("single flight", () => {
-  it("sends identical reads once, and gives everyone the same answer", async () => {
+  it("sends identical reads once and gives all callers the same answer", async () => {
     const { ledger, pool } = testLedger();
     const waited = Array.from({ length: 5 }, () => call(ledger, "chain_getFinalizedHead", "[]"));
     waited.push(
@@ -254,7 +254,7 @@ describe("single flight", () => {
     assert.equal(pool.sent.length, 2);
   });
 
-  it("fails for all when it fails, and is then asked anew", async () => {
+  it("fails for all callers if the call fails, and sends the next call again", async () => {
     const { ledger, pool } = testLedger();
     const waited = [call(ledger, "chain_getHead"), call(ledger, "chain_getHead")];
     pool.fail("unreachable");
@@ -264,7 +264,7 @@ describe("single flight", () => {
     assert.equal(pool.sent.length, 2);
   });
 
-  it("brings everyone the node's error", async () => {
+  it("gives all callers the node's error", async () => {
     const { ledger, pool } = testLedger();
     const waited = [call(ledger, "state_call", at), call(ledger, "state_call", at)];
     pool.error('{"code":1}');
@@ -272,7 +272,7 @@ describe("single flight", () => {
       assert.deepEqual(ended, ["error", '{"code":1}']);
   });
 
-  it("does not join what includes the pool, writes or is asked in other words", () => {
+  it("does not join calls that depend on the pool, write, or have different params", () => {
     const { ledger, pool } = testLedger({ methods: { author_submitExtrinsic: {} } });
     for (const name of [
       "system_accountNextIndex",
@@ -290,7 +290,7 @@ describe("single flight", () => {
     assert.equal(pool.sent.length, 11);
   });
 
-  it("is off by option", () => {
+  it("can be disabled by an option", () => {
     const { ledger, pool } = testLedger({ singleFlight: false });
     void call(ledger, "chain_getHead");
     void call(ledger, "chain_getHead");
@@ -299,7 +299,7 @@ describe("single flight", () => {
 });
 
 describe("the ledger's metrics", () => {
-  it("count calls by source, failures, and what the cache holds; labels are of the whitelist", async () => {
+  it("count calls by source, failures and the cache; labels are names of the whitelist", async () => {
     const { ledger, pool, metrics } = testLedger();
     const waited = [call(ledger, "state_getStorage", at), call(ledger, "state_getStorage", at)];
     pool.result('"0x01"');
@@ -322,7 +322,7 @@ describe("the ledger's metrics", () => {
 });
 
 describe("the ledger", () => {
-  it("is ready when its pool is, and closes it", async () => {
+  it("is ready when its pool is ready, and closes the pool", async () => {
     const { ledger, pool } = testLedger();
     assert.equal(ledger.ready, true);
     pool.ready = false;

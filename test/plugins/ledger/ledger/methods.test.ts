@@ -31,7 +31,7 @@ describe("the table of methods", () => {
     },
   );
 
-  it("prices what the specification does not at 1 CU, and the variants like their originals", () => {
+  it("prices methods without a specified price at 1 CU, and variants like their originals", () => {
     for (const name of [
       "grandpa_roundState",
       "mmr_root",
@@ -52,7 +52,7 @@ describe("the table of methods", () => {
     assert.equal(plain.get("rpc_methods")?.cuMilli, 100);
   });
 
-  it("leaves out what is unbounded, writes, subscribes or tells about the node", () => {
+  it("leaves out methods that are unbounded, write, subscribe or reveal facts about the node", () => {
     const refused = [
       "state_getKeys",
       "state_getPairs",
@@ -75,7 +75,7 @@ describe("the table of methods", () => {
     for (const name of refused) assert.equal(plain.has(name), false, name);
   });
 
-  it("has a hash param at the place that its params give it", () => {
+  it("has a hash param at the index of that param", () => {
     for (const [name, { params, lifetime, hashParam }] of knownMethods) {
       if (lifetime !== "hash" && lifetime !== "block") {
         assert.equal(hashParam, undefined, name);
@@ -87,7 +87,7 @@ describe("the table of methods", () => {
 });
 
 describe("the whitelist", () => {
-  it("takes methods off, adds them and changes their price", () => {
+  it("removes methods, adds methods and changes prices", () => {
     const whitelist = createWhitelist({
       aliases: {},
       methods: {
@@ -116,7 +116,7 @@ describe("the whitelist", () => {
     for (const name of ["custom_x", "author_submitExtrinsic"]) {
       const method = whitelist.get(name);
       assert.deepEqual(
-        [method?.retry, method?.kept, method?.shared, method?.cheap],
+        [method?.retry, method?.isCacheable, method?.isShareable, method?.cheap],
         [false, false, false, false],
         name,
       );
@@ -137,7 +137,7 @@ describe("the whitelist", () => {
 
   it("answers rpc_methods with itself, sorted", () => {
     const whitelist = createWhitelist({ aliases: {}, methods: { state_call: false } });
-    const own: unknown = JSON.parse(whitelist.get("rpc_methods")?.own ?? "");
+    const own: unknown = JSON.parse(whitelist.get("rpc_methods")?.gatewayAnswer ?? "");
     assert.deepEqual(own, { methods: [...whitelist.keys()].toSorted() });
   });
 });

@@ -85,7 +85,7 @@ describe("a single call", () => {
     }
   });
 
-  it("is an internal error, and owes nothing, when no node answers", async () => {
+  it("is an internal error without a charge if no node answers", async () => {
     const { ledger, pool } = testLedger();
     for (const reason of ["unreachable", "timeout", "garbage", "aborted"] as const) {
       const rpc = ledger.rpc(Buffer.from(request("chain_getBlock", "[]", '"a"')));

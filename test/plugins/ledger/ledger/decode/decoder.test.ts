@@ -29,7 +29,7 @@ const jsonOf = (said: DecodedJson): string => {
 };
 const failed = (reason: string): object => ({ ok: false, reason });
 
-test("a block's extrinsics and events, with one fetch of the metadata for all who ask at once", async () => {
+test("concurrent reads of a block's extrinsics and events fetch the metadata once", async () => {
   await using node = scriptedNode(script);
   const { decoder } = node;
   const [first, second, events] = await Promise.all([
@@ -44,14 +44,14 @@ test("a block's extrinsics and events, with one fetch of the metadata for all wh
   assert.equal(node.asked("chain_getHeader"), 0);
 });
 
-test("the runtime is asked for at the parent", async () => {
+test("the runtime version is read at the parent", async () => {
   await using node = scriptedNode(script);
   await node.decoder.events(block.hash);
   assert(node.calls.includes(`state_getRuntimeVersion["${parent}"]`));
   assert(node.calls.includes(`state_getMetadata["${parent}"]`));
 });
 
-test("a parent whose state is gone: the block's own runtime", async () => {
+test("if the parent's state was pruned, the runtime is read at the block", async () => {
   await using node = scriptedNode({
     ...script,
     state_getRuntimeVersion: (hash) =>
@@ -61,7 +61,7 @@ test("a parent whose state is gone: the block's own runtime", async () => {
   assert(node.calls.includes(`state_getMetadata["${block.hash}"]`));
 });
 
-test("the first block has no parent: its own runtime", async () => {
+test("the first block has no parent, so the runtime is read at the block", async () => {
   await using node = scriptedNode({
     ...script,
     chain_getHeader: () => ({ value: { parentHash: `0x${"0".repeat(64)}` } }),
@@ -70,7 +70,7 @@ test("the first block has no parent: its own runtime", async () => {
   assert(node.calls.includes(`state_getRuntimeVersion["${block.hash}"]`));
 });
 
-test("a block that no node knows", async () => {
+test("a block that no node knows is reported as unknown", async () => {
   await using node = scriptedNode(script);
   assert.deepEqual(await node.decoder.events(absent), failed("unknownBlock"));
   assert.deepEqual(await node.decoder.account(alice, absent), failed("unknownBlock"));
@@ -80,12 +80,12 @@ test("a block that no node knows", async () => {
   );
 });
 
-test("a block whose state is gone altogether", async () => {
+test("a block whose state was pruned is reported as unknown", async () => {
   await using node = scriptedNode({ ...script, state_getRuntimeVersion: () => "error" });
   assert.deepEqual(await node.decoder.extrinsics(bytes, block.hash), failed("unknownBlock"));
 });
 
-test("no node, and a caller who has left", async () => {
+test("without a node the reason is unreachable, and after an abort it is aborted", async () => {
   for (const [said, reason] of [
     ["failed", "unreachable"],
     ["aborted", "aborted"],
@@ -99,7 +99,7 @@ test("no node, and a caller who has left", async () => {
   }
 });
 
-test("answers that are not what was asked for fail; nothing hangs or throws", async () => {
+test("unexpected answers fail without hanging or throwing", async () => {
   const odd: readonly Said[] = [
     { value: 7 },
     { value: "" },
@@ -128,7 +128,7 @@ test("answers that are not what was asked for fail; nothing hangs or throws", as
   }
 });
 
-test("blocks that are no blocks are undecodable", async () => {
+test("answers that are not blocks are undecodable", async () => {
   await using node = scriptedNode(script);
   const whole = bytes.toString();
   const list = JSON.stringify(extrinsics);
@@ -142,7 +142,7 @@ test("blocks that are no blocks are undecodable", async () => {
   }
 });
 
-test("one bad extrinsic fails alone", async () => {
+test("an invalid extrinsic does not affect the others", async () => {
   await using node = scriptedNode(script);
   const bad = [
     "0x",
@@ -191,7 +191,7 @@ test("a block of many extrinsics is decoded in a thread, to the same text", asyn
   );
 });
 
-test("a pool that is closed fails what needs a thread", async () => {
+test("a closed compute pool fails jobs that need a thread", async () => {
   await using node = scriptedNode(script);
   await node.compute.close();
   const many = Array.from({ length: 400 }, () => extrinsics).flat();
@@ -205,7 +205,7 @@ test("a block without events has none", async () => {
   assert.equal(jsonOf(await node.decoder.events(block.hash)), "[]");
 });
 
-test("an account that does not exist has zeros; without a block the best one is asked", async () => {
+test("a missing account has zeros, and without a block hash the best block is read", async () => {
   await using node = scriptedNode(script);
   assert.equal(jsonOf(await node.decoder.account(alice, undefined)), zeros);
   const best = chain.blocks.at(-1)?.hash ?? "";
@@ -214,7 +214,7 @@ test("an account that does not exist has zeros; without a block the best one is 
   assert(node.calls.includes(`state_getStorage["${key}","${best}"]`));
 });
 
-test("an id of another length is not this chain's", async () => {
+test("an account id of another length is refused", async () => {
   await using node = scriptedNode(script);
   assert.deepEqual(
     await node.decoder.account(alice.subarray(12), block.hash),
@@ -222,7 +222,7 @@ test("an id of another length is not this chain's", async () => {
   );
 });
 
-test("a failed fetch of metadata is tried again by whoever asks next", async () => {
+test("after a failed fetch of the metadata, the next read fetches it again", async () => {
   let up = false;
   await using node = scriptedNode({
     ...script,
@@ -233,7 +233,7 @@ test("a failed fetch of metadata is tried again by whoever asks next", async () 
   assert.equal(jsonOf(await node.decoder.events(block.hash)), happened);
 });
 
-test("metadata that does not fit is fetched again, at most once a minute", async () => {
+test("metadata that does not match is fetched again, at most once per minute", async () => {
   // A development chain that changed its code and kept its version: some other pallet's events moved.
   const other = chain.metadata.replace(
     Buffer.from("ExtrinsicSuccess").toString("hex"),
@@ -252,7 +252,7 @@ test("metadata that does not fit is fetched again, at most once a minute", async
   assert.equal(node.asked("state_getMetadata"), 2);
 });
 
-test("an extrinsic that is unknown has the metadata fetched again, too", async () => {
+test("an unknown extrinsic also causes another fetch of the metadata", async () => {
   let metadata = "0x6d6574610e";
   await using node = scriptedNode({ ...script, state_getMetadata: () => ({ value: metadata }) });
   assert.deepEqual(await node.decoder.extrinsics(bytes, block.hash), failed("undecodable"));
@@ -273,7 +273,7 @@ test("an extrinsic that is unknown has the metadata fetched again, too", async (
   assert.equal(node.asked("state_getMetadata"), 3);
 });
 
-test("eight runtimes are kept, the one used last the longest", async () => {
+test("the eight most recently used runtimes are kept", async () => {
   let specVersion = 0;
   await using node = scriptedNode({
     ...script,

@@ -181,13 +181,13 @@ test("kinds, versions, pallets and calls that do not exist are unknown", () => {
   for (const hex of unknown) assert.equal(decoded(prefixed(hex)).method, "unknown", hex);
 });
 
-test("the answer is ASCII whatever the metadata says", () => {
+test("the answer is ASCII even if names in the metadata are not", () => {
   const text = extrinsicsJson(runtime, JSON.stringify([prefixed(`04${say}`)])) ?? "";
   assert.match(text, /^[\x20-\x7e]+$/);
   assert.equal(JSON.parse(text)[0].pallet, odd);
 });
 
-test("white space in the node's JSON does not matter; what is no list does", () => {
+test("white space in the node's JSON is ignored, and JSON that is not a list is refused", () => {
   const raw = prefixed(`04${say}`);
   const spaced = extrinsicsJson(runtime, ` [ "${raw}" ,\n"${raw}"\t]`);
   assert.equal(spaced, extrinsicsJson(runtime, JSON.stringify([raw, raw])));
@@ -207,7 +207,7 @@ test("white space in the node's JSON does not matter; what is no list does", () 
   }
 });
 
-test("metadata that names no address leaves signed extrinsics unknown, and reads bare ones", () => {
+test("with metadata without an address type, signed extrinsics are unknown and bare ones are read", () => {
   const bare = runtimeOf(makeMetadata({ types, pallets: made.pallets }));
   const list = JSON.stringify([
     prefixed(`04${say}`),
@@ -239,12 +239,12 @@ test("events carry their phase as text", () => {
   }
 });
 
-test("a runtime without events decodes none", () => {
+test("a runtime without events decodes no events", () => {
   const silent = runtimeOf(makeMetadata({ types, pallets: [] }));
   assert.equal(eventsJson(silent, "0x00"), undefined);
 });
 
-test("frozen balances stand in both fields", () => {
+test("frozen balances are reported in both fields", () => {
   const words = [1, 2, 3, 4].map((n) => `0${n}000000`).join("");
   const balance = (n: number): string => n.toString(16).padStart(2, "0").padEnd(32, "0");
   const max = "ff".repeat(16);
@@ -266,7 +266,7 @@ test("frozen balances stand in both fields", () => {
   }
 });
 
-test("accounts are looked up by the metadata's hasher; ids of another length are not the chain's", () => {
+test("accounts are looked up with the metadata's hasher, and ids of another length are refused", () => {
   const key = accountKey(runtime, Buffer.from(id, "hex"));
   assert.match(
     String(key),
@@ -292,7 +292,7 @@ test("a summary names the signer, the call and its arguments", () => {
   assert.equal(summarise(runtime, Buffer.from("00", "hex")), undefined);
 });
 
-test("what is too long or too deep for a summary is cut", () => {
+test("values that are too long or too deep for a summary are cut", () => {
   const long = `0705${Buffer.concat([compactBytes(5000), Buffer.alloc(5000, "x")]).toString("hex")}${id}`;
   const shown = summarise(runtime, Buffer.from(prefixed(`04${long}`).slice(2), "hex"));
   assert.deepEqual(shown?.args, { what: `${"x".repeat(256)}…`, to: address });

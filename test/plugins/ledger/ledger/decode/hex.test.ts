@@ -6,7 +6,7 @@ import { hexBytes } from "../../../../../plugins/ledger/ledger/decode/hex.ts";
 const copied = (text: string, start = 0, end = text.length): string | undefined =>
   hexBytes(text, start, end)?.toString("hex");
 
-test("hex of any length and case is what Buffer makes of it, wherever in a text it stands", () => {
+test("hex of any length and case, at any index of a text, is decoded as by Buffer", () => {
   const hex = fc.uint8Array({ maxLength: 70 }).map((bytes) => Buffer.from(bytes).toString("hex"));
   const cased = fc
     .tuple(hex, fc.nat(255))
@@ -23,7 +23,7 @@ test("hex of any length and case is what Buffer makes of it, wherever in a text 
   );
 });
 
-test("one character that is no digit makes it no hex, wherever it stands", () => {
+test("text with a character that is not a hex digit is refused, at any index", () => {
   const wrong = fc.constantFrom("g", "G", "/", ":", "@", "`", " ", "\0", "x", "é", "İ", "ı", "漢");
   fc.assert(
     fc.property(fc.nat(40), fc.nat(40), wrong, (before, behind, one) => {
@@ -35,7 +35,7 @@ test("one character that is no digit makes it no hex, wherever it stands", () =>
   assert.equal(copied(""), "");
 });
 
-test("more than is kept in memory is read as well", () => {
+test("values longer than the reused buffer are decoded, too", () => {
   const long = "0f".repeat((1 << 20) + 1);
   assert.equal(copied(long), long);
   assert.equal(copied(`${long.slice(2)}0g`), undefined);

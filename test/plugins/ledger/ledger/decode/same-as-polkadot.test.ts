@@ -62,11 +62,11 @@ for (const set of fixtureSets) {
   }
 }
 
-test("signed extrinsics made general ones, version 5, read as @polkadot/types reads them", () => {
+test("signed extrinsics converted to general ones of version 5 are read as by @polkadot/types", () => {
   const { metadata, blocks } = demoChain();
   const runtime = runtimeOf(metadata);
   const judge = judgeOf(metadata);
-  const { address, signature } = runtime.around;
+  const { address, signature } = runtime.preamble;
   assert(address !== undefined && signature !== undefined);
   let compared = 0;
   for (const raw of blocks.flatMap(({ result }) => result.block.extrinsics)) {
@@ -85,7 +85,7 @@ test("signed extrinsics made general ones, version 5, read as @polkadot/types re
   assert(compared > 20);
 });
 
-test("of all eras of two bytes those are taken that @polkadot/types takes", () => {
+test("exactly the two-byte eras that @polkadot/types accepts are accepted", () => {
   const { metadata } = demoChain();
   const runtime = runtimeOf(metadata);
   const { registry } = judgeOf(metadata);
@@ -271,13 +271,17 @@ function plainAccount(struct: unknown): object {
   };
 }
 
-test("the block of an upgrade reads with the old runtime", { skip: skipWithoutFixtures }, () => {
-  const old = fixture("midnight-stub/metadata-v14.hex");
-  const [upgrade] = upgradeBlocks();
-  assert(upgrade !== undefined);
-  compare({
-    ...fixtureChain("midnight-stub", 14),
-    metadata: old,
-    blocks: [upgrade],
-  });
-});
+test(
+  "the block that upgrades the runtime is read with the old runtime",
+  { skip: skipWithoutFixtures },
+  () => {
+    const old = fixture("midnight-stub/metadata-v14.hex");
+    const [upgrade] = upgradeBlocks();
+    assert(upgrade !== undefined);
+    compare({
+      ...fixtureChain("midnight-stub", 14),
+      metadata: old,
+      blocks: [upgrade],
+    });
+  },
+);

@@ -128,7 +128,7 @@ for (const [name, types, hex, expected] of cases) {
   test(`${name} ends where it should`, () => assert.equal(reach(types, hex), expected));
 }
 
-test("nesting without end is refused, not followed", () => {
+test("unlimited nesting is refused", () => {
   const types = [
     {
       variant: [
@@ -156,7 +156,7 @@ test("metadata that is damaged, of another version or too long is refused", () =
   }
 });
 
-test("metadata that names a type which is not there is refused", () => {
+test("metadata that refers to a missing type is refused", () => {
   for (const type of [{ sequence: 9 }, { tuple: [9] }, { compact: 9 }, { composite: [["a", 9]] }]) {
     // Literals of MadeType, widened by the array.
     assert.equal(
@@ -168,7 +168,7 @@ test("metadata that names a type which is not there is refused", () => {
   assert.equal(createRuntime(makeMetadata({ types: [u8], pallets })), undefined);
 });
 
-test("metadata that claims more than it holds costs nothing", () => {
+test("metadata with excessive lengths is refused without allocating memory", () => {
   const claims = Buffer.concat([Buffer.from("meta"), Buffer.from([14]), compactBytes(2 ** 30 - 1)]);
   assert.equal(createRuntime(claims), undefined);
 });

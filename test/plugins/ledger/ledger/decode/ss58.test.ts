@@ -61,7 +61,7 @@ function judged(address: string): Buffer | undefined {
   }
 }
 
-test("20-byte ids are written as Ethereum writes them, and read in one case or with the right checksum", () => {
+test("20-byte ids use Ethereum's format, and are read in a single case or with a valid checksum", () => {
   fc.assert(
     fc.property(id20, (id) => {
       const address = addressOf(id, 42);
@@ -83,7 +83,7 @@ test("a public key in hex is its own id", () => {
   assert.equal(Buffer.from(accountIdOf(`0x${hex}`) ?? []).toString("hex"), hex);
 });
 
-test("what is no address is refused", () => {
+test("text that is not an address is refused", () => {
   const alice = "5GrwvaEF5zXb26Fz9rcQpDWS57CtERHpNehXCPcNoHGKutQY";
   const wrong = ["", " ", "5", "0x", "0x1", "0xzz", `0x${"0".repeat(41)}`, `0x${"g".repeat(40)}`];
   wrong.push(` ${alice}`, `${alice}\n`, alice.toLowerCase(), `${alice}${alice}`, "1".repeat(49));

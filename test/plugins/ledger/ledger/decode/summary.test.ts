@@ -9,7 +9,7 @@ const chain = demoChain();
 const { registry } = judgeOf(chain.metadata);
 const extrinsics = chain.blocks.flatMap(({ result }) => result.block.extrinsics);
 
-test("call, signer and the names of the arguments are the judge's, for every extrinsic of the demo's chain", async () => {
+test("call, signer and argument names equal those of @polkadot/types for every extrinsic of the demo chain", async () => {
   await using node = scriptedNode(honest(chain));
   let signed = 0;
   for (const raw of extrinsics) {
@@ -28,7 +28,7 @@ test("call, signer and the names of the arguments are the judge's, for every ext
   assert(signed > 0);
 });
 
-test("a transfer is told in addresses and decimal numbers", async () => {
+test("the summary of a transfer contains addresses and decimal numbers", async () => {
   await using node = scriptedNode(honest(chain));
   const raw = extrinsics.find((each) => {
     const { method } = registry.createType("Extrinsic", each);
@@ -46,7 +46,7 @@ test("a transfer is told in addresses and decimal numbers", async () => {
   });
 });
 
-test("bytes that are no extrinsic have no summary", async () => {
+test("bytes that are not an extrinsic have no summary", async () => {
   await using node = scriptedNode(honest(chain));
   for (const hex of ["", "00", "04", "ff".repeat(100)]) {
     const said = await node.decoder.summary(Buffer.from(hex, "hex"));

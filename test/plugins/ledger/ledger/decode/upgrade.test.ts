@@ -6,7 +6,7 @@ import { judgeOf } from "./judge.ts";
 import { scriptedNode, type Said } from "./scripted-node.ts";
 
 test(
-  "every block around an upgrade reads with the runtime that made it",
+  "every block around an upgrade is read with the runtime that produced it",
   {
     skip: skipWithoutFixtures,
   },

@@ -1,9 +1,9 @@
 /** What tests of the pool share: a request that remembers how it ended, and services that do nothing. */
 import type { Log } from "../../../../../src/services/log.ts";
 import type { Metrics } from "../../../../../src/services/metrics.ts";
-import { Call } from "../../../../../plugins/ledger/ledger/pool/call.ts";
+import { NodeCall } from "../../../../../plugins/ledger/ledger/pool/node-call.ts";
 import type { Failure } from "../../../../../plugins/ledger/ledger/pool/failure.ts";
-import type { NodeRequest } from "../../../../../plugins/ledger/ledger/node.ts";
+import type { NodeRequest } from "../../../../../plugins/ledger/ledger/node-pool.ts";
 
 export type Ending =
   | { readonly kind: "result" | "error"; readonly text: string }
@@ -38,7 +38,7 @@ export function ask(over: Partial<NodeRequest> = {}): Asked {
 }
 
 /** A call for a client alone, without a pool. `cause` tells failures apart. */
-export class LoneCall extends Call {
+export class LoneCall extends NodeCall {
   readonly asked: Asked;
   cause: string | undefined;
 

@@ -39,7 +39,7 @@ const changes = fc.array(
   { maxLength: 3 },
 );
 
-test("a mutated answer is taken only when it is an answer to the call, and then as it stands", async () => {
+test("a mutated answer is accepted only if it answers the call, and then unchanged", async () => {
   let taken = 0;
   await fc.assert(
     fc.asyncProperty(answers, changes, async (answer, places) => {

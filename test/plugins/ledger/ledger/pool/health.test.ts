@@ -44,7 +44,7 @@ for (const [name, complaint, sick, well] of ejections) {
         .filter(({ fields }) => fields.node === `127.0.0.1:${b.port}`)
         .map(({ level, message }) => [level, message]),
       [
-        ["warn", "node is left out"],
+        ["warn", "node is not used"],
         ["info", "node is usable"],
       ],
     );
@@ -122,7 +122,7 @@ for (const [name, method, text] of nonsense) {
     // Finding D8: the node was said to be unreachable, and to be left out, while it was reached and still used.
     const [line, ...others] = under.lines;
     assert.equal(others.length, 0);
-    assert.equal(line?.message, "node has a fault, and is still asked: no node is usable");
+    assert.equal(line?.message, "node has a fault but is still used, because no node is usable");
     assert.deepEqual([line.fields.reason, line.fields.error], ["bad_answer", undefined]);
     assert.match(String(line.fields.detail), new RegExp(`^${method}: `));
     assert.ok(!JSON.stringify(line.fields).includes(text));
@@ -145,7 +145,7 @@ for (const [name, answer, detail] of badAnswers) {
     await under.pool.firstProbe;
     assert.deepEqual(under.complaints(), [undefined, "bad_answer"]);
     const line = under.lines.find(({ fields }) => fields.node === `127.0.0.1:${b.port}`);
-    assert.equal(line?.message, "node is left out");
+    assert.equal(line?.message, "node is not used");
     assert.deepEqual([line.fields.reason, line.fields.detail], ["bad_answer", detail]);
     assert.ok(!JSON.stringify(under.lines).includes("secret"));
   });
@@ -164,7 +164,7 @@ test("a genesis hash that is not a hash is a bad answer and never logged", async
   assert.ok(!JSON.stringify(under.lines).includes("secret"));
 });
 
-test("a node of another chain than the first is never used, whatever happens to the others", async () => {
+test("a node of another chain than the first is never used, even if the others fail", async () => {
   await using a = await startChainNode("a");
   await using b = await startChainNode("b", { genesis: "0x00bb", best: 1_000_000 });
   await using under = startPool([a.url, b.url]);
@@ -221,7 +221,7 @@ test("a node whose finalized block goes back is left out until it has caught up"
   assert.equal(under.pool.epoch, epoch);
 });
 
-test("a chain that was begun anew is taken as it is after some probes, and raises the epoch", async () => {
+test("a restarted chain is accepted after some probes and raises the epoch", async () => {
   await using node = await startChainNode("a");
   await using under = startPool([node.url]);
   await under.pool.firstProbe;
@@ -290,7 +290,7 @@ test("a node that is down is left out, and back after the next probe", async () 
   await under.probes(() => under.complaints()[1] === undefined);
 });
 
-test("when all are left out, the least bad is tried: first those that lag, last those that are gone", async () => {
+test("if no node is usable, nodes that lag are preferred and unreachable ones are last", async () => {
   const a = await startChainNode("a");
   await using b = await startChainNode("b", { syncing: true });
   await using c = await startChainNode("c", { peers: 0 });
@@ -309,7 +309,7 @@ test("when all are left out, the least bad is tried: first those that lag, last 
   assert.equal(await under.outcome(), "unreachable");
 });
 
-test("a single node that is gone serves again the moment it is back, before any probe", async () => {
+test("a single node that was unreachable serves again at once, before any probe", async () => {
   const node = await startChainNode("a");
   await using under = startPool([node.url]);
   await under.pool.firstProbe;
@@ -359,7 +359,7 @@ test("a half-open probe that fails keeps the node out", async () => {
   await until(() => under.complaints()[1] === undefined);
 });
 
-test("failures between answers eject nobody", async () => {
+test("failures with answers in between do not eject a node", async () => {
   await using a = await startChainNode("a");
   await using b = await startChainNode("b");
   const answer = b.calls;
@@ -428,7 +428,7 @@ test("a node that answers neither probes nor calls any more is gone after three 
   assert.deepEqual(under.complaints(), ["unreachable"]);
 });
 
-test("a node that is too busy for a probe keeps its place for a while", async () => {
+test("a node that is too busy for a probe remains usable for a while", async () => {
   await using node = await startChainNode("a");
   await using under = startPool([node.url]);
   await under.pool.firstProbe;

@@ -107,7 +107,7 @@ test("params of any size arrive whole, ASCII or not", async () => {
   }
 });
 
-test("credentials of the url become Basic authentication and stand nowhere else", async () => {
+test("credentials of the url become Basic authentication and are sent nowhere else", async () => {
   await using node = await startNode(echo);
   await using open = connectTo(node.url.replace("//", "//us%20er:p%40ss%@"));
   await textOf(sendTo(open.client));
@@ -117,7 +117,7 @@ test("credentials of the url become Basic authentication and stand nowhere else"
   assert.ok(head.split("\r\n").includes(`Authorization: Basic ${expected}`));
 });
 
-test("an IPv6 address is connected to without its brackets and named with them", () => {
+test("an IPv6 address has brackets in Host but not for connecting", () => {
   const target = httpTarget(new URL("http://[::1]:9944/x"));
   assert.deepEqual([target.host, target.port, target.tls], ["::1", 9944, false]);
   assert.ok(target.head.includes("\r\nHost: [::1]:9944\r\n"));
@@ -157,7 +157,7 @@ test("a call made from an answer uses the connection that brought it", async () 
   assert.equal(node.connections, 1);
 });
 
-test("never more than `connections` at a time, one request on each, the rest wait in order", async () => {
+test("at most `connections` requests are sent concurrently, and the rest wait in order", async () => {
   const held: Received[] = [];
   await using node = await startNode((received) => held.push(received));
   await using open = connectTo(node.url, { connections: 3 });
@@ -286,7 +286,7 @@ test("bytes after an answer do not spoil it, and end the connection", async () =
   assert.equal(node.connections, 2);
 });
 
-test("bytes that nobody asked for end an idle connection, and never answer the next call", async () => {
+test("bytes on an idle connection close it and never answer the next call", async () => {
   await using node = await startNode(echo);
   await using open = connectTo(node.url);
   await textOf(sendTo(open.client));
@@ -416,7 +416,7 @@ const closesOnSecond = (received: Received): void => {
   else received.socket.destroy();
 };
 
-test("a read that meets a dead kept-alive connection is sent again on a new one", async () => {
+test("a read on a dead kept-alive connection is sent again on a new one", async () => {
   await using node = await startNode(closesOnSecond);
   await using open = connectTo(node.url);
   await textOf(sendTo(open.client));
@@ -437,7 +437,7 @@ test("a read is not sent again when even a new connection dies", async () => {
   assert.equal(node.received.length, 3);
 });
 
-test("what is no read is sent on a new connection and exactly once", async () => {
+test("a call that writes is sent on a new connection and exactly once", async () => {
   await using node = await startNode(echo);
   await using open = connectTo(node.url);
   await textOf(sendTo(open.client));
@@ -450,7 +450,7 @@ test("what is no read is sent on a new connection and exactly once", async () =>
   );
 });
 
-test("what is no read makes room for a new connection where there is none left", async () => {
+test("a call that writes closes an idle connection if no new one is allowed", async () => {
   await using node = await startNode(echo);
   await using open = connectTo(node.url, { connections: 1 });
   await textOf(sendTo(open.client));
@@ -493,7 +493,7 @@ test("an answer that comes before the whole request is sent ends the connection"
   server.close();
 });
 
-test("a node that accepts and then says nothing to TLS is a time-out", async () => {
+test("a node that does not answer the TLS handshake is a timeout", async () => {
   const greeted = Promise.withResolvers<void>();
   const server = net.createServer((socket) => {
     socket.on("error", () => {});
@@ -514,7 +514,7 @@ test("a node that accepts and then says nothing to TLS is a time-out", async () 
   server.close();
 });
 
-test("a node that does not answer in time is a time-out, and its connection ends", async () => {
+test("a node that does not answer in time is a timeout, and its connection is closed", async () => {
   await using node = await startNode(() => {});
   await using open = connectTo(node.url);
   const call = sendTo(open.client);
@@ -554,7 +554,7 @@ test("an unused connection is closed after a minute", async () => {
   await node.deserted();
 });
 
-test("close ends what is waiting, what is under way and every connection", async () => {
+test("close fails waiting calls and calls in flight, and closes every connection", async () => {
   await using node = await startNode(() => {});
   const { client, clock } = connectTo(node.url, { connections: 1 });
   const calls = [sendTo(client), sendTo(client)];
@@ -572,7 +572,7 @@ test("close ends what is waiting, what is under way and every connection", async
   );
 });
 
-test("a call never ends before send has returned, and ends once, whatever happens", async () => {
+test("a call ends exactly once, and never before send has returned", async () => {
   const scripts = [echo, closesOnSecond, ({ socket }: Received) => socket.destroy()];
   for (const script of scripts) {
     await using node: ScriptedNode = await startNode(script);

@@ -12,7 +12,7 @@ import {
   type Script,
   type ScriptedNode,
 } from "./scripted-node.ts";
-import type { NodeRequest } from "../../../../../plugins/ledger/ledger/node.ts";
+import type { NodeRequest } from "../../../../../plugins/ledger/ledger/node-pool.ts";
 
 export interface LogLine {
   readonly level: string;
@@ -38,7 +38,7 @@ export const PROBE_MS = 5_000;
 
 export function startPool(
   urls: readonly string[],
-  over: Partial<NodesConfig> & { readonly merge?: boolean } = {},
+  over: Partial<NodesConfig> & { readonly batching?: boolean } = {},
 ): PoolUnderTest {
   const clock = manualClock();
   const lines: LogLine[] = [];
@@ -65,7 +65,7 @@ export function startPool(
     maxHeadAgeMs: undefined,
     ...over,
   };
-  const pool = openPool({ upstream, clock, log, metrics, merge: over.merge ?? false });
+  const pool = openPool({ upstream, clock, log, metrics, batching: over.batching ?? false });
   const send = (wanted: Partial<NodeRequest> = {}): Asked => {
     const asked = ask(wanted);
     pool.send(asked);

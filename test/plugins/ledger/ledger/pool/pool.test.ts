@@ -13,7 +13,7 @@ const error =
   (received) =>
     void received.socket.write(response(failure(received.call().id, object)));
 
-test("before the first probe nothing is known, and calls are served all the same", async () => {
+test("calls are served before the first probe", async () => {
   await using node = await startChainNode("a");
   await using under = startPool([node.url]);
   const { pool } = under;
@@ -98,7 +98,7 @@ for (const [name, script] of elsewhere) {
   });
 }
 
-test("a node's answer to the call itself is final, whatever the other nodes might say", async () => {
+test("a node's error about the call itself is final", async () => {
   await using a = await startChainNode("a");
   await using b = await startChainNode("b");
   await using under = startPool([a.url, b.url]);
@@ -140,7 +140,7 @@ test("a read is tried on at most three nodes", async () => {
   for (const node of nodes) await node.close();
 });
 
-test("a call that one node did not answer in time is not given to the others", async () => {
+test("a call that timed out on one node is not retried on others", async () => {
   await using a = await startChainNode("a");
   await using b = await startChainNode("b");
   await using under = startPool([a.url, b.url]);
@@ -153,7 +153,7 @@ test("a call that one node did not answer in time is not given to the others", a
   assert.equal(a.asked.length + b.asked.length, 1);
 });
 
-test("an answer too large for the gateway is not asked for again", async () => {
+test("a call whose answer was too large is not retried", async () => {
   await using a = await startChainNode("a");
   await using b = await startChainNode("b");
   await using under = startPool([a.url, b.url]);
@@ -164,7 +164,7 @@ test("an answer too large for the gateway is not asked for again", async () => {
   assert.equal(a.asked.length + b.asked.length, 1);
 });
 
-test("cheap calls ride together when the pool merges", async () => {
+test("cheap calls are batched if the pool batches", async () => {
   const bodies: string[] = [];
   await using node = await startNode((received) => {
     bodies.push(received.body);
@@ -173,7 +173,7 @@ test("cheap calls ride together when the pool merges", async () => {
     const body = received.body.startsWith("[") ? `[${answers.join(",")}]` : answers.join();
     received.socket.write(response(body));
   });
-  await using under = startPool([node.url], { merge: true });
+  await using under = startPool([node.url], { batching: true });
   await under.pool.firstProbe;
   const before = bodies.length;
   const calls = Array.from({ length: 5 }, () => under.outcome({ method: "x", cheap: true }));
@@ -181,7 +181,7 @@ test("cheap calls ride together when the pool merges", async () => {
   assert.equal(bodies.length, before + 1);
 });
 
-test("HTTP and WebSocket nodes serve side by side, and a read moves from one to the other", async () => {
+test("a read is retried from an HTTP node to a WebSocket node and back", async () => {
   await using http = await startChainNode("http");
   const ws = await startWsNode((text, socket) => {
     const { id, method } = JSON.parse(text) as { id: number; method: string };
@@ -204,7 +204,7 @@ test("HTTP and WebSocket nodes serve side by side, and a read moves from one to 
   await ws.close();
 });
 
-test("close fails what is under way, ends every connection and moves nothing afterwards", async () => {
+test("close fails calls in flight, closes every connection and retries nothing", async () => {
   await using a = await startChainNode("a");
   await using b = await startChainNode("b");
   const under = startPool([a.url, b.url]);

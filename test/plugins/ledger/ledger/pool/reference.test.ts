@@ -45,7 +45,7 @@ async function chainOf(ledger: LedgerService): Promise<string> {
 const observed = (under: PoolUnderTest, at: number): Promise<void> =>
   until(() => under.pool.status()[at]?.best !== undefined);
 
-test("until the first node has been probed only that one is asked", async () => {
+test("until the first node has been probed, only that node is called", async () => {
   await using a = await startChainNode("a");
   await using b = await startChainNode("b", { genesis: "0x00bb" });
   const release = holdProbes(a);
@@ -61,7 +61,7 @@ test("until the first node has been probed only that one is asked", async () => 
   assert.equal(b.asked.length, 0);
 });
 
-test("a first node that leaves its first probe unanswered for 2 s gives way to the next", async () => {
+test("if the first node does not answer its first probe within 2 s, the next node defines the chain", async () => {
   await using a = await startChainNode("a");
   await using b = await startChainNode("b");
   const release = holdProbes(a);
@@ -77,7 +77,7 @@ test("a first node that leaves its first probe unanswered for 2 s gives way to t
   assert.deepEqual(under.complaints(), [undefined, undefined]);
 });
 
-test("a first node that is down gives way as soon as that is known", async () => {
+test("if the first node is down, the next node defines the chain at once", async () => {
   await using a = await startChainNode("a");
   await using b = await startChainNode("b");
   await a.close();
@@ -87,7 +87,7 @@ test("a first node that is down gives way as soon as that is known", async () =>
   assert.equal(await under.outcome(), '"b"');
 });
 
-test("a node that has never said what chain it is of is not asked, whatever is held against the others", async () => {
+test("a node whose chain is unknown is not called, even if the others have faults", async () => {
   await using a = await startChainNode("a", { syncing: true });
   await using b = await startChainNode("b");
   holdProbes(b);
@@ -102,7 +102,7 @@ test("a node that has never said what chain it is of is not asked, whatever is h
   assert.equal(b.asked.length, 0);
 });
 
-test("the first node decides of which chain the others must be, also when it comes last", async () => {
+test("the first node of the configuration defines the chain, even if it answers last", async () => {
   await using a = await startChainNode("a");
   await using b = await startChainNode("b", { genesis: "0x00bb" });
   await a.close();
@@ -116,7 +116,7 @@ test("the first node decides of which chain the others must be, also when it com
   assert.equal(under.pool.epoch, epoch + 1);
 });
 
-test("an answer from before the first probe is not kept: it may be of another chain", async () => {
+test("an answer from before the first probe is not cached, because it may be of another chain", async () => {
   await using a = await startChainNode("a", { genesis: "0x00bb" });
   await using b = await startChainNode("b");
   holdProbes(a);
@@ -129,7 +129,7 @@ test("an answer from before the first probe is not kept: it may be of another ch
   assert.equal(b.asked.length, 1, "what a probed node says is kept");
 });
 
-test("an answer does not outlive the chain that gave it", async () => {
+test("a cached answer is dropped when the chain changes", async () => {
   await using node = await startChainNode("before");
   const under = startPool([node.url]);
   await using ledger = ledgerOver(under);

@@ -190,12 +190,12 @@ test("refuses a body above the bound, however it is framed", () => {
   );
 });
 
-test("says how many bytes came after the response", () => {
+test("reports how many bytes arrived after the response", () => {
   assert.equal(read([`${head(ok, "Content-Length: 2")}ok HTTP/1.1`]).extra, 9);
   assert.equal(read([`${head(ok, "Transfer-Encoding: chunked")}0\r\n\r\nX`]).extra, 1);
 });
 
-test("a response cut off anywhere is no success", () => {
+test("a response that is cut off at any byte is a failure", () => {
   for (const [, text, want] of good) {
     if (want.persistent === false && !text.includes("Content-Length")) continue;
     for (let at = 0; at < text.length; at++) {
@@ -267,7 +267,7 @@ const mutated = fc
     return changed;
   });
 
-test("a mutated response never hangs, and means the same in whatever pieces it comes", () => {
+test("a mutated response never hangs, and has the same meaning in any segmentation", () => {
   fc.assert(
     fc.property(mutated, fc.array(fc.nat(), { maxLength: 6 }), (text, places) => {
       const whole = read([text]);
@@ -299,7 +299,7 @@ function readByNode(text: string): Promise<{ status: number; body: string } | un
   });
 }
 
-test("a mutated response that is taken is what Node's own parser takes it for", async () => {
+test("an accepted mutated response is read as by Node's own parser", async () => {
   let taken = 0;
   await fc.assert(
     fc.asyncProperty(mutated, async (text) => {

@@ -45,7 +45,7 @@ async function endingOf(client: HttpClient): Promise<string | undefined> {
   return ending.kind === "failed" ? call.cause : ending.text;
 }
 
-test("https: a node whose certificate is not trusted is refused, and the reason is known", async () => {
+test("https: a node with an untrusted certificate is refused, and the error code is reported", async () => {
   await using node = await startNode(echo, { tls: { key, cert } });
   const client = clientOf(node.url);
   assert.equal(await endingOf(client), "refused");

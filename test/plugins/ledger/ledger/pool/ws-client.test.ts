@@ -44,7 +44,7 @@ const echo: WsScript = (text, socket) => {
   socket.send(result(id, JSON.stringify(method)));
 };
 
-test("all calls share one connection; answers come back in any order", async () => {
+test("all calls share one connection, and answers may arrive in any order", async () => {
   const held: string[] = [];
   await using node = await startWsNode((text) => held.push(text));
   await using open = connectTo(node.url);
@@ -102,14 +102,14 @@ test("notifications, unknown ids, ids of other kinds and repeated answers are ig
   assert.equal(node.upgrades.length, 1);
 });
 
-test("calls made before the connection stands are sent when it does", async () => {
+test("calls made before the connection is open are sent when it opens", async () => {
   await using node = await startWsNode(echo);
   await using open = connectTo(node.url);
   const calls = [sendTo(open.client, { method: "a" }), sendTo(open.client, { method: "b" })];
   assert.deepEqual(await Promise.all(calls.map(outcomeOf)), ['"a"', '"b"']);
 });
 
-test("a lost connection fails the calls on it, and the next ones use a new one at once", async () => {
+test("a lost connection fails its calls, and later calls use a new connection at once", async () => {
   await using node = await startWsNode(echo);
   await using open = connectTo(node.url);
   await outcomeOf(sendTo(open.client));
@@ -136,7 +136,7 @@ test("garbage ends the connection and the calls on it", async () => {
   assert.equal(node.upgrades.length, 1 + pieces.length);
 });
 
-test("a node that greets with garbage is not tried again at once", async () => {
+test("the client waits before it reconnects to a node that starts with garbage", async () => {
   await using node = await startWsNode(echo, { greeting: "hello" });
   await using open = connectTo(node.url);
   await node.joined(2);
@@ -171,7 +171,7 @@ test("a call that is not answered in time fails alone", async () => {
   assert.equal(node.upgrades.length, 1);
 });
 
-test("while a node is down calls fail at once; it is tried again, later each time, and used when it is back", async () => {
+test("while a node is down, calls fail at once, and the client reconnects with increasing delays", async () => {
   const gone = await startWsNode(echo);
   const { port } = gone;
   await gone.close();
@@ -187,7 +187,7 @@ test("while a node is down calls fail at once; it is tried again, later each tim
   assert.equal(await outcomeOf(sendTo(open.client)), '"state_getStorage"');
 });
 
-test("a server that is no WebSocket server is refused", async () => {
+test("a server that does not accept WebSockets is a failure", async () => {
   const http = createHttpServer((_request, reply) => reply.writeHead(404).end());
   await new Promise<void>((resolve) => http.listen(0, "127.0.0.1", resolve));
   const address = http.address();
@@ -197,7 +197,7 @@ test("a server that is no WebSocket server is refused", async () => {
   http.close();
 });
 
-test("a handshake that takes too long is a time-out", async () => {
+test("a handshake that takes too long is a timeout", async () => {
   const greeted = Promise.withResolvers<void>();
   const silent = createTcpServer((socket) => {
     socket.on("error", () => {});
@@ -216,7 +216,7 @@ test("a handshake that takes too long is a time-out", async () => {
   silent.close();
 });
 
-test("a connection that answers no ping is given up", async () => {
+test("a connection that does not answer a ping is closed", async () => {
   await using node = await startWsNode(() => {}, { autoPong: false });
   await using open = connectTo(node.url);
   await node.joined(1);
@@ -253,7 +253,7 @@ test("calls beyond the bound are refused", async () => {
   assert.equal(await outcomeOf(sendTo(open.client)), "saturated");
 });
 
-test("close fails what is under way, and nothing is tried afterwards", async () => {
+test("close fails the calls in flight, and the client does not reconnect", async () => {
   await using node = await startWsNode(() => {});
   const { client, clock } = connectTo(node.url);
   const call = sendTo(client);
@@ -266,7 +266,7 @@ test("close fails what is under way, and nothing is tried afterwards", async () 
   assert.equal(node.upgrades.length, 1);
 });
 
-test("close works before the connection stands, and while waiting to try again", async () => {
+test("close works before the connection is open, and while waiting to reconnect", async () => {
   const node = await startWsNode(echo);
   const early = connectTo(node.url);
   const call = sendTo(early.client);

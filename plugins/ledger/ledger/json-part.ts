@@ -1,4 +1,4 @@
-/** Finds a part of a JSON text that is known to be valid: an element of an array, a member of nested objects. */
+/** Finds a part of a valid JSON text: an element of an array, or a member of nested objects. */
 import type { Body } from "./body.ts";
 import {
   closeBrace,
@@ -11,7 +11,10 @@ import {
   skipValue,
 } from "../../../src/http/json/scan.ts";
 
-/** The text of the element at `index` of an array, without white space around it; undefined: no array, or shorter. */
+/**
+ * Returns the text of the element at `index` of an array, without surrounding white space. Undefined if `array` is not
+ * an array or is shorter.
+ */
 export function elementOf(array: string, index: number): string | undefined {
   if (array[0] !== "[" || index < 0) return undefined;
   let element = 0;
@@ -47,21 +50,21 @@ function textOrNone(text: string): string | undefined {
   return trimmed === "" ? undefined : trimmed;
 }
 
-/** Index of the quote that closes the string opened at `open`. */
+/** Returns the index of the quote that closes the string opened at `open`. */
 function closingQuote(text: string, open: number): number {
   let at = text.indexOf('"', open + 1);
   while (at !== -1 && isEscaped(text, at)) at = text.indexOf('"', at + 1);
   return at === -1 ? text.length : at;
 }
 
-/** An odd number of backslashes stands before it. */
+/** Returns true if an odd number of backslashes precedes the index. */
 function isEscaped(text: string, at: number): boolean {
   let first = at;
   while (text[first - 1] === "\\") first--;
   return (at - first) % 2 === 1;
 }
 
-/** The text without the white space outside its strings. */
+/** Returns the text without the white space outside strings. */
 export function compact(text: string): string {
   let result = "";
   let start = 0;
@@ -77,7 +80,7 @@ export function compact(text: string): string {
   return start === 0 ? text : result + text.slice(start);
 }
 
-/** The text of the member at the end of a path of names, as JSON; undefined where the path leads nowhere. */
+/** Returns the JSON text of the member at the end of a path of names. Undefined if the path does not exist. */
 export function memberAt(value: Body, path: readonly string[]): string | undefined {
   const bytes = typeof value === "string" ? Buffer.from(value) : value;
   let start = skipSpace(bytes, 0, bytes.length);
@@ -90,7 +93,7 @@ export function memberAt(value: Body, path: readonly string[]): string | undefin
   return end === malformed ? undefined : bytes.toString("utf8", start, end);
 }
 
-/** Where the value of a member of the object at `open` starts. */
+/** Returns the index at which the value of a member of the object at `open` starts. */
 function memberStart(bytes: Buffer, open: number, name: string): number | undefined {
   const end = bytes.length;
   if (bytes[open] !== 0x7b) return undefined;

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { HttpClient } from "../../../../../plugins/ledger/ledger/pool/http-client.ts";
-import { MergingClient } from "../../../../../plugins/ledger/ledger/pool/merge.ts";
+import { BatchingClient } from "../../../../../plugins/ledger/ledger/pool/batching-client.ts";
 import { manualClock, type ManualClock } from "../../../../../src/testing/clock.ts";
 import { LoneCall } from "./asking.ts";
 import {
@@ -16,7 +16,7 @@ import {
 } from "./scripted-node.ts";
 
 interface Client extends AsyncDisposable {
-  readonly client: MergingClient;
+  readonly client: BatchingClient;
   readonly clock: ManualClock;
 }
 
@@ -31,11 +31,11 @@ function connectTo(url: string): Client {
     answerBytes: 10_000,
     clock,
   });
-  const client = new MergingClient(http, clock);
+  const client = new BatchingClient(http, clock);
   return { client, clock, [Symbol.asyncDispose]: () => client.close() };
 }
 
-function sendAll(client: MergingClient, methods: readonly string[]): LoneCall[] {
+function sendAll(client: BatchingClient, methods: readonly string[]): LoneCall[] {
   return methods.map((method) => {
     const call = new LoneCall({ method, cheap: true });
     client.send(call);
@@ -64,7 +64,7 @@ const batches =
 const echoOf = ({ id, method }: RpcCall): string => result(id, JSON.stringify(method));
 const inOrder = (calls: readonly RpcCall[]): string => `[${calls.map(echoOf).join(",")}]`;
 
-test("cheap calls of one turn go out as one batch and get their own answers", async () => {
+test("cheap calls of one turn are sent as one batch and get their own answers", async () => {
   await using node = await startNode(batches(inOrder));
   await using open = connectTo(node.url);
   const calls = sendAll(open.client, ["a", "b", "c"]);
@@ -77,14 +77,14 @@ test("cheap calls of one turn go out as one batch and get their own answers", as
   );
 });
 
-test("a lone cheap call is sent as it is", async () => {
+test("a single cheap call is sent without a batch", async () => {
   await using node = await startNode(batches(inOrder));
   await using open = connectTo(node.url);
   assert.deepEqual(await textsOf(sendAll(open.client, ["a"])), ['"a"']);
   assert.ok(node.received[0] !== undefined && !isBatch(node.received[0]));
 });
 
-test("calls that are not cheap, and what is no read, travel alone", async () => {
+test("calls that are not cheap, and calls that write, are sent separately", async () => {
   await using node = await startNode(batches(inOrder));
   await using open = connectTo(node.url);
   const calls = [
@@ -114,7 +114,7 @@ test("a batch holds at most 32 calls", async () => {
   );
 });
 
-test("answers are matched by id, in whatever order they come", async () => {
+test("answers are matched by id, in any order", async () => {
   await using node = await startNode(
     batches((calls) => `[${calls.toReversed().map(echoOf).join(" , ")}]`),
   );
@@ -127,7 +127,7 @@ test("answers are matched by id, in whatever order they come", async () => {
   ]);
 });
 
-test("an error inside a batch is that call's answer only", async () => {
+test("an error in a batch affects only its call", async () => {
   await using node = await startNode(
     batches((calls) => {
       const texts = calls.map((call) =>
@@ -144,7 +144,7 @@ test("an error inside a batch is that call's answer only", async () => {
   ]);
 });
 
-test("items that a batch answer misses, repeats or invents cost only the calls they miss", async () => {
+test("missing, repeated or unknown items of a batch response fail only the missing calls", async () => {
   await using node = await startNode(
     batches((calls) => {
       const [a, , c] = calls;
@@ -212,7 +212,7 @@ test("a batch fails as a whole when its connection does, or the node says 503", 
   assert.deepEqual(await textsOf(sendAll(open.client, ["a", "b"])), ["status", "status"]);
 });
 
-test("close fails what is gathered and not yet sent, and leaves nothing behind", async () => {
+test("close fails calls that are batched and not yet sent", async () => {
   await using node = await startNode(batches(inOrder));
   const { client } = connectTo(node.url);
   const calls = sendAll(client, ["a", "b"]);

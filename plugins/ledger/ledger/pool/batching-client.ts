@@ -1,22 +1,23 @@
 /**
- * Sends the cheap calls of one turn of the event loop as one JSON-RPC batch: one write, one read and one head instead
- * of many. A node works through a batch one item after the other, so only calls that cost it next to nothing ride.
+ * Sends the cheap calls of one turn of the event loop as one JSON-RPC batch, which saves writes, reads and request
+ * heads. Nodes process the items of a batch one after the other, so only calls that cost the node almost nothing are
+ * batched.
  */
 import type { Clock } from "../../../../src/services/clock.ts";
 import { splitBatch, type SplitResponse } from "../../../../src/http/json/response.ts";
-import { noId, type Call, type Job, type NodeClient } from "./call.ts";
+import { noId, type NodeCall, type Job, type NodeClient } from "./node-call.ts";
 import { failures, type Failure } from "./failure.ts";
 import type { HttpClient } from "./http-client.ts";
 
-/** More would keep the first waiting for the last. */
-const batchCalls = 32;
-/** A node that refused a batch gets none for this long. */
+/** In a larger batch, the first call would wait too long for the last. */
+const maxBatchCalls = 32;
+/** After a node has refused a batch, it gets single calls for this time. */
 const refusedMs = 60_000;
 
-export class MergingClient implements NodeClient {
+export class BatchingClient implements NodeClient {
   readonly #client: HttpClient;
   readonly #clock: Clock;
-  #gathered: Call[] = [];
+  #gathered: NodeCall[] = [];
   #turn: NodeJS.Immediate | undefined;
   #refused: Disposable | undefined;
 
@@ -33,13 +34,13 @@ export class MergingClient implements NodeClient {
     return this.#client.lastError;
   }
 
-  send(call: Call): void {
-    if (!call.question.cheap || !call.retry || this.#refused !== undefined) {
+  send(call: NodeCall): void {
+    if (!call.spec.cheap || !call.retry || this.#refused !== undefined) {
       return this.#client.send(call);
     }
-    // Each client socket is read in a callback of its own; the check phase comes after all of them.
+    // Each client socket is read in its own callback. `setImmediate` runs after all of them.
     this.#turn ??= setImmediate(() => this.#flush());
-    if (this.#gathered.push(call) === batchCalls) this.#flush();
+    if (this.#gathered.push(call) === maxBatchCalls) this.#flush();
   }
 
   async close(): Promise<void> {
@@ -48,8 +49,8 @@ export class MergingClient implements NodeClient {
     await this.#client.close();
   }
 
-  /** Sends calls one by one: the node would not take them together. */
-  sendAlone(calls: readonly (Call | undefined)[]): void {
+  /** Sends the calls of a batch separately, after the node refused the batch. */
+  sendAlone(calls: readonly (NodeCall | undefined)[]): void {
     this.#refused ??= this.#clock.after(refusedMs, () => (this.#refused = undefined));
     for (const call of calls) if (call !== undefined) this.#client.send(call);
   }
@@ -70,11 +71,11 @@ export class MergingClient implements NodeClient {
 class Batch implements Job {
   readonly retry = true;
   deadline = 0;
-  /** In the order sent; undefined once it has ended. */
-  readonly #calls: (Call | undefined)[];
-  readonly #client: MergingClient;
+  /** The calls in the order in which they were sent. Undefined for a call that has ended. */
+  readonly #calls: (NodeCall | undefined)[];
+  readonly #client: BatchingClient;
 
-  constructor(calls: (Call | undefined)[], client: MergingClient) {
+  constructor(calls: (NodeCall | undefined)[], client: BatchingClient) {
     this.#calls = calls;
     this.#client = client;
   }
@@ -100,13 +101,13 @@ class Batch implements Job {
   }
 
   fail(failure: Failure): void {
-    // All answers together were too large; each alone may not be.
+    // The whole batch response was too large; the single responses may not be.
     if (failure === failures.tooLarge) this.#client.sendAlone(this.#calls);
     else this.#failRest(failure);
   }
 
-  /** The call with this id, most likely at the same place; undefined when there is none, or no more. */
-  #take(id: number, likely: number): Call | undefined {
+  /** Removes and returns the call with this id. `likely`: its probable index. Undefined if there is no such call. */
+  #take(id: number, likely: number): NodeCall | undefined {
     const calls = this.#calls;
     const at = calls[likely]?.id === id ? likely : calls.findIndex((call) => call?.id === id);
     const call = calls[at];
@@ -119,7 +120,10 @@ class Batch implements Job {
   }
 }
 
-/** One error without an id: batches unsupported (-32005), too large (-32010), its answer too large (-32011). */
+/**
+ * Returns true for a single error without an id: batches are not supported (-32005), the batch is too large (-32010) or
+ * its response is too large (-32011).
+ */
 function isRefusal(answers: readonly SplitResponse[]): boolean {
   const [only] = answers;
   return answers.length === 1 && only?.kind === "error" && only.id === noId;

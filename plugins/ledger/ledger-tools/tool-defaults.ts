@@ -1,14 +1,14 @@
-/** What all tools that read the chain have in common. */
+/** Shared parts of the manifests of all tools that read the chain. */
 import type { ToolAnnotations } from "sluice-gateway/plugin";
 
-/** The chain is the outside world; reading it changes nothing. */
+/** Annotations of a tool that reads the chain: it changes nothing, but depends on the outside world. */
 export const readsChain = (title: string): ToolAnnotations => ({
   title,
   readOnlyHint: true,
   openWorldHint: true,
 });
 
-/** "none: empty object" in the specification's table of inputs. */
+/** The input that the specification's table calls "none: empty object". */
 export const noInput = { type: "object", properties: {}, additionalProperties: false } as const;
 
 export const capability = "ledger:read";

@@ -1,22 +1,20 @@
-/** Asks a ledger for the little that decoding needs beside the block itself. */
+/** Calls the node for the data that decoding needs besides the block itself. */
 import { parseJson } from "../../../../src/parse-json.ts";
 import type { Ledger } from "../../../../src/services/ledger.ts";
 
-/**
- * `none`: the node says that it has no such thing (`null`, or an error): an unknown block, or state that was pruned.
- */
-export type Asked =
+/** `none`: the node answered `null` or an error, because the block is unknown or its state was pruned. */
+export type NodeReply =
   | { readonly kind: "value"; readonly bytes: Buffer }
   | { readonly kind: "none"; readonly error: boolean }
   | { readonly kind: "failed"; readonly reason: "unreachable" | "aborted" };
 
-/** `params`: the text of a JSON array. Never rejects. */
-export async function ask(
+/** Calls a method. `params`: text of a JSON array. Never rejects. */
+export async function callNode(
   ledger: Ledger,
   method: string,
   params: string,
   signal?: AbortSignal,
-): Promise<Asked> {
+): Promise<NodeReply> {
   const answer = await ledger.call(
     ledger.internal(method),
     Buffer.from(params),
@@ -31,8 +29,8 @@ export async function ask(
   return isNull ? { kind: "none", error: false } : { kind: "value", bytes };
 }
 
-/** The value of a JSON text; undefined when it is not JSON. Only for small answers. */
-export function parsed(bytes: Buffer): unknown {
+/** Parses a small JSON text. Undefined if it is not JSON. */
+export function parseOrUndefined(bytes: Buffer): unknown {
   try {
     return parseJson(bytes.toString());
   } catch {
@@ -44,7 +42,7 @@ export function isRecord(value: unknown): value is Readonly<Record<string, unkno
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** A hex string of 32 bytes. */
+/** Returns true for a hex string of 32 bytes. */
 export function isHash(value: unknown): value is string {
   return typeof value === "string" && /^0x[\da-f]{64}$/i.test(value);
 }

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import * as fc from "fast-check";
-import { compact, elementOf, memberAt } from "../../../../plugins/ledger/ledger/part.ts";
+import { compact, elementOf, memberAt } from "../../../../plugins/ledger/ledger/json-part.ts";
 
 describe("elementOf", () => {
   it("finds the text of an element, without the space around it", () => {
@@ -62,7 +62,7 @@ describe("memberAt", () => {
     assert.equal(memberAt(Buffer.from(block), ["block", "header", "number"]), '"0x1f"');
   });
 
-  it("finds nothing where the path leads nowhere", () => {
+  it("finds nothing if the path does not exist", () => {
     for (const path of [
       ["header"],
       ["block", "number"],

@@ -1,6 +1,6 @@
 /**
- * Decoding as a job: bytes of a node in, finished JSON out, the same on the event loop and in a thread. This module is
- * what the compute pool loads; its threads keep the runtimes that they have parsed.
+ * The decoding job: it converts the bytes of a node to JSON, on the event loop or in a thread. The compute pool loads
+ * this module in its threads, and each thread caches the runtimes that it has parsed.
  */
 import { movedOut } from "../../../../src/compute/pool.ts";
 import { eventsJson } from "./events.ts";
@@ -11,32 +11,32 @@ export type JobKind = "extrinsics" | "events";
 
 export interface DecodeJob {
   readonly kind: JobKind;
-  /** Names the runtime within this process. */
+  /** Identifies the runtime within this process. */
   readonly runtime: number;
-  /** Its metadata, in memory that all threads see: read by each of them once. */
+  /** Metadata of the runtime, in shared memory. Each thread parses it once. */
   readonly metadata: SharedArrayBuffer;
-  /** The node's JSON: an array of hex strings, or one hex string or null. */
+  /** JSON from the node: an array of hex strings, one hex string, or null. */
   readonly body: Uint8Array;
 }
 
-/** As many as the event loop keeps: see runtimes.ts. */
-const keptRuntimes = 8;
+/** The same number as on the event loop: see runtimes.ts. */
+const maxRuntimes = 8;
 const runtimes = new Map<number, Runtime | undefined>();
 
-/** Runs in a thread of the pool. Undefined: undecodable. */
+/** Runs in a thread of the pool. Returns undefined if the body is undecodable. */
 export default function decode(job: DecodeJob): unknown {
   const runtime = runtimeOf(job);
   const { buffer, byteOffset, byteLength } = job.body;
   const text = Buffer.from(buffer, byteOffset, byteLength).toString("latin1");
   const json = runtime === undefined ? undefined : decodeText(runtime, job.kind, text);
   if (json === undefined) return undefined;
-  // Not from Node's shared pool of small buffers, which cannot be moved.
+  // Not allocated from Node's shared pool of small buffers, which cannot be transferred.
   const bytes = new Uint8Array(json.length);
   Buffer.from(bytes.buffer).write(json, "latin1");
   return movedOut(bytes);
 }
 
-/** `text`: JSON of the node, one character a byte. The answer is ASCII. Undefined: undecodable. */
+/** Returns ASCII text. `text`: JSON from the node, one character per byte. Undefined if it is undecodable. */
 export function decodeText(runtime: Runtime, kind: JobKind, text: string): string | undefined {
   if (kind === "extrinsics") return extrinsicsJson(runtime, text);
   return eventsJson(runtime, text === "null" ? undefined : text.slice(1, -1));
@@ -45,7 +45,7 @@ export function decodeText(runtime: Runtime, kind: JobKind, text: string): strin
 function runtimeOf({ runtime, metadata }: DecodeJob): Runtime | undefined {
   if (!runtimes.has(runtime)) {
     const [oldest] = runtimes.keys();
-    if (runtimes.size >= keptRuntimes && oldest !== undefined) runtimes.delete(oldest);
+    if (runtimes.size >= maxRuntimes && oldest !== undefined) runtimes.delete(oldest);
     runtimes.set(runtime, createRuntime(Buffer.from(metadata)));
   }
   return runtimes.get(runtime);

@@ -1,4 +1,4 @@
-/** One request, as `sluice explain` tells it: what each step did and how long it took. */
+/** Shows the explanation of a request, like `sluice explain`: the outcome and the time of each step. */
 import { ask, ApiError } from "./api.js";
 import { openDialog } from "./dialog.js";
 import { badge, h, row, table } from "./dom.js";
@@ -6,15 +6,15 @@ import * as format from "./format.js";
 
 const columns = [{ title: "Step" }, { title: "Did" }, { title: "Took", number: true }];
 
-/** Opens a dialog for the request of that id. */
-export async function storyDialog(requestId) {
+/** Opens a dialog for the request with this id. */
+export async function explanationDialog(requestId) {
   try {
     const { exchanges } = await ask(`explain?id=${encodeURIComponent(requestId)}`);
-    show(`${exchanges[0].method} ${exchanges[0].route}`, ...exchanges.flatMap(story));
+    show(`${exchanges[0].method} ${exchanges[0].route}`, ...exchanges.flatMap(explanation));
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
     const text =
-      error.status === 404 ? "This request is no longer remembered." : `${error.message}.`;
+      error.status === 404 ? "This request is no longer available." : `${error.message}.`;
     show("Request", h("p", {}, text));
   }
 }
@@ -29,14 +29,14 @@ function show(title, ...content) {
       h("button", { type: "button", class: "plain", onclick: () => dialog.close() }, "Close"),
     ),
   );
-  // The browser's choice is the button at the end: a long story would begin there.
+  // The browser would focus the button at the end and scroll a long explanation down to it.
   dialog.tabIndex = -1;
   dialog.focus();
   dialog.scrollTop = 0;
 }
 
-function story(told) {
-  const { status, code, outcome, ms, at, steps, limit, calls } = told;
+function explanation(exchange) {
+  const { status, code, outcome, ms, at, steps, limit, calls } = exchange;
   const { element } = table(
     "Steps, from the top of the list to the surface",
     columns,
@@ -51,8 +51,8 @@ function story(told) {
       fact("Ended", outcome ?? "not yet"),
       fact("At", format.timeOfDay(at)),
       fact("Took", format.duration(ms)),
-      fact("Request id", h("code", {}, told.request_id)),
-      told.key_id !== undefined && fact("Key", h("code", {}, told.key_id)),
+      fact("Request id", h("code", {}, exchange.request_id)),
+      exchange.key_id !== undefined && fact("Key", h("code", {}, exchange.key_id)),
       calls !== undefined && fact("Called", format.callsText(calls), "wide"),
       limit !== undefined && fact("Limit", limitText(limit), "wide"),
     ),

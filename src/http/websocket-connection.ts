@@ -1,4 +1,4 @@
-/** A WebSocket as a surface holds it, and the end of its exchange. */
+/** The WebSocket connection that a surface gets, and the end of its exchange. */
 import type { Socket } from "node:net";
 import type { RawData, WebSocket } from "ws";
 import type { LiveExchange } from "../pipeline/run/exchange.ts";
@@ -6,7 +6,7 @@ import { runCallback } from "../pipeline/run/answer.ts";
 import { ended } from "../pipeline/run/run.ts";
 import type { Connection } from "../plugin.ts";
 
-/** How long a client may take to answer the closing handshake. */
+/** Maximum time in which a client must answer the closing handshake. */
 const closeMs = 5_000;
 
 export class LiveConnection implements Connection {
@@ -16,11 +16,11 @@ export class LiveConnection implements Connection {
   readonly #webSocket: WebSocket;
   readonly #socket: Socket;
   #onMessage: Connection["onMessage"];
-  /** What came before anybody listened. */
+  /** Messages that arrived before `onMessage` was set. */
   #early: { readonly data: Buffer; readonly isText: boolean }[] = [];
   #onGoAway: (() => void) | undefined;
   #goingAway = false;
-  /** It has answered since the last ping. */
+  /** True if the client has answered the last ping. */
   #alive = true;
   #paused = false;
   #closing: Disposable | undefined;
@@ -32,7 +32,7 @@ export class LiveConnection implements Connection {
     this.#socket.uncork();
   };
 
-  /** `gone` is told when it has ended. */
+  /** `gone`: called when the connection has ended. */
   constructor(x: LiveExchange, webSocket: WebSocket, socket: Socket, gone: () => void) {
     this.#x = x;
     this.#webSocket = webSocket;
@@ -42,7 +42,7 @@ export class LiveConnection implements Connection {
     webSocket.on("pong", () => {
       this.#alive = true;
     });
-    // What is wrong with a frame, or with the socket: `ws` closes by itself, with the code that RFC 6455 has for it.
+    // After an invalid frame or a socket error, `ws` closes the connection itself, with the code of RFC 6455.
     webSocket.on("error", () => {});
     webSocket.on("close", (code) => {
       gone();
@@ -81,7 +81,7 @@ export class LiveConnection implements Connection {
       typeof message === "string" ? Buffer.byteLength(message) : message.length;
     const room = !this.#socket.writableNeedDrain;
     const { clock, stallMs } = this.#x.runtime;
-    // What a client that reads nothing holds is needed by others.
+    // A client that does not read must not hold memory indefinitely.
     if (!room) this.#stalled ??= clock.after(stallMs, () => this.#x.cutOff("timedOut"));
     return room;
   }
@@ -98,15 +98,15 @@ export class LiveConnection implements Connection {
 
   close(code: number, reason: string): void {
     this.#closedByUs = true;
-    // A paused one would not see the answer.
+    // A paused connection would not read the client's answer.
     this.resume();
     this.#webSocket.close(code, reason);
     this.#closing ??= this.#x.runtime.clock.after(closeMs, () => this.terminate());
   }
 
-  /** Asks the client for a sign of life; cuts it when it has not answered the last time. */
+  /** Pings the client. Terminates the connection if the client has not answered the last ping. */
   ping(): void {
-    // Its pong would wait with everything else.
+    // The pong would not be read while the connection is paused.
     if (this.#paused) return;
     if (!this.#alive) return this.terminate();
     this.#alive = false;
@@ -119,13 +119,13 @@ export class LiveConnection implements Connection {
     runCallback(this.#x, this.#onGoAway);
   }
 
-  /** Ends it without a handshake. */
+  /** Closes the connection without a handshake. */
   terminate(): void {
     this.#webSocket.terminate();
   }
 
   /**
-   * What is sent in one turn of the event loop goes in one write: a read of 64 KiB may have held hundreds of frames.
+   * Combines the frames of one turn of the event loop to one write. One read of 64 KiB may cause hundreds of frames.
    */
   #cork(): void {
     if (this.#corked) return;
@@ -135,7 +135,7 @@ export class LiveConnection implements Connection {
   }
 
   #received(data: RawData, isText: boolean): void {
-    // The default `binaryType` gives Buffers.
+    // With the default `binaryType`, messages are Buffers.
     const bytes = data as Buffer;
     if (this.#onMessage === undefined) this.#early.push({ data: bytes, isText });
     else runCallback(this.#x, this.#onMessage, bytes, isText);
@@ -151,7 +151,7 @@ export class LiveConnection implements Connection {
     this.#closing?.[Symbol.dispose]();
     this.#stalled?.[Symbol.dispose]();
     runCallback(this.#x, this.onClose, code);
-    // A closing handshake is the end of a conversation, whoever began it; without one the client has left.
+    // A closing handshake of either side is a normal end. Without one, the client has left.
     ended(this.#x, this.#closedByUs || code !== 1006);
   }
 }

@@ -1,16 +1,16 @@
-/** What the ledger shows on /metrics beside the counters of its lanes. */
+/** The ledger's metrics besides the counters per method, which are in method-state.ts. */
 import type { Counter, Metrics } from "../../../src/services/metrics.ts";
 import type { AnswerCache } from "./cache.ts";
-import type { NodeFailure } from "./node.ts";
+import type { NodeFailure } from "./node-pool.ts";
 
-export interface LedgerStats {
-  /** Calls that no node answered. */
+export interface LedgerMetrics {
+  /** Number of calls that no node answered, by reason. */
   readonly failures: Readonly<Record<NodeFailure, Counter>>;
-  /** Shows what the cache holds now. */
+  /** Sets the gauges to the current size of the cache. */
   cache(cache: AnswerCache): void;
 }
 
-export function createStats(upstream: string, metrics: Metrics): LedgerStats {
+export function createLedgerMetrics(upstream: string, metrics: Metrics): LedgerMetrics {
   const failures = metrics.counter(
     "sluice_ledger_failures_total",
     "Node calls that no node answered, by reason.",

@@ -1,16 +1,16 @@
-/** The line that says what does not work; what was shown before stays. */
+/** Creates a line that shows the last error of polling. The view keeps its previous data. */
 import { h } from "./dom.js";
 
-export function trouble() {
+export function errorLine() {
   const text = h("span", {});
   const element = h("p", { class: "trouble", role: "alert", hidden: true }, text);
   return {
     element,
-    /** Undefined: it works again. */
+    /** `error`: undefined when polling works again. */
     show: (error) => {
       element.hidden = error === undefined;
       if (error === undefined) return;
-      text.textContent = `Not up to date: ${error.message}. It is tried again.`;
+      text.textContent = `Not up to date: ${error.message}. Trying again.`;
     },
   };
 }

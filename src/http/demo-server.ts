@@ -1,9 +1,9 @@
-/** What the demo servers share: listening on a port, reading a request's body, going away. */
+/** Shared functions of the demo servers: listening on a port, reading a request body, and closing. */
 import { once } from "node:events";
 import type { IncomingMessage, Server } from "node:http";
 import type { AddressInfo } from "node:net";
 
-/** Listens and gives `http://host:port`; port 0 takes a free one. Rejects when it cannot. */
+/** Listens and returns `http://host:port`. `port`: 0 selects a free port. Rejects if the server cannot listen. */
 export async function listen(server: Server, port: number, host: string): Promise<string> {
   server.listen(port, host);
   await once(server, "listening");
@@ -13,7 +13,7 @@ export async function listen(server: Server, port: number, host: string): Promis
   return `http://${authority}:${bound.port}`;
 }
 
-/** Cuts every connection and frees the port. */
+/** Closes every connection and the port. */
 export async function close(server: Server): Promise<void> {
   const closed = once(server, "close");
   server.close();
@@ -21,7 +21,7 @@ export async function close(server: Server): Promise<void> {
   await closed;
 }
 
-/** The whole body, of at most `limit` bytes; `left` when the client went away before its end. */
+/** Reads a whole body of at most `limit` bytes. Returns `left` if the client left before its end. */
 export async function readBody(
   request: IncomingMessage,
   limit: number,
@@ -29,7 +29,7 @@ export async function readBody(
   const chunks: Buffer[] = [];
   let bytes = 0;
   try {
-    // The connection must outlive an early return: the 413 still has to leave.
+    // The connection must remain open after an early return, because the 413 must still be sent.
     for await (const chunk of request.iterator({ destroyOnReturn: false })) {
       // Without an encoding a request yields Buffers.
       const piece = chunk as Buffer;

@@ -1,25 +1,25 @@
-/** Where decoding happens: here or in a thread, and once more where the runtime may have been the wrong one. */
+/** Runs decoding on the event loop or in a thread, and repeats it if the runtime may have been the wrong one. */
 import type { ComputeThreads } from "../../../../src/services/compute.ts";
 import type { DecodedJson, DecodeFailure } from "../../../../src/services/decoder.ts";
 import { unknownCall } from "./extrinsics.ts";
-import { decodeText, type DecodeJob, type JobKind } from "./job.ts";
-import type { Found, LoadedRuntime, Runtimes } from "./runtimes.ts";
+import { decodeText, type DecodeJob, type JobKind } from "./decode-job.ts";
+import type { FoundRuntime, LoadedRuntime, Runtimes } from "./runtimes.ts";
 
 /**
- * From this size of the node's JSON on, handing it to a thread costs the event loop less than decoding it here:
- * measured by bench/micro/decode.ts, where both meet at about 256 KiB, some 0.7 ms.
+ * Minimum size of the node's JSON for which a thread is used. For larger texts, handing them to a thread costs the
+ * event loop less than decoding them: measured by bench/micro/decode.ts, both cost about 0.7 ms at 256 KiB.
  */
 const poolFromBytes = 256 * 1024;
 
 const jobModule = new URL(
-  import.meta.url.endsWith(".ts") ? "./job.ts" : "./job.js",
+  import.meta.url.endsWith(".ts") ? "./decode-job.ts" : "./job.js",
   import.meta.url,
 ).href;
 
 export const undecodable: DecodeFailure = { ok: false, reason: "undecodable" };
 
-/** Decodes what a node said, borrowed. */
-export class Work {
+/** Decodes answers of a node, which are borrowed. */
+export class DecodeRunner {
   readonly #compute: ComputeThreads;
   readonly #runtimes: Runtimes;
 
@@ -29,7 +29,7 @@ export class Work {
   }
 
   async decode(
-    found: Found,
+    found: FoundRuntime,
     kind: JobKind,
     body: Buffer,
     signal: AbortSignal | undefined,
@@ -37,7 +37,7 @@ export class Work {
     if (!found.ok) return found;
     const first = await this.#decodeWith(found.loaded, kind, body, signal);
     if (!isDoubtful(first)) return first;
-    const fresh = await this.#runtimes.again(found);
+    const fresh = await this.#runtimes.refetch(found);
     return fresh === undefined ? first : this.#decodeWith(fresh, kind, body, signal);
   }
 
@@ -52,7 +52,7 @@ export class Work {
       const json = runtime && decodeText(runtime, kind, body.toString("latin1"));
       return json === undefined ? undecodable : { ok: true, json };
     }
-    // A copy, for this is moved away.
+    // A copy, because its memory is transferred to the thread.
     const moved = new Uint8Array(body);
     const { id, metadata } = loaded;
     const input: DecodeJob = { kind, runtime: id, metadata, body: moved };
@@ -66,7 +66,7 @@ export class Work {
   }
 }
 
-/** Whether another runtime might have read more. */
+/** Returns true if another runtime might decode more. */
 function isDoubtful(said: DecodedJson): boolean {
   return said.ok ? said.json.includes(unknownCall) : said.reason === "undecodable";
 }

@@ -1,0 +1,68 @@
+/**
+ * The interface between the ledger and its nodes (types only). `pool/` implements `NodePool`; tests use a scripted one.
+ *
+ * The outcome is reported to methods of the request object, which avoids a promise and a closure per call. Params are
+ * text, so that a call of usual size costs one string concatenation and one write.
+ */
+
+/** The reason why no node answered. The same values as in `LedgerAnswer`. */
+export type NodeFailure = "unreachable" | "timeout" | "garbage" | "aborted";
+
+/** One call. Exactly one of `answered` and `failed` is called, once, and never before `send` has returned. */
+export interface NodeRequest {
+  /** The node's name of the method. It needs no escaping, because it is never taken from a client's bytes. */
+  readonly method: string;
+  /**
+   * The params as JSON text (an array or object), sent as UTF-8. If empty, the pool sends `[]`. Usually ASCII, for
+   * which latin1 produces the same bytes faster.
+   */
+  readonly params: string;
+  /** True if the call may be sent again, to the same or another node, after a failure. */
+  readonly retry: boolean;
+  /** True if the call costs the node almost nothing, so that it may be part of an upstream batch. */
+  readonly cheap: boolean;
+  /**
+   * Called with the node's `result` or `error`: `bytes[start, end)` is a whole JSON value. The bytes are borrowed: the
+   * pool may overwrite them as soon as this method returns.
+   */
+  answered(kind: "result" | "error", bytes: Buffer, start: number, end: number): void;
+  /** Called if no node answered. */
+  failed(reason: NodeFailure): void;
+}
+
+/** The state of a node, for operators. */
+export interface NodeStatus {
+  /** Host and port. */
+  readonly node: string;
+  /** The reason why the node is not used. Undefined if it is usable. */
+  readonly complaint: string | undefined;
+  /** Block numbers that the node reported last. */
+  readonly best: number | undefined;
+  readonly finalized: number | undefined;
+  readonly inFlight: number;
+}
+
+/** A pool of nodes. */
+export interface NodePool {
+  /** Sends one call. Never throws. A call cannot be cancelled: it ends with its answer or at the pool's time limits. */
+  send(request: NodeRequest): void;
+  /**
+   * Number of the highest finalized block that every usable node has. Undefined while no node is usable, because a node
+   * that is asked anyway may not have it.
+   */
+  readonly finalized: number | undefined;
+  /** Number of the best known block. Undefined before the first probe. */
+  readonly best: number | undefined;
+  /**
+   * Increases when the genesis, software version or runtime version of the nodes changes, and when their genesis is
+   * first known. Every cache is emptied then. It does not change when a node is added, removed or lags.
+   */
+  readonly epoch: number;
+  /** True while at least one node is usable. */
+  readonly ready: boolean;
+  /** Resolves when the first probe of every node has succeeded or failed. Never rejects. */
+  readonly firstProbe: Promise<void>;
+  /** Returns the state of each node. Absent if the pool does not know its nodes. */
+  status?(): readonly NodeStatus[];
+  close(): Promise<void>;
+}

@@ -1,0 +1,77 @@
+/** A call to one node, and the client that sends it. */
+import { splitResponse } from "../../../../src/http/json/response.ts";
+import type { NodeRequest } from "../node-pool.ts";
+import { failures, type Failure } from "./failure.ts";
+
+/**
+ * An HTTP request to a node: a single call or a batch. Exactly one of `respond` and `fail` is called, once, and never
+ * before the client's `send` has returned.
+ */
+export interface Job {
+  /** True if the request may be sent again after the connection turned out to be dead. */
+  readonly retry: boolean;
+  /** Deadline in ticks of the client's `Ticker`. Only the client that sends the request uses it. */
+  deadline: number;
+  /** Returns the request body as JSON text. */
+  text(): string;
+  /** Called with a whole response whose status is neither 429 nor 5xx. The bytes are borrowed. */
+  respond(status: number, bytes: Buffer, start: number, end: number): void;
+  fail(failure: Failure): void;
+}
+
+/** One or several connections to one node. */
+export interface NodeClient {
+  /** Number of requests that were sent or are waiting. */
+  readonly inFlight: number;
+  /** System error code of the last failed connection (`ECONNREFUSED`), for the log. */
+  readonly lastError: string | undefined;
+  /** Sends a call. `answered` or `fail` of the call is called, never before this method has returned. */
+  send(call: NodeCall): void;
+  /** Closes every connection; calls in flight fail. Resolves when the last socket has closed. */
+  close(): Promise<void>;
+}
+
+/** The method and params of a call. See `NodeRequest`. */
+export type CallSpec = Pick<NodeRequest, "method" | "params" | "retry" | "cheap">;
+
+/** The id that `splitResponse` returns if the id is absent, null or not a number that the gateway sends. */
+export const noId = -1;
+
+/** A call to one node. A retry on another node uses the same object. */
+export abstract class NodeCall implements Job {
+  readonly spec: CallSpec;
+  /** Set by the client that sends the call. The node's answer must have this id. */
+  id = 0;
+  deadline = 0;
+
+  constructor(spec: CallSpec) {
+    this.spec = spec;
+  }
+
+  /** Called with the node's answer. See `NodeRequest.answered`. */
+  abstract answered(kind: "result" | "error", bytes: Buffer, start: number, end: number): void;
+  abstract fail(failure: Failure): void;
+
+  get retry(): boolean {
+    return this.spec.retry;
+  }
+
+  text(): string {
+    const { method, params } = this.spec;
+    const list = params === "" ? "[]" : params;
+    return `{"jsonrpc":"2.0","id":${this.id},"method":"${method}","params":${list}}`;
+  }
+
+  respond(status: number, bytes: Buffer, start: number, end: number): void {
+    const split = splitResponse(bytes, start, end);
+    if (split === undefined) return this.fail(failures.garbage);
+    // JSON-RPC 2.0 section 5: the id of an error is null if the server could not read the id of the request.
+    const ours = split.id === this.id || (split.kind === "error" && split.id === noId);
+    const success = status >= 200 && status < 300;
+    if (ours && (success || (split.kind === "error" && status >= 400))) {
+      this.answered(split.kind, bytes, split.start, split.end);
+    } else {
+      this.fail(failures.garbage);
+    }
+  }
+}

@@ -1,0 +1,84 @@
+/**
+ * One call to the nodes, shared by all who wait for its answer (single flight). The call continues if a waiting client
+ * leaves. If it fails, it fails for all waiters: the pool has already retried it, and one more attempt per waiter would
+ * only add to the load that made it fail.
+ */
+import { bodyOf, type Body } from "./body.ts";
+import type { MethodState } from "./method-state.ts";
+import type { NodeFailure, NodeRequest } from "./node-pool.ts";
+
+/**
+ * Receives the outcome of a call. Exactly one of the two methods is called, once, and never before `Calls.ask` has
+ * returned. They must not throw.
+ */
+export interface Waiter {
+  /** A Buffer in `body` is borrowed: copy what outlives the call. */
+  answered(kind: "result" | "error", body: Body): void;
+  failed(reason: NodeFailure): void;
+}
+
+/** Is notified of the outcome of a shared call, before its waiters are. */
+export interface SingleFlight {
+  onComplete(sharedCall: SharedCall, kind: "result" | "error", body: Body): void;
+  onFail(sharedCall: SharedCall, reason: NodeFailure): void;
+}
+
+export class SharedCall implements NodeRequest {
+  readonly methodState: MethodState;
+  readonly params: string;
+  /** Cache key of the params. Undefined if the call is not shared and its answer is not cached. */
+  readonly key: string | undefined;
+  /** The pool's epoch and finalized block when the call was sent. */
+  readonly epoch: number;
+  readonly finalized: number | undefined;
+  readonly #singleFlight: SingleFlight;
+  readonly #first: Waiter;
+  #others: Waiter[] | undefined;
+
+  constructor(
+    methodState: MethodState,
+    params: string,
+    key: string | undefined,
+    known: { readonly epoch: number; readonly finalized: number | undefined },
+    singleFlight: SingleFlight,
+    waiter: Waiter,
+  ) {
+    this.methodState = methodState;
+    this.params = params;
+    this.key = key;
+    this.epoch = known.epoch;
+    this.finalized = known.finalized;
+    this.#singleFlight = singleFlight;
+    this.#first = waiter;
+  }
+
+  get method(): string {
+    return this.methodState.method.nodeName;
+  }
+  get retry(): boolean {
+    return this.methodState.method.retry;
+  }
+  get cheap(): boolean {
+    return this.methodState.method.cheap;
+  }
+
+  join(waiter: Waiter): void {
+    if (this.#others === undefined) this.#others = [waiter];
+    else this.#others.push(waiter);
+  }
+
+  answered(kind: "result" | "error", bytes: Buffer, start: number, end: number): void {
+    const body = bodyOf(bytes, start, end);
+    this.#singleFlight.onComplete(this, kind, body);
+    this.#first.answered(kind, body);
+    if (this.#others === undefined) return;
+    for (const waiter of this.#others) waiter.answered(kind, body);
+  }
+
+  failed(reason: NodeFailure): void {
+    this.#singleFlight.onFail(this, reason);
+    this.#first.failed(reason);
+    if (this.#others === undefined) return;
+    for (const waiter of this.#others) waiter.failed(reason);
+  }
+}
