@@ -50,11 +50,12 @@ describe("operators of an encrypted network", () => {
 
   it("see the tokens, the duration and the time to the first token of a request", async () => {
     const labels = [`gen_ai_request_model="${model}"`, 'network="alpha"'];
-    {
+    // Waits for the line of this session, which must not be taken for the line of the next one.
+    await lineOf(async () => {
       using session = await stream.open();
       session.ask();
       await session.answer();
-    }
+    });
     const tokens = "gen_ai_client_token_usage_sum";
     assert.equal(await metric(tokens, ...labels, 'gen_ai_token_type="input"'), 5);
     assert.equal(await metric(tokens, ...labels, 'gen_ai_token_type="output"'), 2);
