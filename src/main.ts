@@ -6,26 +6,17 @@ import { UsageError, type Command, type OptionValues } from "./commands/command.
 import { findConfigFile } from "./commands/config-file.ts";
 import { becomeServerProcess } from "./commands/server-process.ts";
 import { nearest } from "./config/nearest.ts";
+import type { ModuleCommand } from "./module.ts";
 
-/** Commands by name. Each is loaded on use, so that `sluice keys list` does not load the server's modules. */
-const commands: Readonly<Record<string, () => Promise<Command>>> = {
-  init: async () => (await import("./commands/init.ts")).init,
-  start: async () => (await import("./commands/start.ts")).start,
-  dev: async () => (await import("./commands/dev.ts")).dev,
-  check: async () => (await import("./commands/check.ts")).check,
-  keys: async () => (await import("../plugins/billing/commands/keys.ts")).keys,
-  workspaces: async () => (await import("../plugins/billing/commands/workspaces.ts")).workspaces,
-  audit: async () => (await import("../plugins/billing/commands/audit.ts")).audit,
-  explain: async () => (await import("./commands/explain.ts")).explain,
-  usage: async () => (await import("../plugins/billing/commands/usage.ts")).usage,
-  verify: async () => (await import("../plugins/confidential/commands/verify.ts")).verify,
-  policy: async () => (await import("../plugins/confidential/commands/policy.ts")).policy,
-  worker: async () => (await import("../plugins/confidential/commands/worker.ts")).worker,
-  version: async () => (await import("./commands/version.ts")).version,
+/** The commands of the gateway. Each is loaded on use, so that `sluice check` does not load the server's modules. */
+const gatewayCommands: Readonly<Record<string, ModuleCommand>> = {
+  init: { load: async () => (await import("./commands/init.ts")).init },
+  start: { load: async () => (await import("./commands/start.ts")).start, isServer: true },
+  dev: { load: async () => (await import("./commands/dev.ts")).dev, isServer: true },
+  check: { load: async () => (await import("./commands/check.ts")).check },
+  explain: { load: async () => (await import("./commands/explain.ts")).explain },
+  version: { load: async () => (await import("./commands/version.ts")).version },
 };
-
-/** Commands that run until they are stopped. */
-const servers: ReadonlySet<string | undefined> = new Set(["start", "dev", "worker"]);
 
 /**
  * Minimum major version of Node. It is checked before the commands are imported, because an older Node fails on syntax
@@ -52,7 +43,6 @@ async function main(argv: readonly string[]): Promise<0 | 1 | 2> {
     return 1;
   }
   const [name, ...rest] = withoutAliases(argv);
-  if (servers.has(name)) becomeServerProcess();
   // The reader of the output may close the pipe early (`sluice check | head`).
   process.stdout.on("error", (error: NodeJS.ErrnoException) => {
     if (error.code !== "EPIPE") throw error;
@@ -64,20 +54,33 @@ async function main(argv: readonly string[]): Promise<0 | 1 | 2> {
     (name === undefined ? console.error : console.log)(await overview());
     return name === undefined ? 2 : 0;
   }
-  const load = Object.hasOwn(commands, name) ? commands[name] : undefined;
-  if (load === undefined) {
-    const close = nearest(name, Object.keys(commands));
+  const command = await findCommand(name);
+  if (command === undefined) {
+    const close = nearest(name, Object.keys(await allCommands()));
     const hint = close === undefined ? "" : `; did you mean "${close}"?`;
     console.error(`sluice: unknown command "${name}"${hint}\n\n${await overview()}`);
     return 2;
   }
+  if (command.isServer === true) becomeServerProcess();
   try {
-    return await runCommand(await load(), rest);
+    return await runCommand(await command.load(), rest);
   } catch (error) {
     if (!isUsageError(error)) throw error;
     console.error(`sluice ${name}: ${error.message}\nSee: sluice ${name} --help`);
     return 2;
   }
+}
+
+/** The modules are only read for a command that is not one of the gateway's own. */
+async function findCommand(name: string): Promise<ModuleCommand | undefined> {
+  if (Object.hasOwn(gatewayCommands, name)) return gatewayCommands[name];
+  const commands = await allCommands();
+  return Object.hasOwn(commands, name) ? commands[name] : undefined;
+}
+
+async function allCommands(): Promise<Readonly<Record<string, ModuleCommand>>> {
+  const { shippedModules } = await import("./pipeline/load/modules.ts");
+  return { ...gatewayCommands, ...(await shippedModules()).commands };
 }
 
 /** Expands `sluice --version`, `sluice help` and `sluice help keys` to the commands that they stand for. */
@@ -158,7 +161,7 @@ function isUsageError(error: unknown): error is Error {
 
 async function overview(): Promise<string> {
   const lines = await Promise.all(
-    Object.entries(commands).map(async ([name, load]) => {
+    Object.entries(await allCommands()).map(async ([name, { load }]) => {
       return `  ${name.padEnd(12)}${(await load()).summary}`;
     }),
   );

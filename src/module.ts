@@ -2,6 +2,8 @@
  * A module is a folder of plugins/ with the plugins of one domain. Its file `module.ts` exports what the gateway must
  * know of the module before it reads pipeline.yaml. It is imported at every start, so it imports only what is small.
  */
+import type { Command } from "./commands/command.ts";
+import type { Demo } from "./commands/demo.ts";
 import type { Service } from "./plugin.ts";
 
 export interface Module {
@@ -11,4 +13,33 @@ export interface Module {
   readonly alwaysOn?: readonly string[];
   /** Maps a service of this module to a service of another module, with which it is started. */
   readonly companions?: Readonly<Record<string, string>>;
+  /** The commands that the module adds to `sluice`, by name. */
+  readonly commands?: Readonly<Record<string, ModuleCommand>>;
+  /** The part of `sluice dev` that belongs to the module. */
+  readonly demo?: () => Promise<Demo>;
+  /** Returns what an operator must do before the module is of use. Called when `sluice start` announces the gateway. */
+  readonly firstSteps?: () => Promise<FirstSteps>;
+}
+
+/**
+ * `commonArguments`: the `--config` and `--env-file` arguments for commands that are proposed, with a leading space.
+ * Returns undefined if there is nothing to do.
+ */
+export type FirstSteps = (
+  dataFolder: string,
+  commonArguments: string,
+) =>
+  | {
+      /** The warning in the log, and its field `next`. */
+      readonly message: string;
+      readonly next: string;
+      /** Text for a terminal. */
+      readonly text: string;
+    }
+  | undefined;
+
+export interface ModuleCommand {
+  readonly load: () => Promise<Command>;
+  /** True if the command runs until it is stopped. */
+  readonly isServer?: boolean;
 }

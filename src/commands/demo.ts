@@ -1,44 +1,87 @@
-/** Starts the demo backends of `sluice dev`, if the environment does not name other ones. */
-import { demoModelId, startDemoModel } from "../../plugins/inference/demo/model.ts";
-import { startDemoNode } from "../../plugins/ledger/demo/node.ts";
+/** What modules contribute to `sluice dev`: demo backends, lines of the banner and example requests. */
+import type { Gateway } from "../gateway/gateway.ts";
+import { shippedModules } from "../pipeline/load/modules.ts";
+
+type Environment = Readonly<Record<string, string | undefined>>;
 
 export interface Demo {
-  /** Environment variables with which the gateway finds the demo backends. */
-  readonly env: Readonly<Record<string, string>>;
-  /** Undefined if the environment names a node. */
-  readonly nodeUrl: string | undefined;
-  /** Undefined if the environment names a model server. */
-  readonly modelUrl: string | undefined;
-  readonly modelId: string;
+  /**
+   * Starts the demo backends that `env` does not replace with real ones. Returns the environment variables with which
+   * the gateway finds them. `started` closes them.
+   */
+  start?(env: Environment, started: AsyncDisposableStack): Promise<Environment>;
+  /** Returns a key with which the example requests work. */
+  createKey?(gateway: Gateway): Promise<DemoKey>;
+  /** Describes the module's part of the running gateway. */
+  describe(setUp: DemoSetUp): Promise<DemoDescription> | DemoDescription;
 }
 
-/** Price in USD of a fictitious native token, so that prices are shown: 12 nano tokens cost 3 milli-CU per token. */
-const demoRate = "0.25";
+export interface DemoKey {
+  readonly workspaceId: string;
+  /** Text of the key, which is not stored anywhere. */
+  readonly text: string;
+  /** Milliseconds since 1970. */
+  readonly expiresAt: number;
+}
 
-/** Starts the node and the model that `env` does not name. `started`: receives them, and closes them. */
-export async function startDemo(
-  env: Readonly<Record<string, string | undefined>>,
+export interface DemoSetUp {
+  readonly gateway: Gateway;
+  /** Undefined if no module creates keys. */
+  readonly key: DemoKey | undefined;
+  /** The variables that the demos have set. */
+  readonly demoEnv: Environment;
+}
+
+export interface DemoDescription {
+  /** Determines the order of the descriptions in the banner: smaller numbers first. */
+  readonly position: number;
+  /** Lines of the banner: a label of at most 11 characters, and a text. */
+  readonly lines: readonly (readonly [string, string])[];
+  /** Members of the JSON output. */
+  readonly json: Readonly<Record<string, unknown>>;
+  readonly requests?: readonly ExampleRequest[];
+  /** Shell commands that are printed after the requests. */
+  readonly commands?: readonly string[];
+}
+
+export interface ExampleRequest {
+  readonly method: "POST";
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+  /** The same request as a shell command. */
+  readonly curl: string;
+}
+
+/** Starts the demos of all modules. Returns them and the environment variables that they set. */
+export async function startDemos(
+  env: Environment,
   started: AsyncDisposableStack,
-): Promise<Demo> {
-  const found: Record<string, string> = {};
-  if (!env["CONFIDENTIAL_EVIDENCE"]) found["CONFIDENTIAL_EVIDENCE"] = "simulated";
-  let nodeUrl: string | undefined;
-  let modelUrl: string | undefined;
-  if (!env["LEDGER_RPC_URL"]) {
-    const node = await startDemoNode();
-    started.defer(() => node.close());
-    nodeUrl = node.url;
-    found["LEDGER_RPC_URL"] = nodeUrl;
-  }
-  if (!env["CONFIDENTIAL_CLASSIC_URL"]) {
-    const model = await startDemoModel();
-    started.defer(() => model.close());
-    modelUrl = model.url;
-    found["CONFIDENTIAL_CLASSIC_URL"] = modelUrl;
-    if (!env["CONFIDENTIAL_CLASSIC_STATUS_URL"]) {
-      found["CONFIDENTIAL_CLASSIC_STATUS_URL"] = model.statusUrl;
-    }
-    if (!env["TOKEN_USD_RATE"]) found["TOKEN_USD_RATE"] = demoRate;
-  }
-  return { env: found, nodeUrl, modelUrl, modelId: demoModelId };
+): Promise<{ readonly demos: readonly Demo[]; readonly env: Environment }> {
+  const { demos: loaders } = await shippedModules();
+  const demos = await Promise.all(loaders.map((load) => load()));
+  const set: Record<string, string | undefined> = {};
+  for (const demo of demos) Object.assign(set, await demo.start?.(env, started));
+  return { demos, env: set };
+}
+
+/** Returns a JSON request as data and as a curl command. */
+export function exampleRequest(
+  url: string,
+  key: DemoKey | undefined,
+  body: string,
+  command = "curl -s",
+): ExampleRequest {
+  const headers = {
+    ...(key !== undefined && { authorization: `Bearer ${key.text}` }),
+    "content-type": "application/json",
+  };
+  const flags = Object.entries(headers).map(([name, value]) => `-H '${name}: ${value}'`);
+  const curl = [command, url, ...flags, `-d '${body}'`].join(" ");
+  return { method: "POST", url, headers, body, curl };
+}
+
+/** Returns whether two URLs have the same host and port. */
+export function hasSameHost(one: string, other: string): boolean {
+  return new URL(one).host === new URL(other).host;
 }

@@ -2,12 +2,7 @@
 import { resolve } from "node:path";
 import type { Config } from "../config/config.ts";
 import { shownPath } from "../config/fault.ts";
-import { upstreamIn } from "../http/upstream/service.ts";
 import { readPipeline } from "../pipeline/load/check-file.ts";
-import { openDemoAccount, type DemoAccount } from "../../plugins/billing/demo/account.ts";
-import { startDemo, type Demo } from "./demo.ts";
-import { headOf, proposeChat, proposeRequests, type ProposedRequest } from "./demo-requests.ts";
-import { isFault } from "../../plugins/confidential/protocol/fault.ts";
 import { createLog } from "../log.ts";
 import { pluginModules } from "../pipeline/load/load.ts";
 import type { Gateway } from "../gateway/gateway.ts";
@@ -15,6 +10,13 @@ import { version } from "../version.ts";
 import type { Command, CommandContext } from "./command.ts";
 import { shippedPipeline } from "./config-file.ts";
 import { catchFatalErrors } from "./fatal-errors.ts";
+import {
+  startDemos,
+  type Demo,
+  type DemoDescription,
+  type DemoKey,
+  type ExampleRequest,
+} from "./demo.ts";
 import { drainOf, runUntilStopped, startOrComplain } from "./start.ts";
 
 export const dev: Command = {
@@ -53,9 +55,9 @@ Environment variables:
   async run(context) {
     using fatal = catchFatalErrors({ destination: process.stderr, modules: pluginModules });
     await using started = new AsyncDisposableStack();
-    const demo = await startDemo(context.env, started);
+    const { demos, env: demoEnv } = await startDemos(context.env, started);
     const LOG_LEVEL = context.env["LOG_LEVEL"] || "warn";
-    const env = { ...context.env, ...demo.env, LOG_LEVEL, ...dataFolder(context) };
+    const env = { ...context.env, ...demoEnv, LOG_LEVEL, ...dataFolder(context) };
     // The log goes to standard error, because standard output is for the banner. The log is held until the banner is
     // out.
     using log = new HeldLog();
@@ -63,7 +65,7 @@ Environment variables:
     if (gateway === undefined) return 1;
     fatal.drain = drainOf(gateway);
     try {
-      const setUp = await prepare(gateway, demo);
+      const setUp = await prepare(gateway, demos, demoEnv);
       context.print(context.json ? JSON.stringify(asJson(setUp)) : asText(setUp));
     } catch (error) {
       await gateway.stop();
@@ -124,154 +126,57 @@ async function startInDevelopment(
 /** Everything that a user needs to call the gateway. */
 interface SetUp {
   readonly gateway: Gateway;
-  readonly account: DemoAccount;
-  /** The hosts of the nodes behind the gateway. Undefined if it is the demo node. */
-  readonly nodes: readonly string[] | undefined;
-  /** Undefined when no route leads to the node. */
-  readonly rpcUrl: string | undefined;
-  /** The hosts of the model servers. Undefined if it is the demo model. */
-  readonly models: readonly string[] | undefined;
-  /** Undefined when no route leads to a model. */
-  readonly chatUrl: string | undefined;
-  /** Undefined when no route leads to the encrypted stream, or its evidence is not simulated. */
-  readonly stream: SimulatedStream | undefined;
-  readonly requests: readonly ProposedRequest[];
+  /** The parts of the modules, in the order of the banner. */
+  readonly parts: readonly DemoDescription[];
+  readonly requests: readonly ExampleRequest[];
 }
 
-interface SimulatedStream {
-  readonly url: string;
-  /** The test root, DER in base64. */
-  readonly root: string;
-  /** A command that opens a session and prints the checks. Undefined if the demo model is not used. */
-  readonly verify: string | undefined;
+async function prepare(
+  gateway: Gateway,
+  demos: readonly Demo[],
+  demoEnv: CommandContext["env"],
+): Promise<SetUp> {
+  let key: DemoKey | undefined;
+  for (const demo of demos) key ??= await demo.createKey?.(gateway);
+  const described = await Promise.all(
+    demos.map(async (demo) => demo.describe({ gateway, key, demoEnv })),
+  );
+  const parts = described.toSorted((a, b) => a.position - b.position);
+  // The first request of each module comes first.
+  const first = parts.flatMap(({ requests = [] }) => requests.slice(0, 1));
+  const more = parts.flatMap(({ requests = [] }) => requests.slice(1));
+  return { gateway, parts, requests: [...first, ...more] };
 }
 
-async function prepare(gateway: Gateway, demo: Demo): Promise<SetUp> {
-  const account = openDemoAccount(gateway.config.store.data, Date.now());
-  const ledger = await prepareLedger(gateway, account.key, demo.nodeUrl);
-  const chat = prepareChat(gateway, account.key, demo);
-  // The first two requests are one call and one chat.
-  const [call = [], ...more] = ledger.requests;
-  const requests = [call, chat.requests, more].flat();
-  const stream = await prepareStream(gateway, account.key, demo);
-  return { gateway, account, ...ledger, ...chat, stream, requests };
-}
-
-type Ledger = Pick<SetUp, "nodes" | "rpcUrl" | "requests">;
-
-async function prepareLedger(
-  { config, url }: Gateway,
-  key: string,
-  demoUrl: string | undefined,
-): Promise<Ledger> {
-  const route = config.routes.find(({ to }) => to.name === "ledger-rpc");
-  if (route === undefined) return { nodes: [], rpcUrl: undefined, requests: [] };
-  const rpcUrl = url + route.path;
-  const urls = upstreamUrls(config, route.to.options["upstream"]);
-  // The demo node is unused if the pipeline does not use LEDGER_RPC_URL.
-  const isDemo = demoUrl !== undefined && urls.some((each) => sameHost(each, demoUrl));
-  const head = urls[0] === undefined ? undefined : await headOf(urls[0]);
-  return {
-    nodes: isDemo ? undefined : urls.map((each) => new URL(each).host),
-    rpcUrl,
-    requests: proposeRequests(rpcUrl, key, head),
-  };
-}
-
-type Chat = Pick<SetUp, "models" | "chatUrl" | "requests">;
-
-function prepareChat({ config, url }: Gateway, key: string, { modelUrl, modelId }: Demo): Chat {
-  const route = config.routes.find(({ to, path }) => to.name === "chat" && !path.includes("{"));
-  const urls = config.networks.map((network) => network.url);
-  if (route === undefined || urls.length === 0) {
-    return { models: [], chatUrl: undefined, requests: [] };
-  }
-  const chatUrl = url + route.path;
-  const isDemo = modelUrl !== undefined && urls.some((each) => sameHost(each, modelUrl));
-  // The model ids of another server are unknown here; GET /v1/models lists them later.
-  const requests = isDemo ? [proposeChat(chatUrl, key, modelId)] : [];
-  return { models: isDemo ? undefined : urls.map((each) => new URL(each).host), chatUrl, requests };
-}
-
-async function prepareStream(
-  { config, url, evidence }: Gateway,
-  key: string,
-  { modelUrl, modelId }: Demo,
-): Promise<SimulatedStream | undefined> {
-  const route = config.routes.find(({ to }) => to.name === "confidential-stream");
-  const network = config.networks.find(({ kind }) => kind === "openai");
-  const provider = await evidence.provider("simulated");
-  if (route === undefined || network === undefined || !isSimulated(route.to.options))
-    return undefined;
-  if (isFault(provider) || provider.root === undefined) return undefined;
-  const { root } = provider;
-  const verify = [
-    `npx sluice verify ${url} --key ${key} --network ${network.name} --model ${modelId}`,
-    `--termination gateway --image-hash any --allow-simulated --simulated-root ${root}`,
-  ].join(" ");
-  return { url: url + route.path, root, verify: modelUrl === undefined ? undefined : verify };
-}
-
-function isSimulated({ evidence }: Readonly<Record<string, unknown>>): boolean {
-  return typeof evidence === "object" && evidence !== null && "kind" in evidence
-    ? evidence.kind === "simulated"
-    : false;
-}
-
-function upstreamUrls(config: Config, name: unknown): readonly string[] {
-  return typeof name === "string" ? (upstreamIn(config, name)?.urls ?? []) : [];
-}
-
-function sameHost(one: string, other: string): boolean {
-  return new URL(one).host === new URL(other).host;
-}
-
-function asJson(setUp: SetUp): object {
-  const { gateway, account, nodes, rpcUrl, models, chatUrl, stream, requests } = setUp;
+function asJson({ gateway, parts, requests }: SetUp): object {
   return {
     version,
     url: gateway.url,
-    rpc_url: rpcUrl,
-    chat_url: chatUrl,
-    stream_url: stream?.url,
-    simulated_root: stream?.root,
     admin_url: gateway.adminUrl,
     pipelines_url: `${gateway.adminUrl}/pipelines`,
     dashboard_url: `${gateway.adminUrl}/dashboard`,
-    node: nodes === undefined ? "demo" : nodes.join(", "),
-    model: models === undefined ? "demo" : models.join(", "),
-    workspace_id: account.workspaceId,
-    key: account.key,
-    key_expires_at: new Date(account.expiresAt).toISOString(),
+    ...Object.fromEntries(parts.flatMap(({ json }) => Object.entries(json))),
     requests,
   };
 }
 
-function asText(setUp: SetUp): string {
-  const { gateway, account, nodes, rpcUrl, models, chatUrl, stream, requests } = setUp;
-  const until = new Date(account.expiresAt).toISOString().slice(0, 10);
-  const node =
-    nodes?.join(", ") ?? "demo node with recorded answers (set LEDGER_RPC_URL to use your own)";
-  const model =
-    models?.join(", ") ?? "demo model (set CONFIDENTIAL_CLASSIC_URL to use your own model server)";
+function asText({ gateway, parts, requests }: SetUp): string {
+  const lines = [
+    ...parts.flatMap((part) => part.lines),
+    ["pipeline", `${gateway.adminUrl}/pipelines`],
+    ["metrics", `${gateway.adminUrl}/metrics`],
+    ["dashboard", `${gateway.adminUrl}/dashboard (sign in with the key)`],
+    ["config", configLine(gateway.config)],
+    ["data", shownPath(gateway.config.store.data, process.cwd())],
+  ] as const;
   return [
     `Sluice ${version} is running.`,
     "",
-    `  node RPC    ${rpcUrl ?? "pipeline.yaml has no route to the node"}`,
-    `  node        ${node}`,
-    `  chat        ${chatUrl ?? "pipeline.yaml has no route to a model"}`,
-    ...(chatUrl === undefined ? [] : [`  models      ${model}`]),
-    ...(stream === undefined ? [] : [`  encrypted   ${stream.url} (SIMULATED - NOT A TEE)`]),
-    `  key         ${account.key} (valid until ${until})`,
-    `  pipeline    ${gateway.adminUrl}/pipelines`,
-    `  metrics     ${gateway.adminUrl}/metrics`,
-    `  dashboard   ${gateway.adminUrl}/dashboard (sign in with the key)`,
-    `  config      ${configLine(gateway.config)}`,
-    `  data        ${shownPath(gateway.config.store.data, process.cwd())}`,
+    ...lines.map(([label, text]) => `  ${label.padEnd(12)}${text}`),
     "",
     ...(requests.length === 0 ? [] : ["Try it:", ""]),
     ...requests.flatMap(({ curl }) => [curl, ""]),
-    ...(stream?.verify === undefined ? [] : [stream.verify, ""]),
+    ...parts.flatMap(({ commands = [] }) => commands.flatMap((command) => [command, ""])),
     "Press Ctrl-C to stop.",
   ].join("\n");
 }

@@ -27,7 +27,7 @@ addresses. If standard error is a terminal, the addresses are also printed there
     const gateway = await startOrComplain(context);
     if (gateway === undefined) return 1;
     fatal.drain = drainOf(gateway);
-    announce(context, gateway);
+    await announce(context, gateway);
     await runUntilStopped(gateway, context.signal);
     return 0;
   },

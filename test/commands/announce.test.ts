@@ -45,7 +45,7 @@ async function announced(
   const gateway = await startGateway(options);
   let out = "";
   let err = "";
-  announce(
+  await announce(
     {
       env: {},
       print: (line) => void (out += `${line}\n`),

@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js";
 import * as fc from "fast-check";
-import { startDemo } from "../../src/commands/demo.ts";
+import { startDemos } from "../../src/commands/demo.ts";
 import { startTestGateway, type TestGateway } from "../../src/testing/gateway.ts";
 import { send, type Answer } from "./tools-gateway.ts";
 
@@ -21,7 +21,7 @@ const ajv = new Ajv2020({ strict: false, validateFormats: false });
 let gateway: TestGateway;
 
 before(async () => {
-  const demo = await startDemo({}, stack);
+  const demo = await startDemos({}, stack);
   gateway = stack.use(
     await startTestGateway({
       pipeline,

@@ -5,7 +5,7 @@ import { request, type IncomingMessage } from "node:http";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { Ajv2020 } from "ajv/dist/2020.js";
-import { startDemo } from "../../src/commands/demo.ts";
+import { startDemos } from "../../src/commands/demo.ts";
 import { parseTime } from "../../src/plugin.ts";
 import { startTestGateway, type TestGateway } from "../../src/testing/gateway.ts";
 
@@ -68,7 +68,7 @@ const parameters: { method: string; path: string; parameter: Parameter }[] = [];
 let gateway: TestGateway;
 
 before(async () => {
-  const demo = await startDemo({}, stack);
+  const demo = await startDemos({}, stack);
   gateway = stack.use(
     await startTestGateway({
       pipeline,

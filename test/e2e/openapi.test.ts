@@ -11,7 +11,7 @@ import { Ajv2020 } from "ajv/dist/2020.js";
 import { parse } from "yaml";
 import { nodeSuite } from "../../plugins/confidential/protocol/node-crypto.ts";
 import { evidenceDigest } from "../../plugins/confidential/protocol/report-data.ts";
-import { startDemo } from "../../src/commands/demo.ts";
+import { startDemos } from "../../src/commands/demo.ts";
 import type { Capability } from "../../src/plugin.ts";
 import { manualClock } from "../../src/testing/clock.ts";
 import { startTestGateway, type TestGateway, type TestKey } from "../../src/testing/gateway.ts";
@@ -79,7 +79,7 @@ const answered = new Set<string>();
 let clients = 0;
 
 before(async () => {
-  const demo = await startDemo({}, stack);
+  const demo = await startDemos({}, stack);
   gateway = stack.use(
     await startTestGateway({
       pipeline,

@@ -1,16 +1,9 @@
 /** The account that `sluice dev` prints: one workspace, which is kept, and a new key at every start. */
+import type { DemoKey } from "../../../src/commands/demo.ts";
 import { createKey } from "../accounts/keys.ts";
 import { openAccountsDatabase } from "../accounts/schema.ts";
 import { defaultCapabilities } from "../accounts/plans.ts";
 import { createWorkspace, listWorkspaces } from "../accounts/workspaces.ts";
-
-export interface DemoAccount {
-  readonly workspaceId: string;
-  /** Text of the key, which is not stored anywhere. */
-  readonly key: string;
-  /** Milliseconds since 1970. */
-  readonly expiresAt: number;
-}
 
 const workspaceName = "demo";
 /** Lifetime of a key. Every start creates one, so each must expire. */
@@ -19,7 +12,7 @@ const keyLifeMs = 30 * 24 * 3_600_000;
 /**
  * Finds or creates the demo workspace in a data folder and issues a key for it. A gateway may run on the same folder.
  */
-export function openDemoAccount(dataDir: string, now: number): DemoAccount {
+export function openDemoAccount(dataDir: string, now: number): DemoKey {
   const db = openAccountsDatabase(dataDir);
   try {
     const by = { actor: "cli:dev", at: now };
@@ -39,7 +32,7 @@ export function openDemoAccount(dataDir: string, now: number): DemoAccount {
       by,
     );
     if ("failed" in issued) throw new Error(issued.message);
-    return { workspaceId: workspace.id, key: issued.text, expiresAt: now + keyLifeMs };
+    return { workspaceId: workspace.id, text: issued.text, expiresAt: now + keyLifeMs };
   } finally {
     db.close();
   }

@@ -3,7 +3,7 @@ import { globSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { upstreams } from "../../http/upstream/service.ts";
-import type { Module } from "../../module.ts";
+import type { Module, ModuleCommand } from "../../module.ts";
 import type { Service } from "../../plugin.ts";
 
 export const shippedFolder = fileURLToPath(new URL("../../../plugins/", import.meta.url));
@@ -18,6 +18,9 @@ interface ShippedModules {
   readonly alwaysOn: readonly string[];
   /** Pairs of a service and the service with which it is started. */
   readonly companions: readonly (readonly [string, string])[];
+  readonly commands: Readonly<Record<string, ModuleCommand>>;
+  readonly demos: readonly NonNullable<Module["demo"]>[];
+  readonly firstSteps: readonly NonNullable<Module["firstSteps"]>[];
 }
 
 let loading: Promise<ShippedModules> | undefined;
@@ -47,5 +50,10 @@ async function importModules(): Promise<ShippedModules> {
     list: services,
     alwaysOn: modules.flatMap((module) => module.alwaysOn ?? []),
     companions: modules.flatMap((module) => Object.entries(module.companions ?? {})),
+    commands: Object.fromEntries(
+      modules.flatMap((module) => Object.entries(module.commands ?? {})),
+    ),
+    firstSteps: modules.flatMap((module) => module.firstSteps ?? []),
+    demos: modules.flatMap((module) => module.demo ?? []),
   };
 }

@@ -1,0 +1,20 @@
+/** The account of `sluice dev`. */
+import type { Demo } from "../../../src/commands/demo.ts";
+import { openDemoAccount } from "./account.ts";
+
+export const demo: Demo = {
+  async createKey({ config }) {
+    return openDemoAccount(config.store.data, Date.now());
+  },
+
+  describe({ key }) {
+    if (key === undefined) return { position: 4, lines: [], json: {} };
+    const { workspaceId, text, expiresAt } = key;
+    const until = new Date(expiresAt).toISOString();
+    return {
+      position: 4,
+      lines: [["key", `${text} (valid until ${until.slice(0, 10)})`]],
+      json: { workspace_id: workspaceId, key: text, key_expires_at: until },
+    };
+  },
+};

@@ -1,0 +1,46 @@
+/** The encrypted stream of `sluice dev`: simulated evidence, unless CONFIDENTIAL_EVIDENCE is set. */
+import type { Demo } from "../../../src/commands/demo.ts";
+import type { Gateway } from "../../../src/gateway/gateway.ts";
+import { isFault } from "../protocol/fault.ts";
+
+export const demo: Demo = {
+  async start(env) {
+    return env["CONFIDENTIAL_EVIDENCE"] ? {} : { CONFIDENTIAL_EVIDENCE: "simulated" };
+  },
+
+  async describe({ gateway, key, demoEnv }) {
+    const nothing = { position: 3, lines: [], json: {} };
+    const { config, url } = gateway;
+    const route = config.routes.find(({ to }) => to.name === "confidential-stream");
+    const network = config.networks.find(({ kind }) => kind === "openai");
+    if (route === undefined || network === undefined || !isSimulated(route.to.options)) {
+      return nothing;
+    }
+    const root = await simulatedRoot(gateway);
+    if (root === undefined) return nothing;
+    const streamUrl = url + route.path;
+    const model = demoEnv["SLUICE_DEMO_MODEL"];
+    const verify = [
+      `npx sluice verify ${url} --key ${key?.text ?? ""} --network ${network.name} --model ${model}`,
+      `--termination gateway --image-hash any --allow-simulated --simulated-root ${root}`,
+    ].join(" ");
+    return {
+      ...nothing,
+      lines: [["encrypted", `${streamUrl} (SIMULATED - NOT A TEE)`]],
+      json: { stream_url: streamUrl, simulated_root: root },
+      // The model ids of another server than the demo model are unknown here.
+      commands: model === undefined ? [] : [verify],
+    };
+  },
+};
+
+async function simulatedRoot({ evidence }: Gateway): Promise<string | undefined> {
+  const provider = await evidence.provider("simulated");
+  return isFault(provider) ? undefined : provider.root;
+}
+
+function isSimulated({ evidence }: Readonly<Record<string, unknown>>): boolean {
+  return typeof evidence === "object" && evidence !== null && "kind" in evidence
+    ? evidence.kind === "simulated"
+    : false;
+}
