@@ -56,9 +56,8 @@ export class ServiceRegistry {
     this.#config = config;
     this.#services = services;
     this.#parts = parts;
-    const { variable } = services;
     this.#builtIn = new Map<string, BuiltIn>([
-      ["gateway", { service: { variable }, id: () => "" }],
+      ["gateway", { service: services.gateway, id: () => "" }],
       ["routes", { service: this.documented, id: () => this.#loading }],
       ["tools", { service: this.tools, id: () => this.#toolsId() }],
     ]);
