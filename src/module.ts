@@ -11,7 +11,10 @@ export interface Module {
   readonly services?: readonly Service<never>[];
   /** Names of services that every gateway starts. */
   readonly alwaysOn?: readonly string[];
-  /** Maps a service of this module to a service of another module, with which it is started. */
+  /**
+   * Maps a service of this module to a service of another module, with which it is started, or to `tools`, if it is
+   * started when the section `tools` has an entry.
+   */
   readonly companions?: Readonly<Record<string, string>>;
   /** The commands that the module adds to `sluice`, by name. */
   readonly commands?: Readonly<Record<string, ModuleCommand>>;

@@ -8,7 +8,7 @@
  * answer wraps the surface (`around`). The plugins that ship with Sluice and third-party plugins use the same file,
  * exported as `sluice-gateway/plugin`.
  */
-import type { IncomingHttpHeaders } from "node:http";
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 import type { Readable } from "node:stream";
 import type { CallReport, ReportedCalls } from "./called.ts";
 import type { Host } from "./services.ts";
@@ -25,6 +25,7 @@ export type * from "./services/compute.ts";
 export type * from "./services/confidential.ts";
 export type * from "./services/decoder.ts";
 export type * from "./services/evidence.ts";
+export type * from "./services/gateway.ts";
 export type * from "./services/idempotency.ts";
 export type * from "./services/json.ts";
 export type * from "./services/ledger.ts";
@@ -491,6 +492,11 @@ export interface ServiceHooks<Provided> {
   ready?(): true | string | Readonly<Record<string, true | string>>;
   /** Returns the backends that are in use. */
   backends?(): readonly BackendStatus[];
+  /**
+   * Answers the requests on the admin listener whose path begins with `/` and the name of the service. Their Host
+   * header has been checked; their bodies are unread. The service checks who may see what.
+   */
+  admin?(request: IncomingMessage, response: ServerResponse): void;
   stop?(): Awaitable<void>;
 }
 

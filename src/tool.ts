@@ -3,6 +3,7 @@
  * share (`/mcp`, `/rpc`, discovery, `gateway_batch`). Exported through `sluice-gateway/plugin`.
  */
 import type { CallReport, CallReporter } from "./called.ts";
+import type { ToolsHooks } from "./plugin.ts";
 import type { GatewayCode } from "./errors.ts";
 import type { Content, Dialogue, Prompt, Questions, ResourceTemplate } from "./prompt.ts";
 import type { Capability, KeyPrincipal } from "./services/accounts.ts";
@@ -230,12 +231,25 @@ export interface CatalogueEntry {
 
 declare module "./plugin.ts" {
   interface ServiceTypes {
-    /** The catalogue of this generation. It is not complete while `tools` plugins start. */
-    tools: Tools;
+    /** The plugins of kind `tools`, in the order of pipeline.yaml. */
+    tools: readonly StartedTools[];
+    "tool-catalogue": Tools;
   }
 }
 
-/** The service `tools`: the catalogue that all transports share. */
+/** One entry of the service `tools`: a started plugin of kind `tools`. */
+export interface StartedTools {
+  /** Name of the plugin. */
+  readonly plugin: string;
+  readonly hooks: ToolsHooks;
+  /**
+   * Reports that the plugin has an invalid tool, resource or prompt. The fault is shown at the plugin's entry under
+   * `tools:`, and pipeline.yaml is not loaded. Has an effect only while the caller starts.
+   */
+  readonly reportInvalid: (problem: string) => void;
+}
+
+/** The service `tool-catalogue`, which all transports share. Implemented in plugins/tools/tool-catalogue. */
 export interface Tools {
   /**
    * The tools in the order of their plugins in pipeline.yaml, then in the order within each plugin. Complete when

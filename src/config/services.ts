@@ -77,6 +77,23 @@ export function startOrder(services: readonly PluginUse[], plugins: Plugins): Pl
   return [...ordered];
 }
 
+/**
+ * Returns the names of the services that use the service `name`, directly or through other services. `services`: in
+ * start order.
+ */
+export function dependents(
+  name: string,
+  services: readonly PluginUse[],
+  plugins: Plugins,
+): ReadonlySet<string> {
+  const found = new Set<string>();
+  for (const service of services) {
+    const { uses = [] } = plugins.get(service.name) ?? {};
+    if (uses.some((used) => used === name || found.has(used))) found.add(service.name);
+  }
+  return found;
+}
+
 /** `uses`: every use of a plugin, including services. */
 export function serviceFaults(
   uses: readonly PluginUse[],
@@ -101,25 +118,31 @@ export function serviceFaults(
       const message = `a service cannot have the name "${name}", because the gateway has a section with this name`;
       return fault("SLUICE_PLUGIN_SHADOWS", message, { at, remedy: "Rename the plugin." });
     });
-  return [...unknown, ...misnamed, ...cycles(services, plugins)];
+  return [...unknown, ...misnamed, ...cycles(config, services, plugins)];
 }
 
-function cycles(services: readonly PluginUse[], plugins: Plugins): Fault[] {
+/** The service `tools` depends on every plugin of kind `tools`. */
+function cycles({ tools }: Config, services: readonly PluginUse[], plugins: Plugins): Fault[] {
   const faults: Fault[] = [];
   const reported = new Set<string>();
+  const usedBy = (name: string): readonly string[] =>
+    name === "tools" ? tools.map((use) => use.name) : (plugins.get(name)?.uses ?? []);
   const follow = (name: string, path: readonly string[]): void => {
     const start = path.indexOf(name);
     if (start === -1) {
-      for (const next of plugins.get(name)?.uses ?? []) follow(next, [...path, name]);
+      for (const next of usedBy(name)) follow(next, [...path, name]);
       return;
     }
     const cycle = path.slice(start);
-    const at = services.find((service) => cycle.includes(service.name))?.at;
     if (cycle.some((member) => reported.has(member))) return;
     for (const member of cycle) reported.add(member);
-    const message = `services use each other in a cycle: ${[...cycle, name].join(" → ")}`;
-    faults.push(fault("SLUICE_SERVICE_CYCLE", message, { at }));
+    const at = [...tools, ...services].find((use) => cycle.includes(use.name))?.at;
+    const message = cycle.includes("tools")
+      ? "a plugin of kind `tools` uses a service that starts after all tools"
+      : "services use each other in a cycle";
+    const names = [...cycle, name].join(" → ");
+    faults.push(fault("SLUICE_SERVICE_CYCLE", `${message}: ${names}`, { at }));
   };
-  for (const { name } of services) follow(name, []);
+  for (const { name } of [...tools, ...services]) follow(name, []);
   return faults;
 }

@@ -1,6 +1,5 @@
 /** A running gateway: opens its services, provisions the first generation, listens, reloads and drains. */
 import { systemClock } from "../clock.ts";
-import { openComputePool } from "../compute/pool.ts";
 import type { Config } from "../config/config.ts";
 import type { EvidenceService } from "../../plugins/confidential/evidence/evidence-service.ts";
 import { createLog } from "../log.ts";
@@ -9,6 +8,7 @@ import { Activity } from "../pipeline/observe/activity.ts";
 import { checkFile, type Checked } from "../pipeline/load/check-file.ts";
 import { Closer, ClosingStack } from "../pipeline/load/closer.ts";
 import { describePipelines } from "../pipeline/load/describe.ts";
+import { gatewayInfo, type StartedParts } from "../pipeline/load/gateway-info.ts";
 import { provision, type Generation } from "../pipeline/load/generation.ts";
 import { coreMetrics } from "../pipeline/observe/stats.ts";
 import { Stories } from "../pipeline/observe/stories.ts";
@@ -16,8 +16,8 @@ import type { Clock, Log } from "../plugin.ts";
 import { startAdmin, type Admin } from "../http/admin.ts";
 import { countBuild } from "./build-info.ts";
 import { listen, type Listener } from "../http/listen.ts";
-import { openServices, type OpenServices } from "./open-services.ts";
-import { readiness, type Readiness } from "../http/readiness.ts";
+import { openServices } from "./open-services.ts";
+import { backendsOf, readiness } from "../http/readiness.ts";
 import { createReloader, type Reloader } from "./reload.ts";
 import { StartError } from "../start-error.ts";
 
@@ -80,10 +80,14 @@ async function assemble(
 ): Promise<Gateway> {
   const { config } = checked;
   const { clock, log, strict = false } = options;
-  const late: { admin?: Admin } = {};
+  const late: { admin?: Admin; started?: StartedParts } = {};
   // First in, last out: metrics and health stay readable until everything else has stopped.
   stack.add("admin listener", () => late.admin?.close());
-  const services = await openServices(config, options, stack);
+  const gateway = gatewayInfo(
+    (name) => options.env[name],
+    () => late.started,
+  );
+  const services = await openServices(config, { clock, log, gateway }, stack);
   const { metrics, accounts, meter } = services;
   countBuild(metrics);
   const core = coreMetrics(metrics);
@@ -91,10 +95,8 @@ async function assemble(
   if (generation === undefined) throw new StartError(faults);
   const state: State = { draining: false, generation };
   stack.defer(() => state.generation.retire(stack.closer));
-  const ready = (): Readiness => readiness({ ...state, accounts, meter });
-  const activity = new Activity();
-  const stories = new Stories(creditClearsAt(meter));
-  const told = { activity, stories };
+  const ready: StartedParts["ready"] = () => readiness({ ...state, accounts, meter });
+  const told = { activity: new Activity(), stories: new Stories(creditClearsAt(meter)) };
   const { server } = config;
   const { closer } = stack;
   const parts = { server, generation, clock, log, metrics, closer };
@@ -113,7 +115,26 @@ async function assemble(
     },
   });
   stack.use(reloader);
-  late.admin = await openAdmin({ config, services, state, listener, reloader, ready, told, stack });
+  const { activity, stories } = told;
+  late.started = {
+    generation: () => state.generation,
+    reload: () => reloader.state,
+    ready,
+    backends: () => backendsOf(state.generation),
+    exchanges: () => listener.running,
+    activity,
+    explain: (requestId) => stories.find(requestId),
+    metrics,
+  };
+  late.admin = await startAdmin({
+    ...config.admin,
+    explain: late.started.explain,
+    ready,
+    metrics,
+    pipelines: () => describePipelines(state.generation, reloader.state),
+    service: (name) => state.generation.services.get(name),
+    log,
+  });
   const stop = drainer({ options, config, clock, state, reloader, listener, stack });
   const { evidence } = services;
   const url = `http://${authority(listener.host, listener.port)}`;
@@ -124,45 +145,6 @@ async function assemble(
 interface State {
   draining: boolean;
   generation: Generation;
-}
-
-/** The second listener, with the dashboard. */
-function openAdmin(parts: {
-  readonly config: Config;
-  readonly services: OpenServices;
-  readonly state: State;
-  readonly listener: Listener;
-  readonly reloader: Reloader;
-  readonly ready: () => Readiness;
-  readonly told: { readonly activity: Activity; readonly stories: Stories };
-  readonly stack: ClosingStack;
-}): Promise<Admin> {
-  const { config, services, state, listener, reloader, ready, told, stack } = parts;
-  const { clock, log, metrics } = services;
-  const explain = (requestId: string): readonly object[] => told.stories.find(requestId);
-  // Of its own: an operator who looks at a month must not hold up the report that a client has asked for.
-  const reports = openComputePool({ clock, metrics, threads: 1, queue: 4, timeoutMs: 30_000 });
-  stack.add("threads of the dashboard's reports", () => reports.close());
-  return startAdmin({
-    ...config.admin,
-    metrics,
-    pipelines: () => describePipelines(state.generation, reloader.state),
-    explain,
-    ready,
-    dashboard: {
-      ...services,
-      hosts: config.admin.hosts,
-      dataDir: config.store.data,
-      activity: told.activity,
-      explain,
-      generation: () => state.generation,
-      running: () => listener.running,
-      reload: () => reloader.state,
-      ready,
-      reports,
-    },
-    log,
-  });
 }
 
 /** Returns the gateway's `stop`. */

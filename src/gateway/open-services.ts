@@ -13,13 +13,11 @@ import { openMeter, type MeterService } from "../../plugins/billing/metering/met
 import type { ClosingStack } from "../pipeline/load/closer.ts";
 import { KeptParts } from "../pipeline/load/kept-parts.ts";
 import type { Services } from "../pipeline/load/services.ts";
-import type { Clock, Log, Metrics, Workspace } from "../plugin.ts";
+import type { Clock, GatewayInfo, Log, Metrics, Workspace } from "../plugin.ts";
 import { openClaims } from "../store/claims.ts";
 import { lockStore } from "../store/lock.ts";
 import { createSeal, keptSecret } from "../store/seal.ts";
 import { openConfidentialServices } from "./open-confidential.ts";
-
-type Env = Readonly<Record<string, string | undefined>>;
 
 export interface OpenServices extends Services {
   readonly metrics: RenderedMetrics;
@@ -33,7 +31,11 @@ export interface OpenServices extends Services {
  */
 export async function openServices(
   config: Config,
-  { clock, log, env }: { readonly clock: Clock; readonly log: Log; readonly env: Env },
+  {
+    clock,
+    log,
+    gateway,
+  }: { readonly clock: Clock; readonly log: Log; readonly gateway: GatewayInfo },
   stack: ClosingStack,
 ): Promise<OpenServices> {
   const metrics = createMetrics();
@@ -67,7 +69,7 @@ export async function openServices(
     store: { folder: dataDir },
     compute: { run: (job) => compute.run(job), background: reports },
     parts: new KeptParts(),
-    variable: (name) => env[name],
+    gateway,
     openNetwork: (network) => new Network(network, { ...shared, overrides, enclaves }),
     storeOverrides: overridesStore(accounts, clock, log),
     openConfidential,

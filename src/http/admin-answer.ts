@@ -1,6 +1,7 @@
 /** The answers of the admin listener: JSON, and errors in the canonical envelope. */
-import type { FastifyReply } from "fastify";
+import type { FastifyInstance, FastifyReply } from "fastify";
 import { refuse, type GatewayCode } from "../errors.ts";
+import type { Log } from "../services/log.ts";
 
 export function sendJson(reply: FastifyReply, status: number, body: unknown): FastifyReply {
   return reply.code(status).type("application/json").send(JSON.stringify(body));
@@ -16,4 +17,14 @@ export function sendRefusal(
     void reply.header(headers[at] ?? "", headers[at + 1] ?? "");
   }
   return reply.code(status).send(body);
+}
+
+/** Answers every error in the canonical envelope, without its internal cause. */
+export function answerErrors(app: FastifyInstance, log: Log): void {
+  app.setErrorHandler((error: Error & { statusCode?: number }, request, reply) => {
+    const status = error.statusCode ?? 500;
+    if (status < 500) return sendRefusal(reply, "GATEWAY_INVALID_PARAMS", { status });
+    log.error({ err: error, path: request.url }, "an admin request failed");
+    return sendRefusal(reply, "GATEWAY_INTERNAL_ERROR");
+  });
 }

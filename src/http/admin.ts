@@ -1,17 +1,21 @@
 /**
- * The admin listener: metrics, the loaded pipeline, health and the dashboard. All except the dashboard need no key and
- * reveal what clients must not know (names of upstreams, routes, load). The listener must therefore be on loopback or
- * on a private network, never on the internet.
+ * The admin listener: metrics, the loaded pipeline, health and the pages of services, such as the dashboard. All except
+ * those pages need no key and reveal what clients must not know (names of upstreams, routes, load). The listener must
+ * therefore be on loopback or on a private network, never on the internet.
  */
 import type { AddressInfo } from "node:net";
 import { randomUUID } from "node:crypto";
-import { fastify, type FastifyInstance } from "fastify";
+import {
+  fastify,
+  type FastifyInstance,
+  type FastifyReply,
+  type FastifyRequest,
+  type onRequestHookHandler,
+} from "fastify";
 import type { RenderedMetrics } from "../metrics.ts";
-import type { Log } from "../plugin.ts";
-import { sendJson, sendRefusal } from "./admin-answer.ts";
-import { dashboard, prefix } from "../../plugins/dashboard/dashboard/dashboard.ts";
-import { onlyNamed } from "../../plugins/dashboard/dashboard/guard.ts";
-import type { DashboardParts } from "../../plugins/dashboard/dashboard/parts.ts";
+import type { Log, ServiceHooks } from "../plugin.ts";
+import { answerErrors, sendJson, sendRefusal } from "./admin-answer.ts";
+import { hostProblem } from "./admin-hosts.ts";
 import { ListenError } from "./listen-error.ts";
 
 export interface AdminOptions {
@@ -31,8 +35,8 @@ export interface AdminOptions {
     /** The result of each check by its name: `ok`, or a description of the fault. */
     readonly checks: Readonly<Record<string, string>>;
   };
-  /** Absent if the dashboard is disabled. */
-  readonly dashboard?: DashboardParts;
+  /** Returns the running service with this name. It answers the requests below `/<name>` if it has `admin`. */
+  readonly service: (name: string) => Pick<ServiceHooks<unknown>, "admin"> | undefined;
   readonly log: Log;
 }
 
@@ -55,9 +59,7 @@ export async function startAdmin(options: AdminOptions): Promise<Admin> {
   app.addContentTypeParser("*", (_, __, done) => done(null));
   routes(app, options);
   errors(app, options.log);
-  if (options.dashboard !== undefined) {
-    await app.register(dashboard(options.dashboard), { prefix });
-  }
+  serviceRoutes(app, options);
   await app.ready();
   await listenOn(app, options);
   const { port, family, address } = boundTo(app);
@@ -80,7 +82,11 @@ const paths = ["/metrics", "/pipelines", "/explain", "/healthz", "/readyz"];
 function routes(app: FastifyInstance, { hosts, ...sources }: AdminOptions): void {
   const { metrics, pipelines, explain, ready } = sources;
   // Prevents DNS rebinding, so that no web page can read routes, load or charges. Health probes may use any name.
-  const guarded = { onRequest: onlyNamed(hosts) };
+  const guarded: { onRequest: onRequestHookHandler } = {
+    onRequest(request, reply, done) {
+      if (!refuseForeignHost(request, reply, hosts)) done();
+    },
+  };
   app.get("/metrics", guarded, async (_, reply) => {
     const text = await metrics.render();
     return reply.type(metrics.contentType).send(text);
@@ -100,6 +106,36 @@ function routes(app: FastifyInstance, { hosts, ...sources }: AdminOptions): void
   });
 }
 
+/** Passes the requests below `/<name>` to the service with that name. */
+function serviceRoutes(app: FastifyInstance, { hosts, service, log }: AdminOptions): void {
+  const pass = (request: FastifyRequest, reply: FastifyReply): void => {
+    const { name } = request.params as { name: string };
+    const hooks = service(name);
+    if (hooks?.admin === undefined) return reply.callNotFound();
+    if (refuseForeignHost(request, reply, hosts)) return;
+    reply.hijack();
+    try {
+      hooks.admin(request.raw, reply.raw);
+    } catch (error) {
+      log.error({ err: error, service: name }, "an admin request failed");
+      reply.raw.destroy();
+    }
+  };
+  app.all("/:name", pass);
+  app.all("/:name/*", pass);
+}
+
+/** Prevents that a web page reads routes, load and charges through a host name that it controls. */
+function refuseForeignHost(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  hosts: readonly string[],
+): boolean {
+  const message = hostProblem(request, hosts);
+  if (message !== undefined) sendRefusal(reply, "GATEWAY_PERMISSION_DENIED", { message });
+  return message !== undefined;
+}
+
 /** Answers every error with the canonical envelope, without internal details. */
 function errors(app: FastifyInstance, log: Log): void {
   app.setNotFoundHandler((request, reply) => {
@@ -111,12 +147,7 @@ function errors(app: FastifyInstance, log: Log): void {
       headers: ["allow", "GET, HEAD"],
     });
   });
-  app.setErrorHandler((error: Error & { statusCode?: number }, request, reply) => {
-    const status = error.statusCode ?? 500;
-    if (status < 500) return sendRefusal(reply, "GATEWAY_INVALID_PARAMS", { status });
-    log.error({ err: error, path: request.url }, "an admin request failed");
-    return sendRefusal(reply, "GATEWAY_INTERNAL_ERROR");
-  });
+  answerErrors(app, log);
 }
 
 function boundTo(app: FastifyInstance): AddressInfo {

@@ -29,10 +29,7 @@ export function readiness(parts: {
   const services = [...generation.services];
   for (const [name, service] of services) Object.assign(checks, checksOf(name, service));
   let ready = Object.values(checks).every((state) => state === "ok");
-  const backends = [
-    ...services.flatMap(([, service]) => backendsOf(service)),
-    ...networksOf(generation),
-  ];
+  const backends = backendsOf(generation);
   const isAnyConfigured = backends.some(({ isDefault }) => isDefault !== true);
   const counts = ({ isDefault }: BackendStatus): boolean => isDefault !== true || !isAnyConfigured;
   for (const backend of backends) {
@@ -65,7 +62,15 @@ function reportOf(
   }
 }
 
-function backendsOf(service: ServiceHooks<unknown>): readonly BackendStatus[] {
+/** Returns the backends of all services. */
+export function backendsOf(
+  generation: Pick<Generation, "services" | "networks" | "config">,
+): BackendStatus[] {
+  const services = [...generation.services.values()];
+  return [...services.flatMap(reportedBackends), ...networksOf(generation)];
+}
+
+function reportedBackends(service: ServiceHooks<unknown>): readonly BackendStatus[] {
   try {
     return service.backends?.() ?? [];
   } catch {
@@ -77,12 +82,34 @@ function networksOf({
   config,
   networks,
 }: Pick<Generation, "networks" | "config">): BackendStatus[] {
-  return networks.map(({ name, ready }) => ({
+  return networks.map(({ name, ready, models, workers = [] }) => ({
     kind: "network",
     title: `network ${name}`,
     ready: ready ? true : "no usable worker",
+    details: {
+      name,
+      ready,
+      models: models.size,
+      workers: Array.from(workers, (worker) => ({
+        name: worker.id,
+        model: worker.listed.model,
+        state: workerState(worker),
+        in_flight: worker.inFlight,
+      })),
+    },
     isDefault: config.networks.some(
       (network) => network.name === name && network.isDefault === true,
     ),
   }));
+}
+
+function workerState(worker: {
+  readonly isEjected: boolean;
+  readonly isAvailable: boolean;
+  readonly listed: { readonly state: string };
+}): string {
+  if (worker.isEjected) return "left out";
+  return worker.isAvailable || worker.listed.state === "draining"
+    ? worker.listed.state
+    : "not admitted";
 }

@@ -5,14 +5,7 @@ declare module "../plugin.ts" {
   interface ServiceTypes {
     /** The routes of this generation. The list is not complete while plugins start. */
     routes: readonly DocumentedRoute[];
-    gateway: GatewayInfo;
   }
-}
-
-/** The service `gateway`: facts about this process. */
-export interface GatewayInfo {
-  /** Returns an environment variable. Undefined if it is not set. */
-  variable(name: string): string | undefined;
 }
 
 /** A route of pipeline.yaml, or one of the gateway's own health routes. */

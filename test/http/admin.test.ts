@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { request } from "node:http";
+import { request, type IncomingMessage, type ServerResponse } from "node:http";
 import { test } from "node:test";
 import { createMetrics } from "../../src/metrics.ts";
 import { startAdmin, type Admin, type AdminOptions } from "../../src/http/admin.ts";
@@ -27,6 +27,7 @@ async function start(more: Partial<AdminOptions> = {}): Promise<Started> {
     pipelines: () => ({ routes: [] }),
     explain: () => [],
     ready: () => ({ ready: true, checks: { journal: "ok" } }),
+    service: () => undefined,
     log,
     ...more,
   });
@@ -143,6 +144,50 @@ test("an internal error is logged, and the client gets no details", async () => 
     });
   }
   assert.equal(started.errors.length, 2);
+});
+
+test("a service answers the requests below its name, with the body unread, until another takes its place", async () => {
+  const served = (greeting: string) => ({
+    admin(req: IncomingMessage, res: ServerResponse) {
+      req.setEncoding("utf8").on("data", (body) => res.write(`${greeting} ${req.url} ${body}`));
+      req.on("end", () => res.end());
+    },
+  });
+  let running = served("first");
+  await using started = await start({
+    service: (name) => (name === "pages" ? running : name === "silent" ? {} : undefined),
+  });
+  const ask = async (path: string) =>
+    (await fetch(started.admin.url + path, { method: "POST", body: "{" })).text();
+  assert.equal(await ask("/pages"), "first /pages {");
+  running = served("second");
+  assert.equal(await ask("/pages/a/b?c=%20"), "second /pages/a/b?c=%20 {");
+  assert.match(await ask("/silent"), /GATEWAY_NOT_FOUND/);
+  assert.match(await ask("/metrics"), /method not allowed/);
+});
+
+test("a service gets no request with a foreign host name, and what it throws is logged", async () => {
+  let calls = 0;
+  await using started = await start({
+    service: () => ({
+      admin() {
+        calls++;
+        throw new Error("secret detail");
+      },
+    }),
+  });
+  const { port } = new URL(started.admin.url);
+  const status = await new Promise((resolve, reject) => {
+    request({ port, host: "127.0.0.1", path: "/pages", headers: { host: "evil.example" } })
+      .on("response", (response) => resolve(response.resume().statusCode))
+      .on("error", reject)
+      .end();
+  });
+  assert.equal(status, 403);
+  assert.equal(calls, 0);
+  await assert.rejects(fetch(`${started.admin.url}/pages`));
+  assert.match(started.errors[0] ?? "", /an admin request failed.*pages/);
+  assert.equal((await fetch(`${started.admin.url}/healthz`)).status, 200);
 });
 
 test("a port that is taken is an error with the system's code", async () => {

@@ -14,6 +14,7 @@ import {
   type ComputeOutcome,
   type SurfaceHooks,
 } from "../../src/plugin.ts";
+import { gatewayInfo } from "../../src/pipeline/load/gateway-info.ts";
 import { provision, type Generation } from "../../src/pipeline/load/generation.ts";
 import { Closer } from "../../src/pipeline/load/closer.ts";
 import { createSeal } from "../../src/store/seal.ts";
@@ -184,7 +185,10 @@ function testServices(log: Log): Services {
     store: { folder: "data" },
     compute: { run: notRun, background: { run: notRun } },
     parts: new KeptParts(),
-    variable: () => undefined,
+    gateway: gatewayInfo(
+      () => undefined,
+      () => undefined,
+    ),
   };
 }
 

@@ -38,7 +38,7 @@ export const unknownKey: Principal = { kind: "anonymous", reason: "unauthorized"
 
 /** `services`: what `use` returns, by name. */
 export function fakeHost(more: Partial<Host> = {}, services: Partial<ServiceTypes> = {}): Host {
-  const all: Partial<ServiceTypes> = { tools: noTools, routes: [], ...services };
+  const all: Partial<ServiceTypes> = { "tool-catalogue": noTools, routes: [], ...services };
   return {
     environment: "dev",
     mode: "enforce",

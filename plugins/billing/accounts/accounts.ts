@@ -9,6 +9,7 @@ import type {
   Environment,
   Log,
   ModelOverride,
+  PlanName,
   Principal,
 } from "../../../src/plugin.ts";
 import { explain } from "../../../src/store/store-error.ts";
@@ -53,6 +54,8 @@ export interface AccountsService extends Accounts {
   write<T>(work: (db: DatabaseSync) => T): T;
   /** Runs `work` on a connection that is only for reading. Throws StoreError. */
   read<T>(work: (db: DatabaseSync) => T): T;
+  /** Returns a plan of pipeline.yaml. */
+  plan(name: PlanName): Plans[PlanName];
   /** Sets the plans of a reloaded pipeline.yaml. If they differ, every principal is created again. */
   setPlans(plans: Plans): void;
   /** Writes the times of last use and closes the database. Keys in memory still work. */
@@ -212,6 +215,10 @@ class StoredAccounts implements AccountsService {
     } catch (error) {
       throw explain(error, `accounts.db in ${this.#dataDir}`);
     }
+  }
+
+  plan(name: PlanName): Plans[PlanName] {
+    return this.#keys.plans[name];
   }
 
   setPlans(plans: Plans): void {

@@ -82,6 +82,10 @@ export class KeyCache {
     Object.assign(entry, principalAt(entry.key, entry.workspace, this.#plans, now));
   }
 
+  get plans(): Plans {
+    return this.#plans;
+  }
+
   /** Sets the plans. If they are unchanged, principals stay the same objects. */
   setPlans(plans: Plans, now: number): void {
     if (isDeepStrictEqual(plans, this.#plans)) return;

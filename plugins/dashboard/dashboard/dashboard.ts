@@ -1,8 +1,13 @@
 /** The operator's dashboard on the admin listener: a page and its JSON API. All paths start with /dashboard. */
-import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { randomUUID } from "node:crypto";
+import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
+import { RateLimiterMemory } from "rate-limiter-flexible";
 import { parseJson } from "../../../src/parse-json.ts";
-import { sendJson, sendRefusal } from "../../../src/http/admin-answer.ts";
-import { foreign, onlyNamed, protect } from "./guard.ts";
+import { answerErrors, sendJson, sendRefusal } from "../../../src/http/admin-answer.ts";
+import type { Host, ServiceContext, ServiceHooks } from "../../../src/plugin.ts";
+import type { AccountsService } from "../../billing/accounts/accounts.ts";
+import type { MeterService } from "../../billing/metering/meter.ts";
+import { foreign, protect } from "./guard.ts";
 import { health } from "./health.ts";
 import { queryOf } from "./input.ts";
 import { keyRoutes } from "./key-routes.ts";
@@ -15,18 +20,44 @@ import { createSessions } from "./session.ts";
 import { signInRoutes } from "./sign-in.ts";
 import { usageRoutes } from "./usage.ts";
 
-export const prefix = "/dashboard";
 const bodyBytes = 16 * 1024;
+/** Maximum number of attempts to sign in per address and minute, including successful ones. */
+const maxAttempts = 10;
 
-/** Returns a Fastify plugin for `prefix`. Its hooks and parsers apply only there. */
-export function dashboard(parts: DashboardParts): (scope: FastifyInstance) => Promise<void> {
-  return async (scope) => {
-    readJson(scope);
-    guard(scope, parts.hosts);
-    refuseUnknown(scope);
-    servePages(scope);
-    await scope.register(async (api) => apiRoutes(api, parts), { prefix: "/api" });
+/** Returns the handler of the requests whose path begins with /dashboard. */
+export async function openDashboard(
+  host: Host,
+  { keep }: Pick<ServiceContext, "keep">,
+): Promise<NonNullable<ServiceHooks<undefined>["admin"]>> {
+  const newLimiter = () => new RateLimiterMemory({ points: maxAttempts, duration: 60 });
+  // Not a spread of `host`, whose getters open what they return.
+  const { environment, store, compute, seal, claims, clock, log } = host;
+  const parts: DashboardParts = {
+    environment,
+    store,
+    compute,
+    seal,
+    claims,
+    clock,
+    log,
+    gateway: host.use("gateway"),
+    accounts: host.accounts as AccountsService,
+    meter: host.meter as MeterService,
+    attempts: keep("attempts to sign in", newLimiter, () => undefined),
   };
+  const app = fastify({ logger: false, genReqId: () => randomUUID() });
+  answerErrors(app, log);
+  await app.register(async (scope) => pages(scope, parts), { prefix: "/dashboard" });
+  await app.ready();
+  return (request, response) => app.routing(request, response);
+}
+
+async function pages(scope: FastifyInstance, parts: DashboardParts): Promise<void> {
+  readJson(scope);
+  guard(scope);
+  refuseUnknown(scope);
+  servePages(scope);
+  await scope.register(async (api) => apiRoutes(api, parts), { prefix: "/api" });
 }
 
 function apiRoutes(api: FastifyInstance, parts: DashboardParts): void {
@@ -49,7 +80,7 @@ function apiRoutes(api: FastifyInstance, parts: DashboardParts): void {
 
 /** Answers like /explain on the same listener, for users who are signed in. */
 function explain(
-  parts: Pick<DashboardParts, "explain">,
+  { gateway }: DashboardParts,
   request: FastifyRequest,
   reply: FastifyReply,
 ): FastifyReply {
@@ -59,18 +90,17 @@ function explain(
       message: "missing query parameter `id`",
     });
   }
-  const exchanges = parts.explain(id);
+  const exchanges = gateway.running().explain(id);
   if (exchanges.length === 0) return sendRefusal(reply, "GATEWAY_NOT_FOUND");
   return sendJson(reply, 200, { exchanges });
 }
 
-function guard(scope: FastifyInstance, hosts: readonly string[]): void {
+function guard(scope: FastifyInstance): void {
   scope.addHook("onRequest", (request, reply, done) => {
     protect(reply);
     void reply.header("x-request-id", request.id);
     done();
   });
-  scope.addHook("onRequest", onlyNamed(hosts));
 }
 
 /** Answers unknown paths with 404, and known paths with another method with 405 and `Allow`. */

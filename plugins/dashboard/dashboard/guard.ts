@@ -1,10 +1,8 @@
 /**
- * Protects the dashboard from other web pages: which host names it accepts, which origin may change something, and what
+ * Protects the dashboard from other web pages: which origin may change something, and what
  * a browser may load and frame.
  */
-import { isIP } from "node:net";
-import type { FastifyReply, FastifyRequest, onRequestHookHandler } from "fastify";
-import { sendRefusal } from "../../../src/http/admin-answer.ts";
+import type { FastifyReply, FastifyRequest } from "fastify";
 
 /**
  * Allows no inline script or style, no resources of other origins and no framing. Text never becomes markup
@@ -38,36 +36,6 @@ const headers: readonly (readonly [string, string])[] = [
 /** Adds the security headers. Called for every answer under /dashboard, including errors. */
 export function protect(reply: FastifyReply): void {
   for (const [name, value] of headers) void reply.header(name, value);
-}
-
-/**
- * Returns true if the Host header names this listener: an address, localhost, or one of `names`. This prevents DNS
- * rebinding, in which another name resolves to this address.
- */
-export function hostAllowed(header: string | undefined, names: readonly string[]): boolean {
-  const host = hostName(header ?? "");
-  if (host === undefined) return false;
-  if (isIP(host) !== 0 || host === "localhost" || host.endsWith(".localhost")) return true;
-  return names.some((name) => name.toLowerCase() === host);
-}
-
-/** Refuses requests whose Host header does not name this listener. */
-export function onlyNamed(names: readonly string[]): onRequestHookHandler {
-  return (request, reply, done) => {
-    if (hostAllowed(request.headers.host, names)) return done();
-    const name = hostName(request.headers.host ?? "");
-    const message =
-      name === undefined
-        ? "the Host header is missing or not valid"
-        : `the host name "${name}" is not allowed: add it to admin.hosts in pipeline.yaml, or use the address`;
-    sendRefusal(reply, "GATEWAY_PERMISSION_DENIED", { message });
-  };
-}
-
-/** Returns the host in lower case without port and brackets. Undefined if there is none. */
-function hostName(header: string): string | undefined {
-  const match = /^(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+))(?::\d{1,5})?$/i.exec(header);
-  return (match?.[1] ?? match?.[2])?.toLowerCase();
 }
 
 /** A header that only the dashboard's own script can send. Forms and images of other pages cannot. */

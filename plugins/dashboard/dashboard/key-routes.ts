@@ -121,7 +121,7 @@ function create(
       {
         workspaceId: wanted.workspace_id,
         name: wanted.name,
-        environment: parts.generation().config.environment,
+        environment: parts.environment,
         capabilities: wanted.capabilities,
         rpsLimit: wanted.rps_limit,
         cuLimit24hMilli: wanted.cu_limit_24h_milli,

@@ -1,17 +1,19 @@
 /** Reports the current activity: the last ten minutes, refusals by reason, and the latest exchanges. */
 import type { ReportedCalls } from "../../../src/called.ts";
-import { stepMs, Tally, type EndedExchange } from "../../../src/pipeline/observe/activity.ts";
+import type { ActivityTally, EndedExchange, RunningGateway } from "../../../src/plugin.ts";
 import type { DashboardParts } from "./parts.ts";
 import type { Viewer } from "./session.ts";
 
 /** Returns the activity for JSON. A workspace administrator sees only the calls of the workspace's keys. */
 export function live(parts: DashboardParts, { only }: Viewer): object {
-  const { activity, clock } = parts;
+  const { gateway, clock } = parts;
+  const running = gateway.running();
+  const { activity } = running;
   const now = clock.now();
-  const tally = only === undefined ? activity.all : (activity.workspace(only) ?? new Tally());
+  const tally = only === undefined ? activity.all : activity.group(only);
   return {
     now: new Date(now).toISOString(),
-    step_seconds: stepMs / 1000,
+    step_seconds: activity.stepMs / 1000,
     requests: tally.requests.read(now),
     refused: tally.refused.read(now),
     failed: tally.failed.read(now),
@@ -24,12 +26,12 @@ export function live(parts: DashboardParts, { only }: Viewer): object {
     p95_ms: rounded(tally.quantile(0.95)),
     refusals: refusals(tally, now),
     exchanges: tally.watch(now).map(exchangeJson),
-    ...(only === undefined && { in_flight: parts.running(), ...readyJson(parts) }),
+    ...(only === undefined && { in_flight: running.exchanges, ...readyJson(running) }),
   };
 }
 
 /** Returns the reasons of the last ten minutes first, ordered by frequency. */
-function refusals(tally: Tally, now: number): object[] {
+function refusals(tally: ActivityTally, now: number): object[] {
   return Array.from(tally.refusals, ([code, counts]) => ({
     code,
     recent: counts.read(now).reduce((sum, count) => sum + count, 0),
@@ -45,10 +47,10 @@ function exchangeJson(ended: EndedExchange): object {
     route: ended.route,
     status: ended.status,
     code: ended.code,
-    key_id: ended.keyId,
-    workspace_id: ended.workspaceId,
+    key_id: ended.callerId,
+    workspace_id: ended.callerGroup,
     request_id: ended.requestId,
-    used_cu_milli: ended.usedCuMilli,
+    used_cu_milli: ended.costMilli,
     calls: ended.calls && callsJson(ended.calls),
   };
 }
@@ -57,8 +59,7 @@ function callsJson({ names, items, failed }: ReportedCalls): object {
   return { names, items, failed };
 }
 
-function readyJson(parts: DashboardParts): object {
-  const { ready, checks } = parts.ready();
+function readyJson({ ready, checks }: RunningGateway): object {
   const wrong = Object.entries(checks).filter(([, state]) => state !== "ok");
   return { ready, wrong: wrong.map(([name, state]) => `${name}: ${state}`) };
 }

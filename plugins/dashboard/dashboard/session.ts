@@ -7,14 +7,13 @@
 import { randomUUID } from "node:crypto";
 import type { FastifyRequest } from "fastify";
 import { addressList } from "../../../src/address-list.ts";
-import type { AccountsService } from "../../billing/accounts/accounts.ts";
 import { findKey, keyState, type KeyRecord } from "../../billing/accounts/keys.ts";
 import { applyDuePlan } from "../../billing/accounts/plans.ts";
 import { findWorkspace } from "../../billing/accounts/workspaces.ts";
-import type { Config } from "../../../src/config/config.ts";
 import { addressReader } from "../../../src/http/address.ts";
-import type { Capability, Claims, Clock, Seal, Workspace } from "../../../src/plugin.ts";
+import type { Capability, Workspace } from "../../../src/plugin.ts";
 import { explain } from "../../../src/store/store-error.ts";
+import type { DashboardParts } from "./parts.ts";
 
 const purpose = "dashboard session";
 /** A working day. After that, the user must sign in again. */
@@ -46,14 +45,8 @@ interface Note {
   readonly key: string;
 }
 
-export function createSessions(parts: {
-  readonly seal: Seal;
-  readonly accounts: Pick<AccountsService, "read">;
-  readonly claims: Claims;
-  readonly generation: () => { readonly config: Pick<Config, "environment"> };
-  readonly clock: Clock;
-}): Sessions {
-  const { seal, accounts, claims, generation, clock } = parts;
+export function createSessions(parts: DashboardParts): Sessions {
+  const { seal, accounts, claims, environment, clock } = parts;
 
   const open = (request: FastifyRequest): (Note & { expiresAt: number }) | undefined => {
     const token = cookieOf(request);
@@ -77,7 +70,7 @@ export function createSessions(parts: {
       return accounts.read((db): Viewer | undefined => {
         const key = findKey(db, session.key);
         // Another deployment may use the same store.
-        if (key?.environment !== generation().config.environment) return undefined;
+        if (key?.environment !== environment) return undefined;
         if (!mayEnter(key, addressOf(request), clock.now())) return undefined;
         const workspace = findWorkspace(db, key.workspaceId);
         if (workspace === undefined) return undefined;

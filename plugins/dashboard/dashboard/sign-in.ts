@@ -1,5 +1,5 @@
 /** Routes to sign in, to sign out, and to read the session. */
-import { RateLimiterMemory, RateLimiterRes } from "rate-limiter-flexible";
+import { RateLimiterRes, type RateLimiterMemory } from "rate-limiter-flexible";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { addressKey } from "../../../src/address.ts";
 import { capabilities } from "../../../src/services/accounts.ts";
@@ -11,9 +11,6 @@ import type { DashboardParts } from "./parts.ts";
 import { mayGrant } from "./wanted-key.ts";
 import { addressOf, opensDashboard, type Sessions, type Viewer } from "./session.ts";
 
-/** Maximum number of attempts per address and minute, including successful ones. */
-const attempts = 10;
-
 const noRight = "the key needs platform:admin or workspace:admin";
 
 export function signInRoutes(
@@ -21,9 +18,8 @@ export function signInRoutes(
   parts: DashboardParts,
   sessions: Sessions,
 ): void {
-  const limiter = new RateLimiterMemory({ points: attempts, duration: 60 });
   api.post("/session", async (request, reply) => {
-    const waitSeconds = await tooMany(limiter, addressOf(request));
+    const waitSeconds = await tooMany(parts.attempts, addressOf(request));
     if (waitSeconds !== undefined) {
       const headers = ["retry-after", String(waitSeconds)];
       const message = "too many attempts to sign in";
@@ -93,7 +89,6 @@ function signIn(
 }
 
 function shown(parts: DashboardParts, { key, workspace, only, expiresAt }: Viewer): object {
-  const { config } = parts.generation();
   return {
     signed_in: true,
     key_id: key.id,
@@ -101,7 +96,7 @@ function shown(parts: DashboardParts, { key, workspace, only, expiresAt }: Viewe
     workspace: { id: workspace.id, name: workspace.name },
     scope: only === undefined ? "platform" : "workspace",
     capabilities: capabilities.filter((each) => mayGrant(only, [each])),
-    environment: config.environment,
+    environment: parts.environment,
     version,
     expires_at: new Date(expiresAt).toISOString(),
   };

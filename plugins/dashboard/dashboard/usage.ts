@@ -29,8 +29,8 @@ const maxAnswers = 64;
 
 const seriesModule = new URL(
   import.meta.url.endsWith(".ts")
-    ? "../../metering/usage-series.ts"
-    : "../../metering/usage-series.js",
+    ? "../../billing/metering/usage-series.ts"
+    : "../../billing/metering/usage-series.js",
   import.meta.url,
 ).href;
 
@@ -84,11 +84,11 @@ export function usageRoutes(add: AddRoute, parts: DashboardParts): void {
 }
 
 async function report(
-  { dataDir, reports, log }: DashboardParts,
+  { store, compute, log }: DashboardParts,
   what: Omit<UsageSeriesJob, "dataDir">,
 ): Promise<UsageSeries | undefined> {
-  const input: UsageSeriesJob = { dataDir, ...what };
-  const done = await reports.run({ module: seriesModule, input, transfer: [] });
+  const input: UsageSeriesJob = { dataDir: store.folder, ...what };
+  const done = await compute.background.run({ module: seriesModule, input, transfer: [] });
   // The result of the job, which `usageSeries` returns.
   if (done.ok) return JSON.parse(new TextDecoder().decode(done.bytes)) as UsageSeries;
   if (done.reason !== "aborted")
@@ -118,10 +118,7 @@ function keyName({ accounts }: DashboardParts, { name: id }: Series): string | u
 }
 
 /** Returns the usage of the workspace in the current billing period, and the credit of its plan and purchases. */
-function periodJson(
-  { accounts, meter, generation, clock }: DashboardParts,
-  id: string,
-): object | undefined {
+function periodJson({ accounts, meter, clock }: DashboardParts, id: string): object | undefined {
   const stored = accounts.read((db) => findWorkspace(db, id));
   if (stored === undefined) return undefined;
   const workspace = applyDuePlan(stored, clock.now());
@@ -129,7 +126,7 @@ function periodJson(
   return {
     start: new Date(used.periodStart).toISOString(),
     plan: workspace.plan,
-    plan_includes_cu_milli: generation().config.plans[workspace.plan].includedCuMilli,
+    plan_includes_cu_milli: accounts.plan(workspace.plan).includedCuMilli,
     included_cu_milli: used.included,
     purchased_cu_milli: used.purchased,
     purchased_left_cu_milli: meter.purchasedLeft(workspace),

@@ -31,7 +31,7 @@ export default defineSurface<Options>({
       rpc: { description: "Path of the tool JSON-RPC endpoint (default /rpc).", ...path },
     },
   },
-  uses: ["tools"],
+  uses: ["tool-catalogue"],
   operation: () => operation,
   start(options, host) {
     const body = JSON.stringify(documentOf(options, host));
@@ -58,7 +58,7 @@ export default defineSurface<Options>({
 
 function documentOf(options: Options, host: Host): object {
   const { version } = host;
-  const tools = host.use("tools");
+  const tools = host.use("tool-catalogue");
   const { name = "sluice", mcp = "/mcp", rpc = "/rpc" } = options;
   const {
     description = "A gateway to a Substrate node and a confidential inference network, metered in credit units.",

@@ -90,8 +90,8 @@ export default defineSurface<Options>({
   },
   needs: { principal: "answer", charge: "answer" },
   wants: { requestId: "answer", trace: "answer" },
-  uses: ["tools"],
-  operation: (_, place, host) => operationAt(place, host.use("tools").list),
+  uses: ["tool-catalogue"],
+  operation: (_, place, host) => operationAt(place, host.use("tool-catalogue").list),
   start(options, host) {
     const server = createServer(options, host);
     const guard = createRequestGuard(options);
@@ -104,7 +104,7 @@ export default defineSurface<Options>({
 
 function createServer({ name, title, instructions }: Options, host: Host): McpServer {
   const { clock } = host;
-  const tools = host.use("tools");
+  const tools = host.use("tool-catalogue");
   return {
     host,
     clock,

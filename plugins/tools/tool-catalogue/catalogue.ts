@@ -1,4 +1,5 @@
 /** The catalogue of all tools of the deployment. All calls of tools go through it. */
+import type { ToolsHooks } from "../../../src/plugin.ts";
 import type { Prompt, ResourceTemplate } from "../../../src/prompt.ts";
 import type { Clock } from "../../../src/services/clock.ts";
 import type { Log } from "../../../src/services/log.ts";
@@ -28,13 +29,10 @@ export interface CatalogueParts {
 }
 
 export interface Catalogue extends Tools {
-  /** Adds the tools of one plugin. Returns one sentence per problem; invalid tools are skipped. */
-  add(tools: readonly Tool<never>[]): string[];
-  /** Adds the resources of one plugin in the same way. */
-  addResources(resources: readonly Resource[]): string[];
-  /** Adds the prompts of one plugin in the same way. */
-  addPrompts(prompts: readonly Prompt[]): string[];
-  addTemplates(templates: readonly ResourceTemplate[]): void;
+  /**
+   * Adds the tools, resources and prompts of one plugin. Returns one sentence per problem; what is invalid is skipped.
+   */
+  add(hooks: ToolsHooks): string[];
 }
 
 /** The position of a call in the calls of other tools. */
@@ -100,43 +98,39 @@ class LiveCatalogue implements Catalogue, NestingTools {
     this.#parts = { clock, log, tools: this, confirmations: createConfirmations(parts) };
   }
 
-  add(tools: readonly Tool<never>[]): string[] {
-    return tools.flatMap((tool) => {
+  add({ tools, resources = [], resourceTemplates = [], prompts = [] }: ToolsHooks): string[] {
+    const problems: string[] = [];
+    const note = (what: string, problem: string | undefined): void => {
+      if (problem !== undefined) problems.push(`${what} ${problem}`);
+    };
+    for (const tool of tools) {
       // The input is validated by the schema of the tool before each call, which justifies the cast.
-      const problem = this.#addOne(tool as unknown as Tool);
-      return problem === undefined ? [] : [`tool "${tool.name}" ${problem}`];
-    });
+      note(`tool "${tool.name}"`, this.#addTool(tool as unknown as Tool));
+    }
+    for (const resource of resources) {
+      note(`resource "${resource.uri}"`, this.#addResource(resource));
+    }
+    for (const prompt of prompts) note(`prompt "${prompt.name}"`, this.#addPrompt(prompt));
+    this.resourceTemplates.push(...resourceTemplates);
+    return problems;
   }
 
-  addResources(resources: readonly Resource[]): string[] {
-    return resources.flatMap((resource) => {
-      const problem = this.#resourceProblem(resource.uri);
-      if (problem !== undefined) return [`resource "${resource.uri}" ${problem}`];
-      this.#uris.add(resource.uri);
-      this.resources.push(resource);
-      return [];
-    });
-  }
-
-  addPrompts(prompts: readonly Prompt[]): string[] {
-    return prompts.flatMap((prompt) => {
-      const isTaken = this.prompts.some((other) => other.name === prompt.name);
-      if (isTaken) return [`prompt "${prompt.name}" already exists`];
-      this.prompts.push(prompt);
-      return [];
-    });
-  }
-
-  addTemplates(templates: readonly ResourceTemplate[]): void {
-    this.resourceTemplates.push(...templates);
-  }
-
-  #resourceProblem(uri: string): string | undefined {
+  #addResource(resource: Resource): string | undefined {
+    const { uri } = resource;
     if (!URL.canParse(uri) || uri.includes("#")) return "is not an absolute URI without a fragment";
-    return this.#uris.has(uri) ? "already exists" : undefined;
+    if (this.#uris.has(uri)) return "already exists";
+    this.#uris.add(uri);
+    this.resources.push(resource);
+    return undefined;
   }
 
-  #addOne(tool: Tool): string | undefined {
+  #addPrompt(prompt: Prompt): string | undefined {
+    if (this.prompts.some((other) => other.name === prompt.name)) return "already exists";
+    this.prompts.push(prompt);
+    return undefined;
+  }
+
+  #addTool(tool: Tool): string | undefined {
     if (!toolName.test(tool.name))
       return "has an invalid name; expected a letter and up to 63 letters, digits and underscores";
     if (this.#tools.has(tool.name)) return "already exists";

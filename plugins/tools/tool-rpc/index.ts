@@ -55,10 +55,10 @@ export default defineSurface({
     "Serves the tools as JSON-RPC 2.0: tools.list and tools.call, as single calls and arrays.",
   needs: { principal: "answer", charge: "answer" },
   wants: { requestId: "answer", trace: "answer" },
-  uses: ["tools"],
-  operation: (_, __, host) => operationOf(host.use("tools").list, maxItems),
+  uses: ["tool-catalogue"],
+  operation: (_, __, host) => operationOf(host.use("tool-catalogue").list, maxItems),
   start(_, host) {
-    const requests = createRequests(host.use("tools"));
+    const requests = createRequests(host.use("tool-catalogue"));
     return {
       body: { bytes: bodyBytes, types: ["application/json"] },
       answer: (x) => answer(host, requests, x),

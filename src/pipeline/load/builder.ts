@@ -1,6 +1,7 @@
 /** Starts the plugins of a checked configuration, compiles its routes and collects the faults. */
 import type { Config, PluginUse, RouteConfig, StepUse } from "../../config/config.ts";
 import { fault, type Fault, type Position } from "../../config/fault.ts";
+import { dependents } from "../../config/services.ts";
 import type { SluiceCode } from "../../errors.ts";
 import type {
   Host,
@@ -11,14 +12,9 @@ import type {
   SurfaceHooks,
   ToolsHooks,
 } from "../../plugin.ts";
-import {
-  createCatalogue,
-  type Catalogue,
-} from "../../../plugins/tools/tool-catalogue/catalogue.ts";
 import { compileRoute, type CompiledRoute, type PlacedStep } from "./compile.ts";
 import { documentRoute } from "./document.ts";
 import type { HandOver, Needs, Started } from "./hand-over.ts";
-import { instanceId } from "./instance-id.ts";
 import type { Services } from "./services.ts";
 import { heldToManifest } from "./strict.ts";
 import { stableJson } from "./stable-json.ts";
@@ -31,7 +27,6 @@ type AnyHooks = StepHooks | SurfaceHooks | ToolsHooks | ServiceHooks<unknown>;
 export class Builder {
   readonly faults: Fault[] = [];
   readonly #registry: ServiceRegistry;
-  readonly #catalogue: Catalogue;
   readonly #config: Config;
   readonly #plugins: ReadonlyMap<string, Plugin>;
   readonly #core: CoreMetrics;
@@ -53,8 +48,7 @@ export class Builder {
     this.#parts = parts;
     this.#services = services;
     this.#strict = strict;
-    this.#catalogue = createCatalogue(services);
-    this.#registry = new ServiceRegistry(config, services, parts, this.#catalogue);
+    this.#registry = new ServiceRegistry(config, services, parts);
   }
 
   get networks(): ServiceRegistry["networksInUse"] {
@@ -65,36 +59,33 @@ export class Builder {
     return this.#registry.running;
   }
 
-  /** Starts the services, each after the services that it uses, and before all other plugins. */
+  /**
+   * Starts the services and the plugins of kind `tools`: first the services that do not depend on tools, then the
+   * tools, then the other services, each one after the services that it uses.
+   */
   async startServices(): Promise<void> {
-    for (const use of this.#config.services) {
-      const plugin = this.#plugins.get(use.name);
-      if (plugin?.kind !== "service") continue;
-      const hooks = await this.#start<ServiceHooks<unknown>>(plugin, use, "enforce");
-      if (hooks !== undefined) this.#registry.running.set(use.name, hooks);
-    }
+    const { services } = this.#config;
+    const dependent = dependents("tools", services, this.#plugins);
+    for (const use of services) if (!dependent.has(use.name)) await this.#service(use);
+    for (const use of this.#config.tools) await this.#tools(use);
+    for (const use of services) if (dependent.has(use.name)) await this.#service(use);
   }
 
-  /** Starts the `tools` plugins. Must run before any surface starts, because surfaces need the complete catalogue. */
-  async tools(): Promise<void> {
-    const instances: ToolsHooks[] = [];
-    for (const use of this.#config.tools) {
-      const plugin = this.#plugins.get(use.name);
-      if (plugin?.kind !== "tools") continue;
-      const instance = await this.#start<ToolsHooks>(plugin, use, "enforce");
-      if (instance === undefined) continue;
-      instances.push(instance);
-      const problems = [
-        ...this.#catalogue.add(instance.tools),
-        ...this.#catalogue.addResources(instance.resources ?? []),
-        ...this.#catalogue.addPrompts(instance.prompts ?? []),
-      ];
-      this.#catalogue.addTemplates(instance.resourceTemplates ?? []);
-      for (const problem of problems) {
-        this.#fault("SLUICE_TOOL_INVALID", `${use.name}: ${problem}`, use.at);
-      }
-    }
-    this.#registry.catalogueIs(instances.map(instanceId).join());
+  async #service(use: PluginUse): Promise<void> {
+    const plugin = this.#plugins.get(use.name);
+    if (plugin?.kind !== "service") return;
+    const hooks = await this.#start<ServiceHooks<unknown>>(plugin, use, "enforce");
+    if (hooks !== undefined) this.#registry.running.set(use.name, hooks);
+  }
+
+  async #tools(use: PluginUse): Promise<void> {
+    const plugin = this.#plugins.get(use.name);
+    if (plugin?.kind !== "tools") return;
+    const hooks = await this.#start<ToolsHooks>(plugin, use, "enforce");
+    if (hooks === undefined) return;
+    const reportInvalid = (problem: string): void =>
+      this.#fault("SLUICE_TOOL_INVALID", `${use.name}: ${problem}`, use.at);
+    this.#registry.tools.push({ plugin: use.name, hooks, reportInvalid });
   }
 
   async route(config: RouteConfig): Promise<CompiledRoute | undefined> {

@@ -60,7 +60,6 @@ export async function provision(
   const builder = new Builder(config, plugins, services, core, parts, strict);
   const routes: CompiledRoute[] = [];
   await builder.startServices();
-  await builder.tools();
   for (const route of config.routes) {
     const compiled = await builder.route(route);
     if (compiled !== undefined) routes.push(compiled);

@@ -53,7 +53,7 @@ export async function loadPlugins(config: Config): Promise<Loaded> {
     if (first === undefined || file === undefined) continue;
     add(name, await importPlugin(name, pathToFileURL(file).href, first.at));
   }
-  const services = await servicesInUse(plugins);
+  const services = await servicesInUse(plugins, config);
   for (const [name, service] of services) {
     const file = shipped.get(name);
     if (file !== undefined) importedModules.set(file, name);
@@ -72,6 +72,7 @@ export async function loadPlugins(config: Config): Promise<Loaded> {
 /** Returns the shipped services that these plugins use, directly or through other services, and those that always run. */
 async function servicesInUse(
   plugins: ReadonlyMap<string, Plugin>,
+  { tools }: Config,
 ): Promise<ReadonlyMap<string, Plugin>> {
   const { services, alwaysOn, companions } = await shippedModules();
   const found = new Map<string, Plugin>();
@@ -83,7 +84,9 @@ async function servicesInUse(
   };
   for (const { uses = [] } of plugins.values()) uses.forEach(add);
   alwaysOn.forEach(add);
-  for (const [name, other] of companions) if (found.has(other)) add(name);
+  const isRunning = (name: string): boolean =>
+    name === "tools" ? tools.length > 0 : found.has(name);
+  for (const [name, other] of companions) if (isRunning(other)) add(name);
   return found;
 }
 

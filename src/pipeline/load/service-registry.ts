@@ -16,7 +16,7 @@ import type {
   Plugin,
   ServiceHooks,
   ServiceTypes,
-  Tools,
+  StartedTools,
 } from "../../plugin.ts";
 import { version } from "../../version.ts";
 import { healthRoutes } from "./document.ts";
@@ -37,6 +37,8 @@ interface BuiltIn {
 export class ServiceRegistry {
   /** Services that have started, by name, each after those that it uses. */
   readonly running = new Map<string, ServiceHooks<unknown>>();
+  /** The plugins of kind `tools` that have started, in order. */
+  readonly tools: StartedTools[] = [];
   /** Networks in use. */
   networksInUse: readonly OpenNetwork[] = [];
   /** The documentation of the routes, which is complete when all of them are compiled. */
@@ -49,24 +51,16 @@ export class ServiceRegistry {
   readonly #config: Config;
   readonly #services: Services;
   readonly #parts: HandOver;
-  /** The instances that make up the catalogue. No other generation has the same text until they have started. */
-  #catalogue = `incomplete ${randomUUID()}`;
 
-  constructor(config: Config, services: Services, parts: HandOver, tools: Tools) {
+  constructor(config: Config, services: Services, parts: HandOver) {
     this.#config = config;
     this.#services = services;
     this.#parts = parts;
-    const { variable } = services;
     this.#builtIn = new Map<string, BuiltIn>([
-      ["gateway", { service: { variable }, id: () => "" }],
+      ["gateway", { service: services.gateway, id: () => "" }],
       ["routes", { service: this.documented, id: () => this.#loading }],
-      ["tools", { service: tools, id: () => this.#catalogue }],
+      ["tools", { service: this.tools, id: () => this.#toolsId() }],
     ]);
-  }
-
-  /** Names the instances that make up the catalogue, once all have started. */
-  catalogueIs(instances: string): void {
-    this.#catalogue = instances;
   }
 
   has(name: string): boolean {
@@ -131,6 +125,10 @@ export class ServiceRegistry {
     const running = this.running.get(name);
     if (running !== undefined) return instanceId(running);
     return this.#builtIn.get(name)?.id() ?? "none";
+  }
+
+  #toolsId(): string {
+    return this.tools.map(({ hooks }) => instanceId(hooks)).join();
   }
 
   #service<Name extends keyof ServiceTypes & string>(name: Name, plugin: User): ServiceTypes[Name] {

@@ -2,7 +2,7 @@
 import type { EvidenceService } from "../../../plugins/confidential/evidence/evidence-service.ts";
 import type { NetworkConfig } from "../../config/config.ts";
 import type { OpenNetwork, StoreOverrides } from "../../../plugins/inference/networks/networks.ts";
-import type { Confidential, Host } from "../../plugin.ts";
+import type { Confidential, GatewayInfo, Host } from "../../plugin.ts";
 import type { KeptParts } from "./kept-parts.ts";
 
 /** Handed to every plugin as they are. */
@@ -32,6 +32,5 @@ export interface Services extends Pick<Host, Shared> {
   ): Confidential;
   readonly storeOverrides: StoreOverrides;
   readonly parts: KeptParts;
-  /** Returns an environment variable. */
-  readonly variable: (name: string) => string | undefined;
+  readonly gateway: GatewayInfo;
 }

@@ -11,6 +11,7 @@ import { createLog } from "../../log.ts";
 import { createMetrics } from "../../metrics.ts";
 import type { ComputeOutcome, Confidential, Workspaces } from "../../plugin.ts";
 import type { Checked, Judged } from "./check-file.ts";
+import { gatewayInfo } from "./gateway-info.ts";
 import { provision } from "./generation.ts";
 import { createSeal } from "../../store/seal.ts";
 import { KeptParts } from "./kept-parts.ts";
@@ -107,7 +108,10 @@ function inertServices(): Services {
     store: { folder: "" },
     compute: { run: notRun, background: { run: notRun } },
     parts: new KeptParts(),
-    variable: () => undefined,
+    gateway: gatewayInfo(
+      () => undefined,
+      () => undefined,
+    ),
   };
 }
 

@@ -4,7 +4,14 @@
  * costs 35 ns.
  */
 import type { ReportedCalls } from "../../called.ts";
-import type { KeyPrincipal, Principal } from "../../plugin.ts";
+import type {
+  ActivityTally,
+  EndedExchange,
+  GatewayActivity,
+  KeyPrincipal,
+  Principal,
+  RecentCount,
+} from "../../plugin.ts";
 
 export const stepMs = 5_000;
 /** Ten minutes. */
@@ -16,25 +23,6 @@ const latestExchanges = 100;
 const watchedMs = 15_000;
 /** The workspace that was first seen longest ago is forgotten beyond this many: a tally is about 3 KB. */
 const mostWorkspaces = 4_096;
-
-/** One exchange that has ended. */
-export interface EndedExchange {
-  /** Milliseconds since 1970 at its arrival. */
-  readonly at: number;
-  readonly ms: number;
-  readonly method: string;
-  /** The route as pipeline.yaml writes it: the path itself may hold what only its client should know. */
-  readonly route: string;
-  /** 0: no head was sent. */
-  readonly status: number;
-  readonly code: string | undefined;
-  readonly keyId: string | undefined;
-  readonly workspaceId: string | undefined;
-  readonly requestId: string | undefined;
-  readonly usedCuMilli: number | undefined;
-  /** Undefined if it carried no call of a method, tool or model. */
-  readonly calls: ReportedCalls | undefined;
-}
 
 /**
  * What is read of an exchange. `peek` finds the slots of the steps request-id, authenticate and meter, where a route
@@ -51,7 +39,8 @@ interface Ended {
   peek(slot: "charge"): { readonly usedMilli: number | undefined } | undefined;
 }
 
-export class Activity {
+export class Activity implements GatewayActivity {
+  readonly stepMs = stepMs;
   readonly all = new Tally();
   readonly #workspaces = new Map<string, Tally>();
 
@@ -62,9 +51,8 @@ export class Activity {
     if (caller !== undefined) this.#tallyOf(caller.workspace.id).add(x, ms, caller);
   }
 
-  /** Undefined: it has not called since the start. */
-  workspace(id: string): Tally | undefined {
-    return this.#workspaces.get(id);
+  group(name: string): Tally {
+    return this.#workspaces.get(name) ?? new Tally();
   }
 
   #tallyOf(id: string): Tally {
@@ -83,7 +71,7 @@ export class Activity {
 }
 
 /** What has ended, of all callers or of one workspace. */
-export class Tally {
+export class Tally implements ActivityTally {
   readonly requests = new Recent();
   readonly refused = new Recent();
   /** Answered with a status of 500 or more. */
@@ -139,17 +127,17 @@ export class Tally {
       route: x.route.path,
       status: x.sent.status,
       code: x.sent.code,
-      keyId: caller?.key.id,
-      workspaceId: caller?.workspace.id,
+      callerId: caller?.key.id,
+      callerGroup: caller?.workspace.id,
       requestId: x.peek("requestId"),
-      usedCuMilli: x.peek("charge")?.usedMilli,
+      costMilli: x.peek("charge")?.usedMilli,
       calls: x.calls,
     });
   }
 }
 
 /** A count: the last ten minutes step by step, and all since the start. */
-export class Recent {
+export class Recent implements RecentCount {
   readonly #counts = new Uint32Array(steps);
   #newest = 0;
   total = 0;

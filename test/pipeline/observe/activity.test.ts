@@ -72,13 +72,13 @@ test("a workspace's exchanges count in its own tally and in everybody's, a stran
       ["GATEWAY_SERVICE_UNAVAILABLE", 1],
     ],
   );
-  const own = activity.workspace("ws_1");
+  const own = activity.group("ws_1");
   assert.equal(own?.requests.total, 2);
   assert.equal(own?.refused.total, 1);
   assert.equal(own?.quantile(0.5), 4);
   assert.equal(own?.quantile(1), 9);
-  assert.equal(activity.workspace("ws_2")?.failed.total, 0);
-  assert.equal(activity.workspace("ws_3"), undefined);
+  assert.equal(activity.group("ws_2").failed.total, 0);
+  assert.equal(activity.group("ws_3").requests.total, 0);
 });
 
 test("single exchanges are kept only while somebody watches, the newest hundred of them", () => {
@@ -95,10 +95,10 @@ test("single exchanges are kept only while somebody watches, the newest hundred 
     route: "/rpc",
     status: 200,
     code: undefined,
-    keyId: undefined,
-    workspaceId: undefined,
+    callerId: undefined,
+    callerGroup: undefined,
     requestId: "r119",
-    usedCuMilli: 7,
+    costMilli: 7,
     calls: undefined,
   });
   activity.settled(ended({ at: start + 60_000, requestId: "unseen" }), 1);
@@ -108,7 +108,7 @@ test("single exchanges are kept only while somebody watches, the newest hundred 
 test("a tally holds no more than it says however many workspaces come", () => {
   const activity = new Activity();
   for (let i = 0; i <= 4_096; i++) activity.settled(ended({ workspace: `ws_${i}` }), 1);
-  assert.equal(activity.workspace("ws_0"), undefined);
-  assert.equal(activity.workspace("ws_4096")?.requests.total, 1);
+  assert.equal(activity.group("ws_0").requests.total, 0);
+  assert.equal(activity.group("ws_4096").requests.total, 1);
   assert.equal(activity.all.requests.total, 4_097);
 });

@@ -148,7 +148,7 @@ export async function scriptedTools(script: ToolsScript = {}): Promise<ScriptedT
     has: (id: string) => claimed.has(id),
   };
   const catalogue = createCatalogue({ clock, log, metrics, seal, claims });
-  assert.deepEqual(catalogue.add(tools), []);
+  assert.deepEqual(catalogue.add({ tools }), []);
   return {
     catalogue,
     prompts,

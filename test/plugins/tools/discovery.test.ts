@@ -12,7 +12,7 @@ async function ask(
   headers: Record<string, string> = {},
   options: Options = {},
 ): Promise<Reply> {
-  const hooks = await discovery.start(options, fakeHost({}, { tools }));
+  const hooks = await discovery.start(options, fakeHost({}, { "tool-catalogue": tools }));
   const reply = await hooks.answer(fakeExchange({ headers }));
   assert(reply !== undefined);
   return reply;

@@ -42,7 +42,7 @@ async function start(options: Sources): Promise<Started> {
   const host = fakeHost();
   const { tools, resources = [] } = await docsSearch.start(options, host);
   const catalogue = createCatalogue(host);
-  assert.deepEqual([...catalogue.add(tools), ...catalogue.addResources(resources)], []);
+  assert.deepEqual(catalogue.add({ tools, resources }), []);
   return {
     call: async (input) =>
       catalogue.call("docs_search", input, toolCaller({ capabilities: ["docs:read"] })),
@@ -144,7 +144,7 @@ for (const input of [
 test("a key without docs:read is refused", async (t) => {
   const { tools } = await docsSearch.start(optionsFor(folderOf(t, { "a.md": "a" })), fakeHost());
   const catalogue = createCatalogue(fakeHost());
-  catalogue.add(tools);
+  catalogue.add({ tools });
   const outcome = await catalogue.call(
     "docs_search",
     { query: "a" },

@@ -9,7 +9,7 @@ import { fakeExchange, fakeHost, keyPrincipal, missing, noTools, unknownKey } fr
 type Slots = NonNullable<Parameters<typeof fakeExchange>[0]>["slots"];
 
 async function answerOf(tools: Tools, body: string, slots: Slots = {}): Promise<Reply> {
-  const hooks = await toolRpc.start({}, fakeHost({}, { tools }));
+  const hooks = await toolRpc.start({}, fakeHost({}, { "tool-catalogue": tools }));
   const principal = keyPrincipal();
   const charge = fakeCharge();
   const x: Exchange = fakeExchange({

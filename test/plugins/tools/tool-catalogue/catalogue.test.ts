@@ -14,7 +14,7 @@ describe("the list", () => {
         annotations: { readOnlyHint: true },
       }),
     );
-    catalogue.add([tool({ name: "middle", price: 0 })]);
+    catalogue.add({ tools: [tool({ name: "middle", price: 0 })] });
     assert.deepEqual(
       catalogue.list.map((entry) => [
         entry.name,
@@ -85,7 +85,7 @@ describe("a tool is skipped", () => {
   for (const [title, wrong, problem] of table) {
     it(title, async () => {
       const { catalogue, call } = bench();
-      const problems = catalogue.add([tool(wrong), tool({ name: "good" })]);
+      const problems = catalogue.add({ tools: [tool(wrong), tool({ name: "good" })] });
       assert.equal(problems.length, 1);
       assert.match(problems[0] ?? "", problem);
       assert.deepEqual(
@@ -99,7 +99,7 @@ describe("a tool is skipped", () => {
 
   it("if its name is taken, even by another plugin", () => {
     const { catalogue } = bench(tool());
-    assert.deepEqual(catalogue.add([tool(), tool()]), [
+    assert.deepEqual(catalogue.add({ tools: [tool(), tool()] }), [
       'tool "echo" already exists',
       'tool "echo" already exists',
     ]);
@@ -118,13 +118,14 @@ describe("documents", () => {
 
   it("are listed in order; each URI must be unique, absolute and without a fragment", () => {
     const { catalogue } = bench();
-    const problems = catalogue.addResources([
+    const resources = [
       resource,
       resource,
       { ...resource, uri: "docs://b#c" },
       { ...resource, uri: "/d" },
       { ...resource, uri: "docs://e" },
-    ]);
+    ];
+    const problems = catalogue.add({ tools: [], resources });
     assert.equal(problems.length, 3);
     assert.deepEqual(
       catalogue.resources.map(({ uri }) => uri),

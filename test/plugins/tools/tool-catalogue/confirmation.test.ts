@@ -60,7 +60,7 @@ function startCatalogue(more: Partial<Tool<Sent>> = {}, claims = claimsInMemory(
   const inputs: unknown[] = [];
   const metrics = createMetrics();
   const catalogue = createCatalogue({ clock, log, metrics, seal: createSeal("s"), claims });
-  assert.deepEqual(catalogue.add([writeTool(inputs, more)]), []);
+  assert.deepEqual(catalogue.add({ tools: [writeTool(inputs, more)] }), []);
   return { clock, inputs, catalogue };
 }
 

@@ -147,7 +147,7 @@ export function bench(...tools: Tool<never>[]): Bench {
       },
     },
   });
-  const problems = catalogue.add(tools);
+  const problems = catalogue.add({ tools });
   if (problems.length > 0) throw new Error(problems.join());
   const call: Bench["call"] = async (name, input, by = caller()) => catalogue.call(name, input, by);
   return { catalogue, clock, errors, claimed, call };

@@ -1,0 +1,16 @@
+/** Service `tool-catalogue`: the tools, resources and prompts of all plugins of kind `tools`. */
+import { defineService, type Tools } from "sluice-gateway/plugin";
+
+export default defineService<Record<string, never>, Tools>({
+  name: "tool-catalogue",
+  description: "The catalogue of tools, resources and prompts that all tool surfaces share.",
+  uses: ["tools"],
+  async start(_, host) {
+    const { createCatalogue } = await import("./catalogue.ts");
+    const catalogue = createCatalogue(host);
+    for (const { hooks, reportInvalid } of host.use("tools")) {
+      catalogue.add(hooks).forEach(reportInvalid);
+    }
+    return { service: catalogue };
+  },
+});

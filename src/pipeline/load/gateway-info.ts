@@ -1,0 +1,99 @@
+/** Collects the facts about the running gateway that plugins may read: the service `gateway`. */
+import type { RenderedMetrics } from "../../metrics.ts";
+import type {
+  BackendStatus,
+  GatewayActivity,
+  GatewayInfo,
+  PluginStatus,
+  RouteStatus,
+} from "../../plugin.ts";
+import type { CompiledRoute } from "./compile.ts";
+import { describeRoute } from "./describe.ts";
+import type { Generation } from "./generation.ts";
+
+/** The parts of a gateway after it has started. */
+export interface StartedParts {
+  readonly generation: () => Generation;
+  readonly reload: () => object;
+  readonly ready: () => {
+    readonly ready: boolean;
+    readonly checks: Readonly<Record<string, string>>;
+  };
+  readonly backends: () => readonly BackendStatus[];
+  /** Returns the number of running exchanges. */
+  readonly exchanges: () => number;
+  readonly activity: GatewayActivity;
+  readonly explain: (requestId: string) => readonly object[];
+  readonly metrics: Pick<RenderedMetrics, "read">;
+}
+
+/** `started`: returns undefined while the first generation starts. */
+export function gatewayInfo(
+  variable: GatewayInfo["variable"],
+  started: () => StartedParts | undefined,
+): GatewayInfo {
+  return {
+    variable,
+    running() {
+      const parts = started();
+      if (parts === undefined) throw new Error("the gateway has not started yet");
+      const { activity, explain } = parts;
+      const generation = parts.generation();
+      return {
+        ...parts.ready(),
+        generation: generation.number,
+        reload: parts.reload(),
+        activity,
+        explain,
+        get backends() {
+          return parts.backends();
+        },
+        get exchanges() {
+          return parts.exchanges();
+        },
+        get routes() {
+          return routesOf(generation, parts.metrics);
+        },
+      };
+    },
+  };
+}
+
+function routesOf(
+  { routes, unmatched }: Generation,
+  metrics: StartedParts["metrics"],
+): RouteStatus[] {
+  const requests = new Map<string, Record<string, number>>();
+  for (const { labels, value } of metrics.read("sluice_requests_total")) {
+    const { route = "", status = "" } = labels;
+    const counts = requests.get(route) ?? {};
+    counts[status] = value;
+    requests.set(route, counts);
+  }
+  return [...routes, unmatched].map((route) => {
+    const { path, methods, run, to, at } = describeRoute(route);
+    return {
+      path,
+      methods,
+      at,
+      steps: run.map(({ step, mode, when }, depth) => ({
+        ...statusAt(route, depth, step),
+        mode,
+        isConditional: when !== undefined,
+      })),
+      surface: statusAt(route, run.length, to),
+      requests: requests.get(path) ?? {},
+    };
+  });
+}
+
+function statusAt(route: CompiledRoute, depth: number, name: string): PluginStatus {
+  const { time, refusals } = route.stepStats.at(depth);
+  return {
+    name,
+    timed: time.count,
+    meanMs: time.count === 0 ? undefined : time.sumMs / time.count,
+    p95Ms: time.quantile(0.95),
+    refusals: Object.fromEntries(refusals),
+  };
+}
