@@ -92,7 +92,9 @@ routes: [{ path: /, run: [stamp], to: banner }]
 
 /** Returns the names of the plugins that an empty pipeline.yaml does not load, in alphabetical order. */
 async function loadedFor(plugins: ReadonlyMap<string, Plugin>): Promise<string[]> {
-  const always = await loadPlugins(parse("version: 1\nroutes: []\n", "/pipeline.yaml"));
+  const { config } = parseConfig("version: 1\nroutes: []\n", "/pipeline.yaml", {});
+  assert.ok(config !== undefined);
+  const always = await loadPlugins(config);
   return [...plugins.keys()].filter((name) => !always.plugins.has(name)).toSorted();
 }
 
