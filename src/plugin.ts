@@ -369,7 +369,7 @@ export interface Surrounded {
 interface Documented<Options> {
   /**
    * Describes the plugin's part of one method of a route: what it accepts, answers and refuses. Called while a
-   * generation is loaded, with valid options; `host.tools` is complete. A surface without it is documented as one that
+   * generation is loaded, with valid options; services are running. A surface without it is documented as one that
    * may answer anything.
    */
   readonly operation?: (options: Options, place: OperationPlace, host: Host) => Operation;

@@ -1,4 +1,4 @@
-/** Asks the plugins of a route what they say of it: the parts of its OpenAPI operations (`host.routes`). */
+/** Asks the plugins of a route for the parts of its OpenAPI operations (the service `routes`). */
 import type {
   DocumentedOperation,
   DocumentedRefusal,

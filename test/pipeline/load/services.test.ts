@@ -120,6 +120,54 @@ test("a reload replaces a service whose section has changed, and everything that
   assert.deepEqual(journal.slice(0, 3), ["start lower", "start upper", "start page"]);
 });
 
+/** A plugin of kind `tools` that uses the service `lower`, and a pipeline in which `upper` uses the catalogue. */
+function withTools(t: TestContext) {
+  const { journal, prepare: prepareServices } = prepare(t);
+  const tools = (text: string): string =>
+    pipeline(`tools: [{ letters: { text: ${text} } }]`).replace(
+      "plugins: {",
+      "plugins: { letters: ./letters.js,",
+    );
+  return {
+    journal,
+    tools,
+    prepare(folder: string): void {
+      prepareServices(folder);
+      writeFileSync(join(folder, "upper.js"), service("upper", '["tool-catalogue"]', t.name));
+      writeFileSync(join(folder, "letters.js"), letters(t.name));
+    },
+  };
+}
+
+const letters = (journal: string): string => `
+const journal = globalThis.serviceJournals.get("${journal}");
+export default {
+  kind: "tools",
+  name: "letters",
+  description: "Adds no tools.",
+  uses: ["lower"],
+  options: { type: "object", properties: { text: { type: "string" } }, additionalProperties: false },
+  start(_, host) {
+    host.use("lower");
+    journal.push("start letters");
+    return { tools: [] };
+  },
+};
+`;
+
+test("tools start after the services that they use and before the services that use the catalogue", async (t) => {
+  const { journal, tools, ...options } = withTools(t);
+  await using gateway = await startTestGateway({ pipeline: tools("a"), ...options });
+  assert.deepEqual(journal, ["start lower", "start letters", "start upper", "start page"]);
+  journal.length = 0;
+  await gateway.write(`${tools("a")}lists: {}\n`);
+  assert.deepEqual(await gateway.gateway.reloader.reload("test"), []);
+  assert.deepEqual(journal, []);
+  await gateway.write(tools("b"));
+  assert.deepEqual(await gateway.gateway.reloader.reload("test"), []);
+  assert.deepEqual(journal.slice(0, 3), ["start letters", "start upper", "start page"]);
+});
+
 for (const [state, reported] of [
   ["tired", "tired"],
   ["throws", "failed to report"],

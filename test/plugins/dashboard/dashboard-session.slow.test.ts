@@ -138,6 +138,22 @@ test("a session that was ended stays so after a restart, and one that was not go
   }
 });
 
+test("a session and the count of attempts outlive a reload, and the dashboard shows the new pipeline", async () => {
+  await using gateway = await startWatched();
+  const cookie = await signIn(gateway, gateway.key);
+  const routes = async (): Promise<string[]> =>
+    (await ask(gateway, "routes", { cookie })).body.routes.map(
+      (route: { path: string }) => route.path,
+    );
+  assert.deepEqual(await routes(), ["/call", "/free", "(unmatched)"]);
+  for (let i = 0; i < 9; i++) await ask(gateway, "session", { body: { key: "wrong" } });
+  const text = await readFile(join(gateway.folder, "pipeline.yaml"), "utf8");
+  await gateway.write(text.replace("path: /free", "path: /gratis"));
+  assert.deepEqual(await gateway.gateway.reloader.reload("test"), []);
+  assert.deepEqual(await routes(), ["/call", "/gratis", "(unmatched)"]);
+  assert.equal((await ask(gateway, "session", { body: { key: gateway.key } })).status, 429);
+});
+
 test("while the store cannot be written a session does not end unsaid; the browser forgets it all the same", async () => {
   await using gateway = await startWatched();
   const cookie = await signIn(gateway, gateway.key);
