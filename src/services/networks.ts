@@ -1,4 +1,11 @@
-/** The service `host.networks`: the inference networks and their workers. Implemented in plugins/inference/networks. */
+/** The service `networks`: the inference networks and their workers. Implemented in plugins/inference/networks. */
+import type { NetworkKind, OpenNetwork } from "./network-kinds.ts";
+
+declare module "../plugin.ts" {
+  interface ServiceTypes {
+    networks: Networks;
+  }
+}
 
 /**
  * The hardware that attests the machines of a network. `simulated` is for tests. `none`: the network is not attested.
@@ -212,4 +219,11 @@ export interface Networks {
    * none lists it.
    */
   find(modelId: string, network?: string): Offer | undefined;
+  /** The networks that are open, in the order of pipeline.yaml. */
+  readonly open: readonly OpenNetwork[];
+  /**
+   * Adds a kind of networks and opens the networks of this kind. A service calls it when it starts, so that the
+   * networks are open before any other plugin asks for them.
+   */
+  addKind(name: string, kind: NetworkKind): void;
 }
