@@ -161,17 +161,18 @@ export function shapeConfig(
 
 /** Returns the rules of sections that are broken. A position that has a fault in `found` gets no other fault. */
 function sectionFaults(
-  { environment, sections, keyAt }: Config,
+  config: Config,
   services: readonly SectionOwner[],
   env: Environment,
   found: readonly Fault[],
 ): Fault[] {
+  const { environment, sections } = config;
   const deployment = { environment, variable: (name: string) => env[name] };
   return services.flatMap((service) => {
     // The sections were validated with the schemas of the service.
     const broken = service.checkSections?.(sections as never, deployment) ?? [];
     return broken.flatMap(({ pointer, code, message }) => {
-      const at = keyAt(pointer);
+      const at = config.keyAt(pointer);
       const isKnown = found.some((one) => one.at?.line === at.line && one.at.col === at.col);
       return isKnown ? [] : [fault(code, message, { at })];
     });

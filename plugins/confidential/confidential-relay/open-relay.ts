@@ -1,5 +1,5 @@
 /** Opens the service: the state that outlives a reload, and the streams to the networks of this configuration. */
-import type { Confidential, Host, ServiceContext } from "sluice-gateway/plugin";
+import type { Confidential, EvidenceSource, Host, ServiceContext } from "sluice-gateway/plugin";
 import { UnfinishedBytes } from "../../../src/http/unfinished-bytes.ts";
 import { refuseSimulated } from "./dry-run.ts";
 import { createOpenSessions } from "./open-sessions.ts";
@@ -14,7 +14,8 @@ import { createSessionIds } from "./session-ids.ts";
 export function openRelay(host: Host, { keep }: ServiceContext): Confidential {
   const { clock, log, metrics } = host;
   const networks = host.use("networks").open;
-  const { policies, state, openStream } = host.use("enclave-workers");
+  const enclaveWorkers = host.use("enclave-workers");
+  const { policies, state } = enclaveWorkers;
   const attestation = host.use("attestation");
   const { counters, evidenceCache } = state;
   const plain = networks.filter(({ config }) => !policies.has(config.name));
@@ -22,7 +23,7 @@ export function openRelay(host: Host, { keep }: ServiceContext): Confidential {
     clock,
     log,
     evidenceCache,
-    provider: attestation.provider,
+    provider: (source: EvidenceSource) => attestation.provider(source),
   };
   const described = networks.map(({ config: { name } }) => ({
     name,
@@ -42,7 +43,7 @@ export function openRelay(host: Host, { keep }: ServiceContext): Confidential {
     networks: networks.map((network) => ({
       name: network.config.name,
       termination: policies.has(network.config.name) ? "worker" : "gateway",
-      openStream: (helloBytes, hello) => openStream(network, helloBytes, hello),
+      openStream: (helloBytes, hello) => enclaveWorkers.openStream(network, helloBytes, hello),
     })),
     openOwn(options) {
       refuseSimulated(options, host);

@@ -8,7 +8,7 @@ export const simulatedRefusal =
 /** Returns true outside prod, and in prod with CONFIDENTIAL_ALLOW_SIMULATED=1. */
 export function simulatedAllowed(
   environment: Environment,
-  { variable }: Pick<GatewayInfo, "variable">,
+  gateway: Pick<GatewayInfo, "variable">,
 ): boolean {
-  return environment !== "prod" || variable("CONFIDENTIAL_ALLOW_SIMULATED") === "1";
+  return environment !== "prod" || gateway.variable("CONFIDENTIAL_ALLOW_SIMULATED") === "1";
 }

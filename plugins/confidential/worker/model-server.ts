@@ -30,7 +30,7 @@ export async function openModelServer(options: ModelServerOptions): Promise<Mode
   const headers = apiKey === undefined ? {} : { Authorization: `Bearer ${apiKey}` };
   // A long prompt may take the model minutes before its first token. The gateway charges the requests, not the worker.
   const entry = { kind: "openai", url, headers, idleMs: 300_000, price_per_token_nano: "0" };
-  const { service, stop } = await startAlone(
+  const networks = await startAlone(
     "networks",
     { networks: { [network]: entry } },
     { clock, log, metrics: createMetrics() },
@@ -38,8 +38,8 @@ export async function openModelServer(options: ModelServerOptions): Promise<Mode
   );
   const served = new Set(models);
   return {
-    find: (modelId) => (served.has(modelId) ? service.find(modelId) : undefined),
-    close: stop,
+    find: (modelId) => (served.has(modelId) ? networks.service.find(modelId) : undefined),
+    close: () => networks.stop(),
   };
 }
 
