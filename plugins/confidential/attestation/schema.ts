@@ -5,7 +5,7 @@ import type { JsonSchema } from "sluice-gateway/plugin";
 export const collateralSchema: JsonSchema = {
   type: "object",
   description:
-    "Sources of the collateral that verifiers need in addition to this gateway's evidence. Read at the start.",
+    "Sources of the collateral that verifiers need in addition to this gateway's evidence.",
   additionalProperties: false,
   default: {},
   properties: {

@@ -61,3 +61,8 @@ test("the document repeats what pipeline.yaml requires of SEV-SNP evidence", asy
   // The gateway itself verifies under the same conditions as the clients of its document.
   assert.deepEqual(policyOf(evidence)(undefined).sevSnp, evidence.sevSnp);
 });
+
+test("the policy key of a secret never changes, because clients have pinned it", async () => {
+  const { key } = await createPolicy([], policySigner(createSeal("secret")), manualClock(0))();
+  assert.equal(key, "m8l3FLtlsBkMz78S4GVxsUeF0ERaqfQuq_-jnrzRMzo");
+});
