@@ -36,6 +36,7 @@ export type * from "./services/meter.ts";
 export type * from "./services/metrics.ts";
 export type * from "./services/network-kinds.ts";
 export type * from "./services/networks.ts";
+export type * from "./services/pricing.ts";
 export type * from "./services/routes.ts";
 export type * from "./services/store.ts";
 export type * from "./services/tickets.ts";

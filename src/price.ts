@@ -3,8 +3,7 @@
  * of the native token, and the rate is the price of one native token in USD. Their product is in nano-USD, and one
  * nano-USD is one milli-CU.
  */
-import type { Price } from "./services/network-kinds.ts";
-import type { Pricing } from "./services/networks.ts";
+import type { Price, Pricing } from "./services/pricing.ts";
 import { parseDecimal, productHalfUp, type Decimal } from "./decimal.ts";
 
 const zero: Decimal = { digits: 0n, places: 0 };

@@ -5,7 +5,7 @@
 import type { Connection } from "../plugin.ts";
 import type { EvidenceSource } from "./evidence.ts";
 import type { ChargeLine } from "./meter.ts";
-import type { Pricing } from "./networks.ts";
+import type { Pricing } from "./pricing.ts";
 
 declare module "../plugin.ts" {
   interface ServiceTypes {

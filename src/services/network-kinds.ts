@@ -8,10 +8,10 @@ import type {
   InferenceRequest,
   ModelEntry,
   Offer,
-  Pricing,
   TokenUsage,
   WholeMessage,
 } from "./networks.ts";
+import type { Price } from "./pricing.ts";
 
 /**
  * Price of one native token in USD: a fixed decimal, or a value polled from a JSON document at a JSON Pointer (RFC
@@ -162,13 +162,6 @@ export interface RunningAttempt {
   wrapUp(): void;
   /** Ends the attempt in the gateway and at the worker. The call is not notified any more. */
   abandon(): void;
-}
-
-/** A price that was read at one moment. */
-export interface Price {
-  readonly pricing: Pricing;
-  /** Returns the cost of this many tokens in milli-CU. 0 if the price or the rate is missing. */
-  costMilli(tokens: number): number;
 }
 
 /** A worker of an open network. */

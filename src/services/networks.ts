@@ -1,5 +1,6 @@
 /** The service `networks`: the inference networks and their workers. Implemented in plugins/inference/networks. */
 import type { NetworkKind, OpenNetwork } from "./network-kinds.ts";
+import type { Pricing } from "./pricing.ts";
 
 declare module "../plugin.ts" {
   interface ServiceTypes {
@@ -39,19 +40,6 @@ export interface ModelEntry {
   /** Undefined while no worker is active. */
   readonly coefficients: CoefficientBands | undefined;
   readonly evidence: EvidenceKind;
-}
-
-/**
- * The values from which a charge was computed. Decimal strings are exact. `asOf`: when the price was read (RFC 3339).
- */
-export interface Pricing {
-  readonly network: string;
-  /** Thousandths. */
-  readonly coefficient: number;
-  readonly pricePerTokenNano: string;
-  /** The price of one native token in USD. Undefined if it is unknown; the charge is then 0. */
-  readonly tokenUsdRate: string | undefined;
-  readonly asOf: string;
 }
 
 /** The worker that answered, with its price at the time when it was chosen. */

@@ -4,7 +4,7 @@
  * check.
  */
 import { atCoefficient } from "../../../src/price.ts";
-import type { Price } from "../../../src/services/network-kinds.ts";
+import type { Price } from "../../../src/services/pricing.ts";
 import type { Receipt, StreamCharge, StreamCustomer } from "../../../src/services/confidential.ts";
 import { fault, isFault, type Fault } from "../protocol/fault.ts";
 import type { Hello } from "../protocol/hello.ts";

@@ -1,5 +1,6 @@
 /** An open session with an enclave, and its price. */
-import type { CallRecords, Price } from "../../../src/services/network-kinds.ts";
+import type { CallRecords } from "../../../src/services/network-kinds.ts";
+import type { Price } from "../../../src/services/pricing.ts";
 import type { OpenEnclave } from "./open-enclave.ts";
 
 export interface AttestedUpstream extends OpenEnclave {

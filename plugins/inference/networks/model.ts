@@ -9,7 +9,8 @@ import type {
 } from "../../../src/services/networks.ts";
 import { chooseWorker } from "./choose-worker.ts";
 import type { Network } from "./network.ts";
-import type { NetworkModel, Price } from "../../../src/services/network-kinds.ts";
+import type { NetworkModel } from "../../../src/services/network-kinds.ts";
+import type { Price } from "../../../src/services/pricing.ts";
 import { NetworkCall } from "./network-call.ts";
 import type { Worker } from "./worker.ts";
 

@@ -19,10 +19,10 @@ import type {
   AttemptedCall,
   AttemptedWorker,
   AttemptFailure,
-  Price,
   Produced,
   RunningAttempt,
 } from "../../../src/services/network-kinds.ts";
+import type { Price } from "../../../src/services/pricing.ts";
 import { estimateUsage, isWithin } from "./token-usage.ts";
 import type { Worker } from "./worker.ts";
 

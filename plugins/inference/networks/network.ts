@@ -10,9 +10,9 @@ import type {
   NetworkConfig,
   NetworkKind,
   OpenNetwork,
-  Price,
   Transport,
 } from "../../../src/services/network-kinds.ts";
+import type { Price } from "../../../src/services/pricing.ts";
 import type { ModelEntry, ModelOverride } from "../../../src/services/networks.ts";
 import { CallMetrics } from "./call-metrics.ts";
 import { PolledDocument, type DocumentOptions } from "./polled-document.ts";
