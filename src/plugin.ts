@@ -11,8 +11,10 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 import type { Readable } from "node:stream";
 import type { CallReport, ReportedCalls } from "./called.ts";
+import type { SluiceCode } from "./errors.ts";
 import type { Host } from "./services.ts";
 import type { JsonSchema } from "./services/json.ts";
+import type { GatewayInfo } from "./services/gateway.ts";
 import type { Operation, OperationPlace } from "./operation.ts";
 import type { Prompt, ResourceTemplate } from "./prompt.ts";
 import type { Resource, Tool } from "./tool.ts";
@@ -32,7 +34,9 @@ export type * from "./services/ledger.ts";
 export type * from "./services/log.ts";
 export type * from "./services/meter.ts";
 export type * from "./services/metrics.ts";
+export type * from "./services/network-kinds.ts";
 export type * from "./services/networks.ts";
+export type * from "./services/pricing.ts";
 export type * from "./services/routes.ts";
 export type * from "./services/store.ts";
 export type * from "./services/tickets.ts";
@@ -431,7 +435,7 @@ export interface SurfaceHooks {
   };
   /**
    * True if the surface answers synchronously with a Reply and changes only the accounts database (`host.workspaces`,
-   * `host.networks.override`). The changes and the Reply can then be stored in one transaction.
+   * the `override` of the service `networks`). The changes and the Reply can then be stored in one transaction.
    */
   readonly atomic?: boolean;
   /** Returns a Reply, or streams through `x.stream` and resolves to undefined when the stream has ended. */
@@ -541,11 +545,27 @@ export interface Service<
    */
   readonly extends?: Readonly<Record<string, Readonly<Record<string, JsonSchema>>>>;
   /**
+   * Checks rules of the sections that their schemas cannot express. Unlike `check`, it is called even if no plugin uses
+   * the service. Only for services that ship with Sluice.
+   */
+  readonly checkSections?: (
+    options: Options,
+    deployment: Pick<Host, "environment"> & Pick<GatewayInfo, "variable">,
+  ) => readonly SectionFault[];
+  /**
    * Returns a stand-in for the service that touches nothing outside the process: no file, no socket. `sluice check`
    * starts the other plugins with it. Without it, `sluice check` starts the service itself and stops it again.
    */
   readonly dryRun?: (options: Options, host: Host) => Awaitable<Provided>;
   start(options: Options, host: Host, context: ServiceContext): Awaitable<ServiceHooks<Provided>>;
+}
+
+/** A rule that the sections of a service break. */
+export interface SectionFault {
+  /** JSON Pointer from the top of the file. */
+  readonly pointer: string;
+  readonly code: SluiceCode;
+  readonly message: string;
 }
 
 export type Plugin = Step<never> | Surface<never> | ToolsPlugin<never> | Service<never>;

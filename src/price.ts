@@ -3,15 +3,8 @@
  * of the native token, and the rate is the price of one native token in USD. Their product is in nano-USD, and one
  * nano-USD is one milli-CU.
  */
-import type { Pricing } from "./services/networks.ts";
+import type { Price, Pricing } from "./services/pricing.ts";
 import { parseDecimal, productHalfUp, type Decimal } from "./decimal.ts";
-
-/** A price that was read at one moment. */
-export interface Price {
-  readonly pricing: Pricing;
-  /** Returns the cost of this many tokens in milli-CU. 0 if the price or the rate is missing. */
-  costMilli(tokens: number): number;
-}
 
 const zero: Decimal = { digits: 0n, places: 0 };
 

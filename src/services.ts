@@ -5,14 +5,11 @@
  */
 import type { Accounts, Environment } from "./services/accounts.ts";
 import type { Clock } from "./services/clock.ts";
-import type { Confidential } from "./services/confidential.ts";
-import type { Evidence, EvidenceSource } from "./services/evidence.ts";
 import type { Idempotency } from "./services/idempotency.ts";
 import type { JsonRpcBody } from "./services/json.ts";
 import type { Log } from "./services/log.ts";
 import type { Meter } from "./services/meter.ts";
 import type { Metrics } from "./services/metrics.ts";
-import type { Networks } from "./services/networks.ts";
 import type { Compute } from "./services/compute.ts";
 import type { Claims, Seal, Store } from "./services/store.ts";
 import type { Tickets } from "./services/tickets.ts";
@@ -43,17 +40,7 @@ export interface Host {
   readonly compute: Compute;
   readonly seal: Seal;
   readonly claims: Claims;
-  /** The inference networks. Empty if none is configured. */
-  readonly networks: Networks;
-  /** The encrypted stream to the inference networks. */
-  readonly confidential: Confidential;
   readonly tickets: Tickets;
-  /**
-   * Returns the service that attests the machine of this deployment. There is one per source and process. Throws if the
-   * source must not be used here (a simulation in prod), so that the plugin does not start. Whether the machine has the
-   * platform is only known after the first request for a quote.
-   */
-  evidence(source: EvidenceSource): Evidence;
   /**
    * Returns the service of that name, which must be listed under `uses` in the plugin's manifest. Throws an Error if it
    * is not listed there.

@@ -1,6 +1,11 @@
 import type { Module } from "../../src/module.ts";
+import attestation from "./attestation/index.ts";
+import confidentialRelay from "./confidential-relay/index.ts";
+import enclaveWorkers from "./enclave-workers/index.ts";
 
 export default {
+  services: [attestation, enclaveWorkers, confidentialRelay],
+  companions: { "enclave-workers": "networks" },
   commands: {
     verify: { load: async () => (await import("./commands/verify.ts")).verify },
     policy: { load: async () => (await import("./commands/policy.ts")).policy },

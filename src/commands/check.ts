@@ -27,7 +27,10 @@ Exit code 0 without faults, else 1.`,
   async run(context, values, positionals) {
     if (positionals.length > 0)
       throw new UsageError(`unexpected argument "${positionals.join(" ")}"`);
-    const { checked, faults } = await tryOut(await checkFile(context.configFile, context.env));
+    const { checked, faults } = await tryOut(
+      await checkFile(context.configFile, context.env),
+      context.env,
+    );
     const target = values["write-schema"];
     if (typeof target === "string" && checked !== undefined) {
       const { plugins } = await loadShipped();

@@ -91,85 +91,6 @@ export interface PlanConfig {
   readonly overageUsdPerCu: string | undefined;
 }
 
-/**
- * Price of one native token in USD: a fixed decimal, or a value polled from a JSON document at a JSON Pointer (RFC
- * 6901).
- */
-export type RateConfig =
-  | { readonly kind: "fixed"; readonly usd: string }
-  | {
-      readonly kind: "polled";
-      readonly url: string;
-      readonly pointer: string;
-      readonly everyMs: number;
-    };
-
-/** Conditions that the evidence of a network's enclaves must meet before they receive a request. */
-export interface EvidencePolicyConfig {
-  /** `simulated`: evidence without hardware, for development. */
-  readonly kind: "hardware" | "simulated";
-  /** Accepted test roots of simulated evidence, DER in base64. */
-  readonly roots: readonly string[];
-  /** Accepted SHA-256 hashes, in lower-case hex. */
-  readonly imageHashes: readonly string[] | "any";
-  /** Accepted TDX modules, in lower-case hex. If empty, the modules that Intel reports as up to date. */
-  readonly mrseam: readonly string[];
-  /** Advisories that are accepted on a platform that needs software hardening. */
-  readonly advisories: readonly string[];
-  /** Minimum `tcbEvaluationDataNumber` of TDX collateral. */
-  readonly minTcbEvaluation: number | undefined;
-  /** Accepted PPIDs or chip ids, in lower-case hex. Undefined if any machine is accepted. */
-  readonly platforms: readonly string[] | undefined;
-  /** Conditions for SEV-SNP evidence. Undefined if no SEV-SNP evidence is accepted. */
-  readonly sevSnp: SevSnpConfig | undefined;
-}
-
-/** Conditions for SEV-SNP evidence. `any` and `false` disable a check. */
-export interface SevSnpConfig {
-  /** Minimum security patch levels per product. */
-  readonly minTcb: "any" | SnpMinimumsConfig;
-  /** Whether evidence must carry AMD's current revocation list. */
-  readonly requireCrl: boolean;
-}
-
-type SnpPart = "fmc" | "bootloader" | "tee" | "snp" | "microcode";
-
-export type SnpMinimumsConfig = Readonly<
-  Partial<Record<"Milan" | "Genoa" | "Turin", Readonly<Partial<Record<SnpPart, number>>>>>
->;
-
-/** An inference network. Networks without a `url` are disabled and not listed. */
-export interface NetworkConfig {
-  readonly name: string;
-  /** Protocol of its workers. */
-  readonly kind: "openai" | "enclave";
-  /** `openai`: base URL, with or without `/v1` at the end. `enclave`: URL of the worker's stream, http(s) or ws(s). */
-  readonly url: string;
-  /** Origins, in addition to that of `url`, to which requests for its workers may be sent. */
-  readonly origins: readonly string[];
-  /** The url is the default of an environment variable that is not set, so nobody configured this network. */
-  readonly isDefault?: boolean;
-  /** Undefined if the network is not an enclave network. */
-  readonly evidence: EvidencePolicyConfig | undefined;
-  /** Document with workers and prices. Undefined if every model that the network lists is a worker. */
-  readonly statusUrl: string | undefined;
-  /** Interval between two reads of the status. */
-  readonly statusMs: number;
-  /** Price if the status has none: a decimal, in nano native tokens. */
-  readonly pricePerTokenNano: string;
-  /** The rate of the network, else the rate at the top level of the file. */
-  readonly rate: RateConfig | undefined;
-  /** Headers sent to its servers, such as `Authorization: Bearer …`. */
-  readonly headers: Readonly<Record<string, string>>;
-  readonly connectMs: number;
-  /** Time limit until a streamed answer begins, and between two chunks of any answer. */
-  readonly idleMs: number;
-  /** Time limit until an answer that is not streamed begins. */
-  readonly answerMs: number;
-  /** Number of output tokens for which credit is reserved if the request has no limit. */
-  readonly maxOutputTokens: number;
-}
-
 export interface Config {
   readonly file: string;
   /**
@@ -180,8 +101,6 @@ export interface Config {
   /** Returns the section that contains a position. Undefined if the position is before the first section. */
   sectionOf(at: Position): string | undefined;
   readonly environment: Environment;
-  /** Whether simulated evidence may be used: outside prod always, in prod with CONFIDENTIAL_ALLOW_SIMULATED=1. */
-  readonly simulatedAllowed: boolean;
   readonly server: ServerConfig;
   readonly admin: {
     readonly host: string;
@@ -200,13 +119,6 @@ export interface Config {
     readonly export: UsageExportConfig | undefined;
   };
   readonly plans: Readonly<Record<PlanName, PlanConfig>>;
-  readonly networks: readonly NetworkConfig[];
-  /** Sources of collateral for verifiers: TDX (`pccs`; `file`, an absolute path) and SEV-SNP (`kds`). */
-  readonly collateral: {
-    readonly pccs: string | undefined;
-    readonly file: string | undefined;
-    readonly kds: string | undefined;
-  };
   readonly log: { readonly level: string };
   /** Seals sessions and confirmation tokens. If undefined, a secret is generated and kept in the data folder. */
   readonly secret: string | undefined;

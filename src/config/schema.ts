@@ -4,7 +4,6 @@
  */
 import type { JsonSchema } from "../plugin.ts";
 import { withSections, type SectionOwner } from "./sections.ts";
-import { collateralSchema, networkSchema, rateSchema } from "./schema-backends.ts";
 
 type Properties = Readonly<Record<string, JsonSchema>>;
 
@@ -311,9 +310,6 @@ export function fileSchema(
         metering,
         plans,
         log,
-        networks: named("Inference networks, by name.", networkSchema, { default: {} }),
-        rate: rateSchema,
-        collateral: collateralSchema,
         plugins: named(
           "Third-party plugins: maps a name to a package or a ./path.",
           { type: "string", minLength: 1 },

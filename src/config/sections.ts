@@ -4,7 +4,7 @@ import type { JsonSchema, Service } from "../plugin.ts";
 type Members = Readonly<Record<string, JsonSchema>>;
 
 /** The parts of a service that decide what pipeline.yaml may contain. */
-export type SectionOwner = Pick<Service<never>, "name" | "sections" | "extends">;
+export type SectionOwner = Pick<Service<never>, "name" | "sections" | "extends" | "checkSections">;
 
 /** Returns the names of the sections whose values are the options of this service. */
 export function sectionsOf({ sections = {}, extends: extended = {} }: SectionOwner): string[] {

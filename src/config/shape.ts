@@ -28,12 +28,6 @@ import { isInNodeModules } from "./misplaced.ts";
 import { pathProblem } from "./paths.ts";
 import { fileSchema, gatewaySections } from "./schema.ts";
 import { sectionsOf, type SectionOwner } from "./sections.ts";
-import {
-  networkFaults,
-  shapeNetworks,
-  type NetworkShape,
-  type RateShape,
-} from "./shape-networks.ts";
 import { unsupportedFaults, type UnsupportedShape } from "./unsupported.ts";
 import { validate } from "./validate.ts";
 
@@ -47,9 +41,6 @@ interface FileShape extends UnsupportedShape {
   readonly plans: Readonly<Record<PlanName, PlanShape>>;
   readonly log: Config["log"];
   readonly secret?: string;
-  readonly networks: Readonly<Record<string, NetworkShape | null>>;
-  readonly rate?: RateShape;
-  readonly collateral: { readonly pccs?: string; readonly file?: string; readonly kds?: string };
   readonly plugins: Readonly<Record<string, string | null>>;
   readonly routes?: readonly (RouteShape | null)[];
 }
@@ -129,7 +120,6 @@ export function shapeConfig(
     ),
     services: Array.from(serviceSections, ([name, section]) => readSection(name, section, faults)),
     environment: shape.environment,
-    simulatedAllowed: shape.environment !== "prod" || env["CONFIDENTIAL_ALLOW_SIMULATED"] === "1",
     server: shape.server,
     admin: shape.admin,
     store: {
@@ -139,12 +129,6 @@ export function shapeConfig(
     },
     metering: shapeMetering(shape.metering),
     plans: shapePlans(shape.plans),
-    networks: shapeNetworks(shape.networks, shape.rate, root),
-    collateral: {
-      pccs: shape.collateral.pccs,
-      file: shape.collateral.file && resolve(dirname(file), shape.collateral.file),
-      kds: shape.collateral.kds,
-    },
     log: shape.log,
     secret: shape.secret,
     tools: shapeUses(find(root, "/tools"), faults),
@@ -171,8 +155,28 @@ export function shapeConfig(
     faults.push(fault("SLUICE_STORE_MISPLACED", message, { at: config.keyAt("/store/data") }));
   }
   faults.push(...unsupportedFaults(shape, root, env, found));
-  faults.push(...networkFaults(config, root, found));
+  faults.push(...sectionFaults(config, services, env, found));
   return { config, faults: [...faults, ...expander.finish(config.routes.length > 0)] };
+}
+
+/** Returns the rules of sections that are broken. A position that has a fault in `found` gets no other fault. */
+function sectionFaults(
+  config: Config,
+  services: readonly SectionOwner[],
+  env: Environment,
+  found: readonly Fault[],
+): Fault[] {
+  const { environment, sections } = config;
+  const deployment = { environment, variable: (name: string) => env[name] };
+  return services.flatMap((service) => {
+    // The sections were validated with the schemas of the service.
+    const broken = service.checkSections?.(sections as never, deployment) ?? [];
+    return broken.flatMap(({ pointer, code, message }) => {
+      const at = config.keyAt(pointer);
+      const isKnown = found.some((one) => one.at?.line === at.line && one.at.col === at.col);
+      return isKnown ? [] : [fault(code, message, { at })];
+    });
+  });
 }
 
 /**

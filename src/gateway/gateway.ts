@@ -1,7 +1,6 @@
 /** A running gateway: opens its services, provisions the first generation, listens, reloads and drains. */
 import { systemClock } from "../clock.ts";
 import type { Config } from "../config/config.ts";
-import type { EvidenceService } from "../../plugins/confidential/evidence/evidence-service.ts";
 import { createLog } from "../log.ts";
 import { creditClearsAt } from "../../plugins/billing/metering/clears-at.ts";
 import { Activity } from "../pipeline/observe/activity.ts";
@@ -12,7 +11,7 @@ import { gatewayInfo, type StartedParts } from "../pipeline/load/gateway-info.ts
 import { provision, type Generation } from "../pipeline/load/generation.ts";
 import { coreMetrics } from "../pipeline/observe/stats.ts";
 import { Stories } from "../pipeline/observe/stories.ts";
-import type { Clock, Log } from "../plugin.ts";
+import type { Clock, Log, ServiceName, ServiceTypes } from "../plugin.ts";
 import { startAdmin, type Admin } from "../http/admin.ts";
 import { countBuild } from "./build-info.ts";
 import { listen, type Listener } from "../http/listen.ts";
@@ -32,8 +31,8 @@ export interface StartOptions {
   readonly watch?: boolean;
   /**
    * For development and tests (default false): a plugin that does what its manifest does not say, or writes to what it
-   * must only read, fails with an error that names it (src/pipeline/load/strict.ts). With `watch`, saving the code of a local
-   * plugin reloads it.
+   * must only read, fails with an error that names it (src/pipeline/load/strict.ts). With `watch`, saving the code of a
+   * local plugin reloads it.
    */
   readonly strict?: boolean;
   /** In place of the configuration's: a test has no load balancer that must notice first. */
@@ -47,8 +46,8 @@ export interface Gateway {
   readonly adminUrl: string;
   readonly reloader: Reloader;
   readonly listener: Listener;
-  /** Who attests this process. */
-  readonly evidence: EvidenceService;
+  /** Returns a service of the generation that is running, for commands and tests. Undefined if it does not run. */
+  use<Name extends ServiceName>(name: Name): ServiceTypes[Name] | undefined;
   /**
    * Drains (decisions.md section 12), once however often it is called. Resolves when every charge is settled and every
    * port is closed. A surface, a plugin or a service that does not end holds it up for a few seconds at most: it is
@@ -136,9 +135,19 @@ async function assemble(
     log,
   });
   const stop = drainer({ options, config, clock, state, reloader, listener, stack });
-  const { evidence } = services;
   const url = `http://${authority(listener.host, listener.port)}`;
-  return { config, log, url, adminUrl: late.admin.url, reloader, listener, evidence, stop };
+  return {
+    config,
+    log,
+    url,
+    adminUrl: late.admin.url,
+    reloader,
+    listener,
+    // The plugin that declares the type of a service under a name is the one that provides it.
+    use: <Name extends ServiceName>(name: Name) =>
+      state.generation.services.get(name)?.service as ServiceTypes[Name] | undefined,
+    stop,
+  };
 }
 
 /** Which generation serves, and whether the gateway is on its way out. */

@@ -6,18 +6,15 @@ import { createTickets } from "../../plugins/billing/accounts/tickets.ts";
 import { createWorkspaces } from "../../plugins/billing/accounts/workspaces-service.ts";
 import { openComputePool } from "../compute/pool.ts";
 import type { Config } from "../config/config.ts";
-import { Network } from "../../plugins/inference/networks/network.ts";
-import type { StoreOverrides } from "../../plugins/inference/networks/networks.ts";
 import { createMetrics, type RenderedMetrics } from "../metrics.ts";
 import { openMeter, type MeterService } from "../../plugins/billing/metering/meter.ts";
 import type { ClosingStack } from "../pipeline/load/closer.ts";
 import { KeptParts } from "../pipeline/load/kept-parts.ts";
 import type { Services } from "../pipeline/load/services.ts";
-import type { Clock, GatewayInfo, Log, Metrics, Workspace } from "../plugin.ts";
+import type { Clock, GatewayInfo, Log, Metrics, ModelOverrides, Workspace } from "../plugin.ts";
 import { openClaims } from "../store/claims.ts";
 import { lockStore } from "../store/lock.ts";
 import { createSeal, keptSecret } from "../store/seal.ts";
-import { openConfidentialServices } from "./open-confidential.ts";
 
 export interface OpenServices extends Services {
   readonly metrics: RenderedMetrics;
@@ -48,14 +45,7 @@ export async function openServices(
   stack.add("threads of usage reports", () => reports.close());
   const { data: dataDir } = config.store;
   const purchasedLeft = (workspace: Workspace): number => meter.purchasedLeft(workspace);
-  const overrides = (network: string) => accounts.overrides(network);
-  const secret = config.secret ?? keptSecret(dataDir);
-  const seal = createSeal(secret);
-  const { evidence, enclaves, openConfidential } = openConfidentialServices(
-    config,
-    { ...shared, secret },
-    stack,
-  );
+  const seal = createSeal(config.secret ?? keptSecret(dataDir));
   return {
     ...shared,
     accounts,
@@ -63,16 +53,16 @@ export async function openServices(
     idempotency,
     meter,
     claims,
-    evidence,
     seal,
     tickets: createTickets({ seal, claims, accounts, clock }),
     store: { folder: dataDir },
     compute: { run: (job) => compute.run(job), background: reports },
     parts: new KeptParts(),
     gateway,
-    openNetwork: (network) => new Network(network, { ...shared, overrides, enclaves }),
-    storeOverrides: overridesStore(accounts, clock, log),
-    openConfidential,
+    modelOverrides: {
+      overrides: (network) => accounts.overrides(network),
+      replaceOverrides: overridesStore(accounts, clock, log),
+    },
   };
 }
 
@@ -101,7 +91,11 @@ async function openStores(
   return { accounts, idempotency, meter, claims };
 }
 
-function overridesStore(accounts: AccountsService, clock: Clock, log: Log): StoreOverrides {
+function overridesStore(
+  accounts: AccountsService,
+  clock: Clock,
+  log: Log,
+): ModelOverrides["replaceOverrides"] {
   return (network, models, { actor, requestId }) => {
     try {
       const by = { actor, requestId, at: clock.now() };

@@ -16,7 +16,7 @@ export interface Readiness {
  */
 export function readiness(parts: {
   readonly draining: boolean;
-  readonly generation: Pick<Generation, "services" | "networks" | "config">;
+  readonly generation: Pick<Generation, "services">;
   readonly accounts: AccountsService;
   readonly meter: MeterService;
 }): Readiness {
@@ -63,11 +63,8 @@ function reportOf(
 }
 
 /** Returns the backends of all services. */
-export function backendsOf(
-  generation: Pick<Generation, "services" | "networks" | "config">,
-): BackendStatus[] {
-  const services = [...generation.services.values()];
-  return [...services.flatMap(reportedBackends), ...networksOf(generation)];
+export function backendsOf({ services }: Pick<Generation, "services">): BackendStatus[] {
+  return [...services.values()].flatMap(reportedBackends);
 }
 
 function reportedBackends(service: ServiceHooks<unknown>): readonly BackendStatus[] {
@@ -76,40 +73,4 @@ function reportedBackends(service: ServiceHooks<unknown>): readonly BackendStatu
   } catch {
     return [];
   }
-}
-
-function networksOf({
-  config,
-  networks,
-}: Pick<Generation, "networks" | "config">): BackendStatus[] {
-  return networks.map(({ name, ready, models, workers = [] }) => ({
-    kind: "network",
-    title: `network ${name}`,
-    ready: ready ? true : "no usable worker",
-    details: {
-      name,
-      ready,
-      models: models.size,
-      workers: Array.from(workers, (worker) => ({
-        name: worker.id,
-        model: worker.listed.model,
-        state: workerState(worker),
-        in_flight: worker.inFlight,
-      })),
-    },
-    isDefault: config.networks.some(
-      (network) => network.name === name && network.isDefault === true,
-    ),
-  }));
-}
-
-function workerState(worker: {
-  readonly isEjected: boolean;
-  readonly isAvailable: boolean;
-  readonly listed: { readonly state: string };
-}): string {
-  if (worker.isEjected) return "left out";
-  return worker.isAvailable || worker.listed.state === "draining"
-    ? worker.listed.state
-    : "not admitted";
 }

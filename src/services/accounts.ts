@@ -1,4 +1,22 @@
-/** The service `host.accounts`: workspaces, API keys and the caller of a request. Implemented in plugins/billing/accounts. */
+/**
+ * The service `host.accounts`: workspaces, API keys and the caller of a request. Implemented in
+ * plugins/billing/accounts.
+ */
+import type { ChangedBy, ModelOverride } from "./networks.ts";
+
+declare module "../plugin.ts" {
+  interface ServiceTypes {
+    accounts: ModelOverrides;
+  }
+}
+
+/** The operators' overrides of the models of networks, which the accounts database holds. */
+export interface ModelOverrides {
+  /** Returns the overrides of a network by id of the model: the same map until they change. */
+  overrides(network: string): ReadonlyMap<string, ModelOverride>;
+  /** Replaces all overrides of a network. Returns false if they could not be written. */
+  replaceOverrides(network: string, models: readonly ModelOverride[], by: ChangedBy): boolean;
+}
 
 export type Environment = "dev" | "stage" | "prod";
 

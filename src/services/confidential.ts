@@ -1,10 +1,17 @@
 /**
- * The service `host.confidential`: the gateway's part of the encrypted stream. Implemented in plugins/confidential/relay.
+ * The service `confidential-relay`: the gateway's part of the encrypted stream. Implemented in
+ * plugins/confidential/confidential-relay.
  */
 import type { Connection } from "../plugin.ts";
 import type { EvidenceSource } from "./evidence.ts";
 import type { ChargeLine } from "./meter.ts";
-import type { Pricing } from "./networks.ts";
+import type { Pricing } from "./pricing.ts";
+
+declare module "../plugin.ts" {
+  interface ServiceTypes {
+    "confidential-relay": Confidential;
+  }
+}
 
 /** Credit that is reserved for one request of a session. Call exactly one of `settle` and `release`. */
 export interface StreamCharge {

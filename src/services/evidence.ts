@@ -1,7 +1,23 @@
 /**
- * The service `host.evidence`: attests the machine that this deployment runs on. Implemented in
- * plugins/confidential/evidence.
+ * The service `attestation`: attests the machine that this deployment runs on. Implemented in
+ * plugins/confidential/attestation.
  */
+
+declare module "../plugin.ts" {
+  interface ServiceTypes {
+    attestation: Attestation;
+  }
+}
+
+export interface Attestation {
+  /**
+   * Returns the evidence from a source. Throws if the source must not be used here (a simulation in prod), so that the
+   * plugin does not start. Whether the machine has the platform is only known after the first request for a quote.
+   */
+  evidence(source: EvidenceSource): Evidence;
+  /** Returns the test root of simulated evidence, DER in base64. Undefined if a simulation must not be used here. */
+  simulatedRoot(): Promise<string | undefined>;
+}
 
 /**
  * The source of evidence. `auto` takes the platform that this machine has. `simulated` is for development and proves

@@ -50,7 +50,7 @@ export interface Idempotency {
     request: IdempotentRequest,
   ): { readonly kind: "taken"; readonly slot: IdempotencySlot } | NotRun;
   /**
-   * Runs synchronous work that changes only the accounts (`host.workspaces`, `host.networks.override`) in one
+   * Runs synchronous work that changes only the accounts (`host.workspaces`, the `override` of the service `networks`) in one
    * transaction with its slot and its response. With `unavailable` the work was not done. If `work` throws, nothing was
    * done and this throws the same error.
    */

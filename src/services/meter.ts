@@ -4,7 +4,7 @@
  */
 import type { Reply } from "../plugin.ts";
 import type { Agent, KeyPrincipal } from "./accounts.ts";
-import type { Pricing } from "./networks.ts";
+import type { Pricing } from "./pricing.ts";
 
 /** One charge as it is written to the journal. `costMilli` is a non-negative safe integer. */
 export interface ChargeLine {

@@ -1,4 +1,12 @@
-/** The service `host.networks`: the inference networks and their workers. Implemented in plugins/inference/networks. */
+/** The service `networks`: the inference networks and their workers. Implemented in plugins/inference/networks. */
+import type { NetworkKind, OpenNetwork } from "./network-kinds.ts";
+import type { Pricing } from "./pricing.ts";
+
+declare module "../plugin.ts" {
+  interface ServiceTypes {
+    networks: Networks;
+  }
+}
 
 /**
  * The hardware that attests the machines of a network. `simulated` is for tests. `none`: the network is not attested.
@@ -32,19 +40,6 @@ export interface ModelEntry {
   /** Undefined while no worker is active. */
   readonly coefficients: CoefficientBands | undefined;
   readonly evidence: EvidenceKind;
-}
-
-/**
- * The values from which a charge was computed. Decimal strings are exact. `asOf`: when the price was read (RFC 3339).
- */
-export interface Pricing {
-  readonly network: string;
-  /** Thousandths. */
-  readonly coefficient: number;
-  readonly pricePerTokenNano: string;
-  /** The price of one native token in USD. Undefined if it is unknown; the charge is then 0. */
-  readonly tokenUsdRate: string | undefined;
-  readonly asOf: string;
 }
 
 /** The worker that answered, with its price at the time when it was chosen. */
@@ -212,4 +207,11 @@ export interface Networks {
    * none lists it.
    */
   find(modelId: string, network?: string): Offer | undefined;
+  /** The networks that are open, in the order of pipeline.yaml. */
+  readonly open: readonly OpenNetwork[];
+  /**
+   * Adds a kind of networks and opens the networks of this kind. A service calls it when it starts, so that the
+   * networks are open before any other plugin asks for them.
+   */
+  addKind(name: string, kind: NetworkKind): void;
 }

@@ -24,6 +24,11 @@ export interface Seal {
     purpose: string,
     token: string,
   ): { readonly value: unknown; readonly expiresAt: number } | undefined;
+  /**
+   * Returns a key of 32 bytes that only this deployment has, the same on every replica. `purpose`: a text without line
+   * breaks that separates keys of different uses.
+   */
+  key(purpose: string): Buffer;
 }
 
 /** Remembers things that may happen only once, across replicas and restarts. */

@@ -29,6 +29,8 @@ export function createSeal(secret: string): Seal {
       };
       return { value: v, expiresAt: e };
     },
+    // The text cannot be that of a token, which contains a line break.
+    key: (purpose) => createHmac("sha256", secret).update(purpose).digest(),
   };
 }
 

@@ -25,7 +25,7 @@ async function printed(text: string): Promise<string> {
     [...text.matchAll(/^# env (\w+)=(.*)$/gm)].map(([, name = "", value]) => [name, value]),
   );
   const reading = parseConfig(text, join(folder, "pipeline.yaml"), env, services);
-  const { checked, faults } = await tryOut(await checkReading(reading));
+  const { checked, faults } = await tryOut(await checkReading(reading), env);
   if (checked === undefined) {
     return faults.map((fault) => printFault(fault, folder)).join("\n");
   }

@@ -15,7 +15,7 @@ import { startDemos } from "../../src/commands/demo.ts";
 import type { Capability } from "../../src/plugin.ts";
 import { manualClock } from "../../src/testing/clock.ts";
 import { startTestGateway, type TestGateway, type TestKey } from "../../src/testing/gateway.ts";
-import { openStream, openWire } from "../plugins/confidential/relay/stream-client.ts";
+import { openStream, openWire } from "../plugins/confidential/confidential-relay/stream-client.ts";
 
 const shipped = readFileSync(join(import.meta.dirname, "../../pipeline.yaml"), "utf8");
 /** Requests without a key come from many addresses, each with its own bucket. */
@@ -418,7 +418,7 @@ describe("the OpenAPI document of the shipped pipeline", () => {
   });
 
   it("has no operation that these tests have not got an answer of", () => {
-    // What a session is answered is no HTTP: test/plugins/confidential/relay.
+    // What a session is answered is no HTTP: test/plugins/confidential/confidential-relay.
     const others = ["GET /v1/confidential/stream"];
     assert.deepEqual(documented().toSorted(), [...answered, ...others].toSorted());
   });

@@ -8,9 +8,9 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
-import { startEnclaveWorker } from "../plugins/confidential/relay/enclave-worker.ts";
-import { openStream, openWire } from "../plugins/confidential/relay/stream-client.ts";
-import { pipeline } from "../plugins/confidential/relay/stream-gateway.ts";
+import { startEnclaveWorker } from "../plugins/confidential/confidential-relay/enclave-worker.ts";
+import { openStream, openWire } from "../plugins/confidential/confidential-relay/stream-client.ts";
+import { pipeline } from "../plugins/confidential/confidential-relay/stream-gateway.ts";
 import { sluice, spawnGateway } from "./gateway-process.ts";
 
 const hasPrlimit = spawnSync("prlimit", ["--version"]).error === undefined;

@@ -1,5 +1,4 @@
 /** Serves hand-made steps and surfaces on a real port, without a file, a store or an upstream. */
-import { createEvidenceService } from "../../plugins/confidential/evidence/evidence-service.ts";
 import { request, type IncomingHttpHeaders } from "node:http";
 import type { Config, RouteConfig, ServerConfig, StepUse } from "../../src/config/config.ts";
 import {
@@ -167,20 +166,13 @@ function testServices(log: Log): Services {
     meter: { reserve: () => ({ kind: "unavailable" }) },
     seal: createSeal("test"),
     claims: { claim: () => false, has: () => false },
-    evidence: createEvidenceService({ clock: systemClock, log, simulatedAllowed: false }),
-    openNetwork: () => {
-      throw new Error("no network in this test");
-    },
-    storeOverrides: () => false,
+    modelOverrides: { overrides: () => new Map(), replaceOverrides: () => false },
     tickets: {
       issue: () => ({ ticket: "", expiresAt: 0 }),
       redeem: () => ({
         principal: { kind: "anonymous", reason: "unauthorized" },
         terms: undefined,
       }),
-    },
-    openConfidential: () => {
-      throw new Error("there is no encrypted stream here");
     },
     store: { folder: "data" },
     compute: { run: notRun, background: { run: notRun } },
@@ -238,7 +230,6 @@ function describe(
     keyAt: () => at,
     sectionOf: () => undefined,
     environment: "dev",
-    simulatedAllowed: true,
     server: serverConfig,
     admin: { host: "127.0.0.1", port: 0, hosts: [] },
     store: { data: "data", redis: undefined, postgres: undefined },
@@ -247,8 +238,6 @@ function describe(
     sections: {},
     isDefault: () => false,
     keysOf: () => [],
-    networks: [],
-    collateral: { pccs: undefined, file: undefined, kds: undefined },
     log: { level: "silent" },
     secret: undefined,
     tools: [],

@@ -9,6 +9,7 @@ import type {
   Host,
   KeyPrincipal,
   Log,
+  Networks,
   Principal,
   Reply,
   RequestHead,
@@ -36,9 +37,24 @@ export const noTools: Tools = {
 export const missing: Principal = { kind: "anonymous", reason: "missing authorization header" };
 export const unknownKey: Principal = { kind: "anonymous", reason: "unauthorized" };
 
+export const noNetworks: Networks = {
+  names: [],
+  open: [],
+  models: () => [],
+  unread: () => false,
+  override: () => undefined,
+  find: () => undefined,
+  addKind() {},
+};
+
 /** `services`: what `use` returns, by name. */
 export function fakeHost(more: Partial<Host> = {}, services: Partial<ServiceTypes> = {}): Host {
-  const all: Partial<ServiceTypes> = { "tool-catalogue": noTools, routes: [], ...services };
+  const all: Partial<ServiceTypes> = {
+    "tool-catalogue": noTools,
+    routes: [],
+    networks: noNetworks,
+    ...services,
+  };
   return {
     environment: "dev",
     mode: "enforce",
@@ -49,9 +65,6 @@ export function fakeHost(more: Partial<Host> = {}, services: Partial<ServiceType
     tickets: {
       issue: () => ({ ticket: "", expiresAt: 0 }),
       redeem: () => ({ principal: missing, terms: undefined }),
-    },
-    get confidential(): never {
-      throw new Error("there is no encrypted stream here");
     },
     workspaces: {
       find: () => ({ kind: "unavailable" }),
@@ -71,16 +84,6 @@ export function fakeHost(more: Partial<Host> = {}, services: Partial<ServiceType
     compute: { run: notRun, background: { run: notRun } },
     seal: createSeal("test"),
     claims: { claim: () => true, has: () => false },
-    networks: {
-      names: [],
-      models: () => [],
-      unread: () => false,
-      override: () => undefined,
-      find: () => undefined,
-    },
-    evidence: () => ({
-      quote: () => Promise.resolve({ kind: "failed", reason: "unavailable" }),
-    }),
     use(name) {
       const service = all[name];
       if (service === undefined) throw new Error(`there is no service "${name}" in this test`);

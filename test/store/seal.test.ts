@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { createHmac } from "node:crypto";
 import { readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "node:test";
@@ -108,5 +109,15 @@ describe("the secret of a data folder", () => {
       () => keptSecret(join(temporaryFolder(t), "nowhere")),
       (error) => error instanceof StoreError && error.remedy !== "",
     );
+  });
+});
+
+describe("a key of the deployment", () => {
+  it("depends on the secret and the purpose, and never changes", () => {
+    const key = createSeal("one secret").key("a purpose");
+    const known = createHmac("sha256", "one secret").update("a purpose").digest();
+    assert.deepEqual(key, known);
+    assert.notDeepEqual(createSeal("another secret").key("a purpose"), key);
+    assert.notDeepEqual(createSeal("one secret").key("another purpose"), key);
   });
 });

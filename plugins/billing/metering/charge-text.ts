@@ -3,7 +3,7 @@
  * pricing of an inference.
  */
 import type { Agent } from "../../../src/services/accounts.ts";
-import type { Pricing } from "../../../src/services/networks.ts";
+import type { Pricing } from "../../../src/services/pricing.ts";
 
 /** Maximum number of characters of a request id. Longer ids are cut. */
 const maxIdChars = 256;

@@ -2,7 +2,7 @@
  * Reads settled charges from the journal, also while a gateway writes it. Used by exports, billing delivery and tests.
  */
 import type { DatabaseSync } from "node:sqlite";
-import type { Pricing } from "../../../src/services/networks.ts";
+import type { Pricing } from "../../../src/services/pricing.ts";
 import type { Agent } from "../../../src/services/accounts.ts";
 import { text } from "../../../src/store/row.ts";
 import { explain, StoreError } from "../../../src/store/store-error.ts";

@@ -80,6 +80,7 @@ export default defineSurface<Options>({
   },
   needs: { principal: "answer", charge: "answer" },
   wants: { ticket: "answer" },
+  uses: ["confidential-relay"],
   operation: () => ({
     summary: "Open the encrypted inference stream",
     description: `WebSocket with the subprotocol ${subprotocol}. Frames are encrypted between the client and an enclave. Each request is charged separately.`,
@@ -101,9 +102,10 @@ export default defineSurface<Options>({
       { code: "GATEWAY_RATE_LIMITED", description: "The key has too many open sessions." },
     ],
   }),
-  async start(options, { confidential, accounts }) {
+  async start(options, host) {
+    const { accounts } = host;
     const { origins = [], sessionsPerKey = 1000, evidence } = options;
-    const stream = confidential.stream({
+    const stream = host.use("confidential-relay").stream({
       evidence: evidence?.kind,
       sessionsPerKey,
       unfinished: {

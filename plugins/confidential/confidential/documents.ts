@@ -34,13 +34,14 @@ export function showEvidence(x: Exchange, confidential: Confidential): Reply {
 
 /** `GET /.well-known/confidential-policy.json`. Throws if the document in the options cannot be served. */
 export async function servePolicy(
-  { confidential, folder }: Host,
+  host: Host,
   { document }: ConfidentialOptions,
 ): Promise<SurfaceHooks> {
+  const relay = host.use("confidential-relay");
   if (document === undefined) {
-    return { answer: async () => policyReply(await confidential.policy()) };
+    return { answer: async () => policyReply(await relay.policy()) };
   }
-  const signed = await confidential.readPolicy(await readJson(resolve(folder, document)));
+  const signed = await relay.readPolicy(await readJson(resolve(host.folder, document)));
   if (typeof signed === "string") throw new Error(`${document}: ${signed}`);
   const reply = policyReply(signed);
   return { answer: () => reply };

@@ -36,6 +36,7 @@ export default defineSurface<ConfidentialOptions>({
     additionalProperties: false,
   },
   wants: { principal: "answer" },
+  uses: ["confidential-relay"],
   operation: ({ do: wanted }) => operations[wanted],
   start: (options, host) => surfaces[options.do](host, options),
 });
@@ -50,7 +51,13 @@ const surfaces: Readonly<
     body: { bytes: ticketBytes, types: ["application/json"] },
     answer: (x) => issueTicket(x, tickets),
   }),
-  evidence: ({ confidential }) => ({ answer: (x) => showEvidence(x, confidential) }),
-  receipt: ({ confidential }) => ({ answer: (x) => showReceipt(x, confidential) }),
+  evidence(host) {
+    const relay = host.use("confidential-relay");
+    return { answer: (x) => showEvidence(x, relay) };
+  },
+  receipt(host) {
+    const relay = host.use("confidential-relay");
+    return { answer: (x) => showReceipt(x, relay) };
+  },
   policy: servePolicy,
 };

@@ -1,7 +1,5 @@
 /** The encrypted stream of `sluice dev`: simulated evidence, unless CONFIDENTIAL_EVIDENCE is set. */
 import type { Demo } from "../../../src/commands/demo.ts";
-import type { Gateway } from "../../../src/gateway/gateway.ts";
-import { isFault } from "../protocol/fault.ts";
 
 export const demo: Demo = {
   async start(env) {
@@ -12,11 +10,12 @@ export const demo: Demo = {
     const nothing = { position: 3, lines: [], json: {} };
     const { config, url } = gateway;
     const route = config.routes.find(({ to }) => to.name === "confidential-stream");
-    const network = config.networks.find(({ kind }) => kind === "openai");
+    const networks = gateway.use("networks")?.open ?? [];
+    const network = networks.find(({ config: { kind } }) => kind === "openai")?.config;
     if (route === undefined || network === undefined || !isSimulated(route.to.options)) {
       return nothing;
     }
-    const root = await simulatedRoot(gateway);
+    const root = await gateway.use("attestation")?.simulatedRoot();
     if (root === undefined) return nothing;
     const streamUrl = url + route.path;
     const model = demoEnv["SLUICE_DEMO_MODEL"];
@@ -33,11 +32,6 @@ export const demo: Demo = {
     };
   },
 };
-
-async function simulatedRoot({ evidence }: Gateway): Promise<string | undefined> {
-  const provider = await evidence.provider("simulated");
-  return isFault(provider) ? undefined : provider.root;
-}
 
 function isSimulated({ evidence }: Readonly<Record<string, unknown>>): boolean {
   return typeof evidence === "object" && evidence !== null && "kind" in evidence

@@ -6,6 +6,7 @@ import { clientKeys } from "../protocol/handshake.ts";
 import { requestPieces, type Channel, type OpenedFrame } from "../protocol/channel.ts";
 import { isFault, type Fault, type StreamCode } from "../protocol/fault.ts";
 import { guarded } from "../protocol/guard.ts";
+import { isJsonObject } from "../protocol/strict-json.ts";
 import { createNodeChannel } from "../protocol/node-channel.ts";
 import { nodeSuite } from "../protocol/node-crypto.ts";
 import {
@@ -14,8 +15,8 @@ import {
   type ReportExpectation,
 } from "../protocol/verify-usage-report.ts";
 import type { UsageReport } from "../protocol/usage-report.ts";
-import type { LinkListener } from "../relay/link.ts";
-import type { OpenEnclave, OpenFailure } from "../relay/open-enclave.ts";
+import type { LinkListener } from "../confidential-relay/link.ts";
+import type { OpenEnclave, OpenFailure } from "../confidential-relay/open-enclave.ts";
 import type { Ephemeral } from "../protocol/suite.ts";
 import type { Hello } from "../protocol/hello.ts";
 import { readTextFrame, type ReportFrame } from "../protocol/text-frames.ts";
@@ -26,8 +27,7 @@ import type {
   AttemptedWorker,
   AttemptFailure,
   RunningAttempt,
-} from "../../inference/networks/worker-route.ts";
-import { isObject } from "../../inference/networks/status-document.ts";
+} from "../../../src/services/network-kinds.ts";
 import type { EnclaveDeps } from "./enclave-state.ts";
 
 /** A session in which the gateway is the client, with the private key of its `hello`. */
@@ -177,7 +177,7 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
     if (isFault(opened)) return this.#fail({ kind: "broken" });
     this.#restartTimeout();
     const value = parse(opened.data);
-    if (!isObject(value)) return this.#fail({ kind: "broken" });
+    if (!isJsonObject(value)) return this.#fail({ kind: "broken" });
     if (opened.header.type === "chunk") this.#onDelta(opened, value);
     else this.#onFinal(value);
   }

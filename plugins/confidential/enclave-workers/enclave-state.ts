@@ -1,5 +1,5 @@
 /** The state about enclaves that all networks of the process share: verified evidence, evidence by digest, counters. */
-import { EvidenceCache } from "../relay/evidence-cache.ts";
+import { EvidenceCache } from "../confidential-relay/evidence-cache.ts";
 import { createSeenCounters, type SeenCounters } from "../protocol/seen-counters.ts";
 import { createEvidenceVerifier, type EvidenceVerifier } from "../verify/evidence-verifier.ts";
 import type { Clock } from "../../../src/services/clock.ts";

@@ -1,10 +1,12 @@
 /** Opens a client's session with one of a network's workers: chooses the worker and its price. */
 import { fault, isFault, type Fault, type StreamCode } from "../protocol/fault.ts";
 import type { Hello } from "../protocol/hello.ts";
-import type { AttestedUpstream } from "../relay/upstream-session.ts";
-import type { Model } from "../../inference/networks/model.ts";
-import type { Network } from "../../inference/networks/network.ts";
-import type { Worker } from "../../inference/networks/worker.ts";
+import type { AttestedUpstream } from "../confidential-relay/upstream-session.ts";
+import type {
+  NetworkModel,
+  NetworkWorker,
+  OpenNetwork,
+} from "../../../src/services/network-kinds.ts";
 import { EnclaveRoute } from "./route.ts";
 
 /** Maximum number of workers that are tried. */
@@ -15,11 +17,11 @@ const maxAttempts = 3;
  * yet. `helloBytes`: the `hello` frame as received. It is valid: faults that concern all workers were refused before.
  */
 export async function openStream(
-  network: Network,
+  network: OpenNetwork,
   helloBytes: Uint8Array,
   hello: Hello,
 ): Promise<AttestedUpstream | Fault> {
-  const tried: Worker[] = [];
+  const tried: NetworkWorker[] = [];
   let failed: Fault = fault("MODEL_NOT_AVAILABLE", "no worker serves the model");
   while (tried.length < maxAttempts) {
     const model = network.models.get(hello.model);
@@ -38,9 +40,9 @@ export async function openStream(
 }
 
 function tooExpensive(
-  model: Model | undefined,
+  model: NetworkModel | undefined,
   maxCoefficient: number | undefined,
-): readonly Worker[] {
+): readonly NetworkWorker[] {
   if (model === undefined || maxCoefficient === undefined) return [];
   return model.workers.filter(
     (worker) => model.priceOf(worker).pricing.coefficient > maxCoefficient,
@@ -48,9 +50,9 @@ function tooExpensive(
 }
 
 async function openAt(
-  network: Network,
-  model: Model,
-  worker: Worker,
+  network: OpenNetwork,
+  model: NetworkModel,
+  worker: NetworkWorker,
   helloBytes: Uint8Array,
   hello: Hello,
 ): Promise<AttestedUpstream | Fault> {

@@ -1,7 +1,7 @@
 /** Converts the evidence policy of a network in pipeline.yaml to the form that the verifier uses. */
-import type { EvidencePolicyConfig } from "../../../src/config/config.ts";
 import { readEvidence } from "../verify/evidence.ts";
 import type { VerificationPolicy } from "../verify/policy.ts";
+import type { EvidencePolicyConfig } from "./options.ts";
 
 /** Returns the policy for an evidence. `evidence`: parsed JSON from a worker. */
 export type PolicyFor = (evidence: unknown) => VerificationPolicy;

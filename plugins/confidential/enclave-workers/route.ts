@@ -3,19 +3,23 @@
  * what the worker runs, and only while the keyset of that quote is valid. Every session is verified again.
  */
 import { randomBytes } from "node:crypto";
-import type { NetworkConfig } from "../../../src/config/config.ts";
 import { fault, isFault } from "../protocol/fault.ts";
 import { writeHello, type Hello } from "../protocol/hello.ts";
 import { nodeSuite } from "../protocol/node-crypto.ts";
-import { openEnclave, type OpenEnclave, type OpenFailure } from "../relay/open-enclave.ts";
+import {
+  openEnclave,
+  type OpenEnclave,
+  type OpenFailure,
+} from "../confidential-relay/open-enclave.ts";
 import type { EvidenceKind } from "../../../src/services/networks.ts";
 import type {
   AttemptedCall,
   AttemptedWorker,
+  ListedWorker,
+  NetworkConfig,
   RunningAttempt,
   WorkerRoute,
-} from "../../inference/networks/worker-route.ts";
-import type { ListedWorker } from "../../inference/networks/status-document.ts";
+} from "../../../src/services/network-kinds.ts";
 import { EnclaveAttempt, type OwnSession, type OwnSessions } from "./attempt.ts";
 import type { PolicyFor } from "./policy.ts";
 import { connectWorker } from "./socket.ts";

@@ -3,7 +3,7 @@ import type { Socket } from "node:net";
 import { WebSocket } from "ws";
 import { workerSubprotocol } from "../protocol/hello.ts";
 import { maxTextBytes } from "../protocol/limits.ts";
-import { LinkInbox, type EnclaveLink, type LinkListener } from "../relay/link.ts";
+import { LinkInbox, type EnclaveLink, type LinkListener } from "../confidential-relay/link.ts";
 import type { Clock } from "../../../src/services/clock.ts";
 import type { Log } from "../../../src/services/log.ts";
 

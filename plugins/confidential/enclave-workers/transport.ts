@@ -1,7 +1,10 @@
 /** The transport of networks whose workers decrypt the encrypted stream in their own enclaves. */
-import type { NetworkConfig } from "../../../src/config/config.ts";
-import type { Transport } from "../../inference/networks/worker-route.ts";
-import type { ListedWorker } from "../../inference/networks/status-document.ts";
+import type {
+  ListedWorker,
+  NetworkConfig,
+  Transport,
+} from "../../../src/services/network-kinds.ts";
+import type { EvidencePolicyConfig } from "./options.ts";
 import { policyOf, type PolicyFor } from "./policy.ts";
 import type { EnclaveDeps } from "./enclave-state.ts";
 import { EnclaveRoute } from "./route.ts";
@@ -11,11 +14,9 @@ export class EnclaveTransport implements Transport {
   readonly #policyFor: PolicyFor;
   readonly #deps: EnclaveDeps;
 
-  constructor(config: NetworkConfig, deps: EnclaveDeps) {
-    // The configuration always contains it for networks of this kind.
-    if (config.evidence === undefined) throw new TypeError(`${config.name} has no evidence policy`);
+  constructor(config: NetworkConfig, policy: EvidencePolicyConfig, deps: EnclaveDeps) {
     this.#config = config;
-    this.#policyFor = policyOf(config.evidence);
+    this.#policyFor = policyOf(policy);
     this.#deps = deps;
   }
 

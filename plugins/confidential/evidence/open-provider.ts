@@ -11,6 +11,7 @@ import type { DstackOptions } from "./dstack.ts";
 import { unavailable } from "./provider.ts";
 import type { EvidenceProvider } from "./provider.ts";
 import type { RevocationListSource } from "./revocation-list.ts";
+import { simulatedRefusal } from "./simulated-allowed.ts";
 import { createSimulatedProvider } from "./simulated-provider.ts";
 
 export interface ProviderParts {
@@ -25,10 +26,6 @@ export interface ProviderParts {
   readonly tsm?: Pick<TsmOptions, "folder" | "files">;
   readonly dstack?: Pick<DstackOptions, "sockets">;
 }
-
-/** The message for simulated evidence that is requested but not allowed. */
-export const simulatedRefusal =
-  "simulated evidence is refused in prod, unless CONFIDENTIAL_ALLOW_SIMULATED=1 is set";
 
 /**
  * Opens the provider for `source`. `auto` is dstack's agent if there is one, because it has exclusive use of the driver

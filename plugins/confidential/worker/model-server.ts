@@ -1,7 +1,6 @@
-/** The model server of a worker. Uses the gateway's client for OpenAI-compatible servers. */
-import { createEnclaveState } from "../enclave-workers/enclave-state.ts";
-import { Network } from "../../inference/networks/network.ts";
+/** The model server of a worker. The service `networks` is its client: the worker is a network with one server. */
 import { createMetrics } from "../../../src/metrics.ts";
+import { startAlone } from "../../../src/pipeline/load/start-alone.ts";
 import type { Clock } from "../../../src/services/clock.ts";
 import type { Log } from "../../../src/services/log.ts";
 import type { Offer } from "../../../src/services/networks.ts";
@@ -22,45 +21,25 @@ export interface ModelServerOptions {
 export interface ModelServer {
   /** Returns the model. Undefined while the server does not list it. */
   find(modelId: string): Offer | undefined;
-  /** Resolves when the server has been polled once for its models. */
-  readonly settled: Promise<void>;
   close(): Promise<void>;
 }
 
-export function openModelServer(options: ModelServerOptions): ModelServer {
-  const { url, apiKey, network: name, models, clock, log } = options;
-  const network = new Network(
-    {
-      name,
-      kind: "openai",
-      url,
-      origins: [],
-      evidence: undefined,
-      statusUrl: undefined,
-      statusMs: 10_000,
-      // The gateway charges the requests, not the worker.
-      pricePerTokenNano: "0",
-      rate: undefined,
-      headers: apiKey === undefined ? {} : { Authorization: `Bearer ${apiKey}` },
-      connectMs: 2_000,
-      // A long prompt may take the model minutes before its first token.
-      idleMs: 300_000,
-      answerMs: 600_000,
-      maxOutputTokens: 8_192,
-    },
-    {
-      clock,
-      log,
-      metrics: createMetrics(),
-      overrides: () => noOverrides,
-      enclaves: createEnclaveState(),
-    },
+/** Resolves when the server has been polled once for its models. */
+export async function openModelServer(options: ModelServerOptions): Promise<ModelServer> {
+  const { url, apiKey, network, models, clock, log } = options;
+  const headers = apiKey === undefined ? {} : { Authorization: `Bearer ${apiKey}` };
+  // A long prompt may take the model minutes before its first token. The gateway charges the requests, not the worker.
+  const entry = { kind: "openai", url, headers, idleMs: 300_000, price_per_token_nano: "0" };
+  const networks = await startAlone(
+    "networks",
+    { networks: { [network]: entry } },
+    { clock, log, metrics: createMetrics() },
+    { accounts: { overrides: () => noOverrides, replaceOverrides: () => false } },
   );
   const served = new Set(models);
   return {
-    find: (modelId) => (served.has(modelId) ? network.models.get(modelId) : undefined),
-    settled: network.settled,
-    close: () => network.close(),
+    find: (modelId) => (served.has(modelId) ? networks.service.find(modelId) : undefined),
+    close: () => networks.stop(),
   };
 }
 

@@ -58,9 +58,8 @@ export async function startWorker(options: WorkerOptions): Promise<RunningWorker
   // The identity has already read this quote, so it can be read.
   const imageHash = (await readContent(keyset.evidence))?.imageHash ?? "";
   const { apiKey } = options;
-  const upstream = openModelServer({ url, apiKey, network, models, clock, log });
+  const upstream = await openModelServer({ url, apiKey, network, models, clock, log });
   stack.defer(() => upstream.close());
-  await upstream.settled;
   const { teeType: evidence } = provider;
   const id = `worker-${randomBytes(6).toString("hex")}`;
   const isServed = (model: string): boolean => (upstream.find(model)?.activeWorkers ?? 0) > 0;

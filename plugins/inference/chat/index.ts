@@ -38,8 +38,11 @@ export default defineSurface({
   description: "Serves chat completions from the workers of the inference networks.",
   needs: { charge: "answer" },
   wants: { trace: "answer" },
+  uses: ["networks"],
   operation: () => operation,
-  start(_, { networks, clock, metrics }) {
+  start(_, host) {
+    const { clock, metrics } = host;
+    const networks = host.use("networks");
     const parts = { networks, clock, countIgnored: ignoredCounter(metrics) };
     return {
       body: { bytes: bodyBytes, types: ["application/json"] },

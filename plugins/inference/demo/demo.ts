@@ -21,9 +21,10 @@ export const demo: Demo = {
     };
   },
 
-  describe({ gateway: { config, url }, key, demoEnv }) {
+  describe({ gateway, key, demoEnv }) {
+    const { config, url } = gateway;
     const route = config.routes.find(({ to, path }) => to.name === "chat" && !path.includes("{"));
-    const urls = config.networks.map((network) => network.url);
+    const urls = (gateway.use("networks")?.open ?? []).map((network) => network.config.url);
     if (route === undefined || urls.length === 0) {
       return {
         position: 2,

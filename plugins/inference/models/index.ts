@@ -101,6 +101,7 @@ const oneAnswers = {
 export default defineSurface({
   name: "models",
   description: "Lists the models of the inference networks with their prices, or shows one model.",
+  uses: ["networks"],
   operation: (_, { path }) => ({
     summary: isOfOne(path) ? "Show one model" : "List the models",
     ...(isOfOne(path) && {
@@ -113,7 +114,10 @@ export default defineSurface({
       ? [{ code: "GATEWAY_NOT_FOUND", description: "The network does not exist." }]
       : [],
   }),
-  start: (_, { networks }) => ({ answer: (x) => answer(x, networks) }),
+  start(_, host) {
+    const networks = host.use("networks");
+    return { answer: (x) => answer(x, networks) };
+  },
 });
 
 function answer(x: Exchange, networks: Networks): Reply {

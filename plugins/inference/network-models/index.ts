@@ -29,12 +29,16 @@ export default defineSurface({
   description: "Replaces the operator's overrides of a network's model catalogue.",
   needs: { principal: "answer" },
   wants: { requestId: "answer" },
+  uses: ["networks"],
   operation: () => operation,
-  start: (_, { networks }) => ({
-    body: { bytes: bodyBytes, types: ["application/json"] },
-    atomic: true,
-    answer: (x) => answer(x, networks),
-  }),
+  start(_, host) {
+    const networks = host.use("networks");
+    return {
+      body: { bytes: bodyBytes, types: ["application/json"] },
+      atomic: true,
+      answer: (x) => answer(x, networks),
+    };
+  },
 });
 
 function answer(x: Exchange, networks: Networks): Reply {

@@ -3,7 +3,7 @@ import type { Clock } from "../../../src/services/clock.ts";
 import type { Log } from "../../../src/services/log.ts";
 import type { Counter, Family, Histogram, Metrics } from "../../../src/services/metrics.ts";
 import type { InferenceFailure, TokenUsage } from "../../../src/services/networks.ts";
-import type { AttemptedWorker } from "./worker-route.ts";
+import type { AttemptedWorker } from "../../../src/services/network-kinds.ts";
 import type { UsageLimit } from "./token-usage.ts";
 
 /**

@@ -7,16 +7,17 @@ import {
   type WorkerAnswer,
   type AnswerSink,
 } from "./worker-answer.ts";
-import type { HttpExchange, TransportFailure, WorkerConnection } from "./worker-connection.ts";
+import type { HttpExchange, WorkerConnection } from "./worker-connection.ts";
 import { createDecoder, type BodyDecoder } from "./content-coding.ts";
 import type { WorkerServer } from "./worker-server.ts";
 import type {
   AttemptedCall,
   AttemptedWorker,
   AttemptFailure,
+  Produced,
   RunningAttempt,
-} from "./worker-route.ts";
-import type { Produced } from "./token-usage.ts";
+  TransportFailure,
+} from "../../../src/services/network-kinds.ts";
 
 /**
  * Maximum number of bytes to read of an unneeded body (of a refusal, or after `[DONE]`), so that the connection can be

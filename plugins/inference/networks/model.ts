@@ -6,11 +6,11 @@ import type {
   InferenceRequest,
   ModelEntry,
   ModelOverride,
-  Offer,
 } from "../../../src/services/networks.ts";
 import { chooseWorker } from "./choose-worker.ts";
 import type { Network } from "./network.ts";
-import type { Price } from "../../../src/price.ts";
+import type { NetworkModel } from "../../../src/services/network-kinds.ts";
+import type { Price } from "../../../src/services/pricing.ts";
 import { NetworkCall } from "./network-call.ts";
 import type { Worker } from "./worker.ts";
 
@@ -23,7 +23,7 @@ interface ModelParts {
 }
 
 /** Created again whenever the workers or overrides of the network change. Prices are looked up when they are needed. */
-export class Model implements Offer {
+export class Model implements NetworkModel {
   readonly modelId: string;
   readonly #network: Network;
   readonly #parts: ModelParts;

@@ -14,15 +14,16 @@ import type {
   WholeMessage,
 } from "../../../src/services/networks.ts";
 import type { Network } from "./network.ts";
-import type { Price } from "../../../src/price.ts";
 import { isOverLimit, limitsOf, type RequestLimits } from "./request-limits.ts";
 import type {
   AttemptedCall,
   AttemptedWorker,
   AttemptFailure,
+  Produced,
   RunningAttempt,
-} from "./worker-route.ts";
-import { estimateUsage, isWithin, type Produced } from "./token-usage.ts";
+} from "../../../src/services/network-kinds.ts";
+import type { Price } from "../../../src/services/pricing.ts";
+import { estimateUsage, isWithin } from "./token-usage.ts";
 import type { Worker } from "./worker.ts";
 
 /** The first worker and two retries. */

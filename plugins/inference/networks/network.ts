@@ -2,34 +2,27 @@
  * One inference network: it polls workers and prices and derives the catalogue of models from them. The values that
  * were read last are used until they are read again.
  */
-import type { NetworkConfig } from "../../../src/config/config.ts";
-import type { Fault } from "../../confidential/protocol/fault.ts";
-import type { Hello, Role } from "../../confidential/protocol/hello.ts";
-import type { AttestedUpstream } from "../../confidential/relay/upstream-session.ts";
 import type { Clock } from "../../../src/services/clock.ts";
 import type { Log } from "../../../src/services/log.ts";
 import type { Counter, Metrics } from "../../../src/services/metrics.ts";
+import type {
+  ListedWorker,
+  NetworkConfig,
+  NetworkKind,
+  OpenNetwork,
+  Transport,
+} from "../../../src/services/network-kinds.ts";
+import type { Price } from "../../../src/services/pricing.ts";
 import type { ModelEntry, ModelOverride } from "../../../src/services/networks.ts";
 import { CallMetrics } from "./call-metrics.ts";
 import { PolledDocument, type DocumentOptions } from "./polled-document.ts";
-import type { EnclaveState } from "../../confidential/enclave-workers/enclave-state.ts";
-import { openStream } from "../../confidential/enclave-workers/open-stream.ts";
-import { EnclaveTransport } from "../../confidential/enclave-workers/transport.ts";
 import { Model } from "./model.ts";
-import type { OpenNetwork } from "./networks.ts";
 import { AllowedOrigins } from "./allowed-origins.ts";
 import { OpenaiTransport } from "./openai-transport.ts";
-import { createPrice, type Price } from "../../../src/price.ts";
+import { createPrice } from "../../../src/price.ts";
 import { openTokenRate, type TokenRate } from "./token-rate.ts";
 import { baseOf } from "./request-head.ts";
-import type { Transport } from "./worker-route.ts";
-import {
-  readModels,
-  readStatus,
-  statusProblem,
-  type ListedWorker,
-  type NetworkStatus,
-} from "./status-document.ts";
+import { readModels, readStatus, statusProblem, type NetworkStatus } from "./status-document.ts";
 import { Worker } from "./worker.ts";
 
 export interface NetworkParts {
@@ -38,7 +31,8 @@ export interface NetworkParts {
   readonly metrics: Metrics;
   /** Returns the operator's overrides of the network's catalogue: the same map until they change. */
   readonly overrides: (network: string) => ReadonlyMap<string, ModelOverride>;
-  readonly enclaves: EnclaveState;
+  /** The kind of the network. Undefined for OpenAI's API. */
+  readonly kind?: NetworkKind | undefined;
   /** Returns a number from 0 to 1; for tests. */
   readonly random?: () => number;
 }
@@ -71,22 +65,18 @@ export class Network implements OpenNetwork {
     this.#readAt = clock.now();
     this.unpriced = unpricedCounters(config.name, metrics);
     this.callMetrics = new CallMetrics(config.name, parts);
+    const { kind } = parts;
     this.#transport =
-      config.kind === "openai"
+      kind === undefined
         ? new OpenaiTransport(config, parts)
-        : new EnclaveTransport(config, {
-            ...parts.enclaves,
-            clock,
-            log,
-            changed: () => this.#list(),
-          });
+        : kind.open(config, () => this.#list());
     this.#origins = new AllowedOrigins(config, log);
     const shared = { name: config.name, clock, log, metrics };
     this.#rate = openTokenRate(config.rate, shared);
     this.#status = new PolledDocument<NetworkStatus>({
       ...shared,
       name: `${config.name} status`,
-      ...statusSource(config),
+      ...statusSource(config, kind),
       everyMs: config.statusMs,
       changed: (status) => this.#onStatus(status),
     });
@@ -95,14 +85,6 @@ export class Network implements OpenNetwork {
 
   get name(): string {
     return this.config.name;
-  }
-
-  get termination(): Role {
-    return this.config.kind === "enclave" ? "worker" : "gateway";
-  }
-
-  openStream(helloBytes: Uint8Array, hello: Hello): Promise<AttestedUpstream | Fault> {
-    return openStream(this, helloBytes, hello);
   }
 
   get models(): ReadonlyMap<string, Model> {
@@ -238,16 +220,17 @@ function unpricedCounters(network: string, metrics: Metrics): Network["unpriced"
   };
 }
 
-/** A network of enclaves without a `statusUrl` is the single worker at its `url`, which serves its own status. */
+/** Returns the source of the status: its document, or the list of models of an OpenAI-compatible server. */
 function statusSource(
   config: NetworkConfig,
+  kind: NetworkKind | undefined,
 ): Pick<DocumentOptions<NetworkStatus>, "url" | "headers" | "read" | "problemOf"> {
-  const { kind, url, statusUrl, headers } = config;
-  const read = (value: unknown): NetworkStatus | undefined => readStatus(value, kind);
+  const { url, statusUrl, headers } = config;
+  const read = (value: unknown): NetworkStatus | undefined =>
+    readStatus(value, kind?.workerProtocols);
   const problemOf = statusProblem;
   if (statusUrl !== undefined) return { url: statusUrl, read, problemOf };
-  if (kind === "openai") return { url: `${baseOf(url)}/v1/models`, headers, read: readModels };
-  const status = new URL("/status", url);
-  status.protocol = status.protocol.replace("ws", "http");
-  return { url: status.href, headers, read, problemOf };
+  const own = kind?.statusUrl?.(config);
+  if (own !== undefined) return { url: own, headers, read, problemOf };
+  return { url: `${baseOf(url)}/v1/models`, headers, read: readModels };
 }

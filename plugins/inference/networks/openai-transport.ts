@@ -1,11 +1,16 @@
 /** The transport to workers with OpenAI's chat completions over HTTP. */
-import type { NetworkConfig } from "../../../src/config/config.ts";
 import { undici } from "../../../src/http/upstream/undici.ts";
 import { HttpAttempt } from "./http-attempt.ts";
 import { baseOf, requestFields } from "./request-head.ts";
-import type { AttemptedCall, AttemptedWorker, Transport, WorkerRoute } from "./worker-route.ts";
+import type {
+  AttemptedCall,
+  AttemptedWorker,
+  ListedWorker,
+  NetworkConfig,
+  Transport,
+  WorkerRoute,
+} from "../../../src/services/network-kinds.ts";
 import { WorkerServer, type ServerParts } from "./worker-server.ts";
-import type { ListedWorker } from "./status-document.ts";
 
 /** Time limit of the probe of an ejected worker. */
 const probeMs = 2_000;

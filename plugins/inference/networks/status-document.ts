@@ -2,20 +2,8 @@
  * The status of a network: its status document `{ price_per_token_nano, workers: [{ id, model, coefficient, state, url?
  * }] }`, or the models that an OpenAI-compatible server lists (decisions.md section 8).
  */
+import type { ListedWorker, WorkerState } from "../../../src/services/network-kinds.ts";
 import { decimalText } from "../../../src/decimal.ts";
-
-/** `busy` counts as active; a draining worker gets no new requests. */
-export type WorkerState = "active" | "busy" | "draining";
-
-export interface ListedWorker {
-  readonly id: string;
-  readonly model: string;
-  /** Thousandths. */
-  readonly coefficient: number;
-  readonly state: WorkerState;
-  /** Base URL. Undefined for the URL of the network. */
-  readonly url: string | undefined;
-}
 
 export interface NetworkStatus {
   /** A decimal in nano native tokens. Undefined if the document has no price. */
@@ -34,12 +22,12 @@ const maxIdChars = 256;
 const maxCoefficient = 1_000_000;
 
 /**
- * Reads the status document of a network of that kind. Undefined if it is not valid; `statusProblem` returns the
- * reason. A malformed worker entry is skipped.
+ * Reads a status document. Undefined if it is not valid; `statusProblem` returns the reason. A malformed worker entry
+ * is skipped. `protocols`: the allowed URL schemes of workers.
  */
 export function readStatus(
   value: unknown,
-  kind: "openai" | "enclave" = "openai",
+  protocols: readonly string[] = httpProtocols,
 ): NetworkStatus | undefined {
   if (!isObject(value) || !Array.isArray(value["workers"])) return undefined;
   const { price_per_token_nano: price, workers } = value;
@@ -47,7 +35,7 @@ export function readStatus(
   const pricePerTokenNano = decimalText(price);
   const listed = new Map<string, ListedWorker>();
   for (const one of workers.slice(0, maxWorkers)) {
-    const worker = readWorker(one, schemes[kind]);
+    const worker = readWorker(one, protocols);
     if (worker !== undefined) listed.set(worker.id, worker);
   }
   return { pricePerTokenNano, workers: [...listed.values()] };
@@ -68,11 +56,8 @@ function isPrice(price: unknown): boolean {
   return text !== undefined && Number(text) <= maxPriceNano;
 }
 
-/** Allowed schemes in the address of a worker. */
-const schemes = {
-  openai: ["http:", "https:"],
-  enclave: ["http:", "https:", "ws:", "wss:"],
-} as const;
+/** The URL schemes of workers with OpenAI's API. */
+const httpProtocols: readonly string[] = ["http:", "https:"];
 
 function readWorker(value: unknown, allowed: readonly string[]): ListedWorker | undefined {
   if (!isObject(value)) return undefined;

@@ -1,7 +1,7 @@
 /**
  * The price of one native token in USD: fixed, or read from a JSON document by a JSON pointer (decisions.md section 8).
  */
-import type { RateConfig } from "../../../src/config/config.ts";
+import type { RateConfig } from "../../../src/services/network-kinds.ts";
 import type { Clock } from "../../../src/services/clock.ts";
 import type { Log } from "../../../src/services/log.ts";
 import type { Metrics } from "../../../src/services/metrics.ts";

@@ -2,16 +2,9 @@
  * The tokens of an answer: as reported by the worker if the report is plausible, else estimated (decisions.md section
  * 3).
  */
+import type { Produced } from "../../../src/services/network-kinds.ts";
 import type { TokenUsage } from "../../../src/services/networks.ts";
 import { isObject } from "./status-document.ts";
-
-/** The part of an answer that has arrived so far. */
-export interface Produced {
-  /** Number of chunks with content or reasoning. */
-  readonly chunks: number;
-  /** Number of UTF-8 bytes of content and reasoning. */
-  readonly bytes: number;
-}
 
 /** Maximum number of tokens that a correct worker can report for a request. */
 export interface UsageLimit {

@@ -9,7 +9,8 @@ import { EventStream, type EventReader } from "../../../src/http/sse.ts";
 import { emptyChunk, readChunk, textBytes, type Chunk } from "./chunk.ts";
 import { ChunkShape } from "./chunk-shape.ts";
 import { isObject } from "./status-document.ts";
-import { readUsage, type Produced } from "./token-usage.ts";
+import type { Produced } from "../../../src/services/network-kinds.ts";
+import { readUsage } from "./token-usage.ts";
 
 /** Receives the parsed answer. Nothing is called after `complete` or `broken`. */
 export interface AnswerSink {

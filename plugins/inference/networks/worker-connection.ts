@@ -6,6 +6,7 @@ import {
   ResponseReader,
   type ResponseSink,
 } from "../../../src/http/upstream/http1/response-reader.ts";
+import type { TransportFailure } from "../../../src/services/network-kinds.ts";
 import type { WorkerServer } from "./worker-server.ts";
 
 /**
@@ -28,9 +29,6 @@ export interface HttpExchange {
   done(): void;
   failed(why: TransportFailure): void;
 }
-
-/** The reason why an exchange failed. `unreachable`: no connection was made. */
-export type TransportFailure = "unreachable" | "broken" | "timedOut";
 
 /**
  * The buffer that all connections read into. Its content is consumed or copied before the event loop reads anything

@@ -3,8 +3,11 @@
  * request, and readmitted if it answers. The cooldown doubles until the worker has served a request again.
  */
 import type { Clock } from "../../../src/services/clock.ts";
-import type { WorkerRoute } from "./worker-route.ts";
-import type { ListedWorker } from "./status-document.ts";
+import type {
+  ListedWorker,
+  NetworkWorker,
+  WorkerRoute,
+} from "../../../src/services/network-kinds.ts";
 
 /** Number of failed answers in a row that eject a worker. A single failure may be the request's fault. */
 const maxFailuresInRow = 3;
@@ -17,7 +20,7 @@ export interface WorkerParts {
   readonly onEjectionChange: (worker: Worker) => void;
 }
 
-export class Worker {
+export class Worker implements NetworkWorker {
   readonly id: string;
   /** The current entry of the worker in its network. */
   listed: ListedWorker;

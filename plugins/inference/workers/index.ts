@@ -41,6 +41,7 @@ const listing = {
 export default defineSurface({
   name: "workers",
   description: "Lists the number of active workers per model, and their price coefficients.",
+  uses: ["networks"],
   operation: (_, { path }) => ({
     summary: "List the workers of each model",
     path: {
@@ -60,7 +61,10 @@ export default defineSurface({
       },
     ],
   }),
-  start: (_, { networks }) => ({ answer: (x) => answer(x, networks) }),
+  start(_, host) {
+    const networks = host.use("networks");
+    return { answer: (x) => answer(x, networks) };
+  },
 });
 
 function answer(x: Exchange, networks: Networks): Reply {

@@ -52,12 +52,13 @@ export default defineTools<PlatformToolsOptions>({
     },
     additionalProperties: false,
   },
+  uses: ["networks", "attestation"],
   start({ evidence }, host) {
     const attestation =
       evidence?.kind === undefined
         ? undefined
-        : { evidence: host.evidence(evidence.kind), binding: evidence.binding };
-    return { tools: [listModels(host.networks), getAttestationQuote(attestation)] };
+        : { evidence: host.use("attestation").evidence(evidence.kind), binding: evidence.binding };
+    return { tools: [listModels(host.use("networks")), getAttestationQuote(attestation)] };
   },
 });
 

@@ -2,6 +2,7 @@
 import type { Config, PluginUse, RouteConfig, StepUse } from "../../config/config.ts";
 import { fault, type Fault, type Position } from "../../config/fault.ts";
 import { dependents } from "../../config/services.ts";
+import { storeFault } from "../../config/store-fault.ts";
 import type { SluiceCode } from "../../errors.ts";
 import type {
   Host,
@@ -21,6 +22,7 @@ import { stableJson } from "./stable-json.ts";
 import { RouteStats, type CoreMetrics } from "../observe/stats.ts";
 import { ServiceRegistry } from "./service-registry.ts";
 import { unmatchedSurface } from "../run/unmatched.ts";
+import { StoreError } from "../../store/store-error.ts";
 
 type AnyHooks = StepHooks | SurfaceHooks | ToolsHooks | ServiceHooks<unknown>;
 
@@ -48,11 +50,7 @@ export class Builder {
     this.#parts = parts;
     this.#services = services;
     this.#strict = strict;
-    this.#registry = new ServiceRegistry(config, services, parts);
-  }
-
-  get networks(): ServiceRegistry["networksInUse"] {
-    return this.#registry.networksInUse;
+    this.#registry = new ServiceRegistry(config, services);
   }
 
   get services(): ServiceRegistry["running"] {
@@ -190,6 +188,10 @@ export class Builder {
     } catch (error) {
       // The faults of its options have been reported already.
       if (use.incomplete === true) return undefined;
+      if (error instanceof StoreError) {
+        this.faults.push(storeFault(error, this.#config));
+        return undefined;
+      }
       const reason = error instanceof Error ? error.message : String(error);
       this.#fault("SLUICE_PLUGIN_START", `${plugin.name} did not start: ${reason}`, use.at);
       return undefined;

@@ -5,7 +5,6 @@
  */
 import type { Config } from "../../config/config.ts";
 import { orderFaults, type Fault } from "../../config/fault.ts";
-import type { OpenNetwork } from "../../../plugins/inference/networks/networks.ts";
 import type { ServiceHooks } from "../../plugin.ts";
 import { awaitBackends } from "./await-backends.ts";
 import { Builder } from "./builder.ts";
@@ -27,8 +26,6 @@ export interface Generation {
   readonly routes: readonly CompiledRoute[];
   /** Services that run, by name. */
   readonly services: ReadonlyMap<string, ServiceHooks<unknown>>;
-  /** Inference networks in use. */
-  readonly networks: readonly OpenNetwork[];
   readonly parts: HandOver;
   /** One exchange more or less; the last one to leave a retired generation stops what it alone used. */
   enter(): void;
@@ -73,10 +70,7 @@ export async function provision(
   }
   parts.complete();
   const initialized = Array.from(builder.services.values(), (hooks) => hooks.initialized?.());
-  await awaitBackends(
-    [...builder.networks.map(({ settled }) => settled), ...initialized],
-    services.clock,
-  );
+  await awaitBackends(initialized, services.clock);
   const number = (previous?.number ?? 0) + 1;
   return {
     generation: createGeneration(number, config, routes, unmatched, builder, parts, services),
@@ -89,12 +83,11 @@ function createGeneration(
   config: Config,
   routes: readonly CompiledRoute[],
   unmatched: CompiledRoute,
-  backends: Pick<Generation, "services" | "networks">,
+  { services: running }: Builder,
   parts: HandOver,
   { clock, log }: Services,
 ): Generation {
-  const { services, networks } = backends;
-  let running = 0;
+  let exchanges = 0;
   let retired = false;
   const empty = Promise.withResolvers<void>();
   return {
@@ -103,19 +96,18 @@ function createGeneration(
     router: createRouter(routes),
     unmatched,
     routes,
-    services,
-    networks,
+    services: running,
     parts,
     enter() {
-      running++;
+      exchanges++;
     },
     leave() {
-      running--;
-      if (retired && running === 0) empty.resolve();
+      exchanges--;
+      if (retired && exchanges === 0) empty.resolve();
     },
     async retire(closer) {
       retired = true;
-      if (running === 0 || closer !== undefined) empty.resolve();
+      if (exchanges === 0 || closer !== undefined) empty.resolve();
       await empty.promise;
       await parts.release(closer ?? new Closer({ clock, log }));
     },

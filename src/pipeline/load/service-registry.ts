@@ -4,15 +4,10 @@
  */
 import { randomUUID } from "node:crypto";
 import type { Config } from "../../config/config.ts";
-import { createNetworks, type OpenNetwork } from "../../../plugins/inference/networks/networks.ts";
 import { readRequest } from "../../http/json/request.ts";
-import { simulatedRefusal } from "../../../plugins/confidential/evidence/open-provider.ts";
 import type {
-  Confidential,
   DocumentedRoute,
-  EvidenceSource,
   Host,
-  Networks,
   Plugin,
   ServiceHooks,
   ServiceTypes,
@@ -20,10 +15,9 @@ import type {
 } from "../../plugin.ts";
 import { version } from "../../version.ts";
 import { healthRoutes } from "./document.ts";
-import type { HandOver, Needs } from "./hand-over.ts";
+import type { Needs } from "./hand-over.ts";
 import { instanceId } from "./instance-id.ts";
 import type { Services } from "./services.ts";
-import { stableJson } from "./stable-json.ts";
 
 type User = Pick<Plugin, "name" | "uses">;
 
@@ -39,24 +33,20 @@ export class ServiceRegistry {
   readonly running = new Map<string, ServiceHooks<unknown>>();
   /** The plugins of kind `tools` that have started, in order. */
   readonly tools: StartedTools[] = [];
-  /** Networks in use. */
-  networksInUse: readonly OpenNetwork[] = [];
   /** The documentation of the routes, which is complete when all of them are compiled. */
   readonly documented: DocumentedRoute[] = [...healthRoutes];
   readonly #builtIn: ReadonlyMap<string, BuiltIn>;
   /** Routes are documented again by each load, so plugins that use the documentation are always restarted. */
   readonly #loading = randomUUID();
-  #networks: Networks | undefined;
-  #confidential: Confidential | undefined;
   readonly #config: Config;
   readonly #services: Services;
-  readonly #parts: HandOver;
 
-  constructor(config: Config, services: Services, parts: HandOver) {
+  constructor(config: Config, services: Services) {
     this.#config = config;
     this.#services = services;
-    this.#parts = parts;
     this.#builtIn = new Map<string, BuiltIn>([
+      // Until `accounts` is a service of the module billing.
+      ["accounts", { service: services.modelOverrides, id: () => "" }],
       ["gateway", { service: services.gateway, id: () => "" }],
       ["routes", { service: this.documented, id: () => this.#loading }],
       ["tools", { service: this.tools, id: () => this.#toolsId() }],
@@ -70,15 +60,13 @@ export class ServiceRegistry {
   /** Returns a host for one plugin instance. `needs` is filled while the plugin asks. */
   hostFor(plugin: User, mode: Host["mode"]): { host: Host; needs: Needs } {
     const { log, clock, metrics, accounts, workspaces, idempotency, meter } = this.#services;
-    const { seal, claims, tickets, evidence, store, compute } = this.#services;
+    const { seal, claims, tickets, store, compute } = this.#services;
     const { environment, file } = this.#config;
     const needs = new Map<string, string>();
     const asked = <T>(need: string, give: () => T): T => {
       needs.set(need, this.#state(need));
       return give();
     };
-    const networks = () => asked("networks", () => this.#openNetworks());
-    const confidential = () => asked("networks", () => this.#openConfidential());
     const host: Host = {
       environment,
       mode,
@@ -94,16 +82,6 @@ export class ServiceRegistry {
       seal,
       claims,
       tickets,
-      get networks() {
-        return networks();
-      },
-      get confidential() {
-        return confidential();
-      },
-      evidence: (source) => {
-        this.#refuseSimulated(source);
-        return evidence.evidence(source);
-      },
       use: (name) => asked(`service ${name}`, () => this.#service(name, plugin)),
       version,
       folder: file.slice(0, file.lastIndexOf("/") + 1) || ".",
@@ -115,12 +93,10 @@ export class ServiceRegistry {
   /** Returns true if everything that a plugin asked for is unchanged, so that this generation can hold the plugin. */
   renew(needs: Needs): boolean {
     for (const [need, state] of needs) if (this.#state(need) !== state) return false;
-    if (needs.has("networks")) this.#openNetworks();
     return true;
   }
 
   #state(need: string): string {
-    if (need === "networks") return stableJson(this.#config.networks);
     const name = need.slice("service ".length);
     const running = this.running.get(name);
     if (running !== undefined) return instanceId(running);
@@ -138,38 +114,5 @@ export class ServiceRegistry {
     }
     // The plugin that declares the type of a service under a name is the one that provides it.
     return running.service as ServiceTypes[Name];
-  }
-
-  /** A network that a reload does not change is kept, so that its workers are not asked again. */
-  #openNetworks(): Networks {
-    if (this.#networks !== undefined) return this.#networks;
-    this.networksInUse = this.#config.networks.map((config) =>
-      this.#parts.acquireNow(`network ${stableJson(config)}`, undefined, () => {
-        const value = this.#services.openNetwork(config);
-        return { value, stop: () => value.close() };
-      }),
-    );
-    this.#networks = createNetworks(this.networksInUse, this.#services.storeOverrides);
-    return this.#networks;
-  }
-
-  #openConfidential(): Confidential {
-    if (this.#confidential !== undefined) return this.#confidential;
-    this.#openNetworks();
-    const { networks } = this.#config;
-    const opened = this.#services.openConfidential(this.networksInUse, networks);
-    this.#confidential = {
-      ...opened,
-      stream: (options) => {
-        this.#refuseSimulated(options.evidence);
-        return opened.stream(options);
-      },
-    };
-    return this.#confidential;
-  }
-
-  #refuseSimulated(source: EvidenceSource | undefined): void {
-    if (source !== "simulated" || this.#config.simulatedAllowed) return;
-    throw new Error(simulatedRefusal);
   }
 }

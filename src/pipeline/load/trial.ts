@@ -3,13 +3,10 @@
  * node, no log), stops them again, and says what went wrong. A gateway may be running on the same files meanwhile.
  */
 import { systemClock } from "../../clock.ts";
-import { fault } from "../../../plugins/confidential/protocol/fault.ts";
-import { readSignedPolicy } from "../../../plugins/confidential/relay/policy.ts";
-import type { EvidenceService } from "../../../plugins/confidential/evidence/evidence-service.ts";
 import { orderFaults, type Fault } from "../../config/fault.ts";
 import { createLog } from "../../log.ts";
 import { createMetrics } from "../../metrics.ts";
-import type { ComputeOutcome, Confidential, Workspaces } from "../../plugin.ts";
+import type { ComputeOutcome, Workspaces } from "../../plugin.ts";
 import type { Checked, Judged } from "./check-file.ts";
 import { gatewayInfo } from "./gateway-info.ts";
 import { provision } from "./generation.ts";
@@ -18,19 +15,20 @@ import { KeptParts } from "./kept-parts.ts";
 import type { Services } from "./services.ts";
 import { coreMetrics } from "../observe/stats.ts";
 
+type Env = Readonly<Record<string, string | undefined>>;
+
 /** All faults of a file that was checked, those of starting what of it is sound included. Nothing stays started. */
-export async function tryOut({
-  checked,
-  sound,
-  faults,
-}: Omit<Judged, "outdated">): Promise<Pick<Judged, "checked" | "faults">> {
+export async function tryOut(
+  { checked, sound, faults }: Omit<Judged, "outdated">,
+  env: Env,
+): Promise<Pick<Judged, "checked" | "faults">> {
   if (sound === undefined) return { checked, faults };
-  const all = orderFaults([...faults, ...(await trialFaults(sound))]);
+  const all = orderFaults([...faults, ...(await trialFaults(sound, env))]);
   return { checked: all.length === 0 ? checked : undefined, faults: all };
 }
 
-async function trialFaults(sound: Checked): Promise<readonly Fault[]> {
-  const services = inertServices();
+async function trialFaults(sound: Checked, env: Env): Promise<readonly Fault[]> {
+  const services = inertServices(env);
   const core = coreMetrics(services.metrics);
   const { generation, faults } = await provision(sound, services, core);
   await generation?.retire();
@@ -52,26 +50,8 @@ const inertWorkspaces: Workspaces = {
   usage: () => Promise.resolve(unavailable),
 };
 
-const noEnclave = fault("ATTESTATION_UNAVAILABLE", "a trial attests nothing");
-const inertConfidential: Confidential = {
-  stream: () => ({
-    ready: Promise.resolve(),
-    admit: () => undefined,
-    serve: () => Promise.resolve(),
-    close() {},
-  }),
-  evidence: () => undefined,
-  receipt: () => undefined,
-  policy: () => Promise.resolve({ policy: "", sig: "", key: "" }),
-  readPolicy: (document) => readSignedPolicy(document, systemClock),
-};
-const inertEvidence: EvidenceService = {
-  evidence: () => ({ quote: () => Promise.resolve({ kind: "failed", reason: "unavailable" }) }),
-  provider: () => Promise.resolve(noEnclave),
-};
-
 /** No request reaches a trial, so that what these answer never matters. */
-function inertServices(): Services {
+function inertServices(env: Env): Services {
   const metrics = createMetrics();
   return {
     dryRun: true,
@@ -84,32 +64,16 @@ function inertServices(): Services {
     meter: { reserve: () => ({ kind: "unavailable" }) },
     seal: createSeal("trial"),
     claims: { claim: () => false, has: () => false },
-    evidence: inertEvidence,
     tickets: {
       issue: () => ({ ticket: "", expiresAt: 0 }),
       redeem: () => ({ principal: stranger, terms: undefined }),
     },
-    openConfidential: () => inertConfidential,
-    openNetwork: ({ name, kind }) => ({
-      name,
-      termination: kind === "enclave" ? "worker" : "gateway",
-      openStream: () => Promise.resolve(noEnclave),
-      price: () => {
-        throw new Error("a trial costs nothing");
-      },
-      models: new Map(),
-      entriesWith: () => [],
-      hasStatus: false,
-      ready: false,
-      settled: Promise.resolve(),
-      close: () => Promise.resolve(),
-    }),
-    storeOverrides: () => false,
+    modelOverrides: { overrides: () => new Map(), replaceOverrides: () => false },
     store: { folder: "" },
     compute: { run: notRun, background: { run: notRun } },
     parts: new KeptParts(),
     gateway: gatewayInfo(
-      () => undefined,
+      (name) => env[name],
       () => undefined,
     ),
   };

@@ -6,11 +6,15 @@ import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import { closeCodes, isStreamCode } from "../../../plugins/confidential/protocol/fault.ts";
 import { writeHello } from "../../../plugins/confidential/protocol/hello.ts";
-import { helloOf, openStream, type Wire } from "../../plugins/confidential/relay/stream-client.ts";
+import {
+  helloOf,
+  openStream,
+  type Wire,
+} from "../../plugins/confidential/confidential-relay/stream-client.ts";
 import {
   startStreamGateway,
   type StreamGateway,
-} from "../../plugins/confidential/relay/stream-gateway.ts";
+} from "../../plugins/confidential/confidential-relay/stream-gateway.ts";
 import { gaugesAreZero } from "../gauges.ts";
 import type { FuzzTarget, Random } from "../target.ts";
 

@@ -54,13 +54,13 @@ export const statusDocuments: FuzzTarget = {
     const documents = fc.oneof(status, models, fc.jsonValue());
     const inputs = fc.tuple(
       documents,
-      fc.constantFrom<("openai" | "enclave")[]>("openai", "enclave"),
+      fc.constantFrom(["http:", "https:"], ["http:", "https:", "ws:", "wss:"]),
       tokens,
     );
     const title = "what is read has names, whole coefficients and a price that stays exact";
-    await random.check(title, inputs, 2_000, ([document, kind, count]) => {
+    await random.check(title, inputs, 2_000, ([document, protocols, count]) => {
       readModels(document);
-      const read = readStatus(document, kind);
+      const read = readStatus(document, protocols);
       if (read === undefined) return;
       const ids = read.workers.map(({ id }) => id);
       assert.equal(new Set(ids).size, ids.length, "a worker is listed twice");

@@ -212,7 +212,7 @@ test("a check asks a service for its dry run instead of starting it", async (t) 
   journal.length = 0;
   const env = { PORT: "0", ADMIN_PORT: "0", DATA_DIR: join(folder, "data") };
   const reading = await readConfig(join(folder, "pipeline.yaml"), env);
-  const { faults } = await tryOut(await checkReading(reading));
+  const { faults } = await tryOut(await checkReading(reading), env);
   assert.deepEqual(faults, []);
   assert.deepEqual(journal, ["start upper", "start page", "stop page", "stop upper"]);
 });

@@ -1,10 +1,17 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import platformTools from "../../../plugins/tools/platform-tools/index.ts";
-import { createEvidenceService } from "../../../plugins/confidential/evidence/evidence-service.ts";
-import type { Evidence, ModelEntry, Networks, Quote, ToolOutcome } from "../../../src/plugin.ts";
+import { createAttestation } from "../../../plugins/confidential/attestation/attestation.ts";
+import type {
+  Attestation,
+  Evidence,
+  ModelEntry,
+  Networks,
+  Quote,
+  ToolOutcome,
+} from "../../../src/plugin.ts";
 import { bench, caller, type Bench } from "./tool-catalogue/fixture.ts";
-import { fakeHost } from "../fakes.ts";
+import { fakeHost, noNetworks } from "../fakes.ts";
 
 const classic: ModelEntry = {
   network: "confidential-classic",
@@ -26,14 +33,16 @@ interface Services {
 }
 
 async function start({ networks, evidence, binding = "raw" }: Services): Promise<Bench> {
-  const host = fakeHost({
-    ...(networks && { networks }),
+  const { clock, log } = fakeHost();
+  const attestation: Attestation = {
+    ...createAttestation({ clock, log, simulatedAllowed: false }),
     evidence(source) {
       assert.equal(source, "tdx");
       assert.ok(evidence);
       return evidence;
     },
-  });
+  };
+  const host = fakeHost({}, { attestation, ...(networks && { networks }) });
   const options = evidence && { evidence: { kind: "tdx", binding } as const };
   const { tools } = await platformTools.start(options ?? {}, host);
   return bench(...tools);
@@ -56,6 +65,7 @@ describe("platform_listModels", () => {
   it("lists models of all networks, or of one", async () => {
     const asked: (string | undefined)[] = [];
     const networks: Networks = {
+      ...noNetworks,
       names: [],
       unread: () => false,
       override: () => undefined,
@@ -169,7 +179,7 @@ describe("platform_getAttestationQuote", () => {
 
   it("creates simulated quotes, which are marked and whose bytes can be verified", async () => {
     const { clock, log } = fakeHost();
-    const service = createEvidenceService({ clock, log, simulatedAllowed: true });
+    const service = createAttestation({ clock, log, simulatedAllowed: true });
     const b = await start({ evidence: service.evidence("simulated") });
     const input = { report_data: "ab".repeat(64) };
     const made = contentOf(await b.call("platform_getAttestationQuote", input, able())) as Quote;

@@ -21,8 +21,8 @@ import {
 } from "../../../../plugins/confidential/protocol/policy-document.ts";
 import { verifyEvidence } from "../../../../plugins/confidential/verify/verify.ts";
 import { launchChromium } from "../../../browser.ts";
-import { model } from "../relay/enclave-worker.ts";
-import { startStreamGateway } from "../relay/stream-gateway.ts";
+import { model } from "../confidential-relay/enclave-worker.ts";
+import { startStreamGateway } from "../confidential-relay/stream-gateway.ts";
 import { sound, touched } from "../protocol/session.ts";
 import { realTdx, skipWithoutShared, tdxEvidence } from "../verify/real-quotes.ts";
 import { bundleClient } from "./bundle.ts";

@@ -10,13 +10,13 @@ import type { ConnectOptions } from "../../../../plugins/confidential/client/cli
 import { verify } from "../../../../plugins/confidential/commands/verify.ts";
 import { toBase64Url } from "../../../../plugins/confidential/protocol/encoding.ts";
 import { commandLine } from "../../../commands/command-line.ts";
-import { model } from "../relay/enclave-worker.ts";
+import { model } from "../confidential-relay/enclave-worker.ts";
 import {
   pageOrigin,
   startStreamGateway,
   tokenMilli,
   type StreamGateway,
-} from "../relay/stream-gateway.ts";
+} from "../confidential-relay/stream-gateway.ts";
 
 const messages = [{ role: "user", content: "Say hello" }];
 

@@ -212,7 +212,7 @@ describe("a worker's status", () => {
   test("is a public status document of a network", async (t) => {
     const worker = await startTestWorker(t, { token: "worker-token" });
     const status = await statusOf(worker);
-    assert.deepEqual(readStatus(status, "enclave")?.workers, [
+    assert.deepEqual(readStatus(status, ["ws:"])?.workers, [
       {
         id: status.workers[0]?.["id"],
         model: demoModelId,

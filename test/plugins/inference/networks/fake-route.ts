@@ -1,5 +1,5 @@
 /** Returns a route to a worker that no request uses. */
-import type { WorkerRoute } from "../../../../plugins/inference/networks/worker-route.ts";
+import type { WorkerRoute } from "../../../../src/services/network-kinds.ts";
 
 export function untakenRoute(probe = (): Promise<boolean> => Promise.resolve(false)): WorkerRoute {
   return {

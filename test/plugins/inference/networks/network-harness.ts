@@ -1,7 +1,6 @@
 /** A network with scripted workers, and readers that record their calls. */
 import assert from "node:assert/strict";
-import type { NetworkConfig } from "../../../../src/config/config.ts";
-import { createEnclaveState } from "../../../../plugins/confidential/enclave-workers/enclave-state.ts";
+import type { NetworkConfig } from "../../../../src/services/network-kinds.ts";
 import { Network } from "../../../../plugins/inference/networks/network.ts";
 import type {
   AnswerReader,
@@ -44,14 +43,12 @@ export async function openNetwork(
   random: () => number = () => 0,
 ): Promise<Opened> {
   const seen = observed();
-  const enclaves = createEnclaveState();
   let overrides: ReadonlyMap<string, ModelOverride> = new Map();
   const config: NetworkConfig = {
     name: "net",
     kind: "openai",
     url,
     origins: [],
-    evidence: undefined,
     statusUrl: undefined,
     statusMs: 1_000_000,
     ...price,
@@ -62,7 +59,7 @@ export async function openNetwork(
     maxOutputTokens: 1_000,
     ...over,
   };
-  const network = new Network(config, { ...seen, overrides: () => overrides, enclaves, random });
+  const network = new Network(config, { ...seen, overrides: () => overrides, random });
   await network.settled;
   const isPause = (ms: number): boolean => ms > 800_000;
   return {

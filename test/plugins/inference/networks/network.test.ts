@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { createNetworks } from "../../../../plugins/inference/networks/networks.ts";
+import { createCatalogue } from "../../../../plugins/inference/networks/catalogue.ts";
 import { failureOf, model, openNetwork, resultOf, type Opened } from "./network-harness.ts";
 import { silent, streamed } from "./worker-scripts.ts";
 import { startWorker, type Worker } from "./scripted-worker.ts";
@@ -318,7 +318,7 @@ test(
     await using second = await listing(other, [{ id: "w2" }, { id: "w3", model: "own" }], {
       name: "second",
     });
-    const networks = createNetworks([first.network, second.network], () => true);
+    const networks = createCatalogue({ list: [first.network, second.network], store: () => true });
     assert.deepEqual(networks.names, ["first", "second"]);
     assert.deepEqual(
       networks.models().map(({ network, modelId }) => `${network} ${modelId}`),
@@ -342,7 +342,7 @@ test("a network is unread until its status has been read once", inTime, async ()
   worker.documents.set("/v1/models", 503);
   await using down = await openNetwork(worker.url, { name: "down" });
   await using up = await listing(worker, [], { name: "up" });
-  const networks = createNetworks([up.network, down.network], () => true);
+  const networks = createCatalogue({ list: [up.network, down.network], store: () => true });
   assert.deepEqual(
     [networks.unread(), networks.unread("down"), networks.unread("up"), networks.unread("other")],
     [true, true, false, false],

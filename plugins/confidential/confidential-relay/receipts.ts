@@ -3,8 +3,8 @@
  * their key is deleted, after their keyset expires and after a restart.
  */
 import type { DatabaseSync, StatementSync } from "node:sqlite";
-import type { ComputePool } from "../../../src/compute/pool.ts";
 import type { Clock } from "../../../src/services/clock.ts";
+import type { ComputeThreads } from "../../../src/services/compute.ts";
 import type { Receipt } from "../../../src/services/confidential.ts";
 import { text } from "../../../src/store/row.ts";
 import type { ReceiptsJob } from "./receipts-job.ts";
@@ -20,18 +20,18 @@ const keptMs = 90 * 86_400_000;
 export class Receipts {
   readonly #dataDir: string;
   readonly #clock: Clock;
-  readonly #pool: ComputePool;
+  readonly #threads: ComputeThreads;
   readonly #db: DatabaseSync;
   /** Prepared, because it runs for every handshake. */
   readonly #hasSession: StatementSync;
   #waiting: { readonly row: ReceiptRow; readonly done: (isKept: boolean) => void }[] = [];
   #isWriting = false;
 
-  /** Throws StoreError if the data folder cannot be used. `pool`: closed by the caller. */
-  constructor(dataDir: string, clock: Clock, pool: ComputePool) {
+  /** Throws StoreError if the data folder cannot be used. */
+  constructor(dataDir: string, clock: Clock, threads: ComputeThreads) {
     this.#dataDir = dataDir;
     this.#clock = clock;
-    this.#pool = pool;
+    this.#threads = threads;
     this.#db = openReceiptsDatabase(dataDir);
     this.#hasSession = this.#db.prepare("SELECT 1 FROM receipts WHERE session = ? LIMIT 1");
   }
@@ -73,7 +73,7 @@ export class Receipts {
         rows,
         keepFrom: this.#clock.now() - keptMs,
       };
-      const outcome = await this.#pool.run({ module, input: job, transfer: [] });
+      const outcome = await this.#threads.run({ module, input: job, transfer: [] });
       for (const { done } of batch) done(outcome.ok);
     }
     this.#isWriting = false;

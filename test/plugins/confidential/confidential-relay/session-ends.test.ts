@@ -4,7 +4,7 @@ import { after, before, beforeEach, describe, it } from "node:test";
 import { frameOf } from "./frame-of.ts";
 import { model, type Script } from "./enclave-worker.ts";
 import { writeHello, type Hello } from "../../../../plugins/confidential/protocol/hello.ts";
-import { Receipts } from "../../../../plugins/confidential/relay/receipts.ts";
+import { Receipts } from "../../../../plugins/confidential/confidential-relay/receipts.ts";
 import type { Receipt } from "../../../../src/plugin.ts";
 import { startStreamGateway, tokenMilli, type StreamGateway } from "./stream-gateway.ts";
 import { helloOf, openStream, sound, type OpenStream } from "./stream-client.ts";

@@ -5,7 +5,8 @@
 import type { Clock } from "../../../src/services/clock.ts";
 import type { EvidenceSource } from "../../../src/services/evidence.ts";
 import type { Log } from "../../../src/services/log.ts";
-import type { ModelEntry, Offer } from "../../../src/services/networks.ts";
+import type { OpenNetwork } from "../../../src/services/network-kinds.ts";
+import type { Offer } from "../../../src/services/networks.ts";
 import { createEnclaveIdentity, type EnclaveIdentity } from "../enclave/identity.ts";
 import type { EvidenceProvider } from "../evidence/provider.ts";
 import { fault, isFault, type Fault } from "../protocol/fault.ts";
@@ -16,16 +17,7 @@ import type { EvidenceCache } from "./evidence-cache.ts";
 import { LocalLink } from "./local-link.ts";
 import { openEnclave } from "./open-enclave.ts";
 import type { OwnEnclaves } from "./service.ts";
-import type { AttestedUpstream, StreamPrice } from "./upstream-session.ts";
-
-/** A network whose requests leave this process unencrypted. */
-export interface PlainNetwork {
-  readonly name: string;
-  /** Models by id. */
-  readonly models: ReadonlyMap<string, Offer & { readonly entry: ModelEntry }>;
-  /** Returns the price at a coefficient, which is given in thousandths. */
-  price(coefficient: number): StreamPrice;
-}
+import type { AttestedUpstream } from "./upstream-session.ts";
 
 interface OwnEnclaveDeps {
   readonly clock: Clock;
@@ -43,10 +35,13 @@ const noEnclaves: OwnEnclaves = {
   close() {},
 };
 
-/** Creates one identity per network, because a keyset names the network that it is valid for. */
+/**
+ * `networks`: the networks whose requests leave this process unencrypted. Creates one identity per network, because a
+ * keyset names the network that it is valid for.
+ */
 export function openOwnEnclaves(
   source: EvidenceSource | undefined,
-  networks: readonly PlainNetwork[],
+  networks: readonly OpenNetwork[],
   deps: OwnEnclaveDeps,
 ): OwnEnclaves {
   if (source === undefined || networks.length === 0) return noEnclaves;
@@ -63,7 +58,7 @@ export function openOwnEnclaves(
       log.warn({}, "this gateway's evidence is SIMULATED - NOT A TEE");
     }
     if (isClosed) return;
-    for (const { name } of networks) {
+    for (const { name } of networks.map(({ config }) => config)) {
       identities.set(
         name,
         createEnclaveIdentity({ net: name, role: "gateway", provider, clock, log }),
@@ -71,7 +66,7 @@ export function openOwnEnclaves(
     }
     await Promise.all(identities.values().map(({ ready }) => ready));
   };
-  const named = new Map(networks.map((network) => [network.name, network]));
+  const named = new Map(networks.map((network) => [network.config.name, network]));
   return {
     ready: start(),
     async open(name, helloBytes, hello, hold) {
@@ -91,7 +86,7 @@ export function openOwnEnclaves(
 }
 
 async function openAt(
-  network: PlainNetwork,
+  network: OpenNetwork,
   identity: EnclaveIdentity,
   helloBytes: Uint8Array,
   hello: Hello,

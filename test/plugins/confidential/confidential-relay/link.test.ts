@@ -8,7 +8,10 @@ import type { AddressInfo } from "node:net";
 import { describe, it, type TestContext } from "node:test";
 import { WebSocketServer, type WebSocket } from "ws";
 import { workerSubprotocol } from "../../../../plugins/confidential/protocol/hello.ts";
-import type { EnclaveLink, LinkListener } from "../../../../plugins/confidential/relay/link.ts";
+import type {
+  EnclaveLink,
+  LinkListener,
+} from "../../../../plugins/confidential/confidential-relay/link.ts";
 import { connectWorker } from "../../../../plugins/confidential/enclave-workers/socket.ts";
 import { manualClock, type ManualClock } from "../../../../src/testing/clock.ts";
 import { until } from "./wait.ts";

@@ -5,8 +5,8 @@
 import assert from "node:assert/strict";
 import { after, before, beforeEach, describe, it, type TestContext } from "node:test";
 import * as fc from "fast-check";
-import { Receipts } from "../../../../plugins/confidential/relay/receipts.ts";
-import { RetryCredits } from "../../../../plugins/confidential/relay/retry-credits.ts";
+import { Receipts } from "../../../../plugins/confidential/confidential-relay/receipts.ts";
+import { RetryCredits } from "../../../../plugins/confidential/confidential-relay/retry-credits.ts";
 import { connectWorker } from "../../../../plugins/confidential/enclave-workers/socket.ts";
 import { manualClock } from "../../../../src/testing/clock.ts";
 import type { Script } from "./enclave-worker.ts";

@@ -4,6 +4,7 @@
  * check.
  */
 import { atCoefficient } from "../../../src/price.ts";
+import type { Price } from "../../../src/services/pricing.ts";
 import type { Receipt, StreamCharge, StreamCustomer } from "../../../src/services/confidential.ts";
 import { fault, isFault, type Fault } from "../protocol/fault.ts";
 import type { Hello } from "../protocol/hello.ts";
@@ -21,7 +22,7 @@ import {
 import type { SeenCounters } from "../protocol/seen-counters.ts";
 import { usageOf, type ReportFrame } from "../protocol/text-frames.ts";
 import { creditMilli, type RetryCredits } from "./retry-credits.ts";
-import type { UpstreamSession, StreamPrice } from "./upstream-session.ts";
+import type { UpstreamSession } from "./upstream-session.ts";
 
 export interface SessionContext {
   readonly hello: Hello;
@@ -154,7 +155,7 @@ export class BilledRequest {
   }
 
   /** Returns the cost of the reported tokens, but never more than was reserved (decisions.md section 3). */
-  #cost({ report }: ReportVerdict, price: StreamPrice): number {
+  #cost({ report }: ReportVerdict, price: Price): number {
     const { prompt = 0, completion = 0 } = report?.tokens ?? {};
     if (this.#charge === undefined) return 0;
     return Math.min(price.costMilli(prompt + completion), this.#charge.reservedMilli);
@@ -162,7 +163,7 @@ export class BilledRequest {
 
   async #settle(
     { report }: ReportVerdict,
-    { pricing }: StreamPrice,
+    { pricing }: Price,
     costMilli: number,
   ): Promise<boolean> {
     const charge = this.#charge;
@@ -190,7 +191,7 @@ export class BilledRequest {
   #conclude(
     { report, sig }: ReportFrame,
     verdict: ReportVerdict,
-    { pricing }: StreamPrice,
+    { pricing }: Price,
     { costMilli, paidMilli }: { readonly costMilli: number; readonly paidMilli: number },
   ): Pick<RequestBill, "receipt" | "verdict" | "done"> {
     const { upstream, customer, id } = this.#facts;
@@ -225,7 +226,7 @@ export class BilledRequest {
 }
 
 /** Returns the price at the lower of two coefficients: the one that was offered and the one that the enclave signed. */
-function priceOf({ price }: UpstreamSession, { coefficient }: UsageReport): StreamPrice {
+function priceOf({ price }: UpstreamSession, { coefficient }: UsageReport): Price {
   return atCoefficient(price, Math.min(coefficient, price.pricing.coefficient));
 }
 

@@ -2,10 +2,10 @@
  * The deployment's policy document. It describes the networks of pipeline.yaml and is signed with a key that is derived
  * from the deployment's secret.
  */
-import { createHmac } from "node:crypto";
-import type { NetworkConfig } from "../../../src/config/config.ts";
 import type { Clock } from "../../../src/services/clock.ts";
+import type { Seal } from "../../../src/services/store.ts";
 import type { SignedPolicy } from "../../../src/services/confidential.ts";
+import type { EvidencePolicyConfig } from "../enclave-workers/options.ts";
 import { readBytes } from "../protocol/encoding.ts";
 import { nodeSuite, signerFrom } from "../protocol/node-crypto.ts";
 import {
@@ -23,8 +23,15 @@ const validMs = 7 * 86_400_000;
 const renewMs = 3_600_000;
 
 /** Returns the policy key. Replicas with the same secret have the same key. */
-export function policySigner(secret: string): Signer {
-  return signerFrom(createHmac("sha256", secret).update("confidential policy key").digest());
+export function policySigner(seal: Seal): Signer {
+  return signerFrom(seal.key("confidential policy key"));
+}
+
+/** A network as the document describes it. */
+interface DescribedNetwork {
+  readonly name: string;
+  /** Undefined if the gateway decrypts the sessions. */
+  readonly evidence: EvidencePolicyConfig | undefined;
 }
 
 /**
@@ -33,7 +40,7 @@ export function policySigner(secret: string): Signer {
  * they started: clients refuse a lower serial.
  */
 export function createPolicy(
-  networks: readonly NetworkConfig[],
+  networks: readonly DescribedNetwork[],
   signer: Signer,
   clock: Clock,
 ): () => Promise<SignedPolicy> {
@@ -79,8 +86,8 @@ export async function readSignedPolicy(
 }
 
 /** Describes a network. A document cannot express that any image is allowed, so it then lists none. */
-function describe({ kind, evidence }: NetworkConfig): NetworkPolicy {
-  if (kind === "openai" || evidence === undefined) return { termination: "gateway" };
+function describe({ evidence }: DescribedNetwork): NetworkPolicy {
+  if (evidence === undefined) return { termination: "gateway" };
   const { imageHashes, mrseam, advisories, minTcbEvaluation, sevSnp } = evidence;
   return {
     termination: "worker",

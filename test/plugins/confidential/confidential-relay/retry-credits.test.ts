@@ -5,7 +5,7 @@ import {
   creditMilli,
   RetryCredits,
   type StreamAttempt,
-} from "../../../../plugins/confidential/relay/retry-credits.ts";
+} from "../../../../plugins/confidential/confidential-relay/retry-credits.ts";
 import { createMetrics } from "../../../../src/metrics.ts";
 import type { Clock } from "../../../../src/plugin.ts";
 import { manualClock } from "../../../../src/testing/clock.ts";

@@ -1,10 +1,12 @@
 /**
- * The service `host.evidence`: one provider of each kind for the whole process, opened at the first use. This measured
- * code restricts the report data that callers can bind into a quote, so that a quote cannot pass for a session's
- * keyset.
+ * The service `attestation`: one provider per source, opened at the first use. This measured code restricts the report
+ * data that callers can bind into a quote, so that a quote cannot pass for a session's keyset.
  */
 import { createHash, randomBytes } from "node:crypto";
+import { resolve } from "node:path";
+import type { Host } from "sluice-gateway/plugin";
 import type {
+  Attestation,
   Evidence,
   EvidenceSource,
   Quote,
@@ -16,16 +18,24 @@ import type { Fault } from "../protocol/fault.ts";
 import { label } from "../protocol/encoding.ts";
 import { isReserved } from "../protocol/report-data.ts";
 import { joinBytes, sameBytes, toHex } from "../verify/binary-text.ts";
-import { openProvider } from "./open-provider.ts";
-import type { ProviderParts } from "./open-provider.ts";
-import { readContent, whenAborted } from "./provider.ts";
-import type { EvidenceProvider } from "./provider.ts";
+import { collateralFile, collateralService } from "../evidence/collateral.ts";
+import { openProvider } from "../evidence/open-provider.ts";
+import type { ProviderParts } from "../evidence/open-provider.ts";
+import { readContent, whenAborted } from "../evidence/provider.ts";
+import type { EvidenceProvider } from "../evidence/provider.ts";
+import { revocationListService } from "../evidence/revocation-list.ts";
+import { simulatedAllowed, simulatedRefusal } from "../evidence/simulated-allowed.ts";
 
-export interface EvidenceService {
-  /** Returns the service for callers' quotes. The provider is opened at the first quote. */
-  evidence(source: EvidenceSource): Evidence;
-  /** Returns the provider, for keysets (`createEnclaveIdentity`). After a fault, the next call tries again. */
-  provider(source: EvidenceSource): Promise<EvidenceProvider | Fault>;
+declare module "../../../src/services/evidence.ts" {
+  interface Attestation {
+    /** Returns the provider, for keysets (`createEnclaveIdentity`). After a fault, the next call tries again. */
+    provider(source: EvidenceSource): Promise<EvidenceProvider | Fault>;
+  }
+}
+
+/** The section `collateral` after validation: sources of collateral for verifiers. */
+export interface Options {
+  readonly collateral: { readonly pccs?: string; readonly file?: string; readonly kds?: string };
 }
 
 type Quoted = Awaited<ReturnType<Evidence["quote"]>>;
@@ -34,12 +44,23 @@ type Quoted = Awaited<ReturnType<Evidence["quote"]>>;
 const hashedLabel = label("platform-quote/1");
 const timeoutMs = 20_000;
 
-export function createEvidenceService(
-  parts: ProviderParts & { readonly log: Log },
-): EvidenceService {
+export function openAttestation({ collateral }: Options, host: Host): Attestation {
+  const { clock, log, environment, folder } = host;
+  const { file, pccs, kds } = collateral;
+  const service = pccs === undefined ? undefined : collateralService(pccs, clock);
+  return createAttestation({
+    clock,
+    log,
+    simulatedAllowed: simulatedAllowed(environment, host.use("gateway")),
+    collateral: file === undefined ? service : collateralFile(resolve(folder, file)),
+    revocationLists: kds === undefined ? undefined : revocationListService(kds, clock),
+  });
+}
+
+export function createAttestation(parts: ProviderParts & { readonly log: Log }): Attestation {
   const opened = new Map<EvidenceSource, Promise<EvidenceProvider | Fault>>();
   const made = new Map<EvidenceSource, Evidence>();
-  const provider: EvidenceService["provider"] = (source) => {
+  const provider: Attestation["provider"] = (source) => {
     const known = opened.get(source);
     if (known !== undefined) return known;
     const opening = openProvider(source, parts, AbortSignal.timeout(timeoutMs)).then((found) => {
@@ -51,7 +72,12 @@ export function createEvidenceService(
   };
   return {
     provider,
+    async simulatedRoot() {
+      const simulation = await provider("simulated");
+      return isFault(simulation) ? undefined : simulation.root;
+    },
     evidence(source) {
+      if (source === "simulated" && !parts.simulatedAllowed) throw new Error(simulatedRefusal);
       const known = made.get(source);
       if (known !== undefined) return known;
       const evidence = quoting(() => provider(source), parts);

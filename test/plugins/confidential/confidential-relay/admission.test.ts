@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { workerSubprotocol, writeHello } from "../../../../plugins/confidential/protocol/hello.ts";
 import { nodeSuite } from "../../../../plugins/confidential/protocol/node-crypto.ts";
-import { EvidenceCache } from "../../../../plugins/confidential/relay/evidence-cache.ts";
+import { EvidenceCache } from "../../../../plugins/confidential/confidential-relay/evidence-cache.ts";
 import { evidenceDigest } from "../../../../plugins/confidential/protocol/report-data.ts";
 import { manualClock } from "../../../../src/testing/clock.ts";
 import { model, type Script } from "./enclave-worker.ts";

@@ -1,11 +1,15 @@
 /** The policy document that a gateway signs itself. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { EvidencePolicyConfig, NetworkConfig } from "../../../../src/config/config.ts";
+import type { EvidencePolicyConfig } from "../../../../plugins/confidential/enclave-workers/options.ts";
 import { fromBase64Url } from "../../../../plugins/confidential/protocol/encoding.ts";
 import { readPolicy } from "../../../../plugins/confidential/protocol/policy-document.ts";
-import { createPolicy, policySigner } from "../../../../plugins/confidential/relay/policy.ts";
+import {
+  createPolicy,
+  policySigner,
+} from "../../../../plugins/confidential/confidential-relay/policy.ts";
 import { policyOf } from "../../../../plugins/confidential/enclave-workers/policy.ts";
+import { createSeal } from "../../../../src/store/seal.ts";
 import { manualClock, type ManualClock } from "../../../../src/testing/clock.ts";
 
 const hourMs = 3_600_000;
@@ -20,7 +24,7 @@ test("replicas that started at different times serve the same serial, which incr
   const begun = Date.UTC(2026, 10, 21, 8);
   const started = (ms: number): [ManualClock, ReturnType<typeof createPolicy>] => {
     const clock = manualClock(begun + ms);
-    return [clock, createPolicy([], policySigner("secret"), clock)];
+    return [clock, createPolicy([], policySigner(createSeal("secret")), clock)];
   };
   const replicas = [started(1_000), started(hourMs - 60_000)];
   for (const [, policy] of replicas) assert.equal(await serialAt(policy), begun / 1000);
@@ -41,8 +45,12 @@ test("the document repeats what pipeline.yaml requires of SEV-SNP evidence", asy
     platforms: undefined,
     sevSnp: { minTcb: { Genoa: { snp: 27 } }, requireCrl: true },
   };
-  const network = { name: "alpha", kind: "enclave", evidence } as NetworkConfig;
-  const document = await createPolicy([network], policySigner("secret"), manualClock(0))();
+  const network = { name: "alpha", evidence };
+  const document = await createPolicy(
+    [network],
+    policySigner(createSeal("secret")),
+    manualClock(0),
+  )();
   const bytes = Buffer.from(document.policy, "base64url");
   const read = readPolicy(JSON.parse(bytes.toString()));
   assert.ok(typeof read !== "string", JSON.stringify(read));
@@ -52,4 +60,9 @@ test("the document repeats what pipeline.yaml requires of SEV-SNP evidence", asy
   });
   // The gateway itself verifies under the same conditions as the clients of its document.
   assert.deepEqual(policyOf(evidence)(undefined).sevSnp, evidence.sevSnp);
+});
+
+test("the policy key of a secret never changes, because clients have pinned it", async () => {
+  const { key } = await createPolicy([], policySigner(createSeal("secret")), manualClock(0))();
+  assert.equal(key, "m8l3FLtlsBkMz78S4GVxsUeF0ERaqfQuq_-jnrzRMzo");
 });

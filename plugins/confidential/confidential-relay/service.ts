@@ -1,5 +1,5 @@
 /**
- * The service `host.confidential`: finds the enclave for a session, relays the session, and stores its evidence and
+ * The service `confidential-relay`: finds the enclave for a session, relays the session, and stores its evidence and
  * receipts.
  */
 import type { Clock } from "../../../src/services/clock.ts";

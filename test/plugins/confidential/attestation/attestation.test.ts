@@ -1,17 +1,14 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { describe, test } from "node:test";
-import {
-  createEvidenceService,
-  type EvidenceService,
-} from "../../../../plugins/confidential/evidence/evidence-service.ts";
+import { createAttestation } from "../../../../plugins/confidential/attestation/attestation.ts";
 import type { ProviderParts } from "../../../../plugins/confidential/evidence/open-provider.ts";
 import { createSimulatedPlatform } from "../../../../plugins/confidential/evidence/simulated.ts";
-import type { Quote } from "../../../../src/services/evidence.ts";
+import type { Attestation, Quote } from "../../../../src/services/evidence.ts";
 import { manualClock } from "../../../../src/testing/clock.ts";
 import { fakeHost } from "../../fakes.ts";
 import { codeOf, sound } from "../protocol/session.ts";
-import { fakeKernel, kernelError, type FakeDriver } from "./kernel.ts";
+import { fakeKernel, kernelError, type FakeDriver } from "../evidence/kernel.ts";
 
 const now = Date.UTC(2026, 10, 21, 12);
 const seed = new Uint8Array(32).fill(1);
@@ -24,13 +21,13 @@ const tdx: FakeDriver = {
   report: (inblob) => Buffer.from(platform.evidence(inblob, now).quote, "base64"),
 };
 
-function serviceWith(parts: Partial<ProviderParts> = {}): EvidenceService {
+function serviceWith(parts: Partial<ProviderParts> = {}): Attestation {
   const { clock, log } = fakeHost();
-  return createEvidenceService({ clock, log, simulatedAllowed: true, seed, ...parts });
+  return createAttestation({ clock, log, simulatedAllowed: true, seed, ...parts });
 }
 
 async function quoteOf(
-  service: EvidenceService,
+  service: Attestation,
   data: Uint8Array | undefined,
   binding?: Quote["binding"],
 ): Promise<Quote> {
@@ -116,7 +113,7 @@ describe("a quote that fails", () => {
     const { log } = fakeHost();
     const unstuck = Promise.withResolvers<void>();
     const stuck = { ...fakeKernel(tdx), mkdir: () => unstuck.promise };
-    const own = createEvidenceService({
+    const own = createAttestation({
       clock,
       log,
       simulatedAllowed: true,
@@ -154,9 +151,8 @@ describe("providers", () => {
     for (const source of ["auto", "dstack"] as const) {
       assert.equal(codeOf(await lenient.provider(source)), "ATTESTATION_UNAVAILABLE");
     }
-    const { signal } = new AbortController();
-    const made = await service.evidence("simulated").quote(reportData, signal);
-    assert.deepEqual(made, { kind: "failed", reason: "unavailable" });
+    assert.throws(() => service.evidence("simulated"), /refused in prod/);
+    assert.equal(await service.simulatedRoot(), undefined);
   });
 
   test("auto selects the kernel if there is no agent, and tries again after a fault", async () => {

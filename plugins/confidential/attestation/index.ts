@@ -1,0 +1,15 @@
+/** Service `attestation`: attestation evidence of the machine on which this gateway runs. */
+import { defineService, type Attestation } from "sluice-gateway/plugin";
+import type { Options } from "./attestation.ts";
+import { collateralSchema } from "./schema.ts";
+
+export default defineService<Options, Attestation>({
+  name: "attestation",
+  description: "Attests the machine on which this gateway runs.",
+  sections: { collateral: collateralSchema },
+  uses: ["gateway"],
+  async start(options, host) {
+    const { openAttestation } = await import("./attestation.ts");
+    return { service: openAttestation(options, host) };
+  },
+});

@@ -1,0 +1,28 @@
+/** The service without stores and sessions, with which `sluice check` starts the plugins that use it. */
+import type { Confidential, Host, StreamOptions } from "sluice-gateway/plugin";
+import { simulatedAllowed, simulatedRefusal } from "../evidence/simulated-allowed.ts";
+import { readSignedPolicy } from "./policy.ts";
+
+export function createDryRun(host: Host): Confidential {
+  return {
+    stream(options) {
+      refuseSimulated(options, host);
+      return {
+        ready: Promise.resolve(),
+        admit: () => undefined,
+        serve: () => Promise.resolve(),
+        close() {},
+      };
+    },
+    evidence: () => undefined,
+    receipt: () => undefined,
+    policy: () => Promise.resolve({ policy: "", sig: "", key: "" }),
+    readPolicy: (document) => readSignedPolicy(document, host.clock),
+  };
+}
+
+/** Throws if simulated evidence is requested but not allowed, so that the plugin does not start. */
+export function refuseSimulated({ evidence }: StreamOptions, host: Host): void {
+  if (evidence !== "simulated") return;
+  if (!simulatedAllowed(host.environment, host.use("gateway"))) throw new Error(simulatedRefusal);
+}

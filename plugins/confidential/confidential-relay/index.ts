@@ -1,0 +1,16 @@
+/** Service `confidential-relay`: the gateway's part of the encrypted stream, and its receipts. */
+import { defineService, type Confidential } from "sluice-gateway/plugin";
+
+export default defineService<Record<string, never>, Confidential>({
+  name: "confidential-relay",
+  description: "Relays the encrypted stream between clients and enclaves, and stores its receipts.",
+  uses: ["networks", "attestation", "enclave-workers", "gateway"],
+  async dryRun(_, host) {
+    const { createDryRun } = await import("./dry-run.ts");
+    return createDryRun(host);
+  },
+  async start(_, host, context) {
+    const { openRelay } = await import("./open-relay.ts");
+    return { service: openRelay(host, context) };
+  },
+});

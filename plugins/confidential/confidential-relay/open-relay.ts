@@ -1,0 +1,81 @@
+/** Opens the service: the state that outlives a reload, and the streams to the networks of this configuration. */
+import type { Confidential, EvidenceSource, Host, ServiceContext } from "sluice-gateway/plugin";
+import { UnfinishedBytes } from "../../../src/http/unfinished-bytes.ts";
+import { refuseSimulated } from "./dry-run.ts";
+import { createOpenSessions } from "./open-sessions.ts";
+import { openOwnEnclaves } from "./own-enclaves.ts";
+import { createPolicy, policySigner } from "./policy.ts";
+import { createQuoteLimit } from "./quote-limit.ts";
+import { Receipts } from "./receipts.ts";
+import { RetryCredits } from "./retry-credits.ts";
+import { createConfidential, type SharedStreamState } from "./service.ts";
+import { createSessionIds } from "./session-ids.ts";
+
+export function openRelay(host: Host, { keep }: ServiceContext): Confidential {
+  const { clock, log, metrics } = host;
+  const networks = host.use("networks").open;
+  const enclaveWorkers = host.use("enclave-workers");
+  const { policies, state } = enclaveWorkers;
+  const attestation = host.use("attestation");
+  const { counters, evidenceCache } = state;
+  const plain = networks.filter(({ config }) => !policies.has(config.name));
+  const own = {
+    clock,
+    log,
+    evidenceCache,
+    provider: (source: EvidenceSource) => attestation.provider(source),
+  };
+  const described = networks.map(({ config: { name } }) => ({
+    name,
+    evidence: policies.get(name),
+  }));
+  return createConfidential({
+    clock,
+    log,
+    metrics,
+    counters,
+    evidenceCache,
+    ...keep(
+      "state",
+      () => openState(host),
+      ({ receipts }) => receipts.close(),
+    ),
+    networks: networks.map((network) => ({
+      name: network.config.name,
+      termination: policies.has(network.config.name) ? "worker" : "gateway",
+      openStream: (helloBytes, hello) => enclaveWorkers.openStream(network, helloBytes, hello),
+    })),
+    openOwn(options) {
+      refuseSimulated(options, host);
+      return openOwnEnclaves(options.evidence, plain, own);
+    },
+    policy: createPolicy(described, policySigner(host.seal), clock),
+  });
+}
+
+type KeptState = Omit<
+  SharedStreamState,
+  "clock" | "log" | "metrics" | "counters" | "evidenceCache"
+>;
+
+function openState({ clock, metrics, store, compute }: Host): KeptState {
+  const receipts = new Receipts(store.folder, clock, compute.background);
+  return {
+    receipts,
+    retryCredits: new RetryCredits(clock, metrics),
+    quoteLimit: createQuoteLimit(clock),
+    sessionIds: createSessionIds(receipts),
+    sessions: createOpenSessions(metrics),
+    unfinished: openUnfinished(metrics),
+  };
+}
+
+function openUnfinished(metrics: Host["metrics"]): UnfinishedBytes {
+  const gauge = metrics
+    .gauge(
+      "sluice_stream_unfinished_bytes",
+      "Bytes of memory held by requests of the encrypted stream that have not arrived completely.",
+    )
+    .with({});
+  return new UnfinishedBytes((bytes) => gauge.set(bytes));
+}

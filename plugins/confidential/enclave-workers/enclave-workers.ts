@@ -1,0 +1,48 @@
+/** Adds the kind `enclave` to the service `networks`, and offers what the relay needs to reach the enclaves. */
+import type { Host, OpenNetwork, ServiceContext } from "sluice-gateway/plugin";
+import type { AttestedUpstream } from "../confidential-relay/upstream-session.ts";
+import type { Fault } from "../protocol/fault.ts";
+import type { Hello } from "../protocol/hello.ts";
+import { createEnclaveState, type EnclaveState } from "./enclave-state.ts";
+import { openStream } from "./open-stream.ts";
+import { evidencePolicies, type EvidencePolicyConfig, type Options } from "./options.ts";
+import { EnclaveTransport } from "./transport.ts";
+
+export interface EnclaveWorkers {
+  /** The evidence policies of the networks of kind `enclave`, by name of the network. */
+  readonly policies: ReadonlyMap<string, EvidencePolicyConfig>;
+  /** The state about enclaves. It outlives a reload. */
+  readonly state: EnclaveState;
+  /** Opens a session with a worker of a network of kind `enclave`. `helloBytes`: the `hello` frame as received. */
+  openStream(
+    network: OpenNetwork,
+    helloBytes: Uint8Array,
+    hello: Hello,
+  ): Promise<AttestedUpstream | Fault>;
+}
+
+export function openEnclaveWorkers(
+  options: Options,
+  host: Host,
+  { keep }: ServiceContext,
+): EnclaveWorkers {
+  const { clock, log } = host;
+  const policies = evidencePolicies(options);
+  const state = keep("state", createEnclaveState, () => undefined);
+  host.use("networks").addKind("enclave", {
+    workerProtocols: ["http:", "https:", "ws:", "wss:"],
+    statusUrl({ url }) {
+      // Without a status document of its own, the network is the single worker at its URL.
+      const status = new URL("/status", url);
+      status.protocol = status.protocol.replace("ws", "http");
+      return status.href;
+    },
+    open(config, changed) {
+      const policy = policies.get(config.name);
+      // Both services read the same section, so every network of this kind has a policy.
+      if (policy === undefined) throw new TypeError(`${config.name} has no evidence policy`);
+      return new EnclaveTransport(config, policy, { ...state, clock, log, changed });
+    },
+  });
+  return { policies, state, openStream };
+}

@@ -1,0 +1,62 @@
+/** The catalogue of all networks, which the service `networks` offers to other plugins. */
+import type { OpenNetwork } from "../../../src/services/network-kinds.ts";
+import type {
+  ChangedBy,
+  ModelEntry,
+  ModelOverride,
+  Networks,
+  Offer,
+} from "../../../src/services/networks.ts";
+
+/** A network as the catalogue uses it. */
+interface CatalogueNetwork extends OpenNetwork {
+  readonly name: string;
+  /** Returns the models that the network would list with these overrides instead of the stored ones, by id. */
+  entriesWith(overrides: ReadonlyMap<string, ModelOverride>): readonly ModelEntry[];
+  /** True if the status document has been read at least once. */
+  readonly hasStatus: boolean;
+}
+
+export interface CatalogueDeps<Open extends CatalogueNetwork = CatalogueNetwork> {
+  /** The open networks, in the order of pipeline.yaml. */
+  list: readonly Open[];
+  /** Stores the overrides of a network. Returns false if they could not be written. */
+  store(network: string, models: readonly ModelOverride[], by: ChangedBy): boolean;
+}
+
+/** `deps.list` is read at each call, because networks of other kinds are opened later. */
+export function createCatalogue(deps: CatalogueDeps): Omit<Networks, "addKind"> {
+  const matching = (name: string | undefined): readonly CatalogueNetwork[] =>
+    name === undefined ? deps.list : deps.list.filter((network) => network.name === name);
+  return {
+    get names() {
+      return deps.list.map((network) => network.name);
+    },
+    get open() {
+      return deps.list;
+    },
+    models(name) {
+      const entries: ModelEntry[] = [];
+      for (const network of matching(name)) {
+        for (const model of network.models.values()) entries.push(model.entry);
+      }
+      return entries;
+    },
+    override(name, models, by) {
+      const [network] = matching(name);
+      if (network === undefined || !deps.store(name, models, by)) return undefined;
+      // The caller's transaction may still be open, so the stored overrides cannot be read yet.
+      return network.entriesWith(new Map(models.map((one) => [one.id, one])));
+    },
+    unread: (name) => matching(name).some((network) => !network.hasStatus),
+    find(modelId, name) {
+      let listed: Offer | undefined;
+      for (const network of matching(name)) {
+        const model = network.models.get(modelId);
+        if (model !== undefined && model.activeWorkers > 0) return model;
+        listed ??= model;
+      }
+      return listed;
+    },
+  };
+}

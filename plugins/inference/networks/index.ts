@@ -1,0 +1,25 @@
+/** Service `networks`: the inference networks of pipeline.yaml, with their workers, models and prices. */
+import { defineService, type Networks } from "sluice-gateway/plugin";
+import { kindFaults, type Options } from "./options.ts";
+import { networksSchema, rateSchema } from "./schema.ts";
+
+export default defineService<Options, Networks>({
+  name: "networks",
+  description: "The inference networks, with their workers, models and prices.",
+  sections: { networks: networksSchema, rate: rateSchema },
+  uses: ["accounts"],
+  checkSections: kindFaults,
+  dryRun: ({ networks }) => ({
+    names: Object.keys(networks),
+    open: [],
+    models: () => [],
+    unread: () => true,
+    override: () => undefined,
+    find: () => undefined,
+    addKind() {},
+  }),
+  async start(options, host, context) {
+    const { openNetworks } = await import("./open-networks.ts");
+    return openNetworks(options, host, context);
+  },
+});

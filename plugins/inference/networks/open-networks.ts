@@ -1,0 +1,84 @@
+/** Opens the networks of pipeline.yaml, and reports on them. */
+import { pointerKey } from "../../../src/config/located.ts";
+import type {
+  BackendStatus,
+  Host,
+  NetworkConfig,
+  NetworkKind,
+  Networks,
+  ServiceContext,
+  ServiceHooks,
+} from "sluice-gateway/plugin";
+import { createCatalogue, type CatalogueDeps } from "./catalogue.ts";
+import { Network } from "./network.ts";
+import { networkConfigs, type Options } from "./options.ts";
+import type { Worker } from "./worker.ts";
+
+/** Networks with OpenAI's API are opened at once, those of other kinds when the kind is added. */
+export function openNetworks(
+  options: Options,
+  host: Host,
+  { keep, isDefault }: ServiceContext,
+): ServiceHooks<Networks> {
+  const { clock, log, metrics } = host;
+  const accounts = host.use("accounts");
+  const overrides = (network: string) => accounts.overrides(network);
+  const configs = networkConfigs(options);
+  const opened = new Map<string, Network>();
+  const catalogue: CatalogueDeps<Network> = {
+    list: [],
+    store: (network, models, by) => accounts.replaceOverrides(network, models, by),
+  };
+  const openOne = (config: NetworkConfig, kind: NetworkKind | undefined): Network => {
+    // The entry contains the members of other services, too.
+    const key = JSON.stringify([config.name, options.networks[config.name], config.rate]);
+    const parts = { clock, log, metrics, overrides, kind };
+    return keep(
+      key,
+      () => new Network(config, parts),
+      (network) => network.close(),
+    );
+  };
+  const addKind = (name: string, kind?: NetworkKind): void => {
+    for (const config of configs) {
+      if (config.kind === name) opened.set(config.name, openOne(config, kind));
+    }
+    catalogue.list = configs.flatMap((config) => opened.get(config.name) ?? []);
+  };
+  addKind("openai");
+  return {
+    service: Object.assign(createCatalogue(catalogue), { addKind }),
+    async initialized() {
+      await Promise.all(catalogue.list.map(({ settled }) => settled));
+    },
+    backends: () =>
+      catalogue.list.map((network) =>
+        statusOf(network, isDefault(`/networks/${pointerKey(network.name)}/url`)),
+      ),
+  };
+}
+
+function statusOf(network: Network, isDefault: boolean): BackendStatus {
+  const { name, ready } = network;
+  return {
+    kind: "network",
+    title: `network ${name}`,
+    ready: ready ? true : "no usable worker",
+    isDefault,
+    // A network can have thousands of workers, and /readyz does not show them.
+    get details() {
+      const workers = Array.from(network.workers, (worker) => ({
+        name: worker.id,
+        model: worker.listed.model,
+        state: stateOf(worker),
+        in_flight: worker.inFlight,
+      }));
+      return { name, ready, models: network.models.size, workers };
+    },
+  };
+}
+
+function stateOf({ isEjected, isAvailable, listed }: Worker): string {
+  if (isEjected) return "left out";
+  return isAvailable || listed.state === "draining" ? listed.state : "not admitted";
+}

@@ -1,0 +1,81 @@
+/** The options of the service `networks`: the sections `networks` and `rate` of pipeline.yaml. */
+import { durationMs, fragmentPointer } from "../../../src/config/formats.ts";
+import { pointerKey } from "../../../src/config/located.ts";
+import type { NetworkConfig, RateConfig, SectionFault } from "sluice-gateway/plugin";
+
+/** A rate as written: `0.25`, `https://host/doc#/price`, or an object with these parts. */
+type Rate = string | { readonly url?: string; readonly pointer?: string; readonly every: string };
+
+/** An entry of the section after validation, with defaults. Undefined members could not be read. */
+interface Entry {
+  readonly kind?: string;
+  readonly url?: string;
+  readonly origins: readonly string[];
+  readonly status: { readonly url?: string; readonly every: string };
+  readonly price_per_token_nano: string;
+  readonly rate?: Rate;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly connectMs: number;
+  readonly idleMs: number;
+  readonly answerMs: number;
+  readonly maxOutputTokens: number;
+}
+
+export interface Options {
+  readonly networks: Readonly<Record<string, Entry | null>>;
+  /** The rate of networks that have none of their own. */
+  readonly rate?: Rate;
+}
+
+const everyMinute = 60_000;
+
+/** Returns the networks that have a url, in the order of the file. */
+export function networkConfigs({ networks, rate }: Options): NetworkConfig[] {
+  return Object.entries(networks).flatMap(([name, network]) => {
+    if (network?.url === undefined) return [];
+    const { kind = "openai", url, origins, status, headers } = network;
+    const { connectMs, idleMs, answerMs, maxOutputTokens } = network;
+    return {
+      name,
+      kind,
+      url,
+      origins,
+      statusUrl: status.url,
+      statusMs: durationMs(status.every) ?? everyMinute,
+      pricePerTokenNano: network.price_per_token_nano,
+      rate: rateConfig(network.rate ?? rate),
+      headers,
+      connectMs,
+      idleMs,
+      answerMs,
+      maxOutputTokens,
+    };
+  });
+}
+
+/** Also returns undefined if a part of the rate could not be read; its fault has been reported. */
+function rateConfig(rate: Rate | undefined): RateConfig | undefined {
+  if (rate === undefined) return undefined;
+  if (typeof rate === "string") {
+    const pointer = fragmentPointer(rate);
+    if (pointer === undefined) return { kind: "fixed", usd: rate };
+    const url = rate.slice(0, rate.indexOf("#/"));
+    return { kind: "polled", url, pointer, everyMs: everyMinute };
+  }
+  const { url, pointer, every } = rate;
+  if (url === undefined || pointer === undefined) return undefined;
+  return { kind: "polled", url, pointer, everyMs: durationMs(every) ?? everyMinute };
+}
+
+/** A network with OpenAI's API has an http or https URL. */
+export function kindFaults(options: Options): SectionFault[] {
+  return networkConfigs(options).flatMap(({ name, kind, url }) =>
+    kind === "openai" && /^wss?:/i.test(url)
+      ? {
+          pointer: `/networks/${pointerKey(name)}/url`,
+          code: "SLUICE_NETWORK_KIND",
+          message: `networks.${name} has kind openai: expected an http or https URL, got a ws or wss URL`,
+        }
+      : [],
+  );
+}

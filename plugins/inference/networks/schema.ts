@@ -1,0 +1,123 @@
+/** The schemas of the sections `networks` and `rate`. */
+import type { JsonSchema } from "sluice-gateway/plugin";
+
+function integer(
+  fallback: number,
+  bounds: readonly [number, number],
+  description: string,
+): JsonSchema {
+  return {
+    type: "integer",
+    minimum: bounds[0],
+    maximum: bounds[1],
+    default: fallback,
+    description,
+  };
+}
+
+const day = 86_400_000;
+
+/** Price of one native token in USD: decisions.md section 8. */
+export const rateSchema: JsonSchema = {
+  type: ["string", "object"],
+  format: "usd-rate",
+  description:
+    "Price of one native token in USD: a decimal, a URL that ends in a JSON Pointer (#/data/price), or { url, pointer, every }.",
+  additionalProperties: false,
+  required: ["url", "pointer"],
+  properties: {
+    url: { type: "string", format: "http-url", description: "URL of a JSON document." },
+    pointer: {
+      type: "string",
+      format: "json-pointer",
+      description: "JSON Pointer to the price in the document.",
+    },
+    every: {
+      type: "string",
+      format: "short-duration",
+      default: "60s",
+      description: "Interval between two reads.",
+    },
+  },
+};
+
+/** One inference network: decisions.md section 8. A network without a `url` is disabled. */
+const networkSchema: JsonSchema = {
+  type: "object",
+  description: "One inference network.",
+  additionalProperties: false,
+  required: ["kind"],
+  properties: {
+    kind: {
+      enum: ["openai"],
+      description: "Protocol of the workers.",
+    },
+    url: {
+      type: "string",
+      format: "network-url",
+      description:
+        "For openai, the base URL, with or without /v1. For enclave, the URL of the worker. Without a URL, the network is disabled.",
+    },
+    origins: {
+      type: "array",
+      items: { type: "string", format: "origin" },
+      default: [],
+      description:
+        "Origins, in addition to that of url, to which prompts and headers may be sent. Workers at other origins are skipped.",
+    },
+    status: {
+      type: "object",
+      additionalProperties: false,
+      default: {},
+      description: "Source from which prices and workers are polled.",
+      properties: {
+        url: {
+          type: "string",
+          format: "http-url",
+          description:
+            "URL of a status document. Without it, each model that the network lists is a worker.",
+        },
+        every: {
+          type: "string",
+          format: "short-duration",
+          default: "10s",
+          description: "Interval between two reads of workers and prices.",
+        },
+      },
+    },
+    price_per_token_nano: {
+      type: "string",
+      format: "decimal",
+      default: "0",
+      description:
+        "Price per token in nano native tokens, if the status document does not have a price.",
+    },
+    rate: rateSchema,
+    headers: {
+      type: "object",
+      default: {},
+      propertyNames: { pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$" },
+      additionalProperties: { type: "string", pattern: "^[\\t -~\\x80-\\xff]*$" },
+      description: "Headers that are sent to its servers, such as Authorization.",
+    },
+    connectMs: integer(2_000, [1, day], "Time limit for opening a connection."),
+    idleMs: integer(
+      60_000,
+      [1, day],
+      "Time limit until a streamed answer begins, and maximum pause between two chunks of any answer.",
+    ),
+    answerMs: integer(600_000, [1, day], "Time limit until an answer that is not streamed begins."),
+    maxOutputTokens: integer(
+      8_192,
+      [1, 10_000_000],
+      "Number of output tokens for which credit is reserved if the request has no max_tokens.",
+    ),
+  },
+};
+
+export const networksSchema: JsonSchema = {
+  type: "object",
+  description: "Inference networks, by name.",
+  default: {},
+  additionalProperties: networkSchema,
+};
