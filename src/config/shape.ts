@@ -169,6 +169,8 @@ function sectionFaults(
   const { environment, sections } = config;
   const deployment = { environment, variable: (name: string) => env[name] };
   return services.flatMap((service) => {
+    // A section that a service only extends is unknown without the module that owns it.
+    if (sectionsOf(service).some((section) => sections[section] === undefined)) return [];
     // The sections were validated with the schemas of the service.
     const broken = service.checkSections?.(sections as never, deployment) ?? [];
     return broken.flatMap(({ pointer, code, message }) => {
