@@ -82,10 +82,37 @@ export type Phase =
  * Values that plugins pass to one another, by name. A plugin adds its slot by declaration merging,
  * `declare module "sluice-gateway/plugin" { interface Slots { tenant: Tenant } }`, and lists it in `provides`.
  */
-export interface Slots {}
+export interface Slots {
+  /** Id of the request: 1 to 128 visible ASCII characters. */
+  requestId: string;
+}
 export type SlotName = keyof Slots & string;
 /** Maps the name of a slot to the phase in which it is set (`provides`) or first read (`needs`, `wants`). */
 export type SlotPhases = Partial<Record<SlotName, Phase>>;
+
+/**
+ * Facts about an exchange for logs, traces, statistics and `sluice explain`. The plugin that knows a fact adds it with
+ * `Exchange.note`. Observers read it from `Exchange.facts` and need no slot for it. A plugin that decides something
+ * must use a slot instead, because facts can be missing. Facts are kept for some time after the exchange has ended, so
+ * they must be small and must not keep anything else alive. A plugin adds its own facts by declaration merging.
+ */
+export interface Facts {
+  requestId: string;
+  caller: Caller;
+}
+export type NotedFacts = { [F in keyof Facts]?: Facts[F] | undefined };
+
+/** The caller of an exchange, as the step that has identified it describes it. Missing for unknown callers. */
+export interface Caller {
+  /** Id of the credential, for example of an API key. */
+  readonly id: string;
+  /** Name of the group that the credential belongs to, for example a workspace. */
+  readonly group: string;
+  /** Number of requests that the caller may send at the same time. */
+  readonly burst: number;
+  /** True if the caller operates the gateway and may see how it handles requests (`X-Sluice-Trace`). */
+  readonly isOperator: boolean;
+}
 
 /**
  * Services by name, for `host.use`. A plugin of kind `service` adds its own type by declaration merging:
@@ -107,8 +134,11 @@ export interface LimitReached {
   readonly unit: "requests" | "milli-CU";
   readonly used: number;
   readonly limit: number;
-  /** When the limit leaves room again, in milliseconds since 1970. Missing if the plugin does not know. */
-  readonly clearsAt?: number;
+  /**
+   * When the limit leaves room again, in milliseconds since 1970. Missing if the plugin does not know. A function is
+   * called each time the limit is shown. It must not keep the exchange or the host alive.
+   */
+  readonly clearsAt?: number | (() => number | undefined);
 }
 
 /**
@@ -260,6 +290,11 @@ export interface Exchange {
   /** Sets a slot that the manifest lists in `provides`. Throws if it is already set, which is a bug. */
   set<S extends SlotName>(slot: S, value: Slots[S]): void;
 
+  /** Adds a fact for observers: see `Facts`. A later value replaces an earlier one. */
+  note<F extends keyof Facts>(name: F, value: Facts[F] | undefined): void;
+  /** The facts that were noted so far. */
+  readonly facts: Readonly<NotedFacts>;
+
   /**
    * The whole body, if the route buffers it (for a `requestBody` hook or a surface with `body`). The bytes are
    * borrowed.
@@ -358,8 +393,8 @@ interface Manifest<Options> {
   ) => readonly { pointer: string; message: string }[];
 }
 
-/** The surface, as the step sees it that wraps it with `around`. */
-export interface Surrounded {
+/** The surface, and the steps between, as the step sees them that wraps them with `around`. */
+export interface InnerSurface {
   /** The `atomic` member of the surface. */
   readonly atomic: boolean;
   /**
@@ -400,7 +435,7 @@ export interface StepHooks {
    * exchange runs meanwhile. Calls `surface.answer` and returns its result. If it returns any other Reply, the step has
    * answered itself.
    */
-  around?(x: Exchange, surface: Surrounded): Awaitable<Reply | undefined>;
+  around?(x: Exchange, surface: InnerSurface): Awaitable<Reply | undefined>;
   responseHeaders?(x: Exchange, head: ResponseHead): Awaitable<void>;
   /** Returns a replacement or nothing. The chunk is borrowed: do not keep it after the call. */
   responseChunk?(x: Exchange, chunk: Uint8Array): Uint8Array | void;

@@ -20,7 +20,10 @@ export function startTracing(settings: TraceSettings, host: Host): StepHooks {
         parentOf({ traceparent, tracestate }),
       );
       const offsetMs = x.arrivedAt - x.arrivedMonotonic;
-      x.set("trace", new LiveSpan(begun, { tracer, clock, offsetMs }));
+      const span = new LiveSpan(begun, { tracer, clock, offsetMs });
+      x.set("trace", span);
+      x.note("traceId", span.traceId);
+      x.note("spanId", span.spanId);
     },
     settled(x, outcome) {
       const span = spanOf(x);

@@ -4,6 +4,7 @@
  */
 import type { Condition, RouteConfig } from "../../config/config.ts";
 import type { Counter, Exchange, RequestHead, StepHooks, SurfaceHooks } from "../../plugin.ts";
+import type { RouteShape } from "../observe/record.ts";
 import type { RouteStats } from "../observe/stats.ts";
 import { RouteSteps } from "../observe/step-stats.ts";
 
@@ -21,19 +22,9 @@ export interface PlacedStep {
   readonly shadowRefusals: Counter;
 }
 
-type With<K extends keyof StepHooks> = PlacedStep & {
+export type StepWith<K extends keyof StepHooks> = PlacedStep & {
   readonly hooks: StepHooks & { readonly [P in K]-?: NonNullable<StepHooks[P]> };
 };
-
-export type SurroundingStep = With<"around">;
-
-/** A route as it is spoken of: nothing that keeps a generation alive. */
-export interface RouteShape {
-  readonly path: string;
-  readonly surface: string;
-  /** Names, from the top of the list. */
-  readonly steps: readonly string[];
-}
 
 /** Down arrays run from the top of the list to the bottom, up arrays from the bottom to the top. */
 export interface CompiledRoute {
@@ -52,13 +43,13 @@ export interface CompiledRoute {
   readonly mediaTypes: readonly string[] | undefined;
   /** The buffered body is JSON: its bounds are checked before any hook gets it. */
   readonly readsJson: boolean;
-  readonly requestHeaders: readonly With<"requestHeaders">[];
-  readonly requestBody: readonly With<"requestBody">[];
-  readonly around: readonly SurroundingStep[];
-  readonly responseHeaders: readonly With<"responseHeaders">[];
-  readonly responseChunk: readonly With<"responseChunk">[];
-  readonly responseEnd: readonly With<"responseEnd">[];
-  readonly settled: readonly With<"settled">[];
+  readonly requestHeaders: readonly StepWith<"requestHeaders">[];
+  readonly requestBody: readonly StepWith<"requestBody">[];
+  readonly around: readonly StepWith<"around">[];
+  readonly responseHeaders: readonly StepWith<"responseHeaders">[];
+  readonly responseChunk: readonly StepWith<"responseChunk">[];
+  readonly responseEnd: readonly StepWith<"responseEnd">[];
+  readonly settled: readonly StepWith<"settled">[];
 }
 
 /** 1 MiB: decisions.md section 4, for a body that is buffered by a step which names no cap of its own. */
@@ -95,8 +86,8 @@ export function compileRoute(
   };
 }
 
-function using<K extends keyof StepHooks>(steps: readonly PlacedStep[], hook: K): With<K>[] {
-  return steps.filter((step): step is With<K> => step.hooks[hook] !== undefined);
+function using<K extends keyof StepHooks>(steps: readonly PlacedStep[], hook: K): StepWith<K>[] {
+  return steps.filter((step): step is StepWith<K> => step.hooks[hook] !== undefined);
 }
 
 function smallestCap(steps: readonly PlacedStep[], surface: SurfaceHooks): number | undefined {
@@ -116,7 +107,7 @@ function firstTooLargeStatus(steps: readonly PlacedStep[]): number | undefined {
   return chosen?.hooks.tooLargeStatus;
 }
 
-/** Whether a step with a `when` runs for this request. */
+/** Returns true if a step with this `when` runs for the request. */
 export function holds(condition: Condition, request: RequestHead): boolean {
   const { path, methods, header } = condition;
   if (path !== undefined && !pathMatches(path, request.path)) return false;
