@@ -3,7 +3,14 @@
  * uses is an empty array and costs nothing.
  */
 import type { Condition, RouteConfig } from "../../config/config.ts";
-import type { Counter, Exchange, RequestHead, StepHooks, SurfaceHooks } from "../../plugin.ts";
+import type {
+  Counter,
+  Exchange,
+  Phase,
+  RequestHead,
+  StepHooks,
+  SurfaceHooks,
+} from "../../plugin.ts";
 import type { RouteShape } from "../observe/record.ts";
 import type { RouteStats } from "../observe/stats.ts";
 import { RouteSteps } from "../observe/step-stats.ts";
@@ -22,9 +29,16 @@ export interface PlacedStep {
   readonly shadowRefusals: Counter;
 }
 
-export type StepWith<K extends keyof StepHooks> = PlacedStep & {
-  readonly hooks: StepHooks & { readonly [P in K]-?: NonNullable<StepHooks[P]> };
-};
+/** The phases in which steps have hooks. */
+export type HookName = Exclude<Phase, "answer">;
+
+/** One hook of a step at its place in a route. */
+export interface PlacedHook {
+  readonly step: PlacedStep;
+  readonly depth: number;
+  /** All hooks take the exchange and the argument of their phase. */
+  readonly run: (this: StepHooks, x: Exchange, arg: unknown) => unknown;
+}
 
 /** Down arrays run from the top of the list to the bottom, up arrays from the bottom to the top. */
 export interface CompiledRoute {
@@ -43,13 +57,13 @@ export interface CompiledRoute {
   readonly mediaTypes: readonly string[] | undefined;
   /** The buffered body is JSON: its bounds are checked before any hook gets it. */
   readonly readsJson: boolean;
-  readonly requestHeaders: readonly StepWith<"requestHeaders">[];
-  readonly requestBody: readonly StepWith<"requestBody">[];
-  readonly around: readonly StepWith<"around">[];
-  readonly responseHeaders: readonly StepWith<"responseHeaders">[];
-  readonly responseChunk: readonly StepWith<"responseChunk">[];
-  readonly responseEnd: readonly StepWith<"responseEnd">[];
-  readonly settled: readonly StepWith<"settled">[];
+  readonly requestHeaders: readonly PlacedHook[];
+  readonly requestBody: readonly PlacedHook[];
+  readonly around: readonly PlacedHook[];
+  readonly responseHeaders: readonly PlacedHook[];
+  readonly responseChunk: readonly PlacedHook[];
+  readonly responseEnd: readonly PlacedHook[];
+  readonly settled: readonly PlacedHook[];
 }
 
 /** 1 MiB: decisions.md section 4, for a body that is buffered by a step which names no cap of its own. */
@@ -76,18 +90,22 @@ export function compileRoute(
     mediaTypes: surface.body?.types,
     readsJson:
       readsJson(surface.body) || steps.some(({ hooks, shadow }) => !shadow && hooks.json === true),
-    requestHeaders: using(steps, "requestHeaders"),
-    requestBody: using(steps, "requestBody"),
-    around: using(steps, "around"),
-    responseHeaders: using(upwards, "responseHeaders"),
-    responseChunk: using(upwards, "responseChunk"),
-    responseEnd: using(upwards, "responseEnd"),
-    settled: using(upwards, "settled"),
+    requestHeaders: hooksOf(steps, "requestHeaders"),
+    requestBody: hooksOf(steps, "requestBody"),
+    around: hooksOf(steps, "around"),
+    responseHeaders: hooksOf(upwards, "responseHeaders"),
+    responseChunk: hooksOf(upwards, "responseChunk"),
+    responseEnd: hooksOf(upwards, "responseEnd"),
+    settled: hooksOf(upwards, "settled"),
   };
 }
 
-function using<K extends keyof StepHooks>(steps: readonly PlacedStep[], hook: K): StepWith<K>[] {
-  return steps.filter((step): step is StepWith<K> => step.hooks[hook] !== undefined);
+function hooksOf(steps: readonly PlacedStep[], name: HookName | "around"): PlacedHook[] {
+  return steps.flatMap((step) => {
+    const run = step.hooks[name];
+    // `runHooks` passes each phase the argument that its hooks take.
+    return run === undefined ? [] : { step, depth: step.depth, run: run as PlacedHook["run"] };
+  });
 }
 
 function smallestCap(steps: readonly PlacedStep[], surface: SurfaceHooks): number | undefined {

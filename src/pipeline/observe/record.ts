@@ -25,7 +25,7 @@ export class ExchangeRecord {
   readonly method: string;
   readonly route: RouteShape;
   /** Facts that steps have noted. */
-  readonly facts: NotedFacts = {};
+  readonly facts: NotedFacts = { requestId: undefined, caller: undefined };
 
   /** Status that was sent. 0 if no head was sent. */
   status = 0;
@@ -64,6 +64,13 @@ export class ExchangeRecord {
     this.method = method;
     this.route = route;
     this.times = times;
+  }
+
+  /** Returns true if the step at this depth was entered, and its hooks run. */
+  takesPart(depth: number, isFailedIncluded: boolean): boolean {
+    if (depth >= this.enteredSteps) return false;
+    if (depth === this.failedDepth && !isFailedIncluded) return false;
+    return this.skipped === undefined || !this.skipped.has(depth);
   }
 
   addCall(report: CallReport): void {

@@ -1,26 +1,31 @@
 /** Runs the surface inside the steps that wrap it. The first of them in the list is the outermost. */
 import type { InnerSurface, Reply } from "../../plugin.ts";
-import type { StepWith } from "../load/compile.ts";
+import type { PlacedHook, PlacedStep } from "../load/compile.ts";
 import { startTimer, stopTimer } from "../observe/step-stats.ts";
 import type { LiveExchange } from "./exchange.ts";
 import { isFailureIgnored, isRefusalIgnored } from "./hooks.ts";
 import { StepTimeout } from "./step-limit.ts";
 
-type WrappingStep = StepWith<"around">;
 type Answer = Reply | undefined | Promise<Reply | undefined>;
 
 /** Returns the answer of the surface, through the steps from index `from` that wrap it. Throws what they throw. */
 export function answerOf(x: LiveExchange, from = 0): Answer {
-  const step = x.compiled.around[from];
-  if (step === undefined) return surfaceAnswer(x);
-  if (x.skips(step.depth)) return answerOf(x, from + 1);
+  const hook = x.compiled.around[from];
+  if (hook === undefined) return surfaceAnswer(x);
+  const { step } = hook;
+  if (!x.record.takesPart(step.depth, false)) return answerOf(x, from + 1);
   const inner = new Inner(x, from + 1);
-  if (step.shadow) return shadowAnswer(x, step, inner);
+  if (step.shadow) return shadowAnswer(x, hook, inner);
   x.at = step;
   const since = startTimer(x);
-  const reply = step.hooks.around(x, inner);
+  const reply = callHook(x, hook, inner);
   if (!(reply instanceof Promise)) return finished(x, step, inner, since, reply);
   return withinOwnTime(x, step, inner, reply).then((late) => finished(x, step, inner, since, late));
+}
+
+function callHook(x: LiveExchange, { step, run }: PlacedHook, inner: Inner): Answer {
+  // The contract allows nothing else. `reply.ts` handles what a plugin in JavaScript returns instead.
+  return run.call(step.hooks, x, inner) as Answer;
 }
 
 function surfaceAnswer(x: LiveExchange): Answer {
@@ -37,7 +42,7 @@ function surfaceAnswer(x: LiveExchange): Answer {
 /** A reply that does not come from the surface is the step's own. */
 function finished(
   x: LiveExchange,
-  step: WrappingStep,
+  step: PlacedStep,
   inner: Inner,
   since: number,
   reply: Reply | undefined,
@@ -52,7 +57,7 @@ function finished(
 /** Limits the time of the step itself. The time of the steps and the surface that it wraps does not count. */
 function withinOwnTime(
   x: LiveExchange,
-  step: WrappingStep,
+  step: PlacedStep,
   inner: Inner,
   work: Promise<Reply | undefined>,
 ): Promise<Reply | undefined> {
@@ -83,13 +88,14 @@ function withinOwnTime(
 /** Runs a step in shadow mode: it sees the answer of the surface and changes nothing. */
 async function shadowAnswer(
   x: LiveExchange,
-  step: WrappingStep,
+  hook: PlacedHook,
   inner: Inner,
 ): Promise<Reply | undefined> {
+  const { step } = hook;
   x.at = step;
   const since = startTimer(x);
   try {
-    const result = step.hooks.around(x, inner);
+    const result = callHook(x, hook, inner);
     const reply = result instanceof Promise ? await withinOwnTime(x, step, inner, result) : result;
     if (reply !== undefined && reply !== inner.reply) isRefusalIgnored(x, step, reply);
   } catch (error) {

@@ -130,8 +130,8 @@ export class LiveExchange implements Exchange, ResponseOwner {
   readonly wantsTrace: boolean;
   /** The step whose hook runs, or returned a reply. Undefined outside of hooks, for example in the surface. */
   at: PlacedStep | undefined = undefined;
-  /** Depth of the last step whose `responseEnd` was called. Hooks run upwards, so the next ones are above it. */
-  responseEndDepth = Infinity;
+  /** Index of the first `responseEnd` hook that has not run. */
+  nextResponseEnd = 0;
   /** The body while it arrives. */
   arrivingBody: ArrivingBody | undefined = undefined;
 
@@ -430,22 +430,7 @@ export class LiveExchange implements Exchange, ResponseOwner {
     this.#abort?.abort();
   }
 
-  // Conditions and time limits.
-
-  /** True if the hooks of the step at this depth run on the way up. */
-  takesPart(depth: number): boolean {
-    return depth < this.record.enteredSteps && !this.skips(depth);
-  }
-
-  /** True if the step does not run: its condition does not match, or it has failed. */
-  skips(depth: number): boolean {
-    return depth === this.record.failedDepth || this.isExcluded(depth);
-  }
-
-  /** True if the condition of the step does not match. */
-  isExcluded(depth: number): boolean {
-    return this.record.skipped?.has(depth) === true;
-  }
+  // Time limits and callbacks.
 
   /** Cuts a client that takes nothing for `stallMs`, because others need its connection and memory. */
   watchReader(): void {

@@ -2,55 +2,65 @@
  * Runs the hooks of steps. This is the only place that decides whether a hook runs, measures its time, limits how long
  * it may take, and ignores what a step in shadow mode refuses. A route of synchronous hooks costs no promise.
  */
-import type { Outcome, Phase, Reply, ResponseHead } from "../../plugin.ts";
-import type { CompiledRoute, PlacedStep, StepWith } from "../load/compile.ts";
+import type { Outcome, Reply, ResponseHead } from "../../plugin.ts";
+import type { HookName, PlacedStep } from "../load/compile.ts";
 import { startTimer, stopTimer } from "../observe/step-stats.ts";
 import type { LiveExchange } from "./exchange.ts";
 import { withinLimit } from "./step-limit.ts";
 
-/** The phases in which steps have hooks. */
-export type HookName = Exclude<Phase, "answer">;
-
-/** How the hooks of one phase run. `Arg`: the argument that all hooks of the phase get. */
-export interface HookPhase<Name extends HookName, Arg> {
-  readonly name: Name;
+/**
+ * How the hooks of one phase run. `Arg`: the argument of the phase. All phases have the same members in the same order,
+ * which keeps `runHooks` fast.
+ */
+export interface HookPhase<Arg> {
+  readonly name: HookName;
   /** True if a reply of a hook counts. In other phases it is ignored. */
   readonly mayReply: boolean;
-  steps(route: CompiledRoute): readonly StepWith<Name>[];
-  /** True if the step at this depth takes part. */
-  includes(x: LiveExchange, depth: number): boolean;
-  call(step: StepWith<Name>, x: LiveExchange, arg: Arg): unknown;
+  /** True if the steps are entered in this phase. In other phases only entered steps take part. */
+  readonly enters: boolean;
+  /** True if the step that has failed takes part, too. */
+  readonly includesFailed: boolean;
+  /** Returns the argument of the next hook. Undefined if all hooks get the argument of the phase. */
+  readonly argument: ((x: LiveExchange, arg: Arg) => unknown) | undefined;
+  /** Takes the result of a hook of a phase that is synchronous. Undefined for other phases. */
+  readonly accept:
+    | ((x: LiveExchange, step: PlacedStep, arg: Arg, result: unknown) => void)
+    | undefined;
+  /** Returns true if the exchange continues although the step has failed. */
+  readonly ignoresFailure: (x: LiveExchange, step: PlacedStep, error: unknown) => boolean;
 }
 
-const takesPart = (x: LiveExchange, depth: number): boolean => x.takesPart(depth);
-
-export const requestHeaders: HookPhase<"requestHeaders", undefined> = {
+export const requestHeaders: HookPhase<undefined> = {
   name: "requestHeaders",
   mayReply: true,
-  steps: (route) => route.requestHeaders,
-  includes: (x, depth) => !x.skips(depth),
-  call(step, x) {
-    x.record.enteredSteps = step.depth + 1;
-    return step.hooks.requestHeaders(x);
-  },
+  enters: true,
+  includesFailed: false,
+  argument: undefined,
+  accept: undefined,
+  ignoresFailure: isFailureIgnored,
 };
 
 const noBody = Buffer.alloc(0);
 
-export const requestBody: HookPhase<"requestBody", undefined> = {
+export const requestBody: HookPhase<undefined> = {
   name: "requestBody",
   mayReply: true,
-  steps: (route) => route.requestBody,
-  includes: takesPart,
-  call: (step, x) => step.hooks.requestBody(x, x.body ?? noBody),
+  enters: false,
+  includesFailed: false,
+  // The hook before may have replaced the body.
+  argument: (x) => x.body ?? noBody,
+  accept: undefined,
+  ignoresFailure: isFailureIgnored,
 };
 
-export const responseHeaders: HookPhase<"responseHeaders", ResponseHead> = {
+export const responseHeaders: HookPhase<ResponseHead> = {
   name: "responseHeaders",
   mayReply: false,
-  steps: (route) => route.responseHeaders,
-  includes: takesPart,
-  call: (step, x, head) => step.hooks.responseHeaders(x, head),
+  enters: false,
+  includesFailed: false,
+  argument: undefined,
+  accept: undefined,
+  ignoresFailure: isFailureIgnored,
 };
 
 /** A chunk on its way through the hooks, which may replace it. */
@@ -58,75 +68,84 @@ export interface PassingChunk {
   bytes: Uint8Array;
 }
 
-export const responseChunk: HookPhase<"responseChunk", PassingChunk> = {
+export const responseChunk: HookPhase<PassingChunk> = {
   name: "responseChunk",
   mayReply: false,
-  steps: (route) => route.responseChunk,
-  includes: takesPart,
-  call(step, x, chunk) {
-    chunk.bytes = step.hooks.responseChunk(x, chunk.bytes) ?? chunk.bytes;
+  enters: false,
+  includesFailed: false,
+  argument: (_, chunk) => chunk.bytes,
+  accept(_, __, chunk, result) {
+    // The contract allows nothing else, and the socket refuses anything else.
+    if (result !== undefined && result !== null) chunk.bytes = result as Uint8Array;
   },
+  ignoresFailure: isFailureIgnored,
 };
 
-/** Runs at most once per step, even if a hook further down has replaced the reply. */
-export const responseEnd: HookPhase<"responseEnd", undefined> = {
+/** Begin at `x.nextResponseEnd`, so that each hook runs at most once, even if one of them replaces the reply. */
+export const responseEnd: HookPhase<Reply["outcome"]> = {
   name: "responseEnd",
   mayReply: true,
-  steps: (route) => route.responseEnd,
-  includes: (x, depth) => depth < x.responseEndDepth && x.takesPart(depth),
-  call(step, x) {
-    x.responseEndDepth = step.depth;
-    return step.hooks.responseEnd(x, x.answerOutcome);
-  },
+  enters: false,
+  includesFailed: false,
+  argument: undefined,
+  accept: undefined,
+  ignoresFailure: isFailureIgnored,
 };
 
-/** Runs for every step that was entered, also for the one that failed. No failure of a hook stops the others. */
-export const settled: HookPhase<"settled", Outcome> = {
+/** The failure of one hook does not stop the others. */
+export const settled: HookPhase<Outcome> = {
   name: "settled",
   mayReply: false,
-  steps: (route) => route.settled,
-  includes: (x, depth) => depth < x.record.enteredSteps && !x.isExcluded(depth),
-  call(step, x, outcome) {
-    try {
-      // A plugin in JavaScript may return a promise here.
-      const result: unknown = step.hooks.settled(x, outcome);
-      if (result instanceof Promise) result.catch((error: unknown) => logSettled(x, step, error));
-    } catch (error) {
-      logSettled(x, step, error);
-    }
+  enters: false,
+  includesFailed: true,
+  argument: undefined,
+  accept(x, step, _, result) {
+    // A plugin in JavaScript may return a promise here.
+    if (result instanceof Promise) result.catch((error: unknown) => logSettled(x, step, error));
   },
+  ignoresFailure: logSettled,
 };
 
-function logSettled(x: LiveExchange, { name }: PlacedStep, error: unknown): void {
+function logSettled(x: LiveExchange, { name }: PlacedStep, error: unknown): true {
   const { requestId } = x.facts;
   x.runtime.log.error({ err: error, step: name, requestId }, "a settled hook failed");
+  return true;
 }
 
 /**
  * Runs the hooks of a phase from index `from`. Returns the first reply; `x.at` is then the step that returned it.
  * Returns a promise only if a hook returned one. Throws, or rejects with, what a hook threw; `x.at` is then its step.
  */
-export function runHooks<Name extends HookName, Arg>(
+export function runHooks<Arg>(
   x: LiveExchange,
-  phase: HookPhase<Name, Arg>,
+  phase: HookPhase<Arg>,
   arg: Arg,
   from = 0,
 ): Reply | undefined | Promise<Reply | undefined> {
-  const steps = phase.steps(x.compiled);
-  for (let i = from; i < steps.length; i++) {
-    const step = steps[i];
-    if (step === undefined || !phase.includes(x, step.depth)) continue;
+  const { record } = x;
+  const { name, mayReply, enters, includesFailed, argument, accept } = phase;
+  const isTimed = record.times !== undefined;
+  const hooks = x.compiled[name];
+  for (let i = from; i < hooks.length; i++) {
+    const hook = hooks[i];
+    if (hook === undefined) continue;
+    const { step, depth } = hook;
+    if (enters) record.enteredSteps = depth + 1;
+    if (!record.takesPart(depth, includesFailed)) continue;
     x.at = step;
-    const since = startTimer(x);
+    if (name === "responseEnd") x.nextResponseEnd = i + 1;
+    const since = isTimed ? startTimer(x) : 0;
     let result: unknown;
     try {
-      result = phase.call(step, x, arg);
+      result = hook.run.call(step.hooks, x, argument === undefined ? arg : argument(x, arg));
+      if (accept !== undefined) result = void accept(x, step, arg, result);
     } catch (error) {
-      if (!isFailureIgnored(x, step, error)) throw error;
+      if (!phase.ignoresFailure(x, step, error)) throw error;
     }
-    if (result instanceof Promise) return runLater(x, phase, arg, i, since, result);
-    stopTimer(x, step.depth, since);
-    const reply = replyOf(x, phase, step, result);
+    if (result instanceof Promise) return runLater(x, step, phase, arg, i, since, result);
+    if (isTimed) stopTimer(x, depth, since);
+    if (result === undefined || !mayReply) continue;
+    const reply = replyOf(x, step, result);
     if (reply !== undefined) return reply;
   }
   x.at = undefined;
@@ -134,39 +153,32 @@ export function runHooks<Name extends HookName, Arg>(
 }
 
 /** Waits for the hook at index `i`, then runs the others. No hook runs after the exchange has settled. */
-async function runLater<Name extends HookName, Arg>(
+function runLater<Arg>(
   x: LiveExchange,
-  phase: HookPhase<Name, Arg>,
+  step: PlacedStep,
+  phase: HookPhase<Arg>,
   arg: Arg,
   i: number,
   since: number,
   running: Promise<unknown>,
 ): Promise<Reply | undefined> {
-  const step = phase.steps(x.compiled)[i];
-  if (step === undefined) return undefined;
-  let result: unknown;
-  try {
-    result = await withinLimit(x, step, phase.name, running);
+  const next = (result: unknown): Reply | undefined | Promise<Reply | undefined> => {
     x.at = step;
-  } catch (error) {
+    stopTimer(x, step.depth, since);
+    if (x.hasSettled) return undefined;
+    const reply = result === undefined || !phase.mayReply ? undefined : replyOf(x, step, result);
+    return reply === undefined ? runHooks(x, phase, arg, i + 1) : reply;
+  };
+  return withinLimit(x, step, phase.name, running).then(next, (error: unknown) => {
     x.at = step;
-    if (!isFailureIgnored(x, step, error)) throw error;
-  }
-  stopTimer(x, step.depth, since);
-  if (x.hasSettled) return undefined;
-  const reply = replyOf(x, phase, step, result);
-  return reply === undefined ? runHooks(x, phase, arg, i + 1) : reply;
+    if (!phase.ignoresFailure(x, step, error)) throw error;
+    return next(undefined);
+  });
 }
 
-/** Returns the result of a hook as a reply, if it counts. */
-function replyOf<Name extends HookName, Arg>(
-  x: LiveExchange,
-  phase: HookPhase<Name, Arg>,
-  step: PlacedStep,
-  result: unknown,
-): Reply | undefined {
-  if (result === undefined || !phase.mayReply) return undefined;
-  // The contract allows nothing else. `reply` handles what a plugin in JavaScript returns instead.
+/** Returns the result of a hook as a reply. Undefined if its step is in shadow mode. */
+function replyOf(x: LiveExchange, step: PlacedStep, result: unknown): Reply | undefined {
+  // The contract allows nothing else. `reply.ts` handles what a plugin in JavaScript returns instead.
   const reply = result as Reply;
   return isRefusalIgnored(x, step, reply) ? undefined : reply;
 }

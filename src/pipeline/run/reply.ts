@@ -59,9 +59,22 @@ export function failCallback(x: LiveExchange, error: unknown): void {
   x.surfaceReturned();
 }
 
-/** A rejection is a failure of its exchange, never of the process. */
-export function failOnRejection(x: LiveExchange, work: Promise<unknown>): void {
-  work.catch((error: unknown) => fail(x, error));
+/** Continues with `next` after hooks. A rejection, or an error in `next`, fails only the exchange, not the process. */
+export function afterHooks(
+  x: LiveExchange,
+  running: Promise<Reply | undefined>,
+  next: (reply: Reply | undefined) => void,
+): void {
+  running.then(
+    (reply) => {
+      try {
+        next(reply);
+      } catch (error) {
+        fail(x, error);
+      }
+    },
+    (error: unknown) => fail(x, error),
+  );
 }
 
 /** Runs the reply up through the hooks of every step that was entered, then sends it. */
@@ -72,10 +85,7 @@ function send(x: LiveExchange, reply: Reply, from: "step" | "surface"): void {
     const head = new LiveResponseHead(reply, from, false);
     const running = runHooks(x, responseHeaders, head);
     if (running instanceof Promise) {
-      failOnRejection(
-        x,
-        running.then(() => endReply(x, head, reply.body)),
-      );
+      afterHooks(x, running, () => endReply(x, head, reply.body));
     } else endReply(x, head, reply.body);
   } catch (error) {
     // A plugin in JavaScript can return anything, for example `null`.
@@ -86,12 +96,9 @@ function send(x: LiveExchange, reply: Reply, from: "step" | "surface"): void {
 /** Waits for the `responseEnd` hooks. Nothing has been sent, so the reply of a hook can still replace this one. */
 function endReply(x: LiveExchange, head: LiveResponseHead, body: Body): void {
   if (x.hasEnded) return;
-  const result = runHooks(x, responseEnd, undefined);
+  const result = runHooks(x, responseEnd, x.answerOutcome, x.nextResponseEnd);
   if (result instanceof Promise) {
-    failOnRejection(
-      x,
-      result.then((refusal) => finish(x, head, body, refusal)),
-    );
+    afterHooks(x, result, (refusal) => finish(x, head, body, refusal));
   } else finish(x, head, body, result);
 }
 

@@ -8,11 +8,11 @@ import type { Reply } from "../../plugin.ts";
 import { holds } from "../load/compile.ts";
 import { answerOf } from "./around.ts";
 import type { LiveExchange, Runner } from "./exchange.ts";
-import { requestBody, requestHeaders, runHooks, type HookName, type HookPhase } from "./hooks.ts";
+import { requestBody, requestHeaders, runHooks, type HookPhase } from "./hooks.ts";
 import {
+  afterHooks,
   fail,
   failCallback,
-  failOnRejection,
   replyFromCore,
   replyFromStep,
   replyFromSurface,
@@ -42,9 +42,9 @@ export function run(x: LiveExchange): void {
 }
 
 /** Runs the hooks of one phase on the way down, then `next` unless a step has replied. */
-function descend<Name extends HookName>(
+function descend(
   x: LiveExchange,
-  phase: HookPhase<Name, undefined>,
+  phase: HookPhase<undefined>,
   next: (x: LiveExchange) => void,
 ): void {
   let result: ReturnType<typeof runHooks>;
@@ -53,12 +53,8 @@ function descend<Name extends HookName>(
   } catch (error) {
     return fail(x, error);
   }
-  if (result instanceof Promise) {
-    failOnRejection(
-      x,
-      result.then((reply) => continueWith(x, reply, next)),
-    );
-  } else continueWith(x, result, next);
+  if (result instanceof Promise) afterHooks(x, result, (reply) => continueWith(x, reply, next));
+  else continueWith(x, result, next);
 }
 
 function continueWith(

@@ -150,7 +150,7 @@ class ResponseSink implements Sink {
   async #mayEnd(): Promise<boolean> {
     const x = this.#x;
     try {
-      return (await runHooks(x, responseEnd, undefined)) === undefined;
+      return (await runHooks(x, responseEnd, x.answerOutcome, x.nextResponseEnd)) === undefined;
     } catch (error) {
       if (!(error instanceof StepTimeout)) {
         const { requestId } = x.facts;
