@@ -1,4 +1,4 @@
-/** One request with an idempotency key: the value of the slot `idempotency`. */
+/** One request with an idempotency key: the state of the step `idempotency` for an exchange. */
 import {
   refuse,
   type Host,

@@ -36,8 +36,10 @@ export type HookName = Exclude<Phase, "answer">;
 export interface PlacedHook {
   readonly step: PlacedStep;
   readonly depth: number;
-  /** All hooks take the exchange and the argument of their phase. */
-  readonly run: (this: StepHooks, x: Exchange, arg: unknown) => unknown;
+  /** True if the step has data of its own for each exchange. */
+  readonly hasState: boolean;
+  /** All hooks take the exchange, the argument of their phase if it has one, and the state of their step. */
+  readonly run: (this: StepHooks, x: Exchange, arg: unknown, state: unknown) => unknown;
 }
 
 /** Down arrays run from the top of the list to the bottom, up arrays from the bottom to the top. */
@@ -102,9 +104,11 @@ export function compileRoute(
 
 function hooksOf(steps: readonly PlacedStep[], name: HookName | "around"): PlacedHook[] {
   return steps.flatMap((step) => {
-    const run = step.hooks[name];
-    // `runHooks` passes each phase the argument that its hooks take.
-    return run === undefined ? [] : { step, depth: step.depth, run: run as PlacedHook["run"] };
+    const hook = step.hooks[name];
+    if (hook === undefined) return [];
+    // `runHooks` passes each phase the arguments that its hooks take.
+    const run = hook as PlacedHook["run"];
+    return { step, depth: step.depth, hasState: step.hooks.createState !== undefined, run };
   });
 }
 

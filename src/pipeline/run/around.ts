@@ -23,9 +23,10 @@ export function answerOf(x: LiveExchange, from = 0): Answer {
   return withinOwnTime(x, step, inner, reply).then((late) => finished(x, step, inner, since, late));
 }
 
-function callHook(x: LiveExchange, { step, run }: PlacedHook, inner: Inner): Answer {
+function callHook(x: LiveExchange, { step, run, hasState }: PlacedHook, inner: Inner): Answer {
+  const state = hasState ? x.stateOf(step) : undefined;
   // The contract allows nothing else. `reply.ts` handles what a plugin in JavaScript returns instead.
-  return run.call(step.hooks, x, inner) as Answer;
+  return run.call(step.hooks, x, inner, state) as Answer;
 }
 
 function surfaceAnswer(x: LiveExchange): Answer {

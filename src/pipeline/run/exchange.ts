@@ -136,6 +136,8 @@ export class LiveExchange implements Exchange, ResponseOwner {
   arrivingBody: ArrivingBody | undefined = undefined;
 
   readonly #slots: Partial<Slots> = {};
+  /** The data of steps, by depth. Undefined if no step has any. */
+  #states: unknown[] | undefined = undefined;
   readonly #onSettled: (x: LiveExchange) => void;
   #state: State = "steps";
   /** True while the surface runs. `settled` waits for it, also after the client has left. */
@@ -210,6 +212,12 @@ export class LiveExchange implements Exchange, ResponseOwner {
   set<S extends SlotName>(slot: S, value: Slots[S]): void {
     if (this.#slots[slot] !== undefined) throw new Error(`slot "${slot}" was set twice`);
     this.#slots[slot] = value;
+  }
+
+  /** Returns the data of a step that has `createState`. */
+  stateOf({ depth, hooks }: PlacedStep): unknown {
+    this.#states ??= [];
+    return (this.#states[depth] ??= hooks.createState?.(this));
   }
 
   replaceBody(body: Buffer): void {

@@ -16,7 +16,10 @@ export interface HookPhase<Arg> {
   readonly name: HookName;
   /** True if a reply of a hook counts. In other phases it is ignored. */
   readonly mayReply: boolean;
-  /** True if the steps are entered in this phase. In other phases only entered steps take part. */
+  /**
+   * True if the steps are entered in this phase. In other phases only entered steps take part. Hooks of this phase have
+   * no argument of their own.
+   */
   readonly enters: boolean;
   /** True if the step that has failed takes part, too. */
   readonly includesFailed: boolean;
@@ -137,8 +140,14 @@ export function runHooks<Arg>(
     const since = isTimed ? startTimer(x) : 0;
     let result: unknown;
     try {
-      result = hook.run.call(step.hooks, x, argument === undefined ? arg : argument(x, arg));
-      if (accept !== undefined) result = void accept(x, step, arg, result);
+      const state = hook.hasState ? x.stateOf(step) : undefined;
+      result = enters
+        ? hook.run.call(step.hooks, x, state, undefined)
+        : hook.run.call(step.hooks, x, argument === undefined ? arg : argument(x, arg), state);
+      if (accept !== undefined) {
+        accept(x, step, arg, result);
+        result = undefined;
+      }
     } catch (error) {
       if (!phase.ignoresFailure(x, step, error)) throw error;
     }
@@ -162,17 +171,17 @@ function runLater<Arg>(
   since: number,
   running: Promise<unknown>,
 ): Promise<Reply | undefined> {
-  const next = (result: unknown): Reply | undefined | Promise<Reply | undefined> => {
+  const resume = (result: unknown): Reply | undefined | Promise<Reply | undefined> => {
     x.at = step;
     stopTimer(x, step.depth, since);
     if (x.hasSettled) return undefined;
     const reply = result === undefined || !phase.mayReply ? undefined : replyOf(x, step, result);
     return reply === undefined ? runHooks(x, phase, arg, i + 1) : reply;
   };
-  return withinLimit(x, step, phase.name, running).then(next, (error: unknown) => {
+  return withinLimit(x, step, phase.name, running).then(resume, (error: unknown) => {
     x.at = step;
     if (!phase.ignoresFailure(x, step, error)) throw error;
-    return next(undefined);
+    return resume(undefined);
   });
 }
 

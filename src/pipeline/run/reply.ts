@@ -59,16 +59,16 @@ export function failCallback(x: LiveExchange, error: unknown): void {
   x.surfaceReturned();
 }
 
-/** Continues with `next` after hooks. A rejection, or an error in `next`, fails only the exchange, not the process. */
+/** Continues with `resume` after hooks. A rejection, or an error in `resume`, fails only the exchange, not the process. */
 export function afterHooks(
   x: LiveExchange,
   running: Promise<Reply | undefined>,
-  next: (reply: Reply | undefined) => void,
+  resume: (reply: Reply | undefined) => void,
 ): void {
   running.then(
     (reply) => {
       try {
-        next(reply);
+        resume(reply);
       } catch (error) {
         fail(x, error);
       }
