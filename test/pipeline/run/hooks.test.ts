@@ -131,8 +131,8 @@ test("measures the time of the hooks of every phase, and not that of what a step
 test("ignores an asynchronous failure in settled", async () => {
   const step: TestStep = {
     name: "late",
-    // A plugin in JavaScript may do this.
-    settled: () => Promise.reject(new Error("late")),
+    // A plugin in JavaScript may return a promise.
+    settled: (): never => Promise.reject(new Error("late")) as never,
   };
   await using served = await serve([{ path: "/x", steps: [step], surface: { answer: hello } }]);
   assert.equal((await ask(served, "/x")).status, 200);
