@@ -5,13 +5,14 @@ import { dirname, join, relative, resolve } from "node:path";
 import { test } from "node:test";
 
 const root = join(import.meta.dirname, "..");
-/** The folders whose files must not be part of a circle. */
-const folders = ["src/pipeline"];
+/** There must be no circle among the files of these folders. Imports of other folders are not followed. */
+const folders = ["src/pipeline", "src/http", "src/store", "src/compute"];
 const importPattern = /(?:\bfrom\s+|\bimport\s*\(\s*|^import\s+)"(\.{1,2}\/[^"]+\.ts)"/gm;
 
-const files = globSync(["src/**/*.ts", "plugins/**/*.ts"], { cwd: root }).map((file) =>
-  join(root, file),
-);
+const files = globSync(
+  folders.map((folder) => `${folder}/**/*.ts`),
+  { cwd: root },
+).map((file) => join(root, file));
 const imports = new Map(files.map((file) => [file, importsOf(file)]));
 
 function importsOf(file: string): string[] {
@@ -33,11 +34,8 @@ function circleOf(start: string): string[] | undefined {
   return undefined;
 }
 
-for (const folder of folders) {
-  test(`no file of ${folder} is part of a circle of imports`, () => {
-    const members = files.filter((file) => file.startsWith(join(root, folder)));
-    assert.ok(members.length > 0);
-    const circles = members.flatMap((file) => circleOf(file)?.join(" -> ") ?? []);
-    assert.deepEqual(circles, []);
-  });
-}
+test(`no circle of imports in ${folders.join(", ")}`, () => {
+  assert.ok(files.length > 50);
+  const circles = files.flatMap((file) => circleOf(file)?.join(" -> ") ?? []);
+  assert.deepEqual(circles, []);
+});
