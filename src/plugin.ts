@@ -82,10 +82,37 @@ export type Phase =
  * Values that plugins pass to one another, by name. A plugin adds its slot by declaration merging,
  * `declare module "sluice-gateway/plugin" { interface Slots { tenant: Tenant } }`, and lists it in `provides`.
  */
-export interface Slots {}
+export interface Slots {
+  /** Id of the request: 1 to 128 visible ASCII characters. */
+  requestId: string;
+}
 export type SlotName = keyof Slots & string;
 /** Maps the name of a slot to the phase in which it is set (`provides`) or first read (`needs`, `wants`). */
 export type SlotPhases = Partial<Record<SlotName, Phase>>;
+
+/**
+ * Facts about an exchange for logs, traces, statistics and `sluice explain`. The plugin that knows a fact adds it with
+ * `Exchange.note`. Observers read it from `Exchange.facts` and need no slot for it. A plugin that decides something
+ * must use a slot instead, because facts can be missing. Facts are kept for some time after the exchange has ended, so
+ * they must be small and must not keep anything else alive. A plugin adds its own facts by declaration merging.
+ */
+export interface Facts {
+  requestId: string;
+  caller: Caller;
+}
+export type NotedFacts = { [F in keyof Facts]?: Facts[F] | undefined };
+
+/** The caller of an exchange, as the step that has identified it describes it. Missing for unknown callers. */
+export interface Caller {
+  /** Id of the credential, for example of an API key. */
+  readonly id: string;
+  /** Name of the group that the credential belongs to, for example a workspace. */
+  readonly group: string;
+  /** Number of requests that the caller may send at the same time. */
+  readonly burst: number;
+  /** True if the caller operates the gateway and may see how it handles requests (`X-Sluice-Trace`). */
+  readonly isOperator: boolean;
+}
 
 /**
  * Services by name, for `host.use`. A plugin of kind `service` adds its own type by declaration merging:
@@ -107,8 +134,11 @@ export interface LimitReached {
   readonly unit: "requests" | "milli-CU";
   readonly used: number;
   readonly limit: number;
-  /** When the limit leaves room again, in milliseconds since 1970. Missing if the plugin does not know. */
-  readonly clearsAt?: number;
+  /**
+   * When the limit leaves room again, in milliseconds since 1970. Missing if the plugin does not know. A function is
+   * called each time the limit is shown. It must not keep the exchange or the host alive.
+   */
+  readonly clearsAt?: number | (() => number | undefined);
 }
 
 /**
@@ -260,6 +290,11 @@ export interface Exchange {
   /** Sets a slot that the manifest lists in `provides`. Throws if it is already set, which is a bug. */
   set<S extends SlotName>(slot: S, value: Slots[S]): void;
 
+  /** Adds a fact for observers: see `Facts`. A later value replaces an earlier one. */
+  note<F extends keyof Facts>(name: F, value: Facts[F] | undefined): void;
+  /** The facts that were noted so far. */
+  readonly facts: Readonly<NotedFacts>;
+
   /**
    * The whole body, if the route buffers it (for a `requestBody` hook or a surface with `body`). The bytes are
    * borrowed.
@@ -358,8 +393,8 @@ interface Manifest<Options> {
   ) => readonly { pointer: string; message: string }[];
 }
 
-/** The surface, as the step sees it that wraps it with `around`. */
-export interface Surrounded {
+/** The surface, and the steps between, as the step sees them that wraps them with `around`. */
+export interface InnerSurface {
   /** The `atomic` member of the surface. */
   readonly atomic: boolean;
   /**
@@ -379,13 +414,21 @@ interface Documented<Options> {
   readonly operation?: (options: Options, place: OperationPlace, host: Host) => Operation;
 }
 
+/** The last argument of the hooks of a step. Hooks of a step without a state can be called without it. */
+type StateOf<State> = unknown extends State ? [state?: unknown] : [state: State];
+
 /**
  * The hooks of a step. A missing hook costs nothing, and a synchronous hook costs no promise. If a promise takes longer
  * than `timeoutMs` of the step's entry in pipeline.yaml, the exchange fails and a later result is ignored.
  */
-export interface StepHooks {
-  requestHeaders?(x: Exchange): Awaitable<Reply | void>;
-  requestBody?(x: Exchange, body: Buffer): Awaitable<Reply | void>;
+export interface StepHooks<State = unknown> {
+  /**
+   * Returns the step's own data of one exchange, which no other plugin sees. Called before the first hook of the step.
+   * All hooks get the result as their last argument. Use a slot for values that other plugins read.
+   */
+  createState?(x: Exchange): State;
+  requestHeaders?(x: Exchange, ...state: StateOf<State>): Awaitable<Reply | void>;
+  requestBody?(x: Exchange, body: Buffer, ...state: StateOf<State>): Awaitable<Reply | void>;
   /**
    * Maximum number of bytes that `requestBody` accepts. A larger body is answered with 413. The smallest limit of a
    * route applies.
@@ -400,24 +443,32 @@ export interface StepHooks {
    * exchange runs meanwhile. Calls `surface.answer` and returns its result. If it returns any other Reply, the step has
    * answered itself.
    */
-  around?(x: Exchange, surface: Surrounded): Awaitable<Reply | undefined>;
-  responseHeaders?(x: Exchange, head: ResponseHead): Awaitable<void>;
+  around?(
+    x: Exchange,
+    surface: InnerSurface,
+    ...state: StateOf<State>
+  ): Awaitable<Reply | undefined>;
+  responseHeaders?(x: Exchange, head: ResponseHead, ...state: StateOf<State>): Awaitable<void>;
   /** Returns a replacement or nothing. The chunk is borrowed: do not keep it after the call. */
-  responseChunk?(x: Exchange, chunk: Uint8Array): Uint8Array | void;
+  responseChunk?(x: Exchange, chunk: Uint8Array, ...state: StateOf<State>): Uint8Array | void;
   /**
    * Runs before the last byte leaves. A returned Reply replaces the answer if no byte has left yet; otherwise the
    * connection is cut. `outcome`: set if the answer itself reports that it is incomplete.
    */
-  responseEnd?(x: Exchange, outcome?: Reply["outcome"]): Awaitable<Reply | void>;
-  settled?(x: Exchange, outcome: Outcome): void;
+  responseEnd?(
+    x: Exchange,
+    outcome?: Reply["outcome"],
+    ...state: StateOf<State>
+  ): Awaitable<Reply | void>;
+  settled?(x: Exchange, outcome: Outcome, ...state: StateOf<State>): void;
   /** Ends timers and connections. Called when no exchange uses the plugin any more. */
   stop?(): Awaitable<void>;
 }
 
-export interface Step<Options = Record<string, never>>
+export interface Step<Options = Record<string, never>, State = unknown>
   extends Manifest<Options>, Documented<Options> {
   readonly kind: "step";
-  start(options: Options, host: Host): Awaitable<StepHooks>;
+  start(options: Options, host: Host): Awaitable<StepHooks<State>>;
 }
 
 /** The hooks of a surface. */
@@ -570,8 +621,10 @@ export interface SectionFault {
 
 export type Plugin = Step<never> | Surface<never> | ToolsPlugin<never> | Service<never>;
 
-/** Declares a step, which inspects, changes or refuses exchanges. */
-export function defineStep<Options>(step: Omit<Step<Options>, "kind">): Step<Options> {
+/** Declares a step, which inspects, changes or refuses exchanges. `State`: see `StepHooks.createState`. */
+export function defineStep<Options, State = unknown>(
+  step: Omit<Step<Options, State>, "kind">,
+): Step<Options, State> {
   return { kind: "step", ...step };
 }
 

@@ -2,7 +2,7 @@
 import type { Config } from "../config/config.ts";
 import { printFault } from "../config/fault.ts";
 import { readPipeline } from "../pipeline/load/check-file.ts";
-import type { Told } from "../pipeline/observe/story.ts";
+import type { Explanation } from "../pipeline/observe/explanation.ts";
 import { UsageError, type Command, type CommandContext, type OptionValues } from "./command.ts";
 import { text } from "./option.ts";
 
@@ -68,7 +68,7 @@ async function ask(
   admin: URL,
   requestId: string,
   signal: AbortSignal,
-): Promise<readonly Told[] | string> {
+): Promise<readonly Explanation[] | string> {
   const url = new URL("/explain", admin);
   url.searchParams.set("id", requestId);
   try {
@@ -78,7 +78,7 @@ async function ask(
       return `the gateway has no record of request ${requestId}, or no longer keeps it`;
     if (answer.status !== 200) return `${admin.origin} answered ${answer.status}`;
     // The response was written by the code of this package, so its shape is known.
-    const { exchanges } = (await answer.json()) as { readonly exchanges: readonly Told[] };
+    const { exchanges } = (await answer.json()) as { readonly exchanges: readonly Explanation[] };
     return exchanges;
   } catch (error) {
     const reason = error instanceof Error ? (error.cause ?? error) : error;
@@ -86,7 +86,7 @@ async function ask(
   }
 }
 
-function lines(exchange: Told): string[] {
+function lines(exchange: Explanation): string[] {
   const { request_id: id, at, method, route, status, code, outcome, ms, limit } = exchange;
   const who =
     exchange.key_id === undefined ? "no key" : `${exchange.key_id} of ${exchange.workspace_id}`;
@@ -103,7 +103,7 @@ function lines(exchange: Told): string[] {
   ];
 }
 
-function callsLine({ names, items, failed }: NonNullable<Told["calls"]>): string {
+function callsLine({ names, items, failed }: NonNullable<Explanation["calls"]>): string {
   const called = `called ${names.join(", ")}`;
   if (items === 1) return failed === 0 ? called : `${called} (failed)`;
   return `${called} (${items} calls, ${failed} failed)`;
@@ -115,7 +115,7 @@ function limitLine({
   used,
   limit,
   clears_at: at,
-}: NonNullable<Told["limit"]>): string {
+}: NonNullable<Explanation["limit"]>): string {
   const clears = at === undefined ? "has room now, or never will" : `has room again at ${at}`;
   return `limit ${scope}: ${used} of ${limit} ${unit} used, ${clears}`;
 }

@@ -2,7 +2,6 @@
 import { systemClock } from "../clock.ts";
 import type { Config } from "../config/config.ts";
 import { createLog } from "../log.ts";
-import { creditClearsAt } from "../../plugins/billing/metering/clears-at.ts";
 import { Activity } from "../pipeline/observe/activity.ts";
 import { checkFile, type Checked } from "../pipeline/load/check-file.ts";
 import { Closer, ClosingStack } from "../pipeline/load/closer.ts";
@@ -10,7 +9,7 @@ import { describePipelines } from "../pipeline/load/describe.ts";
 import { gatewayInfo, type StartedParts } from "../pipeline/load/gateway-info.ts";
 import { provision, type Generation } from "../pipeline/load/generation.ts";
 import { coreMetrics } from "../pipeline/observe/stats.ts";
-import { Stories } from "../pipeline/observe/stories.ts";
+import { ExplanationStore } from "../pipeline/observe/explanation-store.ts";
 import type { Clock, Log, ServiceName, ServiceTypes } from "../plugin.ts";
 import { startAdmin, type Admin } from "../http/admin.ts";
 import { countBuild } from "./build-info.ts";
@@ -95,11 +94,11 @@ async function assemble(
   const state: State = { draining: false, generation };
   stack.defer(() => state.generation.retire(stack.closer));
   const ready: StartedParts["ready"] = () => readiness({ ...state, accounts, meter });
-  const told = { activity: new Activity(), stories: new Stories(creditClearsAt(meter)) };
+  const observers = { activity: new Activity(), explanations: new ExplanationStore() };
   const { server } = config;
   const { closer } = stack;
   const parts = { server, generation, clock, log, metrics, closer };
-  const listener = await listen({ ...parts, readiness: ready, ...told });
+  const listener = await listen({ ...parts, readiness: ready, ...observers });
   stack.defer(() => listener.close(0));
   const reloader = createReloader({
     ...options,
@@ -114,7 +113,7 @@ async function assemble(
     },
   });
   stack.use(reloader);
-  const { activity, stories } = told;
+  const { activity, explanations } = observers;
   late.started = {
     generation: () => state.generation,
     reload: () => reloader.state,
@@ -122,7 +121,7 @@ async function assemble(
     backends: () => backendsOf(state.generation),
     exchanges: () => listener.running,
     activity,
-    explain: (requestId) => stories.find(requestId),
+    explain: (requestId) => explanations.find(requestId),
     metrics,
   };
   late.admin = await startAdmin({

@@ -1,7 +1,7 @@
 /** Finds the client's address: that of the socket, or the one that trusted proxies report. */
 import { isIP } from "node:net";
 import { addressList } from "../address-list.ts";
-import type { ClientRequest } from "../pipeline/run/arrival.ts";
+import type { ClientRequest } from "../pipeline/run/request-head.ts";
 
 /**
  * Returns a function from a request to its client's address. `X-Forwarded-For` is read from the right, and only while

@@ -4,7 +4,7 @@
  * One timer serves all bodies.
  */
 import { refuse } from "../errors.ts";
-import type { BodyCaller, BodyWatch, LiveExchange } from "../pipeline/run/exchange.ts";
+import type { ArrivingBody, BodyWatch, LiveExchange } from "../pipeline/run/exchange.ts";
 import {
   addressKey,
   type Clock,
@@ -14,7 +14,7 @@ import {
   type Reply,
 } from "../plugin.ts";
 import { arrivalGraceMs, arrivalWindowMs, minArrivalBytes } from "./arrival-rate.ts";
-import { LinkedList } from "./linked-list.ts";
+import { LinkedList, type Linked } from "./linked-list.ts";
 
 /** Number of unfinished bodies that any caller may have. A key may have its burst (twice its rate) if that is more. */
 const minBodiesPerCaller = 4;
@@ -43,11 +43,19 @@ export function createBodyWatch(options: BodyWatchOptions): BodyWatch & Disposab
   return new Watch(options);
 }
 
+/** The unfinished bodies of one caller. */
+interface BodyCaller {
+  readonly id: string;
+  bodies: number;
+  bytes: number;
+}
+
 class Watch implements BodyWatch, Disposable {
   readonly #options: BodyWatchOptions;
-  /** Bodies that are buffered as a whole, and bodies that are streamed. */
-  readonly #kept = new LinkedList<LiveExchange>();
-  readonly #streamed = new LinkedList<LiveExchange>();
+  /** The bodies that are read whole. */
+  readonly #kept = new LinkedList<WatchedBody>();
+  /** The bodies that are passed on as they arrive. */
+  readonly #streamed = new LinkedList<WatchedBody>();
   readonly #callers = new Map<string, BodyCaller>();
   readonly #heldBytes: Gauge;
   readonly #refusals: { readonly slow: Counter; readonly caller: Counter; readonly all: Counter };
@@ -78,7 +86,7 @@ class Watch implements BodyWatch, Disposable {
     });
   }
 
-  admit(x: LiveExchange): Reply | undefined {
+  admit(x: LiveExchange): ArrivingBody | Reply {
     const { id, maxBodies } = callerOf(x);
     let caller = this.#callers.get(id);
     if (caller !== undefined && caller.bodies >= maxBodies) {
@@ -91,27 +99,27 @@ class Watch implements BodyWatch, Disposable {
       this.#callers.set(id, caller);
     }
     caller.bodies++;
-    x.bodyCaller = caller;
-    this.#start(x);
-    this.#kept.add(x);
-    return undefined;
+    const body = new WatchedBody(this, x, caller, this.#options.clock.monotonic());
+    this.#kept.add(body);
+    return body;
   }
 
-  addStreamed(x: LiveExchange): void {
-    this.#start(x);
-    this.#streamed.add(x);
+  admitStreamed(x: LiveExchange): ArrivingBody {
+    const body = new WatchedBody(this, x, undefined, this.#options.clock.monotonic());
+    this.#streamed.add(body);
+    return body;
   }
 
-  received(x: LiveExchange, bytes: number): void {
-    const caller = x.bodyCaller;
+  received(body: WatchedBody, bytes: number): void {
+    const { caller } = body;
     if (caller === undefined) return;
-    x.bodyHeldBytes += bytes;
+    body.heldBytes += bytes;
     caller.bytes += bytes;
     this.#bytes += bytes;
     this.#heldBytes.set(this.#bytes);
     const { maxBytes } = this.#options;
     if (caller.bytes > maxBytes * callerShare) {
-      return this.#refuse(x, callerFull, this.#refusals.caller);
+      return this.#refuse(body, callerFull, this.#refusals.caller);
     }
     // Refuses the newest bodies first, because older ones are closer to completion.
     for (let newest = this.#kept.youngest; newest !== undefined; newest = this.#kept.youngest) {
@@ -120,16 +128,16 @@ class Watch implements BodyWatch, Disposable {
     }
   }
 
-  remove(x: LiveExchange): void {
-    const caller = x.bodyCaller;
-    if (caller === undefined) return this.#streamed.remove(x);
-    x.bodyCaller = undefined;
-    this.#kept.remove(x);
+  close(body: WatchedBody): void {
+    const { caller } = body;
+    if (caller === undefined) return this.#streamed.remove(body);
+    body.caller = undefined;
+    this.#kept.remove(body);
     caller.bodies--;
-    caller.bytes -= x.bodyHeldBytes;
+    caller.bytes -= body.heldBytes;
     if (caller.bodies === 0) this.#callers.delete(caller.id);
-    this.#bytes -= x.bodyHeldBytes;
-    x.bodyHeldBytes = 0;
+    this.#bytes -= body.heldBytes;
+    body.heldBytes = 0;
     this.#heldBytes.set(this.#bytes);
   }
 
@@ -137,58 +145,85 @@ class Watch implements BodyWatch, Disposable {
     this.#timer[Symbol.dispose]();
   }
 
-  #start(x: LiveExchange): void {
-    const now = this.#options.clock.monotonic();
-    const { bytesRead } = x.arrival.req.socket;
-    x.bodySeenBytes = bytesRead;
-    x.bodyActiveAt = now;
-    x.bodyPaceBytes = bytesRead;
-    x.bodyPaceAt = now + arrivalGraceMs;
-  }
-
-  #refuse(x: LiveExchange, reply: Reply, counter: Counter): void {
-    this.remove(x);
+  #refuse(body: WatchedBody, reply: Reply, counter: Counter): void {
+    body.close();
     counter.add(1);
-    this.#options.refused(x, reply);
+    this.#options.refused(body.exchange, reply);
   }
 
-  #sweep(watched: LinkedList<LiveExchange>): void {
+  #sweep(bodies: LinkedList<WatchedBody>): void {
     const now = this.#options.clock.monotonic();
-    for (let x = watched.oldest; x !== undefined;) {
-      const next: LiveExchange | undefined = x.behind;
-      if (this.#isTooSlow(x, now)) {
-        this.remove(x);
+    for (let body = bodies.oldest; body !== undefined;) {
+      const next: WatchedBody | undefined = body.behind;
+      if (body.isTooSlow(now, this.#options.idleMs)) {
+        body.close();
         this.#refusals.slow.add(1);
-        this.#options.timedOut(x);
+        this.#options.timedOut(body.exchange);
       }
-      x = next;
+      body = next;
     }
   }
+}
 
-  #isTooSlow(x: LiveExchange, now: number): boolean {
-    const { req, body } = x.arrival;
+class WatchedBody implements ArrivingBody, Linked<WatchedBody> {
+  readonly isWatched = true;
+  readonly exchange: LiveExchange;
+  /** The caller whose limits apply. Undefined if the body is streamed, or the watch has ended. */
+  caller: BodyCaller | undefined;
+  /** Number of bytes that are kept. */
+  heldBytes = 0;
+  before: WatchedBody | undefined = undefined;
+  behind: WatchedBody | undefined = undefined;
+  readonly #watch: Watch;
+  /** Bytes that the connection had received at the last sweep, and the monotonic time at which they last increased. */
+  #seenBytes: number;
+  #activeAt: number;
+  /** Bytes that the connection had received when the body last proved fast enough, and the monotonic time. */
+  #paceBytes: number;
+  #paceAt: number;
+
+  constructor(watch: Watch, x: LiveExchange, caller: BodyCaller | undefined, now: number) {
+    this.#watch = watch;
+    this.exchange = x;
+    this.caller = caller;
+    const { bytesRead } = x.arrival.req.socket;
+    this.#seenBytes = bytesRead;
+    this.#activeAt = now;
+    this.#paceBytes = bytesRead;
+    this.#paceAt = now + arrivalGraceMs;
+  }
+
+  received(bytes: number): void {
+    this.#watch.received(this, bytes);
+  }
+
+  close(): void {
+    this.#watch.close(this);
+  }
+
+  /** Returns true if the body has paused for `idleMs` or arrives below the minimum rate. */
+  isTooSlow(now: number, idleMs: number): boolean {
+    const { req, body } = this.exchange.arrival;
     const bytes = req.socket.bytesRead;
     // A paused stream with buffered bytes waits for an upstream, not for the client.
     const isPaused = Buffer.isBuffer(body) || (body.isPaused() && body.readableLength > 0);
-    if (isPaused || bytes !== x.bodySeenBytes) {
-      x.bodySeenBytes = bytes;
-      x.bodyActiveAt = now;
+    if (isPaused || bytes !== this.#seenBytes) {
+      this.#seenBytes = bytes;
+      this.#activeAt = now;
     }
-    if (isPaused || bytes - x.bodyPaceBytes >= minArrivalBytes) {
-      x.bodyPaceBytes = bytes;
-      x.bodyPaceAt = Math.max(now, x.bodyPaceAt);
+    if (isPaused || bytes - this.#paceBytes >= minArrivalBytes) {
+      this.#paceBytes = bytes;
+      this.#paceAt = Math.max(now, this.#paceAt);
     }
-    return now - x.bodyActiveAt >= this.#options.idleMs || now - x.bodyPaceAt >= arrivalWindowMs;
+    return now - this.#activeAt >= idleMs || now - this.#paceAt >= arrivalWindowMs;
   }
 }
 
 /** Identifies a caller by its key, or else by its address. */
 function callerOf(x: LiveExchange): { readonly id: string; readonly maxBodies: number } {
-  const principal = x.peek("principal");
-  return principal?.kind === "key"
-    ? {
-        id: principal.key.id,
-        maxBodies: Math.max(minBodiesPerCaller, Math.floor(2 * principal.rps)),
-      }
-    : { id: addressKey(x.request.address), maxBodies: minBodiesPerCaller };
+  const { caller } = x.facts;
+  if (caller === undefined) {
+    return { id: addressKey(x.request.address), maxBodies: minBodiesPerCaller };
+  }
+  return { id: caller.id, maxBodies: Math.max(minBodiesPerCaller, Math.floor(caller.burst)) };
 }

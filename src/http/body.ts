@@ -17,11 +17,11 @@ type ReadRequest = IncomingMessage & { [reader]?: BodyReader<unknown> | undefine
 /** Receives the events of a body that is read as a whole. All requests share one listener. */
 export interface BodyListener<Owner> {
   /** Called for each chunk that is buffered. */
-  received(owner: Owner, bytes: number): void;
+  onData(owner: Owner, bytes: number): void;
   /**
    * Called once. Not called if the body is abandoned, or if the client leaves (the response's `close` reports that).
    */
-  done(owner: Owner, result: BodyResult): void;
+  onEnd(owner: Owner, result: BodyResult): void;
 }
 
 /**
@@ -36,9 +36,9 @@ export function readBody<Owner>(
 ): void {
   const announced = request.headers["content-length"];
   if (announced !== undefined && Number(announced) > capBytes) {
-    return listener.done(owner, tooLarge);
+    return listener.onEnd(owner, tooLarge);
   }
-  if (announced === "0") return listener.done(owner, none);
+  if (announced === "0") return listener.onEnd(owner, none);
   request[reader] = new BodyReader(capBytes, owner, listener);
   request.on("data", onData);
   request.on("end", onEnd);
@@ -50,11 +50,11 @@ export function abandonBody(request: ReadRequest): void {
 }
 
 function onData(this: ReadRequest, chunk: Buffer): void {
-  this[reader]?.take(chunk);
+  this[reader]?.onData(chunk);
 }
 
 function onEnd(this: ReadRequest): void {
-  this[reader]?.end();
+  this[reader]?.onEnd();
 }
 
 class BodyReader<Owner> {
@@ -72,29 +72,29 @@ class BodyReader<Owner> {
     this.#listener = listener;
   }
 
-  take(chunk: Buffer): void {
+  onData(chunk: Buffer): void {
     const had = this.#bytes;
     this.#bytes += chunk.length;
     if (this.#bytes > this.#capBytes) {
       this.#first = undefined;
       this.#rest = undefined;
-      if (had <= this.#capBytes) this.#listener.done(this.#owner, tooLarge);
+      if (had <= this.#capBytes) this.#listener.onEnd(this.#owner, tooLarge);
       return;
     }
     if (this.#first === undefined) this.#first = chunk;
     else if (this.#rest === undefined) this.#rest = [this.#first, chunk];
     else this.#rest.push(chunk);
     // Must be last, because the listener may abandon the body.
-    this.#listener.received(this.#owner, chunk.length);
+    this.#listener.onData(this.#owner, chunk.length);
   }
 
-  end(): void {
+  onEnd(): void {
     if (this.#bytes > this.#capBytes) return;
-    if (this.#first === undefined) return this.#listener.done(this.#owner, none);
+    if (this.#first === undefined) return this.#listener.onEnd(this.#owner, none);
     const body = this.#rest === undefined ? this.#first : Buffer.concat(this.#rest, this.#bytes);
     // The request keeps this reader until the answer has ended, so the chunks are released here.
     this.#first = undefined;
     this.#rest = undefined;
-    this.#listener.done(this.#owner, { kind: "body", body });
+    this.#listener.onEnd(this.#owner, { kind: "body", body });
   }
 }

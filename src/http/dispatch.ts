@@ -7,12 +7,18 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { ServerConfig } from "../config/config.ts";
 import { refuse } from "../errors.ts";
-import type { Arrival, ClientRequest, Upgrade } from "../pipeline/run/arrival.ts";
-import { LiveExchange, type Runtime } from "../pipeline/run/exchange.ts";
 import type { Generation } from "../pipeline/load/generation.ts";
-import { ExchangeResponse, type ClientResponse } from "../pipeline/run/response.ts";
+import type { ClientResponse } from "../pipeline/run/client-response.ts";
+import {
+  LiveExchange,
+  type Arrival,
+  type Runtime,
+  type Upgrade,
+} from "../pipeline/run/exchange.ts";
+import type { ClientRequest } from "../pipeline/run/request-head.ts";
 import { run } from "../pipeline/run/run.ts";
 import type { Clock } from "../plugin.ts";
+import { ExchangeResponse } from "./node-response.ts";
 import { framingFault, type FramingFault } from "./framing.ts";
 import type { Readiness } from "./readiness.ts";
 import { asksForWebSocket, WebSockets } from "./websocket.ts";

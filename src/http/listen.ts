@@ -9,12 +9,11 @@ import type { AddressInfo, Socket } from "node:net";
 import { refuse } from "../errors.ts";
 import type { Activity } from "../pipeline/observe/activity.ts";
 import type { Closer } from "../pipeline/load/closer.ts";
-import type { Stories } from "../pipeline/observe/stories.ts";
+import type { ExplanationStore } from "../pipeline/observe/explanation-store.ts";
 import type { Runtime } from "../pipeline/run/exchange.ts";
 import type { Generation } from "../pipeline/load/generation.ts";
-import { bodyRefused, bodyTimedOut } from "../pipeline/run/run.ts";
-import { ExchangeResponse } from "../pipeline/run/response.ts";
-import { openSink } from "../pipeline/run/sink.ts";
+import { bodyRefused, bodyTimedOut } from "../pipeline/run/request-body.ts";
+import { runner } from "../pipeline/run/run.ts";
 import type { ServerConfig } from "../config/config.ts";
 import type { Clock, Log, Metrics } from "../plugin.ts";
 import { addressReader, peerReader } from "./address.ts";
@@ -23,6 +22,7 @@ import { createBodyWatch } from "./body-watch.ts";
 import { Dispatch, sendReply, type Handler } from "./dispatch.ts";
 import { openFastPath } from "./fast-path/fast-path.ts";
 import { withFastify, type WrappedServer } from "./fastify.ts";
+import { ExchangeResponse } from "./node-response.ts";
 import { ListenError } from "./listen-error.ts";
 import type { Readiness } from "./readiness.ts";
 import { createSurfaceWatch } from "./surface-watch.ts";
@@ -37,7 +37,7 @@ export interface ListenerOptions {
   readonly metrics: Metrics;
   readonly readiness: () => Readiness;
   readonly activity?: Activity;
-  readonly stories?: Stories;
+  readonly explanations?: ExplanationStore;
 }
 
 export interface Listener {
@@ -70,12 +70,12 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
     log,
     addressOf: addressReader(config.trustProxy),
     peerOf: peerReader(config.trustProxy),
-    openSink,
+    runner,
     bodyWatch,
     surfaceWatch,
     stallMs: config.bodyIdleMs,
     activity: options.activity,
-    stories: options.stories,
+    explanations: options.explanations,
   };
   const dispatch = new Dispatch(options, runtime);
   const wrapped = await withFastify(

@@ -3,7 +3,6 @@
  * remain reserved, and the generation that they run on could never be stopped.
  */
 import type { ExchangeWatch, LiveExchange } from "../pipeline/run/exchange.ts";
-import { settle, surfaceReturned } from "../pipeline/run/answer.ts";
 import type { Clock, Log } from "../plugin.ts";
 
 /**
@@ -24,8 +23,7 @@ export function createSurfaceWatch(clock: Clock, log: Log): ExchangeWatch & Disp
         { plugin: x.route.surface, route: x.route.path },
         "a surface did not return in time",
       );
-      surfaceReturned(x);
-      settle(x);
+      x.surfaceReturned();
     }
   };
   const timer = clock.every(sweepMs, sweep);

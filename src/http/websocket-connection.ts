@@ -2,8 +2,6 @@
 import type { Socket } from "node:net";
 import type { RawData, WebSocket } from "ws";
 import type { LiveExchange } from "../pipeline/run/exchange.ts";
-import { runCallback } from "../pipeline/run/answer.ts";
-import { ended } from "../pipeline/run/run.ts";
 import type { Connection } from "../plugin.ts";
 
 /** Maximum time in which a client must answer the closing handshake. */
@@ -19,33 +17,33 @@ export class LiveConnection implements Connection {
   /** Messages that arrived before `onMessage` was set. */
   #early: { readonly data: Buffer; readonly isText: boolean }[] = [];
   #onGoAway: (() => void) | undefined;
-  #goingAway = false;
+  #isGoingAway = false;
   /** True if the client has answered the last ping. */
-  #alive = true;
-  #paused = false;
+  #isAlive = true;
+  #isPaused = false;
   #closing: Disposable | undefined;
   #stalled: Disposable | undefined;
-  #closedByUs = false;
-  #corked = false;
+  #isClosedByUs = false;
+  #isCorked = false;
   readonly #uncork = (): void => {
-    this.#corked = false;
+    this.#isCorked = false;
     this.#socket.uncork();
   };
 
-  /** `gone`: called when the connection has ended. */
-  constructor(x: LiveExchange, webSocket: WebSocket, socket: Socket, gone: () => void) {
+  /** `onEnded`: called when the connection has ended. */
+  constructor(x: LiveExchange, webSocket: WebSocket, socket: Socket, onEnded: () => void) {
     this.#x = x;
     this.#webSocket = webSocket;
     this.#socket = socket;
-    x.connection = this;
+    x.attach(this);
     webSocket.on("message", (data, isBinary) => this.#received(data, !isBinary));
     webSocket.on("pong", () => {
-      this.#alive = true;
+      this.#isAlive = true;
     });
     // After an invalid frame or a socket error, `ws` closes the connection itself, with the code of RFC 6455.
     webSocket.on("error", () => {});
     webSocket.on("close", (code) => {
-      gone();
+      onEnded();
       this.#ended(code);
     });
     socket.on("drain", () => this.#drained());
@@ -59,7 +57,7 @@ export class LiveConnection implements Connection {
     this.#onMessage = listener;
     if (listener === undefined) return;
     for (const { data, isText } of this.#early.splice(0)) {
-      runCallback(this.#x, listener, data, isText);
+      this.#x.runCallback(listener, data, isText);
     }
   }
 
@@ -69,7 +67,7 @@ export class LiveConnection implements Connection {
 
   set onGoAway(listener: (() => void) | undefined) {
     this.#onGoAway = listener;
-    if (this.#goingAway) runCallback(this.#x, listener);
+    if (this.#isGoingAway) this.#x.runCallback(listener);
   }
 
   send(message: string | Uint8Array): boolean {
@@ -77,7 +75,7 @@ export class LiveConnection implements Connection {
     if (webSocket.readyState !== webSocket.OPEN) return true;
     this.#cork();
     webSocket.send(message);
-    this.#x.sent.bodyBytes +=
+    this.#x.record.bodyBytes +=
       typeof message === "string" ? Buffer.byteLength(message) : message.length;
     const room = !this.#socket.writableNeedDrain;
     const { clock, stallMs } = this.#x.runtime;
@@ -87,17 +85,17 @@ export class LiveConnection implements Connection {
   }
 
   pause(): void {
-    this.#paused = true;
+    this.#isPaused = true;
     this.#webSocket.pause();
   }
 
   resume(): void {
-    this.#paused = false;
+    this.#isPaused = false;
     this.#webSocket.resume();
   }
 
   close(code: number, reason: string): void {
-    this.#closedByUs = true;
+    this.#isClosedByUs = true;
     // A paused connection would not read the client's answer.
     this.resume();
     this.#webSocket.close(code, reason);
@@ -107,16 +105,16 @@ export class LiveConnection implements Connection {
   /** Pings the client. Terminates the connection if the client has not answered the last ping. */
   ping(): void {
     // The pong would not be read while the connection is paused.
-    if (this.#paused) return;
-    if (!this.#alive) return this.terminate();
-    this.#alive = false;
+    if (this.#isPaused) return;
+    if (!this.#isAlive) return this.terminate();
+    this.#isAlive = false;
     this.#webSocket.ping();
   }
 
   goAway(): void {
-    if (this.#goingAway) return;
-    this.#goingAway = true;
-    runCallback(this.#x, this.#onGoAway);
+    if (this.#isGoingAway) return;
+    this.#isGoingAway = true;
+    this.#x.runCallback(this.#onGoAway);
   }
 
   /** Closes the connection without a handshake. */
@@ -128,8 +126,8 @@ export class LiveConnection implements Connection {
    * Combines the frames of one turn of the event loop to one write. One read of 64 KiB may cause hundreds of frames.
    */
   #cork(): void {
-    if (this.#corked) return;
-    this.#corked = true;
+    if (this.#isCorked) return;
+    this.#isCorked = true;
     this.#socket.cork();
     process.nextTick(this.#uncork);
   }
@@ -138,20 +136,20 @@ export class LiveConnection implements Connection {
     // With the default `binaryType`, messages are Buffers.
     const bytes = data as Buffer;
     if (this.#onMessage === undefined) this.#early.push({ data: bytes, isText });
-    else runCallback(this.#x, this.#onMessage, bytes, isText);
+    else this.#x.runCallback(this.#onMessage, bytes, isText);
   }
 
   #drained(): void {
     this.#stalled?.[Symbol.dispose]();
     this.#stalled = undefined;
-    runCallback(this.#x, this.onDrain);
+    this.#x.runCallback(this.onDrain);
   }
 
   #ended(code: number): void {
     this.#closing?.[Symbol.dispose]();
     this.#stalled?.[Symbol.dispose]();
-    runCallback(this.#x, this.onClose, code);
+    this.#x.runCallback(this.onClose, code);
     // A closing handshake of either side is a normal end. Without one, the client has left.
-    ended(this.#x, this.#closedByUs || code !== 1006);
+    this.#x.onClose(this.#isClosedByUs || code !== 1006);
   }
 }

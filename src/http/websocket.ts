@@ -12,11 +12,9 @@ import {
 import type { Socket } from "node:net";
 import { WebSocketServer, type WebSocket } from "ws";
 import { refuse } from "../errors.ts";
-import { responseHeaders } from "../pipeline/run/answer.ts";
-import type { Upgrade } from "../pipeline/run/arrival.ts";
-import type { LiveExchange } from "../pipeline/run/exchange.ts";
+import type { LiveExchange, Upgrade } from "../pipeline/run/exchange.ts";
+import { responseHeaders, runHooks } from "../pipeline/run/hooks.ts";
 import { LiveResponseHead } from "../pipeline/run/response-head.ts";
-import { ended } from "../pipeline/run/run.ts";
 import { UpgradeFailed } from "../pipeline/run/upgrade-failed.ts";
 import type { AcceptOptions, Clock } from "../plugin.ts";
 import { LiveConnection } from "./websocket-connection.ts";
@@ -98,18 +96,17 @@ export class WebSockets implements Disposable {
   ): Promise<LiveConnection> {
     const answer = new LiveResponseHead({ status: 101 }, "surface", true);
     try {
-      await responseHeaders(x, answer, 0);
-      if (x.closed) throw new UpgradeFailed(undefined);
+      await runHooks(x, responseHeaders, answer);
+      if (x.hasEnded) throw new UpgradeFailed(undefined);
       checkFields(answer.fields);
     } catch (error) {
-      // Nothing has been sent, so the exchange can still be answered with a reply.
-      x.streaming = false;
+      x.streamFailed();
       throw error;
     }
     const { req } = asked;
     this.#accepting.set(req, { protocol: options.protocol, fields: answer.fields });
     const webSocket = this.#handshake(x, options.messageBytes, asked);
-    x.sent.status = 101;
+    x.record.status = 101;
     const connection = new LiveConnection(x, webSocket, req.socket, () => {
       this.#open.delete(connection);
     });
@@ -132,13 +129,13 @@ export class WebSockets implements Disposable {
       accepted = webSocket;
     });
     if (accepted !== undefined) return accepted;
-    x.streaming = false;
+    x.streamFailed();
     if (!socket.destroyed && socket.writable) {
       res.assignSocket(socket);
       throw new UpgradeFailed(invalidHandshake);
     }
     socket.destroy();
-    ended(x, false);
+    x.onClose(false);
     throw new UpgradeFailed(undefined);
   }
 

@@ -108,6 +108,18 @@ export interface Agent {
   readonly capabilities: readonly string[] | undefined;
 }
 
+declare module "sluice-gateway/plugin" {
+  interface Slots {
+    /** The caller of the request. Set by `authenticate`. */
+    principal: Principal;
+    /** Missing if the client sent none of the `X-Agent-*` headers. Set by `agent-headers`. */
+    agent: Agent;
+  }
+  interface Facts {
+    agent: Agent;
+  }
+}
+
 export interface Accounts {
   /**
    * Returns the caller who sent this `Authorization` header from this address. Never throws. Changes of keys and

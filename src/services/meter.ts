@@ -1,9 +1,9 @@
 /**
- * The service `host.meter`, implemented in plugins/billing/metering, and the slot `charge`, implemented by the step `meter`
- * (plugins/billing/meter).
+ * The service `host.meter`, implemented in plugins/billing/metering, and the slot `charge`, implemented by the step
+ * `meter` (plugins/billing/meter).
  */
 import type { Reply } from "../plugin.ts";
-import type { Agent, KeyPrincipal } from "./accounts.ts";
+import type { Agent, ApiKey, KeyPrincipal } from "./accounts.ts";
 import type { Pricing } from "./pricing.ts";
 
 /** One charge as it is written to the journal. `costMilli` is a non-negative safe integer. */
@@ -71,6 +71,11 @@ export interface Meter {
       readonly force?: boolean | undefined;
     },
   ): Reservation | CuRefusal | { readonly kind: "unavailable" };
+  /**
+   * Returns when a limit has room again that refused this key at `refusedAt`, both in milliseconds since 1970.
+   * Undefined if nothing will be freed, or if the limit has room. `scope`: the window of the limit, or `plan`.
+   */
+  clearsAt(key: ApiKey, scope: string, refusedAt: number): number | undefined;
 }
 
 /**
@@ -118,4 +123,15 @@ export interface Charge {
   ): ChargePart | CuRefusal | { readonly kind: "unavailable" };
   /** Sum of the settled lines, including those of parts. Undefined before the first line is settled. */
   readonly usedMilli: number | undefined;
+}
+
+declare module "sluice-gateway/plugin" {
+  interface Slots {
+    /** The account of the exchange. Set by `meter`. */
+    charge: Charge;
+  }
+  interface Facts {
+    /** Sum of the charges of the exchange. Missing if nothing was charged. */
+    costMilliCu: number;
+  }
 }

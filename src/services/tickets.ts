@@ -1,4 +1,7 @@
-/** The service `host.tickets`, for clients that cannot send an `Authorization` header. Implemented in plugins/billing/accounts. */
+/**
+ * The service `host.tickets`, for clients that cannot send an `Authorization` header. Implemented in
+ * plugins/billing/accounts.
+ */
 import type { Principal } from "./accounts.ts";
 
 /** The rights that a ticket grants. */
@@ -22,4 +25,14 @@ export interface Tickets {
     origin: string | undefined,
     address: string,
   ): { readonly principal: Principal; readonly terms: TicketTerms | undefined };
+}
+
+declare module "sluice-gateway/plugin" {
+  interface Slots {
+    /**
+     * The terms of the ticket with which the client opened the request. Missing without a ticket. Set by
+     * `authenticate`.
+     */
+    ticket: TicketTerms;
+  }
 }

@@ -43,3 +43,14 @@ export interface ChildSpan extends TraceSpan {
    */
   end(error?: string): void;
 }
+
+declare module "sluice-gateway/plugin" {
+  interface Slots {
+    /** The span of the exchange. It is not set while nothing is traced, so list it in `wants`, never in `needs`. */
+    trace: TraceSpan;
+  }
+  interface Facts {
+    traceId: string;
+    spanId: string;
+  }
+}

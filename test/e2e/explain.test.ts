@@ -4,7 +4,7 @@ import { createServer } from "node:http";
 import { describe, it } from "node:test";
 import { explain } from "../../src/commands/explain.ts";
 import type { CommandContext } from "../../src/commands/command.ts";
-import type { Told } from "../../src/pipeline/observe/story.ts";
+import type { Explanation } from "../../src/pipeline/observe/explanation.ts";
 import type { Capability } from "../../src/plugin.ts";
 import { manualClock } from "../../src/testing/clock.ts";
 import {
@@ -68,22 +68,22 @@ async function send(
   return { id, status: answer.status, headers: answer.headers };
 }
 
-async function toldOf({ adminUrl }: TestGateway, id: string): Promise<readonly Told[]> {
+async function toldOf({ adminUrl }: TestGateway, id: string): Promise<readonly Explanation[]> {
   const answer = await fetch(`${adminUrl}/explain?id=${encodeURIComponent(id)}`);
   if (answer.status === 404) return [];
   assert.equal(answer.status, 200);
   // The shape that these tests are about.
-  const { exchanges } = (await answer.json()) as { exchanges: readonly Told[] };
+  const { exchanges } = (await answer.json()) as { exchanges: readonly Explanation[] };
   return exchanges;
 }
 
-async function only(gateway: TestGateway, id: string): Promise<Told> {
+async function only(gateway: TestGateway, id: string): Promise<Explanation> {
   const [told, ...others] = await toldOf(gateway, id);
   assert.ok(told !== undefined && others.length === 0);
   return told;
 }
 
-const did = ({ steps }: Told): string[] => steps.map((one) => `${one.step}: ${one.did}`);
+const did = ({ steps }: Explanation): string[] => steps.map((one) => `${one.step}: ${one.did}`);
 
 describe("/explain", () => {
   it("tells an exchange that went well: who, what each step did, how long it took", async () => {
@@ -293,7 +293,7 @@ describe("X-Sluice-Trace", () => {
     await using gateway = await start({ account: { capabilities: admin } });
     const { id, headers } = await send(gateway, "/keyed", { key: gateway.key, headers: asked });
     // Our own header.
-    const told = JSON.parse(headers.get("x-sluice-trace") ?? "") as Told;
+    const told = JSON.parse(headers.get("x-sluice-trace") ?? "") as Explanation;
     assert.equal(told.request_id, id);
     assert.equal(told.outcome, undefined);
     assert.equal(told.steps.at(-1)?.did, "replied");
@@ -307,7 +307,7 @@ describe("X-Sluice-Trace", () => {
     const { status, headers } = await send(gateway, "/keyed", { key: gateway.key, headers: asked });
     assert.equal(status, 429);
     // Our own header.
-    const told = JSON.parse(headers.get("x-sluice-trace") ?? "") as Told;
+    const told = JSON.parse(headers.get("x-sluice-trace") ?? "") as Explanation;
     assert.partialDeepStrictEqual(told.limit, { scope: "24h", used: 0, limit: 1 });
   });
 
@@ -325,7 +325,7 @@ upstreams: { up: { urls: "${url}" } }
       await using gateway = await start({ pipeline: streams, account: { capabilities: admin } });
       const { id, headers } = await send(gateway, "/stream", { key: gateway.key, headers: asked });
       // Our own header.
-      const told = JSON.parse(headers.get("x-sluice-trace") ?? "") as Told;
+      const told = JSON.parse(headers.get("x-sluice-trace") ?? "") as Explanation;
       assert.equal(told.steps.at(-1)?.ms, undefined);
       assert.match(headers.get("server-timing") ?? "", /rate-limit;dur=.*total;dur=/);
       const rest = await only(gateway, id);

@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { explain } from "../../src/commands/explain.ts";
 import type { CommandContext } from "../../src/commands/command.ts";
-import type { Told } from "../../src/pipeline/observe/story.ts";
+import type { Explanation } from "../../src/pipeline/observe/explanation.ts";
 import { startTestGateway, type TestGateway } from "../../src/testing/gateway.ts";
 import { whole } from "../plugins/inference/networks/worker-scripts.ts";
 import { startWorker, type Worker } from "../plugins/inference/networks/scripted-worker.ts";
@@ -77,7 +77,7 @@ after(async () => {
 interface Seen {
   readonly text: string;
   readonly line: Line;
-  readonly told: Told;
+  readonly told: Explanation;
   /** The row of the Live view. */
   readonly row: { readonly code?: string; readonly calls?: Line["calls"] };
 }
@@ -117,9 +117,9 @@ async function lineOf(id: string): Promise<Line> {
   }
 }
 
-async function toldOf(id: string): Promise<Told> {
+async function toldOf(id: string): Promise<Explanation> {
   const answer = await fetch(`${gateway.adminUrl}/explain?id=${id}`);
-  const { exchanges } = (await answer.json()) as { exchanges: readonly Told[] };
+  const { exchanges } = (await answer.json()) as { exchanges: readonly Explanation[] };
   const [told] = exchanges;
   assert.ok(told !== undefined);
   return told;

@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { test } from "node:test";
 import { createMetrics, type RenderedMetrics } from "../../src/metrics.ts";
-import type { Exchange, KeyPrincipal, Reply } from "../../src/plugin.ts";
+import type { Exchange, Reply } from "../../src/plugin.ts";
 import { manualClock, type ManualClock } from "../../src/testing/clock.ts";
 import { ask, serve, type Served, type TestStep } from "../pipeline/harness.ts";
 
@@ -51,9 +51,13 @@ const identify: TestStep = {
   name: "identify",
   requestHeaders(x: Exchange) {
     const { "x-key": id, "x-rps": rps = "1" } = x.request.headers;
-    // The body watch reads the id and the rate, and nothing else.
-    const principal = { kind: "key", key: { id }, rps: Number(rps) } as unknown as KeyPrincipal;
-    if (id !== undefined) x.set("principal", principal);
+    if (id === undefined) return;
+    x.note("caller", {
+      id: String(id),
+      group: "ws_1",
+      burst: 2 * Number(rps),
+      isOperator: false,
+    });
   },
 };
 

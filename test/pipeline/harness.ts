@@ -163,7 +163,7 @@ function testServices(log: Log): Services {
       take: () => ({ kind: "unavailable" }),
       once: () => ({ kind: "unavailable" }),
     },
-    meter: { reserve: () => ({ kind: "unavailable" }) },
+    meter: { reserve: () => ({ kind: "unavailable" }), clearsAt: () => undefined },
     seal: createSeal("test"),
     claims: { claim: () => false, has: () => false },
     modelOverrides: { overrides: () => new Map(), replaceOverrides: () => false },

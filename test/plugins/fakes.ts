@@ -10,6 +10,7 @@ import type {
   KeyPrincipal,
   Log,
   Networks,
+  NotedFacts,
   Principal,
   Reply,
   RequestHead,
@@ -79,7 +80,7 @@ export function fakeHost(more: Partial<Host> = {}, services: Partial<ServiceType
       take: () => ({ kind: "unavailable" }),
       once: () => ({ kind: "unavailable" }),
     },
-    meter: { reserve: () => ({ kind: "unavailable" }) },
+    meter: { reserve: () => ({ kind: "unavailable" }), clearsAt: () => undefined },
     store: { folder: "/data" },
     compute: { run: notRun, background: { run: notRun } },
     seal: createSeal("test"),
@@ -135,6 +136,7 @@ export function keyPrincipal(
 
 export interface FakeRequest extends Partial<RequestHead> {
   readonly slots?: Partial<Slots>;
+  readonly facts?: NotedFacts;
   readonly body?: string;
   readonly arrivedAt?: number;
   readonly arrivedMonotonic?: number;
@@ -142,8 +144,17 @@ export interface FakeRequest extends Partial<RequestHead> {
 }
 
 export function fakeExchange(options: FakeRequest = {}): Exchange {
-  const { slots: given, body, arrivedAt = 0, arrivedMonotonic = 0, sent, ...request } = options;
+  const {
+    slots: given,
+    facts: noted,
+    body,
+    arrivedAt = 0,
+    arrivedMonotonic = 0,
+    sent,
+    ...request
+  } = options;
   const slots: Partial<Slots> = { ...given };
+  const facts: NotedFacts = { ...noted };
   return {
     request: {
       method: "GET",
@@ -171,6 +182,10 @@ export function fakeExchange(options: FakeRequest = {}): Exchange {
       if (slots[slot] !== undefined) throw new Error(`slot ${slot} is set twice`);
       slots[slot] = value;
     },
+    note(name, value) {
+      facts[name] = value;
+    },
+    facts,
     body: body === undefined ? undefined : Buffer.from(body),
     replaceBody: unused,
     dropBody: unused,

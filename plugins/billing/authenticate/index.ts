@@ -6,19 +6,12 @@ import { RateLimiterMemory } from "rate-limiter-flexible";
 import {
   defineStep,
   refuse,
+  type Exchange,
   type Principal,
   type Reply,
-  type TicketTerms,
 } from "sluice-gateway/plugin";
 import { identify } from "./credentials.ts";
 import { FailedKeys } from "./failed-keys.ts";
-
-declare module "sluice-gateway/plugin" {
-  interface Slots {
-    principal: Principal;
-    ticket: TicketTerms;
-  }
-}
 
 interface Options {
   readonly failures?: number;
@@ -76,7 +69,7 @@ export default defineStep<Options>({
     if (failures === 0) {
       return {
         requestHeaders(x) {
-          x.set("principal", identify(x, host));
+          setPrincipal(x, identify(x, host));
         },
       };
     }
@@ -96,7 +89,7 @@ export default defineStep<Options>({
     return {
       requestHeaders(x) {
         const principal = identify(x, host);
-        x.set("principal", principal);
+        setPrincipal(x, principal);
         const blockedMs = isGuess(principal) ? failedKeys.blockedMs(x.request.address) : 0;
         if (blockedMs === 0) return undefined;
         const clearsAt = Math.ceil(x.arrivedAt + blockedMs);
@@ -109,6 +102,15 @@ export default defineStep<Options>({
     };
   },
 });
+
+function setPrincipal(x: Exchange, principal: Principal): void {
+  x.set("principal", principal);
+  if (principal.kind === "anonymous") return;
+  const { key, rps } = principal;
+  // The burst of a key is twice its rate (gateway.md, "Request rate").
+  const isOperator = key.capabilities.has("platform:admin");
+  x.note("caller", { id: key.id, group: key.workspaceId, burst: 2 * rps, isOperator });
+}
 
 /**
  * Codes of the responses that reveal whether a key exists: the 401, and the 400 for an idempotency key without a valid

@@ -5,15 +5,8 @@ import {
   refuse,
   type Anonymous,
   type Capability,
-  type Principal,
   type Reply,
 } from "sluice-gateway/plugin";
-
-declare module "sluice-gateway/plugin" {
-  interface Slots {
-    principal: Principal;
-  }
-}
 
 interface Options {
   readonly require: "key" | Capability;

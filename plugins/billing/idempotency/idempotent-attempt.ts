@@ -1,4 +1,4 @@
-/** One request with an idempotency key: the value of the slot `idempotency`. */
+/** One request with an idempotency key: the state of the step `idempotency` for an exchange. */
 import {
   refuse,
   type Host,
@@ -8,7 +8,7 @@ import {
   type Reply,
   type ResponseHead,
   type StoredResponse,
-  type Surrounded,
+  type InnerSurface,
 } from "sluice-gateway/plugin";
 
 /** Maximum size of a stored response (gateway.md, "Idempotency"). Larger ones are not stored. */
@@ -37,7 +37,7 @@ export class IdempotentAttempt {
   }
 
   /** Calls the surface, or answers instead of it. */
-  run(surface: Surrounded): Reply | undefined | Promise<Reply | undefined> {
+  run(surface: InnerSurface): Reply | undefined | Promise<Reply | undefined> {
     // In shadow mode this step must not roll back the work of the surface.
     if (surface.atomic && this.#host.mode === "enforce") return this.#inOneTransaction(surface);
     const taken = this.#host.idempotency.take(this.#request);
@@ -73,7 +73,7 @@ export class IdempotentAttempt {
     return { apiKeyId: this.apiKeyId, key: this.key, fingerprint: this.fingerprint };
   }
 
-  #inOneTransaction(surface: Surrounded): Reply {
+  #inOneTransaction(surface: InnerSurface): Reply {
     let reply = unavailable;
     const ended = this.#host.idempotency.once(this.#request, () => {
       const answer = surface.answer();
@@ -90,7 +90,7 @@ export class IdempotentAttempt {
    * Runs a surface whose work is not in the accounts database. The slot is on disk before the work begins, and the
    * response is on disk before it leaves.
    */
-  async #whileHeld(slot: IdempotencySlot, surface: Surrounded): Promise<Reply | undefined> {
+  async #whileHeld(slot: IdempotencySlot, surface: InnerSurface): Promise<Reply | undefined> {
     const reply = await surface.answer();
     const response = reply === undefined || hasFailed(reply) ? undefined : responseOf(reply);
     if (response === undefined) return reply;

@@ -3,18 +3,16 @@
  * the stored response (gateway.md, "States and transitions"; decisions.md section 11).
  */
 import { hash } from "node:crypto";
-import { defineStep, refuse, type Operation, type Principal } from "sluice-gateway/plugin";
+import { defineStep, refuse, type Operation } from "sluice-gateway/plugin";
 import { IdempotentAttempt } from "./idempotent-attempt.ts";
-
-declare module "sluice-gateway/plugin" {
-  interface Slots {
-    principal: Principal;
-    idempotency: IdempotentAttempt;
-  }
-}
 
 interface Options {
   readonly prefix?: string;
+}
+
+/** Undefined for a request without an idempotency key. */
+interface State {
+  attempt: IdempotentAttempt | undefined;
 }
 
 /** gateway.md, "Idempotency". */
@@ -29,7 +27,7 @@ const regexSyntax = /[\\^$.*+?()[\]{}|/]/g;
 /** Methods that change nothing and can be repeated (RFC 9110 section 9.2.1). */
 const safeMethods: ReadonlySet<string> = new Set(["GET", "HEAD", "OPTIONS", "TRACE"]);
 
-export default defineStep<Options>({
+export default defineStep<Options, State>({
   name: "idempotency",
   description:
     "Runs a request with an Idempotency-Key once, and replays the response for 24 hours.",
@@ -45,7 +43,6 @@ export default defineStep<Options>({
     additionalProperties: false,
   },
   needs: { principal: "requestHeaders" },
-  provides: { idempotency: "requestHeaders" },
   operation: ({ prefix = "gateway_" }, { method }) =>
     safeMethods.has(method) ? {} : documented(prefix),
   start({ prefix = "gateway_" }, host) {
@@ -59,38 +56,37 @@ export default defineStep<Options>({
     return {
       bodyBytes,
       tooLargeStatus: 400,
-      requestHeaders(x) {
+      createState: () => ({ attempt: undefined }),
+      requestHeaders(x, state) {
         const key = x.request.headers["idempotency-key"];
         if (key === undefined || safeMethods.has(x.request.method)) return undefined;
         if (typeof key !== "string" || !form.test(key)) return malformed;
         const principal = x.get("principal");
         if (principal.kind === "anonymous") return keyless;
-        x.set("idempotency", new IdempotentAttempt(host, principal.key.id, key));
+        state.attempt = new IdempotentAttempt(host, principal.key.id, key);
         return undefined;
       },
-      requestBody(x, body) {
-        const attempt = x.peek("idempotency");
+      requestBody(x, body, { attempt }) {
         if (attempt === undefined) return;
         const { method, target } = x.request;
         // Method and target contain no space and no line break, so no other request has the same text.
         const head = Buffer.from(`${method} ${target}\n`);
         attempt.fingerprint = hash("sha256", Buffer.concat([head, body]));
       },
-      around(x, surface) {
-        const attempt = x.peek("idempotency");
+      around(_, surface, { attempt }) {
         return attempt === undefined ? surface.answer() : attempt.run(surface);
       },
-      responseHeaders(x, head) {
-        if (head.streamed) x.peek("idempotency")?.streams(head);
+      responseHeaders(_, head, { attempt }) {
+        if (head.streamed) attempt?.streams(head);
       },
-      responseChunk(x, chunk) {
-        x.peek("idempotency")?.keep(chunk);
+      responseChunk(_, chunk, { attempt }) {
+        attempt?.keep(chunk);
       },
-      responseEnd(x, outcome) {
-        if (outcome === undefined) x.peek("idempotency")?.streamed();
+      responseEnd(_, outcome, { attempt }) {
+        if (outcome === undefined) attempt?.streamed();
       },
-      settled(x) {
-        x.peek("idempotency")?.release();
+      settled(_, __, { attempt }) {
+        attempt?.release();
       },
     };
   },

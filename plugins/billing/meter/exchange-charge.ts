@@ -138,6 +138,7 @@ export class ExchangeCharge implements Charge {
       more,
     );
     this.#usedMilliCu = (this.#usedMilliCu ?? 0) + Math.min(sumOf(lines), maxMilliCu);
+    this.#x.note("costMilliCu", this.#usedMilliCu);
     // `written` awaits this promise, but it does not run if the client has left.
     commit.catch(() => {});
     if (this.#commit !== undefined && this.#commit !== commit) {

@@ -2,24 +2,9 @@
  * Gives the exchange its account. Credit is reserved before the work and charged after it, and the charge is on disk
  * before the answer ends.
  */
-import {
-  defineStep,
-  type Agent,
-  type Charge,
-  type Exchange,
-  type Principal,
-} from "sluice-gateway/plugin";
+import { defineStep, type Exchange } from "sluice-gateway/plugin";
 import { ExchangeCharge } from "./exchange-charge.ts";
 import { ChargeRefusals } from "./charge-refusals.ts";
-
-declare module "sluice-gateway/plugin" {
-  interface Slots {
-    charge: Charge;
-    principal: Principal;
-    requestId: string;
-    agent: Agent;
-  }
-}
 
 interface Options {
   readonly price?: number;
@@ -102,7 +87,10 @@ export default defineStep<Options>({
       },
       responseEnd: (x) => chargeOf(x).written(),
       settled(x) {
-        chargeOf(x).release();
+        const charge = chargeOf(x);
+        charge.release();
+        // A charge that could not be written is not charged.
+        if (x.facts.costMilliCu !== charge.usedMilli) x.note("costMilliCu", charge.usedMilli);
       },
     };
   },

@@ -209,6 +209,15 @@ export class CreditMeter implements Meter {
     };
   }
 
+  clearsAt(key: ApiKey, scope: string, refusedAt: number): number | undefined {
+    if (scope === "plan") return periodOf(refusedAt).end;
+    if (scope !== "24h" && scope !== "30d") return undefined;
+    const { day, month } = this.keyWindows(key);
+    const window = scope === "24h" ? day : month;
+    // A full window clears when it has room for the smallest charge, any other when its oldest charges leave.
+    return window.roomAt ?? window.freesAt;
+  }
+
   workspaceUsage(workspaceId: string): Split & { periodStart: number; open: number } {
     const now = this.#now();
     const { included, purchased, overage, open } = this.#workspace(workspaceId, now);

@@ -3,7 +3,6 @@ import {
   defineSurface,
   type Exchange,
   type Host,
-  type Principal,
   type Reply,
   type SurfaceHooks,
 } from "sluice-gateway/plugin";
@@ -11,13 +10,6 @@ import { changes, type ChangeName } from "./changes.ts";
 import { operationOf } from "./operation.ts";
 import { caller } from "./permission.ts";
 import { isView, views, type ViewName } from "./views.ts";
-
-declare module "sluice-gateway/plugin" {
-  interface Slots {
-    principal: Principal;
-    requestId: string;
-  }
-}
 
 interface Options {
   readonly do: ViewName | ChangeName;

@@ -6,24 +6,13 @@ import {
   defineSurface,
   refuse,
   type Accounts,
-  type Charge,
   type EvidenceSource,
   type Exchange,
   type KeyPrincipal,
-  type Principal,
   type Reply,
   type Stream,
-  type TicketTerms,
 } from "sluice-gateway/plugin";
 import { createCustomer } from "./customer.ts";
-
-declare module "sluice-gateway/plugin" {
-  interface Slots {
-    principal: Principal;
-    charge: Charge;
-    ticket: TicketTerms;
-  }
-}
 
 interface Options {
   readonly origins?: readonly string[];

@@ -1,16 +1,10 @@
 /** Surface `confidential`: the HTTP routes of the encrypted stream, for tickets, evidence, receipts and the policy. */
-import { defineSurface, type Host, type Principal, type SurfaceHooks } from "sluice-gateway/plugin";
+import { defineSurface, type Host, type SurfaceHooks } from "sluice-gateway/plugin";
 import { servePolicy, showEvidence } from "./documents.ts";
 import { operations } from "./operation.ts";
 import type { ConfidentialOptions } from "./options.ts";
 import { showReceipt } from "./receipt.ts";
 import { issueTicket } from "./ticket.ts";
-
-declare module "sluice-gateway/plugin" {
-  interface Slots {
-    principal: Principal;
-  }
-}
 
 const ticketBytes = 16_384;
 

@@ -4,26 +4,12 @@ import { dirname, resolve } from "node:path";
 import {
   defineStep,
   redact,
-  type Agent,
-  type Charge,
   type Exchange,
   type Log,
   type Outcome,
-  type Principal,
   type ReportedCalls,
-  type TraceSpan,
 } from "sluice-gateway/plugin";
 import { openLines, type WriteErrors } from "./line-writer.ts";
-
-declare module "sluice-gateway/plugin" {
-  interface Slots {
-    requestId: string;
-    principal: Principal;
-    charge: Charge;
-    agent: Agent;
-    trace: TraceSpan;
-  }
-}
 
 interface Options {
   readonly file?: string;
@@ -71,13 +57,6 @@ export default defineStep<Options>({
     },
     additionalProperties: false,
   },
-  wants: {
-    requestId: "settled",
-    principal: "settled",
-    charge: "settled",
-    agent: "settled",
-    trace: "settled",
-  },
   check({ file }, { folder }) {
     return file === undefined ? [] : folderFaults(resolve(folder, file));
   },
@@ -124,13 +103,11 @@ function levelOf({ level = "info" }: Log): keyof typeof levels {
  * (measurements: README.md).
  */
 function describe(x: Exchange, outcome: Outcome, level: number, nowMs: number): object {
-  const principal = x.peek("principal");
-  const caller = principal?.kind === "key" ? principal.key : undefined;
-  const trace = x.peek("trace");
+  const { requestId, caller, costMilliCu, agent, traceId, spanId } = x.facts;
   return {
     level,
     time: x.arrivedAt,
-    requestId: x.peek("requestId"),
+    requestId,
     method: x.request.method,
     route: x.route.path,
     path: x.request.path,
@@ -141,13 +118,13 @@ function describe(x: Exchange, outcome: Outcome, level: number, nowMs: number): 
     durationMs: Math.round((nowMs - x.arrivedMonotonic) * 1000) / 1000,
     bodyBytes: x.sent.bodyBytes,
     keyId: caller?.id,
-    workspaceId: caller?.workspaceId,
-    costMilli: x.peek("charge")?.usedMilli,
+    workspaceId: caller?.group,
+    costMilli: costMilliCu,
     address: x.request.address,
-    agent: x.peek("agent"),
+    agent,
     // OpenTelemetry's field names, by which log pipelines join log records with traces.
-    trace_id: trace?.traceId,
-    span_id: trace?.spanId,
+    trace_id: traceId,
+    span_id: spanId,
   };
 }
 

@@ -3,13 +3,6 @@
  */
 import { defineStep, type Agent, type Exchange } from "sluice-gateway/plugin";
 
-declare module "sluice-gateway/plugin" {
-  interface Slots {
-    /** Absent if the client sent none of the headers. */
-    agent: Agent;
-  }
-}
-
 /** Maximum length of a value in characters. Longer values are cut. */
 const maxChars = 128;
 /** Maximum number of entries in X-Agent-Capabilities, and their maximum length. The rest is dropped or cut. */
@@ -56,7 +49,9 @@ export default defineStep({
   start: () => ({
     requestHeaders(x) {
       const agent = agentOf(x.request.headers);
-      if (agent !== undefined) x.set("agent", agent);
+      if (agent === undefined) return;
+      x.set("agent", agent);
+      x.note("agent", agent);
     },
   }),
 });

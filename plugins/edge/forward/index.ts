@@ -2,16 +2,9 @@
  * Surface `forward`: forwards the request unchanged to an upstream and streams the answer back. Bodies are not buffered
  * in either direction.
  */
-import { defineSurface, refuse, type FieldChanges, type TraceSpan } from "sluice-gateway/plugin";
+import { defineSurface, refuse, type FieldChanges } from "sluice-gateway/plugin";
 import { fieldFaults, urlFault } from "./faults.ts";
 import { mapTarget } from "./target.ts";
-
-declare module "sluice-gateway/plugin" {
-  interface Slots {
-    requestId: string;
-    trace: TraceSpan;
-  }
-}
 
 interface Options {
   readonly upstream: string;

@@ -5,16 +5,9 @@ import {
   refuse,
   type Exchange,
   type KeyPrincipal,
-  type Principal,
 } from "sluice-gateway/plugin";
 import { Buckets } from "./buckets.ts";
 import { createTerms, limitField, type Terms, type TokenBucket } from "./token-bucket.ts";
-
-declare module "sluice-gateway/plugin" {
-  interface Slots {
-    principal: Principal;
-  }
-}
 
 interface Options {
   readonly rps?: number;

@@ -2,13 +2,6 @@
 import { randomUUID } from "node:crypto";
 import { defineStep } from "sluice-gateway/plugin";
 
-declare module "sluice-gateway/plugin" {
-  interface Slots {
-    /** 1 to 128 visible ASCII characters. */
-    requestId: string;
-  }
-}
-
 export default defineStep({
   name: "request-id",
   description:
@@ -36,7 +29,9 @@ export default defineStep({
   start: () => ({
     requestHeaders(x) {
       const sent = x.request.headers["x-request-id"];
-      x.set("requestId", typeof sent === "string" && isVisibleAscii(sent) ? sent : randomUUID());
+      const id = typeof sent === "string" && isVisibleAscii(sent) ? sent : randomUUID();
+      x.set("requestId", id);
+      x.note("requestId", id);
     },
     responseHeaders(x, head) {
       head.set("x-request-id", x.get("requestId"));

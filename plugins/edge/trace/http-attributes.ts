@@ -58,9 +58,7 @@ export function endOf(
   outcome: Outcome,
 ): { readonly attributes: SpanAttributes; readonly failed: boolean } {
   const { status, bodyBytes, code } = x.sent;
-  const principal = x.peek("principal");
-  const key = principal?.kind === "key" ? principal.key : undefined;
-  const requestId = x.peek("requestId");
+  const { requestId, caller, costMilliCu, agent } = x.facts;
   const broken = outcome === "upstreamFailed" || outcome === "timedOut";
   const failed = status >= 500 || broken;
   const failure = failed ? (broken ? outcome : String(status)) : undefined;
@@ -72,10 +70,10 @@ export function endOf(
       "error.type": code ?? failure,
       "sluice.outcome": outcome,
       "sluice.request.id": requestId?.includes("gateway_") === true ? redact(requestId) : requestId,
-      "sluice.key.id": key?.id,
-      "sluice.workspace.id": key?.workspaceId,
-      "sluice.cu.used_milli": x.peek("charge")?.usedMilli,
-      ...agentAttributes(x.peek("agent")),
+      "sluice.key.id": caller?.id,
+      "sluice.workspace.id": caller?.group,
+      "sluice.cu.used_milli": costMilliCu,
+      ...agentAttributes(agent),
     },
   };
 }

@@ -1,18 +1,18 @@
 /** The hooks of the step if tracing is enabled. It loads OpenTelemetry's SDK, so it is imported only then. */
 import { SpanKind } from "@opentelemetry/api";
-import type { Exchange, Host, StepHooks } from "sluice-gateway/plugin";
+import type { Host, StepHooks } from "sluice-gateway/plugin";
 import type { TraceSettings } from "./environment.ts";
 import { openExport } from "./export.ts";
 import { arrivalOf, endOf, nameOf } from "./http-attributes.ts";
 import { LiveSpan } from "./live-span.ts";
 import { parentOf } from "./trace-context.ts";
 
-export function startTracing(settings: TraceSettings, host: Host): StepHooks {
+export function startTracing(settings: TraceSettings, host: Host): StepHooks<LiveSpan> {
   const { clock, version } = host;
   const spans = openExport(settings, host);
   const tracer = spans.provider.getTracer("sluice-gateway", version);
   return {
-    requestHeaders(x) {
+    createState(x) {
       const { traceparent, tracestate } = x.request.headers;
       const begun = tracer.startSpan(
         nameOf(x),
@@ -20,10 +20,14 @@ export function startTracing(settings: TraceSettings, host: Host): StepHooks {
         parentOf({ traceparent, tracestate }),
       );
       const offsetMs = x.arrivedAt - x.arrivedMonotonic;
-      x.set("trace", new LiveSpan(begun, { tracer, clock, offsetMs }));
+      return new LiveSpan(begun, { tracer, clock, offsetMs });
     },
-    settled(x, outcome) {
-      const span = spanOf(x);
+    requestHeaders(x, span) {
+      x.set("trace", span);
+      x.note("traceId", span.traceId);
+      x.note("spanId", span.spanId);
+    },
+    settled(x, outcome, span) {
       if (!span.recorded) return;
       const { attributes, failed } = endOf(x, outcome);
       span.set(attributes);
@@ -32,9 +36,4 @@ export function startTracing(settings: TraceSettings, host: Host): StepHooks {
     },
     stop: () => spans.close(),
   };
-}
-
-function spanOf(x: Exchange): LiveSpan {
-  // This step is the only provider of the slot.
-  return x.get("trace") as LiveSpan;
 }

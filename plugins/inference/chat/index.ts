@@ -5,12 +5,10 @@
 import {
   defineSurface,
   refuse,
-  type Charge,
   type Clock,
   type Exchange,
   type Networks,
   type Reply,
-  type TraceSpan,
 } from "sluice-gateway/plugin";
 import { createCompletion } from "./completion.ts";
 import { chatError, type ChatErrorCode } from "./errors.ts";
@@ -20,13 +18,6 @@ import { readChatRequest, type ChatRequest } from "./request.ts";
 import { streamCompletion } from "./streamed-completion.ts";
 import { tracedOffer } from "./traced-offer.ts";
 import { wholeCompletion } from "./whole-completion.ts";
-
-declare module "sluice-gateway/plugin" {
-  interface Slots {
-    charge: Charge;
-    trace: TraceSpan;
-  }
-}
 
 /** Maximum number of characters of a model id that an error repeats. */
 const maxShownChars = 128;

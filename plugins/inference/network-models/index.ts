@@ -8,18 +8,10 @@ import {
   refuse,
   type Exchange,
   type Networks,
-  type Principal,
   type Reply,
 } from "sluice-gateway/plugin";
 import { readOverrides } from "./read-overrides.ts";
 import { operation } from "./operation.ts";
-
-declare module "sluice-gateway/plugin" {
-  interface Slots {
-    principal: Principal;
-    requestId: string;
-  }
-}
 
 /** decisions.md section 4. */
 const bodyBytes = 1024 * 1024;

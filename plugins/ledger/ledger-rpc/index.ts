@@ -12,12 +12,6 @@ import {
 } from "sluice-gateway/plugin";
 import { operation } from "./operation.ts";
 
-declare module "sluice-gateway/plugin" {
-  interface Slots {
-    charge: Charge;
-  }
-}
-
 interface Options {
   readonly upstream: string;
 }

@@ -4,16 +4,7 @@
  * stateless (`stateless-protocol.ts`). Between requests, the process keeps only the questions of running calls and the
  * log levels of sessions.
  */
-import {
-  defineSurface,
-  refuse,
-  type Charge,
-  type Exchange,
-  type Host,
-  type Principal,
-  type Reply,
-  type TraceSpan,
-} from "sluice-gateway/plugin";
+import { defineSurface, refuse, type Exchange, type Host, type Reply } from "sluice-gateway/plugin";
 import { reportMethod, type McpCall, type McpServer } from "./mcp-call.ts";
 import { createStatelessDialogues } from "./stateless-dialogue.ts";
 import { createRequestGuard } from "./request-guard.ts";
@@ -26,15 +17,6 @@ import { answerSessionArray, answerSessionMessage } from "./session-protocol.ts"
 import { lostSession, sessionOf } from "./session-headers.ts";
 import { createSessions } from "./sessions.ts";
 import { isStateless, answerStatelessMessage } from "./stateless-protocol.ts";
-
-declare module "sluice-gateway/plugin" {
-  interface Slots {
-    principal: Principal;
-    charge: Charge;
-    requestId: string;
-    trace: TraceSpan;
-  }
-}
 
 interface Options {
   readonly name: string;

@@ -5,28 +5,16 @@
 import {
   defineSurface,
   refuse,
-  type Charge,
   type Exchange,
   type GatewayCode,
   type Host,
   type JsonRpcItem,
-  type Principal,
   type Reply,
   type ToolCaller,
-  type TraceSpan,
 } from "sluice-gateway/plugin";
 import { codes } from "./error-codes.ts";
 import { operationOf } from "./operation.ts";
 import { createRequests, protocolReport, type RpcAnswer, type Requests } from "./requests.ts";
-
-declare module "sluice-gateway/plugin" {
-  interface Slots {
-    charge: Charge;
-    principal: Principal;
-    requestId: string;
-    trace: TraceSpan;
-  }
-}
 
 /** decisions.md sections 4 and 6. */
 const bodyBytes = 1024 * 1024;

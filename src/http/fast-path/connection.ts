@@ -1,6 +1,6 @@
 /** A connection on the fast path. It serves ordinary requests until one arrives that needs node:http. */
 import type { Socket } from "node:net";
-import type { ClientRequest } from "../../pipeline/run/arrival.ts";
+import type { ClientRequest } from "../../pipeline/run/request-head.ts";
 import { answerBadRequest } from "../bad-request.ts";
 import { HeadReader } from "./head-reader.ts";
 import { FastResponse, type AnswerPath } from "./response.ts";
@@ -78,7 +78,7 @@ export class FastConnection implements AnswerPath {
     this.#response = undefined;
     this.idleSince = this.#shared.now;
     if (this.socket.timeout) this.socket.setTimeout(0);
-    response.onEnd(true);
+    response.onClose(true);
     if (!response.shouldKeepAlive) return this.socket.destroySoon();
     this.#pieces = 0;
     if (this.#waiting.length === 0) return;
@@ -106,7 +106,7 @@ export class FastConnection implements AnswerPath {
   };
 
   readonly #onTimeout = (): void => {
-    this.#response?.exchange?.cutOff("timedOut");
+    this.#response?.owner?.onStall();
   };
 
   readonly #onError = (): void => {
@@ -117,7 +117,7 @@ export class FastConnection implements AnswerPath {
     const response = this.#response;
     this.#response = undefined;
     this.#shared.closed(this);
-    response?.onEnd(false);
+    response?.onClose(false);
   };
 
   /** Serves the request at the start of `bytes` if it is an ordinary one and complete. */

@@ -7,7 +7,7 @@
 import type { Server } from "node:http";
 import type { Socket } from "node:net";
 import type { ServerConfig } from "../../config/config.ts";
-import type { ClientRequest } from "../../pipeline/run/arrival.ts";
+import type { ClientRequest } from "../../pipeline/run/request-head.ts";
 import { systemClock } from "../../clock.ts";
 import { answerBadRequest } from "../bad-request.ts";
 import { FastConnection, type ConnectionDeps } from "./connection.ts";

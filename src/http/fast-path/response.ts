@@ -1,10 +1,8 @@
 /** A response on the fast path, which is written to the socket with as few writes as possible. */
 import { validateHeaderName, validateHeaderValue } from "node:http";
 import type { Socket } from "node:net";
-import { writeChunk, writePlain } from "../../pipeline/run/chunk-frame.ts";
-import type { LiveExchange } from "../../pipeline/run/exchange.ts";
-import type { ClientResponse } from "../../pipeline/run/response.ts";
-import { ended } from "../../pipeline/run/run.ts";
+import type { ClientResponse, ResponseOwner } from "../../pipeline/run/client-response.ts";
+import { writeChunk, writePlain } from "../chunk-frame.ts";
 import { responseHead, type BodyFraming } from "./response-head.ts";
 
 /** Up to this size, copying the body after the head costs less than two writes. */
@@ -19,7 +17,7 @@ export interface AnswerPath {
 }
 
 export class FastResponse implements ClientResponse {
-  exchange: LiveExchange | undefined = undefined;
+  owner: ResponseOwner | undefined = undefined;
   shouldKeepAlive: boolean;
   headersSent = false;
   writableFinished = false;
@@ -39,8 +37,8 @@ export class FastResponse implements ClientResponse {
     return this.#path.socket.writableLength;
   }
 
-  begin(x: LiveExchange): void {
-    this.exchange = x;
+  begin(owner: ResponseOwner): void {
+    this.owner = owner;
   }
 
   writeContinue(): void {
@@ -129,10 +127,10 @@ export class FastResponse implements ClientResponse {
     this.#path.socket.destroy();
   }
 
-  /** Called once by the connection. `whole`: true if the kernel has accepted all bytes. */
-  onEnd(whole: boolean): void {
-    this.writableFinished = whole;
-    if (this.exchange !== undefined) ended(this.exchange, whole);
+  /** Called once by the connection. `isComplete`: the whole response was handed to the kernel. */
+  onClose(isComplete: boolean): void {
+    this.writableFinished = isComplete;
+    this.owner?.onClose(isComplete);
     this.#done?.();
   }
 

@@ -3,7 +3,15 @@
  * uses is an empty array and costs nothing.
  */
 import type { Condition, RouteConfig } from "../../config/config.ts";
-import type { Counter, Exchange, RequestHead, StepHooks, SurfaceHooks } from "../../plugin.ts";
+import type {
+  Counter,
+  Exchange,
+  Phase,
+  RequestHead,
+  StepHooks,
+  SurfaceHooks,
+} from "../../plugin.ts";
+import type { RouteShape } from "../observe/record.ts";
 import type { RouteStats } from "../observe/stats.ts";
 import { RouteSteps } from "../observe/step-stats.ts";
 
@@ -21,18 +29,17 @@ export interface PlacedStep {
   readonly shadowRefusals: Counter;
 }
 
-type With<K extends keyof StepHooks> = PlacedStep & {
-  readonly hooks: StepHooks & { readonly [P in K]-?: NonNullable<StepHooks[P]> };
-};
+/** The phases in which steps have hooks. */
+export type HookName = Exclude<Phase, "answer">;
 
-export type SurroundingStep = With<"around">;
-
-/** A route as it is spoken of: nothing that keeps a generation alive. */
-export interface RouteShape {
-  readonly path: string;
-  readonly surface: string;
-  /** Names, from the top of the list. */
-  readonly steps: readonly string[];
+/** One hook of a step at its place in a route. */
+export interface PlacedHook {
+  readonly step: PlacedStep;
+  readonly depth: number;
+  /** True if the step has data of its own for each exchange. */
+  readonly hasState: boolean;
+  /** All hooks take the exchange, the argument of their phase if it has one, and the state of their step. */
+  readonly run: (this: StepHooks, x: Exchange, arg: unknown, state: unknown) => unknown;
 }
 
 /** Down arrays run from the top of the list to the bottom, up arrays from the bottom to the top. */
@@ -52,13 +59,13 @@ export interface CompiledRoute {
   readonly mediaTypes: readonly string[] | undefined;
   /** The buffered body is JSON: its bounds are checked before any hook gets it. */
   readonly readsJson: boolean;
-  readonly requestHeaders: readonly With<"requestHeaders">[];
-  readonly requestBody: readonly With<"requestBody">[];
-  readonly around: readonly SurroundingStep[];
-  readonly responseHeaders: readonly With<"responseHeaders">[];
-  readonly responseChunk: readonly With<"responseChunk">[];
-  readonly responseEnd: readonly With<"responseEnd">[];
-  readonly settled: readonly With<"settled">[];
+  readonly requestHeaders: readonly PlacedHook[];
+  readonly requestBody: readonly PlacedHook[];
+  readonly around: readonly PlacedHook[];
+  readonly responseHeaders: readonly PlacedHook[];
+  readonly responseChunk: readonly PlacedHook[];
+  readonly responseEnd: readonly PlacedHook[];
+  readonly settled: readonly PlacedHook[];
 }
 
 /** 1 MiB: decisions.md section 4, for a body that is buffered by a step which names no cap of its own. */
@@ -85,18 +92,24 @@ export function compileRoute(
     mediaTypes: surface.body?.types,
     readsJson:
       readsJson(surface.body) || steps.some(({ hooks, shadow }) => !shadow && hooks.json === true),
-    requestHeaders: using(steps, "requestHeaders"),
-    requestBody: using(steps, "requestBody"),
-    around: using(steps, "around"),
-    responseHeaders: using(upwards, "responseHeaders"),
-    responseChunk: using(upwards, "responseChunk"),
-    responseEnd: using(upwards, "responseEnd"),
-    settled: using(upwards, "settled"),
+    requestHeaders: hooksOf(steps, "requestHeaders"),
+    requestBody: hooksOf(steps, "requestBody"),
+    around: hooksOf(steps, "around"),
+    responseHeaders: hooksOf(upwards, "responseHeaders"),
+    responseChunk: hooksOf(upwards, "responseChunk"),
+    responseEnd: hooksOf(upwards, "responseEnd"),
+    settled: hooksOf(upwards, "settled"),
   };
 }
 
-function using<K extends keyof StepHooks>(steps: readonly PlacedStep[], hook: K): With<K>[] {
-  return steps.filter((step): step is With<K> => step.hooks[hook] !== undefined);
+function hooksOf(steps: readonly PlacedStep[], name: HookName | "around"): PlacedHook[] {
+  return steps.flatMap((step) => {
+    const hook = step.hooks[name];
+    if (hook === undefined) return [];
+    // `runHooks` passes each phase the arguments that its hooks take.
+    const run = hook as PlacedHook["run"];
+    return { step, depth: step.depth, hasState: step.hooks.createState !== undefined, run };
+  });
 }
 
 function smallestCap(steps: readonly PlacedStep[], surface: SurfaceHooks): number | undefined {
@@ -116,7 +129,7 @@ function firstTooLargeStatus(steps: readonly PlacedStep[]): number | undefined {
   return chosen?.hooks.tooLargeStatus;
 }
 
-/** Whether a step with a `when` runs for this request. */
+/** Returns true if a step with this `when` runs for the request. */
 export function holds(condition: Condition, request: RequestHead): boolean {
   const { path, methods, header } = condition;
   if (path !== undefined && !pathMatches(path, request.path)) return false;

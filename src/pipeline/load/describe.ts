@@ -52,6 +52,8 @@ export function describeRoute(route: CompiledRoute): RouteDescription {
     })),
     to: config.to.name,
     at: config.at,
-    hooks: Object.fromEntries(phases.map((phase) => [phase, route[phase].map(({ name }) => name)])),
+    hooks: Object.fromEntries(
+      phases.map((phase) => [phase, route[phase].map(({ step }) => step.name)]),
+    ),
   };
 }

@@ -15,9 +15,10 @@ import type {
 } from "../../plugin.ts";
 
 /** Position of each phase in an exchange; `around` belongs to the surface's answer. */
-const phaseOf: Readonly<Record<string, number>> = Object.fromEntries(
-  phases.map((phase, index) => [phase, index]),
-);
+const phaseOf: Readonly<Record<string, number>> = {
+  ...Object.fromEntries(phases.map((phase, index) => [phase, index])),
+  createState: 0,
+};
 
 /** Returns the hooks of a plugin, which see each exchange through the plugin's manifest. */
 export function heldToManifest<Hooks extends StepHooks | SurfaceHooks>(

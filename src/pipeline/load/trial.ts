@@ -61,7 +61,7 @@ function inertServices(env: Env): Services {
     accounts: { identify: () => stranger, identifyKey: () => stranger },
     workspaces: inertWorkspaces,
     idempotency: { take: () => unavailable, once: () => unavailable },
-    meter: { reserve: () => ({ kind: "unavailable" }) },
+    meter: { reserve: () => ({ kind: "unavailable" }), clearsAt: () => undefined },
     seal: createSeal("trial"),
     claims: { claim: () => false, has: () => false },
     tickets: {

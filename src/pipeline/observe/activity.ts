@@ -1,89 +1,65 @@
 /**
- * What goes on now, for whoever watches: of all callers together and of each workspace, the last ten minutes in steps
- * of five seconds, refusals by reason, the latest durations, and single exchanges while somebody looks. Counting one
- * costs 35 ns.
+ * The current activity, for the dashboard: of all callers together and of each group of callers, the last ten minutes in steps
+ * of five seconds, refusals by reason, the latest durations, and single exchanges while somebody watches.
  */
-import type { ReportedCalls } from "../../called.ts";
-import type {
-  ActivityTally,
-  EndedExchange,
-  GatewayActivity,
-  KeyPrincipal,
-  Principal,
-  RecentCount,
-} from "../../plugin.ts";
+import type { ActivityTally, EndedExchange, GatewayActivity, RecentCount } from "../../plugin.ts";
+import type { ExchangeRecord } from "./record.ts";
 
 export const stepMs = 5_000;
 /** Ten minutes. */
 export const steps = 120;
-/** Durations that the percentiles are of. */
+/** Number of durations from which the percentiles are computed. */
 const latestDurations = 256;
 const latestExchanges = 100;
-/** Nobody has asked for so long: single exchanges are no longer kept. */
+/** Single exchanges are kept until nobody has asked for them for this long. */
 const watchedMs = 15_000;
-/** The workspace that was first seen longest ago is forgotten beyond this many: a tally is about 3 KB. */
-const mostWorkspaces = 4_096;
-
-/**
- * What is read of an exchange. `peek` finds the slots of the steps request-id, authenticate and meter, where a route
- * has them.
- */
-interface Ended {
-  readonly arrivedAt: number;
-  readonly request: { readonly method: string };
-  readonly route: { readonly path: string };
-  readonly sent: { readonly status: number; readonly code: string | undefined };
-  readonly calls: ReportedCalls | undefined;
-  peek(slot: "principal"): Principal | undefined;
-  peek(slot: "requestId"): string | undefined;
-  peek(slot: "charge"): { readonly usedMilli: number | undefined } | undefined;
-}
+/** Above this number, the group that was first seen longest ago is forgotten. A tally takes about 3 KB. */
+const maxGroups = 4_096;
 
 export class Activity implements GatewayActivity {
   readonly stepMs = stepMs;
   readonly all = new Tally();
-  readonly #workspaces = new Map<string, Tally>();
+  readonly #groups = new Map<string, Tally>();
 
-  settled(x: Ended, ms: number): void {
-    const principal = x.peek("principal");
-    const caller = principal?.kind === "key" ? principal : undefined;
-    this.all.add(x, ms, caller);
-    if (caller !== undefined) this.#tallyOf(caller.workspace.id).add(x, ms, caller);
+  settled(record: ExchangeRecord): void {
+    this.all.add(record);
+    const { caller } = record.facts;
+    if (caller !== undefined) this.#tallyOf(caller.group).add(record);
   }
 
   group(name: string): Tally {
-    return this.#workspaces.get(name) ?? new Tally();
+    return this.#groups.get(name) ?? new Tally();
   }
 
   #tallyOf(id: string): Tally {
-    const known = this.#workspaces.get(id);
+    const known = this.#groups.get(id);
     if (known !== undefined) return known;
-    if (this.#workspaces.size >= mostWorkspaces) {
-      for (const oldest of this.#workspaces.keys()) {
-        this.#workspaces.delete(oldest);
+    if (this.#groups.size >= maxGroups) {
+      for (const oldest of this.#groups.keys()) {
+        this.#groups.delete(oldest);
         break;
       }
     }
-    const made = new Tally();
-    this.#workspaces.set(id, made);
-    return made;
+    const tally = new Tally();
+    this.#groups.set(id, tally);
+    return tally;
   }
 }
 
-/** What has ended, of all callers or of one workspace. */
+/** The exchanges that have ended, of all callers or of one group. */
 export class Tally implements ActivityTally {
   readonly requests = new Recent();
   readonly refused = new Recent();
-  /** Answered with a status of 500 or more. */
+  /** Exchanges that were answered with a status of 500 or more. */
   readonly failed = new Recent();
   readonly #refusals = new Map<string, Recent>();
   readonly #durations = new Float32Array(latestDurations);
-  #ended: EndedExchange[] = [];
+  #latest: ExchangeRecord[] = [];
   #watchedUntil = 0;
 
-  add(x: Ended, ms: number, caller: KeyPrincipal | undefined): void {
-    const now = x.arrivedAt + ms;
-    const { status, code } = x.sent;
+  add(record: ExchangeRecord): void {
+    const { status, code, ms } = record;
+    const now = record.arrivedAt + ms;
     this.#durations[this.requests.total % latestDurations] = ms;
     this.requests.add(now);
     if (status >= 500) this.failed.add(now);
@@ -96,47 +72,54 @@ export class Tally implements ActivityTally {
       }
       counts.add(now);
     }
-    if (now < this.#watchedUntil) this.#keep(x, ms, caller);
+    if (now < this.#watchedUntil) this.#keep(record);
   }
 
-  /** By GATEWAY code. */
+  /** Refusals by GATEWAY code. */
   get refusals(): ReadonlyMap<string, Recent> {
     return this.#refusals;
   }
 
-  /** Milliseconds that a share `q` (0 to 1) of the latest exchanges stayed within; undefined: none yet. */
+  /**
+   * Returns the milliseconds within which a share `q` (0 to 1) of the latest exchanges ended. Undefined without any.
+   */
   quantile(q: number): number | undefined {
     const known = Math.min(this.requests.total, latestDurations);
     if (known === 0) return undefined;
     return this.#durations.slice(0, known).sort()[Math.ceil(q * known) - 1];
   }
 
-  /** The latest exchanges, newest first: those that ended while somebody asked every few seconds. */
+  /** Returns the latest exchanges, newest first. They are kept while somebody asks every few seconds. */
   watch(now: number): readonly EndedExchange[] {
-    if (now >= this.#watchedUntil) this.#ended = [];
+    if (now >= this.#watchedUntil) this.#latest = [];
     this.#watchedUntil = now + watchedMs;
-    return this.#ended.toReversed();
+    return this.#latest.toReversed().map(endedExchange);
   }
 
-  #keep(x: Ended, ms: number, caller: KeyPrincipal | undefined): void {
-    if (this.#ended.length >= latestExchanges) this.#ended.shift();
-    this.#ended.push({
-      at: x.arrivedAt,
-      ms,
-      method: x.request.method,
-      route: x.route.path,
-      status: x.sent.status,
-      code: x.sent.code,
-      callerId: caller?.key.id,
-      callerGroup: caller?.workspace.id,
-      requestId: x.peek("requestId"),
-      costMilli: x.peek("charge")?.usedMilli,
-      calls: x.calls,
-    });
+  #keep(record: ExchangeRecord): void {
+    if (this.#latest.length >= latestExchanges) this.#latest.shift();
+    this.#latest.push(record);
   }
 }
 
-/** A count: the last ten minutes step by step, and all since the start. */
+function endedExchange({ facts, ...record }: ExchangeRecord): EndedExchange {
+  const { requestId, caller, costMilliCu } = facts;
+  return {
+    at: record.arrivedAt,
+    ms: record.ms,
+    method: record.method,
+    route: record.route.path,
+    status: record.status,
+    code: record.code,
+    callerId: caller?.id,
+    callerGroup: caller?.group,
+    requestId,
+    costMilli: costMilliCu,
+    calls: record.calls,
+  };
+}
+
+/** Counts events: in the last ten minutes step by step, and since the start. */
 export class Recent implements RecentCount {
   readonly #counts = new Uint32Array(steps);
   #newest = 0;
@@ -148,13 +131,13 @@ export class Recent implements RecentCount {
     this.total++;
   }
 
-  /** Oldest first; the last step is the one that runs. */
+  /** Returns the counts of the steps, oldest first. The last step is not over yet. */
   read(now: number): number[] {
     const step = this.#moveTo(now);
     return Array.from({ length: steps }, (_, i) => this.#counts[(step + 1 + i) % steps] ?? 0);
   }
 
-  /** A clock that goes back counts in the newest step. */
+  /** If the clock goes back, events count in the newest step. */
   #moveTo(now: number): number {
     const step = Math.floor(now / stepMs);
     if (step > this.#newest) {

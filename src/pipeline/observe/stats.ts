@@ -1,9 +1,9 @@
-/** What the core counts for every route: requests, latency, refusals by reason, outcomes, calls. */
+/** Counters of every route: requests, latency, refusals by reason, outcomes, calls. */
 import type { CallKind, CallReport } from "../../called.ts";
-import { otherName } from "../run/call-record.ts";
+import { otherName } from "./call-record.ts";
 import type { Counter, Family, Gauge, Histogram, Metrics, Outcome } from "../../plugin.ts";
 
-/** Seconds. From a cache hit to a long stream. */
+/** In seconds, from a cache hit to a long stream. */
 const latencyBuckets = [
   0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60,
 ];
@@ -18,7 +18,7 @@ export interface CoreMetrics {
   readonly shadowRefusals: Family<"route" | "step", Counter>;
   readonly calls: Family<"route" | "kind" | "name" | "code", Counter>;
   readonly stepTimeouts: Family<"route" | "step" | "phase", Counter>;
-  /** Exchanges under way on a route, by whichever generation. */
+  /** Running exchanges of a route, in all generations. */
   open(route: string): OpenExchanges;
 }
 
@@ -74,7 +74,7 @@ function newOpen(gauge: Gauge): OpenExchanges {
   return { count: 0, gauge };
 }
 
-/** The series of one route, bound once so that an exchange only adds numbers. */
+/** The time series of one route. They are bound once, so that an exchange only adds numbers. */
 export class RouteStats {
   readonly #core: CoreMetrics;
   readonly #path: string;
@@ -83,7 +83,7 @@ export class RouteStats {
   readonly #requests: Readonly<Record<StatusClass, Counter>>;
   readonly #outcomes = new Map<Outcome, Counter>();
   readonly #refusals = new Map<string, Counter>();
-  /** By kind, name and code: nested maps, because joining the three to one key would cost a string per call. */
+  /** By kind, name and code. The maps are nested, because a joined key would cost a string per call. */
   readonly #calls: Readonly<Record<CallKind, Map<string, Map<string, Counter>>>> = {
     node: new Map(),
     tool: new Map(),
@@ -123,7 +123,7 @@ export class RouteStats {
     this.#core.stepTimeouts.with({ route: this.#path, step, phase }).add(1);
   }
 
-  /** Counts one ended exchange; `status` 0 when no head was sent. */
+  /** Counts an exchange that has ended. `status`: 0 if no head was sent. */
   settled(status: number, code: string | undefined, outcome: Outcome, seconds: number): void {
     this.#requests[statusClass(status)].add(1);
     this.#latency.observe(seconds);

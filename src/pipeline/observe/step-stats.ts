@@ -1,24 +1,26 @@
 /**
- * What each step of a route costs and refuses since the route was loaded. Refusals are all counted. Time is taken of
- * exchanges that come apart, so that each can be explained; of those that come close together one in eight, so that
- * under load the other seven read no clock.
+ * How long the hooks of each step of a route take, and how often the step refuses, since the route was loaded. All
+ * refusals are counted. Exchanges that are some time apart are all timed, so that each can be explained. Of exchanges
+ * that follow closely one in eight is timed, so that under load the other seven read no clock.
  */
 import type { Clock } from "../../plugin.ts";
 import { TimeHistogram } from "./time-histogram.ts";
 
-/** Of exchanges of a route that come close together, one in so many is timed. */
+/** One in this many exchanges of a route is timed if they follow closely. */
 const timedEvery = 8;
-/** What comes so many milliseconds after the last timed one is timed: at most 100 a second, about 1 µs each. */
+/**
+ * An exchange is timed if the last timed one is this many milliseconds older: at most 100 per second, about 1 µs each.
+ */
 const apartMs = 10;
 
 interface StepStats {
-  /** Of its hooks together, waiting included; one entry for each timed exchange that came to it. */
+  /** Time of all its hooks, including the time they waited. One entry per timed exchange that reached the step. */
   readonly time: TimeHistogram;
-  /** By GATEWAY code. */
+  /** Refusals by GATEWAY code. */
   readonly refusals: ReadonlyMap<string, number>;
 }
 
-/** One entry for each step, in the order of the list, and a last one for the surface. */
+/** Statistics of each step, in the order of the list, and of the surface at the end. */
 export class RouteSteps {
   readonly #time: readonly TimeHistogram[];
   readonly #refusals: readonly Map<string, number>[];
@@ -31,8 +33,8 @@ export class RouteSteps {
   }
 
   /**
-   * Where the milliseconds of an exchange are added up, by depth; undefined: it is not timed. `now`: of its arrival,
-   * monotonic.
+   * Returns the array in which the milliseconds of an exchange are added up, by depth. Undefined if the exchange is not
+   * timed. `now`: monotonic time of its arrival.
    */
   begin(now: number, isAskedFor: boolean): Float64Array | undefined {
     const isApart = now - this.#lastTimed >= apartMs;
@@ -42,7 +44,7 @@ export class RouteSteps {
     return new Float64Array(this.#time.length).fill(-1);
   }
 
-  /** A timed exchange has ended: entries below 0 were not reached. */
+  /** Counts a timed exchange that has ended. Entries below 0 were not reached. */
   ended(times: Float64Array): void {
     for (let depth = 0; depth < times.length; depth++) {
       const ms = times[depth] ?? -1;
@@ -50,7 +52,7 @@ export class RouteSteps {
     }
   }
 
-  /** The step at `depth` refused, or the surface, which is below all of them. */
+  /** Counts a refusal of the step at `depth`, or of the surface for any depth below all steps. */
   refused(depth: number, code: string): void {
     const counts = this.#refusals[Math.min(depth, this.#refusals.length - 1)];
     counts?.set(code, (counts.get(code) ?? 0) + 1);
@@ -60,24 +62,25 @@ export class RouteSteps {
     const time = this.#time[depth];
     const refusals = this.#refusals[depth];
     if (time === undefined || refusals === undefined)
-      throw new RangeError(`there is no step at position ${depth}`);
+      throw new RangeError(`no step at depth ${depth}`);
     return { time, refusals };
   }
 }
 
-/** An exchange, as far as its time is taken. */
+/** The parts of an exchange that are needed to time it. */
 interface Timed {
-  readonly times: Float64Array | undefined;
+  readonly record: { readonly times: Float64Array | undefined };
   readonly runtime: { readonly clock: Pick<Clock, "monotonic"> };
 }
 
-/** The monotonic time where this exchange is timed, else 0. */
-export function startTime(x: Timed): number {
-  return x.times === undefined ? 0 : x.runtime.clock.monotonic();
+/** Returns the monotonic time if the exchange is timed, else 0. */
+export function startTimer({ record, runtime }: Timed): number {
+  return record.times === undefined ? 0 : runtime.clock.monotonic();
 }
 
-/** Adds what was spent at `depth` since `startTime`. */
-export function stopTime({ times, runtime }: Timed, depth: number, since: number): void {
+/** Adds the time since `startTimer` to that of the step at `depth`. */
+export function stopTimer({ record, runtime }: Timed, depth: number, since: number): void {
+  const { times } = record;
   if (times === undefined) return;
   times[depth] = Math.max(times[depth] ?? 0, 0) + runtime.clock.monotonic() - since;
 }

@@ -1,6 +1,6 @@
-/** Durations in buckets that double, from 1 µs to about 36 minutes and beyond: 33 numbers, whatever is observed. */
+/** Durations in 33 buckets. Each is twice as wide as the one before, from 1 µs to about 36 minutes and more. */
 
-/** Bucket i holds durations below 2^i µs that the one before does not. */
+/** Bucket i contains durations below 2^i µs that the bucket before it does not contain. */
 const buckets = 33;
 
 export class TimeHistogram {
@@ -10,7 +10,7 @@ export class TimeHistogram {
   sumMs = 0;
 
   observe(ms: number): void {
-    // clz32 takes 32 bits: what is longer stands in the last bucket.
+    // clz32 takes 32 bits. Longer durations belong to the last bucket.
     const us = ms * 1000;
     const bucket = us < 0x7fff_ffff ? 32 - Math.clz32(us) : buckets - 1;
     this.#counts[bucket] = (this.#counts[bucket] ?? 0) + 1;
@@ -19,8 +19,8 @@ export class TimeHistogram {
   }
 
   /**
-   * Milliseconds that a share `q` (0 to 1) of all durations stay within, interpolated in its bucket; undefined: none
-   * yet.
+   * Returns the milliseconds within which a share `q` (0 to 1) of all durations lie, interpolated in the bucket.
+   * Undefined without durations.
    */
   quantile(q: number): number | undefined {
     if (this.count === 0) return undefined;

@@ -1,35 +1,34 @@
 /**
- * What an administrator of the platform asks for with `X-Sluice-Trace: 1`: the story of the exchange in its answer, as
- * JSON in `X-Sluice-Trace` and its times in `Server-Timing` (W3C), which browsers draw. It ends where the head leaves:
- * what comes after that, `sluice explain` tells.
+ * The explanation that an operator of the platform requests with `X-Sluice-Trace: 1`. It is sent with the response, as
+ * JSON in `X-Sluice-Trace` and as times in `Server-Timing` (W3C), which browsers show. It covers the exchange up to the
+ * moment when the head is sent. `sluice explain` shows the rest.
  */
-import type { LiveExchange } from "../run/exchange.ts";
 import type { LiveResponseHead } from "../run/response-head.ts";
+import { explain } from "./explanation.ts";
+import type { ExchangeRecord } from "./record.ts";
 
-/** Whether the story was asked for. Everybody may ask; whether it is told depends on the key. */
+/** Returns true if the request asks for an explanation. Whether it gets one depends on the caller. */
 export function asksForTrace(headers: Readonly<Record<string, unknown>>): boolean {
   return headers["x-sluice-trace"] === "1";
 }
 
-export function addTrace(x: LiveExchange, head: LiveResponseHead): void {
-  const { stories } = x.runtime;
-  const principal = x.peek("principal");
-  if (stories === undefined || principal?.kind !== "key") return;
-  if (!principal.key.capabilities.has("platform:admin")) return;
-  const told = stories.tellLive(x, head);
-  const timings = told.steps.flatMap(({ step, did, ms }) =>
-    ms === undefined ? [] : `${token(step)};dur=${ms};desc="${did}"`,
+/** Adds the explanation if the caller may see it. `ms`: duration of the exchange until now. */
+export function addTrace(record: ExchangeRecord, head: LiveResponseHead, ms: number): void {
+  if (record.facts.caller?.isOperator !== true) return;
+  const explanation = explain(record, { status: head.status, code: head.code, ms });
+  const timings = explanation.steps.flatMap(({ step, did, ms: took }) =>
+    took === undefined ? [] : `${token(step)};dur=${took};desc="${did}"`,
   );
-  head.set("server-timing", [...timings, `total;dur=${told.ms}`].join(", "));
-  head.set("x-sluice-trace", ascii(JSON.stringify(told)));
+  head.set("server-timing", [...timings, `total;dur=${explanation.ms}`].join(", "));
+  head.set("x-sluice-trace", ascii(JSON.stringify(explanation)));
 }
 
-/** RFC 9110 section 5.6.2: names of plugins are tokens already, the core's own entry is not. */
+/** Names of plugins are tokens (RFC 9110 section 5.6.2), but `(core)` is not. */
 function token(name: string): string {
   return name.replaceAll(/[^A-Za-z0-9-]/g, "");
 }
 
-/** A header holds ASCII; paths of pipeline.yaml need not. */
+/** A header contains only ASCII. Paths in pipeline.yaml may contain other characters. */
 function ascii(json: string): string {
   return json.replaceAll(
     /[^\x20-\x7e]/g,

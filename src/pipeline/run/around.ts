@@ -1,33 +1,65 @@
-/** The steps that stand around the surface: the first in the list is the outermost. */
-import type { Reply, Surrounded } from "../../plugin.ts";
-import type { PlacedStep, SurroundingStep } from "../load/compile.ts";
+/** Runs the surface inside the steps that wrap it. The first of them in the list is the outermost. */
+import type { InnerSurface, Reply } from "../../plugin.ts";
+import type { PlacedHook, PlacedStep } from "../load/compile.ts";
+import { startTimer, stopTimer } from "../observe/step-stats.ts";
 import type { LiveExchange } from "./exchange.ts";
-import { forgiven, shadowed } from "./shadow.ts";
+import { isFailureIgnored, isRefusalIgnored } from "./hooks.ts";
 import { StepTimeout } from "./step-limit.ts";
 
 type Answer = Reply | undefined | Promise<Reply | undefined>;
 
-/** The surface's answer, through the steps around it from index `from`. Throws what the surface or a step throws. */
+/** Returns the answer of the surface, through the steps from index `from` that wrap it. Throws what they throw. */
 export function answerOf(x: LiveExchange, from = 0): Answer {
-  const step = x.compiled.around[from];
-  if (step === undefined) {
-    x.at = undefined;
-    return x.compiled.surface.answer(x);
-  }
-  if (x.skips(step.depth)) return answerOf(x, from + 1);
-  const below = new Below(x, from + 1);
-  if (step.shadow) return shadow(x, step, below);
+  const hook = x.compiled.around[from];
+  if (hook === undefined) return surfaceAnswer(x);
+  const { step } = hook;
+  if (!x.record.takesPart(step.depth, false)) return answerOf(x, from + 1);
+  const inner = new Inner(x, from + 1);
+  if (step.shadow) return shadowAnswer(x, hook, inner);
   x.at = step;
-  const reply = step.hooks.around(x, below);
-  if (!(reply instanceof Promise)) return noted(x, step, below, reply);
-  return inOwnTime(x, step, below, reply).then((late) => noted(x, step, below, late));
+  const since = startTimer(x);
+  const reply = callHook(x, hook, inner);
+  if (!(reply instanceof Promise)) return finished(x, step, inner, since, reply);
+  return withinOwnTime(x, step, inner, reply).then((late) => finished(x, step, inner, since, late));
 }
 
-/** As `inTime`, but the time of what lies below the step does not count. */
-function inOwnTime(
+function callHook(x: LiveExchange, { step, run, hasState }: PlacedHook, inner: Inner): Answer {
+  const state = hasState ? x.stateOf(step) : undefined;
+  // The contract allows nothing else. `reply.ts` handles what a plugin in JavaScript returns instead.
+  return run.call(step.hooks, x, inner, state) as Answer;
+}
+
+function surfaceAnswer(x: LiveExchange): Answer {
+  x.at = undefined;
+  const since = startTimer(x);
+  const depth = x.compiled.steps.length;
+  const answer = x.compiled.surface.answer(x);
+  if (x.record.times === undefined) return answer;
+  if (answer instanceof Promise) return answer.finally(() => stopTimer(x, depth, since));
+  stopTimer(x, depth, since);
+  return answer;
+}
+
+/** A reply that does not come from the surface is the step's own. */
+function finished(
   x: LiveExchange,
-  step: SurroundingStep,
-  below: Below,
+  step: PlacedStep,
+  inner: Inner,
+  since: number,
+  reply: Reply | undefined,
+): Reply | undefined {
+  stopTimer(x, step.depth, since + inner.tookMs);
+  if (reply === undefined || reply === inner.reply) return reply;
+  x.at = step;
+  x.repliedBy(step);
+  return reply;
+}
+
+/** Limits the time of the step itself. The time of the steps and the surface that it wraps does not count. */
+function withinOwnTime(
+  x: LiveExchange,
+  step: PlacedStep,
+  inner: Inner,
   work: Promise<Reply | undefined>,
 ): Promise<Reply | undefined> {
   const { timeoutMs } = step;
@@ -38,73 +70,65 @@ function inOwnTime(
   const start = (): void => {
     limit = x.runtime.clock.after(timeoutMs, () => {
       x.at = step;
-      below.isTooLate = true;
+      inner.isTooLate = true;
       late.reject(new StepTimeout(x, step, "around"));
     });
   };
-  if (below.isRunning) below.onEnd = start;
+  if (inner.isRunning) inner.onEnd = start;
   else start();
-  below.onBegin = () => {
+  inner.onBegin = () => {
     stop();
-    below.onEnd = start;
+    inner.onEnd = start;
   };
   return Promise.race([work, late.promise]).finally(() => {
     stop();
-    below.onEnd = undefined;
+    inner.onEnd = undefined;
   });
 }
 
-/** A reply that is not the one from below is the step's own. */
-function noted(
+/** Runs a step in shadow mode: it sees the answer of the surface and changes nothing. */
+async function shadowAnswer(
   x: LiveExchange,
-  step: PlacedStep,
-  below: Below,
-  reply: Reply | undefined,
-): Reply | undefined {
-  if (reply === undefined || reply === below.reply) return reply;
-  x.at = step;
-  x.repliedByStep = true;
-  x.repliedDepth = step.depth;
-  return reply;
-}
-
-/** A step that shadows sees what lies below it, and changes nothing of it. */
-async function shadow(
-  x: LiveExchange,
-  step: SurroundingStep,
-  below: Below,
+  hook: PlacedHook,
+  inner: Inner,
 ): Promise<Reply | undefined> {
+  const { step } = hook;
   x.at = step;
+  const since = startTimer(x);
   try {
-    const result = step.hooks.around(x, below);
-    const reply = result instanceof Promise ? await inOwnTime(x, step, below, result) : result;
-    if (reply !== undefined && reply !== below.reply) shadowed(x, step, reply);
+    const result = callHook(x, hook, inner);
+    const reply = result instanceof Promise ? await withinOwnTime(x, step, inner, result) : result;
+    if (reply !== undefined && reply !== inner.reply) isRefusalIgnored(x, step, reply);
   } catch (error) {
-    if (below.failed === undefined) forgiven(x, step, error);
+    if (inner.failure === undefined) isFailureIgnored(x, step, error);
   }
-  // A step may have asked without waiting for the answer.
-  await below.pending;
-  if (below.failed !== undefined) throw below.failed.error;
-  if (below.asked) return below.reply;
-  below.isTooLate = false;
-  return below.answer();
+  stopTimer(x, step.depth, since + inner.tookMs);
+  // A step may have called the surface without waiting for the answer.
+  await inner.pending;
+  if (inner.failure !== undefined) throw inner.failure.error;
+  if (inner.isCalled) return inner.reply;
+  inner.isTooLate = false;
+  return inner.answer();
 }
 
-/** What a step stands around: the steps further in and the surface. */
-class Below implements Surrounded {
-  asked = false;
-  /** The surface has been asked and has not answered yet. */
+/** The steps further in and the surface, as the step sees them that wraps them. */
+class Inner implements InnerSurface {
+  isCalled = false;
+  /** True while the surface prepares its answer. */
   isRunning = false;
-  /** The step has used up its time: the client is answered without the surface. */
+  /** True if the step has used up its time. The client is then answered without the surface. */
   isTooLate = false;
-  /** Resolves when the surface has answered or failed; undefined if it did so at once. */
+  /** Milliseconds that the surface and the inner steps took, if the exchange is timed. */
+  tookMs = 0;
+  /** Resolves when the surface has answered or failed. Undefined if it did so synchronously. */
   pending: Promise<unknown> | undefined = undefined;
   onBegin: (() => void) | undefined = undefined;
   onEnd: (() => void) | undefined = undefined;
   reply: Reply | undefined = undefined;
-  failed: { readonly error: unknown } | undefined = undefined;
+  failure: { readonly error: unknown } | undefined = undefined;
   readonly #x: LiveExchange;
   readonly #from: number;
+  #since = 0;
 
   constructor(x: LiveExchange, from: number) {
     this.#x = x;
@@ -115,22 +139,23 @@ class Below implements Surrounded {
     return this.#x.compiled.surface.atomic === true;
   }
 
-  /** A function of its own, so that a step may destructure what it stands around. */
+  /** A function of its own, so that a step may destructure the surface. */
   readonly answer = (): Answer => {
-    if (this.asked) throw new Error("a step called its surface twice");
+    if (this.isCalled) throw new Error("a step called its surface twice");
     if (this.isTooLate) throw new Error("a step called its surface after its time limit");
-    this.asked = true;
+    this.isCalled = true;
+    this.#since = startTimer(this.#x);
     try {
       const answer = answerOf(this.#x, this.#from);
-      if (!(answer instanceof Promise)) return (this.reply = answer);
+      if (!(answer instanceof Promise)) return this.#answered(answer);
       this.isRunning = true;
       this.onBegin?.();
-      const answered = answer.then(this.#answered, this.#rejected);
-      // A step that does not wait for the answer must not turn its failure into an unhandled rejection.
+      const answered = answer.then(this.#answered, this.#failed);
+      // If the step does not wait for the answer, a failure must not become an unhandled rejection.
       this.pending = answered.catch(() => {});
       return answered;
     } catch (error) {
-      return this.#rejected(error);
+      return this.#failed(error);
     }
   };
 
@@ -139,13 +164,14 @@ class Below implements Surrounded {
     return (this.reply = reply);
   };
 
-  readonly #rejected = (error: unknown): never => {
+  readonly #failed = (error: unknown): never => {
     this.#ended();
-    this.failed = { error };
+    this.failure = { error };
     throw error;
   };
 
   #ended(): void {
+    this.tookMs = startTimer(this.#x) - this.#since;
     this.isRunning = false;
     this.onEnd?.();
   }

@@ -1,6 +1,8 @@
 /** 103 Early Hints (RFC 8297). */
 
-/** Flat fields as `writeEarlyHints` wants them; undefined without a link, which it refuses. */
+/**
+ * Returns flat fields in the form of `writeEarlyHints`. Undefined if there is no link, which `writeEarlyHints` needs.
+ */
 export function earlyHints(
   headers: readonly string[],
 ): Record<string, string | string[]> | undefined {
@@ -9,7 +11,7 @@ export function earlyHints(
   for (let at = 0; at + 1 < headers.length; at += 2) {
     const name = (headers[at] ?? "").toLowerCase();
     const value = headers[at + 1] ?? "";
-    // Several links in one field, apart at the commas before each `<` (RFC 8288 section 3).
+    // A field can hold several links, separated by the commas before each `<` (RFC 8288 section 3).
     if (name === "link") links.push(...value.split(/,\s*(?=<)/));
     else hints[name] = value;
   }

@@ -1,10 +1,10 @@
-/** Listeners of an AbortSignal, which a plugin adds and the core calls. */
+/** Guards the listeners of an AbortSignal, which a plugin adds and the core calls. */
 
 type Listener = Parameters<AbortSignal["addEventListener"]>[1];
 
 /**
- * Has `run` call every listener that is added to `signal` from here on. Node would report what a listener throws as an
- * uncaught exception, which ends the process.
+ * Makes `run` call every listener that is added to `signal` from now on. Node would report an exception in a listener
+ * as an uncaught exception, which ends the process.
  */
 export function guardListeners(
   signal: AbortSignal,

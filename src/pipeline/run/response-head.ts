@@ -1,4 +1,4 @@
-/** The response head on its way up: a status and a flat header list that hooks edit in place. */
+/** The response head on its way up: a status and a flat list of fields that hooks edit in place. */
 import type { Reply, ResponseHead } from "../../plugin.ts";
 
 export class LiveResponseHead implements ResponseHead {
@@ -6,7 +6,7 @@ export class LiveResponseHead implements ResponseHead {
   readonly from: "step" | "surface";
   readonly streamed: boolean;
   readonly code: string | undefined;
-  /** Flat name, value, … as `http.ServerResponse.writeHead` takes it. */
+  /** Flat list of name, value … in the form that `http.ServerResponse.writeHead` takes. */
   readonly fields: string[];
 
   constructor(reply: Omit<Reply, "body">, from: "step" | "surface", streamed: boolean) {
@@ -37,10 +37,11 @@ export class LiveResponseHead implements ResponseHead {
     }
   }
 
-  /** Index of the first field of that name at or after `from`, or -1. Lengths first: most names differ there. */
+  /** Returns the index of the first field of that name at or after `from`, or -1. */
   #find(name: string, from: number): number {
     for (let at = from; at < this.fields.length; at += 2) {
       const field = this.fields[at];
+      // Most names differ in length, which is the cheapest comparison.
       if (field === undefined || field.length !== name.length) continue;
       if (field === name || field.toLowerCase() === name.toLowerCase()) return at;
     }

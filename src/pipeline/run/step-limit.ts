@@ -1,35 +1,29 @@
 /**
  * The time limit of asynchronous hooks. A step that waits for ever would hold its request, the client's connection, the
- * drain and a whole generation; with the limit it costs one request its answer.
+ * drain and a whole generation. With the limit, only its own request is not answered.
  */
 import type { Phase } from "../../plugin.ts";
 import type { PlacedStep } from "../load/compile.ts";
 import type { LiveExchange } from "./exchange.ts";
 
-/** Asynchronous hooks. */
-export type WaitingPhase = Extract<
-  Phase,
-  "requestHeaders" | "requestBody" | "responseHeaders" | "responseEnd"
->;
-
-/** A hook has not ended in time. It is logged where it is found, with its step and phase. */
+/** A hook has not ended in time. The constructor logs it with its step and phase. */
 export class StepTimeout extends Error {
-  constructor(x: LiveExchange, { name, timeoutMs }: PlacedStep, phase: WaitingPhase | "around") {
+  constructor(x: LiveExchange, { name, timeoutMs }: PlacedStep, phase: Phase | "around") {
     super(`${phase} of "${name}" did not end within ${timeoutMs} ms`);
-    const { route } = x;
     x.compiled.stats.stepTimedOut(name, phase);
+    const { requestId } = x.facts;
     x.runtime.log.error(
-      { plugin: name, phase, route: route.path, timeoutMs, requestId: x.peek("requestId") },
+      { plugin: name, phase, route: x.route.path, timeoutMs, requestId },
       "a step exceeded its time limit",
     );
   }
 }
 
-/** Settles as `work` does, or rejects with `StepTimeout`. What `work` brings after that is ignored. */
-export function inTime<T>(
+/** Settles as `work` does, or rejects with `StepTimeout`. A later result of `work` is ignored. */
+export function withinLimit<T>(
   x: LiveExchange,
   step: PlacedStep,
-  phase: WaitingPhase,
+  phase: Phase,
   work: Promise<T>,
 ): Promise<T> {
   const { timeoutMs } = step;

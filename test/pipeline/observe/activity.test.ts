@@ -1,36 +1,30 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Activity, Recent, stepMs, steps } from "../../../src/pipeline/observe/activity.ts";
-import type { KeyPrincipal } from "../../../src/plugin.ts";
+import { ExchangeRecord } from "../../../src/pipeline/observe/record.ts";
 
 const start = Date.UTC(2026, 10, 21, 12);
 
-/** An exchange of a workspace, as far as the activity reads it. */
+/** The record of an exchange that has ended. */
 function ended(more: {
-  workspace?: string;
+  group?: string;
   at?: number;
+  ms?: number;
   status?: number;
   code?: string;
   requestId?: string;
-}): Parameters<Activity["settled"]>[0] {
-  const { workspace, at = start, status = 200, code, requestId = "r1" } = more;
-  const principal =
-    workspace === undefined
-      ? undefined
-      : // Only its ids are read.
-        ({ kind: "key", key: { id: "key_1" }, workspace: { id: workspace } } as KeyPrincipal);
-  const slots = { principal, requestId, charge: { usedMilli: 7 } };
-  return {
-    arrivedAt: at,
-    request: { method: "POST" },
-    route: { path: "/rpc" },
-    sent: { status, code },
-    calls: undefined,
-    peek: (slot: string) => slots[slot as keyof typeof slots] as never,
-  };
+}): ExchangeRecord {
+  const { group, at = start, ms = 1, status = 200, code, requestId = "r1" } = more;
+  const route = { path: "/rpc", surface: "chat", steps: [] };
+  const record = new ExchangeRecord(at, "POST", route, undefined);
+  record.facts.requestId = requestId;
+  if (group !== undefined) {
+    record.facts.caller = { id: "key_1", group, burst: 2, isOperator: false };
+  }
+  return Object.assign(record, { ms, status, code });
 }
 
-test("a count is known by steps of five seconds for ten minutes, and as a whole", () => {
+test("counts events of the last ten minutes in steps of five seconds, and their total", () => {
   const recent = new Recent();
   recent.add(start);
   recent.add(start + 1);
@@ -45,21 +39,20 @@ test("a count is known by steps of five seconds for ten minutes, and as a whole"
   assert.equal(recent.total, 3);
 });
 
-test("a clock that jumps back counts in the newest step", () => {
+test("counts in the newest step if the clock jumps back", () => {
   const recent = new Recent();
   recent.add(start);
   recent.add(start - 60_000);
   assert.equal(recent.read(start).at(-1), 2);
 });
 
-test("a workspace's exchanges count in its own tally and in everybody's, a stranger's only there", () => {
+test("counts an exchange in the tally of its group and in that of all callers", () => {
   const activity = new Activity();
-  activity.settled(ended({ workspace: "ws_1" }), 4);
-  activity.settled(ended({ workspace: "ws_2", status: 429, code: "GATEWAY_RATE_LIMITED" }), 1);
-  activity.settled(ended({ status: 401, code: "GATEWAY_UNAUTHORIZED" }), 1);
+  activity.settled(ended({ group: "ws_1", ms: 4 }));
+  activity.settled(ended({ group: "ws_2", status: 429, code: "GATEWAY_RATE_LIMITED" }));
+  activity.settled(ended({ status: 401, code: "GATEWAY_UNAUTHORIZED" }));
   activity.settled(
-    ended({ workspace: "ws_1", status: 503, code: "GATEWAY_SERVICE_UNAVAILABLE" }),
-    9,
+    ended({ group: "ws_1", ms: 9, status: 503, code: "GATEWAY_SERVICE_UNAVAILABLE" }),
   );
   assert.equal(activity.all.requests.total, 4);
   assert.equal(activity.all.refused.total, 3);
@@ -81,11 +74,14 @@ test("a workspace's exchanges count in its own tally and in everybody's, a stran
   assert.equal(activity.group("ws_3").requests.total, 0);
 });
 
-test("single exchanges are kept only while somebody watches, the newest hundred of them", () => {
+test("keeps single exchanges only while somebody watches, and only the newest hundred", () => {
   const activity = new Activity();
-  activity.settled(ended({ requestId: "before" }), 1);
+  activity.settled(ended({ requestId: "before" }));
   assert.deepEqual(activity.all.watch(start), []);
-  for (let i = 0; i < 120; i++) activity.settled(ended({ at: start + i, requestId: `r${i}` }), 1);
+  const records = Array.from({ length: 120 }, (_, i) =>
+    ended({ at: start + i, requestId: `r${i}` }),
+  );
+  for (const record of records) activity.settled(record);
   const seen = activity.all.watch(start + 1_000);
   assert.equal(seen.length, 100);
   assert.deepEqual(seen[0], {
@@ -98,16 +94,16 @@ test("single exchanges are kept only while somebody watches, the newest hundred 
     callerId: undefined,
     callerGroup: undefined,
     requestId: "r119",
-    costMilli: 7,
+    costMilli: undefined,
     calls: undefined,
   });
-  activity.settled(ended({ at: start + 60_000, requestId: "unseen" }), 1);
+  activity.settled(ended({ at: start + 60_000, requestId: "unseen" }));
   assert.deepEqual(activity.all.watch(start + 61_000), []);
 });
 
-test("a tally holds no more than it says however many workspaces come", () => {
+test("forgets the oldest group when there are too many", () => {
   const activity = new Activity();
-  for (let i = 0; i <= 4_096; i++) activity.settled(ended({ workspace: `ws_${i}` }), 1);
+  for (let i = 0; i <= 4_096; i++) activity.settled(ended({ group: `ws_${i}` }));
   assert.equal(activity.group("ws_0").requests.total, 0);
   assert.equal(activity.group("ws_4096").requests.total, 1);
   assert.equal(activity.all.requests.total, 4_097);

@@ -5,7 +5,7 @@ import { TimeHistogram } from "../../../src/pipeline/observe/time-histogram.ts";
 import { refuse } from "../../../src/plugin.ts";
 import { serve } from "../harness.ts";
 
-test("a quantile lies within a factor of two of what was observed", () => {
+test("returns quantiles within a factor of two of the observed durations", () => {
   const times = new TimeHistogram();
   assert.equal(times.quantile(0.5), undefined);
   for (let ms = 1; ms <= 1000; ms++) times.observe(ms);
@@ -17,7 +17,7 @@ test("a quantile lies within a factor of two of what was observed", () => {
   assert.ok(p99 > 900 && p99 <= 1048.576, `p99 ${p99}`);
 });
 
-test("no duration is too short or too long to be counted", () => {
+test("counts durations of any length", () => {
   const times = new TimeHistogram();
   for (const ms of [0, 0.0001, 3_600_000, 1e12]) times.observe(ms);
   assert.equal(times.count, 4);
@@ -25,7 +25,7 @@ test("no duration is too short or too long to be counted", () => {
   assert.ok((times.quantile(1) ?? 0) > 1_800_000);
 });
 
-test("of exchanges that come together one in eight is timed, the first one too", () => {
+test("times one in eight of the exchanges that follow closely, beginning with the first", () => {
   const route = new RouteSteps(2);
   const timed = Array.from({ length: 17 }, () => route.begin(5, false) !== undefined);
   assert.deepEqual(
@@ -34,7 +34,7 @@ test("of exchanges that come together one in eight is timed, the first one too",
   );
 });
 
-test("exchanges that come apart are all timed, and so is one that asks for it", () => {
+test("times all exchanges that are some time apart, and any exchange that asks for it", () => {
   const route = new RouteSteps(2);
   const timed = (now: number, isAskedFor = false): boolean =>
     route.begin(now, isAskedFor) !== undefined;
@@ -46,7 +46,7 @@ test("exchanges that come apart are all timed, and so is one that asks for it", 
   assert.equal(timed(21, true), true);
 });
 
-test("a step's time is what its hooks took, and a step below a refusal has none", async () => {
+test("adds up the time of the hooks of each step, and records none for steps below a refusal", async () => {
   const slow = new Promise<void>((resolve) => setImmediate(resolve));
   await using served = await serve([
     {

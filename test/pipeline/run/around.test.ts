@@ -1,4 +1,4 @@
-/** Steps that stand around the surface. */
+/** Steps that wrap the surface. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { refuse, type Reply } from "../../../src/plugin.ts";
@@ -7,7 +7,7 @@ import { ask, serve, type TestStep } from "../harness.ts";
 const hello = (): Reply => ({ status: 200, body: "hello" });
 const conflict = refuse("GATEWAY_CONFLICT");
 
-/** Writes down when it begins and ends. */
+/** Records when the step begins and ends. */
 const around = (name: string, seen: string[], more: Partial<TestStep> = {}): TestStep => ({
   name,
   around(_, surface) {
@@ -19,7 +19,7 @@ const around = (name: string, seen: string[], more: Partial<TestStep> = {}): Tes
   ...more,
 });
 
-test("the first step of the list is the outermost, and nothing runs between them", async () => {
+test("wraps the surface in the order of the list, and runs nothing between", async () => {
   const seen: string[] = [];
   const surface = { answer: () => (seen.push("surface"), hello()) };
   const up: TestStep = { name: "up", responseHeaders: () => void seen.push("up") };
@@ -29,13 +29,13 @@ test("the first step of the list is the outermost, and nothing runs between them
   assert.deepEqual(seen, ["a begins", "b begins", "surface", "b ends", "a ends", "up"]);
 });
 
-test("a step may destructure what it stands around", async () => {
+test("lets a step destructure the surface", async () => {
   const step: TestStep = { name: "a", around: (_, { answer }) => answer() };
   await using served = await serve([{ path: "/x", steps: [step], surface: { answer: hello } }]);
   assert.equal((await ask(served, "/x")).body, "hello");
 });
 
-test("it runs after every other step has let the request and its body pass", async () => {
+test("runs after all other hooks of the way down", async () => {
   const seen: string[] = [];
   const below: TestStep = {
     name: "below",
@@ -98,7 +98,7 @@ for (const late of [false, true]) {
   });
 }
 
-test("a step that throws is named, and its client gets a 500", async () => {
+test("answers 500 if the step throws, and logs its name", async () => {
   const steps: TestStep[] = [
     {
       name: "a",
@@ -112,7 +112,7 @@ test("a step that throws is named, and its client gets a 500", async () => {
   assert.match(served.errors.join(), /"plugin":"a"/);
 });
 
-test("a streamed answer passes through; the step ends after it", async () => {
+test("passes a streamed answer through and ends the step after it", async () => {
   const seen: unknown[] = [];
   const ended = Promise.withResolvers<void>();
   const step: TestStep = {
@@ -139,7 +139,7 @@ test("a streamed answer passes through; the step ends after it", async () => {
   assert.equal(seen[0], undefined);
 });
 
-test("a surface is asked once", async () => {
+test("calls the surface at most once", async () => {
   let asked = 0;
   const step: TestStep = {
     name: "a",
@@ -154,7 +154,7 @@ test("a surface is asked once", async () => {
   assert.equal(asked, 1);
 });
 
-test("a step sees whether the surface is atomic", async () => {
+test("shows the step whether the surface is atomic", async () => {
   const seen: boolean[] = [];
   const step: TestStep = {
     name: "a",
@@ -173,7 +173,7 @@ test("a step sees whether the surface is atomic", async () => {
   assert.deepEqual(seen, [true, false]);
 });
 
-test("a step whose condition does not hold stands around nothing", async () => {
+test("does not run a step whose condition does not match", async () => {
   const seen: string[] = [];
   const when = { header: { "x-a": "*" } };
   const steps = [around("a", seen, { when }), around("b", seen)];
@@ -212,7 +212,7 @@ for (const [what, hook] of Object.entries(shadows)) {
   });
 }
 
-test("a surface that fails after a step has replied in its place is no unhandled rejection", async () => {
+test("handles the rejection of a surface that fails after the step has replied", async () => {
   const failing = Promise.withResolvers<Reply>();
   const step: TestStep = {
     name: "a",
@@ -227,7 +227,7 @@ test("a surface that fails after a step has replied in its place is no unhandled
   assert.equal((await ask(served, "/x")).status, 409);
 });
 
-test("in shadow mode the surface's own failure is still a 500", async () => {
+test("answers 500 for a failure of the surface in shadow mode, too", async () => {
   const steps: TestStep[] = [
     { name: "a", mode: "shadow", around: (_, surface) => surface.answer() },
   ];
@@ -240,7 +240,7 @@ test("in shadow mode the surface's own failure is still a 500", async () => {
   }
 });
 
-test("a body above the cap is refused with the status that a step asks for, unless it only shadows", async () => {
+test("refuses a body that is too large with the status of the step, unless the step is in shadow mode", async () => {
   const step: TestStep = {
     name: "a",
     bodyBytes: 4,
@@ -264,7 +264,7 @@ test("a body above the cap is refused with the status that a step asks for, unle
   }
 });
 
-test("responseEnd is told when the answer says itself that it is not whole", async () => {
+test("passes the outcome to responseEnd if the answer reports that it is incomplete", async () => {
   const outcomes: unknown[] = [];
   const steps: TestStep[] = [
     { name: "a", responseEnd: (_, outcome) => void outcomes.push(outcome) },

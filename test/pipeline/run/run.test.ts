@@ -11,7 +11,7 @@ const hello = (): Reply => ({
   body: "hello",
 });
 
-/** A step that writes down every hook it sees. */
+/** A step that records every hook that runs. */
 function witness(name: string, seen: string[], more: Partial<TestStep> = {}): TestStep {
   return {
     name,
@@ -41,7 +41,7 @@ function settledOnce(): {
   };
 }
 
-test("hooks run down the list and back up, each phase in its own direction", async () => {
+test("runs hooks down the list and back up", async () => {
   const seen: string[] = [];
   const steps = [witness("a", seen), witness("b", seen)];
   await using served = await serve([{ path: "/x", steps, surface: { answer: hello } }]);
@@ -59,7 +59,7 @@ test("hooks run down the list and back up, each phase in its own direction", asy
   ]);
 });
 
-test("asynchronous hooks keep the same order", async () => {
+test("keeps the order of asynchronous hooks", async () => {
   const seen: string[] = [];
   const slow = (name: string): TestStep =>
     witness(name, seen, {
@@ -73,7 +73,7 @@ test("asynchronous hooks keep the same order", async () => {
   assert.deepEqual(seen.slice(0, 6), ["a down", "b down", "b up", "a up", "b end", "a end"]);
 });
 
-test("a step that replies ends the way down: nothing below it runs, what ran is settled", async () => {
+test("runs nothing below a step that replies, and settles what ran", async () => {
   const seen: string[] = [];
   const steps = [
     witness("a", seen),
@@ -102,7 +102,7 @@ test("a step that replies ends the way down: nothing below it runs, what ran is 
   ]);
 });
 
-test("a step in shadow mode runs and refuses nothing", async () => {
+test("runs a step in shadow mode and ignores its refusal", async () => {
   const steps: TestStep[] = [
     { name: "deny", mode: "shadow", requestHeaders: () => refuse("GATEWAY_PERMISSION_DENIED") },
   ];
@@ -110,7 +110,7 @@ test("a step in shadow mode runs and refuses nothing", async () => {
   assert.equal((await ask(served, "/x")).status, 200);
 });
 
-test("a step with a condition runs only where it holds, in every phase", async () => {
+test("runs a step with a condition only for requests that match, in every phase", async () => {
   const seen: string[] = [];
   const when = { header: { "x-debug": "1" } };
   const steps = [witness("a", seen, { when })];
@@ -121,7 +121,7 @@ test("a step with a condition runs only where it holds, in every phase", async (
   assert.deepEqual(seen, ["a down", "a up", "a end", "a settled complete"]);
 });
 
-test("slots hand a value down and are set once", async () => {
+test("passes the value of a slot down, and lets it be set only once", async () => {
   const steps: TestStep[] = [
     { name: "owner", requestHeaders: (x) => x.set("requestId" as never, "r-1" as never) },
     {
@@ -139,7 +139,7 @@ test("slots hand a value down and are set once", async () => {
   assert.equal((await ask(served, "/x")).body, "r-1");
 });
 
-test("a surface that has read the body can let go of it, for as long as its answer takes", async () => {
+test("lets a surface release the body while it answers", async () => {
   const seen: unknown[] = [];
   const steps: TestStep[] = [{ name: "late", settled: (x) => void seen.push(x.body, x.json()) }];
   const surface = {
@@ -174,7 +174,7 @@ for (const [what, body] of [
   });
 }
 
-test("the body is read once, capped by the smallest cap, and can be replaced", async () => {
+test("reads the body once, up to the smallest limit, and lets a step replace it", async () => {
   const steps: TestStep[] = [
     {
       name: "upper",
@@ -199,7 +199,7 @@ test("the body is read once, capped by the smallest cap, and can be replaced", a
   assert.equal(chunked.status, 413);
 });
 
-test("a body of another media type is 415, before a byte of it is read", async () => {
+test("answers 415 for another media type before reading the body", async () => {
   const surface = {
     body: { bytes: 1000, types: ["application/json"] },
     answer: (): Reply => ({ status: 200 }),
@@ -213,7 +213,7 @@ test("a body of another media type is 415, before a byte of it is read", async (
   assert.equal((await ask(served, "/x", { method: "POST", body: "{}" })).status, 415);
 });
 
-test("a hook that throws is a 500 without detail, settled once, and logged", async () => {
+test("answers 500 without details if a hook throws, settles once and logs it", async () => {
   for (const phase of ["requestHeaders", "responseHeaders", "responseEnd"] as const) {
     const { hook, outcome, count } = settledOnce();
     const steps: TestStep[] = [
@@ -235,7 +235,7 @@ test("a hook that throws is a 500 without detail, settled once, and logged", asy
   }
 });
 
-test("a surface that throws, rejects or answers nothing is a 500", async () => {
+test("answers 500 if a surface throws, rejects or does not answer", async () => {
   const surfaces = [
     () => {
       throw new Error("no");
@@ -251,7 +251,7 @@ test("a surface that throws, rejects or answers nothing is a 500", async () => {
   }
 });
 
-test("responseEnd may refuse while no byte has left, and the steps above see the refusal", async () => {
+test("lets responseEnd refuse before the first byte is sent, and shows the refusal to the steps above", async () => {
   const seen: string[] = [];
   const steps: TestStep[] = [
     {
@@ -268,7 +268,7 @@ test("responseEnd may refuse while no byte has left, and the steps above see the
   assert.deepEqual(seen, ["200 -", "503 GATEWAY_SERVICE_UNAVAILABLE"]);
 });
 
-test("a signal that is first asked for after the gateway has cut the exchange is aborted", async () => {
+test("returns an aborted signal after the gateway has cut the exchange", async () => {
   const cut = Promise.withResolvers<void>();
   const asked = Promise.withResolvers<boolean>();
   const surface = {
@@ -287,7 +287,7 @@ test("a signal that is first asked for after the gateway has cut the exchange is
   assert.equal(await asked.promise, true);
 });
 
-test("a client that leaves while the surface works aborts its signal; settled runs after the surface, once", async () => {
+test("aborts the signal when the client leaves, and settles once, after the surface has returned", async () => {
   const { hook, outcome, count } = settledOnce();
   const aborted = Promise.withResolvers<void>();
   const entered = Promise.withResolvers<void>();
@@ -313,7 +313,7 @@ test("a client that leaves while the surface works aborts its signal; settled ru
   assert.equal(count(), 1);
 });
 
-test("a client that leaves in the middle of its body is settled as clientLeft", async () => {
+test("settles as clientLeft if the client leaves in the middle of its body", async () => {
   const { hook, outcome } = settledOnce();
   const entered = Promise.withResolvers<void>();
   const steps: TestStep[] = [
@@ -328,7 +328,7 @@ test("a client that leaves in the middle of its body is settled as clientLeft", 
   assert.equal(await outcome, "clientLeft");
 });
 
-test("a body that stops arriving is 408 and settled as timedOut", async () => {
+test("answers 408 and settles as timedOut if the body stops arriving", async () => {
   const { hook, outcome } = settledOnce();
   const steps: TestStep[] = [{ name: "watch", requestHeaders: () => {}, settled: hook! }];
   const surface = { body: { bytes: 100 }, answer: () => assert.fail("no body, no answer") };
@@ -343,7 +343,7 @@ test("a body that stops arriving is 408 and settled as timedOut", async () => {
   assert.equal(await outcome, "timedOut");
 });
 
-test("a streamed answer keeps its last byte until responseEnd has run", async () => {
+test("keeps the last byte of a stream until responseEnd has run", async () => {
   const gate = Promise.withResolvers<void>();
   const steps: TestStep[] = [{ name: "charge", responseEnd: () => gate.promise }];
   const surface = {
@@ -366,7 +366,7 @@ test("a streamed answer keeps its last byte until responseEnd has run", async ()
   socket.destroy();
 });
 
-test("a streamed answer that fails is cut, so that nobody takes it for whole", async () => {
+test("cuts a stream that fails, so that nobody mistakes it for complete", async () => {
   for (const outcomeWanted of ["upstreamFailed", "timedOut"] as const) {
     const { hook, outcome } = settledOnce();
     const steps: TestStep[] = [{ name: "watch", requestHeaders: () => {}, settled: hook! }];
@@ -383,7 +383,7 @@ test("a streamed answer that fails is cut, so that nobody takes it for whole", a
   }
 });
 
-test("a refusal in responseEnd after bytes have left cuts the stream", async () => {
+test("cuts the stream if responseEnd refuses after bytes have been sent", async () => {
   const { hook, outcome } = settledOnce();
   const steps: TestStep[] = [
     { name: "watch", requestHeaders: () => {}, settled: hook! },
@@ -401,7 +401,7 @@ test("a refusal in responseEnd after bytes have left cuts the stream", async () 
   assert.equal(await outcome, "upstreamFailed");
 });
 
-test("chunks pass the responseChunk hooks, in replies and in streams", async () => {
+test("passes chunks through the responseChunk hooks, in replies and in streams", async () => {
   const steps: TestStep[] = [
     {
       name: "upper",
@@ -426,7 +426,7 @@ test("chunks pass the responseChunk hooks, in replies and in streams", async () 
   assert.equal(answer.trailers["x-sum"], "3");
 });
 
-test("a text is streamed in UTF-8, or as the bytes that it holds, whatever stands between it and the socket", async () => {
+test("streams text in UTF-8 or latin1, with and without hooks", async () => {
   const texts = ["ä", "€ ", "ä€ ", "plain", " ", "", "", "😀".repeat(5_000), "😀".repeat(5_000)];
   const whole = texts.join("");
   const turns: TestStep = { name: "turns", responseChunk: (_, chunk) => Buffer.from(chunk) };
@@ -461,7 +461,7 @@ test("a text is streamed in UTF-8, or as the bytes that it holds, whatever stand
   }
 });
 
-test("whatever a plugin does wrong, and however late, is a 500 of this exchange and the next one is served", async () => {
+test("answers 500 for any mistake of a plugin, however late, and serves the next request", async () => {
   const asyncEnd: TestStep = { name: "charge", responseEnd: async () => {} };
   const wrongs: Record<string, TestStep> = {
     "a chunk hook behind an asynchronous end": {
@@ -511,7 +511,7 @@ test("whatever a plugin does wrong, and however late, is a 500 of this exchange 
   }
 });
 
-test("a responseHeaders hook that throws takes the answer with it, and the other steps see the 500", async () => {
+test("replaces the answer with a 500 if a responseHeaders hook throws, and shows it to the other steps", async () => {
   const steps: TestStep[] = [
     { name: "id", responseHeaders: (_, head) => head.set("x-request-id", "r-1") },
     {
@@ -531,7 +531,7 @@ test("a responseHeaders hook that throws takes the answer with it, and the other
   assert.equal(headers["x-request-id"], "r-1");
 });
 
-test("a step in shadow mode that throws or replies in any phase changes nothing", async () => {
+test("ignores what a step in shadow mode throws or replies, in any phase", async () => {
   const wrong = (): never => {
     throw new Error("no");
   };
@@ -564,7 +564,7 @@ test("a step in shadow mode that throws or replies in any phase changes nothing"
   }
 });
 
-test("a chunk hook may change a chunk's size: the length that was announced goes", async () => {
+test("removes Content-Length if a hook may change the size of chunks", async () => {
   const steps: TestStep[] = [
     { name: "twice", responseChunk: (_, chunk) => Buffer.concat([chunk, chunk]) },
   ];
@@ -583,7 +583,7 @@ test("a chunk hook may change a chunk's size: the length that was announced goes
   assert.equal(head.headers["content-length"], "5");
 });
 
-test("a client that stops reading is cut, be its answer streamed or whole", async () => {
+test("cuts a client that stops reading", async () => {
   const big = Buffer.alloc(32 << 20);
   const streamed = {
     async answer(x: Exchange): Promise<undefined> {
@@ -607,7 +607,7 @@ test("a client that stops reading is cut, be its answer streamed or whole", asyn
   }
 });
 
-test("early hints go out in every form of Link that Node takes, and never break the answer", async () => {
+test("sends early hints in every form of Link that Node accepts, and never breaks the answer", async () => {
   const surface = {
     answer(x: Exchange): Reply {
       x.informational(103, ["link", "</a.css>; rel=preload, </b.js>; rel=preload"]);

@@ -1,4 +1,4 @@
-/** The time limit of steps: a hook that hangs costs its own request, and nothing else. */
+/** The time limit of steps: a hook that hangs affects only its own request. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { Exchange, Outcome, Reply, SurfaceHooks } from "../../../src/plugin.ts";
@@ -15,7 +15,7 @@ const streaming: SurfaceHooks = {
   },
 };
 
-/** A hook that hangs until the test lets it go, and says when it was called. */
+/** A hook that hangs until the test releases it, and reports when it was called. */
 function hanging<T>(): { hook: () => Promise<T>; reached: Promise<void>; go: (value: T) => void } {
   const reached = Promise.withResolvers<void>();
   const { promise, resolve } = Promise.withResolvers<T>();
@@ -51,7 +51,7 @@ const phases: Record<string, (hook: () => Promise<never>) => Partial<TestStep>> 
 
 describe("a hook that hangs", () => {
   for (const [phase, hooks] of Object.entries(phases)) {
-    it(`${phase}: 500 after the limit, named in the log, and what it brings later is ignored`, async () => {
+    it(`${phase}: answers 500 after the limit, logs the step and ignores its later result`, async () => {
       const { served, answer, clock, outcomes, go } = await hang(hooks);
       await using _served = served;
       clock.advance(499);
@@ -71,7 +71,7 @@ describe("a hook that hangs", () => {
       assert.equal(served.listener.running, 0);
     });
 
-    it(`${phase}: in shadow mode the exchange continues without it`, async () => {
+    it(`${phase}: continues without the step in shadow mode`, async () => {
       const shadow = (hook: () => Promise<never>) => ({ ...hooks(hook), mode: "shadow" as const });
       const { served, answer, clock, outcomes } = await hang(shadow);
       await using _served = served;
@@ -82,7 +82,7 @@ describe("a hook that hangs", () => {
     });
   }
 
-  it("responseEnd of a stream: the answer is cut, since bytes have left", async () => {
+  it("responseEnd of a stream: cuts the answer, because bytes have been sent", async () => {
     const { served, answer, clock, outcomes } = await hang(
       (hook) => ({ responseEnd: hook }),
       streaming,
@@ -93,7 +93,7 @@ describe("a hook that hangs", () => {
     assert.deepEqual(outcomes, ["upstreamFailed"]);
   });
 
-  it("around: what the surface takes does not count, and it is not asked after the limit", async () => {
+  it("around: does not count the time of the surface", async () => {
     const clock = manualClock();
     const surface = hanging<Reply>();
     const afterwards = hanging<void>();
@@ -121,7 +121,7 @@ describe("a hook that hangs", () => {
     assert.equal((await answer).status, 500);
   });
 
-  it("around: a step that asks its surface after the limit gets an error instead", async () => {
+  it("around: throws if the step calls the surface after the limit", async () => {
     const clock = manualClock();
     const before = hanging<void>();
     const refused = Promise.withResolvers<unknown>();
@@ -155,7 +155,7 @@ describe("a hook that hangs", () => {
     assert.equal(asked, 0);
   });
 
-  it("timeoutMs 0: there is no limit", async () => {
+  it("timeoutMs 0: has no limit", async () => {
     const { served, answer, clock, go } = await hang((hook) => ({
       requestHeaders: hook,
       timeoutMs: 0,
@@ -166,7 +166,7 @@ describe("a hook that hangs", () => {
     assert.equal((await answer).status, 200);
   });
 
-  it("a client that leaves first is settled at once", async () => {
+  it("settles at once if the client leaves first", async () => {
     const left = Promise.withResolvers<Outcome>();
     const { hook, reached } = hanging<void>();
     const step: TestStep = {

@@ -20,7 +20,7 @@ function headersHook(
   options: Parameters<typeof idempotency.start>[0] = {},
 ): (x: Exchange) => Reply | void {
   const hooks = idempotency.start(options, fakeHost()) as StepHooks;
-  return (x) => hooks.requestHeaders?.(x) as Reply | void;
+  return (x) => hooks.requestHeaders?.(x, hooks.createState?.(x)) as Reply | void;
 }
 
 function post(key: string | undefined, principal: Principal = keyPrincipal()): Exchange {

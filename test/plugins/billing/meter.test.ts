@@ -41,6 +41,7 @@ function fakeMeter(): FakeMeter {
     taken: [],
     answer: undefined,
     written: Promise.resolve(),
+    clearsAt: () => undefined,
     reserve(_principal, costMilli, about) {
       if (fake.answer?.kind === "unavailable") return fake.answer;
       if (fake.answer !== undefined && about.force !== true) return fake.answer;

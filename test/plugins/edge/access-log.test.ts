@@ -15,9 +15,9 @@ import { test, type TestContext } from "node:test";
 import accessLog from "../../../plugins/edge/access-log/index.ts";
 import { openLines } from "../../../plugins/edge/access-log/line-writer.ts";
 import { createMetrics } from "../../../src/metrics.ts";
-import type { Outcome, StepHooks, TraceSpan } from "../../../src/plugin.ts";
+import type { Outcome, StepHooks } from "../../../src/plugin.ts";
 import { manualClock, type ManualClock } from "../../../src/testing/clock.ts";
-import { fakeExchange, fakeHost, keyPrincipal, missing, type FakeRequest } from "../fakes.ts";
+import { fakeExchange, fakeHost, type FakeRequest } from "../fakes.ts";
 
 type Options = Parameters<typeof accessLog.start>[0];
 
@@ -68,14 +68,7 @@ function read(file: string): Record<string, unknown>[] {
 test("a line carries the ids of the trace and the span, by OpenTelemetry's names", async (t) => {
   const { settle, lines } = await setUp(t);
   const span = { traceId: "4bf92f3577b34da6a3ce929d0e0e4736", spanId: "00f067aa0ba902b7" };
-  const trace: TraceSpan = {
-    ...span,
-    headers: [],
-    set() {},
-    child: () => assert.fail("the access log begins no span"),
-    within: () => trace,
-  };
-  settle({ slots: { trace } });
+  settle({ facts: span });
   settle({});
   const [traced, other] = await lines();
   assert.deepEqual([traced?.["trace_id"], traced?.["span_id"]], [span.traceId, span.spanId]);
@@ -94,15 +87,10 @@ test("a line contains the caller, the request, the outcome, the duration and the
     arrivedAt,
     arrivedMonotonic,
     sent: { status: 200, bodyBytes: 321 },
-    slots: {
+    facts: {
       requestId: "req-1",
-      principal: keyPrincipal({ id: "key_9" }),
-      charge: {
-        usedMilli: 250,
-        reserve: () => undefined,
-        open: () => ({ kind: "unavailable" }),
-        settle() {},
-      },
+      caller: { id: "key_9", group: "ws_1", burst: 4, isOperator: false },
+      costMilliCu: 250,
     },
   });
   assert.deepEqual(await lines(), [
@@ -227,7 +215,7 @@ test("neither headers nor the query nor a key in the path get into the log", asy
     query: "api_key=hidden",
     headers: { authorization: `Bearer ${key}`, cookie: "hidden" },
     rawHeaders: ["Authorization", `Bearer ${key}`],
-    slots: { requestId: `mine-${key}`, principal: missing },
+    facts: { requestId: `mine-${key}` },
   });
   const [line] = await lines();
   assert.equal(line?.["path"], "/x/gateway_dev_[redacted]");

@@ -556,8 +556,9 @@ test("nothing listens at the collector's port: requests are served, and a stop d
 /** An exchange that ends at once. */
 function exchange(hooks: StepHooks): void {
   const x = fakeExchange();
-  void hooks.requestHeaders?.(x);
-  hooks.settled?.(x, "complete");
+  const state = hooks.createState?.(x);
+  void hooks.requestHeaders?.(x, state);
+  hooks.settled?.(x, "complete", state);
 }
 
 test("spans beyond the queue are dropped and counted", async (t) => {

@@ -1,11 +1,11 @@
 /**
- * Chunks as they travel (RFC 9112 section 7.1): size in hexadecimal, the bytes, each with a line's end. In one piece,
- * because node:http hands the kernel size, chunk and line ends one by one, which costs a third of the write (measured
- * with tokens of 200 bytes).
+ * Writes chunks in the chunked transfer coding (RFC 9112 section 7.1): the size in hexadecimal and the bytes, each with
+ * a line end. A chunk is written in one piece. node:http writes its size, bytes and line ends separately, which costs a
+ * third of the write (measured with tokens of 200 bytes).
  */
 import type { Socket } from "node:net";
 
-/** Up to here it costs less to copy a chunk than to write it in pieces. */
+/** Up to this size it costs less to copy a chunk than to write it in pieces. */
 const copiedBytes = 8 * 1024;
 
 /** Writes a chunk of `length` bytes without a frame. */
@@ -17,14 +17,14 @@ export function writePlain(
   return typeof chunk === "string" ? to.write(chunk, encodingOf(chunk, length)) : to.write(chunk);
 }
 
-/** How a text of `length` bytes is written: with as many characters as bytes it is ASCII, or was said to be latin1. */
+/** Returns the encoding of a text of `length` bytes. As many characters as bytes means ASCII or latin1. */
 function encodingOf(text: string, length: number): "utf8" | "latin1" {
   return length === text.length ? "latin1" : "utf8";
 }
 
 /**
- * Writes a chunk of `length` bytes; false when the socket asks to wait. A text needs no memory outside V8's heap, and
- * so hastens none of its major collections.
+ * Writes a chunk of `length` bytes. Returns false if the caller should wait for room. A text needs no memory outside
+ * the heap of V8, so it does not cause earlier major collections.
  */
 export function writeChunk(socket: Socket, chunk: Uint8Array | string, length: number): boolean {
   const size = `${length.toString(16)}\r\n`;

@@ -1,9 +1,9 @@
-/** The calls of one exchange, summed up: bounded memory however many calls a connection carries. */
+/** The sum of the calls of one exchange. It needs bounded memory however many calls a connection carries. */
 import type { CallReport, ReportedCalls } from "../../called.ts";
 import { redact } from "../../redact.ts";
 
 const maxNames = 8;
-/** Node methods, tools and methods of MCP look like this; any other text that a client sends as a name is not shown. */
+/** The form of node methods, tools and methods of MCP. Any other text that a client sends as a name is not shown. */
 const nameShape = /^[A-Za-z][A-Za-z0-9_./]{0,63}$/;
 
 /** Stands for a name that the deployment does not list and that does not look like one. */
@@ -13,7 +13,7 @@ export class CallRecord implements ReportedCalls {
   items = 0;
   failed = 0;
   code: string | undefined = undefined;
-  /** Most exchanges carry one call: it costs no list. */
+  /** Most exchanges carry one call, which needs no list. */
   #first = "";
   #more: string[] | undefined = undefined;
 
@@ -33,15 +33,6 @@ export class CallRecord implements ReportedCalls {
     return this.#more === undefined ? [this.#first] : [this.#first, ...this.#more];
   }
 
-  /** Takes over what another record holds, so that a kept record does not keep the exchange's own. */
-  copy(other: CallRecord | undefined): void {
-    this.items = other?.items ?? 0;
-    this.failed = other?.failed ?? 0;
-    this.code = other?.code;
-    this.#first = other === undefined ? "" : other.#first;
-    this.#more = other === undefined ? undefined : other.#more;
-  }
-
   #addName(name: string): void {
     this.#more ??= [];
     if (this.#more.length < maxNames - 1 && !this.#more.includes(name)) this.#more.push(name);
@@ -49,8 +40,8 @@ export class CallRecord implements ReportedCalls {
 }
 
 /**
- * Operators want to know which methods and tools their clients miss. A model's name can be any text. A key that a client
- * sent as a name must not stay in a log.
+ * Names of unknown methods and tools are shown, because operators want to know which ones their clients miss. The name
+ * of a model can be any text. A key that a client sent as a name must not be logged.
  */
 function shownName(kind: CallReport["kind"], name: string): string {
   return kind !== "model" && nameShape.test(name) ? redact(name) : otherName;

@@ -1,0 +1,85 @@
+/** The record of one exchange: everything that logs, statistics and `sluice explain` may learn about it. */
+import type { CallReport } from "../../called.ts";
+import type { LimitReached, NotedFacts, Outcome } from "../../plugin.ts";
+import { CallRecord } from "./call-record.ts";
+
+/** Names of the parts of a route. They do not keep a generation alive. */
+export interface RouteShape {
+  readonly path: string;
+  readonly surface: string;
+  /** Names of the steps, from the top of the list. */
+  readonly steps: readonly string[];
+}
+
+/** `repliedDepth` if the core replied. The surface and all steps are above it. */
+export const coreDepth = Infinity;
+
+/**
+ * Filled while the exchange runs and complete when its observers get it. The latest records are kept for `sluice
+ * explain`, so a record holds nothing that keeps a generation, a connection or a body alive. The depth of a step is its
+ * position in the list, 0 at the top.
+ */
+export class ExchangeRecord {
+  /** Milliseconds since 1970. */
+  readonly arrivedAt: number;
+  readonly method: string;
+  readonly route: RouteShape;
+  /** Facts that steps have noted. */
+  readonly facts: NotedFacts = { requestId: undefined, caller: undefined };
+
+  /** Status that was sent. 0 if no head was sent. */
+  status = 0;
+  bodyBytes = 0;
+  code: string | undefined = undefined;
+  /** Undefined while the exchange runs. */
+  outcome: Outcome | undefined = undefined;
+  /** Duration in milliseconds. 0 while the exchange runs. */
+  ms = 0;
+  /** The calls that were reported. Undefined if there were none. */
+  calls: CallRecord | undefined = undefined;
+  /** The last limit that refused the request or one of its calls. */
+  reached: LimitReached | undefined = undefined;
+
+  /** Number of steps, from the top, that were entered. They take part in the way up. */
+  enteredSteps = 0;
+  /** Depth of the step whose reply was sent, or `coreDepth`. Undefined if the surface answered. */
+  repliedDepth: number | undefined = undefined;
+  /** Depth of the step that failed. */
+  failedDepth: number | undefined = undefined;
+  isSurfaceEntered = false;
+  /** Depths of the steps whose `when` did not match. Undefined if there were none. */
+  skipped: ReadonlySet<number> | undefined = undefined;
+  /** Depths of the steps that would have refused if they were not in shadow mode. Undefined if there were none. */
+  shadowRefusals: Set<number> | undefined = undefined;
+  /** Milliseconds that the hooks at each depth took, below 0 if none ran. Undefined if the exchange is not timed. */
+  readonly times: Float64Array | undefined;
+
+  constructor(
+    arrivedAt: number,
+    method: string,
+    route: RouteShape,
+    times: Float64Array | undefined,
+  ) {
+    this.arrivedAt = arrivedAt;
+    this.method = method;
+    this.route = route;
+    this.times = times;
+  }
+
+  /** Returns true if the step at this depth was entered, and its hooks run. */
+  takesPart(depth: number, isFailedIncluded: boolean): boolean {
+    if (depth >= this.enteredSteps) return false;
+    if (depth === this.failedDepth && !isFailedIncluded) return false;
+    return this.skipped === undefined || !this.skipped.has(depth);
+  }
+
+  addCall(report: CallReport): void {
+    this.calls ??= new CallRecord();
+    this.calls.add(report);
+  }
+
+  addShadowRefusal(depth: number): void {
+    this.shadowRefusals ??= new Set();
+    this.shadowRefusals.add(depth);
+  }
+}

@@ -1,0 +1,222 @@
+/**
+ * Runs the hooks of steps. This is the only place that decides whether a hook runs, measures its time, limits how long
+ * it may take, and ignores what a step in shadow mode refuses. A route of synchronous hooks costs no promise.
+ */
+import type { Outcome, Reply, ResponseHead } from "../../plugin.ts";
+import type { HookName, PlacedStep } from "../load/compile.ts";
+import { startTimer, stopTimer } from "../observe/step-stats.ts";
+import type { LiveExchange } from "./exchange.ts";
+import { withinLimit } from "./step-limit.ts";
+
+/**
+ * How the hooks of one phase run. `Arg`: the argument of the phase. All phases have the same members in the same order,
+ * which keeps `runHooks` fast.
+ */
+export interface HookPhase<Arg> {
+  readonly name: HookName;
+  /** True if a reply of a hook counts. In other phases it is ignored. */
+  readonly mayReply: boolean;
+  /**
+   * True if the steps are entered in this phase. In other phases only entered steps take part. Hooks of this phase have
+   * no argument of their own.
+   */
+  readonly enters: boolean;
+  /** True if the step that has failed takes part, too. */
+  readonly includesFailed: boolean;
+  /** Returns the argument of the next hook. Undefined if all hooks get the argument of the phase. */
+  readonly argument: ((x: LiveExchange, arg: Arg) => unknown) | undefined;
+  /** Takes the result of a hook of a phase that is synchronous. Undefined for other phases. */
+  readonly accept:
+    | ((x: LiveExchange, step: PlacedStep, arg: Arg, result: unknown) => void)
+    | undefined;
+  /** Returns true if the exchange continues although the step has failed. */
+  readonly ignoresFailure: (x: LiveExchange, step: PlacedStep, error: unknown) => boolean;
+}
+
+export const requestHeaders: HookPhase<undefined> = {
+  name: "requestHeaders",
+  mayReply: true,
+  enters: true,
+  includesFailed: false,
+  argument: undefined,
+  accept: undefined,
+  ignoresFailure: isFailureIgnored,
+};
+
+const noBody = Buffer.alloc(0);
+
+export const requestBody: HookPhase<undefined> = {
+  name: "requestBody",
+  mayReply: true,
+  enters: false,
+  includesFailed: false,
+  // The hook before may have replaced the body.
+  argument: (x) => x.body ?? noBody,
+  accept: undefined,
+  ignoresFailure: isFailureIgnored,
+};
+
+export const responseHeaders: HookPhase<ResponseHead> = {
+  name: "responseHeaders",
+  mayReply: false,
+  enters: false,
+  includesFailed: false,
+  argument: undefined,
+  accept: undefined,
+  ignoresFailure: isFailureIgnored,
+};
+
+/** A chunk on its way through the hooks, which may replace it. */
+export interface PassingChunk {
+  bytes: Uint8Array;
+}
+
+export const responseChunk: HookPhase<PassingChunk> = {
+  name: "responseChunk",
+  mayReply: false,
+  enters: false,
+  includesFailed: false,
+  argument: (_, chunk) => chunk.bytes,
+  accept(_, __, chunk, result) {
+    // The contract allows nothing else, and the socket refuses anything else.
+    if (result !== undefined && result !== null) chunk.bytes = result as Uint8Array;
+  },
+  ignoresFailure: isFailureIgnored,
+};
+
+/** Begin at `x.nextResponseEnd`, so that each hook runs at most once, even if one of them replaces the reply. */
+export const responseEnd: HookPhase<Reply["outcome"]> = {
+  name: "responseEnd",
+  mayReply: true,
+  enters: false,
+  includesFailed: false,
+  argument: undefined,
+  accept: undefined,
+  ignoresFailure: isFailureIgnored,
+};
+
+/** The failure of one hook does not stop the others. */
+export const settled: HookPhase<Outcome> = {
+  name: "settled",
+  mayReply: false,
+  enters: false,
+  includesFailed: true,
+  argument: undefined,
+  accept(x, step, _, result) {
+    // A plugin in JavaScript may return a promise here.
+    if (result instanceof Promise) result.catch((error: unknown) => logSettled(x, step, error));
+  },
+  ignoresFailure: logSettled,
+};
+
+function logSettled(x: LiveExchange, { name }: PlacedStep, error: unknown): true {
+  const { requestId } = x.facts;
+  x.runtime.log.error({ err: error, step: name, requestId }, "a settled hook failed");
+  return true;
+}
+
+/**
+ * Runs the hooks of a phase from index `from`. Returns the first reply; `x.at` is then the step that returned it.
+ * Returns a promise only if a hook returned one. Throws, or rejects with, what a hook threw; `x.at` is then its step.
+ */
+export function runHooks<Arg>(
+  x: LiveExchange,
+  phase: HookPhase<Arg>,
+  arg: Arg,
+  from = 0,
+): Reply | undefined | Promise<Reply | undefined> {
+  const { record } = x;
+  const { name, mayReply, enters, includesFailed, argument, accept } = phase;
+  const isTimed = record.times !== undefined;
+  const hooks = x.compiled[name];
+  for (let i = from; i < hooks.length; i++) {
+    const hook = hooks[i];
+    if (hook === undefined) continue;
+    const { step, depth } = hook;
+    if (enters) record.enteredSteps = depth + 1;
+    if (!record.takesPart(depth, includesFailed)) continue;
+    x.at = step;
+    if (name === "responseEnd") x.nextResponseEnd = i + 1;
+    const since = isTimed ? startTimer(x) : 0;
+    let result: unknown;
+    try {
+      const state = hook.hasState ? x.stateOf(step) : undefined;
+      result = enters
+        ? hook.run.call(step.hooks, x, state, undefined)
+        : hook.run.call(step.hooks, x, argument === undefined ? arg : argument(x, arg), state);
+      if (accept !== undefined) {
+        accept(x, step, arg, result);
+        result = undefined;
+      }
+    } catch (error) {
+      if (!phase.ignoresFailure(x, step, error)) throw error;
+    }
+    if (result instanceof Promise) return runLater(x, step, phase, arg, i, since, result);
+    if (isTimed) stopTimer(x, depth, since);
+    if (result === undefined || !mayReply) continue;
+    const reply = replyOf(x, step, result);
+    if (reply !== undefined) return reply;
+  }
+  x.at = undefined;
+  return undefined;
+}
+
+/** Waits for the hook at index `i`, then runs the others. No hook runs after the exchange has settled. */
+function runLater<Arg>(
+  x: LiveExchange,
+  step: PlacedStep,
+  phase: HookPhase<Arg>,
+  arg: Arg,
+  i: number,
+  since: number,
+  running: Promise<unknown>,
+): Promise<Reply | undefined> {
+  const resume = (result: unknown): Reply | undefined | Promise<Reply | undefined> => {
+    x.at = step;
+    stopTimer(x, step.depth, since);
+    if (x.hasSettled) return undefined;
+    const reply = result === undefined || !phase.mayReply ? undefined : replyOf(x, step, result);
+    return reply === undefined ? runHooks(x, phase, arg, i + 1) : reply;
+  };
+  return withinLimit(x, step, phase.name, running).then(resume, (error: unknown) => {
+    x.at = step;
+    if (!phase.ignoresFailure(x, step, error)) throw error;
+    return resume(undefined);
+  });
+}
+
+/** Returns the result of a hook as a reply. Undefined if its step is in shadow mode. */
+function replyOf(x: LiveExchange, step: PlacedStep, result: unknown): Reply | undefined {
+  // The contract allows nothing else. `reply.ts` handles what a plugin in JavaScript returns instead.
+  const reply = result as Reply;
+  return isRefusalIgnored(x, step, reply) ? undefined : reply;
+}
+
+/** True if the reply must not be sent, because its step is in shadow mode. The reply is counted and logged. */
+export function isRefusalIgnored(x: LiveExchange, step: PlacedStep, reply: Reply | null): boolean {
+  if (!step.shadow) return false;
+  countShadowRefusal(x, step);
+  const { requestId } = x.facts;
+  x.runtime.log.info(
+    { step: step.name, route: x.route.path, status: reply?.status, code: reply?.code, requestId },
+    "shadow: would have replied",
+  );
+  return true;
+}
+
+/** True if the exchange continues although the step has failed, because the step is in shadow mode. */
+export function isFailureIgnored(x: LiveExchange, step: PlacedStep, error: unknown): boolean {
+  if (!step.shadow) return false;
+  countShadowRefusal(x, step);
+  const { requestId } = x.facts;
+  x.runtime.log.error(
+    { err: error, step: step.name, route: x.route.path, requestId },
+    "shadow: the step failed",
+  );
+  return true;
+}
+
+function countShadowRefusal(x: LiveExchange, step: PlacedStep): void {
+  step.shadowRefusals.add(1);
+  x.record.addShadowRefusal(step.depth);
+}

@@ -1,0 +1,168 @@
+/** The hook runner: which hooks run, with which arguments, and what it records about them. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { refuse, type Exchange, type Reply } from "../../../src/plugin.ts";
+import { manualClock } from "../../../src/testing/clock.ts";
+import { ask, serve, type TestStep } from "../harness.ts";
+
+const hello = (): Reply => ({ status: 200, body: "hello" });
+
+async function streamed(x: Exchange): Promise<undefined> {
+  const sink = await x.stream(200, []);
+  sink.write(Buffer.from("one"));
+  await sink.end();
+}
+
+test("passes the state of a step to all of its hooks, and to no other exchange", async () => {
+  const seen: unknown[][] = [];
+  let created = 0;
+  const step: TestStep = {
+    name: "counts",
+    createState: () => [++created],
+    requestHeaders: (_, state) => void (state as unknown[]).push("requestHeaders"),
+    requestBody: (_, __, state) => void (state as unknown[]).push("requestBody"),
+    around(_, surface, state) {
+      (state as unknown[]).push("around");
+      return surface.answer();
+    },
+    responseHeaders: (_, __, state) => void (state as unknown[]).push("responseHeaders"),
+    responseChunk: (_, __, state) => void (state as unknown[]).push("responseChunk"),
+    responseEnd: async (_, __, state) => void (state as unknown[]).push("responseEnd"),
+    settled: (_, outcome, state) => void seen.push([...(state as unknown[]), outcome]),
+  };
+  const all = [
+    "requestHeaders",
+    "requestBody",
+    "around",
+    "responseHeaders",
+    "responseChunk",
+    "responseEnd",
+    "complete",
+  ];
+  await using served = await serve([{ path: "/x", steps: [step], surface: { answer: streamed } }]);
+  for (let i = 0; i < 2; i++) await ask(served, "/x", { method: "POST", body: "body" });
+  while (seen.length < 2) await new Promise(setImmediate);
+  assert.deepEqual(seen, [
+    [1, ...all],
+    [2, ...all],
+  ]);
+});
+
+test("keeps a state for each position of a step in the list", async () => {
+  const seen: unknown[] = [];
+  const step: TestStep = {
+    name: "twice",
+    createState: () => ({}),
+    requestHeaders: (_, state) => void seen.push(state),
+  };
+  await using served = await serve([
+    { path: "/x", steps: [step, step], surface: { answer: hello } },
+  ]);
+  assert.equal((await ask(served, "/x")).status, 200);
+  assert.equal(seen.length, 2);
+  assert.notEqual(seen[0], seen[1]);
+});
+
+test("answers 500 if a state cannot be created", async () => {
+  const step: TestStep = {
+    name: "broken",
+    createState() {
+      throw new Error("no state");
+    },
+    requestHeaders() {},
+  };
+  await using served = await serve([{ path: "/x", steps: [step], surface: { answer: hello } }]);
+  assert.equal((await ask(served, "/x")).status, 500);
+  assert.match(served.errors.join(), /"plugin":"broken"/);
+});
+
+test("runs each responseEnd hook once, even if a later one fails or refuses", async () => {
+  for (const end of [
+    () => refuse("GATEWAY_SERVICE_UNAVAILABLE"),
+    async () => refuse("GATEWAY_SERVICE_UNAVAILABLE"),
+    (): never => {
+      throw new Error("broken");
+    },
+  ]) {
+    const seen: string[] = [];
+    const steps: TestStep[] = [
+      { name: "top", responseEnd: () => void seen.push("top") },
+      { name: "middle", responseEnd: end },
+      { name: "bottom", responseEnd: () => void seen.push("bottom") },
+    ];
+    await using served = await serve([{ path: "/x", steps, surface: { answer: hello } }]);
+    assert.ok((await ask(served, "/x")).status >= 500);
+    assert.deepEqual(seen, ["bottom", "top"]);
+  }
+});
+
+test("measures the time of the hooks of every phase, and not that of what a step wraps", async () => {
+  const clock = manualClock();
+  const takes = (ms: number) => (): void => clock.advance(ms);
+  const steps: TestStep[] = [
+    { name: "requestHeaders", requestHeaders: takes(1) },
+    { name: "requestBody", requestBody: takes(2) },
+    {
+      name: "around",
+      around(_, surface) {
+        clock.advance(4);
+        return surface.answer();
+      },
+    },
+    { name: "responseHeaders", responseHeaders: takes(8) },
+    { name: "responseChunk", responseChunk: takes(16) },
+    { name: "responseEnd", responseEnd: takes(32) },
+    { name: "settled", settled: takes(64) },
+  ];
+  const answer = (): Reply => {
+    clock.advance(128);
+    return hello();
+  };
+  await using served = await serve([{ path: "/x", steps, surface: { answer } }], { clock });
+  await ask(served, "/x", { method: "POST", body: "body" });
+  while (served.listener.running > 0) await new Promise(setImmediate);
+  const stats = served.generation.routes[0]?.stepStats;
+  assert.deepEqual(
+    Array.from({ length: 8 }, (_, depth) => stats?.at(depth).time.sumMs),
+    [1, 2, 4, 8, 16, 32, 64, 128],
+  );
+});
+
+test("ignores an asynchronous failure in settled", async () => {
+  const step: TestStep = {
+    name: "late",
+    // A plugin in JavaScript may return a promise.
+    settled: (): never => Promise.reject(new Error("late")) as never,
+  };
+  await using served = await serve([{ path: "/x", steps: [step], surface: { answer: hello } }]);
+  assert.equal((await ask(served, "/x")).status, 200);
+  while (served.errors.length === 0) await new Promise(setImmediate);
+  assert.match(served.errors.join(), /a settled hook failed .*"step":"late"/);
+});
+
+test("runs no further hook after the exchange has settled", async () => {
+  const reached = Promise.withResolvers<void>();
+  const waits = Promise.withResolvers<void>();
+  const settled = Promise.withResolvers<void>();
+  const seen: string[] = [];
+  const steps: TestStep[] = [
+    { name: "top", responseHeaders: () => void seen.push("top"), settled: () => settled.resolve() },
+    {
+      name: "bottom",
+      responseHeaders() {
+        reached.resolve();
+        return waits.promise;
+      },
+    },
+  ];
+  await using served = await serve([{ path: "/x", steps, surface: { answer: hello } }]);
+  const abort = new AbortController();
+  const gone = fetch(`${served.url}/x`, { signal: abort.signal });
+  await reached.promise;
+  abort.abort();
+  await assert.rejects(gone);
+  await settled.promise;
+  waits.resolve();
+  await new Promise(setImmediate);
+  assert.deepEqual(seen, []);
+});
