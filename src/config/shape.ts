@@ -170,7 +170,8 @@ function sectionFaults(
   const deployment = { environment, variable: (name: string) => env[name] };
   return services.flatMap((service) => {
     // A section that a service only extends is unknown without the module that owns it.
-    if (sectionsOf(service).some((section) => sections[section] === undefined)) return [];
+    const extended = Object.keys(service.extends ?? {});
+    if (extended.some((section) => sections[section] === undefined)) return [];
     // The sections were validated with the schemas of the service.
     const broken = service.checkSections?.(sections as never, deployment) ?? [];
     return broken.flatMap(({ pointer, code, message }) => {
