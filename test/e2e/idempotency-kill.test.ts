@@ -21,7 +21,7 @@ server: { port: "\${PORT}" }
 admin: { port: "\${ADMIN_PORT}" }
 store: { data: "\${DATA_DIR}" }
 log: { level: error }
-plugins: { kill: ${JSON.stringify(join(deadly, "kill.ts"))}, ledger: ${JSON.stringify(join(deadly, "ledger.ts"))} }
+plugins: { kill: ${JSON.stringify(join(deadly, "kill.ts"))}, line-counter: ${JSON.stringify(join(deadly, "line-counter.ts"))} }
 lists:
   once:
     - request-id
@@ -33,7 +33,7 @@ lists:
 unmatched: [request-id]
 routes:
   - { path: "/{id}/purchase", methods: [POST], run: [{ use: once }], to: { workspaces: { do: purchase } } }
-  - { path: "/{id}/ledger", methods: [POST], run: [{ use: once }], to: ledger }
+  - { path: "/{id}/ledger", methods: [POST], run: [{ use: once }], to: line-counter }
 `;
 
 /** What a repetition gets: the work done now, the response of what was done, or that it may still be running. */

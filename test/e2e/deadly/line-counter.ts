@@ -1,10 +1,10 @@
-/** Surface `ledger`: its effect lies outside the store, a line in a file, and its answer counts the lines. */
+/** Surface `line-counter`: adds a line to a file, which is outside the store, and answers with the number of lines. */
 import { appendFileSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { defineSurface } from "../../../src/plugin.ts";
 
 export default defineSurface({
-  name: "ledger",
+  name: "line-counter",
   description: "Writes a line into a file.",
   start: (_, { folder }) => ({
     async answer(x) {
