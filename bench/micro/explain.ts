@@ -42,7 +42,7 @@ function nanoseconds(task: (n: number) => void): number {
   return Math.round(taken.toSorted((a, b) => a - b)[rounds >> 1] ?? 0);
 }
 
-const stories = new Stories(() => undefined);
+const stories = new Stories();
 const exchanges = Array.from({ length: 4_096 }, (_, id) => exchange(id, undefined));
 const runtime = { clock: { monotonic: () => performance.now() } };
 

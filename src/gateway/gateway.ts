@@ -2,7 +2,6 @@
 import { systemClock } from "../clock.ts";
 import type { Config } from "../config/config.ts";
 import { createLog } from "../log.ts";
-import { creditClearsAt } from "../../plugins/billing/metering/clears-at.ts";
 import { Activity } from "../pipeline/observe/activity.ts";
 import { checkFile, type Checked } from "../pipeline/load/check-file.ts";
 import { Closer, ClosingStack } from "../pipeline/load/closer.ts";
@@ -86,16 +85,16 @@ async function assemble(
     (name) => options.env[name],
     () => late.started,
   );
-  const services = await openServices(config, { clock, log, gateway }, stack);
-  const { metrics, accounts, meter } = services;
+  const services = openServices(config, { clock, log, gateway }, stack);
+  const { metrics } = services;
   countBuild(metrics);
   const core = coreMetrics(metrics);
   const { generation, faults } = await provision(checked, services, core, undefined, strict);
   if (generation === undefined) throw new StartError(faults);
   const state: State = { draining: false, generation };
   stack.defer(() => state.generation.retire(stack.closer));
-  const ready: StartedParts["ready"] = () => readiness({ ...state, accounts, meter });
-  const told = { activity: new Activity(), stories: new Stories(creditClearsAt(meter)) };
+  const ready: StartedParts["ready"] = () => readiness(state);
+  const told = { activity: new Activity(), stories: new Stories() };
   const { server } = config;
   const { closer } = stack;
   const parts = { server, generation, clock, log, metrics, closer };
@@ -109,7 +108,7 @@ async function assemble(
     build: (next, previous) => provision(next, services, core, previous, strict),
     swap(next) {
       state.generation = next;
-      accounts.setPlans(next.config.plans);
+      next.update();
       listener.swap(next);
     },
   });

@@ -61,6 +61,7 @@ export default defineStep<Options>({
     additionalProperties: false,
   },
   provides: { principal: "requestHeaders", ticket: "requestHeaders" },
+  uses: ["accounts"],
   operation: ({ failures = 100 }) => ({
     ...(failures > 0 && {
       refusals: [
@@ -72,11 +73,11 @@ export default defineStep<Options>({
     }),
   }),
   start({ failures = 100, windowSeconds = 60, blockSeconds = 60, ipv6Prefix = 64 }, host) {
-    const { clock } = host;
+    const accounts = host.use("accounts");
     if (failures === 0) {
       return {
         requestHeaders(x) {
-          x.set("principal", identify(x, host));
+          x.set("principal", identify(x, accounts));
         },
       };
     }
@@ -85,7 +86,7 @@ export default defineStep<Options>({
       duration: windowSeconds,
       blockDuration: blockSeconds,
     });
-    const failedKeys = new FailedKeys(limiter, clock, ipv6Prefix);
+    const failedKeys = new FailedKeys(limiter, host.clock, ipv6Prefix);
     const blocked = blockedReply(failures, windowSeconds);
     const allFailures = {
       scope: "failed-keys",
@@ -95,7 +96,7 @@ export default defineStep<Options>({
     } as const;
     return {
       requestHeaders(x) {
-        const principal = identify(x, host);
+        const principal = identify(x, accounts);
         x.set("principal", principal);
         const blockedMs = isGuess(principal) ? failedKeys.blockedMs(x.request.address) : 0;
         if (blockedMs === 0) return undefined;

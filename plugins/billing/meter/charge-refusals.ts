@@ -39,7 +39,7 @@ export class ChargeRefusals {
   #reply: Promise<Reply | undefined> | undefined;
 
   constructor(host: Host) {
-    this.meter = host.meter;
+    this.meter = host.use("metering");
     this.#host = host;
     const refusals = host.metrics.counter(
       "sluice_meter_shadow_refusals_total",
@@ -87,19 +87,27 @@ export class ChargeRefusals {
    */
   refusalOrShadow<R extends Refused>(refusal: R, x: Exchange): R | Reservation {
     if (this.#host.mode === "enforce") {
-      if (refusal.kind === "refused") x.limitReached(reachedBy(refusal));
+      if (refusal.kind === "refused") x.limitReached(this.#reachedBy(refusal, x));
       return refusal;
     }
     this.#count(refusal.kind === "refused" ? (refusal.window ?? "plan") : refusal.kind, x);
     return freeReservation;
   }
 
+  /** The time when the limit clears is computed when it is asked for, because it changes with every charge. */
+  #reachedBy({ window, usedCuMilli, limitCuMilli }: CuRefusal, x: Exchange): LimitReached {
+    const scope = window ?? "plan";
+    const limit = { scope, unit: "milli-CU", used: usedCuMilli, limit: limitCuMilli } as const;
+    const principal = x.get("principal");
+    if (principal.kind === "anonymous") return limit;
+    const { meter } = this;
+    const { key } = principal;
+    const refusedAt = x.arrivedAt;
+    return { ...limit, clearsAt: () => meter.clearsAt(key, scope, refusedAt) };
+  }
+
   #count(scope: Scope, x: Exchange): void {
     this.#shadowRefusals.get(scope)?.add(1);
     this.#host.log.info({ route: x.route.path, scope }, "shadow: meter would have refused");
   }
-}
-
-function reachedBy({ window, usedCuMilli, limitCuMilli }: CuRefusal): LimitReached {
-  return { scope: window ?? "plan", unit: "milli-CU", used: usedCuMilli, limit: limitCuMilli };
 }

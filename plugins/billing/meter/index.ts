@@ -63,6 +63,7 @@ export default defineStep<Options>({
   needs: { principal: "requestHeaders" },
   wants: { requestId: "requestHeaders", agent: "requestHeaders" },
   provides: { charge: "requestHeaders" },
+  uses: ["metering"],
   operation: () => ({
     refusals: [
       {

@@ -10,10 +10,16 @@
  */
 import type { ApiKey, KeyPrincipal, Workspace } from "../../../src/services/accounts.ts";
 import type { Clock } from "../../../src/services/clock.ts";
-import type { ChargeLine, CuRefusal, Meter, Reservation } from "../../../src/services/meter.ts";
+import type {
+  ChargeLine,
+  CuRefusal,
+  KeyWindows,
+  Meter,
+  Reservation,
+  WindowState,
+} from "../../../src/services/meter.ts";
 import type { CreditBook, KeyCredit, WorkspaceCredit } from "./credit.ts";
 import type { CommitPriority, Journal } from "./journal.ts";
-import type { KeyWindows, WindowState } from "./meter.ts";
 import type { MeterMetrics } from "./metrics.ts";
 import { periodOf, type Split } from "./periods.ts";
 import { chargeText, withPricing } from "./charge-text.ts";
@@ -207,6 +213,15 @@ export class CreditMeter implements Meter {
       month: windowState(known?.month, key.cuLimit30dMilli, open, now),
       open,
     };
+  }
+
+  clearsAt(key: ApiKey, scope: string, refusedAt: number): number | undefined {
+    if (scope === "plan") return periodOf(refusedAt).end;
+    if (scope !== "24h" && scope !== "30d") return undefined;
+    const { day, month } = this.keyWindows(key);
+    const window = scope === "24h" ? day : month;
+    // A full window clears when it has room for the smallest charge, any other when its oldest charges leave.
+    return window.roomAt ?? window.freesAt;
   }
 
   workspaceUsage(workspaceId: string): Split & { periodStart: number; open: number } {

@@ -4,7 +4,7 @@
  */
 import type { Outcome } from "../../plugin.ts";
 import type { LiveExchange } from "../run/exchange.ts";
-import { Story, type ClearsAt, type Told } from "./story.ts";
+import { Story, type Told } from "./story.ts";
 
 const mostKept = 2_048;
 /** Clients may give one id to many requests. */
@@ -13,11 +13,6 @@ const mostTold = 20;
 export class Stories {
   readonly #passed = new Ring();
   readonly #refused = new Ring();
-  readonly #clearsAt: ClearsAt;
-
-  constructor(clearsAt: ClearsAt) {
-    this.#clearsAt = clearsAt;
-  }
 
   /** An exchange of a route without the step request-id cannot be asked for. */
   settled(x: LiveExchange, outcome: Outcome, ms: number): void {
@@ -29,14 +24,14 @@ export class Stories {
   /** One that is being answered. */
   tellLive(x: LiveExchange, sent: { status: number; code: string | undefined }): Told {
     const ms = x.runtime.clock.monotonic() - x.arrivedMonotonic;
-    return new Story().write(x, sent, undefined, ms).tell(this.#clearsAt);
+    return new Story().write(x, sent, undefined, ms).tell();
   }
 
   /** Those with this id that are still known, newest first. */
   find(requestId: string): readonly Told[] {
     return [this.#passed, this.#refused]
       .flatMap((ring) => ring.find(requestId))
-      .map((story) => story.tell(this.#clearsAt))
+      .map((story) => story.tell())
       .sort((a, b) => (a.at < b.at ? 1 : -1))
       .slice(0, mostTold);
   }

@@ -55,16 +55,6 @@ export interface Told {
   readonly steps: readonly StepTold[];
 }
 
-/**
- * When a limit of a key that refused at `refusedAt` has room again, both milliseconds since 1970; undefined: it has, or
- * it is not known.
- */
-export type ClearsAt = (
-  key: ApiKey,
-  reached: LimitReached,
-  refusedAt: number,
-) => number | undefined;
-
 /** What is kept of an exchange. Written over and over: an ended exchange costs no new object. */
 export class Story {
   requestId = "";
@@ -117,7 +107,7 @@ export class Story {
     return this;
   }
 
-  tell(clearsAt: ClearsAt): Told {
+  tell(): Told {
     const code = this.#code;
     const key = this.#key;
     return {
@@ -130,7 +120,7 @@ export class Story {
       ...(this.#outcome !== undefined && { outcome: this.#outcome }),
       ms: rounded(this.#ms),
       ...(key !== undefined && { key_id: key.id, workspace_id: key.workspaceId }),
-      ...(this.#reached !== undefined && { limit: this.#limit(this.#reached, clearsAt) }),
+      ...(this.#reached !== undefined && { limit: limitTold(this.#reached) }),
       ...(this.#calls.items > 0 && { calls: this.#callsTold() }),
       steps: this.#steps(),
     };
@@ -139,13 +129,6 @@ export class Story {
   #callsTold(): NonNullable<Told["calls"]> {
     const { names, items, failed } = this.#calls;
     return { names, items, failed };
-  }
-
-  #limit(reached: LimitReached, clearsAt: ClearsAt): NonNullable<Told["limit"]> {
-    const { scope, unit, used, limit } = reached;
-    const key = this.#key;
-    const at = reached.clearsAt ?? (key && clearsAt(key, reached, this.#at));
-    return { scope, unit, used, limit, ...(at !== undefined && { clears_at: iso(at) }) };
   }
 
   #steps(): StepTold[] {
@@ -186,6 +169,17 @@ export class Story {
     if (failed < items) return "replied";
     return items > 0 && isFailure(this.#code) ? "failed" : "refused";
   }
+}
+
+function limitTold({
+  scope,
+  unit,
+  used,
+  limit,
+  clearsAt,
+}: LimitReached): NonNullable<Told["limit"]> {
+  const at = typeof clearsAt === "function" ? clearsAt() : clearsAt;
+  return { scope, unit, used, limit, ...(at !== undefined && { clears_at: iso(at) }) };
 }
 
 function iso(ms: number): string {
