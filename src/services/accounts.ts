@@ -1,4 +1,6 @@
-/** The service `accounts`: workspaces, API keys and the caller of a request. Implemented in plugins/billing/accounts. */
+/**
+ * The service `accounts`: workspaces, API keys and the caller of a request. Implemented in plugins/billing/accounts.
+ */
 import type { AccountsAdmin } from "./accounts-admin.ts";
 import type { Idempotency } from "./idempotency.ts";
 import type { ChangedBy, ModelOverride } from "./networks.ts";

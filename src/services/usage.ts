@@ -1,4 +1,6 @@
-/** `usage` of the service `metering`: reports of the charges in the journal. Implemented in plugins/billing/metering. */
+/**
+ * `usage` of the service `metering`: reports of the charges in the journal. Implemented in plugins/billing/metering.
+ */
 
 export interface UsageSeriesQuery {
   /** All workspaces if undefined. */

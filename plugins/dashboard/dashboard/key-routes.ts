@@ -28,7 +28,7 @@ function workspaces(parts: DashboardParts, viewer: Viewer, reply: FastifyReply):
   const { admin } = parts.accounts;
   const found =
     viewer.only === undefined ? admin.listWorkspaces(maxWorkspaces) : [viewer.workspace];
-  return sendJson(reply, 200, { workspaces: found.map(admin.workspaceJson) });
+  return sendJson(reply, 200, { workspaces: found.map((each) => admin.workspaceJson(each)) });
 }
 
 function list(
