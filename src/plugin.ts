@@ -21,6 +21,7 @@ import type { Resource, Tool } from "./tool.ts";
 
 export type * from "./services.ts";
 export type * from "./services/accounts.ts";
+export type * from "./services/accounts-admin.ts";
 export { capabilities } from "./services/accounts.ts";
 export type * from "./services/clock.ts";
 export type * from "./services/compute.ts";
@@ -42,6 +43,7 @@ export type * from "./services/store.ts";
 export type * from "./services/tickets.ts";
 export type * from "./services/trace.ts";
 export type * from "./services/upstream.ts";
+export type * from "./services/usage.ts";
 export type * from "./services/workspaces.ts";
 export type * from "./tool.ts";
 export type * from "./prompt.ts";
@@ -485,8 +487,9 @@ export interface SurfaceHooks {
     readonly json?: boolean;
   };
   /**
-   * True if the surface answers synchronously with a Reply and changes only the accounts database (`host.workspaces`,
-   * the `override` of the service `networks`). The changes and the Reply can then be stored in one transaction.
+   * True if the surface answers synchronously with a Reply and changes only the accounts database (`workspaces` of the
+   * service `accounts`, `override` of the service `networks`). The changes and the Reply can then be stored in one
+   * transaction.
    */
   readonly atomic?: boolean;
   /** Returns a Reply, or streams through `x.stream` and resolves to undefined when the stream has ended. */
@@ -595,6 +598,14 @@ export interface Service<
    * section and member. The options then have a member for that section, too. Only for services that ship with Sluice.
    */
   readonly extends?: Readonly<Record<string, Readonly<Record<string, JsonSchema>>>>;
+  /** Names of `sections` whose changes need a restart of the gateway. Only for services that ship with Sluice. */
+  readonly fixedSections?: readonly string[];
+  /**
+   * Gives the running service the options of a reload, which may be unchanged. Called when the new generation starts to
+   * serve, and not if the load fails. A reload keeps a service with `update` although its options have changed, and so
+   * the plugins that use it.
+   */
+  update?(service: Provided, options: Options): void;
   /**
    * Checks rules of the sections that their schemas cannot express. Unlike `check`, it is called even if no plugin uses
    * the service. Only for services that ship with Sluice.

@@ -3,17 +3,13 @@
  * the same way as the plugins that ship with Sluice. Each service has a file in src/services/, which names the folder
  * of its implementation.
  */
-import type { Accounts, Environment } from "./services/accounts.ts";
+import type { Environment } from "./services/accounts.ts";
 import type { Clock } from "./services/clock.ts";
-import type { Idempotency } from "./services/idempotency.ts";
 import type { JsonRpcBody } from "./services/json.ts";
 import type { Log } from "./services/log.ts";
-import type { Meter } from "./services/meter.ts";
 import type { Metrics } from "./services/metrics.ts";
 import type { Compute } from "./services/compute.ts";
 import type { Claims, Seal, Store } from "./services/store.ts";
-import type { Tickets } from "./services/tickets.ts";
-import type { Workspaces } from "./services/workspaces.ts";
 import type { ServiceName, ServiceTypes } from "./plugin.ts";
 
 /**
@@ -30,17 +26,12 @@ export interface Host {
   readonly log: Log;
   readonly clock: Clock;
   readonly metrics: Metrics;
-  readonly accounts: Accounts;
-  readonly workspaces: Workspaces;
-  readonly idempotency: Idempotency;
-  readonly meter: Meter;
   /** The data folder. */
   readonly store: Store;
   /** Threads for work that would block requests. */
   readonly compute: Compute;
   readonly seal: Seal;
   readonly claims: Claims;
-  readonly tickets: Tickets;
   /**
    * Returns the service of that name, which must be listed under `uses` in the plugin's manifest. Throws an Error if it
    * is not listed there.

@@ -1,6 +1,10 @@
 import type { Module } from "../../src/module.ts";
+import accounts from "./accounts/index.ts";
+import metering from "./metering/index.ts";
 
 export default {
+  services: [metering, accounts],
+  alwaysOn: ["metering", "accounts"],
   commands: {
     keys: { load: async () => (await import("./commands/keys.ts")).keys },
     workspaces: { load: async () => (await import("./commands/workspaces.ts")).workspaces },

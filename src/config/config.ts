@@ -2,20 +2,9 @@
  * The parsed pipeline.yaml: environment variables are expanded, defaults are filled in, lists are flattened, and every
  * step has its position in the file. Only `read.ts` creates it; no other code interprets the file.
  */
-import type { Environment, PlanName } from "../plugin.ts";
+import type { Environment } from "../plugin.ts";
 import type { Position } from "./fault.ts";
 import type { Located } from "./located.ts";
-
-/** Destination of settled charges (plugins/billing/metering/export). */
-export interface UsageExportConfig {
-  readonly url: string;
-  readonly headers: Readonly<Record<string, string>>;
-  readonly everyMs: number;
-  readonly batch: number;
-  readonly source: string;
-  readonly type: string;
-  readonly subject: "workspace" | "key";
-}
 
 /** One use of a plugin in pipeline.yaml. */
 export interface PluginUse {
@@ -85,12 +74,6 @@ export interface ServerConfig {
   readonly keepAliveMs: number;
 }
 
-export interface PlanConfig {
-  readonly rps: number;
-  readonly includedCuMilli: number;
-  readonly overageUsdPerCu: string | undefined;
-}
-
 export interface Config {
   readonly file: string;
   /**
@@ -113,12 +96,6 @@ export interface Config {
     readonly redis: string | undefined;
     readonly postgres: string | undefined;
   };
-  readonly metering: {
-    readonly durability: "settled" | "async";
-    /** Undefined if usage is only exported by hand. */
-    readonly export: UsageExportConfig | undefined;
-  };
-  readonly plans: Readonly<Record<PlanName, PlanConfig>>;
   readonly log: { readonly level: string };
   /** Seals sessions and confirmation tokens. If undefined, a secret is generated and kept in the data folder. */
   readonly secret: string | undefined;

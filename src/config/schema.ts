@@ -124,108 +124,6 @@ const store = closed(
   { default: {} },
 );
 
-const usageExport = closed(
-  "Delivers every settled charge to a billing system, as CloudEvents over HTTP.",
-  {
-    url: {
-      type: "string",
-      format: "http-url",
-      description: "URL to which batches are posted. Without it, nothing is exported.",
-    },
-    headers: named(
-      "Header fields of each request, such as authorization.",
-      { type: "string", pattern: "^[\\t\\x20-\\x7e]*$" },
-      { default: {}, propertyNames: { type: "string", format: "added-header" } },
-    ),
-    every: {
-      type: "string",
-      format: "short-duration",
-      default: "5s",
-      description: "Interval at which the journal is checked while it has no new charges.",
-    },
-    batch: {
-      type: "integer",
-      minimum: 1,
-      maximum: 10_000,
-      default: 100,
-      description: "Maximum number of events per request.",
-    },
-    source: {
-      type: "string",
-      minLength: 1,
-      default: "sluice",
-      description: "Source of the events, a URI reference. Source and id identify duplicates.",
-    },
-    type: {
-      type: "string",
-      minLength: 1,
-      default: "sluice.charge",
-      description: "Type of the events.",
-    },
-    subject: {
-      enum: ["workspace", "key"],
-      default: "workspace",
-      description: "Subject of an event: the workspace or the key that it is counted for.",
-    },
-  },
-);
-
-const metering = closed(
-  "Durability and export of charges.",
-  {
-    durability: {
-      enum: ["settled", "async"],
-      default: "settled",
-      description:
-        "settled: a charge is on disk before the last byte of the answer is sent. async: soon after.",
-    },
-    export: usageExport,
-  },
-  { default: {} },
-);
-
-function plan(name: string, rps: number, includedCu: number, overage: string): JsonSchema {
-  return closed(
-    `Terms of the ${name} plan.`,
-    {
-      rps: {
-        type: "number",
-        exclusiveMinimum: 0,
-        maximum: 1_000_000,
-        default: rps,
-        description: "Requests per second. The burst is twice this number.",
-      },
-      includedCu: {
-        type: "integer",
-        minimum: 0,
-        maximum: 1_000_000_000_000,
-        default: includedCu,
-        description: "Credit units included in a calendar month (UTC).",
-      },
-      overageUsdPerCu: {
-        type: "string",
-        format: "overage-rate",
-        default: overage,
-        description:
-          'USD per CU beyond the included and purchased amount. With "none", such calls are refused.',
-      },
-    },
-    { default: {} },
-  );
-}
-
-/** The limits are from gateway.md, "Limits". The overage of the paid plans is from decisions.md section 3. */
-const plans = closed(
-  "Terms of the plans.",
-  {
-    free: plan("free", 2, 10_000_000, "none"),
-    developer: plan("developer", 10, 29_000_000, "0.001"),
-    startup: plan("startup", 50, 99_000_000, "0.001"),
-    enterprise: plan("enterprise", 200, 499_000_000, "0.001"),
-  },
-  { default: {} },
-);
-
 const log = closed(
   "The log on standard output.",
   {
@@ -307,8 +205,6 @@ export function fileSchema(
         server,
         admin,
         store,
-        metering,
-        plans,
         log,
         plugins: named(
           "Third-party plugins: maps a name to a package or a ./path.",

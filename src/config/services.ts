@@ -7,7 +7,7 @@ import { gatewaySections } from "./schema.ts";
 import { sectionsOf } from "./sections.ts";
 
 /** The services that the gateway itself provides. */
-export const builtInServices = ["accounts", "gateway", "routes", "tools"] as const;
+export const builtInServices = ["gateway", "routes", "tools"] as const;
 
 function isBuiltIn(name: string): boolean {
   return (builtInServices as readonly string[]).includes(name);

@@ -1,20 +1,12 @@
 /** Creates the `Config` from the located tree: validates the whole file, then converts each section. */
 import { dirname, resolve } from "node:path";
-import type { JsonSchema, PlanName } from "../plugin.ts";
-import type {
-  Config,
-  PlanConfig,
-  PluginUse,
-  RouteConfig,
-  ServerConfig,
-  UsageExportConfig,
-} from "./config.ts";
+import type { JsonSchema } from "../plugin.ts";
+import type { Config, PluginUse, RouteConfig, ServerConfig } from "./config.ts";
 import type { Environment } from "./environment.ts";
 import { pluginUse, readSection, readSurface } from "./entry.ts";
 import { createExpander, type Expander } from "./expand.ts";
 import { fault, type Fault } from "./fault.ts";
 import { fillNulls } from "./fill-nulls.ts";
-import { durationMs } from "./formats.ts";
 import {
   find,
   isDefaulted,
@@ -37,26 +29,10 @@ interface FileShape extends UnsupportedShape {
   readonly server: ServerConfig;
   readonly admin: Config["admin"];
   readonly store: { readonly data: string; readonly redis?: string; readonly postgres?: string };
-  readonly metering: MeteringShape;
-  readonly plans: Readonly<Record<PlanName, PlanShape>>;
   readonly log: Config["log"];
   readonly secret?: string;
   readonly plugins: Readonly<Record<string, string | null>>;
   readonly routes?: readonly (RouteShape | null)[];
-}
-
-interface MeteringShape {
-  readonly durability: Config["metering"]["durability"];
-  readonly export?: Omit<UsageExportConfig, "url" | "everyMs"> & {
-    readonly url?: string;
-    readonly every: string;
-  };
-}
-
-interface PlanShape {
-  readonly rps: number;
-  readonly includedCu: number;
-  readonly overageUsdPerCu: string;
 }
 
 interface RouteShape {
@@ -127,8 +103,6 @@ export function shapeConfig(
       redis: shape.store.redis,
       postgres: shape.store.postgres,
     },
-    metering: shapeMetering(shape.metering),
-    plans: shapePlans(shape.plans),
     log: shape.log,
     secret: shape.secret,
     tools: shapeUses(find(root, "/tools"), faults),
@@ -204,27 +178,6 @@ function takeServiceSections(
     taken.set(name, section);
   }
   return taken;
-}
-
-/** An export without a url is disabled, because the variable of the url may be empty. */
-function shapeMetering({ durability, export: shape }: MeteringShape): Config["metering"] {
-  if (shape?.url === undefined) return { durability, export: undefined };
-  const { url, every, ...rest } = shape;
-  return { durability, export: { ...rest, url, everyMs: durationMs(every) ?? 0 } };
-}
-
-function shapePlans(plans: FileShape["plans"]): Config["plans"] {
-  const plan = ({ rps, includedCu, overageUsdPerCu }: PlanShape): PlanConfig => ({
-    rps,
-    includedCuMilli: includedCu * 1_000,
-    overageUsdPerCu: overageUsdPerCu === "none" ? undefined : overageUsdPerCu,
-  });
-  return {
-    free: plan(plans.free),
-    developer: plan(plans.developer),
-    startup: plan(plans.startup),
-    enterprise: plan(plans.enterprise),
-  };
 }
 
 function shapePlugins(plugins: FileShape["plugins"], root: Located): Config["plugins"] {

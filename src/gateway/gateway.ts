@@ -85,15 +85,15 @@ async function assemble(
     (name) => options.env[name],
     () => late.started,
   );
-  const services = await openServices(config, { clock, log, gateway }, stack);
-  const { metrics, accounts, meter } = services;
+  const services = openServices(config, { clock, log, gateway }, stack);
+  const { metrics } = services;
   countBuild(metrics);
   const core = coreMetrics(metrics);
   const { generation, faults } = await provision(checked, services, core, undefined, strict);
   if (generation === undefined) throw new StartError(faults);
   const state: State = { draining: false, generation };
   stack.defer(() => state.generation.retire(stack.closer));
-  const ready: StartedParts["ready"] = () => readiness({ ...state, accounts, meter });
+  const ready: StartedParts["ready"] = () => readiness(state);
   const observers = { activity: new Activity(), explanations: new ExplanationStore() };
   const { server } = config;
   const { closer } = stack;
@@ -108,7 +108,7 @@ async function assemble(
     build: (next, previous) => provision(next, services, core, previous, strict),
     swap(next) {
       state.generation = next;
-      accounts.setPlans(next.config.plans);
+      next.update();
       listener.swap(next);
     },
   });

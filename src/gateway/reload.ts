@@ -118,7 +118,7 @@ class FileReloader implements Reloader {
     const { checked, faults, outdated } = await checkFile(configFile, env);
     for (const what of outdated) log.warn({ reason }, `${what}: restart to load it`);
     if (checked === undefined) return this.#refused(reason, faults);
-    const fixed = needsRestart(this.#current.config, checked.config);
+    const fixed = needsRestart(this.#current.config, checked);
     if (fixed.length > 0) return this.#refused(reason, fixed);
     const built = await build(checked, this.#current);
     if (built.generation === undefined) return this.#refused(reason, built.faults);
@@ -201,21 +201,17 @@ function oneAtATime<T>(task: (reason: string) => Promise<T>): (reason: string) =
   };
 }
 
-/** Sections whose changes need a restart of the process. */
-const fixedSections = [
-  "environment",
-  "server",
-  "admin",
-  "store",
-  "metering",
-  "log",
-  "secret",
-] as const;
+/** Sections of the gateway whose changes need a restart of the process. */
+const fixedSections = ["environment", "server", "admin", "store", "log", "secret"] as const;
 
-function needsRestart(before: Config, after: Config): Fault[] {
-  const changed: string[] = fixedSections.filter(
-    (section) => JSON.stringify(before[section]) !== JSON.stringify(after[section]),
-  );
+function needsRestart(before: Config, { config: after, plugins }: Checked): Fault[] {
+  const isChanged = (one: unknown, other: unknown): boolean =>
+    JSON.stringify(one) !== JSON.stringify(other);
+  const changed: string[] = fixedSections.filter((name) => isChanged(before[name], after[name]));
+  for (const plugin of plugins.values()) {
+    const fixed = plugin.kind === "service" ? (plugin.fixedSections ?? []) : [];
+    changed.push(...fixed.filter((name) => isChanged(before.sections[name], after.sections[name])));
+  }
   const fastify = (config: Config): string =>
     JSON.stringify(config.fastify.map(({ name, options }) => [name, options]));
   if (fastify(before) !== fastify(after)) changed.push("fastify");

@@ -1,6 +1,4 @@
 /** Decides whether the gateway can serve: the answer of /readyz. */
-import type { AccountsService } from "../../plugins/billing/accounts/accounts.ts";
-import type { MeterService } from "../../plugins/billing/metering/meter.ts";
 import type { Generation } from "../pipeline/load/generation.ts";
 import type { BackendStatus, ServiceHooks } from "../plugin.ts";
 
@@ -17,15 +15,9 @@ export interface Readiness {
 export function readiness(parts: {
   readonly draining: boolean;
   readonly generation: Pick<Generation, "services">;
-  readonly accounts: AccountsService;
-  readonly meter: MeterService;
 }): Readiness {
-  const { draining, generation, accounts, meter } = parts;
-  const checks: Record<string, string> = {
-    draining: draining ? "draining" : "ok",
-    accounts: accounts.stats().healthy ? "ok" : "not readable",
-    journal: meter.writable ? "ok" : "not writable",
-  };
+  const { draining, generation } = parts;
+  const checks: Record<string, string> = { draining: draining ? "draining" : "ok" };
   const services = [...generation.services];
   for (const [name, service] of services) Object.assign(checks, checksOf(name, service));
   let ready = Object.values(checks).every((state) => state === "ok");

@@ -1,21 +1,16 @@
 /**
- * The service `host.accounts`: workspaces, API keys and the caller of a request. Implemented in
- * plugins/billing/accounts.
+ * The service `accounts`: workspaces, API keys and the caller of a request. Implemented in plugins/billing/accounts.
  */
+import type { AccountsAdmin } from "./accounts-admin.ts";
+import type { Idempotency } from "./idempotency.ts";
 import type { ChangedBy, ModelOverride } from "./networks.ts";
+import type { Tickets } from "./tickets.ts";
+import type { Workspaces } from "./workspaces.ts";
 
 declare module "../plugin.ts" {
   interface ServiceTypes {
-    accounts: ModelOverrides;
+    accounts: Accounts;
   }
-}
-
-/** The operators' overrides of the models of networks, which the accounts database holds. */
-export interface ModelOverrides {
-  /** Returns the overrides of a network by id of the model: the same map until they change. */
-  overrides(network: string): ReadonlyMap<string, ModelOverride>;
-  /** Replaces all overrides of a network. Returns false if they could not be written. */
-  replaceOverrides(network: string, models: readonly ModelOverride[], by: ChangedBy): boolean;
 }
 
 export type Environment = "dev" | "stage" | "prod";
@@ -120,7 +115,8 @@ declare module "sluice-gateway/plugin" {
   }
 }
 
-export interface Accounts {
+/** Identifies the callers of requests. */
+export interface Callers {
   /**
    * Returns the caller who sent this `Authorization` header from this address. Never throws. Changes of keys and
    * workspaces are seen within one second. Without an address, a key that is bound to addresses is refused.
@@ -128,4 +124,19 @@ export interface Accounts {
   identify(authorization: string | undefined, address?: string): Principal;
   /** Returns the caller for the id of a key that was identified before. */
   identifyKey(keyId: string, address: string): Principal;
+}
+
+export interface Accounts extends Callers {
+  readonly workspaces: Workspaces;
+  readonly idempotency: Idempotency;
+  readonly tickets: Tickets;
+  readonly admin: AccountsAdmin;
+  /** Returns the model overrides of a network. The map stays the same object until an override changes. */
+  overrides(network: string): ReadonlyMap<string, ModelOverride>;
+  /**
+   * Replaces all overrides of a network with `models`, which must have distinct ids. Returns false if they could not be
+   * written; then nothing has changed. The change is on disk when the method returns, or when the surrounding
+   * transaction ends.
+   */
+  replaceOverrides(network: string, models: readonly ModelOverride[], by: ChangedBy): boolean;
 }

@@ -1,4 +1,4 @@
-/** The service `host.idempotency`: a request that is sent several times runs once. Implemented in plugins/billing/accounts. */
+/** `idempotency` of the service `accounts`: a request that is sent several times runs once. */
 
 /** A request with an idempotency key. */
 export interface IdempotentRequest {
@@ -50,7 +50,7 @@ export interface Idempotency {
     request: IdempotentRequest,
   ): { readonly kind: "taken"; readonly slot: IdempotencySlot } | NotRun;
   /**
-   * Runs synchronous work that changes only the accounts (`host.workspaces`, the `override` of the service `networks`) in one
+   * Runs synchronous work that changes only the accounts (`Accounts.workspaces`, `Networks.override`) in one
    * transaction with its slot and its response. With `unavailable` the work was not done. If `work` throws, nothing was
    * done and this throws the same error.
    */

@@ -1,10 +1,17 @@
 /**
- * The service `host.meter`, implemented in plugins/billing/metering, and the slot `charge`, implemented by the step
+ * The service `metering`, implemented in plugins/billing/metering, and the slot `charge`, implemented by the step
  * `meter` (plugins/billing/meter).
  */
 import type { Reply } from "../plugin.ts";
-import type { Agent, ApiKey, KeyPrincipal } from "./accounts.ts";
+import type { Agent, ApiKey, KeyPrincipal, Workspace } from "./accounts.ts";
 import type { Pricing } from "./pricing.ts";
+import type { UsageReports } from "./usage.ts";
+
+declare module "../plugin.ts" {
+  interface ServiceTypes {
+    metering: Metering;
+  }
+}
 
 /** One charge as it is written to the journal. `costMilli` is a non-negative safe integer. */
 export interface ChargeLine {
@@ -76,6 +83,49 @@ export interface Meter {
    * Undefined if nothing will be freed, or if the limit has room. `scope`: the window of the limit, or `plan`.
    */
   clearsAt(key: ApiKey, scope: string, refusedAt: number): number | undefined;
+}
+
+export interface Metering extends Meter {
+  /** Returns the remaining purchased credit of the workspace, in milli-CU. */
+  purchasedLeft(workspace: Workspace): number;
+  /**
+   * Returns how full the windows of a key are and when they clear. Reads every step of both windows, so call it for
+   * reports and not per request.
+   */
+  keyWindows(key: Pick<ApiKey, "id" | "cuLimit24hMilli" | "cuLimit30dMilli">): KeyWindows;
+  workspaceUsage(workspaceId: string): WorkspaceUsage;
+  readonly usage: UsageReports;
+}
+
+/** One rolling window of a key. Times are in milliseconds since 1970 and assume that nothing more is charged. */
+export interface WindowState {
+  /** In milli-CU. */
+  readonly used: number;
+  /** In milli-CU. Undefined if the window has no limit. */
+  readonly limit: number | undefined;
+  /** Time at which the oldest charges leave the window. Undefined if it is empty. */
+  readonly freesAt: number | undefined;
+  /** Time at which there is room for the smallest charge again. Undefined if there is room now. */
+  readonly roomAt: number | undefined;
+  /** Time at which the window is empty. Undefined if it is empty now. */
+  readonly emptyAt: number | undefined;
+}
+
+export interface KeyWindows {
+  readonly day: WindowState;
+  readonly month: WindowState;
+  /** Reserved and not settled, in milli-CU. Counts in both windows. */
+  readonly open: number;
+}
+
+/** Credit that a workspace has drawn in the current period, in milli-CU. */
+export interface WorkspaceUsage {
+  /** Milliseconds since 1970. */
+  readonly periodStart: number;
+  readonly included: number;
+  readonly purchased: number;
+  readonly overage: number;
+  readonly open: number;
 }
 
 /**

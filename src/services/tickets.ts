@@ -1,7 +1,4 @@
-/**
- * The service `host.tickets`, for clients that cannot send an `Authorization` header. Implemented in
- * plugins/billing/accounts.
- */
+/** `tickets` of the service `accounts`, for clients that cannot send an `Authorization` header. */
 import type { Principal } from "./accounts.ts";
 
 /** The rights that a ticket grants. */

@@ -1,6 +1,4 @@
-/**
- * The service `host.workspaces`: reads and changes workspaces for their administrators. Implemented in plugins/billing/accounts.
- */
+/** `workspaces` of the service `accounts`: reads and changes workspaces for their administrators. */
 import type { PlanName } from "./accounts.ts";
 import type { ChangedBy } from "./networks.ts";
 

@@ -3,10 +3,6 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pino } from "pino";
-import { openAccountsDatabase } from "../../plugins/billing/accounts/schema.ts";
-import { createKey } from "../../plugins/billing/accounts/keys.ts";
-import { defaultCapabilities } from "../../plugins/billing/accounts/plans.ts";
-import { createWorkspace } from "../../plugins/billing/accounts/workspaces.ts";
 import type { Capability, Clock, Environment, Log, PlanName } from "../plugin.ts";
 import { startGateway, type Gateway } from "../gateway/gateway.ts";
 
@@ -75,7 +71,7 @@ export async function startTestGateway(options: TestGatewayOptions): Promise<Tes
     options.prepare?.(folder);
     // The configuration refuses any other value of GATEWAY_ENV.
     const environment = (options.env?.["GATEWAY_ENV"] ?? "dev") as Environment;
-    const account = issue(data, environment, options.account ?? {});
+    await using starting = new AsyncDisposableStack();
     const gateway = await startGateway({
       configFile,
       env: { PORT: "0", ADMIN_PORT: "0", DATA_DIR: data, ...options.env },
@@ -85,13 +81,16 @@ export async function startTestGateway(options: TestGatewayOptions): Promise<Tes
       drainDelaySeconds: 0,
       ...(options.clock !== undefined && { clock: options.clock }),
     });
+    starting.defer(() => gateway.stop());
+    const account = issue(gateway, environment, options.account ?? {});
+    starting.move();
     return {
       gateway,
       url: gateway.url,
       adminUrl: gateway.adminUrl,
       folder,
       ...account,
-      issue: (wanted) => issue(data, environment, wanted),
+      issue: (wanted) => issue(gateway, environment, wanted),
       lines,
       write,
       async [Symbol.asyncDispose]() {
@@ -105,29 +104,28 @@ export async function startTestGateway(options: TestGatewayOptions): Promise<Tes
   }
 }
 
-/** Creates a workspace and a key in the store that the gateway uses. */
-function issue(data: string, environment: Environment, wanted: WantedKey): TestKey {
+/** Creates a workspace and a key in the accounts of the running gateway. */
+function issue(gateway: Gateway, environment: Environment, wanted: WantedKey): TestKey {
   const { plan = "enterprise", overageLimitCuMilli, ...limits } = wanted;
-  const db = openAccountsDatabase(data);
-  try {
-    const by = { actor: "test", at: wanted.createdAt ?? Date.now() };
-    const workspace = createWorkspace(db, { name: "test", plan, overageLimitCuMilli }, by);
-    const issued = createKey(
-      db,
-      {
-        name: "test",
-        workspaceId: workspace.id,
-        environment,
-        capabilities: defaultCapabilities,
-        ...limits,
-      },
-      by,
-    );
-    if (!("text" in issued)) throw new Error(`no test key: ${issued.message}`);
-    return { workspaceId: workspace.id, keyId: issued.key.id, key: issued.text };
-  } finally {
-    db.close();
-  }
+  const { admin } = gateway.use("accounts") ?? noAccounts();
+  const by = { actor: "test", at: wanted.createdAt ?? Date.now() };
+  const workspace = admin.createWorkspace({ name: "test", plan, overageLimitCuMilli }, by);
+  const issued = admin.createKey(
+    {
+      name: "test",
+      workspaceId: workspace.id,
+      environment,
+      capabilities: admin.defaultCapabilities,
+      ...limits,
+    },
+    by,
+  );
+  if (!("text" in issued)) throw new Error(`no test key: ${issued.message}`);
+  return { workspaceId: workspace.id, keyId: issued.key.id, key: issued.text };
+}
+
+function noAccounts(): never {
+  throw new Error("the service `accounts` does not run");
 }
 
 /** JSON.stringify would write an Error as `{}`. The serializer of pino keeps its message, stack and causes. */

@@ -46,36 +46,10 @@ test("missing settings have the documented defaults", () => {
   });
   assert.deepEqual(config.admin, { host: "127.0.0.1", port: 9090, hosts: [] });
   assert.deepEqual(config.log, { level: "info" });
-  assert.deepEqual(config.metering, { durability: "settled", export: undefined });
   assert.deepEqual(config.unmatched, []);
   assert.deepEqual(config.fastify, []);
   assert.equal(config.routes[0]?.methods[0], "*");
   assert.equal(config.routes[0]?.websocket, false);
-});
-
-test("plans have the terms of the specification, in milli-CU", () => {
-  const plan = (rps: number, includedCu: number, overageUsdPerCu: string | undefined): object => {
-    return { rps, includedCuMilli: includedCu * 1_000, overageUsdPerCu };
-  };
-  assert.deepEqual(read(`version: 1\n${routes}`).plans, {
-    free: plan(2, 10_000_000, undefined),
-    developer: plan(10, 29_000_000, "0.001"),
-    startup: plan(50, 99_000_000, "0.001"),
-    enterprise: plan(200, 499_000_000, "0.001"),
-  });
-});
-
-test("one term of a plan can be changed without the others, and a rate keeps its digits", () => {
-  const { plans } = read(`version: 1
-plans: { free: { rps: 3 }, startup: { overageUsdPerCu: 0.0010 }, enterprise: { overageUsdPerCu: none } }
-${routes}`);
-  assert.deepEqual(plans.free, {
-    rps: 3,
-    includedCuMilli: 10_000_000_000,
-    overageUsdPerCu: undefined,
-  });
-  assert.equal(plans.startup.overageUsdPerCu, "0.0010");
-  assert.equal(plans.enterprise.overageUsdPerCu, undefined);
 });
 
 test("the store's folder is relative to the file; an empty variable omits an optional url", () => {

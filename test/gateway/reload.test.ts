@@ -81,8 +81,8 @@ test("a change that needs a restart is told with the place of its section", asyn
     faults.map(({ code, message, at }) => [code, /"(\w+)"/.exec(message)?.[1], at?.line, at?.col]),
     [
       ["SLUICE_RESTART_NEEDED", "store", 4, 1],
-      ["SLUICE_RESTART_NEEDED", "metering", 6, 1],
       ["SLUICE_RESTART_NEEDED", "log", 5, 1],
+      ["SLUICE_RESTART_NEEDED", "metering", 6, 1],
     ],
   );
 });

@@ -146,34 +146,8 @@ function testServices(log: Log): Services {
     log,
     clock: systemClock,
     metrics: noMetrics,
-    accounts: {
-      identify: () => ({ kind: "anonymous", reason: "missing authorization header" }),
-      identifyKey: () => ({ kind: "anonymous", reason: "unauthorized" }),
-    },
-    workspaces: {
-      find: () => ({ kind: "unavailable" }),
-      upgrade: () => ({ kind: "unavailable" }),
-      downgrade: () => ({ kind: "unavailable" }),
-      cancelDowngrade: () => ({ kind: "unavailable" }),
-      purchase: () => ({ kind: "unavailable" }),
-      changes: () => ({ kind: "unavailable" }),
-      usage: () => Promise.resolve({ kind: "unavailable" }),
-    },
-    idempotency: {
-      take: () => ({ kind: "unavailable" }),
-      once: () => ({ kind: "unavailable" }),
-    },
-    meter: { reserve: () => ({ kind: "unavailable" }), clearsAt: () => undefined },
     seal: createSeal("test"),
     claims: { claim: () => false, has: () => false },
-    modelOverrides: { overrides: () => new Map(), replaceOverrides: () => false },
-    tickets: {
-      issue: () => ({ ticket: "", expiresAt: 0 }),
-      redeem: () => ({
-        principal: { kind: "anonymous", reason: "unauthorized" },
-        terms: undefined,
-      }),
-    },
     store: { folder: "data" },
     compute: { run: notRun, background: { run: notRun } },
     parts: new KeptParts(),
@@ -224,7 +198,6 @@ function describe(
       at,
     };
   });
-  const plan = { rps: 1, includedCuMilli: 0, overageUsdPerCu: undefined };
   const config: Config = {
     file: "/pipeline.yaml",
     keyAt: () => at,
@@ -233,8 +206,6 @@ function describe(
     server: serverConfig,
     admin: { host: "127.0.0.1", port: 0, hosts: [] },
     store: { data: "data", redis: undefined, postgres: undefined },
-    metering: { durability: "settled", export: undefined },
-    plans: { free: plan, developer: plan, startup: plan, enterprise: plan },
     sections: {},
     isDefault: () => false,
     keysOf: () => [],

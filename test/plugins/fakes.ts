@@ -2,6 +2,7 @@
 import { createMetrics } from "../../src/metrics.ts";
 import { LiveResponseHead } from "../../src/pipeline/run/response-head.ts";
 import type {
+  Accounts,
   ApiKey,
   Capability,
   ComputeOutcome,
@@ -9,6 +10,8 @@ import type {
   Host,
   KeyPrincipal,
   Log,
+  Meter,
+  Metering,
   Networks,
   NotedFacts,
   Principal,
@@ -48,12 +51,63 @@ export const noNetworks: Networks = {
   addKind() {},
 };
 
+const unavailable = { kind: "unavailable" } as const;
+
+/** The service `accounts`: nobody has a key, and nothing can be read or written. */
+export function fakeAccounts(more: Partial<Accounts> = {}): Accounts {
+  return {
+    identify: () => missing,
+    identifyKey: () => missing,
+    tickets: {
+      issue: () => ({ ticket: "", expiresAt: 0 }),
+      redeem: () => ({ principal: missing, terms: undefined }),
+    },
+    workspaces: {
+      find: () => unavailable,
+      upgrade: () => unavailable,
+      downgrade: () => unavailable,
+      cancelDowngrade: () => unavailable,
+      purchase: () => unavailable,
+      changes: () => unavailable,
+      usage: () => Promise.resolve(unavailable),
+    },
+    idempotency: { take: () => unavailable, once: () => unavailable },
+    get admin(): never {
+      throw new Error("there is no database in this test");
+    },
+    overrides: () => new Map(),
+    replaceOverrides: () => false,
+    ...more,
+  };
+}
+
+/** The service `metering` with this meter. */
+export function fakeMetering(meter: Partial<Meter>): Metering {
+  const empty = {
+    used: 0,
+    limit: undefined,
+    freesAt: undefined,
+    roomAt: undefined,
+    emptyAt: undefined,
+  };
+  return {
+    reserve: () => unavailable,
+    clearsAt: () => undefined,
+    purchasedLeft: () => 0,
+    keyWindows: () => ({ day: empty, month: empty, open: 0 }),
+    workspaceUsage: () => ({ periodStart: 0, included: 0, purchased: 0, overage: 0, open: 0 }),
+    usage: { series: () => Promise.resolve(undefined) },
+    ...meter,
+  };
+}
+
 /** `services`: what `use` returns, by name. */
 export function fakeHost(more: Partial<Host> = {}, services: Partial<ServiceTypes> = {}): Host {
   const all: Partial<ServiceTypes> = {
     "tool-catalogue": noTools,
     routes: [],
     networks: noNetworks,
+    accounts: fakeAccounts(),
     ...services,
   };
   return {
@@ -62,25 +116,6 @@ export function fakeHost(more: Partial<Host> = {}, services: Partial<ServiceType
     log: silent,
     clock: manualClock(),
     metrics: createMetrics(),
-    accounts: { identify: () => missing, identifyKey: () => missing },
-    tickets: {
-      issue: () => ({ ticket: "", expiresAt: 0 }),
-      redeem: () => ({ principal: missing, terms: undefined }),
-    },
-    workspaces: {
-      find: () => ({ kind: "unavailable" }),
-      upgrade: () => ({ kind: "unavailable" }),
-      downgrade: () => ({ kind: "unavailable" }),
-      cancelDowngrade: () => ({ kind: "unavailable" }),
-      purchase: () => ({ kind: "unavailable" }),
-      changes: () => ({ kind: "unavailable" }),
-      usage: () => Promise.resolve({ kind: "unavailable" }),
-    },
-    idempotency: {
-      take: () => ({ kind: "unavailable" }),
-      once: () => ({ kind: "unavailable" }),
-    },
-    meter: { reserve: () => ({ kind: "unavailable" }), clearsAt: () => undefined },
     store: { folder: "/data" },
     compute: { run: notRun, background: { run: notRun } },
     seal: createSeal("test"),

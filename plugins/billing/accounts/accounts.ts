@@ -4,11 +4,12 @@
 import { hash } from "node:crypto";
 import type { DatabaseSync } from "node:sqlite";
 import type {
-  Accounts,
+  Callers,
   Clock,
   Environment,
   Log,
   ModelOverride,
+  Plan,
   PlanName,
   Principal,
 } from "../../../src/plugin.ts";
@@ -41,7 +42,7 @@ interface AccountsStats {
   readonly lookups: number;
 }
 
-export interface AccountsService extends Accounts {
+export interface AccountsService extends Callers {
   stats(): AccountsStats;
   /** Reads the changes of the database now. This also happens every 250 ms. */
   refresh(): void;
@@ -54,10 +55,10 @@ export interface AccountsService extends Accounts {
   write<T>(work: (db: DatabaseSync) => T): T;
   /** Runs `work` on a connection that is only for reading. Throws StoreError. */
   read<T>(work: (db: DatabaseSync) => T): T;
-  /** Returns a plan of pipeline.yaml. */
-  plan(name: PlanName): Plans[PlanName];
   /** Sets the plans of a reloaded pipeline.yaml. If they differ, every principal is created again. */
   setPlans(plans: Plans): void;
+  /** Returns the terms of a plan that are in force. */
+  plan(name: PlanName): Plan;
   /** Writes the times of last use and closes the database. Keys in memory still work. */
   close(): void;
 }
@@ -217,12 +218,12 @@ class StoredAccounts implements AccountsService {
     }
   }
 
-  plan(name: PlanName): Plans[PlanName] {
-    return this.#keys.plans[name];
-  }
-
   setPlans(plans: Plans): void {
     this.#keys.setPlans(plans, this.#clock.now());
+  }
+
+  plan(name: PlanName): Plan {
+    return { name, ...this.#keys.plans[name] };
   }
 
   close(): void {

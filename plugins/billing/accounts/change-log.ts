@@ -1,16 +1,7 @@
 /** The log of changes. The audit log shows it, and a running gateway learns from it what it must read again. */
 import type { DatabaseSync } from "node:sqlite";
+import type { ChangeAuthor } from "../../../src/plugin.ts";
 import { number, optionalText, text } from "../../../src/store/row.ts";
-
-/**
- * Author and time (milliseconds since 1970) of a change. `actor` is `cli:<user>`, or the id of a key; then `requestId`
- * is the id of its request.
- */
-export interface ChangeAuthor {
-  readonly actor: string;
-  readonly at: number;
-  readonly requestId?: string | undefined;
-}
 
 export type Action =
   | "workspace.create"

@@ -1,5 +1,5 @@
 /**
- * The service `host.idempotency`. The slots are in the accounts database, so that a change there and its slot can be
+ * `idempotency` of the service `accounts`. The slots are in the accounts database, so that a change there and its slot can be
  * one transaction.
  */
 import { randomUUID } from "node:crypto";

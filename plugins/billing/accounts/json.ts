@@ -3,33 +3,15 @@
  * times, and no members without a value.
  */
 import type {
-  Capability,
   ChangeJson,
-  Environment,
+  KeyJson,
+  KeyRecord,
   Workspace,
   WorkspaceJson,
 } from "../../../src/plugin.ts";
 import type { Change } from "./change-log.ts";
-import { keyState, type KeyRecord } from "./keys.ts";
+import { keyState } from "./keys.ts";
 import { applyDuePlan } from "./plans.ts";
-
-// This is a type alias because an interface is not assignable to a record type.
-export type KeyJson = {
-  readonly id: string;
-  readonly workspace_id: string;
-  readonly name: string;
-  readonly environment: Environment;
-  readonly capabilities: readonly Capability[];
-  readonly rps_limit?: number;
-  readonly cu_limit_24h_milli?: number;
-  readonly cu_limit_30d_milli?: number;
-  readonly allowed_addresses?: readonly string[];
-  readonly state: "active" | "revoked" | "expired";
-  readonly created_at: string;
-  readonly expires_at?: string;
-  readonly revoked_at?: string;
-  readonly last_used_at?: string;
-};
 
 /**
  * `purchasedLeftMilliCu`: remaining purchased credit, which the meter knows. `now` decides whether a pending plan is in

@@ -18,14 +18,15 @@ const maxEvicted = 10_000;
 /** Both parts of the cache are bounded. The oldest entry is evicted first and can be read from the database again. */
 export class KeyCache {
   readonly #limits: KeyCacheLimits;
-  #plans: Plans;
+  /** The plans that are in force. */
+  plans: Plans;
   readonly #known = new Map<string, KeyEntry>();
   readonly #unknown = new Set<string>();
   /** Evicted or revoked keys whose last use is not on disk yet. */
   #evicted: KeyEntry[] = [];
 
   constructor(plans: Plans, limits: KeyCacheLimits) {
-    this.#plans = plans;
+    this.plans = plans;
     this.#limits = limits;
   }
 
@@ -50,7 +51,7 @@ export class KeyCache {
       this.#unknown.add(hash);
       return undefined;
     }
-    const entry = makeKeyEntry(stored.key, stored.workspace, this.#plans, now);
+    const entry = makeKeyEntry(stored.key, stored.workspace, this.plans, now);
     const before = this.#known.get(hash);
     if (before !== undefined) {
       entry.usedAt = before.usedAt;
@@ -79,17 +80,13 @@ export class KeyCache {
 
   /** Creates the principal of `entry` again, because a plan begins or ends. */
   renew(entry: KeyEntry, now: number): void {
-    Object.assign(entry, principalAt(entry.key, entry.workspace, this.#plans, now));
-  }
-
-  get plans(): Plans {
-    return this.#plans;
+    Object.assign(entry, principalAt(entry.key, entry.workspace, this.plans, now));
   }
 
   /** Sets the plans. If they are unchanged, principals stay the same objects. */
   setPlans(plans: Plans, now: number): void {
-    if (isDeepStrictEqual(plans, this.#plans)) return;
-    this.#plans = plans;
+    if (isDeepStrictEqual(plans, this.plans)) return;
+    this.plans = plans;
     for (const entry of this.#known.values()) this.renew(entry, now);
   }
 

@@ -1,10 +1,10 @@
 /** Changes of an existing key by an operator. */
 import type { DatabaseSync } from "node:sqlite";
-import type { Capability } from "../../../src/plugin.ts";
+import type { Capability, ChangeAuthor, Failed, KeyRecord } from "../../../src/plugin.ts";
 import { transaction } from "../../../src/store/sqlite.ts";
-import { recordChange, type ChangeAuthor } from "./change-log.ts";
-import { conflict, notFound, type Failed } from "./failed.ts";
-import { findKey, keyState, type KeyRecord } from "./keys.ts";
+import { recordChange } from "./change-log.ts";
+import { conflict, notFound } from "./failed.ts";
+import { findKey, keyState } from "./keys.ts";
 
 /** A member that is undefined is not changed. `null` removes a limit. */
 export interface KeySettings {

@@ -1,6 +1,15 @@
 /** Operations on API keys, for the command line and the HTTP routes. Each call is one transaction. */
 import type { DatabaseSync } from "node:sqlite";
-import type { ApiKey, Capability, Environment } from "../../../src/plugin.ts";
+import type {
+  ApiKey,
+  ChangeAuthor,
+  Failed,
+  IssuedKey,
+  KeyRecord,
+  KeyState,
+  NewKey,
+  RotatedKey,
+} from "../../../src/plugin.ts";
 import {
   number,
   oneOf,
@@ -10,41 +19,13 @@ import {
   type Row,
 } from "../../../src/store/row.ts";
 import { transaction } from "../../../src/store/sqlite.ts";
-import { recordChange, type ChangeAuthor } from "./change-log.ts";
-import { conflict, notFound, type Failed } from "./failed.ts";
+import { recordChange } from "./change-log.ts";
+import { conflict, notFound } from "./failed.ts";
 import { environments, hashKey, newId, newKeyText } from "./key-text.ts";
 import { capabilities } from "../../../src/services/accounts.ts";
 import { findWorkspace } from "./workspaces.ts";
 
-/** A key with the members that only its administrator needs. */
-export interface KeyRecord extends ApiKey {
-  /** Time of the last use, accurate to one minute. Undefined if the key was never used. */
-  readonly lastUsedAt: number | undefined;
-  /** The key that replaced it. */
-  readonly rotatedTo: string | undefined;
-}
-
-export interface NewKey {
-  readonly workspaceId: string;
-  readonly name: string;
-  readonly environment: Environment;
-  readonly capabilities: readonly Capability[];
-  /** Requests per second, above 0. */
-  readonly rpsLimit?: number | undefined;
-  readonly cuLimit24hMilli?: number | undefined;
-  readonly cuLimit30dMilli?: number | undefined;
-  /** Addresses or CIDR blocks, at least one. */
-  readonly allowedAddresses?: readonly string[] | undefined;
-  readonly expiresAt?: number | undefined;
-}
-
-/** A new key with its text, which cannot be read again. */
-export interface IssuedKey {
-  readonly key: KeyRecord;
-  readonly text: string;
-}
-
-export function keyState(key: ApiKey, now: number): "active" | "revoked" | "expired" {
+export function keyState(key: ApiKey, now: number): KeyState {
   if (key.revokedAt !== undefined) return "revoked";
   return key.expiresAt !== undefined && now >= key.expiresAt ? "expired" : "active";
 }
@@ -107,7 +88,7 @@ export function rotateKey(
   id: string,
   overlapMs: number,
   by: ChangeAuthor,
-): (IssuedKey & { readonly replaced: KeyRecord }) | Failed {
+): RotatedKey | Failed {
   return transaction(db, () => {
     const old = findKey(db, id);
     if (old === undefined) return notFound("key", id);

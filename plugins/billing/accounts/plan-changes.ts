@@ -1,9 +1,9 @@
 /** Changes of plans by customers, with their rules (decisions.md section 10). Each call is one transaction. */
 import type { DatabaseSync } from "node:sqlite";
-import type { PlanName, Workspace } from "../../../src/plugin.ts";
+import type { PlanName, Workspace, ChangeAuthor, Failed } from "../../../src/plugin.ts";
 import { transaction } from "../../../src/store/sqlite.ts";
-import { recordChange, type ChangeAuthor } from "./change-log.ts";
-import { conflict, notFound, type Failed } from "./failed.ts";
+import { recordChange } from "./change-log.ts";
+import { conflict, notFound } from "./failed.ts";
 import { applyDuePlan, planNames } from "./plans.ts";
 import { findWorkspace, writePlan } from "./workspaces.ts";
 

@@ -1,22 +1,8 @@
 /** Searches keys, one page at a time. */
 import type { DatabaseSync } from "node:sqlite";
 import { text } from "../../../src/store/row.ts";
-import { recordFromRow, selectKeys, type KeyRecord } from "./keys.ts";
-
-export interface KeySearch {
-  /** All workspaces if undefined. */
-  readonly workspaceId: string | undefined;
-  /** Part of the key's id or name, or of its workspace's id or name, in any case. Empty for all keys. */
-  readonly text: string;
-  /** Only keys that are neither revoked nor expired at this time (milliseconds since 1970). All keys if undefined. */
-  readonly activeAt: number | undefined;
-  readonly limit: number;
-}
-
-export interface FoundKey {
-  readonly key: KeyRecord;
-  readonly workspaceName: string;
-}
+import type { FoundKey, KeySearch } from "../../../src/plugin.ts";
+import { recordFromRow, selectKeys } from "./keys.ts";
 
 const textMatches = `instr(lower(keys.id || char(10) || keys.name || char(10) || workspaces.id || char(10)
   || workspaces.name), lower(:text)) > 0`;

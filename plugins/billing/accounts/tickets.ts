@@ -3,7 +3,7 @@
  * be used once.
  */
 import { randomUUID } from "node:crypto";
-import type { Accounts } from "../../../src/services/accounts.ts";
+import type { Callers } from "../../../src/services/accounts.ts";
 import type { Clock } from "../../../src/services/clock.ts";
 import type { Claims, Seal } from "../../../src/services/store.ts";
 import type { Tickets, TicketTerms } from "../../../src/services/tickets.ts";
@@ -12,7 +12,7 @@ import { unauthorized } from "./anonymous.ts";
 interface TicketDeps {
   readonly seal: Seal;
   readonly claims: Claims;
-  readonly accounts: Accounts;
+  readonly accounts: Callers;
   readonly clock: Clock;
 }
 

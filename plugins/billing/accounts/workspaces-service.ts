@@ -1,24 +1,25 @@
 /**
- * The service `host.workspaces`: operations on workspaces, on the accounts, the meter and the journal of the running
- * gateway.
+ * `workspaces` of the service `accounts`: operations on workspaces, on the accounts, the meter and the journal of the
+ * running gateway.
  */
 import type { DatabaseSync } from "node:sqlite";
-import type { ComputePool } from "../../../src/compute/pool.ts";
 import { periodOf } from "../metering/periods.ts";
 import { maxGroups, type UsageReportJob } from "../metering/usage-report.ts";
 import type {
   ChangedBy,
   Clock,
+  ComputeThreads,
   Log,
   UsageQuery,
   Workspace,
   WorkspaceAnswer,
   WorkspaceJson,
   Workspaces,
+  ChangeAuthor,
+  Failed,
 } from "../../../src/plugin.ts";
 import type { AccountsService } from "./accounts.ts";
-import { listChanges, type ChangeAuthor } from "./change-log.ts";
-import type { Failed } from "./failed.ts";
+import { listChanges } from "./change-log.ts";
 import { changeJson, workspaceJson } from "./json.ts";
 import { cancelDowngrade, downgrade, upgrade } from "./plan-changes.ts";
 import { checkAmount, findWorkspace, purchase } from "./workspaces.ts";
@@ -29,7 +30,7 @@ export interface WorkspacesDeps {
   /** Returns the remaining purchased credit of a workspace, in milli-CU. */
   readonly purchasedLeft: (workspace: Workspace) => number;
   /** A pool with its own thread, so that a report does not delay other jobs. */
-  readonly reports: Pick<ComputePool, "run">;
+  readonly reports: ComputeThreads;
   readonly clock: Clock;
   readonly log: Log;
 }

@@ -1,6 +1,12 @@
 /** Operations on workspaces, for the command line and the HTTP routes. Each call is one transaction. */
 import type { DatabaseSync } from "node:sqlite";
-import type { PlanName, Workspace } from "../../../src/plugin.ts";
+import type {
+  ChangeAuthor,
+  Failed,
+  NewWorkspace,
+  PlanName,
+  Workspace,
+} from "../../../src/plugin.ts";
 import {
   number,
   oneOf,
@@ -10,16 +16,10 @@ import {
   type Row,
 } from "../../../src/store/row.ts";
 import { transaction } from "../../../src/store/sqlite.ts";
-import { recordChange, type ChangeAuthor } from "./change-log.ts";
-import { conflict, notFound, type Failed } from "./failed.ts";
+import { recordChange } from "./change-log.ts";
+import { conflict, notFound } from "./failed.ts";
 import { newId } from "./key-text.ts";
 import { planNames } from "./plans.ts";
-
-export interface NewWorkspace {
-  readonly name: string;
-  readonly plan: PlanName;
-  readonly overageLimitCuMilli?: number | undefined;
-}
 
 export function createWorkspace(
   db: DatabaseSync,

@@ -2,7 +2,7 @@
  * The credential of a caller: the Authorization header or, because a page cannot send one when it opens a WebSocket, a
  * subprotocol that contains a ticket or a key (confidential-stream.md section 1.1). It is never echoed.
  */
-import type { Exchange, Host, Principal } from "sluice-gateway/plugin";
+import type { Accounts, Exchange, Principal } from "sluice-gateway/plugin";
 
 const prefix = "confidential.auth.";
 /** Prefix of every API key. */
@@ -10,7 +10,7 @@ const keyPrefix = "gateway_";
 /** A ticket can only open a session of this surface. On other surfaces it would be as powerful as its key. */
 const streamSurface = "confidential-stream";
 
-export function identify(x: Exchange, { accounts, tickets }: Host): Principal {
+export function identify(x: Exchange, accounts: Accounts): Principal {
   const { headers, address } = x.request;
   const { authorization, origin, "sec-websocket-protocol": offered = "" } = headers;
   if (authorization !== undefined || x.route.surface !== streamSurface) {
@@ -19,7 +19,7 @@ export function identify(x: Exchange, { accounts, tickets }: Host): Principal {
   const shown = credentialOf(offered);
   if (shown === undefined) return accounts.identify(undefined, address);
   if (shown.startsWith(keyPrefix)) return accounts.identify(`Bearer ${shown}`, address);
-  const { principal, terms } = tickets.redeem(shown, origin, address);
+  const { principal, terms } = accounts.tickets.redeem(shown, origin, address);
   if (terms !== undefined) x.set("ticket", terms);
   return principal;
 }

@@ -54,6 +54,7 @@ export default defineStep<Options>({
     additionalProperties: false,
   },
   provides: { principal: "requestHeaders", ticket: "requestHeaders" },
+  uses: ["accounts"],
   operation: ({ failures = 100 }) => ({
     ...(failures > 0 && {
       refusals: [
@@ -65,11 +66,11 @@ export default defineStep<Options>({
     }),
   }),
   start({ failures = 100, windowSeconds = 60, blockSeconds = 60, ipv6Prefix = 64 }, host) {
-    const { clock } = host;
+    const accounts = host.use("accounts");
     if (failures === 0) {
       return {
         requestHeaders(x) {
-          setPrincipal(x, identify(x, host));
+          setPrincipal(x, identify(x, accounts));
         },
       };
     }
@@ -78,7 +79,7 @@ export default defineStep<Options>({
       duration: windowSeconds,
       blockDuration: blockSeconds,
     });
-    const failedKeys = new FailedKeys(limiter, clock, ipv6Prefix);
+    const failedKeys = new FailedKeys(limiter, host.clock, ipv6Prefix);
     const blocked = blockedReply(failures, windowSeconds);
     const allFailures = {
       scope: "failed-keys",
@@ -88,7 +89,7 @@ export default defineStep<Options>({
     } as const;
     return {
       requestHeaders(x) {
-        const principal = identify(x, host);
+        const principal = identify(x, accounts);
         setPrincipal(x, principal);
         const blockedMs = isGuess(principal) ? failedKeys.blockedMs(x.request.address) : 0;
         if (blockedMs === 0) return undefined;

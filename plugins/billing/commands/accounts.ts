@@ -2,10 +2,9 @@
  * Shared by `keys`, `workspaces` and `audit`: opens the accounts of the configured data folder, finds the user who runs
  * the command, and prints records.
  */
+import type { ChangeAuthor, Failed } from "../../../src/plugin.ts";
 import type { DatabaseSync } from "node:sqlite";
 import { userInfo } from "node:os";
-import type { ChangeAuthor } from "../accounts/change-log.ts";
-import type { Failed } from "../accounts/failed.ts";
 import { openAccountsDatabase } from "../accounts/schema.ts";
 import { systemClock } from "../../../src/clock.ts";
 import type { Config } from "../../../src/config/config.ts";

@@ -3,11 +3,11 @@
  */
 import { keyJson } from "../accounts/json.ts";
 import { setKey } from "../accounts/key-settings.ts";
-import { createKey, listKeys, revokeKey, rotateKey, type IssuedKey } from "../accounts/keys.ts";
+import { createKey, listKeys, revokeKey, rotateKey } from "../accounts/keys.ts";
 import { defaultCapabilities } from "../accounts/plans.ts";
 import { capabilities } from "../../../src/services/accounts.ts";
 import { findWorkspace } from "../accounts/workspaces.ts";
-import type { Capability } from "../../../src/plugin.ts";
+import type { Capability, IssuedKey } from "../../../src/plugin.ts";
 import { notFound } from "../accounts/failed.ts";
 import { printRecord, printRecords, withAccounts, type Flat } from "./accounts.ts";
 import {

@@ -2,6 +2,7 @@
 import {
   refuse,
   type Host,
+  type Idempotency,
   type IdempotencySlot,
   type IdempotentRequest,
   type NotRun,
@@ -25,13 +26,15 @@ export class IdempotentAttempt {
   readonly key: string;
   /** Hash of method, target and body. Empty until the body has arrived. */
   fingerprint = "";
-  readonly #host: Host;
+  readonly #idempotency: Idempotency;
+  readonly #mode: Host["mode"];
   /** The slot, while this request holds it. */
   #slot: IdempotencySlot | undefined;
   #stream: CapturedStream | undefined;
 
-  constructor(host: Host, apiKeyId: string, key: string) {
-    this.#host = host;
+  constructor(idempotency: Idempotency, mode: Host["mode"], apiKeyId: string, key: string) {
+    this.#idempotency = idempotency;
+    this.#mode = mode;
     this.apiKeyId = apiKeyId;
     this.key = key;
   }
@@ -39,8 +42,8 @@ export class IdempotentAttempt {
   /** Calls the surface, or answers instead of it. */
   run(surface: InnerSurface): Reply | undefined | Promise<Reply | undefined> {
     // In shadow mode this step must not roll back the work of the surface.
-    if (surface.atomic && this.#host.mode === "enforce") return this.#inOneTransaction(surface);
-    const taken = this.#host.idempotency.take(this.#request);
+    if (surface.atomic && this.#mode === "enforce") return this.#inOneTransaction(surface);
+    const taken = this.#idempotency.take(this.#request);
     if (taken.kind !== "taken") return insteadOf(taken);
     this.#slot = taken.slot;
     return this.#whileHeld(taken.slot, surface);
@@ -75,7 +78,7 @@ export class IdempotentAttempt {
 
   #inOneTransaction(surface: InnerSurface): Reply {
     let reply = unavailable;
-    const ended = this.#host.idempotency.once(this.#request, () => {
+    const ended = this.#idempotency.once(this.#request, () => {
       const answer = surface.answer();
       if (answer === undefined || answer instanceof Promise) {
         throw new Error("an atomic surface must answer with a Reply, at once");

@@ -43,9 +43,12 @@ export default defineStep<Options, State>({
     additionalProperties: false,
   },
   needs: { principal: "requestHeaders" },
+  uses: ["accounts"],
   operation: ({ prefix = "gateway_" }, { method }) =>
     safeMethods.has(method) ? {} : documented(prefix),
   start({ prefix = "gateway_" }, host) {
+    const { mode } = host;
+    const { idempotency } = host.use("accounts");
     const form = new RegExp(keyPattern(prefix), "u");
     const malformed = refuse("GATEWAY_INVALID_IDEMPOTENCY_KEY", {
       message: `an idempotency key must start with ${JSON.stringify(prefix)} and have at most ${maxKeyChars} visible ASCII characters`,
@@ -63,7 +66,7 @@ export default defineStep<Options, State>({
         if (typeof key !== "string" || !form.test(key)) return malformed;
         const principal = x.get("principal");
         if (principal.kind === "anonymous") return keyless;
-        state.attempt = new IdempotentAttempt(host, principal.key.id, key);
+        state.attempt = new IdempotentAttempt(idempotency, mode, principal.key.id, key);
         return undefined;
       },
       requestBody(x, body, { attempt }) {

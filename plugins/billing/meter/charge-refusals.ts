@@ -39,7 +39,7 @@ export class ChargeRefusals {
   #reply: Promise<Reply | undefined> | undefined;
 
   constructor(host: Host) {
-    this.meter = host.meter;
+    this.meter = host.use("metering");
     this.#host = host;
     const refusals = host.metrics.counter(
       "sluice_meter_shadow_refusals_total",

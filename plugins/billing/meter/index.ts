@@ -48,6 +48,7 @@ export default defineStep<Options>({
   needs: { principal: "requestHeaders" },
   wants: { requestId: "requestHeaders", agent: "requestHeaders" },
   provides: { charge: "requestHeaders" },
+  uses: ["metering"],
   operation: () => ({
     refusals: [
       {

@@ -10,10 +10,16 @@
  */
 import type { ApiKey, KeyPrincipal, Workspace } from "../../../src/services/accounts.ts";
 import type { Clock } from "../../../src/services/clock.ts";
-import type { ChargeLine, CuRefusal, Meter, Reservation } from "../../../src/services/meter.ts";
+import type {
+  ChargeLine,
+  CuRefusal,
+  KeyWindows,
+  Meter,
+  Reservation,
+  WindowState,
+} from "../../../src/services/meter.ts";
 import type { CreditBook, KeyCredit, WorkspaceCredit } from "./credit.ts";
 import type { CommitPriority, Journal } from "./journal.ts";
-import type { KeyWindows, WindowState } from "./meter.ts";
 import type { MeterMetrics } from "./metrics.ts";
 import { periodOf, type Split } from "./periods.ts";
 import { chargeText, withPricing } from "./charge-text.ts";

@@ -1,8 +1,7 @@
 /** Opens the meter: recovers the journal, loads all balances and starts the journal thread. */
-import type { ApiKey, Workspace } from "../../../src/services/accounts.ts";
 import type { Clock } from "../../../src/services/clock.ts";
 import type { Log } from "../../../src/services/log.ts";
-import type { Meter } from "../../../src/services/meter.ts";
+import type { Metering } from "../../../src/services/meter.ts";
 import type { Metrics } from "../../../src/services/metrics.ts";
 import { loadBalances } from "./balances.ts";
 import { CreditMeter } from "./credit-meter.ts";
@@ -31,49 +30,10 @@ interface KeyUsage {
   readonly open: number;
 }
 
-/** One rolling window of a key. Times are in milliseconds since 1970 and assume that nothing more is charged. */
-export interface WindowState {
-  /** In milli-CU. */
-  readonly used: number;
-  /** In milli-CU. Undefined if the window has no limit. */
-  readonly limit: number | undefined;
-  /** Time at which the oldest charges leave the window. Undefined if it is empty. */
-  readonly freesAt: number | undefined;
-  /** Time at which there is room for the smallest charge again. Undefined if there is room now. */
-  readonly roomAt: number | undefined;
-  /** Time at which the window is empty. Undefined if it is empty now. */
-  readonly emptyAt: number | undefined;
-}
-
-export interface KeyWindows {
-  readonly day: WindowState;
-  readonly month: WindowState;
-  /** Reserved and not settled, in milli-CU. Counts in both windows. */
-  readonly open: number;
-}
-
-/** Credit that a workspace has drawn in the current period, in milli-CU. */
-interface WorkspaceUsage {
-  /** Milliseconds since 1970. */
-  readonly periodStart: number;
-  readonly included: number;
-  readonly purchased: number;
-  readonly overage: number;
-  readonly open: number;
-}
-
-export interface MeterService extends Meter {
+export interface MeterService extends Omit<Metering, "usage"> {
   /** False while the journal cannot be written; `reserve` then returns `unavailable`. */
   readonly writable: boolean;
-  /** Returns the remaining purchased credit of the workspace, in milli-CU. */
-  purchasedLeft(workspace: Workspace): number;
   keyUsage(keyId: string): KeyUsage;
-  /**
-   * Returns how full the windows of a key are and when they clear. Reads every step of both windows, so call it for
-   * reports and not per request.
-   */
-  keyWindows(key: Pick<ApiKey, "id" | "cuLimit24hMilli" | "cuLimit30dMilli">): KeyWindows;
-  workspaceUsage(workspaceId: string): WorkspaceUsage;
   /** Resolves when all charges made so far are on disk. Rejects if some could not be written. */
   flush(): Promise<void>;
   /** Writes all pending records and ends the journal thread. */

@@ -3,6 +3,7 @@
  * this is a job of the compute pool.
  */
 import type { DatabaseSync } from "node:sqlite";
+import type { Series, UsageSeries, UsageSeriesQuery } from "../../../src/plugin.ts";
 import { movedOut } from "../../../src/compute/pool.ts";
 import { number } from "../../../src/store/row.ts";
 import { explain } from "../../../src/store/store-error.ts";
@@ -11,32 +12,8 @@ import { hasJournal, openJournalReader } from "./journal-reader.ts";
 import { journalPath } from "./journal-schema.ts";
 import { at, kind, RecordCursor } from "./records.ts";
 
-export interface UsageSeriesJob {
+export interface UsageSeriesJob extends UsageSeriesQuery {
   readonly dataDir: string;
-  /** All workspaces if undefined. */
-  readonly workspaceId: string | undefined;
-  /** Start of the range (inclusive) in milliseconds since 1970, a multiple of `stepMs`. */
-  readonly from: number;
-  readonly stepMs: number;
-  readonly steps: number;
-}
-
-export interface Series {
-  /** Undefined for the sum of all series that are not listed. */
-  readonly name: string | undefined;
-  readonly calls: number;
-  readonly usedMilliCu: number;
-  /** Milli-CU of each step. */
-  readonly values: readonly number[];
-}
-
-export interface UsageSeries {
-  readonly calls: number;
-  readonly usedMilliCu: number;
-  /** The `maxSeries` largest series, in descending order, then the sum of the others. */
-  readonly surfaces: readonly Series[];
-  readonly workspaces: readonly Series[];
-  readonly keys: readonly Series[];
 }
 
 /** Maximum number of series per chart. More lines could not be distinguished. */

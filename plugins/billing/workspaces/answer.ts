@@ -1,4 +1,4 @@
-/** Converts results of the service `host.workspaces` to replies. */
+/** Converts results of `workspaces` of the service `accounts` to replies. */
 import { refuse, type Reply, type WorkspaceAnswer } from "sluice-gateway/plugin";
 
 const notFound = refuse("GATEWAY_NOT_FOUND");

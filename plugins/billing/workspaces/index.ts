@@ -2,9 +2,9 @@
 import {
   defineSurface,
   type Exchange,
-  type Host,
   type Reply,
   type SurfaceHooks,
+  type Workspaces,
 } from "sluice-gateway/plugin";
 import { changes, type ChangeName } from "./changes.ts";
 import { operationOf } from "./operation.ts";
@@ -43,12 +43,15 @@ export default defineSurface<Options>({
   },
   needs: { principal: "answer" },
   wants: { requestId: "answer" },
+  uses: ["accounts"],
   operation: ({ do: wanted }) => operationOf(wanted),
   start: ({ do: wanted }, host) =>
-    isView(wanted) ? showing(wanted, host) : changing(wanted, host),
+    isView(wanted)
+      ? showing(wanted, host.use("accounts").workspaces)
+      : changing(wanted, host.use("accounts").workspaces),
 });
 
-function showing(wanted: ViewName, { workspaces }: Host): SurfaceHooks {
+function showing(wanted: ViewName, workspaces: Workspaces): SurfaceHooks {
   const view = views[wanted];
   return {
     answer(x) {
@@ -59,7 +62,7 @@ function showing(wanted: ViewName, { workspaces }: Host): SurfaceHooks {
   };
 }
 
-function changing(wanted: ChangeName, { workspaces }: Host): SurfaceHooks {
+function changing(wanted: ChangeName, workspaces: Workspaces): SurfaceHooks {
   const change = changes[wanted];
   return {
     body: {

@@ -69,7 +69,7 @@ export default defineSurface<Options>({
   },
   needs: { principal: "answer", charge: "answer" },
   wants: { ticket: "answer" },
-  uses: ["confidential-relay"],
+  uses: ["accounts", "confidential-relay"],
   operation: () => ({
     summary: "Open the encrypted inference stream",
     description: `WebSocket with the subprotocol ${subprotocol}. Frames are encrypted between the client and an enclave. Each request is charged separately.`,
@@ -92,7 +92,7 @@ export default defineSurface<Options>({
     ],
   }),
   async start(options, host) {
-    const { accounts } = host;
+    const accounts = host.use("accounts");
     const { origins = [], sessionsPerKey = 1000, evidence } = options;
     const stream = host.use("confidential-relay").stream({
       evidence: evidence?.kind,

@@ -30,7 +30,7 @@ export default defineSurface<ConfidentialOptions>({
     additionalProperties: false,
   },
   wants: { principal: "answer" },
-  uses: ["confidential-relay"],
+  uses: ["accounts", "confidential-relay"],
   operation: ({ do: wanted }) => operations[wanted],
   start: (options, host) => surfaces[options.do](host, options),
 });
@@ -41,10 +41,13 @@ const surfaces: Readonly<
     (host: Host, options: ConfidentialOptions) => SurfaceHooks | Promise<SurfaceHooks>
   >
 > = {
-  ticket: ({ tickets }) => ({
-    body: { bytes: ticketBytes, types: ["application/json"] },
-    answer: (x) => issueTicket(x, tickets),
-  }),
+  ticket(host) {
+    const { tickets } = host.use("accounts");
+    return {
+      body: { bytes: ticketBytes, types: ["application/json"] },
+      answer: (x) => issueTicket(x, tickets),
+    };
+  },
   evidence(host) {
     const relay = host.use("confidential-relay");
     return { answer: (x) => showEvidence(x, relay) };

@@ -5,8 +5,6 @@ import { RateLimiterMemory } from "rate-limiter-flexible";
 import { parseJson } from "../../../src/parse-json.ts";
 import { answerErrors, sendJson, sendRefusal } from "../../../src/http/admin-answer.ts";
 import type { Host, ServiceContext, ServiceHooks } from "../../../src/plugin.ts";
-import type { AccountsService } from "../../billing/accounts/accounts.ts";
-import type { MeterService } from "../../billing/metering/meter.ts";
 import { foreign, protect } from "./guard.ts";
 import { health } from "./health.ts";
 import { queryOf } from "./input.ts";
@@ -31,18 +29,16 @@ export async function openDashboard(
 ): Promise<NonNullable<ServiceHooks<undefined>["admin"]>> {
   const newLimiter = () => new RateLimiterMemory({ points: maxAttempts, duration: 60 });
   // Not a spread of `host`, whose getters open what they return.
-  const { environment, store, compute, seal, claims, clock, log } = host;
+  const { environment, seal, claims, clock, log } = host;
   const parts: DashboardParts = {
     environment,
-    store,
-    compute,
     seal,
     claims,
     clock,
     log,
     gateway: host.use("gateway"),
-    accounts: host.accounts as AccountsService,
-    meter: host.meter as MeterService,
+    accounts: host.use("accounts"),
+    metering: host.use("metering"),
     attempts: keep("attempts to sign in", newLimiter, () => undefined),
   };
   const app = fastify({ logger: false, genReqId: () => randomUUID() });

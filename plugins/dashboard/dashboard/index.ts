@@ -4,7 +4,7 @@ import { defineService } from "sluice-gateway/plugin";
 export default defineService<Record<string, never>, undefined>({
   name: "dashboard",
   description: "The operator's dashboard on the admin listener.",
-  uses: ["gateway"],
+  uses: ["gateway", "accounts", "metering"],
   dryRun: () => undefined,
   async start(_, host, context) {
     const { openDashboard } = await import("./dashboard.ts");

@@ -2,20 +2,8 @@
  * Routes for keys and workspaces: the state of their windows, and creating, rotating and revoking keys. Changes are
  * recorded in the audit log, like those of the command line.
  */
+import type { Failed, KeyRecord, ChangeAuthor, WindowState } from "../../../src/plugin.ts";
 import type { FastifyReply, FastifyRequest } from "fastify";
-import type { Failed } from "../../billing/accounts/failed.ts";
-import { keyJson, workspaceJson } from "../../billing/accounts/json.ts";
-import {
-  createKey,
-  findKey,
-  revokeKey,
-  rotateKey,
-  type KeyRecord,
-} from "../../billing/accounts/keys.ts";
-import { searchKeys } from "../../billing/accounts/search-keys.ts";
-import { listWorkspaces } from "../../billing/accounts/workspaces.ts";
-import type { ChangeAuthor } from "../../billing/accounts/change-log.ts";
-import type { WindowState } from "../../billing/metering/meter.ts";
 import { sendJson, sendRefusal } from "../../../src/http/admin-answer.ts";
 import type { AddRoute, Handler } from "./route.ts";
 import { queryOf } from "./input.ts";
@@ -37,14 +25,10 @@ export function keyRoutes(add: AddRoute, parts: DashboardParts): void {
 }
 
 function workspaces(parts: DashboardParts, viewer: Viewer, reply: FastifyReply): FastifyReply {
-  const { accounts, meter, clock } = parts;
-  const found = accounts.read((db) =>
-    viewer.only === undefined ? listWorkspaces(db, maxWorkspaces) : [viewer.workspace],
-  );
-  const now = clock.now();
-  return sendJson(reply, 200, {
-    workspaces: found.map((each) => workspaceJson(each, meter.purchasedLeft(each), now)),
-  });
+  const { admin } = parts.accounts;
+  const found =
+    viewer.only === undefined ? admin.listWorkspaces(maxWorkspaces) : [viewer.workspace];
+  return sendJson(reply, 200, { workspaces: found.map((each) => admin.workspaceJson(each)) });
 }
 
 function list(
@@ -53,7 +37,8 @@ function list(
   request: FastifyRequest,
   reply: FastifyReply,
 ): FastifyReply {
-  const { accounts, meter, clock } = parts;
+  const { metering, clock } = parts;
+  const { admin } = parts.accounts;
   const query = queryOf(request.url, ["q", "workspace", "state"]);
   const { q: text = "", workspace, state = "active" } = query ?? {};
   if (query === undefined || text.length > maxTextLength || !["active", "all"].includes(state)) {
@@ -62,19 +47,17 @@ function list(
   }
   if (outside(viewer, workspace)) return sendRefusal(reply, "GATEWAY_NOT_FOUND");
   const now = clock.now();
-  const found = accounts.read((db) =>
-    searchKeys(db, {
-      workspaceId: viewer.only ?? workspace,
-      text,
-      activeAt: state === "active" ? now : undefined,
-      limit: maxKeys + 1,
-    }),
-  );
+  const found = admin.searchKeys({
+    workspaceId: viewer.only ?? workspace,
+    text,
+    activeAt: state === "active" ? now : undefined,
+    limit: maxKeys + 1,
+  });
   return sendJson(reply, 200, {
     keys: found.slice(0, maxKeys).map(({ key, workspaceName }) => {
-      const { day, month, open } = meter.keyWindows(key);
+      const { day, month, open } = metering.keyWindows(key);
       return {
-        ...keyJson(key, now),
+        ...admin.keyJson(key),
         workspace_name: workspaceName,
         rotated_to: key.rotatedTo,
         windows: { "24h": windowJson(day, open), "30d": windowJson(month, open) },
@@ -115,25 +98,23 @@ function create(
   }
   const by = byOf(parts, viewer, request);
   const expiresIn = wanted.expires_in_seconds;
-  const issued = parts.accounts.write((db) =>
-    createKey(
-      db,
-      {
-        workspaceId: wanted.workspace_id,
-        name: wanted.name,
-        environment: parts.environment,
-        capabilities: wanted.capabilities,
-        rpsLimit: wanted.rps_limit,
-        cuLimit24hMilli: wanted.cu_limit_24h_milli,
-        cuLimit30dMilli: wanted.cu_limit_30d_milli,
-        allowedAddresses: wanted.allowed_addresses,
-        expiresAt: expiresIn === undefined ? undefined : by.at + expiresIn * 1000,
-      },
-      by,
-    ),
+  const { admin } = parts.accounts;
+  const issued = admin.createKey(
+    {
+      workspaceId: wanted.workspace_id,
+      name: wanted.name,
+      environment: parts.environment,
+      capabilities: wanted.capabilities,
+      rpsLimit: wanted.rps_limit,
+      cuLimit24hMilli: wanted.cu_limit_24h_milli,
+      cuLimit30dMilli: wanted.cu_limit_30d_milli,
+      allowedAddresses: wanted.allowed_addresses,
+      expiresAt: expiresIn === undefined ? undefined : by.at + expiresIn * 1000,
+    },
+    by,
   );
   if ("failed" in issued) return refuseFailed(reply, issued);
-  return sendJson(reply, 201, { key: keyJson(issued.key, by.at), secret: issued.text });
+  return sendJson(reply, 201, { key: admin.keyJson(issued.key), secret: issued.text });
 }
 
 type KeyChange = (
@@ -148,7 +129,7 @@ type KeyChange = (
 function ofKey(parts: DashboardParts, change: KeyChange): Handler {
   return (viewer, request, reply) => {
     const { id } = request.params as { id: string };
-    const key = parts.accounts.read((db) => findKey(db, id));
+    const key = parts.accounts.admin.findKey(id);
     if (key === undefined || outside(viewer, key.workspaceId)) {
       return sendRefusal(reply, "GATEWAY_NOT_FOUND");
     }
@@ -161,24 +142,24 @@ function ofKey(parts: DashboardParts, change: KeyChange): Handler {
   };
 }
 
-const rotate: KeyChange = ({ accounts }, key, by, request, reply) => {
+const rotate: KeyChange = ({ accounts: { admin } }, key, by, request, reply) => {
   const read = readOverlapMs(request.body);
   if ("wrong" in read) {
     return sendRefusal(reply, "GATEWAY_SCHEMA_VIOLATION", { message: read.wrong });
   }
-  const issued = accounts.write((db) => rotateKey(db, key.id, read.value, by));
+  const issued = admin.rotateKey(key.id, read.value, by);
   if ("failed" in issued) return refuseFailed(reply, issued);
   return sendJson(reply, 201, {
-    key: keyJson(issued.key, by.at),
+    key: admin.keyJson(issued.key),
     secret: issued.text,
-    replaced: keyJson(issued.replaced, by.at),
+    replaced: admin.keyJson(issued.replaced),
   });
 };
 
-const revoke: KeyChange = ({ accounts }, key, by, _, reply) => {
-  const revoked = accounts.write((db) => revokeKey(db, key.id, by));
+const revoke: KeyChange = ({ accounts: { admin } }, key, by, _, reply) => {
+  const revoked = admin.revokeKey(key.id, by);
   if ("failed" in revoked) return refuseFailed(reply, revoked);
-  return sendJson(reply, 200, { key: keyJson(revoked, by.at) });
+  return sendJson(reply, 200, { key: admin.keyJson(revoked) });
 };
 
 /** Returns true for a workspace that the viewer may not see. */

@@ -7,11 +7,8 @@
 import { randomUUID } from "node:crypto";
 import type { FastifyRequest } from "fastify";
 import { addressList } from "../../../src/address-list.ts";
-import { findKey, keyState, type KeyRecord } from "../../billing/accounts/keys.ts";
-import { applyDuePlan } from "../../billing/accounts/plans.ts";
-import { findWorkspace } from "../../billing/accounts/workspaces.ts";
 import { addressReader } from "../../../src/http/address.ts";
-import type { Capability, Workspace } from "../../../src/plugin.ts";
+import type { Capability, KeyRecord, Workspace } from "../../../src/plugin.ts";
 import { explain } from "../../../src/store/store-error.ts";
 import type { DashboardParts } from "./parts.ts";
 
@@ -46,7 +43,8 @@ interface Note {
 }
 
 export function createSessions(parts: DashboardParts): Sessions {
-  const { seal, accounts, claims, environment, clock } = parts;
+  const { seal, claims, environment, clock } = parts;
+  const { admin } = parts.accounts;
 
   const open = (request: FastifyRequest): (Note & { expiresAt: number }) | undefined => {
     const token = cookieOf(request);
@@ -67,20 +65,18 @@ export function createSessions(parts: DashboardParts): Sessions {
     viewer(request) {
       const session = open(request);
       if (session === undefined) return undefined;
-      return accounts.read((db): Viewer | undefined => {
-        const key = findKey(db, session.key);
-        // Another deployment may use the same store.
-        if (key?.environment !== environment) return undefined;
-        if (!mayEnter(key, addressOf(request), clock.now())) return undefined;
-        const workspace = findWorkspace(db, key.workspaceId);
-        if (workspace === undefined) return undefined;
-        return {
-          key,
-          workspace: applyDuePlan(workspace, clock.now()),
-          only: key.capabilities.has("platform:admin") ? undefined : key.workspaceId,
-          expiresAt: session.expiresAt,
-        };
-      });
+      const key = admin.findKey(session.key);
+      // Another deployment may use the same store.
+      if (key?.environment !== environment || admin.keyState(key) !== "active") return undefined;
+      if (!mayEnter(key, addressOf(request))) return undefined;
+      const workspace = admin.findWorkspace(key.workspaceId);
+      if (workspace === undefined) return undefined;
+      return {
+        key,
+        workspace,
+        only: key.capabilities.has("platform:admin") ? undefined : key.workspaceId,
+        expiresAt: session.expiresAt,
+      };
     },
     end(request) {
       const session = open(request);
@@ -115,8 +111,8 @@ export function opensDashboard(granted: ReadonlySet<Capability>): boolean {
   return granted.has("platform:admin") || granted.has("workspace:admin");
 }
 
-function mayEnter(key: KeyRecord, address: string, now: number): boolean {
-  if (keyState(key, now) !== "active" || !opensDashboard(key.capabilities)) return false;
+function mayEnter(key: KeyRecord, address: string): boolean {
+  if (!opensDashboard(key.capabilities)) return false;
   return key.allowedAddresses === undefined || addressList(key.allowedAddresses)(address);
 }
 

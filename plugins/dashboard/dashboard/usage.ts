@@ -1,8 +1,5 @@
 /** Reports charges over time. A thread adds them up, and answers are cached, so that several viewers cost one pass. */
-import { findKey } from "../../billing/accounts/keys.ts";
-import { applyDuePlan } from "../../billing/accounts/plans.ts";
-import { findWorkspace } from "../../billing/accounts/workspaces.ts";
-import type { Series, UsageSeries, UsageSeriesJob } from "../../billing/metering/usage-series.ts";
+import type { Series, UsageSeries } from "../../../src/plugin.ts";
 import { sendJson, sendRefusal } from "../../../src/http/admin-answer.ts";
 import type { AddRoute } from "./route.ts";
 import { queryOf } from "./input.ts";
@@ -26,13 +23,6 @@ const ranges: ReadonlyMap<string, Range> = new Map([
 
 /** Maximum number of cached answers. */
 const maxAnswers = 64;
-
-const seriesModule = new URL(
-  import.meta.url.endsWith(".ts")
-    ? "../../billing/metering/usage-series.ts"
-    : "../../billing/metering/usage-series.js",
-  import.meta.url,
-).href;
 
 interface Kept {
   readonly until: number;
@@ -61,7 +51,8 @@ export function usageRoutes(add: AddRoute, parts: DashboardParts): void {
     let entry = kept.get(name);
     if (entry === undefined) {
       if (kept.size >= maxAnswers) return sendRefusal(reply, "GATEWAY_SERVICE_UNAVAILABLE");
-      entry = { until: now + keepMs, result: report(parts, { workspaceId, from, stepMs, steps }) };
+      const result = parts.metering.usage.series({ workspaceId, from, stepMs, steps });
+      entry = { until: now + keepMs, result };
       kept.set(name, entry);
     }
     const series = await entry.result;
@@ -83,23 +74,8 @@ export function usageRoutes(add: AddRoute, parts: DashboardParts): void {
   });
 }
 
-async function report(
-  { store, compute, log }: DashboardParts,
-  what: Omit<UsageSeriesJob, "dataDir">,
-): Promise<UsageSeries | undefined> {
-  const input: UsageSeriesJob = { dataDir: store.folder, ...what };
-  const done = await compute.background.run({ module: seriesModule, input, transfer: [] });
-  // The result of the job, which `usageSeries` returns.
-  if (done.ok) return JSON.parse(new TextDecoder().decode(done.bytes)) as UsageSeries;
-  if (done.reason !== "aborted")
-    log.error({ reason: done.reason }, "dashboard: cannot make the usage report");
-  return undefined;
-}
-
 function exists({ accounts }: DashboardParts, workspaceId: string | undefined): boolean {
-  return (
-    workspaceId === undefined || accounts.read((db) => findWorkspace(db, workspaceId)) !== undefined
-  );
+  return workspaceId === undefined || accounts.admin.findWorkspace(workspaceId) !== undefined;
 }
 
 function seriesJson(
@@ -110,26 +86,28 @@ function seriesJson(
 }
 
 function workspaceName({ accounts }: DashboardParts, { name: id }: Series): string | undefined {
-  return id === undefined ? undefined : accounts.read((db) => findWorkspace(db, id)?.name);
+  return id === undefined ? undefined : accounts.admin.findWorkspace(id)?.name;
 }
 
 function keyName({ accounts }: DashboardParts, { name: id }: Series): string | undefined {
-  return id === undefined ? undefined : accounts.read((db) => findKey(db, id)?.name);
+  return id === undefined ? undefined : accounts.admin.findKey(id)?.name;
 }
 
 /** Returns the usage of the workspace in the current billing period, and the credit of its plan and purchases. */
-function periodJson({ accounts, meter, clock }: DashboardParts, id: string): object | undefined {
-  const stored = accounts.read((db) => findWorkspace(db, id));
-  if (stored === undefined) return undefined;
-  const workspace = applyDuePlan(stored, clock.now());
-  const used = meter.workspaceUsage(id);
+function periodJson(
+  { accounts: { admin }, metering }: DashboardParts,
+  id: string,
+): object | undefined {
+  const workspace = admin.findWorkspace(id);
+  if (workspace === undefined) return undefined;
+  const used = metering.workspaceUsage(id);
   return {
     start: new Date(used.periodStart).toISOString(),
     plan: workspace.plan,
-    plan_includes_cu_milli: accounts.plan(workspace.plan).includedCuMilli,
+    plan_includes_cu_milli: admin.plan(workspace.plan).includedCuMilli,
     included_cu_milli: used.included,
     purchased_cu_milli: used.purchased,
-    purchased_left_cu_milli: meter.purchasedLeft(workspace),
+    purchased_left_cu_milli: metering.purchasedLeft(workspace),
     overage_cu_milli: used.overage,
     overage_limit_cu_milli: workspace.overageLimitCuMilli,
   };

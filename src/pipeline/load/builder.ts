@@ -28,6 +28,8 @@ type AnyHooks = StepHooks | SurfaceHooks | ToolsHooks | ServiceHooks<unknown>;
 
 export class Builder {
   readonly faults: Fault[] = [];
+  /** Gives running services the options of this load. */
+  readonly updates: (() => void)[] = [];
   readonly #registry: ServiceRegistry;
   readonly #config: Config;
   readonly #plugins: ReadonlyMap<string, Plugin>;
@@ -73,7 +75,10 @@ export class Builder {
     const plugin = this.#plugins.get(use.name);
     if (plugin?.kind !== "service") return;
     const hooks = await this.#start<ServiceHooks<unknown>>(plugin, use, "enforce");
-    if (hooks !== undefined) this.#registry.running.set(use.name, hooks);
+    if (hooks === undefined) return;
+    this.#registry.running.set(use.name, hooks);
+    // The options were checked against the plugin's schema, which matches its `Options` type.
+    this.updates.push(() => plugin.update?.(hooks.service, use.options as never));
   }
 
   async #tools(use: PluginUse): Promise<void> {
@@ -174,7 +179,8 @@ export class Builder {
         this.#fault("SLUICE_OPTION_INVALID", message, use.positionOf(pointer));
       }
       if (wrong.length > 0) return undefined;
-      const key = `plugin ${mode} ${plugin.name} ${stableJson(use.options)}`;
+      const isUpdated = plugin.kind === "service" && plugin.update !== undefined;
+      const key = `plugin ${mode} ${plugin.name} ${isUpdated ? "" : stableJson(use.options)}`;
       const start = async (): Promise<Started<unknown>> => {
         if (plugin.kind === "service") {
           return { ...(await this.#startService(plugin, use, host)), needs, stopsLast: true };

@@ -27,6 +27,8 @@ export interface Generation {
   /** Services that run, by name. */
   readonly services: ReadonlyMap<string, ServiceHooks<unknown>>;
   readonly parts: HandOver;
+  /** Gives the services that outlived the reload their new options. Called when this generation starts to serve. */
+  update(): void;
   /** One exchange more or less; the last one to leave a retired generation stops what it alone used. */
   enter(): void;
   leave(): void;
@@ -83,7 +85,7 @@ function createGeneration(
   config: Config,
   routes: readonly CompiledRoute[],
   unmatched: CompiledRoute,
-  { services: running }: Builder,
+  { services: running, updates }: Builder,
   parts: HandOver,
   { clock, log }: Services,
 ): Generation {
@@ -98,6 +100,15 @@ function createGeneration(
     routes,
     services: running,
     parts,
+    update() {
+      for (const update of updates) {
+        try {
+          update();
+        } catch (error) {
+          log.error({ err: error }, "a service could not take over its new options");
+        }
+      }
+    },
     enter() {
       exchanges++;
     },

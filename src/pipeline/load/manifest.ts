@@ -31,7 +31,7 @@ const membersOf: Readonly<Record<Plugin["kind"], readonly string[]>> = {
   step: [...members, "operation"],
   surface: [...members, "operation", "websocket"],
   tools: members,
-  service: [...members, "dryRun"],
+  service: [...members, "dryRun", "update"],
 };
 const kinds = Object.keys(membersOf);
 
@@ -39,7 +39,7 @@ const kinds = Object.keys(membersOf);
 export function pluginProblems(value: unknown): string[] {
   if (!isRecord(value)) return ["the default export must be an object"];
   const { kind, name, description, start, check, operation, options, websocket } = value;
-  const { uses, dryRun } = value;
+  const { uses, dryRun, update } = value;
   const problems: string[] = [];
   if (!isKind(kind)) {
     return [
@@ -60,6 +60,8 @@ export function pluginProblems(value: unknown): string[] {
     problems.push("`websocket` must be a boolean");
   if (dryRun !== undefined && typeof dryRun !== "function")
     problems.push("`dryRun` must be a function");
+  if (update !== undefined && typeof update !== "function")
+    problems.push("`update` must be a function");
   const isNames = Array.isArray(uses) && uses.every((each) => typeof each === "string");
   if (uses !== undefined && !isNames) problems.push("`uses` must be a list of service names");
   problems.push(...optionsProblems(options));

@@ -46,7 +46,6 @@ export class ServiceRegistry {
     this.#services = services;
     this.#builtIn = new Map<string, BuiltIn>([
       // Until `accounts` is a service of the module billing.
-      ["accounts", { service: services.modelOverrides, id: () => "" }],
       ["gateway", { service: services.gateway, id: () => "" }],
       ["routes", { service: this.documented, id: () => this.#loading }],
       ["tools", { service: this.tools, id: () => this.#toolsId() }],
@@ -59,8 +58,7 @@ export class ServiceRegistry {
 
   /** Returns a host for one plugin instance. `needs` is filled while the plugin asks. */
   hostFor(plugin: User, mode: Host["mode"]): { host: Host; needs: Needs } {
-    const { log, clock, metrics, accounts, workspaces, idempotency, meter } = this.#services;
-    const { seal, claims, tickets, store, compute } = this.#services;
+    const { log, clock, metrics, seal, claims, store, compute } = this.#services;
     const { environment, file } = this.#config;
     const needs = new Map<string, string>();
     const asked = <T>(need: string, give: () => T): T => {
@@ -75,13 +73,8 @@ export class ServiceRegistry {
       metrics,
       store,
       compute,
-      accounts,
-      workspaces,
-      idempotency,
-      meter,
       seal,
       claims,
-      tickets,
       use: (name) => asked(`service ${name}`, () => this.#service(name, plugin)),
       version,
       folder: file.slice(0, file.lastIndexOf("/") + 1) || ".",

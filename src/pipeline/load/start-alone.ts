@@ -5,6 +5,9 @@ import type { Host, ServiceHooks, ServiceName, ServiceTypes } from "../../plugin
 import { KeptParts } from "./kept-parts.ts";
 import { shippedModules } from "./modules.ts";
 
+/** The members of services that another service calls. */
+type StandIns = { readonly [Name in ServiceName]?: Partial<ServiceTypes[Name]> };
+
 interface RunningService<Provided> {
   readonly service: Provided;
   stop(): Promise<void>;
@@ -19,7 +22,7 @@ export async function startAlone<Name extends ServiceName>(
   name: Name,
   sections: Readonly<Record<string, unknown>>,
   host: Partial<Host>,
-  used: Partial<ServiceTypes>,
+  used: StandIns,
 ): Promise<RunningService<ServiceTypes[Name]>> {
   const service = (await shippedModules()).services.get(name);
   if (service === undefined) throw new Error(`unknown service "${name}"`);
@@ -47,11 +50,12 @@ export async function startAlone<Name extends ServiceName>(
 }
 
 /** Returns a host whose missing members throw when they are used. */
-function restricted(name: string, host: Partial<Host>, used: Partial<ServiceTypes>): Host {
-  const use: Host["use"] = (wanted) => {
+function restricted(name: string, host: Partial<Host>, used: StandIns): Host {
+  const use = <Name extends ServiceName>(wanted: Name): ServiceTypes[Name] => {
     const service = used[wanted];
     if (service === undefined) throw new Error(`"${name}" uses the missing service "${wanted}"`);
-    return service;
+    // The caller of `startAlone` passes every member that the service calls.
+    return service as ServiceTypes[Name];
   };
   const members: Partial<Host> = { ...host, use };
   return new Proxy(members, {

@@ -6,7 +6,7 @@ import { systemClock } from "../../clock.ts";
 import { orderFaults, type Fault } from "../../config/fault.ts";
 import { createLog } from "../../log.ts";
 import { createMetrics } from "../../metrics.ts";
-import type { ComputeOutcome, Workspaces } from "../../plugin.ts";
+import type { ComputeOutcome } from "../../plugin.ts";
 import type { Checked, Judged } from "./check-file.ts";
 import { gatewayInfo } from "./gateway-info.ts";
 import { provision } from "./generation.ts";
@@ -38,18 +38,6 @@ async function trialFaults(sound: Checked, env: Env): Promise<readonly Fault[]> 
   return [...faults, ...(await fastifyFaults(fastify, services.log))];
 }
 
-const stranger = { kind: "anonymous", reason: "unauthorized" } as const;
-const unavailable = { kind: "unavailable" } as const;
-const inertWorkspaces: Workspaces = {
-  find: () => unavailable,
-  upgrade: () => unavailable,
-  downgrade: () => unavailable,
-  cancelDowngrade: () => unavailable,
-  purchase: () => unavailable,
-  changes: () => unavailable,
-  usage: () => Promise.resolve(unavailable),
-};
-
 /** No request reaches a trial, so that what these answer never matters. */
 function inertServices(env: Env): Services {
   const metrics = createMetrics();
@@ -58,17 +46,8 @@ function inertServices(env: Env): Services {
     log: createLog({ level: "silent" }),
     clock: systemClock,
     metrics,
-    accounts: { identify: () => stranger, identifyKey: () => stranger },
-    workspaces: inertWorkspaces,
-    idempotency: { take: () => unavailable, once: () => unavailable },
-    meter: { reserve: () => ({ kind: "unavailable" }), clearsAt: () => undefined },
     seal: createSeal("trial"),
     claims: { claim: () => false, has: () => false },
-    tickets: {
-      issue: () => ({ ticket: "", expiresAt: 0 }),
-      redeem: () => ({ principal: stranger, terms: undefined }),
-    },
-    modelOverrides: { overrides: () => new Map(), replaceOverrides: () => false },
     store: { folder: "" },
     compute: { run: notRun, background: { run: notRun } },
     parts: new KeptParts(),

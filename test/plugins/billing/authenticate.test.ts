@@ -8,7 +8,15 @@ import {
 } from "../../../plugins/billing/authenticate/failed-keys.ts";
 import type { Principal, Reply, StepHooks } from "../../../src/plugin.ts";
 import { manualClock, type ManualClock } from "../../../src/testing/clock.ts";
-import { bodyOf, fakeExchange, fakeHost, keyPrincipal, missing, unknownKey } from "../fakes.ts";
+import {
+  bodyOf,
+  fakeAccounts,
+  fakeExchange,
+  fakeHost,
+  keyPrincipal,
+  missing,
+  unknownKey,
+} from "../fakes.ts";
 
 interface Setup {
   readonly hooks: StepHooks;
@@ -26,7 +34,7 @@ async function setUp(options: Parameters<typeof authenticate.start>[0] = {}): Pr
   let caller: Principal = missing;
   const hooks = await authenticate.start(
     options,
-    fakeHost({ clock, accounts: { identify: () => caller, identifyKey: () => missing } }),
+    fakeHost({ clock }, { accounts: fakeAccounts({ identify: () => caller }) }),
   );
   return {
     hooks,
@@ -48,14 +56,13 @@ const unauthorized = "GATEWAY_UNAUTHORIZED";
 
 test("the unchanged header is passed to the accounts, and the principal is set in the slot", async () => {
   const seen: (string | undefined)[] = [];
-  const accounts = {
-    identify: (header: string | undefined) => {
+  const accounts = fakeAccounts({
+    identify: (header) => {
       seen.push(header);
       return missing;
     },
-    identifyKey: () => missing,
-  };
-  const hooks = await authenticate.start({}, fakeHost({ accounts }));
+  });
+  const hooks = await authenticate.start({}, fakeHost({}, { accounts }));
   for (const authorization of ["Bearer x", undefined]) {
     const x = fakeExchange({ headers: { authorization } });
     assert.equal(hooks.requestHeaders?.(x), undefined);

@@ -14,7 +14,15 @@ import type {
   Reservation,
   StepHooks,
 } from "../../../src/plugin.ts";
-import { bodyOf, fakeExchange, fakeHead, fakeHost, keyPrincipal, missing } from "../fakes.ts";
+import {
+  bodyOf,
+  fakeExchange,
+  fakeHead,
+  fakeHost,
+  fakeMetering,
+  keyPrincipal,
+  missing,
+} from "../fakes.ts";
 
 type About = Parameters<Meter["reserve"]>[2];
 
@@ -86,7 +94,7 @@ async function enter(
   const fake = fakeMeter();
   prepare?.(fake);
   const metrics = createMetrics();
-  const host = fakeHost({ meter: fake, mode, metrics });
+  const host = fakeHost({ mode, metrics }, { metering: fakeMetering(fake) });
   const hooks = await meter.start(price === undefined ? {} : { price }, host);
   const x = fakeExchange({ slots: { principal, requestId: "req-1" } });
   const reply = await hooks.requestHeaders?.(x);
@@ -277,7 +285,7 @@ test("a caller without a key cannot be charged", async () => {
 
 test("without the step request-id, a charge has an empty request id", async () => {
   const fake = fakeMeter();
-  const hooks = await meter.start({}, fakeHost({ meter: fake }));
+  const hooks = await meter.start({}, fakeHost({}, { metering: fakeMetering(fake) }));
   const x = fakeExchange({ slots: { principal: keyPrincipal() } });
   await hooks.requestHeaders?.(x);
   x.get("charge").reserve(1);

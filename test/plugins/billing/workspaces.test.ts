@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as fc from "fast-check";
 import workspaces from "../../../plugins/billing/workspaces/index.ts";
-import type { Capability, KeyPrincipal, Reply, Workspaces } from "../../../src/plugin.ts";
-import { bodyOf, fakeExchange, fakeHost, keyPrincipal, missing } from "../fakes.ts";
+import type { Capability, KeyPrincipal, Reply, Workspaces, Host } from "../../../src/plugin.ts";
+import { bodyOf, fakeAccounts, fakeExchange, fakeHost, keyPrincipal, missing } from "../fakes.ts";
 
 type Do = Parameters<typeof workspaces.start>[0]["do"];
 
@@ -36,6 +36,10 @@ function noting(calls: unknown[][], more: Partial<Workspaces> = {}): Workspaces 
   };
 }
 
+function hostWith(service: Workspaces): Host {
+  return fakeHost({}, { accounts: fakeAccounts({ workspaces: service }) });
+}
+
 interface Asked {
   readonly reply: Reply;
   readonly calls: unknown[][];
@@ -54,7 +58,7 @@ async function ask(
 ): Promise<Asked> {
   const calls: unknown[][] = [];
   const { id = "ws_1", capabilities = ["workspace:admin"], body, query = "" } = options;
-  const host = fakeHost({ workspaces: noting(calls, options.service) });
+  const host = hostWith(noting(calls, options.service));
   const hooks = await workspaces.start({ do: wanted }, host);
   const slots = { principal: keyPrincipal({ id: "key_1", capabilities }), requestId: "req-1" };
   const x = fakeExchange({ slots, params: { id }, query, ...(body !== undefined && { body }) });
@@ -86,7 +90,7 @@ test("each route calls its operation with the key and the request id, and answer
 
 test("a change is made and answered in one synchronous step", async () => {
   for (const wanted of ["upgrade", "downgrade", "cancel-downgrade", "purchase"] as const) {
-    const hooks = await workspaces.start({ do: wanted }, fakeHost({ workspaces: noting([]) }));
+    const hooks = await workspaces.start({ do: wanted }, hostWith(noting([])));
     const principal = keyPrincipal({ capabilities: ["platform:admin"] });
     const reply = hooks.answer(fakeExchange({ slots: { principal }, body: "{}" }));
     assert.ok(reply !== undefined && "status" in reply, wanted);

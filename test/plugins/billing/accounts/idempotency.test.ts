@@ -1,5 +1,5 @@
 /**
- * Tests of the service `host.idempotency`: every row of the specification's table, with two gateways that share a
+ * Tests of `idempotency` of the service `accounts`: every row of the specification's table, with two gateways that share a
  * store.
  */
 import assert from "node:assert/strict";

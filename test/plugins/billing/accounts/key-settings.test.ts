@@ -1,15 +1,10 @@
 /** Tests of changes to keys by an operator, and of their effect in a running gateway. */
 import assert from "node:assert/strict";
+import type { KeyRecord, Failed } from "../../../../src/plugin.ts";
 import { test } from "node:test";
 import { listChanges } from "../../../../plugins/billing/accounts/change-log.ts";
 import { setKey, type KeySettings } from "../../../../plugins/billing/accounts/key-settings.ts";
-import {
-  findKey,
-  revokeKey,
-  rotateKey,
-  type KeyRecord,
-} from "../../../../plugins/billing/accounts/keys.ts";
-import type { Failed } from "../../../../plugins/billing/accounts/failed.ts";
+import { findKey, revokeKey, rotateKey } from "../../../../plugins/billing/accounts/keys.ts";
 import { accountsFixture, day, hour, known, refusal } from "./fixture.ts";
 
 function failure(result: KeyRecord | Failed): Failed {

@@ -1,4 +1,4 @@
-/** Tests of the service `host.workspaces`, with a second gateway on the same folder. */
+/** Tests of `workspaces` of the service `accounts`, with a second gateway on the same folder. */
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 import { listChanges } from "../../../../plugins/billing/accounts/change-log.ts";

@@ -1,0 +1,54 @@
+/** Accounts without a store, with which `sluice check` starts the plugins that use them. No request reaches them. */
+import type { Workspaces } from "sluice-gateway/plugin";
+import { unauthorized } from "./anonymous.ts";
+import { keyJson, workspaceJson } from "./json.ts";
+import { keyState } from "./keys.ts";
+import { defaultCapabilities } from "./plans.ts";
+import type { Plans } from "./principal.ts";
+import type { RunningAccounts } from "./start.ts";
+
+const unavailable = { kind: "unavailable" } as const;
+const workspaces: Workspaces = {
+  find: () => unavailable,
+  upgrade: () => unavailable,
+  downgrade: () => unavailable,
+  cancelDowngrade: () => unavailable,
+  purchase: () => unavailable,
+  changes: () => unavailable,
+  usage: () => Promise.resolve(unavailable),
+};
+
+function noStore(): never {
+  throw new Error("a dry run has no accounts");
+}
+
+export function accountsWithoutStore(plans: Plans): RunningAccounts {
+  return {
+    identify: () => unauthorized,
+    identifyKey: () => unauthorized,
+    workspaces,
+    idempotency: { take: () => unavailable, once: () => unavailable },
+    tickets: {
+      issue: () => ({ ticket: "", expiresAt: 0 }),
+      redeem: () => ({ principal: unauthorized, terms: undefined }),
+    },
+    admin: {
+      defaultCapabilities,
+      plan: (name) => ({ name, ...plans[name] }),
+      createWorkspace: noStore,
+      findWorkspace: () => undefined,
+      listWorkspaces: () => [],
+      workspaceJson: (workspace) => workspaceJson(workspace, 0, 0),
+      createKey: noStore,
+      findKey: () => undefined,
+      searchKeys: () => [],
+      rotateKey: noStore,
+      revokeKey: noStore,
+      keyState: (key) => keyState(key, 0),
+      keyJson: (key) => keyJson(key, 0),
+    },
+    overrides: () => new Map(),
+    replaceOverrides: () => false,
+    setPlans() {},
+  };
+}

@@ -1,0 +1,77 @@
+/** Opens the journal, the usage export and the thread of usage reports. */
+import { openComputePool, type ComputePool } from "../../../src/compute/pool.ts";
+import type {
+  Host,
+  Log,
+  Metering,
+  ServiceContext,
+  ServiceHooks,
+  UsageReports,
+  UsageSeries,
+} from "sluice-gateway/plugin";
+import { openUsageExport } from "./export/open.ts";
+import { openMeter } from "./meter.ts";
+import { exportOf, type Options } from "./options.ts";
+import type { UsageSeriesJob } from "./usage-series.ts";
+
+const seriesModule = new URL(
+  import.meta.url.endsWith(".ts") ? "./usage-series.ts" : "./usage-series.js",
+  import.meta.url,
+).href;
+
+export async function startMetering(
+  options: Options,
+  { clock, log, metrics, store }: Host,
+  { keep }: ServiceContext,
+): Promise<ServiceHooks<Metering>> {
+  const dataDir = store.folder;
+  const { durability } = options.metering;
+  const meter = await keep(
+    "journal",
+    () => openMeter({ dataDir, durability, clock, log, metrics }),
+    async (opening) => {
+      const opened = await opening.catch(() => undefined);
+      await opened?.close();
+    },
+  );
+  const settings = exportOf(options);
+  if (settings !== undefined) {
+    keep(
+      "export",
+      () => openUsageExport({ dataDir, settings, clock, log, metrics }),
+      (usageExport) => usageExport.close(),
+    );
+  }
+  // It has its own thread, so that an operator who looks at a month does not delay the report of a client.
+  const threads = keep(
+    "report threads",
+    () => openComputePool({ clock, metrics, threads: 1, queue: 4, timeoutMs: 30_000 }),
+    (pool) => pool.close(),
+  );
+  return {
+    service: {
+      reserve: (principal, costMilli, about) => meter.reserve(principal, costMilli, about),
+      clearsAt: (key, scope, refusedAt) => meter.clearsAt(key, scope, refusedAt),
+      purchasedLeft: (workspace) => meter.purchasedLeft(workspace),
+      keyWindows: (key) => meter.keyWindows(key),
+      workspaceUsage: (workspaceId) => meter.workspaceUsage(workspaceId),
+      usage: createReports(dataDir, threads, log),
+    },
+    ready: () => ({ journal: meter.writable ? true : "not writable" }),
+  };
+}
+
+function createReports(dataDir: string, threads: Pick<ComputePool, "run">, log: Log): UsageReports {
+  return {
+    async series(query) {
+      const input: UsageSeriesJob = { dataDir, ...query };
+      const done = await threads.run({ module: seriesModule, input, transfer: [] });
+      // The result of the job, which `usageSeries` returns.
+      if (done.ok) return JSON.parse(new TextDecoder().decode(done.bytes)) as UsageSeries;
+      if (done.reason !== "aborted") {
+        log.error({ reason: done.reason }, "cannot add up the usage over time");
+      }
+      return undefined;
+    },
+  };
+}

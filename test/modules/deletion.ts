@@ -1,0 +1,176 @@
+/** Makes a copy of the repository without one module: without its folder, its tests and its lines in pipeline.yaml. */
+import { cpSync, globSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { dirname, join, relative } from "node:path";
+import { isMap, isScalar, isSeq, parseDocument, type Document, type YAMLMap } from "yaml";
+import { loadShipped, shippedPlugins } from "../../src/pipeline/load/load.ts";
+import type { Plugin, Service } from "../../src/plugin.ts";
+
+const root = join(import.meta.dirname, "../..");
+const copied = [
+  "src",
+  "plugins",
+  "test",
+  "bench",
+  "docs",
+  ".ci",
+  "package.json",
+  "pipeline.yaml",
+  "tsconfig.json",
+  ".oxlintrc.json",
+  "README.md",
+];
+
+export const modules = globSync("plugins/*/", { cwd: root }).map((path) =>
+  relative("plugins", path).replace(/\/$/, ""),
+);
+
+/** `folder`: an empty folder, which receives the copy. */
+export async function copyWithout(module: string, folder: string): Promise<void> {
+  for (const path of copied) cpSync(join(root, path), join(folder, path), { recursive: true });
+  symlinkSync(join(root, "node_modules"), join(folder, "node_modules"));
+  removeFiles(folder, `plugins/${module}/`);
+  const text = readFileSync(join(root, "pipeline.yaml"), "utf8");
+  writeFileSync(join(folder, "pipeline.yaml"), await pipelineWithout(text, module));
+}
+
+/** Removes a folder, and the tests and benchmarks that import a file from it, directly or through other files. */
+function removeFiles(folder: string, removed: string): void {
+  const files = globSync("{src,plugins,test,bench}/**/*.ts", { cwd: folder });
+  const imports = new Map(files.map((file) => [file, importsOf(folder, file)]));
+  const gone = new Set(files.filter((file) => file.startsWith(removed)));
+  for (let before = -1; before !== gone.size;) {
+    before = gone.size;
+    for (const [file, imported] of imports) {
+      const isTest = file.startsWith("test/") || file.startsWith("bench/");
+      if (isTest && imported.some((each) => gone.has(each))) gone.add(file);
+    }
+  }
+  for (const file of gone) rmSync(join(folder, file), { force: true });
+  rmSync(join(folder, removed), { recursive: true });
+}
+
+/** The files of the repository that a file imports. */
+function importsOf(folder: string, file: string): string[] {
+  const text = readFileSync(join(folder, file), "utf8");
+  const specifiers = text.matchAll(/(?:from|import|import\(|new URL\()\s*"([^"\n]+)"/g);
+  return Array.from(specifiers, ([, specifier = ""]) =>
+    specifier === "sluice-gateway/client"
+      ? "plugins/confidential/client/client.ts"
+      : join(dirname(file), specifier),
+  );
+}
+
+/** Removes the lines of a module, and those that need what only this module provides. */
+async function pipelineWithout(text: string, module: string): Promise<string> {
+  const { plugins } = await loadShipped();
+  const gone = dependents(plugins, module);
+  const services = [...gone].flatMap((name) => {
+    const plugin = plugins.get(name);
+    return plugin?.kind === "service" ? [plugin] : [];
+  });
+  const document = parseDocument(text);
+  for (const service of services) removeSections(document, service);
+  for (const path of [["tools"], ["unmatched"]]) removeUses(document.getIn(path), gone);
+  const lists = document.get("lists");
+  if (isMap(lists)) for (const { value } of lists.items) removeUses(value, gone);
+  const routes = document.get("routes");
+  if (!isSeq(routes)) throw new Error("pipeline.yaml has no routes");
+  for (const route of routes.items) if (isMap(route)) removeUses(route.get("run"), gone);
+  routes.items = routes.items.filter(
+    (route) => isMap(route) && !gone.has(nameOf(route.get("to", true))),
+  );
+  removeUnused(document);
+  return String(document);
+}
+
+/** The plugins of a module, and every plugin that needs a service or a slot that only these provide. */
+function dependents(plugins: ReadonlyMap<string, Plugin>, module: string): Set<string> {
+  const files = shippedPlugins();
+  const gone = new Set(
+    [...plugins.keys()].filter((name) => files.get(name)?.includes(`/plugins/${module}/`)),
+  );
+  const slotsOf = (isGone: boolean): Set<string> =>
+    new Set(
+      [...plugins.values()]
+        .filter(({ name }) => gone.has(name) === isGone)
+        .flatMap(({ provides = {} }) => Object.keys(provides)),
+    );
+  for (let before = -1; before !== gone.size;) {
+    before = gone.size;
+    const [lost, left] = [slotsOf(true), slotsOf(false)];
+    for (const { name, uses = [], needs = {} } of plugins.values()) {
+      const lacksSlot = Object.keys(needs).some((slot) => lost.has(slot) && !left.has(slot));
+      if (lacksSlot || uses.some((service) => gone.has(service))) gone.add(name);
+    }
+  }
+  return gone;
+}
+
+function removeSections(
+  document: Document,
+  { sections = {}, extends: extended = {} }: Service<never>,
+): void {
+  for (const section of Object.keys(sections)) document.delete(section);
+  for (const [section, members] of Object.entries(extended)) {
+    const entries = document.get(section);
+    if (!isMap(entries)) continue;
+    entries.items = entries.items.filter(({ value }) => !hasValueOf(value, members));
+    for (const { value } of entries.items) {
+      if (isMap(value))
+        for (const member of Object.keys(members)) removeMember(value, member, members);
+    }
+  }
+}
+
+/** An entry that has a value which only the module allows, such as `kind: enclave`, is a line of the module. */
+function hasValueOf(entry: unknown, members: Record<string, unknown>): boolean {
+  return Object.entries(members).some(([name, schema]) => {
+    const values = enumOf(schema);
+    return isMap(entry) && values !== undefined && values.includes(entry.get(name));
+  });
+}
+
+function removeMember(entry: YAMLMap, name: string, members: Record<string, unknown>): void {
+  if (enumOf(members[name]) === undefined) entry.delete(name);
+}
+
+function enumOf(schema: unknown): readonly unknown[] | undefined {
+  const isEnum = typeof schema === "object" && schema !== null && "enum" in schema;
+  return isEnum && Array.isArray(schema.enum) ? schema.enum : undefined;
+}
+
+function removeUses(list: unknown, gone: ReadonlySet<string>): void {
+  if (isSeq(list)) list.items = list.items.filter((item) => !gone.has(nameOf(item)));
+}
+
+/** The plugin that `name` or `{ name: options }` uses. */
+function nameOf(use: unknown): string {
+  if (isScalar(use)) return String(use.value);
+  const key = isMap(use) ? use.items[0]?.key : undefined;
+  return isScalar(key) ? String(key.value) : "";
+}
+
+/** A list or an upstream that nothing uses any more is a fault. */
+function removeUnused(document: Document): void {
+  const text = (...sections: string[]): string =>
+    JSON.stringify(sections.map((section) => document.get(section)));
+  removeEntries(document, "lists", (name) => text("routes", "lists").includes(`"use":"${name}"`));
+  removeEntries(document, "upstreams", (name) =>
+    text("routes", "tools", "lists").includes(`"upstream":"${name}"`),
+  );
+}
+
+function removeEntries(
+  document: Document,
+  section: string,
+  isUsed: (name: string) => boolean,
+): void {
+  const entries = document.get(section);
+  if (!isMap(entries)) return;
+  // A list can be the only use of another list.
+  for (let before = -1; before !== entries.items.length;) {
+    before = entries.items.length;
+    entries.items = entries.items.filter(({ key }) => isUsed(String(key)));
+  }
+  if (entries.items.length === 0) document.delete(section);
+}
