@@ -9,7 +9,7 @@ import { sectionsOf } from "./sections.ts";
 /** The services that the gateway itself provides. */
 export const builtInServices = ["gateway", "routes", "tools"] as const;
 
-function isBuiltIn(name: string): boolean {
+export function isBuiltIn(name: string): boolean {
   return (builtInServices as readonly string[]).includes(name);
 }
 

@@ -10,6 +10,7 @@ import { allUses } from "../../config/check.ts";
 import type { Config } from "../../config/config.ts";
 import { fault, type Fault, type Position } from "../../config/fault.ts";
 import { nearest } from "../../config/nearest.ts";
+import { isBuiltIn } from "../../config/services.ts";
 import type { Plugin } from "../../plugin.ts";
 import { describeImportError } from "./import-error.ts";
 import { currentUrl, importAgain, localFiles, refreshLocalModules } from "./local-modules.ts";
@@ -83,7 +84,10 @@ async function servicesInUse(
     service.uses?.forEach(add);
   };
   for (const { uses = [] } of plugins.values()) uses.forEach(add);
-  alwaysOn.forEach(add);
+  // Without the module that has a service which it uses, such a service does not run.
+  const hasItsServices = (name: string): boolean =>
+    isBuiltIn(name) || (services.get(name)?.uses?.every(hasItsServices) ?? services.has(name));
+  alwaysOn.filter(hasItsServices).forEach(add);
   const isRunning = (name: string): boolean =>
     name === "tools" ? tools.length > 0 : found.has(name);
   for (const [name, other] of companions) if (isRunning(other)) add(name);
