@@ -3,7 +3,7 @@
  * know of the module before it reads pipeline.yaml. It is imported at every start, so it imports only what is small.
  */
 import type { Command } from "./commands/command.ts";
-import type { Demo } from "./commands/demo.ts";
+import type { Demo } from "./demo.ts";
 import type { Service } from "./plugin.ts";
 
 export interface Module {

@@ -10,13 +10,8 @@ import { version } from "../version.ts";
 import type { Command, CommandContext } from "./command.ts";
 import { shippedPipeline } from "./config-file.ts";
 import { catchFatalErrors } from "./fatal-errors.ts";
-import {
-  startDemos,
-  type Demo,
-  type DemoDescription,
-  type DemoKey,
-  type ExampleRequest,
-} from "./demo.ts";
+import type { Demo, DemoDescription, DemoKey, ExampleRequest } from "../demo.ts";
+import { startDemos } from "./demo.ts";
 import { drainOf, runUntilStopped, startOrComplain } from "./start.ts";
 
 export const dev: Command = {

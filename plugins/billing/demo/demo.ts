@@ -1,5 +1,5 @@
 /** The account of `sluice dev`. */
-import type { Demo } from "../../../src/commands/demo.ts";
+import type { Demo } from "../../../src/demo.ts";
 import { openDemoAccount } from "./account.ts";
 
 export const demo: Demo = {

@@ -1,5 +1,5 @@
 /** The encrypted stream of `sluice dev`: simulated evidence, unless CONFIDENTIAL_EVIDENCE is set. */
-import type { Demo } from "../../../src/commands/demo.ts";
+import type { Demo } from "../../../src/demo.ts";
 
 export const demo: Demo = {
   async start(env) {

@@ -5,7 +5,7 @@ import {
   type Demo,
   type DemoKey,
   type ExampleRequest,
-} from "../../../src/commands/demo.ts";
+} from "../../../src/demo.ts";
 import { upstreamIn } from "../../../src/http/upstream/service.ts";
 import { startDemoNode } from "./node.ts";
 

@@ -1,0 +1,83 @@
+/** What modules contribute to `sluice dev`: demo backends, lines of the banner and example requests. */
+import type { Config } from "./config/config.ts";
+import type { ServiceName, ServiceTypes } from "./plugin.ts";
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+export interface Demo {
+  /**
+   * Starts the demo backends that `env` does not replace with real ones. Returns the environment variables with which
+   * the gateway finds them. `started` closes them.
+   */
+  start?(env: Environment, started: AsyncDisposableStack): Promise<Environment>;
+  /** Returns a key with which the example requests work. */
+  createKey?(gateway: DemoGateway): Promise<DemoKey>;
+  /** Describes the module's part of the running gateway. */
+  describe(setUp: DemoSetUp): Promise<DemoDescription> | DemoDescription;
+}
+
+/** The running gateway, as far as the demos need it. */
+export interface DemoGateway {
+  readonly config: Config;
+  readonly url: string;
+  /** Returns a service of the running generation. Undefined if it does not run. */
+  use<Name extends ServiceName>(name: Name): ServiceTypes[Name] | undefined;
+}
+
+export interface DemoKey {
+  readonly workspaceId: string;
+  /** Text of the key, which is not stored anywhere. */
+  readonly text: string;
+  /** Milliseconds since 1970. */
+  readonly expiresAt: number;
+}
+
+export interface DemoSetUp {
+  readonly gateway: DemoGateway;
+  /** Undefined if no module creates keys. */
+  readonly key: DemoKey | undefined;
+  /** The variables that the demos have set. */
+  readonly demoEnv: Environment;
+}
+
+export interface DemoDescription {
+  /** Determines the order of the descriptions in the banner: smaller numbers first. */
+  readonly position: number;
+  /** Lines of the banner: a label of at most 11 characters, and a text. */
+  readonly lines: readonly (readonly [string, string])[];
+  /** Members of the JSON output. */
+  readonly json: Readonly<Record<string, unknown>>;
+  readonly requests?: readonly ExampleRequest[];
+  /** Shell commands that are printed after the requests. */
+  readonly commands?: readonly string[];
+}
+
+export interface ExampleRequest {
+  readonly method: "POST";
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+  /** The same request as a shell command. */
+  readonly curl: string;
+}
+
+/** Returns a JSON request as data and as a curl command. */
+export function exampleRequest(
+  url: string,
+  key: DemoKey | undefined,
+  body: string,
+  command = "curl -s",
+): ExampleRequest {
+  const headers = {
+    ...(key !== undefined && { authorization: `Bearer ${key.text}` }),
+    "content-type": "application/json",
+  };
+  const flags = Object.entries(headers).map(([name, value]) => `-H '${name}: ${value}'`);
+  const curl = [command, url, ...flags, `-d '${body}'`].join(" ");
+  return { method: "POST", url, headers, body, curl };
+}
+
+/** Returns whether two URLs have the same host and port. */
+export function hasSameHost(one: string, other: string): boolean {
+  return new URL(one).host === new URL(other).host;
+}
