@@ -1,4 +1,5 @@
 /** The encrypted stream of `sluice dev`: simulated evidence, unless CONFIDENTIAL_EVIDENCE is set. */
+import { isObject } from "../../../src/is-object.ts";
 import type { Demo } from "../../../src/commands/demo.ts";
 
 export const demo: Demo = {
@@ -34,7 +35,5 @@ export const demo: Demo = {
 };
 
 function isSimulated({ evidence }: Readonly<Record<string, unknown>>): boolean {
-  return typeof evidence === "object" && evidence !== null && "kind" in evidence
-    ? evidence.kind === "simulated"
-    : false;
+  return isObject(evidence) && evidence["kind"] === "simulated";
 }

@@ -4,6 +4,7 @@
  * first). The depth and the number of parts are limited before anything is built from the text (decisions.md section
  * 13).
  */
+import { isObject } from "../../../src/is-object.ts";
 import { maxJsonDepth, maxJsonParts } from "../../../src/json-bounds.ts";
 import { parseJson } from "../../../src/parse-json.ts";
 
@@ -20,15 +21,11 @@ export function readJsonObject(bytes: Uint8Array, maxBytes: number): JsonObject 
     const text = decoder.decode(bytes);
     if (!isUnambiguous(text)) return undefined;
     const value = parseJson(text);
-    return isJsonObject(value) ? value : undefined;
+    return isObject(value) ? value : undefined;
   } catch {
     // The bytes are not UTF-8 or not JSON.
     return undefined;
   }
-}
-
-export function isJsonObject(value: unknown): value is JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /** Returns whether the value is a whole number of at least 0 that JSON represents exactly. */

@@ -106,7 +106,3 @@ export async function askValue(
   if (answer.kind !== "result") return failureOf(answer);
   return { ok: true, value: parseOrUndefined(answer.bytes.toString()) };
 }
-
-export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}

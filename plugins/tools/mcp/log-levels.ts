@@ -2,8 +2,9 @@
  * The lowest level of log messages of tools that a client gets. Stateless requests contain it; a session sets it once
  * (`logging/setLevel`). A session without a level gets no messages.
  */
+import { isObject } from "sluice-gateway/plugin";
 import type { LogLevel } from "sluice-gateway/plugin";
-import { isObject, type Params } from "./json-rpc.ts";
+import { type Params } from "./json-rpc.ts";
 import { metaKeys } from "./revisions.ts";
 import type { Session } from "./sessions.ts";
 

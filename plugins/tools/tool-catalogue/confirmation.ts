@@ -5,6 +5,7 @@
  * store.
  */
 import { createHash, randomUUID } from "node:crypto";
+import { isObject } from "../../../src/is-object.ts";
 import type { Clock } from "../../../src/services/clock.ts";
 import type { JsonSchema } from "../../../src/services/json.ts";
 import type { Claims, Seal } from "../../../src/services/store.ts";
@@ -102,11 +103,5 @@ function bindingOf({ keyId, tool, input }: ConfirmedCall): string {
 }
 
 function isTicket(value: unknown): value is Ticket {
-  return (
-    typeof value === "object" &&
-    value !== null &&
-    "id" in value &&
-    typeof value.id === "string" &&
-    "binding" in value
-  );
+  return isObject(value) && typeof value["id"] === "string" && "binding" in value;
 }

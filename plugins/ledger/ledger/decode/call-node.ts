@@ -38,10 +38,6 @@ export function parseOrUndefined(bytes: Buffer): unknown {
   }
 }
 
-export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
 /** Returns true for a hex string of 32 bytes. */
 export function isHash(value: unknown): value is string {
   return typeof value === "string" && /^0x[\da-f]{64}$/i.test(value);

@@ -3,10 +3,11 @@
  * several blocks need it concurrently. The eight most recently used runtimes are kept, by the name and version of their
  * specification. The chain is not part of the key, because a pool ejects nodes with another genesis.
  */
+import { isObject } from "../../../../src/is-object.ts";
 import type { Clock } from "../../../../src/services/clock.ts";
 import type { DecodeFailure } from "../../../../src/services/decoder.ts";
 import type { Ledger } from "../../../../src/services/ledger.ts";
-import { callNode, isHash, isRecord, parseOrUndefined, type NodeReply } from "./call-node.ts";
+import { callNode, isHash, parseOrUndefined, type NodeReply } from "./call-node.ts";
 import { createRuntime, type Runtime } from "./runtime.ts";
 
 const maxRuntimes = 8;
@@ -97,7 +98,7 @@ export class Runtimes {
     const reply = await callNode(this.#ledger, "chain_getHeader", `["${blockHash}"]`, signal);
     if (reply.kind !== "value") return failureOf(reply);
     const header = parseOrUndefined(reply.bytes);
-    if (!isRecord(header) || !isHash(header.parentHash))
+    if (!isObject(header) || !isHash(header.parentHash))
       return { ok: false, reason: "unreachable" };
     this.rememberParent(blockHash, header.parentHash);
     return header.parentHash;
@@ -108,7 +109,7 @@ export class Runtimes {
     const reply = await callNode(this.#ledger, "state_getRuntimeVersion", `["${hash}"]`, signal);
     if (reply.kind !== "value") return failureOf(reply);
     const version = parseOrUndefined(reply.bytes);
-    if (!isRecord(version)) return { ok: false, reason: "unreachable" };
+    if (!isObject(version)) return { ok: false, reason: "unreachable" };
     const { specName, specVersion } = version;
     if (typeof specName !== "string" || typeof specVersion !== "number") {
       return { ok: false, reason: "unreachable" };
