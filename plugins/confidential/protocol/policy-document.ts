@@ -6,8 +6,7 @@
 import { isObject } from "../../../src/is-object.ts";
 import { parseTime } from "../../../src/rfc3339.ts";
 import type { Role } from "./hello.ts";
-import { canonicalBytes } from "./canonical-json.ts";
-import { fromBase64Url, label, readBytes, toBase64Url } from "./encoding.ts";
+import { canonicalBytes, fromBase64Url, label, readBytes, toBase64Url } from "./encoding.ts";
 import { readSevSnp } from "./sev-snp-policy.ts";
 import type { SevSnpMember } from "./sev-snp-policy.ts";
 import { isCount, readJsonObject } from "./strict-json.ts";

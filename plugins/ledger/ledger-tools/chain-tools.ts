@@ -2,7 +2,7 @@
 import { isObject } from "sluice-gateway/plugin";
 import type { Tool, ToolContext, ToolFailure, ToolResult } from "sluice-gateway/plugin";
 import { numberOf } from "./block.ts";
-import { membersOf, parseOrUndefined } from "./json-text.ts";
+import { membersOf, parseOrUndefined } from "../ledger/json-part.ts";
 import { capability, noInput, readsChain } from "./tool-defaults.ts";
 import { ask, askValue, failureOf, unreadableAnswer, type Chain } from "./node.ts";
 

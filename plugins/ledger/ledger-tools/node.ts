@@ -9,7 +9,7 @@ import {
   type ToolContext,
   type ToolFailure,
 } from "sluice-gateway/plugin";
-import { parseOrUndefined } from "./json-text.ts";
+import { parseOrUndefined } from "../ledger/json-part.ts";
 
 /** The chain that the tools read. */
 export interface Chain {

@@ -3,7 +3,7 @@ import { isObject } from "sluice-gateway/plugin";
 import type { Tool, ToolContext, ToolFailure, ToolResult } from "sluice-gateway/plugin";
 import { unknownFault } from "./block.ts";
 import { blockHashFault, hexFault, hexSchema } from "./hex.ts";
-import { parseOrUndefined } from "./json-text.ts";
+import { parseOrUndefined } from "../ledger/json-part.ts";
 import { capability, readsChain } from "./tool-defaults.ts";
 import { ask, failureOf, unreadableAnswer, type Chain } from "./node.ts";
 

@@ -8,7 +8,7 @@ import {
   type ToolResult,
 } from "sluice-gateway/plugin";
 import { hexFault, hexSchema } from "./hex.ts";
-import { parseOrUndefined } from "./json-text.ts";
+import { parseOrUndefined } from "../ledger/json-part.ts";
 import { ask, decodeFailureOf, type Chain } from "./node.ts";
 
 interface SubmitInput {

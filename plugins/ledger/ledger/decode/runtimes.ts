@@ -7,7 +7,8 @@ import { isObject } from "../../../../src/is-object.ts";
 import type { Clock } from "../../../../src/services/clock.ts";
 import type { DecodeFailure } from "../../../../src/services/decoder.ts";
 import type { Ledger } from "../../../../src/services/ledger.ts";
-import { callNode, isHash, parseOrUndefined, type NodeReply } from "./call-node.ts";
+import { callNode, isHash, type NodeReply } from "./call-node.ts";
+import { parseOrUndefined } from "../json-part.ts";
 import { createRuntime, type Runtime } from "./runtime.ts";
 
 const maxRuntimes = 8;
@@ -97,7 +98,7 @@ export class Runtimes {
   async #parentOf(blockHash: string, signal?: AbortSignal): Promise<string | DecodeFailure> {
     const reply = await callNode(this.#ledger, "chain_getHeader", `["${blockHash}"]`, signal);
     if (reply.kind !== "value") return failureOf(reply);
-    const header = parseOrUndefined(reply.bytes);
+    const header = parseOrUndefined(reply.bytes.toString());
     if (!isObject(header) || !isHash(header.parentHash))
       return { ok: false, reason: "unreachable" };
     this.rememberParent(blockHash, header.parentHash);
@@ -108,7 +109,7 @@ export class Runtimes {
   async at(hash: string, signal?: AbortSignal): Promise<FoundRuntime> {
     const reply = await callNode(this.#ledger, "state_getRuntimeVersion", `["${hash}"]`, signal);
     if (reply.kind !== "value") return failureOf(reply);
-    const version = parseOrUndefined(reply.bytes);
+    const version = parseOrUndefined(reply.bytes.toString());
     if (!isObject(version)) return { ok: false, reason: "unreachable" };
     const { specName, specVersion } = version;
     if (typeof specName !== "string" || typeof specVersion !== "number") {
