@@ -6,7 +6,7 @@ import { isObject } from "../../../src/is-object.ts";
 import { clientKeys } from "../protocol/handshake.ts";
 import { requestPieces, type Channel, type OpenedFrame } from "../protocol/channel.ts";
 import { isFault, type Fault, type StreamCode } from "../protocol/fault.ts";
-import { guarded } from "../protocol/guard.ts";
+import { guarded } from "../../../src/guard.ts";
 import { createNodeChannel } from "../protocol/node-channel.ts";
 import { nodeSuite } from "../protocol/node-crypto.ts";
 import {

@@ -1,6 +1,7 @@
 /** One kept-alive HTTP/1.1 connection to a worker's server. */
 import net from "node:net";
 import tls from "node:tls";
+import { runGuarded } from "../../../src/guard.ts";
 import type { ResponseHead } from "../../../src/http/upstream/http1/response-head.ts";
 import {
   ResponseReader,
@@ -75,17 +76,10 @@ export class WorkerConnection implements ResponseSink {
 
   /** Runs a callback of the socket. An error in it fails the exchange of this connection, not the process. */
   #contain<T>(run: () => T): T | undefined {
-    try {
-      return run();
-    } catch (error) {
+    return runGuarded(run, (error) => {
       this.#server.broke(error);
-      try {
-        this.drop("broken");
-      } catch (more) {
-        this.#server.broke(more);
-      }
-      return undefined;
-    }
+      this.drop("broken");
+    });
   }
 
   /** True once the kernel has accepted the whole request. */

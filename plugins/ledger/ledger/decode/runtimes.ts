@@ -88,7 +88,7 @@ export class Runtimes {
     const fresh = await this.#fetch(at);
     if (!(fresh instanceof LoadedRuntime)) return undefined;
     if (Buffer.from(fresh.metadata).equals(Buffer.from(loaded.metadata))) return undefined;
-    for (const [key, load] of [...this.#loads.entries()]) {
+    for (const [key, load] of this.#loads.entries()) {
       if ((await load) === loaded) this.#loads.set(key, Promise.resolve(fresh));
     }
     return fresh;
