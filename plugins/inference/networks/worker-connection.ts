@@ -54,6 +54,8 @@ export class WorkerConnection implements ResponseSink {
   #paused = false;
   /** Number of answers on this connection. After the first one, the server may close it at any time. */
   #answers = 0;
+  /** The kernel refused to take the request, or the rest of it. */
+  #writeFailed = false;
 
   constructor(server: WorkerServer) {
     const { ticker, limits, origin } = server;
@@ -70,7 +72,10 @@ export class WorkerConnection implements ResponseSink {
       if (this.#exchange !== undefined) this.#write(this.#exchange);
     });
     on("end", () => this.#ended());
-    on("error", () => this.drop(this.#connected ? "broken" : "unreachable"));
+    socket.on("error", (error: NodeJS.ErrnoException) => {
+      this.#writeFailed = error.syscall === "write";
+      this.#contain(() => this.drop(this.#connected ? "broken" : "unreachable"));
+    });
     on("close", () => this.drop("broken"));
   }
 
@@ -123,15 +128,25 @@ export class WorkerConnection implements ResponseSink {
   drop(why: TransportFailure): void {
     if (this.#gone) return;
     this.#gone = true;
+    const isUnread = why === "broken" && this.#isUnread;
     this.#socket.destroy();
     const exchange = this.#exchange;
     this.#exchange = undefined;
-    // RFC 9112 section 9.3.1: the server may close an idle connection while a request is on its way to it.
-    const stale = why === "broken" && this.#answers > 0 && !this.#reader.started;
     // This comes before `gone`, after which the server may close because it has no exchange left.
-    if (stale && exchange !== undefined) this.#server.send(exchange);
+    if (isUnread && exchange !== undefined) this.#server.send(exchange);
     this.#server.gone(this);
-    if (!stale) exchange?.failed(why);
+    if (!isUnread) exchange?.failed(why);
+  }
+
+  /**
+   * Whether the server closed a kept connection before it could read the whole request. Only then is the request sent
+   * again on another connection: a POST is repeated only if it was certainly not processed (RFC 9110 section 9.2.2), and
+   * a completion that is computed twice costs the worker twice. If all of the request was handed to the kernel, the
+   * server may have read it, so the exchange fails.
+   */
+  get #isUnread(): boolean {
+    const isUnsent = this.#writeFailed || this.#socket.writableLength > 0;
+    return this.#answers > 0 && isUnsent && !this.#reader.started;
   }
 
   // Callbacks of the response reader.
