@@ -1,12 +1,12 @@
 /** One kept-alive HTTP/1.1 connection to a worker's server. */
-import net from "node:net";
-import tls from "node:tls";
+import type { Socket } from "node:net";
 import { runGuarded } from "../../../src/guard.ts";
 import type { ResponseHead } from "../../../src/http/upstream/http1/response-head.ts";
 import {
   ResponseReader,
   type ResponseSink,
 } from "../../../src/http/upstream/http1/response-reader.ts";
+import { addressOf, openSocket } from "../../../src/http/upstream/open-socket.ts";
 import type { TransportFailure } from "../../../src/services/network-kinds.ts";
 import type { WorkerServer } from "./worker-server.ts";
 
@@ -37,8 +37,6 @@ export interface HttpExchange {
  */
 const shared = Buffer.allocUnsafeSlow(64 * 1024);
 
-/** TCP keep-alive detects peers that vanished without closing the connection. */
-const tcpKeepAliveMs = 30_000;
 /** Maximum size of a body that is written together with the head. */
 const maxJoinedBytes = 16 * 1024;
 
@@ -46,7 +44,7 @@ export class WorkerConnection implements ResponseSink {
   /** The tick at which the sweep closes the connection. */
   deadline: number;
   readonly #server: WorkerServer;
-  readonly #socket: net.Socket;
+  readonly #socket: Socket;
   readonly #reader: ResponseReader;
   #exchange: HttpExchange | undefined;
   #connected = false;
@@ -62,7 +60,11 @@ export class WorkerConnection implements ResponseSink {
     this.#server = server;
     this.deadline = ticker.deadline(limits.connectMs);
     this.#reader = new ResponseReader(this, Number.MAX_SAFE_INTEGER);
-    const socket = connect(origin, (size) => this.#contain(() => this.#read(size)) ?? false);
+    const socket = openSocket(
+      addressOf(origin),
+      shared,
+      (size) => this.#contain(() => this.#read(size)) ?? false,
+    );
     this.#socket = socket;
     const on = (event: string, run: () => void): void => {
       socket.on(event, () => this.#contain(run));
@@ -211,20 +213,4 @@ export class WorkerConnection implements ResponseSink {
     } else this.drop("broken");
     exchange?.done();
   }
-}
-
-function connect(origin: URL, onRead: (size: number) => boolean): net.Socket {
-  const host = origin.hostname.replace(/^\[(.*)\]$/, "$1");
-  const isTls = origin.protocol === "https:";
-  const options = {
-    host,
-    port: origin.port === "" ? (isTls ? 443 : 80) : Number(origin.port),
-    noDelay: true,
-    keepAlive: true,
-    keepAliveInitialDelay: tcpKeepAliveMs,
-    onread: { buffer: shared, callback: onRead },
-  };
-  if (!isTls) return net.connect(options);
-  const servername = net.isIP(host) === 0 ? host : undefined;
-  return tls.connect({ ...options, servername, ALPNProtocols: ["http/1.1"] });
 }
