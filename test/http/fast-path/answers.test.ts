@@ -107,7 +107,7 @@ for (const [what, answer] of Object.entries(surfaces)) {
     const switchedOff = await exchange(await open(servedSlow.port), request());
     // The head of a broken stream may or may not have left.
     if (what === "a stream that breaks") {
-      for (const answer of [fast, switchedOff]) assert.doesNotMatch(answer, /\r\n0\r\n\r\n/);
+      for (const text of [fast, switchedOff]) assert.doesNotMatch(text, /\r\n0\r\n\r\n/);
     } else {
       assert.equal(comparable(fast), comparable(slow));
       assert.equal(comparable(switchedOff), comparable(slow));

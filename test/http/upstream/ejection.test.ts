@@ -11,26 +11,28 @@ const policy: EjectionPolicy = {
   jitter: 0,
 };
 
-function start() {
+function watch() {
   const clock = manualClock();
   const probedAt: number[] = [];
-  const ejection = new Ejection(policy, clock, () => void probedAt.push(clock.monotonic() - start));
-  const start = clock.monotonic();
+  const startedAt = clock.monotonic();
+  const ejection = new Ejection(policy, clock, () => {
+    probedAt.push(clock.monotonic() - startedAt);
+  });
   return { clock, ejection, probedAt };
 }
 
 describe("an ejection", () => {
   it("is due after several failures in a row, or after one that is certain", () => {
-    const { ejection } = start();
+    const { ejection } = watch();
     assert.equal(ejection.failed(), false);
     ejection.succeeded();
     assert.equal(ejection.failed(), false);
     assert.equal(ejection.failed(), true);
-    assert.equal(start().ejection.failed(true), true);
+    assert.equal(watch().ejection.failed(true), true);
   });
 
   it("ends with a good probe; each bad one doubles the cooldown, up to the maximum", () => {
-    const { clock, ejection, probedAt } = start();
+    const { clock, ejection, probedAt } = watch();
     ejection.eject();
     for (const ms of [1_000, 2_000, 3_000]) {
       clock.advance(ms);
@@ -44,7 +46,7 @@ describe("an ejection", () => {
   });
 
   it("lasts twice as long soon after the last one, and as long as the first one later", () => {
-    const { clock, ejection, probedAt } = start();
+    const { clock, ejection, probedAt } = watch();
     ejection.eject();
     clock.advance(1_000);
     ejection.probed(true);
@@ -58,7 +60,7 @@ describe("an ejection", () => {
   });
 
   it("ends with an answer, and does not end with a probe that is reported during the cooldown", () => {
-    const { ejection } = start();
+    const { ejection } = watch();
     ejection.eject();
     assert.equal(ejection.probed(true), false);
     assert.equal(ejection.succeeded(), true);
@@ -66,7 +68,7 @@ describe("an ejection", () => {
   });
 
   it("neither begins nor is probed once it is closed", () => {
-    const { clock, ejection, probedAt } = start();
+    const { clock, ejection, probedAt } = watch();
     ejection.eject();
     ejection.close();
     clock.advance(10_000);
