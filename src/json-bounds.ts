@@ -3,6 +3,7 @@
  * parsed in milliseconds, but a body of the same size with a million small members blocks the event loop for seconds
  * (decisions.md section 13).
  */
+import { isEmpty, stringEnd } from "./json-text.ts";
 
 /** Maximum number of members and elements of one JSON text. */
 export const maxJsonParts = 65_536;
@@ -18,7 +19,6 @@ const minTextLength = 2 * maxJsonDepth + 2;
 const quote = 0x22;
 const comma = 0x2c;
 const openBracket = 0x5b;
-const backslash = 0x5c;
 const closeBracket = 0x5d;
 const openBrace = 0x7b;
 const closeBrace = 0x7d;
@@ -34,7 +34,7 @@ export function jsonExcess(text: string): JsonExcess | undefined {
   for (let at = 0; at < text.length; at++) {
     switch (text.charCodeAt(at)) {
       case quote:
-        at = closingQuote(text, at + 1);
+        at = stringEnd(text, at) - 1;
         break;
       case comma:
         if (++parts > maxJsonParts) return "parts";
@@ -43,7 +43,7 @@ export function jsonExcess(text: string): JsonExcess | undefined {
       case openBrace:
         if (++depth > maxJsonDepth) return "depth";
         // The first part has no comma before it.
-        if (!isEmpty(text, at + 1) && ++parts > maxJsonParts) return "parts";
+        if (!isEmpty(text, at) && ++parts > maxJsonParts) return "parts";
         break;
       case closeBracket:
       case closeBrace:
@@ -59,36 +59,4 @@ export function jsonBytesExcess(bytes: Buffer): JsonExcess | undefined {
   // The structure of JSON is ASCII, and in UTF-8 these bytes are never part of another character, so latin1 is enough.
   // Most bodies are too short to need the conversion.
   return bytes.length < minTextLength ? undefined : jsonExcess(bytes.toString("latin1"));
-}
-
-/** Number of code units of a string that are read one by one before the native search is used. */
-const stepsBeforeSearch = 32;
-
-/**
- * Returns the index of the quote that ends a string. `from`: an index inside the string, but not inside an escape. In a
- * long string the quote is found by a native search. After a quote that may be escaped, the next units are read one by
- * one, because a search for each escaped quote would cost more.
- */
-function closingQuote(text: string, from: number): number {
-  let at = from;
-  let near = from + stepsBeforeSearch;
-  for (;;) {
-    for (; at < near && at < text.length; at++) {
-      const unit = text.charCodeAt(at);
-      if (unit === quote) return at;
-      if (unit === backslash) at++;
-    }
-    const found = text.indexOf('"', at);
-    if (found === -1) return text.length;
-    if (text.charCodeAt(found - 1) !== backslash) return found;
-    near = found + stepsBeforeSearch;
-  }
-}
-
-/** Returns true if the array or object that was opened directly before `from` is empty. */
-function isEmpty(text: string, from: number): boolean {
-  let at = from;
-  while (text.charCodeAt(at) <= 0x20) at++;
-  const unit = text.charCodeAt(at);
-  return unit === closeBracket || unit === closeBrace;
 }

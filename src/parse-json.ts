@@ -8,9 +8,7 @@
  * from its names.
  */
 import { jsonExcess } from "./json-bounds.ts";
-
-const quote = 0x22;
-const backslash = 0x5c;
+import { spaceEnd, stringEnd } from "./json-text.ts";
 
 /**
  * Parses JSON text. Throws SyntaxError like JSON.parse, and also for a text with more than 65,536 members and elements
@@ -50,7 +48,7 @@ function withPlainNames(text: string): string {
   let copied = 0;
   let end = 0;
   for (let at = text.indexOf('"'); at !== -1; at = text.indexOf('"', end)) {
-    end = endOfString(text, at);
+    end = stringEnd(text, at);
     const string = text.slice(at, end);
     // JSON.stringify writes all other escapes, too.
     if (!string.includes("\\u") && !string.includes("\\/")) continue;
@@ -61,18 +59,7 @@ function withPlainNames(text: string): string {
   return plain + text.slice(copied);
 }
 
-/** Returns the index after the closing quote of the string that starts at `at`. */
-function endOfString(text: string, at: number): number {
-  let end = at + 1;
-  for (let unit = text.charCodeAt(end); unit !== quote; unit = text.charCodeAt(end)) {
-    end += unit === backslash ? 2 : 1;
-  }
-  return end + 1;
-}
-
 /** Returns true if a colon follows, so that the string is a member name. */
 function isName(text: string, end: number): boolean {
-  let at = end;
-  while (text.charCodeAt(at) <= 0x20) at++;
-  return text[at] === ":";
+  return text[spaceEnd(text, end)] === ":";
 }

@@ -51,6 +51,8 @@ export type * from "./operation.ts";
 export type * from "./called.ts";
 export { toolFailure, toolReport } from "./tool.ts";
 export { addressKey } from "./address.ts";
+export { BoundedMap } from "./bounded-map.ts";
+export { isObject } from "./is-object.ts";
 export { modelJson, modelList, modelListSchema, modelSchema } from "./model-list.ts";
 export { parseJson } from "./parse-json.ts";
 export { parseTime } from "./rfc3339.ts";

@@ -1,5 +1,6 @@
 /** The version of this package, read from its package.json. */
 import { readFileSync } from "node:fs";
+import { isObject } from "./is-object.ts";
 
 // package.json is next to src/, both in the repository and in the published package.
 const manifest: unknown = JSON.parse(
@@ -7,9 +8,4 @@ const manifest: unknown = JSON.parse(
 );
 
 export const version: string =
-  typeof manifest === "object" &&
-  manifest !== null &&
-  "version" in manifest &&
-  typeof manifest.version === "string"
-    ? manifest.version
-    : "0.0.0";
+  isObject(manifest) && typeof manifest["version"] === "string" ? manifest["version"] : "0.0.0";

@@ -1,4 +1,5 @@
 /** Checks a configuration against its loaded plugins, without starting any. */
+import { isObject } from "../is-object.ts";
 import type { Plugin } from "../plugin.ts";
 import type { Config, PluginUse, RouteConfig, StepUse } from "./config.ts";
 import { fault, type Fault } from "./fault.ts";
@@ -96,10 +97,6 @@ function hasItsUpstreams(use: PluginUse, plugin: Plugin, config: Config): boolea
     upstreamNames(use, plugin).every(([, name]) => upstreams.has(name)) &&
     ![...texts].some(isUnreadable)
   );
-}
-
-function isObject(value: unknown): value is object {
-  return typeof value === "object" && value !== null;
 }
 
 function linesOf(config: Config): Line[] {
@@ -240,13 +237,9 @@ function unusedUpstreams(config: Config): Fault[] {
 
 function upstreamNames(use: PluginUse, plugin: Plugin | undefined): [string, string][] {
   const properties = plugin?.options?.["properties"];
-  if (typeof properties !== "object" || properties === null) return [];
-  return Object.entries(properties).flatMap(([key, schema]: [string, unknown]) => {
-    const isName =
-      typeof schema === "object" &&
-      schema !== null &&
-      "format" in schema &&
-      schema.format === "upstream-name";
+  if (!isObject(properties)) return [];
+  return Object.entries(properties).flatMap(([key, schema]) => {
+    const isName = isObject(schema) && schema["format"] === "upstream-name";
     const value = use.options[key];
     return isName && typeof value === "string" ? [[key, value] satisfies [string, string]] : [];
   });

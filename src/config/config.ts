@@ -72,6 +72,8 @@ export interface ServerConfig {
   /** Maximum number of open connections. */
   readonly connections: number;
   readonly keepAliveMs: number;
+  /** Serve ordinary requests without node:http. */
+  readonly fastPath: boolean;
 }
 
 export interface Config {

@@ -2,6 +2,7 @@
  * The schema with which editors complete and check pipeline.yaml. It is the schema of the file with the options of
  * every plugin, and it allows `${NAME}` for every scalar.
  */
+import { isObject } from "../is-object.ts";
 import type { JsonSchema, Plugin } from "../plugin.ts";
 import { formats, isFormat, type Format } from "./formats.ts";
 import { sectionsOf } from "./sections.ts";
@@ -32,7 +33,7 @@ export function publishedSchema(plugins: Iterable<Plugin>): JsonSchema {
   );
   const sections = named.map((plugin): [string, JsonSchema] => [plugin.name, optionsOf(plugin)]);
   const written = writable(file);
-  const properties = isSchema(written["properties"]) ? written["properties"] : {};
+  const properties = isObject(written["properties"]) ? written["properties"] : {};
   return {
     $schema: "https://json-schema.org/draft/2020-12/schema",
     title: "pipeline.yaml of Sluice",
@@ -105,12 +106,12 @@ const mapped = ["properties", "patternProperties", "$defs", "dependentSchemas"];
 function writable(schema: JsonSchema): JsonSchema {
   const result: Record<string, unknown> = {};
   for (const [key, value] of Object.entries(schema)) {
-    if (single.includes(key) && isSchema(value)) result[key] = writable(value);
+    if (single.includes(key) && isObject(value)) result[key] = writable(value);
     else if (listed.includes(key) && Array.isArray(value)) {
-      result[key] = value.map((part: unknown) => (isSchema(part) ? writable(part) : part));
-    } else if (mapped.includes(key) && isSchema(value)) {
+      result[key] = value.map((part: unknown) => (isObject(part) ? writable(part) : part));
+    } else if (mapped.includes(key) && isObject(value)) {
       result[key] = Object.fromEntries(
-        Object.entries(value).map(([name, part]) => [name, isSchema(part) ? writable(part) : part]),
+        Object.entries(value).map(([name, part]) => [name, isObject(part) ? writable(part) : part]),
       );
     } else if (key !== "format") result[key] = value;
   }
@@ -133,10 +134,6 @@ function writableFormat({ type, format }: JsonSchema): Readonly<Record<string, u
     ...(pattern !== undefined && { pattern }),
     ...(numeric === true && { type: [type, "number"].flat() }),
   };
-}
-
-function isSchema(value: unknown): value is JsonSchema {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /** Whether the schema requires a scalar and does not accept the string `${NAME}`. */

@@ -76,6 +76,12 @@ const server = closed(
         "Maximum number of open connections, including WebSockets. Further connections are closed at once.",
     },
     keepAliveMs: milliseconds(65_000, "Time for which an idle connection is kept open."),
+    fastPath: {
+      type: "boolean",
+      default: true,
+      description:
+        "Serve ordinary requests without node:http, which takes less CPU time. With false, node:http serves all requests; the answers are the same.",
+    },
   },
   { default: {} },
 );

@@ -1,4 +1,5 @@
 /** The sections of pipeline.yaml that services own or extend. */
+import { isObject } from "../is-object.ts";
 import type { JsonSchema, Service } from "../plugin.ts";
 
 type Members = Readonly<Record<string, JsonSchema>>;
@@ -38,7 +39,7 @@ function extendEntries(section: JsonSchema, members: Members): JsonSchema {
 
 function schemaIn(schema: JsonSchema, key: string): JsonSchema {
   const found = schema[key];
-  return typeof found === "object" && found !== null ? { ...found } : {};
+  return isObject(found) ? { ...found } : {};
 }
 
 function listIn(schema: JsonSchema, key: string): readonly unknown[] {

@@ -1,4 +1,5 @@
 /** Turns ajv's errors into faults that name the key, the expected value and the value found. */
+import { isObject } from "../is-object.ts";
 import type { ErrorObject } from "ajv/dist/2020.js";
 import type { SluiceCode } from "../errors.ts";
 import { fault, type Fault, type Position } from "./fault.ts";
@@ -90,8 +91,7 @@ function describeUnknownKey(node: Located, error: ErrorObject, name: string, own
   const key = String(params["additionalProperty"] ?? params["unevaluatedProperty"]);
   const pointer = childPointer(error.instancePath, key);
   const properties: unknown = error.parentSchema?.["properties"];
-  const known =
-    typeof properties === "object" && properties !== null ? Object.keys(properties) : [];
+  const known = isObject(properties) ? Object.keys(properties) : [];
   return fault("SLUICE_KEY_UNKNOWN", `unknown key ${JSON.stringify(key)} in ${name}`, {
     at: keyPositionOf(node, pointer, own),
     didYouMean: nearest(key, known),

@@ -3,6 +3,7 @@
  * that one mistake is one fault: values from the environment are converted to the type that the schema requires, and a
  * misspelled key is read as the key that was probably meant.
  */
+import { isObject } from "../is-object.ts";
 import { Ajv2020, type ErrorObject, type ValidateFunction } from "ajv/dist/2020.js";
 import draft7 from "ajv/dist/refs/json-schema-draft-07.json" with { type: "json" };
 import type { JsonSchema } from "../plugin.ts";
@@ -125,7 +126,7 @@ function retype(node: Located, error: ErrorObject, wanted: readonly unknown[]): 
 /** Returns the keys that the schema of an error declares. */
 function declaredKeys(error: ErrorObject): string[] {
   const properties: unknown = error.parentSchema?.["properties"];
-  return typeof properties === "object" && properties !== null ? Object.keys(properties) : [];
+  return isObject(properties) ? Object.keys(properties) : [];
 }
 
 function renameKey(node: Located, error: ErrorObject, label: string, faults: Fault[]): boolean {

@@ -5,16 +5,10 @@
  */
 import { refuse } from "../errors.ts";
 import type { ArrivingBody, BodyWatch, LiveExchange } from "../pipeline/run/exchange.ts";
-import {
-  addressKey,
-  type Clock,
-  type Counter,
-  type Gauge,
-  type Metrics,
-  type Reply,
-} from "../plugin.ts";
+import { addressKey, type Clock, type Counter, type Metrics, type Reply } from "../plugin.ts";
 import { arrivalGraceMs, arrivalWindowMs, minArrivalBytes } from "./arrival-rate.ts";
 import { LinkedList, type Linked } from "./linked-list.ts";
+import { UnfinishedBytes, type HeldBytes, type UnfinishedLimits } from "./unfinished-bytes.ts";
 
 /** Number of unfinished bodies that any caller may have. A key may have its burst (twice its rate) if that is more. */
 const minBodiesPerCaller = 4;
@@ -43,32 +37,26 @@ export function createBodyWatch(options: BodyWatchOptions): BodyWatch & Disposab
   return new Watch(options);
 }
 
-/** The unfinished bodies of one caller. */
-interface BodyCaller {
-  readonly id: string;
-  bodies: number;
-  bytes: number;
-}
-
 class Watch implements BodyWatch, Disposable {
   readonly #options: BodyWatchOptions;
   /** The bodies that are read whole. */
   readonly #kept = new LinkedList<WatchedBody>();
   /** The bodies that are passed on as they arrive. */
   readonly #streamed = new LinkedList<WatchedBody>();
-  readonly #callers = new Map<string, BodyCaller>();
-  readonly #heldBytes: Gauge;
+  readonly #unfinished: UnfinishedBytes;
+  readonly #limits: UnfinishedLimits;
   readonly #refusals: { readonly slow: Counter; readonly caller: Counter; readonly all: Counter };
   readonly #timer: Disposable;
-  #bytes = 0;
 
   constructor(options: BodyWatchOptions) {
-    const { clock, metrics, idleMs } = options;
+    const { clock, metrics, idleMs, maxBytes } = options;
     this.#options = options;
-    this.#heldBytes = metrics
+    this.#limits = { maxBytes, maxBytesPerOwner: maxBytes * callerShare };
+    const gauge = metrics
       .gauge("sluice_unfinished_body_bytes", "Bytes of request bodies that are still arriving.")
       .with({});
-    this.#heldBytes.set(0);
+    gauge.set(0);
+    this.#unfinished = new UnfinishedBytes((bytes) => gauge.set(bytes));
     const refusals = metrics.counter(
       "sluice_unfinished_body_refusals_total",
       "Request bodies that were refused while they arrived, because they were slow or exceeded the limit per caller or for all callers.",
@@ -88,18 +76,14 @@ class Watch implements BodyWatch, Disposable {
 
   admit(x: LiveExchange): ArrivingBody | Reply {
     const { id, maxBodies } = callerOf(x);
-    let caller = this.#callers.get(id);
-    if (caller !== undefined && caller.bodies >= maxBodies) {
+    const used = this.#unfinished.requestsOf(id);
+    if (used >= maxBodies) {
       this.#refusals.caller.add(1);
       const reached = { scope: "unfinished-bodies", unit: "requests" } as const;
-      return { ...callerFull, reached: { ...reached, used: caller.bodies, limit: maxBodies } };
+      return { ...callerFull, reached: { ...reached, used, limit: maxBodies } };
     }
-    if (caller === undefined) {
-      caller = { id, bodies: 0, bytes: 0 };
-      this.#callers.set(id, caller);
-    }
-    caller.bodies++;
-    const body = new WatchedBody(this, x, caller, this.#options.clock.monotonic());
+    const held = this.#unfinished.hold(id, this.#limits);
+    const body = new WatchedBody(this, x, held, this.#options.clock.monotonic());
     this.#kept.add(body);
     return body;
   }
@@ -111,34 +95,25 @@ class Watch implements BodyWatch, Disposable {
   }
 
   received(body: WatchedBody, bytes: number): void {
-    const { caller } = body;
-    if (caller === undefined) return;
-    body.heldBytes += bytes;
-    caller.bytes += bytes;
-    this.#bytes += bytes;
-    this.#heldBytes.set(this.#bytes);
-    const { maxBytes } = this.#options;
-    if (caller.bytes > maxBytes * callerShare) {
-      return this.#refuse(body, callerFull, this.#refusals.caller);
-    }
-    // Refuses the newest bodies first, because older ones are closer to completion.
+    const { held } = body;
+    if (held === undefined) return;
+    const size = held.bytes + bytes;
+    // Refuses the newest bodies first, because older ones are closer to completion. This body may be the newest one.
     for (let newest = this.#kept.youngest; newest !== undefined; newest = this.#kept.youngest) {
-      if (this.#bytes <= maxBytes) return;
+      const exceeded = held.resize(size);
+      if (exceeded === undefined) return;
+      if (exceeded === "owner") return this.#refuse(body, callerFull, this.#refusals.caller);
       this.#refuse(newest, allFull, this.#refusals.all);
+      if (newest === body) return;
     }
   }
 
   close(body: WatchedBody): void {
-    const { caller } = body;
-    if (caller === undefined) return this.#streamed.remove(body);
-    body.caller = undefined;
+    const { held } = body;
+    if (held === undefined) return this.#streamed.remove(body);
+    body.held = undefined;
     this.#kept.remove(body);
-    caller.bodies--;
-    caller.bytes -= body.heldBytes;
-    if (caller.bodies === 0) this.#callers.delete(caller.id);
-    this.#bytes -= body.heldBytes;
-    body.heldBytes = 0;
-    this.#heldBytes.set(this.#bytes);
+    held[Symbol.dispose]();
   }
 
   [Symbol.dispose](): void {
@@ -168,10 +143,8 @@ class Watch implements BodyWatch, Disposable {
 class WatchedBody implements ArrivingBody, Linked<WatchedBody> {
   readonly isWatched = true;
   readonly exchange: LiveExchange;
-  /** The caller whose limits apply. Undefined if the body is streamed, or the watch has ended. */
-  caller: BodyCaller | undefined;
-  /** Number of bytes that are kept. */
-  heldBytes = 0;
+  /** Memory of the body. Undefined if the body is streamed, or the watch has ended. */
+  held: HeldBytes | undefined;
   before: WatchedBody | undefined = undefined;
   behind: WatchedBody | undefined = undefined;
   readonly #watch: Watch;
@@ -182,10 +155,10 @@ class WatchedBody implements ArrivingBody, Linked<WatchedBody> {
   #paceBytes: number;
   #paceAt: number;
 
-  constructor(watch: Watch, x: LiveExchange, caller: BodyCaller | undefined, now: number) {
+  constructor(watch: Watch, x: LiveExchange, held: HeldBytes | undefined, now: number) {
     this.#watch = watch;
     this.exchange = x;
-    this.caller = caller;
+    this.held = held;
     const { bytesRead } = x.arrival.req.socket;
     this.#seenBytes = bytesRead;
     this.#activeAt = now;

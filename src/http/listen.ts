@@ -101,8 +101,8 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
   http.maxHeadersCount = 0;
   const upgraded = takeUpgrades(http, dispatch, log);
   // Fastify plugins need the objects of node:http, so the fast path is disabled with them.
-  const isPlain = options.generation.config.fastify.length === 0;
-  const fastPath = isPlain ? openFastPath(http, dispatch.serve, config) : undefined;
+  const usesFastPath = config.fastPath && options.generation.config.fastify.length === 0;
+  const fastPath = usesFastPath ? openFastPath(http, dispatch.serve, config) : undefined;
   await bind(http, config);
   const cutAll = (): void => {
     http.closeAllConnections();

@@ -6,6 +6,7 @@ import type { Socket } from "node:net";
 import type { WebSocket } from "ws";
 import type { Clock, Connection } from "../plugin.ts";
 import { arrivalGraceMs, arrivalWindowMs, minArrivalBytes } from "./arrival-rate.ts";
+import { UnfinishedBytes, type HeldBytes, type UnfinishedLimits } from "./unfinished-bytes.ts";
 
 /** A message that gains less than `minArrivalBytes` within this time is too slow. */
 const paceMs = arrivalGraceMs + arrivalWindowMs;
@@ -16,7 +17,8 @@ const controlHeadBytes = 6;
 /** Watches all connections of a listener. Dispose it to stop the timer. */
 export class MessageWatch implements Disposable {
   readonly #clock: Clock;
-  readonly #maxBytes: number;
+  readonly #unfinished = new UnfinishedBytes();
+  readonly #limits: UnfinishedLimits;
   /** One per connection, oldest first. */
   readonly #arriving = new Set<ArrivingMessage>();
   readonly #timer: Disposable;
@@ -24,17 +26,19 @@ export class MessageWatch implements Disposable {
   /** `maxBytes`: maximum number of bytes that unfinished messages may hold together. */
   constructor(clock: Clock, maxBytes: number) {
     this.#clock = clock;
-    this.#maxBytes = maxBytes;
+    this.#limits = { maxBytes, maxBytesPerOwner: maxBytes };
     this.#timer = clock.every(sweepMs, () => this.#sweep());
   }
 
   add(connection: Connection, webSocket: WebSocket, socket: Socket): void {
-    const arriving = new ArrivingMessage(connection, webSocket, socket, this.#clock.monotonic());
+    const held = this.#unfinished.hold("", this.#limits);
+    const now = this.#clock.monotonic();
+    const arriving = new ArrivingMessage(connection, webSocket, socket, held, now);
     this.#arriving.add(arriving);
     webSocket.on("message", () => arriving.completed());
     webSocket.on("ping", (data) => arriving.skip(data.length));
     webSocket.on("pong", (data) => arriving.skip(data.length));
-    webSocket.on("close", () => this.#arriving.delete(arriving));
+    webSocket.on("close", () => this.#remove(arriving));
   }
 
   [Symbol.dispose](): void {
@@ -43,23 +47,22 @@ export class MessageWatch implements Disposable {
 
   #sweep(): void {
     const now = this.#clock.monotonic();
-    let bytes = 0;
+    for (const arriving of this.#arriving) arriving.held.resize(0);
     for (const arriving of this.#arriving) {
       if (arriving.isTooSlow(now)) this.#close(arriving, 1008, "the message arrived too slowly");
-      else bytes += arriving.bytes;
-    }
-    if (bytes <= this.#maxBytes) return;
-    for (const arriving of [...this.#arriving].toReversed()) {
-      if (bytes <= this.#maxBytes) return;
-      if (arriving.bytes === 0) continue;
-      bytes -= arriving.bytes;
-      this.#close(arriving, 1013, "too many unfinished messages");
+      else if (arriving.held.resize(arriving.bytes) !== undefined)
+        this.#close(arriving, 1013, "too many unfinished messages");
     }
   }
 
   #close(arriving: ArrivingMessage, code: number, reason: string): void {
-    this.#arriving.delete(arriving);
+    this.#remove(arriving);
     arriving.connection.close(code, reason);
+  }
+
+  #remove(arriving: ArrivingMessage): void {
+    this.#arriving.delete(arriving);
+    arriving.held[Symbol.dispose]();
   }
 }
 
@@ -70,6 +73,7 @@ export class MessageWatch implements Disposable {
  */
 class ArrivingMessage {
   readonly connection: Connection;
+  readonly held: HeldBytes;
   readonly #webSocket: WebSocket;
   readonly #socket: Socket;
   /** Bytes received up to the end of the last complete message, plus the control frames since then. */
@@ -77,8 +81,15 @@ class ArrivingMessage {
   #paceBytes: number;
   #paceAt: number;
 
-  constructor(connection: Connection, webSocket: WebSocket, socket: Socket, now: number) {
+  constructor(
+    connection: Connection,
+    webSocket: WebSocket,
+    socket: Socket,
+    held: HeldBytes,
+    now: number,
+  ) {
     this.connection = connection;
+    this.held = held;
     this.#webSocket = webSocket;
     this.#socket = socket;
     this.#startBytes = socket.bytesRead;

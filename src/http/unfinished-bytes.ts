@@ -10,46 +10,84 @@ export interface UnfinishedLimits {
   readonly maxBytesPerOwner: number;
 }
 
+/** The limit that a request would exceed. */
+export type ExceededLimit = "owner" | "total";
+
 /** The memory of one request. Dispose when the request is complete or abandoned. */
 export interface HeldBytes extends Disposable {
-  /** Sets the memory of the request. Returns false, and changes nothing, if that exceeds a limit. */
-  resize(bytes: number): boolean;
+  readonly bytes: number;
+  /** Sets the memory of the request. Returns the limit that this would exceed; then nothing changes. */
+  resize(bytes: number): ExceededLimit | undefined;
+}
+
+interface Owner {
+  readonly name: string;
+  bytes: number;
+  requests: number;
 }
 
 export class UnfinishedBytes {
-  readonly #ofOwner = new Map<string, number>();
+  readonly #owners = new Map<string, Owner>();
   readonly #changed: (bytes: number) => void;
-  #all = 0;
+  #total = 0;
 
   /** `changed`: called with the new total, for a gauge. */
   constructor(changed: (bytes: number) => void = () => {}) {
     this.#changed = changed;
   }
 
+  /** Number of requests of an owner that have not been disposed. */
+  requestsOf(owner: string): number {
+    return this.#owners.get(owner)?.requests ?? 0;
+  }
+
   /** Starts to account for a request, with 0 bytes. Limits may differ between configurations. */
-  hold(owner: string, limits: UnfinishedLimits): HeldBytes {
-    let held = 0;
-    const resize = (bytes: number): boolean => {
-      const more = bytes - held;
-      if (more === 0) return true;
-      if (more > 0 && !this.#fits(owner, more, limits)) return false;
-      held = bytes;
-      this.#add(owner, more);
-      return true;
-    };
-    return { resize, [Symbol.dispose]: () => void resize(0) };
+  hold(name: string, limits: UnfinishedLimits): HeldBytes {
+    const owner = this.#owners.get(name) ?? { name, bytes: 0, requests: 0 };
+    this.#owners.set(name, owner);
+    owner.requests++;
+    return new Held(owner, limits, this);
   }
 
-  #fits(owner: string, more: number, { maxBytes, maxBytesPerOwner }: UnfinishedLimits): boolean {
-    const ofOwner = this.#ofOwner.get(owner) ?? 0;
-    return this.#all + more <= maxBytes && ofOwner + more <= maxBytesPerOwner;
+  /** Called by a request. */
+  add(owner: Owner, more: number, limits: UnfinishedLimits): ExceededLimit | undefined {
+    if (more > 0 && owner.bytes + more > limits.maxBytesPerOwner) return "owner";
+    if (more > 0 && this.#total + more > limits.maxBytes) return "total";
+    owner.bytes += more;
+    this.#total += more;
+    if (more !== 0) this.#changed(this.#total);
+    return undefined;
   }
 
-  #add(owner: string, more: number): void {
-    const ofOwner = (this.#ofOwner.get(owner) ?? 0) + more;
-    if (ofOwner === 0) this.#ofOwner.delete(owner);
-    else this.#ofOwner.set(owner, ofOwner);
-    this.#all += more;
-    this.#changed(this.#all);
+  /** Called by a request. */
+  removed(owner: Owner): void {
+    if (--owner.requests === 0) this.#owners.delete(owner.name);
+  }
+}
+
+class Held implements HeldBytes {
+  readonly #owner: Owner;
+  readonly #limits: UnfinishedLimits;
+  readonly #all: UnfinishedBytes;
+  #isDisposed = false;
+  bytes = 0;
+
+  constructor(owner: Owner, limits: UnfinishedLimits, all: UnfinishedBytes) {
+    this.#owner = owner;
+    this.#limits = limits;
+    this.#all = all;
+  }
+
+  resize(bytes: number): ExceededLimit | undefined {
+    const exceeded = this.#all.add(this.#owner, bytes - this.bytes, this.#limits);
+    if (exceeded === undefined) this.bytes = bytes;
+    return exceeded;
+  }
+
+  [Symbol.dispose](): void {
+    if (this.#isDisposed) return;
+    this.#isDisposed = true;
+    this.resize(0);
+    this.#all.removed(this.#owner);
   }
 }

@@ -3,6 +3,7 @@ import type { Socket } from "node:net";
 import type { RawData, WebSocket } from "ws";
 import type { LiveExchange } from "../pipeline/run/exchange.ts";
 import type { Connection } from "../plugin.ts";
+import { Liveness } from "./liveness.ts";
 
 /** Maximum time in which a client must answer the closing handshake. */
 const closeMs = 5_000;
@@ -18,8 +19,7 @@ export class LiveConnection implements Connection {
   #early: { readonly data: Buffer; readonly isText: boolean }[] = [];
   #onGoAway: (() => void) | undefined;
   #isGoingAway = false;
-  /** True if the client has answered the last ping. */
-  #isAlive = true;
+  readonly #liveness: Liveness;
   #isPaused = false;
   #closing: Disposable | undefined;
   #stalled: Disposable | undefined;
@@ -35,11 +35,9 @@ export class LiveConnection implements Connection {
     this.#x = x;
     this.#webSocket = webSocket;
     this.#socket = socket;
+    this.#liveness = new Liveness(webSocket);
     x.attach(this);
     webSocket.on("message", (data, isBinary) => this.#received(data, !isBinary));
-    webSocket.on("pong", () => {
-      this.#isAlive = true;
-    });
     // After an invalid frame or a socket error, `ws` closes the connection itself, with the code of RFC 6455.
     webSocket.on("error", () => {});
     webSocket.on("close", (code) => {
@@ -106,9 +104,7 @@ export class LiveConnection implements Connection {
   ping(): void {
     // The pong would not be read while the connection is paused.
     if (this.#isPaused) return;
-    if (!this.#isAlive) return this.terminate();
-    this.#isAlive = false;
-    this.#webSocket.ping();
+    if (!this.#liveness.ping()) this.terminate();
   }
 
   goAway(): void {

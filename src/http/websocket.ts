@@ -18,10 +18,8 @@ import { LiveResponseHead } from "../pipeline/run/response-head.ts";
 import { UpgradeFailed } from "../pipeline/run/upgrade-failed.ts";
 import type { AcceptOptions, Clock } from "../plugin.ts";
 import { LiveConnection } from "./websocket-connection.ts";
+import { pingMs } from "./liveness.ts";
 import { MessageWatch } from "./message-watch.ts";
-
-/** A peer that has not answered a ping before the next one counts as gone (confidential-stream.md section 1.1). */
-const pingMs = 20_000;
 
 /** RFC 6455 section 4.1: the key is 16 bytes in base64. */
 const keyForm = /^[+/0-9A-Za-z]{22}==$/;

@@ -43,6 +43,7 @@ test("missing settings have the documented defaults", () => {
     unfinishedBodyBytes: 512 * 1024 * 1024,
     connections: 10_000,
     keepAliveMs: 65_000,
+    fastPath: true,
   });
   assert.deepEqual(config.admin, { host: "127.0.0.1", port: 9090, hosts: [] });
   assert.deepEqual(config.log, { level: "info" });

@@ -150,12 +150,17 @@ test("a url that refuses connections is passed over, for a POST too, and then le
     assert.deepEqual([status, body], [200, `${i}`]);
   }
   const [dead, alive] = gateway.pools.members;
-  assert.ok(dead !== undefined && dead.restsUntil > clock.monotonic());
-  assert.equal(alive?.restsUntil, 0);
+  assert.deepEqual([dead?.isEjected, alive?.isEjected], [true, false]);
   assert.equal(gateway.pools.next(), alive);
   assert.equal(gateway.pools.next(), alive);
-  clock.advance(5_000);
+  const again = createServer().listen(Number(dead?.url.port), "127.0.0.1");
+  await once(again, "listening");
+  clock.advance(4_999);
+  assert.equal(dead?.isEjected, true);
+  clock.advance(1);
+  while (gateway.pools.members[0]?.isEjected) await new Promise(setImmediate);
   assert.deepEqual(new Set([gateway.pools.next(), gateway.pools.next()]), new Set([dead, alive]));
+  again.close();
 });
 
 test("a request that gets no connection within connectMs is a 503 and never sent", async () => {

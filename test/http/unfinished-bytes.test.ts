@@ -15,17 +15,17 @@ describe("the memory of unfinished requests", () => {
     const first = unfinished.hold("a", limits);
     const second = unfinished.hold("a", limits);
     const other = unfinished.hold("b", limits);
-    assert.equal(first.resize(40), true);
-    assert.equal(second.resize(21), false);
-    assert.equal(second.resize(20), true);
-    assert.equal(other.resize(41), false);
-    assert.equal(other.resize(40), true);
+    assert.equal(first.resize(40), undefined);
+    assert.equal(second.resize(21), "owner");
+    assert.equal(second.resize(20), undefined);
+    assert.equal(other.resize(41), "total");
+    assert.equal(other.resize(40), undefined);
     assert.equal(total, 100);
-    assert.equal(first.resize(10), true);
+    assert.equal(first.resize(10), undefined);
     assert.equal(total, 70);
     for (const held of [first, second, other, first]) held[Symbol.dispose]();
     assert.equal(total, 0);
-    assert.equal(unfinished.hold("a", limits).resize(60), true);
+    assert.equal(unfinished.hold("a", limits).resize(60), undefined);
   });
 });
 

@@ -10,12 +10,14 @@ test("the package exports what is promised, and nothing else", async () => {
     "./package.json": "./package.json",
   });
   assert.deepEqual(Object.keys(await import("sluice-gateway/plugin")).toSorted(), [
+    "BoundedMap",
     "addressKey",
     "capabilities",
     "defineService",
     "defineStep",
     "defineSurface",
     "defineTools",
+    "isObject",
     "modelJson",
     "modelList",
     "modelListSchema",

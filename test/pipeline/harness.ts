@@ -69,6 +69,7 @@ const server: ServerConfig = {
   unfinishedBodyBytes: 1 << 24,
   connections: 1_000,
   keepAliveMs: 5_000,
+  fastPath: true,
 };
 
 export async function serve(

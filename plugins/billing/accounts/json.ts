@@ -2,6 +2,7 @@
  * Workspaces, keys and changes as JSON for clients and `--json` (decisions.md, section 1): snake_case names, RFC 3339
  * times, and no members without a value.
  */
+import { isObject } from "../../../src/is-object.ts";
 import type {
   ChangeJson,
   KeyJson,
@@ -72,7 +73,7 @@ export function changeJson(change: Change): ChangeJson {
 /** Converts stored details, which have the names of this code, to the names and times of the wire format. */
 function toWire(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(toWire);
-  if (typeof value !== "object" || value === null) return value;
+  if (!isObject(value)) return value;
   return Object.fromEntries(
     Object.entries(value).map(([name, member]: [string, unknown]) => [
       name.replace(/[A-Z]|\d+(?=[a-z])/g, (part) => `_${part.toLowerCase()}`),

@@ -2,6 +2,7 @@
  * The keys that a running gateway has seen, by the SHA-256 of their text. No secret is stored or compared byte by byte.
  */
 import { isDeepStrictEqual } from "node:util";
+import { BoundedMap } from "../../../src/bounded-map.ts";
 import type { StoredKey } from "./accounts-reader.ts";
 import { makeKeyEntry, principalAt, type KeyEntry, type Plans } from "./principal.ts";
 
@@ -15,19 +16,19 @@ export interface KeyCacheLimits {
 /** Maximum number of evicted keys whose last use is not written yet. Further ones are lost. */
 const maxEvicted = 10_000;
 
-/** Both parts of the cache are bounded. The oldest entry is evicted first and can be read from the database again. */
+/** Both parts of the cache are bounded. An evicted key can be read from the database again. */
 export class KeyCache {
-  readonly #limits: KeyCacheLimits;
   /** The plans that are in force. */
   plans: Plans;
-  readonly #known = new Map<string, KeyEntry>();
-  readonly #unknown = new Set<string>();
+  readonly #known: BoundedMap<string, KeyEntry>;
+  readonly #unknown: BoundedMap<string, true>;
   /** Evicted or revoked keys whose last use is not on disk yet. */
   #evicted: KeyEntry[] = [];
 
   constructor(plans: Plans, limits: KeyCacheLimits) {
     this.plans = plans;
-    this.#limits = limits;
+    this.#known = new BoundedMap(limits.keys, (entry) => this.#keepUse(entry));
+    this.#unknown = new BoundedMap(limits.unknown);
   }
 
   get size(): { readonly keys: number; readonly unknown: number } {
@@ -35,7 +36,7 @@ export class KeyCache {
   }
 
   get(hash: string): KeyEntry | undefined {
-    return this.#known.get(hash);
+    return this.#known.peek(hash);
   }
 
   /** Returns true if the hash is known not to belong to a usable key. */
@@ -46,18 +47,17 @@ export class KeyCache {
   /** Caches the result of a look-up in the database. */
   remember(hash: string, stored: StoredKey | undefined, now: number): KeyEntry | undefined {
     if (stored === undefined || stored.key.revokedAt !== undefined) {
-      this.#forget(hash);
-      if (this.#unknown.size >= this.#limits.unknown) this.#unknown.delete(oldest(this.#unknown));
-      this.#unknown.add(hash);
+      const entry = this.#known.peek(hash);
+      if (entry !== undefined) this.#keepUse(entry);
+      this.#known.delete(hash);
+      this.#unknown.set(hash, true);
       return undefined;
     }
     const entry = makeKeyEntry(stored.key, stored.workspace, this.plans, now);
-    const before = this.#known.get(hash);
+    const before = this.#known.peek(hash);
     if (before !== undefined) {
       entry.usedAt = before.usedAt;
       entry.savedUsedAt = before.savedUsedAt;
-    } else if (this.#known.size >= this.#limits.keys) {
-      this.#forget(oldest(this.#known));
     }
     this.#unknown.delete(hash);
     this.#known.set(hash, entry);
@@ -70,7 +70,7 @@ export class KeyCache {
    */
   update(stored: StoredKey, now: number): void {
     this.#unknown.delete(stored.hash);
-    const before = this.#known.get(stored.hash);
+    const before = this.#known.peek(stored.hash);
     if (before === undefined) return;
     const isSame =
       isDeepStrictEqual(before.key, stored.key) &&
@@ -105,14 +105,9 @@ export class KeyCache {
     this.#evicted = this.#evicted.filter((entry) => entry.usedAt > entry.savedUsedAt);
   }
 
-  #forget(hash: string): void {
-    const entry = this.#known.get(hash);
-    this.#known.delete(hash);
-    const isWorthSaving = entry !== undefined && entry.usedAt > entry.savedUsedAt;
-    if (isWorthSaving && this.#evicted.length < maxEvicted) this.#evicted.push(entry);
+  /** Keeps an entry that leaves the memory until its last use is saved. */
+  #keepUse(entry: KeyEntry): void {
+    const isUnsaved = entry.usedAt > entry.savedUsedAt;
+    if (isUnsaved && this.#evicted.length < maxEvicted) this.#evicted.push(entry);
   }
-}
-
-function oldest(remembered: Map<string, unknown> | Set<string>): string {
-  return remembered.keys().next().value ?? "";
 }

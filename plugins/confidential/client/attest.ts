@@ -2,11 +2,12 @@
  * Verifies the enclave's answer to `hello` in a strict order: the frame, its signature, the price offer, the evidence,
  * and the session keys.
  */
+import { isObject } from "../../../src/is-object.ts";
 import { isFault } from "../protocol/fault.ts";
 import { clientKeys, readAnswer } from "../protocol/handshake.ts";
 import type { Attested } from "../protocol/handshake.ts";
 import { sessionReportData } from "../protocol/report-data.ts";
-import { isCount, isJsonObject } from "../protocol/strict-json.ts";
+import { isCount } from "../protocol/strict-json.ts";
 import type { Ephemeral } from "../protocol/suite.ts";
 import { readTextFrame } from "../protocol/text-frames.ts";
 import type { AttestationFrame } from "../protocol/text-frames.ts";
@@ -98,7 +99,7 @@ async function checkHandshake(
  */
 function checkOffer(progress: HandshakeProgress, { offer }: AttestationFrame): void {
   const { maxCoefficient } = progress.settings;
-  const coefficient = isJsonObject(offer) ? offer["coefficient"] : undefined;
+  const coefficient = isObject(offer) ? offer["coefficient"] : undefined;
   if (maxCoefficient === undefined) {
     progress.checks.skip("offer", "maxCoefficient is not set");
   } else if (!isCount(coefficient)) {
@@ -118,9 +119,9 @@ async function checkEvidence(
   const { clock, collateral, memory } = settings;
   const nonce = freshness === "quote" ? hello.nonce : undefined;
   const reportData = await sessionReportData(webSuite, keysetDigest, nonce, keyset.role);
-  const isBare = isJsonObject(evidence) && evidence["collateral"] === undefined;
+  const isBare = isObject(evidence) && evidence["collateral"] === undefined;
   const whole = isBare && collateral !== undefined ? { ...evidence, collateral } : evidence;
-  const teeType = isJsonObject(evidence) ? evidence["tee_type"] : undefined;
+  const teeType = isObject(evidence) ? evidence["tee_type"] : undefined;
   const accepted = policy.policyFor(teeType);
   const report = await memory.verifier.verify(whole, { reportData }, accepted, clock.now());
   if (report.assurance !== "none") return report;

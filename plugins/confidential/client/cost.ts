@@ -1,6 +1,7 @@
 /** The cost of a signed report. Gateways, clients and auditors compute the same integer from it. */
+import { isObject } from "../../../src/is-object.ts";
 import type { UsageReport } from "../protocol/usage-report.ts";
-import { isCount, isJsonObject } from "../protocol/strict-json.ts";
+import { isCount } from "../protocol/strict-json.ts";
 import { parseDecimal } from "../../../src/decimal.ts";
 import { createPrice } from "../../../src/price.ts";
 
@@ -48,7 +49,7 @@ export function recomputeCost(
 
 /** Parses the pricing of a `done` frame. `value`: parsed JSON. Undefined if it is missing or invalid. */
 export function readPricing(value: unknown): StreamPricing | undefined {
-  if (!isJsonObject(value)) return undefined;
+  if (!isObject(value)) return undefined;
   const { network, coefficient, pricePerTokenNano, tokenUsdRate, asOf } = value;
   if (typeof network !== "string" || typeof asOf !== "string") return undefined;
   if (!isCount(coefficient) || !isDecimal(pricePerTokenNano)) return undefined;

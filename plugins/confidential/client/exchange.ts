@@ -1,8 +1,9 @@
 /** Runs one request over an open session: encrypts it, decrypts the answer, and verifies the report. */
+import { isObject } from "../../../src/is-object.ts";
 import { requestPieces } from "../protocol/channel.ts";
 import { fault, isFault } from "../protocol/fault.ts";
 import { idleMs, maxTextBytes } from "../protocol/limits.ts";
-import { isJsonObject, readJsonObject } from "../protocol/strict-json.ts";
+import { readJsonObject } from "../protocol/strict-json.ts";
 import { readTextFrame } from "../protocol/text-frames.ts";
 import type { Bytes } from "../verify/binary-text.ts";
 import { isDelta } from "./answer.ts";
@@ -143,7 +144,7 @@ async function openFrame(
 /** Returns the message of an error that is a text, or an object with a `message` like OpenAI's errors. */
 function errorText(error: unknown): string | undefined {
   if (error === undefined || error === null) return undefined;
-  const text = isJsonObject(error) ? error["message"] : error;
+  const text = isObject(error) ? error["message"] : error;
   return typeof text === "string" ? text : "the request failed";
 }
 

@@ -1,4 +1,5 @@
 /** The data that a client keeps between sessions, to detect replays and to keep handshakes small. */
+import { BoundedMap } from "../../../src/bounded-map.ts";
 import { createSeenCounters } from "../protocol/seen-counters.ts";
 import type { SeenCounters } from "../protocol/seen-counters.ts";
 import { createEvidenceVerifier } from "../verify/evidence-verifier.ts";
@@ -81,16 +82,15 @@ function createVerifiedKeysets(): VerifiedKeysets {
 }
 
 function createEvidenceCache(): EvidenceCache {
-  const known = new Map<string, { readonly endpoint: string; readonly evidence: unknown }>();
+  const known = new BoundedMap<string, { readonly endpoint: string; readonly evidence: unknown }>(
+    maxEvidence,
+  );
   return {
-    add(endpoint, digest, evidence) {
-      known.delete(digest);
-      known.set(digest, { endpoint, evidence });
-      const oldest = known.keys().next().value;
-      if (known.size > maxEvidence && oldest !== undefined) known.delete(oldest);
-    },
+    add: (endpoint, digest, evidence) => known.set(digest, { endpoint, evidence }),
     get: (digest) => known.get(digest)?.evidence,
     digests: (endpoint) =>
-      [...known].filter(([, each]) => each.endpoint === endpoint).map(([digest]) => digest),
+      [...known.entries()]
+        .filter(([, each]) => each.endpoint === endpoint)
+        .map(([digest]) => digest),
   };
 }

@@ -1,10 +1,10 @@
 /**
  * `sluice verify`: opens an encrypted session up to its attestation, without sending a prompt, and prints the checks.
  */
+import { isObject } from "../../../src/is-object.ts";
 import { connect, ConfidentialError, createClientMemory } from "../client/client.ts";
 import type { Check, ConnectOptions, Session, VerificationReport } from "../client/client.ts";
 import { readSevSnp } from "../protocol/sev-snp-policy.ts";
-import { isJsonObject } from "../protocol/strict-json.ts";
 import type { SnpMinimums, SnpPolicy } from "../verify/policy.ts";
 import {
   UsageError,
@@ -213,9 +213,9 @@ async function findModel(
     const headers = { Authorization: `Bearer ${apiKey}` };
     const response = await fetch(target, { headers, signal });
     const body: unknown = await response.json();
-    const entries = isJsonObject(body) && Array.isArray(body["data"]) ? body["data"] : [];
+    const entries = isObject(body) && Array.isArray(body["data"]) ? body["data"] : [];
     for (const entry of entries as unknown[]) {
-      const { id: model, network, evidence } = isJsonObject(entry) ? entry : {};
+      const { id: model, network, evidence } = isObject(entry) ? entry : {};
       if (typeof model !== "string" || typeof network !== "string") continue;
       if (evidence === undefined || evidence === "none") continue;
       const isWanted = (wanted.network ?? network) === network && (wanted.model ?? model) === model;

@@ -2,6 +2,7 @@
  * A cache of the evidence that enclaves have shown, by digest. A client that already has the evidence gets only its
  * digest, and any client can fetch it. The cache is in memory. It does not verify the evidence; its readers do.
  */
+import { BoundedMap } from "../../../src/bounded-map.ts";
 import { evidenceDigest } from "../protocol/report-data.ts";
 import { nodeSuite } from "../protocol/node-crypto.ts";
 
@@ -13,8 +14,8 @@ const maxShared = 512;
 const maxSingle = 64;
 
 export class EvidenceCache {
-  readonly #shared = createLruCache(maxShared);
-  readonly #single = createLruCache(maxSingle);
+  readonly #shared = new BoundedMap<string, unknown>(maxShared);
+  readonly #single = new BoundedMap<string, unknown>(maxSingle);
 
   /**
    * Stores evidence and returns its digest. Undefined if the evidence has no canonical form. `evidence`: parsed JSON.
@@ -23,35 +24,11 @@ export class EvidenceCache {
    */
   async keep(evidence: unknown, isSingle: boolean): Promise<string | undefined> {
     const digest = await evidenceDigest(nodeSuite, evidence);
-    if (digest !== undefined) (isSingle ? this.#single : this.#shared).add(digest, evidence);
+    if (digest !== undefined) (isSingle ? this.#single : this.#shared).set(digest, evidence);
     return digest;
   }
 
   find(digest: string): unknown {
-    return this.#shared.find(digest) ?? this.#single.find(digest);
+    return this.#shared.get(digest) ?? this.#single.get(digest);
   }
-}
-
-interface LruCache {
-  add(name: string, value: unknown): void;
-  find(name: string): unknown;
-}
-
-function createLruCache(maxEntries: number): LruCache {
-  /** Least recently used first. */
-  const values = new Map<string, unknown>();
-  const add = (name: string, value: unknown): void => {
-    values.delete(name);
-    values.set(name, value);
-    const oldest = values.keys().next().value;
-    if (values.size > maxEntries && oldest !== undefined) values.delete(oldest);
-  };
-  return {
-    add,
-    find(name) {
-      const value = values.get(name);
-      if (value !== undefined) add(name, value);
-      return value;
-    },
-  };
 }

@@ -2,6 +2,7 @@
  * The deployment's policy document. It describes the networks of pipeline.yaml and is signed with a key that is derived
  * from the deployment's secret.
  */
+import { isObject } from "../../../src/is-object.ts";
 import type { Clock } from "../../../src/services/clock.ts";
 import type { Seal } from "../../../src/services/store.ts";
 import type { SignedPolicy } from "../../../src/services/confidential.ts";
@@ -14,7 +15,6 @@ import {
   writePolicy,
   type NetworkPolicy,
 } from "../protocol/policy-document.ts";
-import { isJsonObject } from "../protocol/strict-json.ts";
 import type { Signer } from "../protocol/suite.ts";
 
 /** How long a document is valid. */
@@ -75,7 +75,7 @@ export async function readSignedPolicy(
   document: unknown,
   clock: Clock,
 ): Promise<SignedPolicy | string> {
-  if (!isJsonObject(document)) return "it is not a policy document";
+  if (!isObject(document)) return "it is not a policy document";
   const { policy, sig, key: named } = document;
   const key = readBytes(named, 32);
   if (key === undefined) return "`key` is missing or is not 32 bytes in base64url";

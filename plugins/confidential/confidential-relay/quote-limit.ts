@@ -2,6 +2,7 @@
  * A rate limit for quotes, per workspace. A quote costs the platform and this process tens of milliseconds, and every
  * client can request one in each `hello`.
  */
+import { BoundedMap } from "../../../src/bounded-map.ts";
 import type { Clock } from "../../../src/services/clock.ts";
 import { createTokenBucket, type TakeToken } from "../enclave/token-bucket.ts";
 
@@ -18,14 +19,13 @@ const maxWorkspaces = 4_096;
 export type QuoteLimit = (workspaceId: string) => boolean;
 
 export function createQuoteLimit(clock: Clock): QuoteLimit {
-  /** Least recently used first. */
-  const buckets = new Map<string, TakeToken>();
+  const buckets = new BoundedMap<string, TakeToken>(maxWorkspaces);
   return (workspaceId) => {
-    const takeToken = buckets.get(workspaceId) ?? createTokenBucket(burst, everyMs, clock);
-    buckets.delete(workspaceId);
-    buckets.set(workspaceId, takeToken);
-    const oldest = buckets.keys().next().value;
-    if (buckets.size > maxWorkspaces && oldest !== undefined) buckets.delete(oldest);
+    let takeToken = buckets.get(workspaceId);
+    if (takeToken === undefined) {
+      takeToken = createTokenBucket(burst, everyMs, clock);
+      buckets.set(workspaceId, takeToken);
+    }
     return takeToken();
   };
 }

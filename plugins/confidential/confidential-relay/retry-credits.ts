@@ -7,6 +7,7 @@
  * an answer that was sent is never credited, so a client that disconnects early and sends a different request has paid
  * for both. Credit counts once. It is not renewed if the retry breaks off as well.
  */
+import { BoundedMap } from "../../../src/bounded-map.ts";
 import type { Clock } from "../../../src/services/clock.ts";
 import type { Metrics } from "../../../src/services/metrics.ts";
 import type { Hello } from "../protocol/hello.ts";
@@ -44,13 +45,13 @@ interface Credit {
 
 const keptMs = 3_600_000;
 const maxKeys = 10_000;
-/** Maximum number of credits per API key. The oldest one is evicted. */
+/** Maximum number of credits per API key. */
 const maxCreditsPerKey = 64;
 
 export class RetryCredits {
   readonly #clock: Clock;
-  /** Credits by API key (least recently used first), then by attempt (oldest first). */
-  readonly #credits = new Map<string, Map<string, Credit>>();
+  /** Credits by API key, then by attempt. */
+  readonly #credits = new BoundedMap<string, BoundedMap<string, Credit>>(maxKeys);
   readonly #givenMilli;
   readonly #given;
 
@@ -76,13 +77,9 @@ export class RetryCredits {
     if (name === undefined || milli === 0) return;
     const { keyId } = attempt;
     const before = this.#find(keyId, name)?.milli ?? 0;
-    const credits = this.#credits.get(keyId) ?? new Map<string, Credit>();
-    credits.delete(name);
+    const credits = this.#credits.get(keyId) ?? new BoundedMap<string, Credit>(maxCreditsPerKey);
     credits.set(name, { milli: before + milli, until: this.#clock.now() + keptMs });
-    dropOldest(credits, maxCreditsPerKey);
-    this.#credits.delete(keyId);
     this.#credits.set(keyId, credits);
-    dropOldest(this.#credits, maxKeys);
   }
 
   /** Uses the credit of earlier attempts for a cost. Returns how much of the cost it covers, in milli-CU. */
@@ -104,7 +101,7 @@ export class RetryCredits {
   }
 
   #find(keyId: string, name: string): Credit | undefined {
-    const found = this.#credits.get(keyId)?.get(name);
+    const found = this.#credits.peek(keyId)?.peek(name);
     return found !== undefined && this.#clock.now() < found.until ? found : undefined;
   }
 }
@@ -114,9 +111,4 @@ function nameOf({ hello, requestBytes }: StreamAttempt): string | undefined {
   const { idempotencyKey, network, model, maxOutputTokens } = hello;
   if (idempotencyKey === undefined) return undefined;
   return JSON.stringify([idempotencyKey, network, model, maxOutputTokens, requestBytes]);
-}
-
-function dropOldest(map: Map<string, unknown>, max: number): void {
-  const oldest = map.keys().next().value;
-  if (map.size > max && oldest !== undefined) map.delete(oldest);
 }

@@ -17,7 +17,7 @@ import {
   type StreamCode,
 } from "../protocol/fault.ts";
 import { createFrameWatch } from "../protocol/frame-watch.ts";
-import { guarded } from "../protocol/guard.ts";
+import { guarded } from "../../../src/guard.ts";
 import { nodeSuite } from "../protocol/node-crypto.ts";
 import type { SeenCounters } from "../protocol/seen-counters.ts";
 import { SessionTimers } from "../protocol/session-timers.ts";

@@ -1,5 +1,6 @@
 /** The encrypted stream of `sluice dev`: simulated evidence, unless CONFIDENTIAL_EVIDENCE is set. */
 import type { Demo } from "../../../src/demo.ts";
+import { isObject } from "../../../src/is-object.ts";
 
 export const demo: Demo = {
   async start(env) {
@@ -34,7 +35,5 @@ export const demo: Demo = {
 };
 
 function isSimulated({ evidence }: Readonly<Record<string, unknown>>): boolean {
-  return typeof evidence === "object" && evidence !== null && "kind" in evidence
-    ? evidence.kind === "simulated"
-    : false;
+  return isObject(evidence) && evidence["kind"] === "simulated";
 }

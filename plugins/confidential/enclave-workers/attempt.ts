@@ -2,11 +2,11 @@
  * One chat completion by a worker's enclave. It uses a separate session in which the gateway is the client. The token
  * counts are those of the worker's signed report.
  */
+import { isObject } from "../../../src/is-object.ts";
 import { clientKeys } from "../protocol/handshake.ts";
 import { requestPieces, type Channel, type OpenedFrame } from "../protocol/channel.ts";
 import { isFault, type Fault, type StreamCode } from "../protocol/fault.ts";
-import { guarded } from "../protocol/guard.ts";
-import { isJsonObject } from "../protocol/strict-json.ts";
+import { guarded } from "../../../src/guard.ts";
 import { createNodeChannel } from "../protocol/node-channel.ts";
 import { nodeSuite } from "../protocol/node-crypto.ts";
 import {
@@ -177,7 +177,7 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
     if (isFault(opened)) return this.#fail({ kind: "broken" });
     this.#restartTimeout();
     const value = parse(opened.data);
-    if (!isJsonObject(value)) return this.#fail({ kind: "broken" });
+    if (!isObject(value)) return this.#fail({ kind: "broken" });
     if (opened.header.type === "chunk") this.#onDelta(opened, value);
     else this.#onFinal(value);
   }

@@ -1,4 +1,5 @@
 /** Converts the evidence policy of a network in pipeline.yaml to the form that the verifier uses. */
+import { isObject } from "../../../src/is-object.ts";
 import { readEvidence } from "../verify/evidence.ts";
 import type { VerificationPolicy } from "../verify/policy.ts";
 import type { EvidencePolicyConfig } from "./options.ts";
@@ -29,9 +30,8 @@ function rootsWithin(evidence: unknown): readonly string[] {
   const read = readEvidence(evidence);
   if (typeof read === "string" || read.teeType !== "simulated") return [];
   const { collateral } = read;
-  if (typeof collateral !== "object" || collateral === null) return [];
-  // The type of the member is checked below.
-  const { tcb_info_issuer_chain: chain } = collateral as Readonly<Record<string, unknown>>;
+  if (!isObject(collateral)) return [];
+  const { tcb_info_issuer_chain: chain } = collateral;
   if (typeof chain !== "string") return [];
   const last = chain.split("-----BEGIN CERTIFICATE-----").at(-1) ?? "";
   return [last.split("-----END")[0]?.replaceAll(/\s/g, "") ?? ""];

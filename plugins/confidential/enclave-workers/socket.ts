@@ -4,11 +4,11 @@ import { WebSocket } from "ws";
 import { workerSubprotocol } from "../protocol/hello.ts";
 import { maxTextBytes } from "../protocol/limits.ts";
 import { LinkInbox, type EnclaveLink, type LinkListener } from "../confidential-relay/link.ts";
+import { runGuarded } from "../../../src/guard.ts";
+import { Liveness, pingMs } from "../../../src/http/liveness.ts";
 import type { Clock } from "../../../src/services/clock.ts";
 import type { Log } from "../../../src/services/log.ts";
 
-/** Time between pings. A worker that has not answered a ping before the next one counts as disconnected. */
-const pingMs = 20_000;
 /** Maximum time for a worker to answer the closing handshake. */
 const closeMs = 5_000;
 
@@ -70,8 +70,8 @@ class WorkerSocket implements EnclaveLink {
   readonly #inbox = new LinkInbox();
   readonly #clock: Clock;
   readonly #log: Log;
+  readonly #liveness: Liveness;
   readonly #pings: Disposable;
-  #alive = true;
   #paused = false;
   #closing: Disposable | undefined;
 
@@ -84,10 +84,8 @@ class WorkerSocket implements EnclaveLink {
     this.#socket = socket;
     this.#clock = clock;
     this.#log = log;
+    this.#liveness = new Liveness(webSocket);
     this.#pings = clock.every(pingMs, () => this.#ping());
-    webSocket.on("pong", () => {
-      this.#alive = true;
-    });
     webSocket.on("message", (data, isBinary) => {
       // With the default `binaryType`, messages are Buffers.
       const frame = data as Buffer;
@@ -161,12 +159,10 @@ class WorkerSocket implements EnclaveLink {
 
   /** Runs a callback of the socket. Its exceptions end this connection, never the process. */
   #contain(run: () => void): void {
-    try {
-      run();
-    } catch (error) {
+    runGuarded(run, (error) => {
       this.#log.error({ err: error }, "a session with a worker failed");
       this.#webSocket.terminate();
-    }
+    });
   }
 
   #deliver(notify: (listener: LinkListener) => void): void {
@@ -181,8 +177,6 @@ class WorkerSocket implements EnclaveLink {
     // While reading is paused, neither the worker's pongs nor its pings arrive. An unsolicited pong shows the worker
     // that this end is alive.
     if (this.#isReadingPaused) return this.#webSocket.pong();
-    if (!this.#alive) return this.#webSocket.terminate();
-    this.#alive = false;
-    this.#webSocket.ping();
+    if (!this.#liveness.ping()) this.#webSocket.terminate();
   }
 }

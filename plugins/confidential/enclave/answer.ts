@@ -1,6 +1,7 @@
 /**
  * An answer of the model inside an enclave. It sends the request, batches the deltas and reports how the answer ended.
  */
+import { isObject } from "../../../src/is-object.ts";
 import type { Clock } from "../../../src/services/clock.ts";
 import type {
   AnswerReader,
@@ -10,7 +11,6 @@ import type {
   Offer,
 } from "../../../src/services/networks.ts";
 import type { Finish, ReportTokens } from "../protocol/usage-report.ts";
-import { isJsonObject } from "../protocol/strict-json.ts";
 import type { ChatRequest, Refusal } from "./chat-request.ts";
 import { createDeltaBatch, type DeltaBatch } from "./delta-batch.ts";
 
@@ -78,8 +78,8 @@ export class EnclaveAnswer implements AnswerReader {
   choice(bytes: Buffer, start: number, end: number): void {
     if (this.#isOver) return;
     const choice = parse(bytes.toString("utf8", start, end));
-    const delta = isJsonObject(choice) ? choice["delta"] : undefined;
-    if (isJsonObject(delta)) this.#batch.add(delta);
+    const delta = isObject(choice) ? choice["delta"] : undefined;
+    if (isObject(delta)) this.#batch.add(delta);
   }
 
   arrived(): void {}

@@ -2,9 +2,10 @@
  * Reads a decrypted request with OpenAI's parameters and checks that it matches the unencrypted `hello`. The relay has
  * reserved credit for exactly the model and the number of tokens in `hello`.
  */
+import { isObject } from "../../../src/is-object.ts";
 import type { Hello } from "../protocol/hello.ts";
 import { maxRequestBytes } from "../protocol/limits.ts";
-import { isCount, isJsonObject, readJsonObject } from "../protocol/strict-json.ts";
+import { isCount, readJsonObject } from "../protocol/strict-json.ts";
 import type { JsonObject } from "../protocol/strict-json.ts";
 
 export interface ChatRequest {
@@ -69,11 +70,11 @@ function bodyOf(parameters: JsonObject, maxTokens: number): Buffer {
 function bytesOf(messages: readonly unknown[]): number {
   let bytes = 0;
   for (const message of messages) {
-    const content = isJsonObject(message) ? message["content"] : undefined;
+    const content = isObject(message) ? message["content"] : undefined;
     if (typeof content === "string") bytes += Buffer.byteLength(content);
     else if (Array.isArray(content)) {
       for (const part of content) {
-        const text: unknown = isJsonObject(part) ? part["text"] : undefined;
+        const text: unknown = isObject(part) ? part["text"] : undefined;
         if (typeof text === "string") bytes += Buffer.byteLength(text);
       }
     }

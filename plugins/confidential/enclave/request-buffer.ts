@@ -19,7 +19,7 @@ export function createRequestBuffer(held?: HeldBytes): RequestBuffer {
       const needed = length + data.length;
       if (needed > memory.length) {
         const bytes = Math.max(firstBytes, needed, memory.length * 2);
-        if (held?.resize(bytes) === false) return false;
+        if (held?.resize(bytes) !== undefined) return false;
         const grown = Buffer.allocUnsafeSlow(bytes);
         memory.copy(grown, 0, 0, length);
         memory = grown;

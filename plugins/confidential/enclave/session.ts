@@ -10,7 +10,7 @@ import { closeCodes, fault, isFault, plainCloseCodes } from "../protocol/fault.t
 import type { Fault, StreamCode } from "../protocol/fault.ts";
 import { readHello } from "../protocol/hello.ts";
 import type { Hello } from "../protocol/hello.ts";
-import { guarded } from "../protocol/guard.ts";
+import { guarded } from "../../../src/guard.ts";
 import { SessionTimers } from "../protocol/session-timers.ts";
 import { ArrivalRate } from "../../../src/http/arrival-rate.ts";
 import type { HeldBytes } from "../../../src/http/unfinished-bytes.ts";

@@ -5,9 +5,9 @@
  */
 import { existsSync } from "node:fs";
 import { randomBytes } from "node:crypto";
+import { isObject } from "../../../src/is-object.ts";
 import { isFault } from "../protocol/fault.ts";
 import type { Fault } from "../protocol/fault.ts";
-import { isJsonObject } from "../protocol/strict-json.ts";
 import { fromHex, toBase64, toHex } from "../verify/binary-text.ts";
 import type { Bytes } from "../verify/binary-text.ts";
 import type { AttestationEvidence } from "../verify/evidence.ts";
@@ -68,7 +68,7 @@ async function askForQuote(
 ): Promise<AttestationEvidence | Fault> {
   const asked = { report_data: toHex(reportData) };
   const answer = await postJson(socket, "/GetQuote", asked, signal);
-  if (!isJsonObject(answer)) return unavailable("the dstack agent did not return a quote");
+  if (!isObject(answer)) return unavailable("the dstack agent did not return a quote");
   const { quote, attestation, event_log: log } = answer;
   // On SEV-SNP the quote is empty.
   const made =

@@ -1,6 +1,7 @@
 /**
  * Encodings of the protocol: bytes that are hashed, signed or encrypted (confidential-stream.md, 1.3), and base64url.
  */
+import { canonicalJson } from "../../../src/canonical-json.ts";
 import { fromBase64, toBase64 } from "../verify/binary-text.ts";
 import type { Bytes } from "../verify/binary-text.ts";
 
@@ -9,6 +10,15 @@ const encoder = new TextEncoder();
 /** Encodes text as UTF-8. */
 export function utf8(text: string): Bytes {
   return encoder.encode(text);
+}
+
+/**
+ * Returns the canonical bytes (RFC 8785) of a value that JSON.parse could return, so that what is signed can be made
+ * again; `undefined` if it has none.
+ */
+export function canonicalBytes(value: unknown): Bytes | undefined {
+  const text = canonicalJson(value);
+  return text === undefined ? undefined : utf8(text);
 }
 
 /** Returns `L(s)`: the ASCII text and a zero byte. */

@@ -2,13 +2,13 @@
  * The keyset, which contains the public keys that an enclave created and its evidence attests; and `core`, which
  * contains the keyset and the enclave's part of one handshake.
  */
+import { isObject } from "../../../src/is-object.ts";
 import { fault } from "./fault.ts";
 import type { Fault } from "./fault.ts";
 import type { Role } from "./hello.ts";
-import { canonicalBytes } from "./canonical-json.ts";
-import { fromBase64Url, isDigestName, readBytes, toBase64Url } from "./encoding.ts";
+import { canonicalBytes, fromBase64Url, isDigestName, readBytes, toBase64Url } from "./encoding.ts";
 import { maxKeysetSeconds, maxTextBytes } from "./limits.ts";
-import { isCount, isJsonObject, readJsonObject } from "./strict-json.ts";
+import { isCount, readJsonObject } from "./strict-json.ts";
 import type { Bytes } from "../verify/binary-text.ts";
 
 export interface Keyset {
@@ -80,7 +80,7 @@ function isModels(value: unknown): value is readonly { id: string; hash: string 
     Array.isArray(value) &&
     value.every(
       (each) =>
-        isJsonObject(each) && typeof each["id"] === "string" && typeof each["hash"] === "string",
+        isObject(each) && typeof each["id"] === "string" && typeof each["hash"] === "string",
     )
   );
 }

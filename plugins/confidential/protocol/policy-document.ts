@@ -3,13 +3,13 @@
  * policy key (confidential-stream.md, 5). Clients pin that key, so that a relay can neither change the document nor
  * roll it back.
  */
+import { isObject } from "../../../src/is-object.ts";
 import { parseTime } from "../../../src/rfc3339.ts";
 import type { Role } from "./hello.ts";
-import { canonicalBytes } from "./canonical-json.ts";
-import { fromBase64Url, label, readBytes, toBase64Url } from "./encoding.ts";
+import { canonicalBytes, fromBase64Url, label, readBytes, toBase64Url } from "./encoding.ts";
 import { readSevSnp } from "./sev-snp-policy.ts";
 import type { SevSnpMember } from "./sev-snp-policy.ts";
-import { isCount, isJsonObject, readJsonObject } from "./strict-json.ts";
+import { isCount, readJsonObject } from "./strict-json.ts";
 import type { JsonObject } from "./strict-json.ts";
 import type { Signer, Suite } from "./suite.ts";
 import { joinBytes, sameBytes } from "../verify/binary-text.ts";
@@ -75,7 +75,7 @@ const maxAheadMs = 300_000;
  * if the policy is not valid.
  */
 export function readPolicy(value: unknown): ConfidentialPolicy | string {
-  if (!isJsonObject(value)) return "the policy is not an object";
+  if (!isObject(value)) return "the policy is not an object";
   const unknown = unknownMember(value, ["v", "serial", "issued_at", "expires_at", "networks"]);
   if (unknown !== undefined) return unknown;
   const { v, serial, issued_at, expires_at, networks } = value;
@@ -86,7 +86,7 @@ export function readPolicy(value: unknown): ConfidentialPolicy | string {
   if (issued === undefined) return "issued_at: must be a time by RFC 3339";
   if (expires === undefined) return "expires_at: must be a time by RFC 3339";
   if (expires.ms <= issued.ms) return "expires_at: must be after issued_at";
-  if (!isJsonObject(networks)) return "networks: must be an object";
+  if (!isObject(networks)) return "networks: must be an object";
   const read: [string, NetworkPolicy][] = [];
   for (const [name, entry] of Object.entries(networks)) {
     const network = readNetwork(entry);
@@ -98,7 +98,7 @@ export function readPolicy(value: unknown): ConfidentialPolicy | string {
 }
 
 function readNetwork(value: unknown): NetworkPolicy | string {
-  if (!isJsonObject(value)) return "termination: is missing";
+  if (!isObject(value)) return "termination: is missing";
   const unknown = unknownMember(value, ["termination", "worker", "gateway"]);
   if (unknown !== undefined) return unknown;
   const { termination } = value;
@@ -116,7 +116,7 @@ function readNetwork(value: unknown): NetworkPolicy | string {
 }
 
 function readEnclave(value: unknown): EnclavePolicy | string {
-  if (!isJsonObject(value)) return "image_hashes: is missing";
+  if (!isObject(value)) return "image_hashes: is missing";
   const members = ["image_hashes", "mrseam", "advisories", "min_tcb_evaluation", "sev_snp"];
   const unknown = unknownMember(value, members);
   if (unknown !== undefined) return unknown;
@@ -162,7 +162,7 @@ export async function readPolicyDocument(
   document: unknown,
   expected: PolicyExpectation,
 ): Promise<ConfidentialPolicy | string> {
-  if (!isJsonObject(document)) return "the document is not an object";
+  if (!isObject(document)) return "the document is not an object";
   const bytes = typeof document["policy"] === "string" && fromBase64Url(document["policy"]);
   const sig = readBytes(document["sig"], 64);
   const key = readBytes(document["key"], 32);

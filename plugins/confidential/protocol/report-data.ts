@@ -1,7 +1,6 @@
 /** The report data that a session's evidence binds (confidential-stream.md, 1.4), and the digest of evidence. */
 import type { Role } from "./hello.ts";
-import { canonicalBytes } from "./canonical-json.ts";
-import { utf8 } from "./encoding.ts";
+import { canonicalBytes, utf8 } from "./encoding.ts";
 import type { Suite } from "./suite.ts";
 import { digestName } from "./handshake.ts";
 import { toHex } from "../verify/binary-text.ts";

@@ -1,5 +1,5 @@
 /** The member `sev_snp` of a policy document: the conditions that SEV-SNP evidence must meet. */
-import { isJsonObject } from "./strict-json.ts";
+import { isObject } from "../../../src/is-object.ts";
 import { snpProducts, snpTcbParts } from "../verify/policy.ts";
 import type { SnpMinimums, SnpPolicy, SnpTcb } from "../verify/policy.ts";
 
@@ -14,13 +14,13 @@ export interface SevSnpMember {
  * Reads the member from parsed JSON or YAML. Returns a message that begins with the member's path if it is not valid.
  */
 export function readSevSnp(value: unknown): SevSnpMember | string {
-  if (!isJsonObject(value)) return "sev_snp: must be an object";
+  if (!isObject(value)) return "sev_snp: must be an object";
   const unknown = Object.keys(value).find((name) => !["min_tcb", "require_crl"].includes(name));
   if (unknown !== undefined) return `sev_snp.${unknown}: is not known`;
   const { min_tcb, require_crl = true } = value;
   if (typeof require_crl !== "boolean") return "sev_snp.require_crl: must be true or false";
   if (min_tcb === "any") return { min_tcb, require_crl };
-  if (!isJsonObject(min_tcb) || Object.keys(min_tcb).length === 0) {
+  if (!isObject(min_tcb) || Object.keys(min_tcb).length === 0) {
     return 'sev_snp.min_tcb: must name a minimum per product, or be "any"';
   }
   const minimums: Partial<Record<keyof SnpMinimums, Partial<SnpTcb>>> = {};
@@ -36,7 +36,7 @@ export function readSevSnp(value: unknown): SevSnpMember | string {
 
 function readMinimum(value: unknown): Partial<SnpTcb> | string {
   // A minimum without parts would accept everything without saying so.
-  if (!isJsonObject(value) || Object.keys(value).length === 0) return ": must name a part";
+  if (!isObject(value) || Object.keys(value).length === 0) return ": must name a part";
   const minimum: Partial<Record<keyof SnpTcb, number>> = {};
   for (const [name, level] of Object.entries(value)) {
     const part = snpTcbParts.find((each) => each === name);

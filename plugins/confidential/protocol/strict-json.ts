@@ -4,11 +4,11 @@
  * first). The depth and the number of parts are limited before anything is built from the text (decisions.md section
  * 13).
  */
-import { maxJsonDepth, maxJsonParts } from "../../../src/json-bounds.ts";
-import { parseJson } from "../../../src/parse-json.ts";
+import { isObject } from "../../../src/is-object.ts";
+import { jsonExcess } from "../../../src/json-bounds.ts";
+import { spaceEnd, stringEnd } from "../../../src/json-text.ts";
+import { parseBoundedJson } from "../../../src/parse-json.ts";
 
-const quote = 0x22;
-const backslash = 0x5c;
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 export type JsonObject = Readonly<Record<string, unknown>>;
@@ -18,17 +18,13 @@ export function readJsonObject(bytes: Uint8Array, maxBytes: number): JsonObject 
   if (bytes.length > maxBytes) return undefined;
   try {
     const text = decoder.decode(bytes);
-    if (!isUnambiguous(text)) return undefined;
-    const value = parseJson(text);
-    return isJsonObject(value) ? value : undefined;
+    if (jsonExcess(text) !== undefined || repeatsName(text)) return undefined;
+    const value = parseBoundedJson(text);
+    return isObject(value) ? value : undefined;
   } catch {
     // The bytes are not UTF-8 or not JSON.
     return undefined;
   }
-}
-
-export function isJsonObject(value: unknown): value is JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /** Returns whether the value is a whole number of at least 0 that JSON represents exactly. */
@@ -36,61 +32,29 @@ export function isCount(value: unknown): value is number {
   return typeof value === "number" && Number.isSafeInteger(value) && value >= 0;
 }
 
-/**
- * Returns whether no object has duplicate names and the limits hold. For text that is not JSON, the result is
- * unspecified.
- */
-function isUnambiguous(text: string): boolean {
-  /** The names seen so far of each open object. Undefined for an open array. */
-  const open: (Set<string> | undefined)[] = [];
-  let parts = 0;
-  // A string in an object is a name if it follows `{` or a comma.
-  let isNameNext = false;
+/** Returns whether an object of a valid JSON text has duplicate names. For any other text the result is unspecified. */
+function repeatsName(text: string): boolean {
+  /** The names seen so far of each value that is open; empty for an array. */
+  const open: Set<string>[] = [];
   for (let at = 0; at < text.length; at++) {
     const character = text[at];
     if (character === "{" || character === "[") {
-      if (open.length === maxJsonDepth) return false;
-      // The first part has no comma before it.
-      if (!isEmpty(text, at + 1) && ++parts > maxJsonParts) return false;
-      open.push(character === "{" ? new Set() : undefined);
-      isNameNext = character === "{";
+      open.push(new Set());
     } else if (character === "}" || character === "]") {
       open.pop();
-      isNameNext = false;
-    } else if (character === ",") {
-      if (++parts > maxJsonParts) return false;
-      isNameNext = open.at(-1) !== undefined;
     } else if (character === '"') {
-      const end = endOfString(text, at);
-      const names = open.at(-1);
-      if (isNameNext && names !== undefined) {
+      const end = stringEnd(text, at);
+      // Only a name has a colon after it.
+      if (text[spaceEnd(text, end)] === ":") {
+        const names = open.at(-1);
         const name = nameIn(text.slice(at, end));
-        if (names.has(name)) return false;
-        names.add(name);
+        if (names?.has(name) === true) return true;
+        names?.add(name);
       }
-      isNameNext = false;
       at = end - 1;
     }
   }
-  return true;
-}
-
-/** Returns whether the object or array that begins before `from` is empty. */
-function isEmpty(text: string, from: number): boolean {
-  let at = from;
-  while (text.charCodeAt(at) <= 0x20) at++;
-  return text[at] === "}" || text[at] === "]";
-}
-
-/** Returns the index after the closing quote of the string that starts at `at`. */
-function endOfString(text: string, at: number): number {
-  // Code units are ten times as fast as characters, and most of a request is one string.
-  for (let end = at + 1; end < text.length; end++) {
-    const unit = text.charCodeAt(end);
-    if (unit === quote) return end + 1;
-    if (unit === backslash) end++;
-  }
-  return text.length;
+  return false;
 }
 
 /** Returns the value of a JSON string. `string`: the string with its quotes. Throws if it is not a valid string. */

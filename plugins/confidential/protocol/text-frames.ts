@@ -1,12 +1,13 @@
 /**
  * Reads and writes the text frames after `hello`. `errorFrame` in fault.ts writes the `error` frame.
  */
+import { isObject } from "../../../src/is-object.ts";
 import { fault, isStreamCode } from "./fault.ts";
 import type { Fault, StreamCode } from "./fault.ts";
 import { fromBase64Url, isDigestName, readBytes, toBase64Url } from "./encoding.ts";
 import { maxTextBytes } from "./limits.ts";
 import type { ReportTokens, DoneUsage } from "./usage-report.ts";
-import { isCount, isJsonObject, readJsonObject } from "./strict-json.ts";
+import { isCount, readJsonObject } from "./strict-json.ts";
 import type { JsonObject } from "./strict-json.ts";
 import type { Bytes } from "../verify/binary-text.ts";
 
@@ -94,7 +95,7 @@ function readDone(object: JsonObject): DoneFrame | undefined {
   const { rid, usage, usedCUMilli: usedCuMilli, pricing } = object;
   const { paidBeforeCUMilli: paidBeforeCuMilli = 0 } = object;
   if (!isCount(rid) || !isCount(usedCuMilli) || !isCount(paidBeforeCuMilli)) return undefined;
-  if (!isJsonObject(usage)) return undefined;
+  if (!isObject(usage)) return undefined;
   const tokens = readUsage(usage);
   if (tokens === undefined) return undefined;
   const report = object["report"] === undefined ? undefined : readText(object["report"]);
@@ -118,7 +119,7 @@ function readUsage(usage: JsonObject): DoneUsage | undefined {
 }
 
 function readDetail(details: unknown, name: string): number {
-  const count = isJsonObject(details) ? details[name] : undefined;
+  const count = isObject(details) ? details[name] : undefined;
   return isCount(count) ? count : 0;
 }
 

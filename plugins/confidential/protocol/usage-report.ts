@@ -1,9 +1,9 @@
 /**
  * The usage report, which an enclave signs for each request and on which charges are based (confidential-stream.md, 2).
  */
-import { canonicalBytes } from "./canonical-json.ts";
-import { isDigestName, label, readBytes } from "./encoding.ts";
-import { isCount, isJsonObject, readJsonObject } from "./strict-json.ts";
+import { isObject } from "../../../src/is-object.ts";
+import { canonicalBytes, isDigestName, label, readBytes } from "./encoding.ts";
+import { isCount, readJsonObject } from "./strict-json.ts";
 import { joinBytes } from "../verify/binary-text.ts";
 import type { Bytes } from "../verify/binary-text.ts";
 
@@ -79,7 +79,7 @@ export function readReport(bytes: Uint8Array): UsageReport | undefined {
 }
 
 function readTokens(value: unknown): ReportTokens | undefined {
-  if (!isJsonObject(value)) return undefined;
+  if (!isObject(value)) return undefined;
   const { prompt, completion, cached, reasoning } = value;
   if (!isCount(prompt) || !isCount(completion)) return undefined;
   if (!isCount(cached) || !isCount(reasoning)) return undefined;

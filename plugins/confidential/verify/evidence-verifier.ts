@@ -2,6 +2,7 @@
  * Verifies evidence and caches the reports of accepted evidence, because a keyset presents the same evidence for up to
  * an hour. Failures are not cached.
  */
+import { BoundedMap } from "../../../src/bounded-map.ts";
 import { toHex } from "./binary-text.ts";
 import type { VerificationPolicy } from "./policy.ts";
 import type { VerificationReport } from "./report.ts";
@@ -36,16 +37,13 @@ export interface EvidenceVerifierOptions {
 /** Creates a verifier with an LRU cache. */
 export function createEvidenceVerifier(options: EvidenceVerifierOptions = {}): EvidenceVerifier {
   const { entries = 64, maxAgeMs = 3_600_000, roots } = options;
-  const remembered = new Map<string, CachedReport>();
+  const remembered = new BoundedMap<string, CachedReport>(entries);
   return {
     async verify(evidence, expected, policy, now) {
       const key = keyOf(evidence, expected, policy);
       const known = remembered.get(key);
+      if (known !== undefined && known.from <= now && now < known.until) return known.report;
       remembered.delete(key);
-      if (known !== undefined && known.from <= now && now < known.until) {
-        remembered.set(key, known);
-        return known.report;
-      }
       const report = await verifyEvidence(evidence, expected, policy, now, roots);
       if (report.assurance === "none" || report.validUntil === undefined) return report;
       remembered.set(key, {
@@ -53,8 +51,6 @@ export function createEvidenceVerifier(options: EvidenceVerifierOptions = {}): E
         from: now,
         until: Math.min(now + maxAgeMs, report.validUntil),
       });
-      const oldest = remembered.keys().next().value;
-      if (remembered.size > entries && oldest !== undefined) remembered.delete(oldest);
       return report;
     },
   };

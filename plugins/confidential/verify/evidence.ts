@@ -1,4 +1,5 @@
 /** Attestation evidence in the form of the `attestation` frame, and its parser. */
+import { isObject } from "../../../src/is-object.ts";
 import { fromBase64 } from "./binary-text.ts";
 import type { Bytes } from "./binary-text.ts";
 import type { TdxCollateral } from "./tdx-collateral.ts";
@@ -33,9 +34,8 @@ const maxBase64Length = 131_072;
 
 /** Parses evidence. Returns a text with the reason if it is invalid. `value`: parsed JSON. */
 export function readEvidence(value: unknown): ParsedEvidence | string {
-  if (typeof value !== "object" || value === null) return "the evidence is missing";
-  // An object from JSON, whose members are checked below.
-  const { tee_type, quote, aux, collateral, simulated } = value as Record<string, unknown>;
+  if (!isObject(value)) return "the evidence is missing";
+  const { tee_type, quote, aux, collateral, simulated } = value;
   if (tee_type !== "tdx" && tee_type !== "sev-snp" && tee_type !== "simulated") {
     return 'unknown tee_type: expected "tdx", "sev-snp" or "simulated"';
   }

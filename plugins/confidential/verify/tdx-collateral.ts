@@ -2,11 +2,12 @@
  * Intel's collateral for a TDX quote: the TCB info, the identity of the quoting enclave, their signatures with
  * certificate chains, and the revocation lists.
  */
+import { isObject } from "../../../src/is-object.ts";
 import { fromHex } from "./binary-text.ts";
 import type { Bytes } from "./binary-text.ts";
 import { utf8 } from "../protocol/encoding.ts";
 import { maxTextBytes } from "../protocol/limits.ts";
-import { isJsonObject, readJsonObject } from "../protocol/strict-json.ts";
+import { readJsonObject } from "../protocol/strict-json.ts";
 import type { JsonObject } from "../protocol/strict-json.ts";
 import { readPem } from "./certificate.ts";
 import type { Certificate } from "./certificate.ts";
@@ -124,7 +125,7 @@ export function readTdxCollateral(value: unknown): ParsedCollateral | string {
 }
 
 function collateralText(value: unknown): TdxCollateral | string {
-  if (!isJsonObject(value)) return "the collateral is missing";
+  if (!isObject(value)) return "the collateral is missing";
   const text: Record<string, string> = {};
   let length = 0;
   for (const field of collateralFields) {
@@ -156,11 +157,11 @@ function readTcbInfo(text: string): TcbInfo | undefined {
 
 function readModules(tcbInfo: JsonObject | undefined): readonly TdxModuleIdentity[] | undefined {
   const { tdxModule, tdxModuleIdentities: given = [] } = tcbInfo ?? {};
-  if (!isJsonObject(tdxModule) || !Array.isArray(given)) return undefined;
+  if (!isObject(tdxModule) || !Array.isArray(given)) return undefined;
   const versioned: readonly unknown[] = given;
   const modules = [readModule(tdxModule, undefined)];
   for (const identity of versioned) {
-    if (!isJsonObject(identity) || typeof identity["id"] !== "string") return undefined;
+    if (!isObject(identity) || typeof identity["id"] !== "string") return undefined;
     modules.push(readModule(identity, identity["id"]));
   }
   const whole = modules.filter((module) => module !== undefined);
@@ -181,7 +182,7 @@ function readModule(value: JsonObject, id: string | undefined): TdxModuleIdentit
 }
 
 function readLevel(value: unknown): TdxModuleLevel | undefined {
-  if (!isJsonObject(value) || !isJsonObject(value["tcb"])) return undefined;
+  if (!isObject(value) || !isObject(value["tcb"])) return undefined;
   const { isvsvn } = value["tcb"];
   const { tcbStatus: status, advisoryIDs = [] } = value;
   if (typeof isvsvn !== "number" || typeof status !== "string" || !Array.isArray(advisoryIDs)) {

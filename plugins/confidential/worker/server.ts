@@ -8,7 +8,8 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import type { AddressInfo, Socket } from "node:net";
 import { WebSocketServer } from "ws";
 import type { EnclaveSessionDeps } from "../enclave/session.ts";
-import { guarded } from "../protocol/guard.ts";
+import { pingMs } from "../../../src/http/liveness.ts";
+import { runGuarded } from "../../../src/guard.ts";
 import { workerSubprotocol } from "../protocol/hello.ts";
 import { maxTextBytes } from "../protocol/limits.ts";
 import { offeredSubprotocols } from "../../../src/http/subprotocols.ts";
@@ -42,7 +43,6 @@ export interface WorkerServer {
 }
 
 export const streamPath = "/cstream/1";
-const pingMs = 20_000;
 const maxSessions = 4_096;
 /** Memory for requests that have not arrived completely. Gateways limit the share of each of their keys. */
 const unfinishedLimits: UnfinishedLimits = {
@@ -73,10 +73,10 @@ export async function listenForSessions(options: WorkerServerOptions): Promise<W
   };
   /** Runs a callback; an exception closes the connection, not the process. */
   const closeOnError = (socket: Socket, run: () => void): void =>
-    guarded(run, (error) => {
+    runGuarded(run, (error) => {
       options.log.error({ err: error }, "a connection to the worker failed");
       socket.destroy();
-    })();
+    });
   const server = createServer((request, response) => {
     closeOnError(request.socket, () => answer(request, response, () => options.status(state())));
   });

@@ -1,6 +1,7 @@
 /** Serves one session over one WebSocket (confidential-stream.md, 5: "Gateway to worker"). */
 import type { Socket } from "node:net";
 import type { WebSocket } from "ws";
+import { Liveness } from "../../../src/http/liveness.ts";
 import { openEnclaveSession } from "../enclave/session.ts";
 import type { EnclaveSession, EnclaveSessionDeps } from "../enclave/session.ts";
 import { errorFrame } from "../protocol/fault.ts";
@@ -29,7 +30,7 @@ export function serveSession(
   parts: EnclaveSessionDeps,
   onClose: () => void,
 ): SessionSocket {
-  let unanswered = 0;
+  const liveness = new Liveness(webSocket, maxUnansweredPings);
   let closing: Disposable | undefined;
   const session: EnclaveSession = openEnclaveSession(parts, {
     text: (frame) => webSocket.send(frame),
@@ -49,9 +50,6 @@ export function serveSession(
     if (isBinary) session.binary(bytes);
     else session.text(bytes);
   });
-  webSocket.on("pong", () => {
-    unanswered = 0;
-  });
   // After an error of a frame or of the socket, `ws` closes the connection itself, with the close code of RFC 6455.
   webSocket.on("error", () => {});
   webSocket.on("close", () => {
@@ -65,9 +63,7 @@ export function serveSession(
       return session.answering;
     },
     ping() {
-      if (unanswered === maxUnansweredPings) return webSocket.terminate();
-      unanswered++;
-      webSocket.ping();
+      if (!liveness.ping()) webSocket.terminate();
     },
     stop: () => session.stop(),
     terminate: () => webSocket.terminate(),

@@ -22,10 +22,6 @@ export function checker(schema: object): (value: unknown) => string | undefined 
   };
 }
 
-export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
 /** Returns the parameters of a query. Undefined if one is unknown or repeated. The caller checks the values. */
 export function queryOf(
   url: string,

@@ -1,4 +1,5 @@
 /** Routes to sign in, to sign out, and to read the session. */
+import { isObject } from "../../../src/is-object.ts";
 import { RateLimiterRes, type RateLimiterMemory } from "rate-limiter-flexible";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { addressKey } from "../../../src/address.ts";
@@ -6,7 +7,6 @@ import { capabilities } from "../../../src/services/accounts.ts";
 import { version } from "../../../src/version.ts";
 import { sendJson, sendRefusal } from "../../../src/http/admin-answer.ts";
 import { stored } from "./route.ts";
-import { isRecord } from "./input.ts";
 import type { DashboardParts } from "./parts.ts";
 import { mayGrant } from "./wanted-key.ts";
 import { addressOf, opensDashboard, type Sessions, type Viewer } from "./session.ts";
@@ -66,7 +66,7 @@ function signIn(
   reply: FastifyReply,
 ): FastifyReply {
   const { body } = request;
-  if (!isRecord(body) || typeof body["key"] !== "string" || Object.keys(body).length !== 1) {
+  if (!isObject(body) || typeof body["key"] !== "string" || Object.keys(body).length !== 1) {
     return sendRefusal(reply, "GATEWAY_INVALID_PARAMS", { message: "expected the body { key }" });
   }
   const principal = accounts.identify(`Bearer ${body["key"]}`, addressOf(request));

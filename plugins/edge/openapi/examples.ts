@@ -2,6 +2,7 @@
  * Creates example values for the schemas of the document. A plugin can provide examples with the keyword `examples` of
  * JSON Schema. For all other schemas, a value is generated.
  */
+import { isObject } from "sluice-gateway/plugin";
 import type { JsonSchema } from "sluice-gateway/plugin";
 
 interface Wanted {
@@ -133,8 +134,8 @@ function objectExample(schema: JsonSchema, { isWhole }: Wanted, depth: number): 
 
 function arrayExample(schema: JsonSchema, wanted: Wanted, depth: number): unknown {
   const { items } = schema;
-  if (typeof items !== "object" || items === null) return [];
-  const item = exampleOf(schemaIn(items), wanted, depth + 1);
+  if (!isObject(items)) return [];
+  const item = exampleOf(items, wanted, depth + 1);
   return item === undefined ? undefined : [item];
 }
 
@@ -174,8 +175,8 @@ function schemasIn(value: unknown): JsonSchema[] {
 }
 
 function schemaIn(value: unknown): JsonSchema {
-  // `true` is also a schema, which accepts anything. An object that is not an array is a record.
-  return typeof value === "object" && value !== null ? (value as JsonSchema) : {};
+  // `true` is also a schema, which accepts anything.
+  return isObject(value) ? value : {};
 }
 
 function recordIn(value: unknown): Readonly<Record<string, unknown>> {

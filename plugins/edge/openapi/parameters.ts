@@ -1,4 +1,5 @@
 /** Reads the parameters of an operation from the object schemas of its parts. */
+import { isObject } from "sluice-gateway/plugin";
 import type { JsonSchema, Operation } from "sluice-gateway/plugin";
 import { exemplified } from "./components.ts";
 
@@ -67,11 +68,11 @@ function described(
 
 function propertiesOf(schema: JsonSchema | undefined): [string, JsonSchema][] {
   const properties = schema?.["properties"];
-  if (typeof properties !== "object" || properties === null) return [];
-  return Object.entries(properties).map(([name, property]: [string, unknown]) => [
+  if (!isObject(properties)) return [];
+  return Object.entries(properties).map(([name, property]) => [
     name,
     // `true` and `false` are also schemas.
-    typeof property === "object" && property !== null ? (property as JsonSchema) : {},
+    isObject(property) ? property : {},
   ]);
 }
 

@@ -1,5 +1,6 @@
 /** Collects the responses of an operation: the answers of its surface, and the refusals of surface, steps and core. */
 import {
+  isObject,
   refuse,
   type DocumentedAnswer,
   type DocumentedHeaders,
@@ -90,8 +91,7 @@ function jsonOf(
 
 function errorExample({ code, details }: DocumentedRefusal): unknown {
   const told = details === undefined ? undefined : exampleOf(details, { isWhole: true });
-  // Details are an object, by their schema.
-  const given = typeof told === "object" && told !== null ? { details: { ...told } } : {};
+  const given = isObject(told) ? { details: told } : {};
   return JSON.parse(String(refuse(code, given).body));
 }
 

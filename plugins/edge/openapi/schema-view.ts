@@ -1,4 +1,5 @@
 /** Shows a JSON Schema as a readable list of members. */
+import { isObject } from "sluice-gateway/plugin";
 import type { JsonSchema } from "sluice-gateway/plugin";
 import { html, prose, type Markup } from "./markup.ts";
 
@@ -147,8 +148,5 @@ function schemasOf(value: unknown): JsonSchema[] {
 }
 
 function schemaOf(value: unknown): JsonSchema | undefined {
-  // An object that is not an array is a record.
-  return typeof value === "object" && value !== null && !Array.isArray(value)
-    ? (value as JsonSchema)
-    : undefined;
+  return isObject(value) ? value : undefined;
 }

@@ -1,5 +1,6 @@
 /** Step `validate`: checks the body, query and headers of requests against JSON Schemas. */
 import {
+  isObject,
   defineStep,
   refuse,
   violationsSchema,
@@ -125,7 +126,7 @@ function refused(violations: readonly Violation[]): Reply {
 /** Reports header names that are not in lower case. They would never match, because headers arrive in lower case. */
 function upperCaseHeaders(schema: JsonSchema = {}): { pointer: string; message: string }[] {
   const properties = schema["properties"];
-  if (typeof properties !== "object" || properties === null) return [];
+  if (!isObject(properties)) return [];
   return Object.keys(properties)
     .filter((name) => name !== name.toLowerCase())
     .map((name) => ({

@@ -2,6 +2,7 @@
  * Reads a chat completions request (gateway.md, "POST /v1/chat/completions") and writes the request for the worker.
  * Ignored and unknown fields are dropped.
  */
+import { isObject } from "../../../src/is-object.ts";
 /** A parsed request. */
 export interface ChatRequest {
   readonly model: string;
@@ -234,10 +235,6 @@ function wrong(message: string): ChatRequestResult {
 /** Returns true for `null`, too, which clients send for members that they do not set. */
 function isAbsent(value: unknown): value is null | undefined {
   return value === undefined || value === null;
-}
-
-function isObject(value: unknown): value is Json {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /**

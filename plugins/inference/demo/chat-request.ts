@@ -1,6 +1,7 @@
 /**
  * Reads the members of a chat completion request that the demo model supports. Errors are those of a real model server.
  */
+import { isObject } from "../../../src/is-object.ts";
 
 export interface ChatMessage {
   readonly role: string;
@@ -107,9 +108,7 @@ function textOf(content: unknown): string | undefined {
 }
 
 function membersOf(value: unknown): Members | undefined {
-  if (typeof value !== "object" || value === null || Array.isArray(value)) return undefined;
-  // A JSON object has members by name.
-  return value as Members;
+  return isObject(value) ? value : undefined;
 }
 
 function isCount(value: unknown): value is number {

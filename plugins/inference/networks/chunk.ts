@@ -3,18 +3,15 @@
  * choice has content, the finish reason and the usage report. All other members are skipped.
  */
 import {
-  closeBrace,
   closeBracket,
-  comma,
   malformed,
   openBrace,
   openBracket,
   quote,
   rangeIs,
-  skipColon,
+  readMembers,
+  type ReadMember,
   skipSpace,
-  skipString,
-  skipValue,
 } from "../../../src/http/json/scan.ts";
 
 /** The parts of a chunk. One object serves all streams; each chunk overwrites it. */
@@ -63,55 +60,17 @@ export function emptyChunk(): Chunk {
   };
 }
 
-/** Called for each member of an object with the range of its name (with quotes) and of its value. */
-type Member<T> = (
-  bytes: Buffer,
-  nameStart: number,
-  nameEnd: number,
-  valueStart: number,
-  valueEnd: number,
-  found: T,
-) => void;
-
 /** Reads the chunk in `bytes` from `start` to `end` into `found`. Returns false if it is not a JSON object. */
 export function readChunk(bytes: Buffer, start: number, end: number, found: Chunk): boolean {
   resetChoice(found);
   found.usageStart = -1;
   found.isError = false;
   const at = skipSpace(bytes, start, end);
-  const after = readMembers(bytes, at, end, readChunkMember, found);
+  const after = readMembers(bytes, at, end, 0, "trusted", readChunkMember, found);
   return after !== malformed && skipSpace(bytes, after, end) === end;
 }
 
-/** Returns the index after the object that starts at `i`, and calls `member` for each of its members. */
-function readMembers<T>(
-  bytes: Buffer,
-  i: number,
-  end: number,
-  member: Member<T>,
-  found: T,
-): number {
-  if (i >= end || bytes[i] !== openBrace) return malformed;
-  let at = skipSpace(bytes, i + 1, end);
-  if (at < end && bytes[at] === closeBrace) return at + 1;
-  for (;;) {
-    if (at >= end || bytes[at] !== quote) return malformed;
-    const nameEnd = skipString(bytes, at, end, "trusted");
-    if (nameEnd === malformed) return malformed;
-    const value = skipColon(bytes, nameEnd, end);
-    if (value === malformed) return malformed;
-    const valueEnd = skipValue(bytes, value, end, 1, "trusted");
-    if (valueEnd === malformed) return malformed;
-    member(bytes, at, nameEnd, value, valueEnd, found);
-    at = skipSpace(bytes, valueEnd, end);
-    if (at >= end) return malformed;
-    if (bytes[at] === closeBrace) return at + 1;
-    if (bytes[at] !== comma) return malformed;
-    at = skipSpace(bytes, at + 1, end);
-  }
-}
-
-const readChunkMember: Member<Chunk> = (bytes, nameStart, nameEnd, start, end, found) => {
+const readChunkMember: ReadMember<Chunk> = (bytes, nameStart, nameEnd, start, end, found) => {
   if (rangeIs(bytes, nameStart, nameEnd, '"choices"')) readChoices(bytes, start, end, found);
   else if (rangeIs(bytes, nameStart, nameEnd, '"usage"')) {
     found.usageStart = bytes[start] === openBrace ? start : -1;
@@ -135,15 +94,15 @@ function readChoices(bytes: Buffer, start: number, end: number, found: Chunk): v
   if (bytes[start] !== openBracket) return;
   const at = skipSpace(bytes, start + 1, end);
   if (bytes[at] === closeBracket) return;
-  const after = readMembers(bytes, at, end, readChoiceMember, found);
+  const after = readMembers(bytes, at, end, 0, "trusted", readChoiceMember, found);
   if (after === malformed) return;
   found.choiceStart = at;
   found.choiceEnd = after;
 }
 
-const readChoiceMember: Member<Chunk> = (bytes, nameStart, nameEnd, start, end, found) => {
+const readChoiceMember: ReadMember<Chunk> = (bytes, nameStart, nameEnd, start, end, found) => {
   if (rangeIs(bytes, nameStart, nameEnd, '"delta"')) {
-    readMembers(bytes, start, end, readDeltaMember, found);
+    readMembers(bytes, start, end, 0, "trusted", readDeltaMember, found);
   } else if (rangeIs(bytes, nameStart, nameEnd, '"finish_reason"')) {
     // Some servers send `""` until the answer is finished.
     const isGiven = bytes[start] === quote && end - start > 2;
@@ -151,7 +110,7 @@ const readChoiceMember: Member<Chunk> = (bytes, nameStart, nameEnd, start, end, 
   }
 };
 
-const readDeltaMember: Member<Chunk> = (bytes, nameStart, nameEnd, start, end, found) => {
+const readDeltaMember: ReadMember<Chunk> = (bytes, nameStart, nameEnd, start, end, found) => {
   if (rangeIs(bytes, nameStart, nameEnd, '"content"')) addText(bytes, start, end, found);
   else if (rangeIs(bytes, nameStart, nameEnd, '"reasoning_content"')) {
     addText(bytes, start, end, found);

@@ -1,4 +1,5 @@
 /** One HTTP request to one worker, and the answer that is parsed from the response. */
+import { runGuarded } from "../../../src/guard.ts";
 import type { TokenUsage, WholeMessage } from "../../../src/services/networks.ts";
 import type { ResponseHead } from "../../../src/http/upstream/http1/response-head.ts";
 import {
@@ -182,12 +183,10 @@ export class HttpAttempt implements RunningAttempt, HttpExchange, AnswerSink {
 
   /** Runs a callback of the decoder. An error in it breaks this answer only. */
   #contain(read: () => void): void {
-    try {
-      read();
-    } catch (error) {
+    runGuarded(read, (error) => {
       this.#call.network.parts.log.error({ err: error }, "an answer could not be read");
       this.broken();
-    }
+    });
   }
 
   #fail(failure: AttemptFailure): void {

@@ -7,7 +7,7 @@ import type {
   ModelEntry,
   ModelOverride,
 } from "../../../src/services/networks.ts";
-import { chooseWorker } from "./choose-worker.ts";
+import { atRandom, chooseBackend, type Draw } from "../../../src/http/upstream/choose-backend.ts";
 import type { Network } from "./network.ts";
 import type { NetworkModel } from "../../../src/services/network-kinds.ts";
 import type { Price } from "../../../src/services/pricing.ts";
@@ -28,11 +28,13 @@ export class Model implements NetworkModel {
   readonly #network: Network;
   readonly #parts: ModelParts;
   readonly #coefficients: CoefficientBands | undefined;
+  readonly #draw: Draw;
 
   constructor(network: Network, parts: ModelParts) {
     this.modelId = parts.id;
     this.#network = network;
     this.#parts = parts;
+    this.#draw = atRandom(network.parts.random);
     this.#coefficients = bands(parts.workers.map((worker) => this.#coefficientOf(worker)));
   }
 
@@ -78,7 +80,7 @@ export class Model implements NetworkModel {
 
   /** Returns a worker that has not been tried. Undefined if all have been tried. */
   choose(tried: readonly Worker[]): Worker | undefined {
-    return chooseWorker(this.#parts.workers, tried, this.#network.parts.random ?? Math.random);
+    return chooseBackend(this.#parts.workers, this.#draw, tried);
   }
 
   priceOf(worker: Worker): Price {

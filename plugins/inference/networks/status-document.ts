@@ -2,6 +2,7 @@
  * The status of a network: its status document `{ price_per_token_nano, workers: [{ id, model, coefficient, state, url?
  * }] }`, or the models that an OpenAI-compatible server lists (decisions.md section 8).
  */
+import { isObject } from "../../../src/is-object.ts";
 import type { ListedWorker, WorkerState } from "../../../src/services/network-kinds.ts";
 import { decimalText } from "../../../src/decimal.ts";
 
@@ -79,10 +80,6 @@ export function readModels(value: unknown): NetworkStatus | undefined {
     workers.set(id, { id, model: id, coefficient: 1000, state: "active", url: undefined });
   }
   return { pricePerTokenNano: undefined, workers: [...workers.values()] };
-}
-
-export function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function isName(value: unknown): value is string {

@@ -1,11 +1,12 @@
 /** One kept-alive HTTP/1.1 connection to a worker's server. */
-import net from "node:net";
-import tls from "node:tls";
+import type { Socket } from "node:net";
+import { runGuarded } from "../../../src/guard.ts";
 import type { ResponseHead } from "../../../src/http/upstream/http1/response-head.ts";
 import {
   ResponseReader,
   type ResponseSink,
 } from "../../../src/http/upstream/http1/response-reader.ts";
+import { addressOf, openSocket } from "../../../src/http/upstream/open-socket.ts";
 import type { TransportFailure } from "../../../src/services/network-kinds.ts";
 import type { WorkerServer } from "./worker-server.ts";
 
@@ -36,8 +37,6 @@ export interface HttpExchange {
  */
 const shared = Buffer.allocUnsafeSlow(64 * 1024);
 
-/** TCP keep-alive detects peers that vanished without closing the connection. */
-const tcpKeepAliveMs = 30_000;
 /** Maximum size of a body that is written together with the head. */
 const maxJoinedBytes = 16 * 1024;
 
@@ -45,7 +44,7 @@ export class WorkerConnection implements ResponseSink {
   /** The tick at which the sweep closes the connection. */
   deadline: number;
   readonly #server: WorkerServer;
-  readonly #socket: net.Socket;
+  readonly #socket: Socket;
   readonly #reader: ResponseReader;
   #exchange: HttpExchange | undefined;
   #connected = false;
@@ -53,13 +52,19 @@ export class WorkerConnection implements ResponseSink {
   #paused = false;
   /** Number of answers on this connection. After the first one, the server may close it at any time. */
   #answers = 0;
+  /** The kernel refused to take the request, or the rest of it. */
+  #writeFailed = false;
 
   constructor(server: WorkerServer) {
     const { ticker, limits, origin } = server;
     this.#server = server;
     this.deadline = ticker.deadline(limits.connectMs);
     this.#reader = new ResponseReader(this, Number.MAX_SAFE_INTEGER);
-    const socket = connect(origin, (size) => this.#contain(() => this.#read(size)) ?? false);
+    const socket = openSocket(
+      addressOf(origin),
+      shared,
+      (size) => this.#contain(() => this.#read(size)) ?? false,
+    );
     this.#socket = socket;
     const on = (event: string, run: () => void): void => {
       socket.on(event, () => this.#contain(run));
@@ -69,23 +74,19 @@ export class WorkerConnection implements ResponseSink {
       if (this.#exchange !== undefined) this.#write(this.#exchange);
     });
     on("end", () => this.#ended());
-    on("error", () => this.drop(this.#connected ? "broken" : "unreachable"));
+    socket.on("error", (error: NodeJS.ErrnoException) => {
+      this.#writeFailed = error.syscall === "write";
+      this.#contain(() => this.drop(this.#connected ? "broken" : "unreachable"));
+    });
     on("close", () => this.drop("broken"));
   }
 
   /** Runs a callback of the socket. An error in it fails the exchange of this connection, not the process. */
   #contain<T>(run: () => T): T | undefined {
-    try {
-      return run();
-    } catch (error) {
+    return runGuarded(run, (error) => {
       this.#server.broke(error);
-      try {
-        this.drop("broken");
-      } catch (more) {
-        this.#server.broke(more);
-      }
-      return undefined;
-    }
+      this.drop("broken");
+    });
   }
 
   /** True once the kernel has accepted the whole request. */
@@ -129,15 +130,25 @@ export class WorkerConnection implements ResponseSink {
   drop(why: TransportFailure): void {
     if (this.#gone) return;
     this.#gone = true;
+    const isUnread = why === "broken" && this.#isUnread;
     this.#socket.destroy();
     const exchange = this.#exchange;
     this.#exchange = undefined;
-    // RFC 9112 section 9.3.1: the server may close an idle connection while a request is on its way to it.
-    const stale = why === "broken" && this.#answers > 0 && !this.#reader.started;
     // This comes before `gone`, after which the server may close because it has no exchange left.
-    if (stale && exchange !== undefined) this.#server.send(exchange);
+    if (isUnread && exchange !== undefined) this.#server.send(exchange);
     this.#server.gone(this);
-    if (!stale) exchange?.failed(why);
+    if (!isUnread) exchange?.failed(why);
+  }
+
+  /**
+   * Whether the server closed a kept connection before it could read the whole request. Only then is the request sent
+   * again on another connection: a POST is repeated only if it was certainly not processed (RFC 9110 section 9.2.2), and
+   * a completion that is computed twice costs the worker twice. If all of the request was handed to the kernel, the
+   * server may have read it, so the exchange fails.
+   */
+  get #isUnread(): boolean {
+    const isUnsent = this.#writeFailed || this.#socket.writableLength > 0;
+    return this.#answers > 0 && isUnsent && !this.#reader.started;
   }
 
   // Callbacks of the response reader.
@@ -202,20 +213,4 @@ export class WorkerConnection implements ResponseSink {
     } else this.drop("broken");
     exchange?.done();
   }
-}
-
-function connect(origin: URL, onRead: (size: number) => boolean): net.Socket {
-  const host = origin.hostname.replace(/^\[(.*)\]$/, "$1");
-  const isTls = origin.protocol === "https:";
-  const options = {
-    host,
-    port: origin.port === "" ? (isTls ? 443 : 80) : Number(origin.port),
-    noDelay: true,
-    keepAlive: true,
-    keepAliveInitialDelay: tcpKeepAliveMs,
-    onread: { buffer: shared, callback: onRead },
-  };
-  if (!isTls) return net.connect(options);
-  const servername = net.isIP(host) === 0 ? host : undefined;
-  return tls.connect({ ...options, servername, ALPNProtocols: ["http/1.1"] });
 }

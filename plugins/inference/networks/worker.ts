@@ -1,7 +1,6 @@
-/**
- * A worker of a network and its health. A worker that fails is ejected for a cooldown, then probed with a cheap
- * request, and readmitted if it answers. The cooldown doubles until the worker has served a request again.
- */
+/** A worker of a network, its health and its load. */
+import type { Backend } from "../../../src/http/upstream/choose-backend.ts";
+import { Ejection, type EjectionPolicy } from "../../../src/http/upstream/ejection.ts";
 import type { Clock } from "../../../src/services/clock.ts";
 import type {
   ListedWorker,
@@ -9,10 +8,14 @@ import type {
   WorkerRoute,
 } from "../../../src/services/network-kinds.ts";
 
-/** Number of failed answers in a row that eject a worker. A single failure may be the request's fault. */
-const maxFailuresInRow = 3;
-const minCooldownMs = 2_000;
-const maxCooldownMs = 60_000;
+const ejectionPolicy: EjectionPolicy = {
+  // A single failure may be the request's fault.
+  failures: 3,
+  failuresAfterReturn: 1,
+  firstMs: 2_000,
+  maxMs: 60_000,
+  jitter: 0,
+};
 
 export interface WorkerParts {
   readonly clock: Clock;
@@ -20,7 +23,7 @@ export interface WorkerParts {
   readonly onEjectionChange: (worker: Worker) => void;
 }
 
-export class Worker implements NetworkWorker {
+export class Worker implements NetworkWorker, Backend {
   readonly id: string;
   /** The current entry of the worker in its network. */
   listed: ListedWorker;
@@ -28,9 +31,7 @@ export class Worker implements NetworkWorker {
   /** Number of requests in flight. */
   inFlight = 0;
   readonly #parts: WorkerParts;
-  #failures = 0;
-  #cooldownMs = 0;
-  #cooldown: Disposable | undefined;
+  readonly #ejection: Ejection;
   #closed = false;
 
   /** `route`: the route to the worker, which `close` closes. */
@@ -39,26 +40,23 @@ export class Worker implements NetworkWorker {
     this.listed = listed;
     this.route = route;
     this.#parts = parts;
+    this.#ejection = new Ejection(ejectionPolicy, parts.clock, () => void this.#probe());
   }
 
-  /** True during the cooldown. Other workers are then preferred. */
   get isEjected(): boolean {
-    return this.#cooldown !== undefined;
+    return this.#ejection.isEjected;
   }
 
   /** Called when the worker has answered a request completely. */
   succeeded(): void {
-    this.#failures = 0;
-    this.#cooldownMs = 0;
-    this.#readmit();
+    if (this.#ejection.succeeded()) this.#parts.onEjectionChange(this);
   }
 
-  /**
-   * Called when a request has failed. `unreachable`: there was no connection, which cannot be the fault of a request.
-   */
-  failed(unreachable: boolean): void {
-    this.#failures++;
-    if (unreachable || this.#failures >= maxFailuresInRow) this.#eject();
+  /** Called when a request has failed. `isUnreachable`: there was no connection, which cannot be a request's fault. */
+  failed(isUnreachable: boolean): void {
+    if (this.#closed || !this.#ejection.failed(isUnreachable)) return;
+    this.#ejection.eject();
+    this.#parts.onEjectionChange(this);
   }
 
   /** True if the worker may get requests. */
@@ -66,36 +64,15 @@ export class Worker implements NetworkWorker {
     return this.listed.state !== "draining" && this.route.admitted;
   }
 
-  /** Stops the timer and closes the route. */
+  /** Closes its route and stops probing it. */
   close(): void {
     this.#closed = true;
-    this.#cooldown?.[Symbol.dispose]();
+    this.#ejection.close();
     this.route.close();
   }
 
-  #eject(): void {
-    if (this.#cooldown !== undefined || this.#closed) return;
-    this.#cooldownMs = Math.min(Math.max(this.#cooldownMs * 2, minCooldownMs), maxCooldownMs);
-    this.#cooldown = this.#parts.clock.after(this.#cooldownMs, () => void this.#probe());
-    this.#parts.onEjectionChange(this);
-  }
-
   async #probe(): Promise<void> {
-    const cooldown = this.#cooldown;
-    const answers = await this.route.probe();
-    // During the probe, the worker may have served a request and failed another.
-    if (this.#closed || cooldown === undefined || this.#cooldown !== cooldown) return;
-    if (answers) return this.#readmit();
-    this.#cooldownMs = Math.min(this.#cooldownMs * 2, maxCooldownMs);
-    this.#cooldown = this.#parts.clock.after(this.#cooldownMs, () => void this.#probe());
-  }
-
-  #readmit(): void {
-    if (this.#cooldown === undefined) return;
-    this.#cooldown[Symbol.dispose]();
-    this.#cooldown = undefined;
-    // One more failure is enough to leave it out again.
-    this.#failures = maxFailuresInRow - 1;
-    this.#parts.onEjectionChange(this);
+    const isGood = await this.route.probe();
+    if (this.#ejection.probed(isGood)) this.#parts.onEjectionChange(this);
   }
 }

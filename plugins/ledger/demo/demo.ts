@@ -1,4 +1,5 @@
 /** The node of `sluice dev`: a demo node, unless LEDGER_RPC_URL is set, and example calls. */
+import { isObject } from "../../../src/is-object.ts";
 import {
   exampleRequest,
   hasSameHost,
@@ -85,8 +86,8 @@ async function headOf(nodeUrl: string): Promise<string | undefined> {
       signal: AbortSignal.timeout(3_000),
     });
     const answer: unknown = await response.json();
-    if (typeof answer !== "object" || answer === null || !("result" in answer)) return undefined;
-    return typeof answer.result === "string" ? answer.result : undefined;
+    const result = isObject(answer) ? answer["result"] : undefined;
+    return typeof result === "string" ? result : undefined;
   } catch {
     return undefined;
   }

@@ -1,4 +1,5 @@
 /** Answers JSON-RPC 2.0 in the same way as a Substrate node (jsonrpsee 0.24). */
+import { isObject } from "../../../src/is-object.ts";
 import { RpcFailure } from "./failure.ts";
 import type { Method } from "./method.ts";
 
@@ -50,9 +51,7 @@ function answerOne(
 }
 
 function members(item: unknown): Readonly<Record<string, unknown>> {
-  const isObject = typeof item === "object" && item !== null && !Array.isArray(item);
-  // A JSON object has string keys and unknown values.
-  return isObject ? (item as Record<string, unknown>) : {};
+  return isObject(item) ? item : {};
 }
 
 /** A negative or fractional number is not an id. A call with such an id counts as a notification. */

@@ -1,16 +1,8 @@
 /** Finds blocks by height or hash, and checks whether a block exists. */
-import { toolFailure, type ToolContext, type ToolFailure } from "sluice-gateway/plugin";
+import { isObject, toolFailure, type ToolContext, type ToolFailure } from "sluice-gateway/plugin";
 import { blockHashFault } from "./hex.ts";
-import { membersOf, parseOrUndefined } from "./json-text.ts";
-import {
-  ask,
-  askValue,
-  failureOf,
-  isObject,
-  unreadableAnswer,
-  unknownBlock,
-  type Chain,
-} from "./node.ts";
+import { membersOf, parseOrUndefined } from "../ledger/json-part.ts";
+import { ask, askValue, failureOf, unreadableAnswer, unknownBlock, type Chain } from "./node.ts";
 
 export interface BlockInput {
   readonly height?: number;

@@ -1,9 +1,10 @@
 /** Tools that read general facts about the chain and its node: health, names, statistics. */
+import { isObject } from "sluice-gateway/plugin";
 import type { Tool, ToolContext, ToolFailure, ToolResult } from "sluice-gateway/plugin";
 import { numberOf } from "./block.ts";
-import { membersOf, parseOrUndefined } from "./json-text.ts";
+import { membersOf, parseOrUndefined } from "../ledger/json-part.ts";
 import { capability, noInput, readsChain } from "./tool-defaults.ts";
-import { ask, askValue, failureOf, isObject, unreadableAnswer, type Chain } from "./node.ts";
+import { ask, askValue, failureOf, unreadableAnswer, type Chain } from "./node.ts";
 
 /** decisions.md section 6. */
 const defaultSs58Format = 42;

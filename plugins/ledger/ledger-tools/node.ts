@@ -9,7 +9,7 @@ import {
   type ToolContext,
   type ToolFailure,
 } from "sluice-gateway/plugin";
-import { parseOrUndefined } from "./json-text.ts";
+import { parseOrUndefined } from "../ledger/json-part.ts";
 
 /** The chain that the tools read. */
 export interface Chain {
@@ -105,8 +105,4 @@ export async function askValue(
   const answer = await ask(chain, method, params, context);
   if (answer.kind !== "result") return failureOf(answer);
   return { ok: true, value: parseOrUndefined(answer.bytes.toString()) };
-}
-
-export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

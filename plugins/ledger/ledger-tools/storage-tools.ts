@@ -1,10 +1,11 @@
 /** Tools that read storage: one value, or several values. */
+import { isObject } from "sluice-gateway/plugin";
 import type { Tool, ToolContext, ToolFailure, ToolResult } from "sluice-gateway/plugin";
 import { unknownFault } from "./block.ts";
 import { blockHashFault, hexFault, hexSchema } from "./hex.ts";
-import { parseOrUndefined } from "./json-text.ts";
+import { parseOrUndefined } from "../ledger/json-part.ts";
 import { capability, readsChain } from "./tool-defaults.ts";
-import { ask, failureOf, isObject, unreadableAnswer, type Chain } from "./node.ts";
+import { ask, failureOf, unreadableAnswer, type Chain } from "./node.ts";
 
 /** gateway.md, "Per-call and per-request limits". */
 const maxKeys = 100;

@@ -1,5 +1,6 @@
 /** The tool that writes: it submits a signed extrinsic to the node after the user has confirmed its summary. */
 import {
+  isObject,
   toolFailure,
   type Tool,
   type ToolContext,
@@ -7,8 +8,8 @@ import {
   type ToolResult,
 } from "sluice-gateway/plugin";
 import { hexFault, hexSchema } from "./hex.ts";
-import { parseOrUndefined } from "./json-text.ts";
-import { ask, decodeFailureOf, isObject, type Chain } from "./node.ts";
+import { parseOrUndefined } from "../ledger/json-part.ts";
+import { ask, decodeFailureOf, type Chain } from "./node.ts";
 
 interface SubmitInput {
   readonly extrinsic: string;

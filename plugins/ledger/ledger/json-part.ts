@@ -1,112 +1,80 @@
-/** Finds a part of a valid JSON text: an element of an array, or a member of nested objects. */
+/** Finds parts of a JSON text: what a node sent travels into a result without being parsed and written again. */
+import { findMember, malformed, skipSpace, skipValue } from "../../../src/http/json/scan.ts";
+import { spaceEnd, stringEnd, valueEnd } from "../../../src/json-text.ts";
+import { parseJson } from "../../../src/parse-json.ts";
 import type { Body } from "./body.ts";
-import {
-  closeBrace,
-  malformed,
-  quote,
-  rangeIs,
-  skipColon,
-  skipSpace,
-  skipString,
-  skipValue,
-} from "../../../src/http/json/scan.ts";
+
+/** Returns the value of a JSON text; `undefined` if it is not JSON. */
+export function parseOrUndefined(text: string | undefined): unknown {
+  if (text === undefined) return undefined;
+  try {
+    return parseJson(text);
+  } catch {
+    return undefined;
+  }
+}
 
 /**
- * Returns the text of the element at `index` of an array, without surrounding white space. Undefined if `array` is not
- * an array or is shorter.
+ * Returns the members of a JSON object, each value as its text; `undefined` if `text` is not an object. In a text that
+ * is not valid JSON it finds what it can.
  */
+export function membersOf(text: string): ReadonlyMap<string, string> | undefined {
+  const members = new Map<string, string>();
+  let at = spaceEnd(text, 0);
+  if (text[at] !== "{") return undefined;
+  for (;;) {
+    at = spaceEnd(text, at + 1);
+    if (text[at] !== '"') return text[at] === "}" && members.size === 0 ? members : undefined;
+    const nameEnd = stringEnd(text, at);
+    // Nobody looks for a name that needs escapes.
+    const name = text.slice(at + 1, nameEnd - 1);
+    at = spaceEnd(text, nameEnd);
+    if (text[at] !== ":") return undefined;
+    const start = spaceEnd(text, at + 1);
+    const end = valueEnd(text, start);
+    members.set(name, text.slice(start, end));
+    at = spaceEnd(text, end);
+    if (text[at] === "}") return members;
+    if (text[at] !== ",") return undefined;
+  }
+}
+
+/** Returns the text of the element at `index` of a valid JSON array; `undefined` if it is not an array, or shorter. */
 export function elementOf(array: string, index: number): string | undefined {
-  if (array[0] !== "[" || index < 0) return undefined;
-  let element = 0;
-  let start = 1;
-  let open = 0;
-  for (let at = 1; at < array.length; at++) {
-    switch (array.charAt(at)) {
-      case '"':
-        at = closingQuote(array, at);
-        break;
-      case "[":
-      case "{":
-        open++;
-        break;
-      case "]":
-      case "}":
-        if (open-- > 0) break;
-        return element === index ? textOrNone(array.slice(start, at)) : undefined;
-      case ",":
-        if (open > 0) break;
-        if (element === index) return textOrNone(array.slice(start, at));
-        element++;
-        start = at + 1;
-        break;
-      default:
-    }
+  let at = 0;
+  for (let element = 0; element <= index; element++) {
+    if (array[at] !== (element === 0 ? "[" : ",")) return undefined;
+    const start = spaceEnd(array, at + 1);
+    const end = valueEnd(array, start);
+    if (element === index) return end === start ? undefined : array.slice(start, end);
+    at = spaceEnd(array, end);
   }
   return undefined;
 }
 
-function textOrNone(text: string): string | undefined {
-  const trimmed = text.trim();
-  return trimmed === "" ? undefined : trimmed;
-}
-
-/** Returns the index of the quote that closes the string opened at `open`. */
-function closingQuote(text: string, open: number): number {
-  let at = text.indexOf('"', open + 1);
-  while (at !== -1 && isEscaped(text, at)) at = text.indexOf('"', at + 1);
-  return at === -1 ? text.length : at;
-}
-
-/** Returns true if an odd number of backslashes precedes the index. */
-function isEscaped(text: string, at: number): boolean {
-  let first = at;
-  while (text[first - 1] === "\\") first--;
-  return (at - first) % 2 === 1;
-}
-
-/** Returns the text without the white space outside strings. */
+/** Returns a valid JSON text without the white space outside its strings. */
 export function compact(text: string): string {
   let result = "";
   let start = 0;
   for (let at = 0; at < text.length; at++) {
-    const char = text[at];
-    if (char === '"') {
-      at = closingQuote(text, at);
-    } else if (char === " " || char === "\n" || char === "\r" || char === "\t") {
-      result += text.slice(start, at);
-      start = at + 1;
-    }
+    if (text[at] === '"') at = stringEnd(text, at) - 1;
+    const end = spaceEnd(text, at);
+    if (end === at) continue;
+    result += text.slice(start, at);
+    start = end;
+    at = end - 1;
   }
   return start === 0 ? text : result + text.slice(start);
 }
 
-/** Returns the JSON text of the member at the end of a path of names. Undefined if the path does not exist. */
+/** Returns the text of the member at the end of a path of names; `undefined` if the path leads nowhere. */
 export function memberAt(value: Body, path: readonly string[]): string | undefined {
   const bytes = typeof value === "string" ? Buffer.from(value) : value;
   let start = skipSpace(bytes, 0, bytes.length);
   for (const name of path) {
-    const found = memberStart(bytes, start, name);
-    if (found === undefined) return undefined;
-    start = found;
+    start = findMember(bytes, start, bytes.length, name);
+    if (start === malformed) return undefined;
   }
   const end = skipValue(bytes, start, bytes.length, path.length, "trusted");
   return end === malformed ? undefined : bytes.toString("utf8", start, end);
-}
-
-/** Returns the index at which the value of a member of the object at `open` starts. */
-function memberStart(bytes: Buffer, open: number, name: string): number | undefined {
-  const end = bytes.length;
-  if (bytes[open] !== 0x7b) return undefined;
-  let at = skipSpace(bytes, open + 1, end);
-  while (at < end && bytes[at] === quote) {
-    const nameEnd = skipString(bytes, at, end, "trusted");
-    const value = nameEnd === malformed ? malformed : skipColon(bytes, nameEnd, end);
-    if (value === malformed) return undefined;
-    if (rangeIs(bytes, at + 1, nameEnd - 1, name)) return value;
-    const valueEnd = skipValue(bytes, value, end, 1, "trusted");
-    if (valueEnd === malformed) return undefined;
-    at = skipSpace(bytes, valueEnd, end);
-    if (at < end && bytes[at] !== closeBrace) at = skipSpace(bytes, at + 1, end);
-  }
-  return undefined;
 }

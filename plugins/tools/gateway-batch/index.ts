@@ -3,6 +3,7 @@
  * behaviour").
  */
 import {
+  isObject,
   defineTools,
   toolFailure,
   type Clock,
@@ -82,8 +83,8 @@ const outOfRoom = toolFailure(
 
 /** Runs before the schema is checked, so the input can be any value. */
 function isTooLarge(input: unknown): boolean {
-  if (typeof input !== "object" || input === null || !("calls" in input)) return false;
-  return Array.isArray(input.calls) && input.calls.length > maxCalls;
+  const calls = isObject(input) ? input["calls"] : undefined;
+  return Array.isArray(calls) && calls.length > maxCalls;
 }
 
 async function run(calls: readonly Call[], context: ToolContext, clock: Clock) {

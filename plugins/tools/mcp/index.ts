@@ -4,11 +4,18 @@
  * stateless (`stateless-protocol.ts`). Between requests, the process keeps only the questions of running calls and the
  * log levels of sessions.
  */
-import { defineSurface, refuse, type Exchange, type Host, type Reply } from "sluice-gateway/plugin";
+import {
+  isObject,
+  defineSurface,
+  refuse,
+  type Exchange,
+  type Host,
+  type Reply,
+} from "sluice-gateway/plugin";
 import { reportMethod, type McpCall, type McpServer } from "./mcp-call.ts";
 import { createStatelessDialogues } from "./stateless-dialogue.ts";
 import { createRequestGuard } from "./request-guard.ts";
-import { codes, errorReply, failureCode, invalidRequest, isObject } from "./json-rpc.ts";
+import { codes, errorReply, failureCode, invalidRequest } from "./json-rpc.ts";
 import { precomputeResults } from "./precomputed-results.ts";
 import { createSessionQuestions } from "./session-questions.ts";
 import { operationAt } from "./operation.ts";

@@ -1,4 +1,5 @@
 /** JSON-RPC 2.0 in this protocol: parsing messages, and building answers from JSON text. */
+import { isObject } from "sluice-gateway/plugin";
 import type { CallFailureCode, Host, Reply } from "sluice-gateway/plugin";
 
 export type Params = Readonly<Record<string, unknown>>;
@@ -43,10 +44,6 @@ export const maxItems = 20;
 const invalid: Message = { kind: "invalid" };
 export const jsonHeaders: readonly string[] = ["content-type", "application/json"];
 export const accepted: Reply = { status: 202 };
-
-export function isObject(value: unknown): value is Params {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
 
 /** Parses a message. `exactId`: returns the text of a number that a double cannot represent. */
 export function messageOf(value: unknown, exactId: () => string | undefined): Message {

@@ -2,8 +2,9 @@
  * The lowest level of log messages of tools that a client gets. Stateless requests contain it; a session sets it once
  * (`logging/setLevel`). A session without a level gets no messages.
  */
+import { BoundedMap, isObject } from "sluice-gateway/plugin";
 import type { LogLevel } from "sluice-gateway/plugin";
-import { isObject, type Params } from "./json-rpc.ts";
+import { type Params } from "./json-rpc.ts";
 import { metaKeys } from "./revisions.ts";
 import type { Session } from "./sessions.ts";
 
@@ -25,7 +26,7 @@ const maxSessions = 10_000;
  * Levels by the id of the session. Shared by the whole process, because a reload creates another instance of the
  * surface. On another replica, and after a restart, the session gets no messages until it sets its level again.
  */
-const bySession = new Map<string, LogLevel>();
+const bySession = new BoundedMap<string, LogLevel>(maxSessions);
 
 export function isLogLevel(value: unknown): value is LogLevel {
   return typeof value === "string" && logLevels.some((level) => level === value);
@@ -43,12 +44,8 @@ export function isAtLeast(level: LogLevel, minLevel: LogLevel): boolean {
   return logLevels.indexOf(level) >= logLevels.indexOf(minLevel);
 }
 
-/** Sets the level of a session. If there are too many, the session that set its level first is dropped. */
 export function setLogLevel({ id }: Session, level: LogLevel): void {
-  bySession.delete(id);
   bySession.set(id, level);
-  const [oldest] = bySession.keys();
-  if (bySession.size > maxSessions && oldest !== undefined) bySession.delete(oldest);
 }
 
 export function logLevelOf(session: Session | undefined): LogLevel | undefined {

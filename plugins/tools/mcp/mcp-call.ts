@@ -4,6 +4,7 @@
  */
 import { randomUUID } from "node:crypto";
 import {
+  isObject,
   refuse,
   type Charge,
   type Clock,
@@ -21,7 +22,7 @@ import {
 } from "sluice-gateway/plugin";
 import type { StatelessDialogues } from "./stateless-dialogue.ts";
 import { EventStream, eventText } from "./event-stream.ts";
-import { isObject, jsonHeaders, type Params } from "./json-rpc.ts";
+import { jsonHeaders, type Params } from "./json-rpc.ts";
 import type { PrecomputedResults } from "./precomputed-results.ts";
 import type { SessionQuestions } from "./session-questions.ts";
 import type { Sessions } from "./sessions.ts";

@@ -3,9 +3,9 @@
  * from tool parameters"). The schema of the tool names the header in `x-mcp-header`.
  */
 import type { IncomingHttpHeaders } from "node:http";
+import { isObject } from "sluice-gateway/plugin";
 import type { JsonSchema } from "sluice-gateway/plugin";
 import { decodeHeader } from "./decode-header.ts";
-import { isObject } from "./json-rpc.ts";
 
 /** An argument that is repeated in a header: its path in the input, and the name of the header in lower case. */
 export interface ParamHeader {

@@ -1,8 +1,9 @@
 /** `prompts/get` and `completion/complete`: the prompts that tools plugins offer. */
+import { isObject } from "sluice-gateway/plugin";
 import type { Dialogue, Prompt, PromptResult } from "sluice-gateway/plugin";
 import { logFailure, type McpCall } from "./mcp-call.ts";
 import { withTimeLimit } from "./time-limit.ts";
-import { codes, invalidParams, isObject, type Params, type RpcFailure } from "./json-rpc.ts";
+import { codes, invalidParams, type Params, type RpcFailure } from "./json-rpc.ts";
 import { missingCapabilityError } from "./resources.ts";
 
 /** Maximum number of values in one completion (a limit of the protocol). */

@@ -2,7 +2,7 @@
  * The protocol with sessions, of the revisions with `initialize` (2024-11-05 to 2025-11-25): single messages, and the
  * arrays of 2025-03-26.
  */
-import { toolReport, type Reply } from "sluice-gateway/plugin";
+import { isObject, toolReport, type Reply } from "sluice-gateway/plugin";
 import { answerReply, creditRefusal, sendAnswer, reportMethod, type McpCall } from "./mcp-call.ts";
 import { canShowForms } from "./confirmation.ts";
 import {
@@ -13,7 +13,6 @@ import {
   idAsSent,
   invalidParams,
   invalidRequest,
-  isObject,
   messageOf,
   methodNotFound,
   maxItems,

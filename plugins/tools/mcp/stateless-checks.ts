@@ -3,8 +3,9 @@
  * the body.
  */
 import type { IncomingHttpHeaders } from "node:http";
+import { isObject } from "../../../src/is-object.ts";
 import { decodeHeader } from "./decode-header.ts";
-import { codes, invalidParams, isObject, type Params, type RpcFailure } from "./json-rpc.ts";
+import { codes, invalidParams, type Params, type RpcFailure } from "./json-rpc.ts";
 import { isLogLevel } from "./log-levels.ts";
 import { announcedRevisions, metaKeys, statelessRevision } from "./revisions.ts";
 

@@ -2,6 +2,7 @@
  * The stateless protocol, revision 2026-07-28: every request names its client and revision, its headers repeat them,
  * and the server remembers nothing.
  */
+import { isObject } from "sluice-gateway/plugin";
 import type { Reply } from "sluice-gateway/plugin";
 import { answerReply, reportMethod, type McpCall } from "./mcp-call.ts";
 import {
@@ -12,7 +13,6 @@ import {
   idAsSent,
   invalidParams,
   invalidRequest,
-  isObject,
   messageOf,
   methodNotFound,
   noCursor,

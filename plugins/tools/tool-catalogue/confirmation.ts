@@ -5,11 +5,12 @@
  * store.
  */
 import { createHash, randomUUID } from "node:crypto";
+import { isObject } from "../../../src/is-object.ts";
+import { stableJson } from "../../../src/canonical-json.ts";
 import type { Clock } from "../../../src/services/clock.ts";
 import type { JsonSchema } from "../../../src/services/json.ts";
 import type { Claims, Seal } from "../../../src/services/store.ts";
 import { toolFailure, type ToolFailure } from "../../../src/tool.ts";
-import { canonicalJson } from "./canonical-json.ts";
 
 const purpose = "confirmation";
 const lifetimeMs = 5 * 60_000;
@@ -97,16 +98,10 @@ export function takeToken(given: unknown): {
 
 function bindingOf({ keyId, tool, input }: ConfirmedCall): string {
   return createHash("sha256")
-    .update(canonicalJson([keyId, tool, input]))
+    .update(stableJson([keyId, tool, input]))
     .digest("base64url");
 }
 
 function isTicket(value: unknown): value is Ticket {
-  return (
-    typeof value === "object" &&
-    value !== null &&
-    "id" in value &&
-    typeof value.id === "string" &&
-    "binding" in value
-  );
+  return isObject(value) && typeof value["id"] === "string" && "binding" in value;
 }

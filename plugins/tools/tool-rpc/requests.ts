@@ -1,5 +1,6 @@
 /** Answers one JSON-RPC request. Ids and results are inserted as text, so nothing is parsed twice. */
 import {
+  isObject,
   parseJson,
   toolFailure,
   toolReport,
@@ -139,15 +140,11 @@ function invalid(message: string): ToolFailure {
 /** Reads `{ tool, params }`. A tool without input may be called without `params`. `text`: valid JSON, or empty. */
 function readParams(text: string): CallParams | ToolFailure {
   const value: unknown = text === "" ? undefined : parseJson(text);
-  if (typeof value !== "object" || value === null || Array.isArray(value)) {
+  if (!isObject(value)) {
     return invalid("tools.call takes params of the form { tool, params }");
   }
-  if (!("tool" in value) || typeof value.tool !== "string") {
-    return invalid("params.tool must be the name of a tool");
-  }
-  const { tool } = value;
-  const input: unknown = "params" in value ? value.params : {};
-  const token: unknown = "confirmation_token" in value ? value.confirmation_token : undefined;
+  const { tool, params: input = {}, confirmation_token: token } = value;
+  if (typeof tool !== "string") return invalid("params.tool must be the name of a tool");
   if (token === undefined || typeof token === "string") return { tool, input, token };
   return invalid("params.confirmation_token must be a string");
 }

@@ -1,18 +1,6 @@
 /** Reads one JSON-RPC request object: which members it has and where their values stand. */
 import type { JsonRpcItem } from "../../services/json.ts";
-import {
-  closeBrace,
-  comma,
-  malformed,
-  openBrace,
-  openBracket,
-  quote,
-  rangeIs,
-  skipColon,
-  skipSpace,
-  skipString,
-  skipValue,
-} from "./scan.ts";
+import { openBrace, openBracket, quote, rangeIs, readMembers, type ReadMember } from "./scan.ts";
 
 export type RpcItem = JsonRpcItem;
 
@@ -53,26 +41,19 @@ export class EnvelopeReader {
     this.#unknown = undefined;
     this.#id = undefined;
     this.#params = "";
-    const bytes = this.#bytes;
-    const end = bytes.length;
-    let at = skipSpace(bytes, i + 1, end);
-    if (at < end && bytes[at] === closeBrace) return at + 1;
-    for (;;) {
-      if (at >= end || bytes[at] !== quote) return malformed;
-      const nameEnd = skipString(bytes, at, end, "strict");
-      if (nameEnd === malformed) return malformed;
-      const value = skipColon(bytes, nameEnd, end);
-      if (value === malformed) return malformed;
-      const valueEnd = skipValue(bytes, value, end, depth + 1, "strict");
-      if (valueEnd === malformed) return malformed;
-      this.#member(at, nameEnd, value, valueEnd);
-      at = skipSpace(bytes, valueEnd, end);
-      if (at >= end) return malformed;
-      if (bytes[at] === closeBrace) return at + 1;
-      if (bytes[at] !== comma) return malformed;
-      at = skipSpace(bytes, at + 1, end);
-    }
+    return readMembers(
+      this.#bytes,
+      i,
+      this.#bytes.length,
+      depth,
+      "strict",
+      EnvelopeReader.#read,
+      this,
+    );
   }
+
+  static readonly #read: ReadMember<EnvelopeReader> = (_, name, nameEnd, value, valueEnd, reader) =>
+    reader.#member(name, nameEnd, value, valueEnd);
 
   /** What the envelope read last is. */
   item(): RpcItem {

@@ -6,11 +6,11 @@ import { isAscii, isUtf8 } from "node:buffer";
 import type { JsonRpcBody } from "../../services/json.ts";
 import { EnvelopeReader, invalidItem, type RpcItem } from "./envelope.ts";
 import {
-  closeBracket,
-  comma,
   malformed,
   openBrace,
   openBracket,
+  readElements,
+  type ReadElement,
   skipSpace,
   skipValue,
 } from "./scan.ts";
@@ -35,34 +35,40 @@ export function readRequest(body: Buffer, maxItems: number): RpcBody {
   const text = ascii && end <= sharedTextBytes ? body.toString("latin1") : undefined;
   const reader = new EnvelopeReader(body, text);
   const first = skipSpace(body, 0, end);
-  if (first < end && body[first] === openBracket) return readBatch(body, reader, first, maxItems);
-  const isObject = first < end && body[first] === openBrace;
-  const after = isObject ? reader.read(first, 0) : skipValue(body, first, end, 0, "strict");
+  const opening = body[first];
+  const batch = opening === openBracket ? new BatchReader(reader, maxItems) : undefined;
+  let after;
+  if (batch !== undefined) after = readElements(body, first, end, 0, BatchReader.read, batch);
+  else if (opening === openBrace) after = reader.read(first, 0);
+  else after = skipValue(body, first, end, 0, "strict");
   if (after === malformed || skipSpace(body, after, end) !== end) return malformedBody;
-  return isObject ? { kind: "single", item: reader.item() } : invalidBody;
+  if (batch !== undefined) return batch.body();
+  return opening === openBrace ? { kind: "single", item: reader.item() } : invalidBody;
 }
 
-/** `open`: index of the bracket. An array that is too long is still read to its end: it may yet prove malformed. */
-function readBatch(body: Buffer, reader: EnvelopeReader, open: number, maxItems: number): RpcBody {
-  const end = body.length;
-  const items: RpcItem[] = [];
-  let count = 0;
-  let at = skipSpace(body, open + 1, end);
-  if (at < end && body[at] === closeBracket) {
-    return skipSpace(body, at + 1, end) === end ? invalidBody : malformedBody;
+/** Reads the items of a batch. One that is too long is still read to its end, because it may prove to be malformed. */
+class BatchReader {
+  readonly #reader: EnvelopeReader;
+  readonly #maxItems: number;
+  readonly #items: RpcItem[] = [];
+  #count = 0;
+
+  constructor(reader: EnvelopeReader, maxItems: number) {
+    this.#reader = reader;
+    this.#maxItems = maxItems;
   }
-  for (;;) {
-    const isObject = at < end && body[at] === openBrace;
-    const wanted = isObject && count < maxItems;
-    at = wanted ? reader.read(at, 1) : skipValue(body, at, end, 1, "strict");
-    if (at === malformed) return malformedBody;
-    if (count++ < maxItems) items.push(isObject ? reader.item() : invalidItem);
-    at = skipSpace(body, at, end);
-    if (at >= end) return malformedBody;
-    if (body[at] === closeBracket) break;
-    if (body[at] !== comma) return malformedBody;
-    at = skipSpace(body, at + 1, end);
+
+  static readonly read: ReadElement<BatchReader> = (bytes, i, end, batch) => {
+    const isWanted = batch.#count++ < batch.#maxItems;
+    const isObject = bytes[i] === openBrace;
+    const after =
+      isWanted && isObject ? batch.#reader.read(i, 1) : skipValue(bytes, i, end, 1, "strict");
+    if (isWanted) batch.#items.push(isObject ? batch.#reader.item() : invalidItem);
+    return after;
+  };
+
+  body(): RpcBody {
+    const isValid = this.#count > 0 && this.#count <= this.#maxItems;
+    return isValid ? { kind: "batch", items: this.#items } : invalidBody;
   }
-  if (skipSpace(body, at + 1, end) !== end) return malformedBody;
-  return count > maxItems ? invalidBody : { kind: "batch", items };
 }

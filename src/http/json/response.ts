@@ -1,18 +1,14 @@
 /** Splits what a node answered: where its `result` or `error` stands, without making values of it. */
 import { isUtf8 } from "node:buffer";
 import {
-  closeBrace,
-  closeBracket,
-  comma,
   malformed,
   openBrace,
   openBracket,
-  quote,
   rangeIs,
-  skipColon,
+  readElements,
+  readMembers,
+  type ReadMember,
   skipSpace,
-  skipString,
-  skipValue,
 } from "./scan.ts";
 
 /** One JSON-RPC response: the value of its `result` or `error` is `[start, end)` of the bytes that were split. */
@@ -34,9 +30,10 @@ export function splitResponse(
   end: number = bytes.length,
 ): SplitResponse | undefined {
   if (!isUtf8(viewOf(bytes, start, end))) return undefined;
-  const cursor = new Cursor(bytes, skipSpace(bytes, start, end), end);
-  const response = cursor.response(0);
-  return skipSpace(bytes, cursor.at, end) === end ? response : undefined;
+  const reader = new ResponseReader();
+  const after = reader.read(bytes, skipSpace(bytes, start, end), end, 0);
+  if (after === malformed || skipSpace(bytes, after, end) !== end) return undefined;
+  return reader.response();
 }
 
 /**
@@ -55,22 +52,22 @@ export function splitBatch(
   }
   if (!isUtf8(viewOf(bytes, start, end))) return undefined;
   const responses: SplitResponse[] = [];
-  const cursor = new Cursor(bytes, skipSpace(bytes, first + 1, end), end);
-  if (cursor.at < end && bytes[cursor.at] === closeBracket) {
-    return skipSpace(bytes, cursor.at + 1, end) === end ? responses : undefined;
-  }
-  for (;;) {
-    const response = cursor.response(1);
-    if (response === undefined) return undefined;
-    responses.push(response);
-    const at = skipSpace(bytes, cursor.at, end);
-    if (at >= end) return undefined;
-    if (bytes[at] === closeBracket) {
-      return skipSpace(bytes, at + 1, end) === end ? responses : undefined;
-    }
-    if (bytes[at] !== comma) return undefined;
-    cursor.at = skipSpace(bytes, at + 1, end);
-  }
+  const reader = new ResponseReader();
+  const after = readElements(
+    bytes,
+    first,
+    end,
+    0,
+    (_, i) => {
+      const next = reader.read(bytes, i, end, 1);
+      const response = reader.response();
+      if (response === undefined) return malformed;
+      responses.push(response);
+      return next;
+    },
+    undefined,
+  );
+  return after !== malformed && skipSpace(bytes, after, end) === end ? responses : undefined;
 }
 
 function viewOf(bytes: Buffer, start: number, end: number): Buffer {
@@ -78,77 +75,58 @@ function viewOf(bytes: Buffer, start: number, end: number): Buffer {
 }
 
 /** Reads response objects one after the other. */
-class Cursor {
-  readonly #bytes: Buffer;
-  readonly #end: number;
-  at: number;
+class ResponseReader {
   #kind: "result" | "error" | undefined;
   #start = 0;
-  #stop = 0;
+  #end = 0;
   #id = -1;
+  #isValid = false;
 
-  constructor(bytes: Buffer, at: number, end: number) {
-    this.#bytes = bytes;
-    this.at = at;
-    this.#end = end;
-  }
-
-  /** Reads one object and stands after it; undefined when it is no response, and then stands anywhere. */
-  response(depth: number): SplitResponse | undefined {
-    const bytes = this.#bytes;
-    const end = this.#end;
+  /** Index after the object that starts at `i`, `depth` arrays around it; `malformed` if it is not an object. */
+  read(bytes: Buffer, i: number, end: number, depth: number): number {
     this.#kind = undefined;
     this.#id = -1;
-    if (this.at >= end || bytes[this.at] !== openBrace) return undefined;
-    let at = skipSpace(bytes, this.at + 1, end);
-    for (;;) {
-      if (at >= end || bytes[at] !== quote) return undefined;
-      const nameEnd = skipString(bytes, at, end, "trusted");
-      if (nameEnd === malformed) return undefined;
-      const value = skipColon(bytes, nameEnd, end);
-      if (value === malformed) return undefined;
-      const valueEnd = skipValue(bytes, value, end, depth + 1, "trusted");
-      if (valueEnd === malformed) return undefined;
-      if (!this.#member(at + 1, nameEnd - 1, value, valueEnd)) return undefined;
-      at = skipSpace(bytes, valueEnd, end);
-      if (at >= end) return undefined;
-      if (bytes[at] === closeBrace) break;
-      if (bytes[at] !== comma) return undefined;
-      at = skipSpace(bytes, at + 1, end);
-    }
-    this.at = at + 1;
-    if (this.#kind === undefined) return undefined;
-    return { kind: this.#kind, start: this.#start, end: this.#stop, id: this.#id };
+    this.#isValid = true;
+    return readMembers(bytes, i, end, depth, "trusted", ResponseReader.#member, this);
   }
 
-  /** Notes a member; false when the response cannot be one. */
-  #member(name: number, nameEnd: number, value: number, valueEnd: number): boolean {
-    const bytes = this.#bytes;
-    if (rangeIs(bytes, name, nameEnd, "id")) {
-      this.#id = readInteger(bytes, value, valueEnd);
-    } else if (rangeIs(bytes, name, nameEnd, "result")) {
-      return this.#take("result", value, valueEnd);
-    } else if (rangeIs(bytes, name, nameEnd, "error")) {
-      if (rangeIs(bytes, value, valueEnd, "null")) return true;
-      return bytes[value] === openBrace && this.#take("error", value, valueEnd);
-    }
-    return true;
+  /** The response that the last object is; `undefined` if it is not a response. */
+  response(): SplitResponse | undefined {
+    if (!this.#isValid || this.#kind === undefined) return undefined;
+    return { kind: this.#kind, start: this.#start, end: this.#end, id: this.#id };
   }
 
-  #take(kind: "result" | "error", start: number, stop: number): boolean {
-    // `result: null` beside an error is what JSON-RPC 1 servers send; anything else beside it is two answers.
+  static readonly #member: ReadMember<ResponseReader> = (
+    bytes,
+    nameStart,
+    nameEnd,
+    start,
+    end,
+    reader,
+  ) => {
+    if (rangeIs(bytes, nameStart, nameEnd, '"id"')) {
+      reader.#id = readInteger(bytes, start, end);
+    } else if (rangeIs(bytes, nameStart, nameEnd, '"result"')) {
+      reader.#take(bytes, "result", start, end);
+    } else if (rangeIs(bytes, nameStart, nameEnd, '"error"')) {
+      if (rangeIs(bytes, start, end, "null")) return;
+      if (bytes[start] === openBrace) reader.#take(bytes, "error", start, end);
+      else reader.#isValid = false;
+    }
+  };
+
+  #take(bytes: Buffer, kind: "result" | "error", start: number, end: number): void {
+    // JSON-RPC 1 servers send `result: null` with an error. Any other result with an error makes two answers.
     if (kind === "result" && this.#kind === "error") {
-      return rangeIs(this.#bytes, start, stop, "null");
+      this.#isValid &&= rangeIs(bytes, start, end, "null");
+      return;
     }
-    if (kind === "error" && this.#kind === "result") {
-      if (!rangeIs(this.#bytes, this.#start, this.#stop, "null")) return false;
-    } else if (this.#kind !== undefined) {
-      return false;
-    }
+    const replacesNull = kind === "error" && this.#kind === "result";
+    if (replacesNull) this.#isValid &&= rangeIs(bytes, this.#start, this.#end, "null");
+    else if (this.#kind !== undefined) this.#isValid = false;
     this.#kind = kind;
     this.#start = start;
-    this.#stop = stop;
-    return true;
+    this.#end = end;
   }
 }
 

@@ -55,9 +55,9 @@ export function skipValue(
     case quote:
       return skipString(bytes, i, end, trust);
     case openBrace:
-      return skipObject(bytes, i, end, depth + 1, trust);
+      return skipObject(bytes, i, end, depth, trust);
     case openBracket:
-      return skipArray(bytes, i, end, depth + 1, trust);
+      return skipArray(bytes, i, end, depth, trust);
     case 0x74:
       return skipWord(bytes, i, end, "true");
     case 0x66:
@@ -180,12 +180,46 @@ export function rangeIs(bytes: Buffer, start: number, end: number, word: string)
   return true;
 }
 
+/** Called for an element of an array at `i`. Returns the index after it, or `malformed`. */
+export type ReadElement<T> = (bytes: Buffer, i: number, end: number, context: T) => number;
+
+/** Called for a member of an object: the range of its name, quotes included, and of its value. */
+export type ReadMember<T> = (
+  bytes: Buffer,
+  nameStart: number,
+  nameEnd: number,
+  valueStart: number,
+  valueEnd: number,
+  context: T,
+) => void;
+
 function skipArray(bytes: Buffer, i: number, end: number, depth: number, trust: Trust): number {
-  if (depth > maxDepth) return malformed;
+  const skip = trust === "strict" ? skipStrictElement : skipTrustedElement;
+  return readElements(bytes, i, end, depth, skip, depth + 1);
+}
+
+const skipStrictElement: ReadElement<number> = (bytes, i, end, depth) =>
+  skipValue(bytes, i, end, depth, "strict");
+const skipTrustedElement: ReadElement<number> = (bytes, i, end, depth) =>
+  skipValue(bytes, i, end, depth, "trusted");
+
+/**
+ * Index after the array that starts at `i`; `element` reads each of its elements. `depth`: how many arrays and objects
+ * are open around the array.
+ */
+export function readElements<T>(
+  bytes: Buffer,
+  i: number,
+  end: number,
+  depth: number,
+  element: ReadElement<T>,
+  context: T,
+): number {
+  if (depth >= maxDepth || i >= end || bytes[i] !== openBracket) return malformed;
   let at = skipSpace(bytes, i + 1, end);
   if (at < end && bytes[at] === closeBracket) return at + 1;
   for (;;) {
-    at = skipValue(bytes, at, end, depth, trust);
+    at = element(bytes, at, end, context);
     if (at === malformed) return malformed;
     at = skipSpace(bytes, at, end);
     if (at >= end) return malformed;
@@ -196,18 +230,35 @@ function skipArray(bytes: Buffer, i: number, end: number, depth: number, trust: 
 }
 
 function skipObject(bytes: Buffer, i: number, end: number, depth: number, trust: Trust): number {
-  if (depth > maxDepth) return malformed;
+  return readMembers(bytes, i, end, depth, trust, undefined, undefined);
+}
+
+/**
+ * Index after the object that starts at `i`; `member` is called for each of its members. `depth`: how many arrays and
+ * objects are open around the object.
+ */
+export function readMembers<T>(
+  bytes: Buffer,
+  i: number,
+  end: number,
+  depth: number,
+  trust: Trust,
+  member: ReadMember<T> | undefined,
+  context: T,
+): number {
+  if (depth >= maxDepth || i >= end || bytes[i] !== openBrace) return malformed;
   let at = skipSpace(bytes, i + 1, end);
   if (at < end && bytes[at] === closeBrace) return at + 1;
   for (;;) {
     if (at >= end || bytes[at] !== quote) return malformed;
-    at = skipString(bytes, at, end, trust);
-    if (at === malformed) return malformed;
-    at = skipColon(bytes, at, end);
-    if (at === malformed) return malformed;
-    at = skipValue(bytes, at, end, depth, trust);
-    if (at === malformed) return malformed;
-    at = skipSpace(bytes, at, end);
+    const nameEnd = skipString(bytes, at, end, trust);
+    if (nameEnd === malformed) return malformed;
+    const value = skipColon(bytes, nameEnd, end);
+    if (value === malformed) return malformed;
+    const valueEnd = skipValue(bytes, value, end, depth + 1, trust);
+    if (valueEnd === malformed) return malformed;
+    if (member !== undefined) member(bytes, at, nameEnd, value, valueEnd, context);
+    at = skipSpace(bytes, valueEnd, end);
     if (at >= end) return malformed;
     if (bytes[at] === closeBrace) return at + 1;
     if (bytes[at] !== comma) return malformed;
@@ -215,8 +266,28 @@ function skipObject(bytes: Buffer, i: number, end: number, depth: number, trust:
   }
 }
 
-/** Index of the value after the colon that follows a member's name; white space may stand around the colon. */
-export function skipColon(bytes: Buffer, i: number, end: number): number {
+/**
+ * Index of the value of the first member with this name, an ASCII word, of the object that starts at `i`; `malformed`
+ * if it has none. What comes after the member is not read.
+ */
+export function findMember(bytes: Buffer, i: number, end: number, name: string): number {
+  if (i >= end || bytes[i] !== openBrace) return malformed;
+  let at = skipSpace(bytes, i + 1, end);
+  for (;;) {
+    if (at >= end || bytes[at] !== quote) return malformed;
+    const nameEnd = skipString(bytes, at, end, "trusted");
+    const value = nameEnd === malformed ? malformed : skipColon(bytes, nameEnd, end);
+    if (value === malformed || rangeIs(bytes, at + 1, nameEnd - 1, name)) return value;
+    const valueEnd = skipValue(bytes, value, end, 1, "trusted");
+    if (valueEnd === malformed) return malformed;
+    at = skipSpace(bytes, valueEnd, end);
+    if (at >= end || bytes[at] !== comma) return malformed;
+    at = skipSpace(bytes, at + 1, end);
+  }
+}
+
+/** Index of the value after the colon that follows a member's name; white space may surround the colon. */
+function skipColon(bytes: Buffer, i: number, end: number): number {
   const at = skipSpace(bytes, i, end);
   return at < end && bytes[at] === colon ? skipSpace(bytes, at + 1, end) : malformed;
 }

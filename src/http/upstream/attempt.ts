@@ -121,7 +121,7 @@ class Attempt implements Dispatcher.DispatchHandler, Waiting {
   onRequestStart(controller: Dispatcher.DispatchController): void {
     if (this.#phase === "done") return controller.abort(abortReason);
     this.#plan.upstream.done(this);
-    if (this.#member !== undefined) this.#plan.upstream.reached(this.#member);
+    this.#member?.ejection.succeeded();
     this.#phase = "sent";
     this.#controller = controller;
   }
@@ -242,7 +242,8 @@ class Attempt implements Dispatcher.DispatchHandler, Waiting {
 
   #unreachable(): void {
     const { upstream } = this.#plan;
-    if (this.#member?.pool.stats.connected === 0) upstream.rest(this.#member);
+    const member = this.#member;
+    if (member?.pool.stats.connected === 0 && member.ejection.failed()) member.ejection.eject();
     if (this.#count < upstream.members.length) this.#again();
     else this.#refuse("unreachable");
   }

@@ -89,10 +89,10 @@ export const upstreams = defineService<Options, Upstreams>({
           details: {
             name,
             ready,
-            urls: members.map(({ url, isUnreachable }) => ({
+            urls: members.map(({ url, isEjected }) => ({
               // The host alone, without credentials and path.
               name: url.host,
-              state: isUnreachable ? "unreachable" : "usable",
+              state: isEjected ? "unreachable" : "usable",
             })),
           },
         })),

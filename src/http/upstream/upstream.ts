@@ -1,23 +1,23 @@
 /**
- * An upstream with its connections: keep-alive pools to each of its urls, taken in turn, those that just failed left
- * out for a while. Requests that wait for a connection are counted and given up after `connectMs`.
+ * An upstream with its connections: a pool of kept connections to each of its URLs. URLs are used in turn; those that
+ * cannot be reached are ejected. Requests that wait for a connection are counted and refused after `connectMs`.
  */
 import { connect } from "node:net";
 import type { Pool } from "undici";
 import type { Clock, Upstream } from "../../plugin.ts";
 import { LinkedList, type Linked } from "../linked-list.ts";
+import { chooseBackend, inTurn, type Backend } from "./choose-backend.ts";
+import { Ejection, type EjectionPolicy } from "./ejection.ts";
+import { addressOf } from "./open-socket.ts";
 import { undici } from "./undici.ts";
 
 /** One url of an upstream. */
-export interface Member {
+export interface Member extends Backend {
   readonly pool: Pool;
   /** Path of the url without a slash at its end; stands before every path that is sent. */
   readonly basePath: string;
   readonly url: URL;
-  /** Monotonic milliseconds until which the others come first. */
-  restsUntil: number;
-  /** The last attempt to connect failed. */
-  isUnreachable: boolean;
+  readonly ejection: Ejection;
 }
 
 /** A request that waits for a connection. */
@@ -28,8 +28,14 @@ export interface Waiting extends Linked<Waiting> {
   expired(): void;
 }
 
-/** As long as a client is told to wait (`Retry-After` of GATEWAY_SERVICE_UNAVAILABLE). */
-const restMs = 5_000;
+/** A member that cannot be reached is probed as often as clients are told to retry (`Retry-After: 5`). */
+const ejectionPolicy: EjectionPolicy = {
+  failures: 1,
+  failuresAfterReturn: 1,
+  firstMs: 5_000,
+  maxMs: 5_000,
+  jitter: 0,
+};
 
 /** More requests than this waiting for connections are refused at once: their answers would come too late anyway. */
 const waitingLimit = 1_000;
@@ -41,45 +47,24 @@ export class UpstreamPools {
   readonly #clock: Clock;
   readonly #waiting = new LinkedList<Waiting>();
   readonly #closing = new AbortController();
-  #turn = 0;
+  readonly #draw = inTurn();
   #timer: Disposable | undefined;
-  #probe: Disposable | undefined;
 
   constructor(upstream: Upstream, clock: Clock) {
     this.name = upstream.name;
-    this.members = upstream.urls.map((url) => openMember(new URL(url), upstream));
     this.#connectMs = upstream.connectMs;
     this.#clock = clock;
+    this.members = upstream.urls.map((url) => this.#openMember(new URL(url), upstream));
   }
 
-  /** The next member in turn that is not resting; when all rest, the next in turn. */
+  /** The next member in turn. An ejected one comes only if all are ejected. */
   next(): Member | undefined {
-    const { members } = this;
-    if (members.length === 1) return members[0];
-    const now = this.#clock.monotonic();
-    for (let tried = 0; tried < members.length; tried++) {
-      const member = members[this.#turn++ % members.length];
-      if (member !== undefined && member.restsUntil <= now) return member;
-    }
-    return members[this.#turn++ % members.length];
+    return chooseBackend(this.members, this.#draw);
   }
 
-  /** Whether one of its urls could be connected to the last time, or was not tried yet. */
+  /** Whether at least one of its urls can be connected to, as far as is known. */
   get ready(): boolean {
-    return this.members.some((member) => !member.isUnreachable);
-  }
-
-  /** No connection to this member could be made: the others come first for a while. */
-  rest(member: Member): void {
-    member.restsUntil = this.#clock.monotonic() + restMs;
-    member.isUnreachable = true;
-    // Requests would tell when it is back; but who watches readiness may send none until then.
-    this.#probe ??= this.#clock.after(restMs, () => void this.#ask());
-  }
-
-  /** A connection to this member stands. */
-  reached(member: Member): void {
-    member.isUnreachable = false;
+    return this.members.some((member) => !member.isEjected);
   }
 
   get crowded(): boolean {
@@ -100,22 +85,9 @@ export class UpstreamPools {
   /** Closes idle connections at once and the others after their answers. */
   async close(): Promise<void> {
     this.#timer?.[Symbol.dispose]();
-    this.#probe?.[Symbol.dispose]();
+    for (const { ejection } of this.members) ejection.close();
     this.#closing.abort();
     await Promise.all(this.members.map((member) => member.pool.close()));
-  }
-
-  async #ask(): Promise<void> {
-    const gone = this.members.filter((member) => member.isUnreachable);
-    const { signal } = this.#closing;
-    await Promise.all(
-      gone.map(async (member) => {
-        if (await connects(member.url, this.#connectMs, signal)) this.reached(member);
-      }),
-    );
-    this.#probe = undefined;
-    if (signal.aborted || this.members.every((member) => !member.isUnreachable)) return;
-    this.#probe = this.#clock.after(restMs, () => void this.#ask());
   }
 
   /** All wait equally long, so the oldest is always first, and one timer serves them all. */
@@ -136,26 +108,39 @@ export class UpstreamPools {
       request.expired();
     }
   }
-}
 
-function openMember(url: URL, upstream: Upstream): Member {
-  const pool = new (undici().Pool)(url.origin, {
-    connections: upstream.connections,
-    connectTimeout: upstream.connectMs,
-    headersTimeout: upstream.headersMs,
-    bodyTimeout: upstream.idleMs,
-    // One request at a time on a connection: no client waits behind another one's answer.
-    pipelining: 1,
-    allowH2: false,
-  });
-  const basePath = url.pathname.replace(/\/$/, "");
-  return { pool, basePath, url, restsUntil: 0, isUnreachable: false };
+  #openMember(url: URL, upstream: Upstream): Member {
+    const pool = new (undici().Pool)(url.origin, {
+      connections: upstream.connections,
+      connectTimeout: upstream.connectMs,
+      headersTimeout: upstream.headersMs,
+      bodyTimeout: upstream.idleMs,
+      // One request at a time on a connection: no client waits behind another one's answer.
+      pipelining: 1,
+      allowH2: false,
+    });
+    const ejection = new Ejection(ejectionPolicy, this.#clock, () => {
+      void connects(url, this.#connectMs, this.#closing.signal).then((isGood) =>
+        ejection.probed(isGood),
+      );
+    });
+    return {
+      pool,
+      basePath: url.pathname.replace(/\/$/, ""),
+      url,
+      ejection,
+      get isEjected() {
+        return ejection.isEjected;
+      },
+      // Members are taken strictly in turn.
+      inFlight: 0,
+    };
+  }
 }
 
 /** Whether something listens there. */
 function connects(url: URL, timeoutMs: number, signal: AbortSignal): Promise<boolean> {
-  const port = url.port === "" ? (url.protocol === "https:" ? 443 : 80) : Number(url.port);
-  const host = url.hostname.replace(/^\[(.*)\]$/, "$1");
+  const { host, port } = addressOf(url);
   return new Promise((resolve) => {
     const socket = connect({ host, port, timeout: timeoutMs, signal });
     const end = (connected: boolean): void => {

@@ -18,7 +18,7 @@ import { documentRoute } from "./document.ts";
 import type { HandOver, Needs, Started } from "./hand-over.ts";
 import type { Services } from "./services.ts";
 import { heldToManifest } from "./strict.ts";
-import { stableJson } from "./stable-json.ts";
+import { stableJson } from "../../canonical-json.ts";
 import { RouteStats, type CoreMetrics } from "../observe/stats.ts";
 import { ServiceRegistry } from "./service-registry.ts";
 import { unmatchedSurface } from "../run/unmatched.ts";

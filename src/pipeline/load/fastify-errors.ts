@@ -1,5 +1,6 @@
 /** Errors of Fastify and its plugins, answered in the canonical envelope: what they say stays inside. */
 import { randomUUID } from "node:crypto";
+import { isObject } from "../../is-object.ts";
 import type { FastifyReply } from "fastify";
 import { refuse, type GatewayCode } from "../../errors.ts";
 import type { Log } from "../../plugin.ts";
@@ -35,6 +36,5 @@ export function answerFastifyError(error: unknown, reply: FastifyReply, log: Log
 }
 
 function statusOf(error: unknown): number {
-  const isObject = typeof error === "object" && error !== null;
-  return isObject && "statusCode" in error ? Number(error.statusCode) : 500;
+  return isObject(error) && "statusCode" in error ? Number(error["statusCode"]) : 500;
 }

@@ -10,6 +10,7 @@ import { readFileSync, statSync } from "node:fs";
 import { registerHooks, type ResolveHookSync } from "node:module";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { isObject } from "../../is-object.ts";
 
 interface LocalModule {
   /** Changes when the file changes. */
@@ -138,8 +139,7 @@ function packageVersion(url: string): string {
   for (let folder = dirname(fileURLToPath(url)); ; folder = dirname(folder)) {
     try {
       const manifest: unknown = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
-      const isObject = typeof manifest === "object" && manifest !== null;
-      if (isObject && "version" in manifest) return String(manifest.version);
+      if (isObject(manifest) && "version" in manifest) return String(manifest["version"]);
     } catch {
       // This folder has no package.json. The package's file is in a parent folder.
     }

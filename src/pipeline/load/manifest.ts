@@ -1,4 +1,5 @@
 /** Checks at run time that the export of a module is a plugin, because third parties may write JavaScript. */
+import { isObject } from "../../is-object.ts";
 import type { Phase, Plugin } from "../../plugin.ts";
 
 const stepPhases: readonly Phase[] = [
@@ -37,7 +38,7 @@ const kinds = Object.keys(membersOf);
 
 /** Returns the reasons why `value` is not a valid plugin. Empty if it is valid. */
 export function pluginProblems(value: unknown): string[] {
-  if (!isRecord(value)) return ["the default export must be an object"];
+  if (!isObject(value)) return ["the default export must be an object"];
   const { kind, name, description, start, check, operation, options, websocket } = value;
   const { uses, dryRun, update } = value;
   const problems: string[] = [];
@@ -79,7 +80,7 @@ function isKind(kind: unknown): kind is Plugin["kind"] {
 
 function optionsProblems(options: unknown): string[] {
   if (options === undefined) return [];
-  if (!isRecord(options) || options["type"] !== "object") {
+  if (!isObject(options) || options["type"] !== "object") {
     return ['`options` must be a JSON Schema with `type: "object"`'];
   }
   // Without it, a misspelled option would be ignored.
@@ -89,7 +90,7 @@ function optionsProblems(options: unknown): string[] {
 
 function slotProblems(member: string, slots: unknown, phases: readonly string[]): string[] {
   if (slots === undefined) return [];
-  if (!isRecord(slots)) return [`\`${member}\` must be an object that maps slots to phases`];
+  if (!isObject(slots)) return [`\`${member}\` must be an object that maps slots to phases`];
   const expected = phases.length === 0 ? "no slots" : `one of ${phases.join(", ")}`;
   return Object.entries(slots).flatMap(([slot, phase]) =>
     typeof phase === "string" && phases.includes(phase)
@@ -98,8 +99,4 @@ function slotProblems(member: string, slots: unknown, phases: readonly string[])
           `unknown phase ${JSON.stringify(phase)} for "${slot}" in \`${member}\`: expected ${expected}`,
         ],
   );
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

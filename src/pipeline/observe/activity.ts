@@ -2,6 +2,7 @@
  * The current activity, for the dashboard: of all callers together and of each group of callers, the last ten minutes in steps
  * of five seconds, refusals by reason, the latest durations, and single exchanges while somebody watches.
  */
+import { BoundedMap } from "../../bounded-map.ts";
 import type { ActivityTally, EndedExchange, GatewayActivity, RecentCount } from "../../plugin.ts";
 import type { ExchangeRecord } from "./record.ts";
 
@@ -19,7 +20,7 @@ const maxGroups = 4_096;
 export class Activity implements GatewayActivity {
   readonly stepMs = stepMs;
   readonly all = new Tally();
-  readonly #groups = new Map<string, Tally>();
+  readonly #groups = new BoundedMap<string, Tally>(maxGroups);
 
   settled(record: ExchangeRecord): void {
     this.all.add(record);
@@ -28,18 +29,12 @@ export class Activity implements GatewayActivity {
   }
 
   group(name: string): Tally {
-    return this.#groups.get(name) ?? new Tally();
+    return this.#groups.peek(name) ?? new Tally();
   }
 
   #tallyOf(id: string): Tally {
-    const known = this.#groups.get(id);
+    const known = this.#groups.peek(id);
     if (known !== undefined) return known;
-    if (this.#groups.size >= maxGroups) {
-      for (const oldest of this.#groups.keys()) {
-        this.#groups.delete(oldest);
-        break;
-      }
-    }
     const tally = new Tally();
     this.#groups.set(id, tally);
     return tally;

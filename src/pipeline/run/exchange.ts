@@ -21,6 +21,7 @@ import type {
   Slots,
 } from "../../plugin.ts";
 import type { CallReport } from "../../called.ts";
+import { runGuarded } from "../../guard.ts";
 import type { CompiledRoute, PlacedStep } from "../load/compile.ts";
 import type { Activity } from "../observe/activity.ts";
 import type { ExplanationStore } from "../observe/explanation-store.ts";
@@ -465,12 +466,7 @@ export class LiveExchange implements Exchange, ResponseOwner {
     ...args: A
   ): void {
     if (callback === undefined) return;
-    try {
-      const result = callback(...args);
-      if (result instanceof Promise) result.catch((error: unknown) => this.#callbackFailed(error));
-    } catch (error) {
-      this.#callbackFailed(error);
-    }
+    runGuarded(callback, (error) => this.#callbackFailed(error), ...args);
   }
 
   #callbackFailed(error: unknown): void {

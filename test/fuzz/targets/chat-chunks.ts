@@ -2,13 +2,10 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import { readAlone, type ReadChunk } from "../../plugins/inference/networks/read-chunk.ts";
+import { isObject } from "../../../src/is-object.ts";
 import type { FuzzTarget } from "../target.ts";
 
 type Json = Readonly<Record<string, unknown>>;
-
-function isObject(value: unknown): value is Json {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
 
 function isText(value: unknown): value is string {
   return typeof value === "string" && value !== "";

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import * as fc from "fast-check";
-import { membersOf, parseOrUndefined } from "../../../plugins/ledger/ledger-tools/json-text.ts";
+import { membersOf, parseOrUndefined } from "../../../plugins/ledger/ledger/json-part.ts";
 
 const name = fc.string({ maxLength: 4 }).filter((text) => JSON.stringify(text) === `"${text}"`);
 

@@ -4,6 +4,7 @@
 import { readFileSync } from "node:fs";
 import { open, rename } from "node:fs/promises";
 import { join } from "node:path";
+import { isObject } from "../../../../src/is-object.ts";
 import { explain, StoreError } from "../../../../src/store/store-error.ts";
 import { openJournalReader } from "../journal-reader.ts";
 import { findCharge } from "../read-usage.ts";
@@ -64,9 +65,7 @@ function readCursor(file: string): string | undefined {
   }
   try {
     const value: unknown = JSON.parse(content);
-    if (typeof value === "object" && value !== null && "after" in value) {
-      if (typeof value.after === "string") return value.after;
-    }
+    if (isObject(value) && typeof value["after"] === "string") return value["after"];
   } catch {
     // The error below covers invalid JSON too.
   }

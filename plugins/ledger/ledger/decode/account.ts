@@ -2,6 +2,7 @@
  * Decodes accounts by the type of System.Account in the metadata: AccountInfo with `misc_frozen` and `fee_frozen`, or
  * with `frozen` and `flags` (`frozen` is then reported in both fields), or without balances.
  */
+import { isObject } from "../../../../src/is-object.ts";
 import { hexBytes } from "./hex.ts";
 import type { Runtime } from "./runtime.ts";
 import { hashKey, storagePrefix } from "./storage-key.ts";
@@ -55,8 +56,4 @@ function infoJson(info: Record<string, unknown>): string {
 /** Returns the digits of an integer, or 0 for a field that accounts of this runtime do not have. */
 function integer(value: unknown): string {
   return typeof value === "string" && /^\d+$/.test(value) ? value : "0";
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -1,16 +1,5 @@
 /** Finds the parts of a `chain_getBlock` result that decoding needs, without parsing the whole result. */
-import {
-  closeBrace,
-  comma,
-  malformed,
-  openBrace,
-  quote,
-  rangeIs,
-  skipColon,
-  skipSpace,
-  skipString,
-  skipValue,
-} from "../../../../src/http/json/scan.ts";
+import { findMember, malformed, skipSpace, skipValue } from "../../../../src/http/json/scan.ts";
 
 interface Range {
   readonly start: number;
@@ -38,21 +27,7 @@ export function splitBlock(bytes: Buffer): SplitBlock | undefined {
 
 /** Returns the range of the value of the first member with this name, of the object in the given range. */
 function member(bytes: Buffer, { start, end }: Range, name: string): Range | undefined {
-  let at = skipSpace(bytes, start, end);
-  if (bytes[at] !== openBrace) return undefined;
-  at = skipSpace(bytes, at + 1, end);
-  while (at < end && bytes[at] === quote) {
-    const keyEnd = skipString(bytes, at, end, "trusted");
-    const colonEnd = keyEnd === malformed ? malformed : skipColon(bytes, keyEnd, end);
-    if (colonEnd === malformed) return undefined;
-    const valueAt = skipSpace(bytes, colonEnd, end);
-    const valueEnd = skipValue(bytes, valueAt, end, 0, "trusted");
-    if (valueEnd === malformed) return undefined;
-    if (rangeIs(bytes, at + 1, keyEnd - 1, name)) return { start: valueAt, end: valueEnd };
-    at = skipSpace(bytes, valueEnd, end);
-    if (bytes[at] === closeBrace) return undefined;
-    if (bytes[at] !== comma) return undefined;
-    at = skipSpace(bytes, at + 1, end);
-  }
-  return undefined;
+  const value = findMember(bytes, skipSpace(bytes, start, end), end, name);
+  const valueEnd = value === malformed ? malformed : skipValue(bytes, value, end, 0, "trusted");
+  return valueEnd === malformed ? undefined : { start: value, end: valueEnd };
 }

@@ -1,5 +1,4 @@
 /** Calls the node for the data that decoding needs besides the block itself. */
-import { parseJson } from "../../../../src/parse-json.ts";
 import type { Ledger } from "../../../../src/services/ledger.ts";
 
 /** `none`: the node answered `null` or an error, because the block is unknown or its state was pruned. */
@@ -27,19 +26,6 @@ export async function callNode(
   const { bytes } = answer;
   const isNull = bytes.length === 4 && bytes.toString("latin1") === "null";
   return isNull ? { kind: "none", error: false } : { kind: "value", bytes };
-}
-
-/** Parses a small JSON text. Undefined if it is not JSON. */
-export function parseOrUndefined(bytes: Buffer): unknown {
-  try {
-    return parseJson(bytes.toString());
-  } catch {
-    return undefined;
-  }
-}
-
-export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /** Returns true for a hex string of 32 bytes. */

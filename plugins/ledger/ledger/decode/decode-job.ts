@@ -2,6 +2,7 @@
  * The decoding job: it converts the bytes of a node to JSON, on the event loop or in a thread. The compute pool loads
  * this module in its threads, and each thread caches the runtimes that it has parsed.
  */
+import { BoundedMap } from "../../../../src/bounded-map.ts";
 import { movedOut } from "../../../../src/compute/pool.ts";
 import { eventsJson } from "./events.ts";
 import { extrinsicsJson } from "./extrinsics.ts";
@@ -21,7 +22,7 @@ export interface DecodeJob {
 
 /** The same number as on the event loop: see runtimes.ts. */
 const maxRuntimes = 8;
-const runtimes = new Map<number, Runtime | undefined>();
+const runtimes = new BoundedMap<number, Runtime | undefined>(maxRuntimes);
 
 /** Runs in a thread of the pool. Returns undefined if the body is undecodable. */
 export default function decode(job: DecodeJob): unknown {
@@ -43,10 +44,6 @@ export function decodeText(runtime: Runtime, kind: JobKind, text: string): strin
 }
 
 function runtimeOf({ runtime, metadata }: DecodeJob): Runtime | undefined {
-  if (!runtimes.has(runtime)) {
-    const [oldest] = runtimes.keys();
-    if (runtimes.size >= maxRuntimes && oldest !== undefined) runtimes.delete(oldest);
-    runtimes.set(runtime, createRuntime(Buffer.from(metadata)));
-  }
+  if (!runtimes.has(runtime)) runtimes.set(runtime, createRuntime(Buffer.from(metadata)));
   return runtimes.get(runtime);
 }

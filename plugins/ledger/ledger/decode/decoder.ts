@@ -9,7 +9,8 @@ import type {
 } from "../../../../src/services/decoder.ts";
 import type { Ledger } from "../../../../src/services/ledger.ts";
 import { accountJson, accountKey } from "./account.ts";
-import { callNode, isHash, parseOrUndefined, type NodeReply } from "./call-node.ts";
+import { callNode, isHash, type NodeReply } from "./call-node.ts";
+import { parseOrUndefined } from "../json-part.ts";
 import { splitBlock } from "./block.ts";
 import { failureOf, Runtimes } from "./runtimes.ts";
 import { accountIdOf } from "./ss58.ts";
@@ -103,7 +104,7 @@ class ChainDecoder {
   async #bestBlock(signal?: AbortSignal): Promise<string | DecodeFailure> {
     const reply = await callNode(this.#ledger, "chain_getBlockHash", "[]", signal);
     if (reply.kind === "failed") return { ok: false, reason: reply.reason };
-    const hash = reply.kind === "value" ? parseOrUndefined(reply.bytes) : undefined;
+    const hash = reply.kind === "value" ? parseOrUndefined(reply.bytes.toString()) : undefined;
     return isHash(hash) ? hash : { ok: false, reason: "unreachable" };
   }
 

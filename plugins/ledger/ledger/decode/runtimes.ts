@@ -3,10 +3,13 @@
  * several blocks need it concurrently. The eight most recently used runtimes are kept, by the name and version of their
  * specification. The chain is not part of the key, because a pool ejects nodes with another genesis.
  */
+import { BoundedMap } from "../../../../src/bounded-map.ts";
+import { isObject } from "../../../../src/is-object.ts";
 import type { Clock } from "../../../../src/services/clock.ts";
 import type { DecodeFailure } from "../../../../src/services/decoder.ts";
 import type { Ledger } from "../../../../src/services/ledger.ts";
-import { callNode, isHash, isRecord, parseOrUndefined, type NodeReply } from "./call-node.ts";
+import { callNode, isHash, type NodeReply } from "./call-node.ts";
+import { parseOrUndefined } from "../json-part.ts";
 import { createRuntime, type Runtime } from "./runtime.ts";
 
 const maxRuntimes = 8;
@@ -45,9 +48,9 @@ export type FoundRuntime =
 export class Runtimes {
   readonly #ledger: Ledger;
   readonly #clock: Clock;
-  /** The runtimes by name and version. The most recently used one is last. */
-  readonly #loads = new Map<string, Promise<LoadedRuntime | DecodeFailure>>();
-  readonly #parents = new Map<string, string>();
+  /** The runtimes by name and version. */
+  readonly #loads = new BoundedMap<string, Promise<LoadedRuntime | DecodeFailure>>(maxRuntimes);
+  readonly #parents = new BoundedMap<string, string>(maxParents);
 
   constructor(ledger: Ledger, clock: Clock) {
     this.#ledger = ledger;
@@ -56,8 +59,6 @@ export class Runtimes {
 
   /** Stores the parent of a block whose header is known, which saves a call. */
   rememberParent(blockHash: string, parentHash: string): void {
-    const [oldest] = this.#parents.keys();
-    if (this.#parents.size >= maxParents && oldest !== undefined) this.#parents.delete(oldest);
     this.#parents.set(blockHash, parentHash);
   }
 
@@ -87,7 +88,7 @@ export class Runtimes {
     const fresh = await this.#fetch(at);
     if (!(fresh instanceof LoadedRuntime)) return undefined;
     if (Buffer.from(fresh.metadata).equals(Buffer.from(loaded.metadata))) return undefined;
-    for (const [key, load] of this.#loads) {
+    for (const [key, load] of this.#loads.entries()) {
       if ((await load) === loaded) this.#loads.set(key, Promise.resolve(fresh));
     }
     return fresh;
@@ -96,8 +97,8 @@ export class Runtimes {
   async #parentOf(blockHash: string, signal?: AbortSignal): Promise<string | DecodeFailure> {
     const reply = await callNode(this.#ledger, "chain_getHeader", `["${blockHash}"]`, signal);
     if (reply.kind !== "value") return failureOf(reply);
-    const header = parseOrUndefined(reply.bytes);
-    if (!isRecord(header) || !isHash(header.parentHash))
+    const header = parseOrUndefined(reply.bytes.toString());
+    if (!isObject(header) || !isHash(header.parentHash))
       return { ok: false, reason: "unreachable" };
     this.rememberParent(blockHash, header.parentHash);
     return header.parentHash;
@@ -107,8 +108,8 @@ export class Runtimes {
   async at(hash: string, signal?: AbortSignal): Promise<FoundRuntime> {
     const reply = await callNode(this.#ledger, "state_getRuntimeVersion", `["${hash}"]`, signal);
     if (reply.kind !== "value") return failureOf(reply);
-    const version = parseOrUndefined(reply.bytes);
-    if (!isRecord(version)) return { ok: false, reason: "unreachable" };
+    const version = parseOrUndefined(reply.bytes.toString());
+    if (!isObject(version)) return { ok: false, reason: "unreachable" };
     const { specName, specVersion } = version;
     if (typeof specName !== "string" || typeof specVersion !== "number") {
       return { ok: false, reason: "unreachable" };
@@ -120,14 +121,11 @@ export class Runtimes {
   /** Takes no signal, because all callers share the metadata. */
   #load(key: string, hash: string): Promise<LoadedRuntime | DecodeFailure> {
     const known = this.#loads.get(key);
-    const load = known ?? this.#fetch(hash);
-    this.#loads.delete(key);
-    this.#loads.set(key, load);
     if (known !== undefined) return known;
-    const [oldest] = this.#loads.keys();
-    if (this.#loads.size > maxRuntimes && oldest !== undefined) this.#loads.delete(oldest);
+    const load = this.#fetch(hash);
+    this.#loads.set(key, load);
     void load.then((result) => {
-      if (!(result instanceof LoadedRuntime) && this.#loads.get(key) === load)
+      if (!(result instanceof LoadedRuntime) && this.#loads.peek(key) === load)
         this.#loads.delete(key);
     });
     return load;

@@ -1,4 +1,5 @@
 /** Summarizes an extrinsic, so that a person can check what it would do. */
+import { isObject } from "../../../../src/is-object.ts";
 import type { CallSummary } from "../../../../src/services/decoder.ts";
 import { readExtrinsic } from "./extrinsics.ts";
 import type { Runtime } from "./runtime.ts";
@@ -28,9 +29,7 @@ function signerOf(runtime: Runtime, bytes: Buffer, at: number, prefix: number): 
   const signer = new ValueReader(runtime, bytes, at, prefix).read(address);
   if (typeof signer === "string") return signer;
   // MultiAddress, which almost every chain uses.
-  if (typeof signer === "object" && signer !== null && "Id" in signer) {
-    if (typeof signer.Id === "string") return signer.Id;
-  }
+  if (isObject(signer) && typeof signer["Id"] === "string") return signer["Id"];
   return JSON.stringify(signer);
 }
 

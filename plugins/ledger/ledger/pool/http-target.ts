@@ -1,17 +1,15 @@
 /** The address of an `http://` or `https://` node, and the constant part of its requests. */
 
+import { addressOf, type BackendAddress } from "../../../../src/http/upstream/open-socket.ts";
+
 export interface HttpTarget {
-  readonly tls: boolean;
-  /** Host name or address, IPv6 without brackets. */
-  readonly host: string;
-  readonly port: number;
+  readonly address: BackendAddress;
   /** The request head up to and including `Content-Length: `. */
   readonly head: string;
 }
 
 /** Keeps the path and query. `user:password@` becomes Basic authentication (RFC 7617, UTF-8). */
 export function httpTarget(url: URL): HttpTarget {
-  const tls = url.protocol === "https:";
   const lines = [
     // `URL` has percent-encoded every character that could end a line.
     `POST ${url.pathname}${url.search} HTTP/1.1`,
@@ -22,9 +20,7 @@ export function httpTarget(url: URL): HttpTarget {
   const credentials = basicCredentials(url);
   if (credentials !== undefined) lines.push(`Authorization: Basic ${credentials}`);
   return {
-    tls,
-    host: url.hostname.replace(/^\[(.*)\]$/, "$1"),
-    port: url.port === "" ? (tls ? 443 : 80) : Number(url.port),
+    address: addressOf(url),
     head: `${lines.join("\r\n")}\r\nContent-Length: `,
   };
 }

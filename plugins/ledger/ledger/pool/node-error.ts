@@ -1,4 +1,5 @@
 /** Decides by a node's error whether the same read may succeed on another node. */
+import { isObject } from "../../../../src/is-object.ts";
 
 /** Errors that are worth a retry are short. Longer errors are not parsed. */
 const readBytes = 16 * 1024;
@@ -26,8 +27,4 @@ export function readSmallJson(bytes: Buffer, start: number, end: number): unknow
   } catch {
     return undefined;
   }
-}
-
-export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -6,6 +6,7 @@ import type { Clock } from "../../../../src/services/clock.ts";
 import type { Log } from "../../../../src/services/log.ts";
 import type { Metrics } from "../../../../src/services/metrics.ts";
 import type { NodePool, NodeRequest, NodeStatus } from "../node-pool.ts";
+import { chooseBackend, inTurn } from "../../../../src/http/upstream/choose-backend.ts";
 import { NodeCall } from "./node-call.ts";
 import type { Failure } from "./failure.ts";
 import { isRetryableElsewhere } from "./node-error.ts";
@@ -41,7 +42,7 @@ export function openPool(options: PoolOptions): OpenPool {
 class Pool implements OpenPool {
   readonly #roster: Roster;
   readonly #clock: Clock;
-  #turn = 0;
+  readonly #draw = inTurn(1);
 
   constructor(roster: Roster, clock: Clock) {
     this.#roster = roster;
@@ -83,7 +84,7 @@ class Pool implements OpenPool {
   }
 
   send(request: NodeRequest): void {
-    const node = this.#choose(0);
+    const node = this.#choose();
     if (node === undefined) return queueMicrotask(() => request.failed("unreachable"));
     this.#sendTo(node, new PooledCall(request, this, node));
   }
@@ -124,36 +125,22 @@ class Pool implements OpenPool {
 
   #sendTo(node: PooledNode, call: PooledCall): void {
     call.node = node;
-    call.tried |= bitOf(node);
-    call.attempts++;
     call.sentAt = this.#clock.monotonic();
     node.client.send(call);
   }
 
   /** Returns the node on which a call is retried. Undefined if it must not be retried, or no node is left. */
   #next(call: PooledCall): PooledNode | undefined {
-    return call.retry && call.attempts < maxAttempts ? this.#choose(call.tried) : undefined;
+    if (!call.retry || call.tried.length + 1 >= maxAttempts) return undefined;
+    call.tried = [...call.tried, call.node];
+    return this.#choose(call.tried);
   }
 
   /** Returns the less busy of the next two nodes that are not in `tried`. Undefined if all nodes are. */
-  #choose(tried: number): PooledNode | undefined {
+  #choose(tried?: readonly PooledNode[]): PooledNode | undefined {
     const { usable, lastResort } = this.#roster;
-    const nodes = usable.length > 0 ? usable : lastResort;
-    this.#turn = (this.#turn + 1) % nodes.length || 0;
-    let first: PooledNode | undefined;
-    for (let i = 0; i < nodes.length; i++) {
-      const node = nodes[(this.#turn + i) % nodes.length];
-      if (node === undefined || (tried & bitOf(node)) !== 0) continue;
-      if (first !== undefined) return node.client.inFlight < first.client.inFlight ? node : first;
-      first = node;
-    }
-    return first;
+    return chooseBackend(usable.length > 0 ? usable : lastResort, this.#draw, tried);
   }
-}
-
-/** Returns the node's bit in `tried`. With more than 32 nodes, two share a bit, and only one of them is tried. */
-function bitOf(node: PooledNode): number {
-  return 1 << node.index;
 }
 
 /** A request with the nodes that it was sent to. */
@@ -162,9 +149,8 @@ class PooledCall extends NodeCall {
   readonly #pool: Pool;
   /** The node that is working on the call. */
   node: PooledNode;
-  /** The nodes that the call was sent to, as a set of bits. */
-  tried = 0;
-  attempts = 0;
+  /** The nodes that the call was sent to before. */
+  tried: readonly PooledNode[] = [];
   /** Time of the monotonic clock in milliseconds when the call was sent to `node`. */
   sentAt = 0;
   /** A node's error that is answered if no other node gives a better answer. */

@@ -1,6 +1,7 @@
 /** One node of a pool: its connections, its last observation, and the reasons not to use it. */
 import type { Clock } from "../../../../src/services/clock.ts";
-import { Breaker } from "./breaker.ts";
+import type { Backend } from "../../../../src/http/upstream/choose-backend.ts";
+import { Ejection, type EjectionPolicy } from "../../../../src/http/upstream/ejection.ts";
 import type { NodeClient } from "./node-call.ts";
 import type { Complaint } from "./complaint.ts";
 import { failures, type Failure } from "./failure.ts";
@@ -24,6 +25,14 @@ const tooSlow: ReadonlySet<Failure> = new Set([
   failures.saturated,
 ]);
 
+const ejectionPolicy: EjectionPolicy = {
+  failures: 5,
+  failuresAfterReturn: 5,
+  firstMs: 1_000,
+  maxMs: 60_000,
+  jitter: 0.25,
+};
+
 export interface NodeParts {
   readonly index: number;
   /** Host and port, without credentials. */
@@ -35,12 +44,12 @@ export interface NodeParts {
   readonly clock: Clock;
 }
 
-export class PooledNode {
+export class PooledNode implements Backend {
   readonly index: number;
   readonly label: string;
   readonly client: NodeClient;
   readonly metrics: NodeMetrics;
-  readonly breaker: Breaker;
+  readonly ejection: Ejection;
   /** The reason why the node is not used. Undefined if it is usable. Set by the roster. */
   complaint: Complaint | undefined = "unprobed";
   /** The previous complaint. Set by the roster. */
@@ -74,14 +83,22 @@ export class PooledNode {
     this.metrics = parts.metrics;
     this.#probeClient = parts.probeClient;
     this.#clock = parts.clock;
-    this.breaker = new Breaker(parts.clock, () => void this.probe());
+    this.ejection = new Ejection(ejectionPolicy, parts.clock, () => void this.probe());
+  }
+
+  get isEjected(): boolean {
+    return this.complaint !== undefined;
+  }
+
+  get inFlight(): number {
+    return this.client.inFlight;
   }
 
   /** The complaint about this node, regardless of the other nodes. */
   get fault(): Complaint | undefined {
     if (this.#probeFault !== undefined) return this.#probeFault;
     if (this.observed === undefined) return "unprobed";
-    if (this.breaker.open) return "tripped";
+    if (this.ejection.isEjected) return "tripped";
     return this.#probesBackwards > 0 ? "finalized_backwards" : undefined;
   }
 
@@ -103,7 +120,7 @@ export class PooledNode {
   /** Called when the node has answered a call. Returns true if that ends an ejection. */
   succeeded(): boolean {
     this.#answers++;
-    return this.breaker.succeeded();
+    return this.ejection.succeeded();
   }
 
   /** Probes the node. Joins a probe that is already running. */
@@ -113,12 +130,10 @@ export class PooledNode {
   }
 
   async close(): Promise<void> {
-    this.breaker.stop();
+    this.ejection.close();
     this.onProbed = () => {};
     await Promise.all([this.client.close(), this.#probeClient.close()]);
     await this.#probing;
-    // A probe that was running may have started the cooldown again.
-    this.breaker.stop();
   }
 
   async #probe(): Promise<void> {
@@ -127,7 +142,7 @@ export class PooledNode {
     if (result.kind === "observed") this.#observe(result.observed);
     else this.#missProbe(result, this.#answers > answersBefore);
     this.probed = true;
-    this.breaker.probed(result.kind === "observed");
+    this.ejection.probed(result.kind === "observed");
     this.onProbed();
   }
 

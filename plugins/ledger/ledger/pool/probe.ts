@@ -2,9 +2,10 @@
  * Probes the health of a node. Tolerates padded numbers ("0x00000001"), errors without a code and nodes that serve only
  * some of the methods, because such nodes exist. Only the head and the genesis hash are required.
  */
+import { isObject } from "../../../../src/is-object.ts";
 import { NodeCall, type NodeClient } from "./node-call.ts";
 import { failures, type Failure } from "./failure.ts";
-import { isBusy, isObject, readSmallJson } from "./node-error.ts";
+import { isBusy, readSmallJson } from "./node-error.ts";
 
 /** The state that a node reported. Members are undefined if the node did not report them. */
 export interface Observation {

@@ -73,8 +73,8 @@ export class Roster {
 
   /** Called when a call failed through the node's fault. The last usable node is not ejected. */
   failed(node: PooledNode): void {
-    if (!node.breaker.failed() || node.complaint !== undefined || this.usable.length < 2) return;
-    node.breaker.trip();
+    if (!node.ejection.failed() || node.complaint !== undefined || this.usable.length < 2) return;
+    node.ejection.eject();
     this.review();
   }
 

@@ -7,6 +7,7 @@
  */
 import { WebSocket } from "ws";
 import type { Clock } from "../../../../src/services/clock.ts";
+import { Liveness, pingMs } from "../../../../src/http/liveness.ts";
 import { splitResponse } from "../../../../src/http/json/response.ts";
 import { skipSpace, skipValue } from "../../../../src/http/json/scan.ts";
 import type { NodeCall, NodeClient } from "./node-call.ts";
@@ -19,7 +20,6 @@ import { startTicker, type Ticker } from "../../../../src/http/ticker.ts";
 const maxCalls = 1024;
 /** Maximum size of requests that are buffered because the node does not read them. */
 const maxUnsentBytes = 16 * 1024 * 1024;
-const pingMs = 20_000;
 const reconnectMs = 100;
 const maxReconnectMs = 10_000;
 
@@ -39,8 +39,7 @@ export class WsClient implements NodeClient {
   /** Number of consecutive connections without an answer. */
   #failedConnections = 0;
   #reconnect: Disposable | undefined;
-  /** True if anything arrived since the last ping. */
-  #alive = true;
+  #liveness: Liveness | undefined;
   #nextId = 0;
   lastError: string | undefined;
 
@@ -103,7 +102,6 @@ export class WsClient implements NodeClient {
     // With the default binaryType, a message is one Buffer.
     socket.on("message", (data) => this.#message(socket, data as Buffer));
     socket.on("open", () => this.#opened(socket));
-    socket.on("pong", () => (this.#alive = true));
     socket.on("error", (error: NodeJS.ErrnoException) => {
       if (this.#socket === socket) this.lastError = error.code;
     });
@@ -113,13 +111,13 @@ export class WsClient implements NodeClient {
   #opened(socket: WebSocket): void {
     if (this.#socket !== socket) return;
     this.#state = "open";
-    this.#alive = true;
+    this.#liveness = new Liveness(socket);
     for (const call of this.#calls.values()) socket.send(call.text());
   }
 
   #message(socket: WebSocket, bytes: Buffer): void {
     if (this.#socket !== socket) return;
-    this.#alive = true;
+    this.#liveness?.confirm();
     const answer = splitResponse(bytes);
     if (answer === undefined) {
       // Notifications are ignored. After any other message, nothing on this connection can be trusted.
@@ -158,9 +156,7 @@ export class WsClient implements NodeClient {
   #ping(): void {
     const socket = this.#socket;
     if (socket === undefined || this.#state !== "open") return;
-    if (!this.#alive) return this.#dropped(socket, failures.idleTimeout);
-    this.#alive = false;
-    socket.ping();
+    if (this.#liveness?.ping() === false) this.#dropped(socket, failures.idleTimeout);
   }
 
   #sweep(): void {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import * as fc from "fast-check";
-import { canonicalBytes } from "../../../../plugins/confidential/protocol/canonical-json.ts";
+import { canonicalBytes } from "../../../../plugins/confidential/protocol/encoding.ts";
 import { readJsonObject } from "../../../../plugins/confidential/protocol/strict-json.ts";
 import {
   readTextFrame,

@@ -13,14 +13,13 @@ import {
   transcript,
 } from "../../../../plugins/confidential/protocol/handshake.ts";
 import { readHello } from "../../../../plugins/confidential/protocol/hello.ts";
-import { canonicalBytes } from "../../../../plugins/confidential/protocol/canonical-json.ts";
 import {
   readCore,
   readKeyset,
   writeCore,
   writeKeyset,
 } from "../../../../plugins/confidential/protocol/keyset.ts";
-import { toBase64Url } from "../../../../plugins/confidential/protocol/encoding.ts";
+import { canonicalBytes, toBase64Url } from "../../../../plugins/confidential/protocol/encoding.ts";
 import { createNodeChannel } from "../../../../plugins/confidential/protocol/node-channel.ts";
 import { nodeSuite } from "../../../../plugins/confidential/protocol/node-crypto.ts";
 import { verifyUsageReport } from "../../../../plugins/confidential/protocol/verify-usage-report.ts";

@@ -165,20 +165,42 @@ test("an answer that is broken does not take a later request down with it", inTi
   assert.equal((await failureOf(opened.ask({ streamed: false }))).failure, "rejected");
 });
 
+for (const how of ["destroy", "resetAndDestroy"] as const) {
+  const what = how === "destroy" ? "closes" : "resets";
+  test(
+    `a request that the server has read is not sent to it again when it ${what} the connection`,
+    inTime,
+    async () => {
+      await using worker = await connectionsOf([
+        chunked(200, [stream]),
+        (socket) => void socket[how](),
+        chunked(200, [stream]),
+      ]);
+      await using opened = await openNetwork(worker.url);
+      await resultOf(opened.ask());
+      assert.equal((await failureOf(opened.ask({ streamed: false }))).failure, "unavailable");
+      assert.deepEqual(worker.requests, [1, 1]);
+    },
+  );
+}
+
 test(
-  "a request on an idle connection that the server has closed is sent again on a new connection",
+  "a request that could not be written to a kept connection is sent again on a new one",
   inTime,
   async () => {
-    await using worker = await connectionsOf([
-      chunked(200, [stream]),
-      (socket) => void socket.destroy(),
-      chunked(200, [stream]),
-    ]);
+    const sockets: net.Socket[] = [];
+    const remember: Reply = (socket) => {
+      sockets.push(socket);
+      chunked(200, [stream])(socket);
+    };
+    await using worker = await connectionsOf([remember, chunked(200, [stream])]);
     await using opened = await openNetwork(worker.url);
     await resultOf(opened.ask());
+    // The reset is in the kernel before the gateway's event loop can see it.
+    sockets[0]?.resetAndDestroy();
     const result = await resultOf(opened.ask());
     assert.equal(result.finishReason, "stop");
-    assert.deepEqual(worker.requests, [1, 1, 2]);
+    assert.deepEqual(worker.requests, [1, 2]);
     assert.ok(opened.network.ready);
   },
 );

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as fc from "fast-check";
-import { isObject } from "../../../../../plugins/ledger/ledger/pool/node-error.ts";
+import { isObject } from "../../../../../src/is-object.ts";
 import { LoneCall, type Ending } from "./asking.ts";
 import { failure, result } from "./scripted-node.ts";
 

@@ -119,10 +119,10 @@ test("credentials of the url become Basic authentication and are sent nowhere el
 
 test("an IPv6 address has brackets in Host but not for connecting", () => {
   const target = httpTarget(new URL("http://[::1]:9944/x"));
-  assert.deepEqual([target.host, target.port, target.tls], ["::1", 9944, false]);
+  assert.deepEqual(target.address, { host: "::1", port: 9944, isTls: false });
   assert.ok(target.head.includes("\r\nHost: [::1]:9944\r\n"));
-  assert.equal(httpTarget(new URL("http://node/")).port, 80);
-  assert.equal(httpTarget(new URL("https://node/")).port, 443);
+  assert.equal(httpTarget(new URL("http://node/")).address.port, 80);
+  assert.equal(httpTarget(new URL("https://node/")).address.port, 443);
 });
 
 test("a host name works", async () => {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { isDeepStrictEqual } from "node:util";
 import * as fc from "fast-check";
-import { canonicalJson } from "../../../../plugins/tools/tool-catalogue/canonical-json.ts";
+import { canonicalJson, stableJson } from "../src/canonical-json.ts";
 
 /** The same JSON value with its members in another order. */
 function reversed(value: unknown): unknown {
@@ -28,10 +28,16 @@ describe("canonical JSON", () => {
   it("parses to the same value", () => {
     fc.assert(
       fc.property(parsed, (value) => {
-        assert.deepEqual(JSON.parse(canonicalJson(value)), value);
+        assert.deepEqual(JSON.parse(canonicalJson(value) ?? ""), value);
       }),
       { numRuns: 300 },
     );
+  });
+
+  it("has no text for what JSON cannot express, which stableJson still distinguishes", () => {
+    const values = [["\ud83d"], ["\ud83e"], [{ "\ud83d": 1 }], [Number.NaN], [undefined, 1]];
+    for (const value of values) assert.equal(canonicalJson(value), undefined);
+    assert.equal(new Set(values.map(stableJson)).size, values.length);
   });
 
   it("differs for different values", () => {

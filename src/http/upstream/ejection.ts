@@ -1,0 +1,95 @@
+/**
+ * Ejects a backend that fails, and probes it before it is used again, so that no caller's request is the test. Ejections
+ * that follow one another last longer and longer.
+ */
+import type { Clock } from "../../services/clock.ts";
+
+export interface EjectionPolicy {
+  /** Number of failures in a row that eject a backend. */
+  readonly failures: number;
+  /** The same for a backend that has come back and has not answered a request since. */
+  readonly failuresAfterReturn: number;
+  /** Duration of the first cooldown. Each following one takes twice as long as the one before, up to `maxMs`. */
+  readonly firstMs: number;
+  readonly maxMs: number;
+  /** Fraction of a cooldown that is added at random, so that several gateways do not return to a backend at once. */
+  readonly jitter: number;
+}
+
+export class Ejection {
+  readonly #policy: EjectionPolicy;
+  readonly #clock: Clock;
+  readonly #probe: () => void;
+  /** Failures that a backend may still have before it is ejected. */
+  #failuresLeft: number;
+  #cooldownMs = 0;
+  /** When the last cooldown ended or will end, monotonic milliseconds. */
+  #until: number | undefined;
+  #timer: Disposable | undefined;
+  #isClosed = false;
+  isEjected = false;
+
+  /** `probe`: asks the backend for a sign of life at the end of a cooldown, and reports it to `probed`. */
+  constructor(policy: EjectionPolicy, clock: Clock, probe: () => void) {
+    this.#policy = policy;
+    this.#clock = clock;
+    this.#probe = probe;
+    this.#failuresLeft = policy.failures;
+  }
+
+  /**
+   * Records a failure of the backend. Returns true if the backend should be ejected now. `isCertain`: the backend alone
+   * is to blame, so one failure is enough.
+   */
+  failed(isCertain = false): boolean {
+    this.#failuresLeft--;
+    return !this.isEjected && (isCertain || this.#failuresLeft <= 0);
+  }
+
+  /** Records an answer. Returns true if that ends an ejection. */
+  succeeded(): boolean {
+    this.#failuresLeft = this.#policy.failures;
+    return this.#return();
+  }
+
+  eject(): void {
+    if (this.isEjected || this.#isClosed) return;
+    const { firstMs, maxMs } = this.#policy;
+    const sinceMs = this.#clock.monotonic() - (this.#until ?? -Infinity);
+    this.isEjected = true;
+    this.#coolDown(sinceMs < maxMs ? 2 * this.#cooldownMs : firstMs);
+  }
+
+  /** Reports the outcome of a probe; one that ends during a cooldown does not count. Returns true if the backend is back. */
+  probed(isGood: boolean): boolean {
+    const isCooling = this.#clock.monotonic() < (this.#until ?? 0);
+    if (!this.isEjected || this.#isClosed || isCooling) return false;
+    if (!isGood) {
+      this.#coolDown(2 * this.#cooldownMs);
+      return false;
+    }
+    this.#failuresLeft = this.#policy.failuresAfterReturn;
+    return this.#return();
+  }
+
+  /** Stops probing. The backend is never ejected again. */
+  close(): void {
+    this.#isClosed = true;
+    this.#timer?.[Symbol.dispose]();
+  }
+
+  #coolDown(ms: number): void {
+    this.#cooldownMs = Math.min(ms, this.#policy.maxMs);
+    const untilMs = Math.round(this.#cooldownMs * (1 + Math.random() * this.#policy.jitter));
+    this.#until = this.#clock.monotonic() + untilMs;
+    this.#timer?.[Symbol.dispose]();
+    this.#timer = this.#clock.after(untilMs, this.#probe);
+  }
+
+  #return(): boolean {
+    if (!this.isEjected) return false;
+    this.isEjected = false;
+    this.#timer?.[Symbol.dispose]();
+    return true;
+  }
+}

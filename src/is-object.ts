@@ -1,0 +1,4 @@
+/** Returns true if the value is an object with named members, so neither null nor an array. */
+export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

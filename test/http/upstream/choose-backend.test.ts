@@ -1,0 +1,113 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import {
+  atRandom,
+  chooseBackend,
+  inTurn,
+  type Backend,
+} from "../../../src/http/upstream/choose-backend.ts";
+
+interface Named extends Backend {
+  readonly id: string;
+}
+
+/** Backends with so many requests in flight, named by their place. */
+function withRequests(...inFlight: readonly number[]): Named[] {
+  return inFlight.map((requests, n) => ({ id: `b${n}`, inFlight: requests, isEjected: false }));
+}
+
+/** Draws these, in order. */
+function drawing(...numbers: readonly number[]): () => number {
+  let drawn = 0;
+  return () => numbers[drawn++ % numbers.length] ?? 0;
+}
+
+const every = [0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.999_999];
+
+test("the less busy of two is taken, whichever is drawn first", () => {
+  const backends = withRequests(3, 2);
+  for (const random of every) {
+    assert.equal(
+      chooseBackend(
+        backends,
+        atRandom(() => random),
+      )?.id,
+      "b1",
+    );
+  }
+});
+
+test("two different ones are drawn, and each can be", () => {
+  const idle = withRequests(0, 0, 0, 0, 0);
+  const busiest = withRequests(0, 0, 9, 0, 0);
+  const taken = new Set<string | undefined>();
+  for (const first of every) {
+    for (const second of every) {
+      taken.add(chooseBackend(idle, atRandom(drawing(first, second)))?.id);
+      // Drawn with any other it loses; drawn with itself it would be taken.
+      assert.notEqual(chooseBackend(busiest, atRandom(drawing(first, second)))?.id, "b2");
+    }
+  }
+  assert.deepEqual(taken, new Set(["b0", "b1", "b2", "b3", "b4"]));
+});
+
+test("of two as busy the one drawn first is taken", () => {
+  const backends = withRequests(1, 1, 1);
+  assert.equal(chooseBackend(backends, atRandom(drawing(0.4, 0)))?.id, "b1");
+});
+
+test("what has been tried is not asked again", () => {
+  const [first, second, third] = withRequests(0, 5, 0);
+  assert.ok(first && second && third);
+  const backends = [first, second, third];
+  for (const random of every) {
+    assert.equal(
+      chooseBackend(
+        backends,
+        atRandom(() => random),
+        [first, third],
+      ),
+      second,
+    );
+  }
+  assert.equal(
+    chooseBackend(
+      backends,
+      atRandom(() => 0),
+      backends,
+    ),
+    undefined,
+  );
+  assert.equal(
+    chooseBackend(
+      [],
+      atRandom(() => 0),
+      [],
+    ),
+    undefined,
+  );
+});
+
+test("an ejected one is taken only if no other is left", () => {
+  const [ejected, busy] = withRequests(0, 50).map((one, n) => ({ ...one, isEjected: n === 0 }));
+  assert.ok(ejected && busy);
+  for (const random of every) {
+    const draw = atRandom(() => random);
+    assert.equal(chooseBackend([ejected, busy], draw), busy);
+    assert.equal(chooseBackend([ejected, busy], draw, [busy]), ejected);
+  }
+});
+
+test("drawn in turn, equally busy ones are taken in turn", () => {
+  const backends = withRequests(0, 0, 0);
+  const draw = inTurn();
+  const taken = [1, 2, 3, 4].map(() => chooseBackend(backends, draw)?.id);
+  assert.deepEqual(taken, ["b0", "b1", "b2", "b0"]);
+});
+
+test("drawn in turn, the next one is taken if it is less busy", () => {
+  const backends = withRequests(1, 0, 2);
+  const draw = inTurn();
+  const taken = [1, 2, 3].map(() => chooseBackend(backends, draw)?.id);
+  assert.deepEqual(taken, ["b1", "b1", "b0"]);
+});
