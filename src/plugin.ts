@@ -55,6 +55,7 @@ export { BoundedMap } from "./bounded-map.ts";
 export { isObject } from "./is-object.ts";
 export { modelJson, modelList, modelListSchema, modelSchema } from "./model-list.ts";
 export { parseJson } from "./parse-json.ts";
+export { readRequest as readJsonRpc } from "./http/json/request.ts";
 export { parseTime } from "./rfc3339.ts";
 export { violationsSchema } from "./violations.ts";
 export { refuse, type GatewayCode } from "./errors.ts";

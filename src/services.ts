@@ -5,7 +5,6 @@
  */
 import type { Environment } from "./services/accounts.ts";
 import type { Clock } from "./services/clock.ts";
-import type { JsonRpcBody } from "./services/json.ts";
 import type { Log } from "./services/log.ts";
 import type { Metrics } from "./services/metrics.ts";
 import type { Compute } from "./services/compute.ts";
@@ -39,11 +38,6 @@ export interface Host {
   use<Name extends ServiceName>(name: Name): ServiceTypes[Name];
   /** The version of Sluice, as in its package.json. */
   readonly version: string;
-  /**
-   * Reads a JSON-RPC 2.0 body strictly: one call, or a batch of at most `maxItems` calls. It locates the members
-   * without parsing their values.
-   */
-  readJsonRpc(body: Buffer, maxItems: number): JsonRpcBody;
   /** The folder of pipeline.yaml. Relative paths in options are resolved against it. */
   readonly folder: string;
 }

@@ -23,7 +23,6 @@ import type {
   Tools,
 } from "../../src/plugin.ts";
 import { createSeal } from "../../src/store/seal.ts";
-import { readRequest } from "../../src/http/json/request.ts";
 import { manualClock } from "../../src/testing/clock.ts";
 
 const silent: Log = { debug() {}, info() {}, warn() {}, error() {}, child: () => silent };
@@ -126,7 +125,6 @@ export function fakeHost(more: Partial<Host> = {}, services: Partial<ServiceType
       return service;
     },
     version: "1.2.3",
-    readJsonRpc: readRequest,
     folder: "/",
     ...more,
   };

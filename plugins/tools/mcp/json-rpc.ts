@@ -1,6 +1,6 @@
 /** JSON-RPC 2.0 in this protocol: parsing messages, and building answers from JSON text. */
-import { isObject } from "sluice-gateway/plugin";
-import type { CallFailureCode, Host, Reply } from "sluice-gateway/plugin";
+import { isObject, readJsonRpc } from "sluice-gateway/plugin";
+import type { CallFailureCode, Reply } from "sluice-gateway/plugin";
 
 export type Params = Readonly<Record<string, unknown>>;
 
@@ -69,13 +69,9 @@ function idText(id: unknown, exactId: () => string | undefined): string | undefi
  * Returns the id of one message of a body, or of an item of an array with at most `maxItems`, exactly as the client
  * wrote it: 1e400 and 12345678901234567890 come back unchanged.
  */
-export function idAsSent(
-  host: Pick<Host, "readJsonRpc">,
-  body: Buffer | undefined,
-  index: number | undefined,
-): string | undefined {
+export function idAsSent(body: Buffer | undefined, index: number | undefined): string | undefined {
   if (body === undefined) return undefined;
-  const read = host.readJsonRpc(body, maxItems);
+  const read = readJsonRpc(body, maxItems);
   const item =
     read.kind === "single"
       ? read.item

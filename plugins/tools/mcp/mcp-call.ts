@@ -29,7 +29,7 @@ import type { Sessions } from "./sessions.ts";
 
 /** The state that all requests of one surface share. */
 export interface McpServer {
-  readonly host: Pick<Host, "readJsonRpc" | "log">;
+  readonly host: Pick<Host, "log">;
   readonly clock: Clock;
   readonly tools: Tools;
   readonly sessions: Sessions;

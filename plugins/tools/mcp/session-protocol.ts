@@ -44,7 +44,7 @@ export function answerSessionMessage(
   call: McpCall,
   body: Params,
 ): Reply | Promise<Reply | undefined> {
-  const message = messageOf(body, () => idAsSent(call.server.host, call.x.body, undefined));
+  const message = messageOf(body, () => idAsSent(call.x.body, undefined));
   if (message.kind === "invalid") return errorReply(400, "null", invalidRequest);
   const isRequest = message.kind === "request";
   if (isRequest && message.method === "initialize") return initialize(call, message);
@@ -91,7 +91,7 @@ export async function answerSessionArray(call: McpCall, items: readonly unknown[
   }
   const answers: string[] = [];
   for (const [index, item] of items.entries()) {
-    const message = messageOf(item, () => idAsSent(call.server.host, call.x.body, index));
+    const message = messageOf(item, () => idAsSent(call.x.body, index));
     receive(call, message, opened.session);
     if (message.kind === "invalid") {
       reportMethod(call, "", codeOf(invalidRequest));

@@ -42,7 +42,7 @@ export function answerStatelessMessage(
   call: McpCall,
   body: Params,
 ): Reply | Promise<Reply | undefined> {
-  const message = messageOf(body, () => idAsSent(call.server.host, call.x.body, undefined));
+  const message = messageOf(body, () => idAsSent(call.x.body, undefined));
   if (message.kind === "invalid") return errorReply(400, "null", invalidRequest);
   if (message.kind !== "request" || !isObject(message.params)) return accepted;
   const { id, method, params } = message;

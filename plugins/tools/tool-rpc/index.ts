@@ -4,6 +4,7 @@
  */
 import {
   defineSurface,
+  readJsonRpc,
   refuse,
   type Exchange,
   type GatewayCode,
@@ -66,7 +67,7 @@ function answer(host: Host, requests: Requests, x: Exchange): Reply | Promise<Re
     trace: x.peek("trace"),
     calls: x,
   };
-  const body = host.readJsonRpc(x.body ?? noBody, maxItems);
+  const body = readJsonRpc(x.body ?? noBody, maxItems);
   if (body.kind === "single") return single(requests, body.item, caller);
   if (body.kind === "batch") return batch(requests, body.items, caller);
   if (body.kind === "malformed") {

@@ -4,7 +4,6 @@
  */
 import { randomUUID } from "node:crypto";
 import type { Config } from "../../config/config.ts";
-import { readRequest } from "../../http/json/request.ts";
 import type {
   DocumentedRoute,
   Host,
@@ -78,7 +77,6 @@ export class ServiceRegistry {
       use: (name) => asked(`service ${name}`, () => this.#service(name, plugin)),
       version,
       folder: file.slice(0, file.lastIndexOf("/") + 1) || ".",
-      readJsonRpc: readRequest,
     };
     return { host, needs };
   }
