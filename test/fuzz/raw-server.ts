@@ -12,11 +12,14 @@ export interface RawServer extends AsyncDisposable {
   readonly url: string;
   /** The answer to every POST. */
   answer: RawAnswer;
+  /** Resolves when every connection that the server has ended is closed, so that its client has noticed the end. */
+  ended(): Promise<void>;
 }
 
 /** `models`: the body of the answer to every GET. */
 export async function startRawServer(models: string): Promise<RawServer> {
   const sockets = new Set<Socket>();
+  const sending = new Set<Promise<void>>();
   const catalogue: RawAnswer = { pieces: [httpAnswer(200, models)], staysOpen: true };
   const server = createServer((socket) => {
     sockets.add(socket);
@@ -31,7 +34,9 @@ export async function startRawServer(models: string): Promise<RawServer> {
       if (end === -1 || text.length < end + 4 + length) return;
       const isChat = text.startsWith("POST");
       text = "";
-      void send(socket, isChat ? raw.answer : catalogue);
+      const sent = send(socket, isChat ? raw.answer : catalogue);
+      sending.add(sent);
+      void sent.then(() => sending.delete(sent));
     });
   });
   server.listen(0, "127.0.0.1");
@@ -41,6 +46,9 @@ export async function startRawServer(models: string): Promise<RawServer> {
   const raw: RawServer = {
     url: `http://127.0.0.1:${port}`,
     answer: catalogue,
+    async ended() {
+      await Promise.all(sending);
+    },
     async [Symbol.asyncDispose]() {
       const closed = once(server, "close");
       server.close();
@@ -56,7 +64,11 @@ async function send(socket: Socket, { pieces, staysOpen }: RawAnswer): Promise<v
     socket.write(piece);
     await new Promise(setImmediate);
   }
-  if (!staysOpen) socket.end();
+  if (staysOpen || socket.destroyed) return;
+  const { promise: closed, resolve } = Promise.withResolvers<void>();
+  socket.once("close", () => resolve());
+  socket.end();
+  await closed;
 }
 
 /** An answer with a length. */
