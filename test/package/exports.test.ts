@@ -24,6 +24,7 @@ test("the package exports what is promised, and nothing else", async () => {
     "modelSchema",
     "parseJson",
     "parseTime",
+    "readJsonRpc",
     "redact",
     "refuse",
     "toolFailure",
