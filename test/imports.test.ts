@@ -18,6 +18,7 @@ const folders = [
   "plugins/confidential",
   "plugins/dashboard",
   "plugins/edge",
+  "plugins/tools",
 ];
 const importPattern = /(?:\bfrom\s+|\bimport\s*\(\s*|^import\s+)"(\.{1,2}\/[^"]+\.ts)"/gm;
 

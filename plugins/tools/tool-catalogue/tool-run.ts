@@ -12,9 +12,10 @@ import {
   type ToolOutcome,
   type ToolResult,
 } from "../../../src/tool.ts";
-import type { CataloguedTool, Nesting, NestingTools } from "./catalogue.ts";
 import { CallContext } from "./call-context.ts";
+import type { CataloguedTool } from "./catalogued-tool.ts";
 import { confirmationExpired, takeToken, type Confirmations } from "./confirmation.ts";
+import type { Nesting, NestingTools } from "./nesting.ts";
 
 export interface RunParts {
   readonly clock: Clock;
