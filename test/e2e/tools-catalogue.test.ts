@@ -4,7 +4,7 @@ import { cpSync, mkdirSync, readFileSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { it } from "node:test";
 import discovery from "../../plugins/tools/discovery/index.ts";
-import { announcedRevisions } from "../../plugins/tools/mcp/revisions.ts";
+import { announcedRevisions } from "../../plugins/tools/mcp-revisions.ts";
 import { readUsage } from "../../plugins/billing/metering/read-usage.ts";
 import { fakeExchange, fakeHost } from "../plugins/fakes.ts";
 import { call, pipelineOf, send, startToolsGateway, type ToolsGateway } from "./tools-gateway.ts";

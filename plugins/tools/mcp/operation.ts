@@ -1,7 +1,7 @@
 /** The OpenAPI description of the agent protocol. The messages are specified by the protocol itself. */
 import type { CatalogueEntry, JsonSchema, Operation, OperationPlace } from "sluice-gateway/plugin";
 import { maxItems } from "./json-rpc.ts";
-import { metaKeys } from "./revisions.ts";
+import { metaKeys } from "../mcp-revisions.ts";
 
 const jsonrpc = { const: "2.0" };
 

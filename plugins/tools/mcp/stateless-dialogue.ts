@@ -5,7 +5,7 @@
 import { isObject } from "sluice-gateway/plugin";
 import type { Clock, Dialogue, Questions, Seal } from "sluice-gateway/plugin";
 import { codes, invalidParams, type Params, type RpcFailure } from "./json-rpc.ts";
-import { metaKeys } from "./revisions.ts";
+import { metaKeys } from "../mcp-revisions.ts";
 
 const purpose = "mcp dialogue";
 /** Lifetime of a state: the same as for a confirmation (decisions.md section 6). */

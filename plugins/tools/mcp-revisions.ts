@@ -16,7 +16,10 @@ export const sessionRevisions: readonly string[] = [
   arraysRevision,
   "2024-11-05",
 ];
-/** The revisions that `server/discover`, error -32022 and the server card list. */
+/**
+ * The revisions that `server/discover`, error -32022, the discovery document and the server card list, newest first
+ * (decisions.md section 7).
+ */
 export const announcedRevisions: readonly string[] = [
   statelessRevision,
   newestSessionRevision,
