@@ -5,16 +5,16 @@ import type { Browser, BrowserContextOptions, Page } from "playwright-core";
 import { openChromium } from "../../browser.ts";
 import { call, startWatched, type Watched } from "./dashboard-gateway.ts";
 
-/** For slow machines: nothing waits as long where all is well. */
+/** Time limit of each wait in the page. It is long for slow machines and is not reached normally. */
 const patienceMs = 15_000;
 
 interface Opened {
   readonly page: Page;
-  /** What the console said, what broke, what the policy forbade. */
+  /** Console messages, exceptions, and violations of the Content-Security-Policy. */
   readonly troubles: string[];
 }
 
-/** A page at the door of the dashboard. */
+/** Opens the sign-in page of the dashboard. */
 async function open(
   browser: Browser,
   { adminUrl }: Watched,
@@ -48,7 +48,7 @@ function view(page: Page, name: string): Promise<void> {
   return page.getByRole("navigation").getByRole("link", { name }).click();
 }
 
-/** Starts a gateway, and a browser where there is none yet, or skips. */
+/** Runs a test with a new gateway and the browser of this file. Skips the test if there is no browser. */
 async function both(
   t: TestContext,
   run: (browser: Browser, gateway: Watched) => Promise<void>,
@@ -59,11 +59,11 @@ async function both(
   await run(launched, gateway);
 }
 
-/** One for all tests of this file, which run one after the other. */
+/** The browser of all tests of this file, which run one after the other. */
 let launched: Browser | undefined;
 after(() => launched?.close());
 
-test("who signs in sees what the gateway does, and the numbers move with it", (t) =>
+test("after signing in, the views show the requests of the gateway and follow them", (t) =>
   both(t, async (browser, gateway) => {
     const opened = await open(browser, gateway);
     const { page } = opened;
@@ -85,9 +85,9 @@ test("who signs in sees what the gateway does, and the numbers move with it", (t
     await latest.getByText("0.500 CU").waitFor();
     await latest.getByText("No valid key").waitFor();
     await latest.getByRole("button").first().click();
-    const story = page.getByRole("dialog", { name: "GET /call" });
-    await story.getByRole("row", { name: /authorize.*refused/ }).waitFor();
-    await story.getByRole("button", { name: "Close" }).click();
+    const explanation = page.getByRole("dialog", { name: "GET /call" });
+    await explanation.getByRole("row", { name: /authorize.*refused/ }).waitFor();
+    await explanation.getByRole("button", { name: "Close" }).click();
 
     await view(page, "Usage");
     await page.getByRole("row", { name: /discovery.*0\.500 CU.*100\.0%/ }).waitFor();
@@ -124,7 +124,7 @@ test("who signs in sees what the gateway does, and the numbers move with it", (t
     assert.deepEqual(opened.troubles, []);
   }));
 
-test("a key is made, shown once, rotated and revoked by hand", (t) =>
+test("a key is created, shown once, rotated and revoked", (t) =>
   both(t, async (browser, gateway) => {
     const opened = await open(browser, gateway);
     const { page } = opened;
@@ -135,24 +135,24 @@ test("a key is made, shown once, rotated and revoked by hand", (t) =>
     await dialog.getByLabel("Workspace", { exact: true }).selectOption(gateway.tenant.workspaceId);
     await dialog.getByLabel("Name").fill("<img src=x onerror=alert(1)>");
     await dialog.getByLabel("CU in 24 hours").fill("2.5");
-    await dialog.getByLabel("Only from").fill("127.0.0.1, ::1");
-    await dialog.getByRole("button", { name: "Make the key" }).click();
+    await dialog.getByLabel("Allowed addresses").fill("127.0.0.1, ::1");
+    await dialog.getByRole("button", { name: "Create key" }).click();
     const made = await page.getByLabel("The new key").inputValue();
     assert.match(made, /^gateway_dev_[0-9a-f]{32}$/);
     assert.equal(await call(gateway, made), 200);
-    // Escape must not be the end of a key that nobody has kept.
+    // Escape must not close the dialog, because the key would be lost.
     await page.keyboard.press("Escape");
-    await page.getByRole("button", { name: "I have kept it" }).click();
+    await page.getByRole("button", { name: "I have saved it" }).click();
     const row = page.getByRole("row", { name: "<img src=x onerror=alert(1)>" });
     await row.getByText("0.5 CU of 2.5 CU").waitFor();
     assert.equal(await row.getByRole("meter").first().getAttribute("aria-valuenow"), "500");
     assert.ok(!(await page.content()).includes(made), "the key is gone from the page");
 
     await row.getByRole("button", { name: "Rotate" }).click();
-    await page.getByLabel("The old key lives on for").selectOption("0");
+    await page.getByLabel("Keep the old key valid for").selectOption("0");
     await page.getByRole("button", { name: "Rotate", exact: true }).click();
     const successor = await page.getByLabel("The new key").inputValue();
-    await page.getByRole("button", { name: "I have kept it" }).click();
+    await page.getByRole("button", { name: "I have saved it" }).click();
     assert.notEqual(successor, made);
     assert.equal(await call(gateway, made), 401);
     assert.equal(await call(gateway, successor), 200);
@@ -166,27 +166,27 @@ test("a key is made, shown once, rotated and revoked by hand", (t) =>
     assert.deepEqual(opened.troubles, []);
   }));
 
-/** What has the focus, and whether one sees that it has. The body has it where the browser's own controls do. */
+/** Returns the element in focus and whether its focus is visible. While a control of the browser has the focus, it is the body. */
 const focusNow = `(() => {
   const e = document.activeElement;
   const name = e.getAttribute("aria-label") ?? (e.labels?.[0]?.textContent || e.textContent);
   return { name, seen: e === document.body || getComputedStyle(e).outlineStyle === "solid" };
 })()`;
 
-/** Presses Tab until the element in focus has this name, and sees each on the way; fails when it never does. */
+/** Presses Tab until the element with this name has the focus. Fails if an element on the way has no visible focus. */
 async function tabTo(page: Page, name: string): Promise<void> {
   const seen: string[] = [];
   for (let i = 0; i < 60; i++) {
     await page.keyboard.press("Tab");
     const now = await page.evaluate<{ name: string; seen: boolean }>(focusNow);
-    assert.ok(now.seen, `the focus on ${now.name} is not seen`);
+    assert.ok(now.seen, `the focus on ${now.name} is not visible`);
     if (now.name === name) return;
     seen.push(now.name);
   }
-  assert.fail(`Tab never came to ${name}, but to ${seen.join(", ")}`);
+  assert.fail(`Tab did not reach ${name}, only ${seen.join(", ")}`);
 }
 
-test("all of it works from the keyboard, and one always sees where one is", (t) =>
+test("everything works from the keyboard, and the focus is always visible", (t) =>
   both(t, async (browser, gateway) => {
     const opened = await open(browser, gateway);
     const { page } = opened;
@@ -208,7 +208,7 @@ test("all of it works from the keyboard, and one always sees where one is", (t) 
     const dialog = page.getByRole("dialog", { name: "New key" });
     await dialog.waitFor();
     // The dialog keeps the focus: its last button is followed by its first field, or by the browser's own controls.
-    await tabTo(page, "Make the key");
+    await tabTo(page, "Create key");
     await page.keyboard.press("Tab");
     await page.keyboard.press("Tab");
     const isWithin = await page.evaluate(
@@ -219,7 +219,7 @@ test("all of it works from the keyboard, and one always sees where one is", (t) 
     await dialog.waitFor({ state: "detached" });
     assert.equal(await page.evaluate("document.activeElement.textContent"), "New key");
 
-    // The table is made anew every few seconds: the focus stays where it was.
+    // The table is replaced every few seconds, and the focus stays on the same element.
     await tabTo(page, "Revoke test");
     const id: string = await page.evaluate("document.activeElement.dataset.focus");
     for (let i = 0; i < 2; i++) {
@@ -231,7 +231,7 @@ test("all of it works from the keyboard, and one always sees where one is", (t) 
     assert.deepEqual(opened.troubles, []);
   }));
 
-test("light and dark follow the system until one chooses, and the choice is kept", (t) =>
+test("the colours follow the system until the user chooses, and the choice is kept", (t) =>
   both(t, async (browser, gateway) => {
     const opened = await open(browser, gateway, { colorScheme: "dark" });
     const { page } = opened;
@@ -240,18 +240,18 @@ test("light and dark follow the system until one chooses, and the choice is kept
     const paper = (): Promise<string> =>
       page.evaluate("getComputedStyle(document.body).backgroundColor");
     const dark = await paper();
-    await page.getByRole("button", { name: "Light or dark" }).click();
+    await page.getByRole("button", { name: "Switch between light and dark" }).click();
     const light = await paper();
     assert.notEqual(light, dark);
     await page.reload();
     await page.getByText("All checks pass.").waitFor();
     assert.equal(await paper(), light);
-    await page.getByRole("button", { name: "Light or dark" }).click();
+    await page.getByRole("button", { name: "Switch between light and dark" }).click();
     assert.equal(await paper(), dark);
     assert.deepEqual(opened.troubles, []);
   }));
 
-/** WCAG 2.2's ratio of what the text of an element is written in to what it stands on. */
+/** Contrast ratio of an element's text to its background, as WCAG 2.2 defines it. */
 const contrast = `(element) => {
   const context = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
   const light = (colour) => {
@@ -267,7 +267,7 @@ const contrast = `(element) => {
   return (b + 0.05) / (a + 0.05);
 }`;
 
-test("text can be read: at least 4.5 to 1 against its ground, light and dark", (t) =>
+test("text has a contrast of at least 4.5 to 1, light and dark", (t) =>
   both(t, async (browser, gateway) => {
     await call(gateway, gateway.key);
     await call(gateway, undefined);
@@ -289,7 +289,7 @@ test("text can be read: at least 4.5 to 1 against its ground, light and dark", (
     }
   }));
 
-test("on a phone nothing needs to be scrolled sideways", (t) =>
+test("on a phone, nothing needs to be scrolled sideways", (t) =>
   both(t, async (browser, gateway) => {
     await call(gateway, gateway.key);
     const opened = await open(browser, gateway, {
@@ -299,7 +299,7 @@ test("on a phone nothing needs to be scrolled sideways", (t) =>
     const { page } = opened;
     const excess = (): Promise<number> =>
       page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth");
-    assert.equal(await excess(), 0, "the door");
+    assert.equal(await excess(), 0, "the sign-in page");
     await enter(opened, gateway.key);
     for (const name of ["Live", "Usage", "Keys", "Health", "Pipeline"]) {
       await view(page, name);
@@ -316,7 +316,7 @@ test("on a phone nothing needs to be scrolled sideways", (t) =>
     assert.deepEqual(opened.troubles, []);
   }));
 
-test("a request's story that is longer than the screen begins at its top", (t) =>
+test("an explanation that is longer than the screen is shown from its top", (t) =>
   both(t, async (browser, gateway) => {
     const opened = await open(browser, gateway, { viewport: { width: 390, height: 360 } });
     const { page } = opened;
@@ -335,7 +335,7 @@ test("a request's story that is longer than the screen begins at its top", (t) =
     assert.deepEqual(opened.troubles, []);
   }));
 
-test("a workspace's administrator has the views of a workspace, and is out when the key is revoked", (t) =>
+test("the administrator of a workspace has its views, and is signed out when the key is revoked", (t) =>
   both(t, async (browser, gateway) => {
     const { tenant } = gateway;
     const opened = await open(browser, gateway);
@@ -353,10 +353,10 @@ test("a workspace's administrator has the views of a workspace, and is out when 
 
     await page.getByRole("button", { name: "Revoke test" }).click();
     await page.getByRole("dialog").getByRole("button", { name: "Revoke" }).click();
-    await page.getByText("Your session has ended: sign in again.").waitFor();
+    await page.getByText("Your session has ended. Sign in again.").waitFor();
   }));
 
-test("while the gateway does not answer, what was seen stays and the page says so", (t) =>
+test("while the gateway does not answer, the page keeps its data and reports the failure", (t) =>
   both(t, async (browser, gateway) => {
     await call(gateway, gateway.key);
     const opened = await open(browser, gateway);
