@@ -24,9 +24,9 @@ export interface StartOptions {
   readonly configFile: string;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly clock?: Clock;
-  /** Receives the log lines instead of standard output. */
+  /** Where log lines go instead of standard output. */
   readonly log?: Log;
-  /** Whether the gateway reloads when the file changes (default true). */
+  /** Reload when the file changes (default true). */
   readonly watch?: boolean;
   /**
    * For development and tests (default false): a plugin that does what its manifest does not say, or writes to what it
@@ -34,7 +34,7 @@ export interface StartOptions {
    * local plugin reloads it.
    */
   readonly strict?: boolean;
-  /** Replaces the value of the configuration. A test has no load balancer that must notice the drain. */
+  /** In place of the configuration's: a test has no load balancer that must notice first. */
   readonly drainDelaySeconds?: number;
 }
 
@@ -48,20 +48,20 @@ export interface Gateway {
   /** Returns a service of the generation that is running, for commands and tests. Undefined if it does not run. */
   use<Name extends ServiceName>(name: Name): ServiceTypes[Name] | undefined;
   /**
-   * Drains the gateway (decisions.md section 12). Further calls share the same drain. Resolves when every charge is
-   * settled and every port is closed. A surface, a plugin or a service that does not end delays this by a few seconds
-   * at most; the log then names it.
+   * Drains (decisions.md section 12), once however often it is called. Resolves when every charge is settled and every
+   * port is closed. A surface, a plugin or a service that does not end holds it up for a few seconds at most: it is
+   * named in the log and left behind.
    */
   stop(): Promise<void>;
 }
 
-/** Starts a gateway. If a part cannot be started, closes the others and throws `StartError`. */
+/** Starts everything or nothing; throws `StartError`. */
 export async function startGateway(options: StartOptions): Promise<Gateway> {
   const { checked, faults } = await checkFile(options.configFile, options.env);
   if (checked === undefined) throw new StartError(faults);
   const clock = options.clock ?? systemClock;
   const log = options.log ?? createLog({ level: checked.config.log.level });
-  // The parts are closed in reverse order when the gateway stops, and when the start fails before its end.
+  // Closed in reverse order, when the start fails half-way and when the gateway stops.
   const stack = new ClosingStack(new Closer({ clock, log }));
   try {
     return await assemble(checked, { ...options, clock, log }, stack);
@@ -79,7 +79,7 @@ async function assemble(
   const { config } = checked;
   const { clock, log, strict = false } = options;
   const late: { admin?: Admin; started?: StartedParts } = {};
-  // Added first and therefore closed last: metrics and health remain readable until everything else has stopped.
+  // First in, last out: metrics and health stay readable until everything else has stopped.
   stack.add("admin listener", () => late.admin?.close());
   const gateway = gatewayInfo(
     (name) => options.env[name],
@@ -149,7 +149,7 @@ async function assemble(
   };
 }
 
-/** The generation that serves, and whether the gateway is draining. */
+/** Which generation serves, and whether the gateway is on its way out. */
 interface State {
   draining: boolean;
   generation: Generation;
@@ -169,7 +169,7 @@ function drainer(parts: {
   const { drainSeconds } = config.server;
   const { drainDelaySeconds = config.server.drainDelaySeconds } = options;
   const drain = async (): Promise<void> => {
-    // Keeps the process running: the timers of the clock do not, and possibly nothing else does while a part hangs.
+    // Timers of the clock do not keep the process running, and a part that hangs may leave nothing that does.
     using running = new DisposableStack();
     running.adopt(
       setInterval(() => {}, 1_000),

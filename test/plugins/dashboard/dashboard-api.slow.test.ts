@@ -7,7 +7,7 @@ import { ask, call, signIn, startWatched } from "./dashboard-gateway.ts";
 
 const noon = Date.UTC(2026, 10, 21, 12);
 
-test("live: what was called, what was refused and why, and single exchanges while one looks", async () => {
+test("live: calls, refusals with their reasons, and single exchanges while someone is viewing", async () => {
   await using gateway = await startWatched();
   const cookie = await signIn(gateway, gateway.key);
   const before = await ask(gateway, "live", { cookie });
@@ -124,7 +124,7 @@ test("usage: charges over time by surface, workspace and key", async () => {
   });
 });
 
-test("usage: an answer is kept for some seconds, then it is made anew", async () => {
+test("usage: an answer is cached for some seconds and then computed again", async () => {
   const clock = manualClock(noon);
   await using gateway = await startWatched({ clock });
   const cookie = await signIn(gateway, gateway.key);
@@ -138,7 +138,7 @@ test("usage: an answer is kept for some seconds, then it is made anew", async ()
   assert.equal(await used(), 1_000);
 });
 
-test("usage: a workspace's administrator gets its own, asked for or not, and others do not exist", async () => {
+test("usage: the administrator of a workspace gets only its own, and other workspaces do not exist", async () => {
   await using gateway = await startWatched();
   const { tenant } = gateway;
   const cookie = await signIn(gateway, tenant.key);
@@ -197,7 +197,7 @@ test("keys: how full their windows are and when they clear", async () => {
   assert.ok(!JSON.stringify(body).includes(gateway.key.slice(-32)), "no key's text");
 });
 
-test("keys: found by id, name or workspace; revoked ones only when asked for", async () => {
+test("keys: found by id, name or workspace; revoked ones only on request", async () => {
   await using gateway = await startWatched();
   const cookie = await signIn(gateway, gateway.key);
   const found = async (query: string): Promise<string[]> =>
@@ -339,7 +339,7 @@ test("a workspace's administrator makes and revokes its keys, but no platform ad
   );
 });
 
-test("what a key shall be is checked to the letter", async () => {
+test("the input for a new key is validated strictly", async () => {
   await using gateway = await startWatched();
   const cookie = await signIn(gateway, gateway.key);
   const good = { workspace_id: gateway.workspaceId, name: "x", capabilities: ["inference"] };
@@ -421,7 +421,7 @@ test("health and the pipeline are a platform administrator's to see", async () =
   }
 });
 
-test("what became of a request is told to a platform administrator", async () => {
+test("a platform administrator can see the explanation of a request", async () => {
   await using gateway = await startWatched();
   const cookie = await signIn(gateway, gateway.key);
   await ask(gateway, "live", { cookie });
@@ -448,7 +448,7 @@ test("what became of a request is told to a platform administrator", async () =>
   assert.equal((await ask(gateway, `explain?id=${id}`, { cookie: tenant })).status, 403);
 });
 
-test("while the store cannot be read the dashboard says so, and its page stays", async () => {
+test("while the store cannot be read, the API reports that and the page is still served", async () => {
   await using gateway = await startWatched();
   const cookie = await signIn(gateway, gateway.key);
   const db = openAccountsDatabase(`${gateway.folder}/data`);

@@ -121,7 +121,7 @@ test("a session begins with a key, is a cookie that no script reads, and ends fo
   assert.equal((await ask(gateway, "live", { cookie })).status, 401);
 });
 
-test("a session that was ended stays so after a restart, and one that was not goes on", async () => {
+test("after a restart, a session that was ended stays ended, and any other session continues", async () => {
   await using gateway = await startWatched();
   const [left, kept] = [await signIn(gateway, gateway.key), await signIn(gateway, gateway.key)];
   await ask(gateway, "session", { method: "DELETE", cookie: left });
@@ -167,7 +167,7 @@ test("while the store cannot be written a session does not end unsaid; the brows
   assert.equal((await ask(gateway, "live", { cookie })).status, 200);
 });
 
-test("behind a proxy that ends TLS the cookie is for TLS alone", async () => {
+test("behind a proxy that terminates TLS, the cookie is sent over TLS only", async () => {
   await using gateway = await startWatched();
   const origin = gateway.adminUrl.replace("http:", "https:");
   const { headers } = await ask(gateway, "session", {
@@ -199,7 +199,7 @@ test("a key that is revoked is out at once", async () => {
   assert.deepEqual(body, { error: "not signed in", error_code: "GATEWAY_UNAUTHORIZED" });
 });
 
-test("a cookie that was tampered with is nobody's", async () => {
+test("a cookie that was changed gives no session", async () => {
   await using gateway = await startWatched();
   const cookie = await signIn(gateway, gateway.key);
   const [name = "", token = ""] = cookie.split("=", 2);
@@ -219,7 +219,7 @@ test("a cookie that was tampered with is nobody's", async () => {
   }
 });
 
-test("a note sealed for another purpose is nobody's, though it names an administrator's key", async () => {
+test("a token that was sealed for another purpose gives no session, even with an administrator's key", async () => {
   await using gateway = await startWatched();
   const cookie = await signIn(gateway, gateway.key);
   const [name = "", token = ""] = cookie.split("=", 2);
@@ -234,7 +234,7 @@ test("a note sealed for another purpose is nobody's, though it names an administ
   assert.equal(await statusOf("ticket"), 401);
 });
 
-test("a session beside another that was planted is nobody's: one does not work in a stranger's name", async () => {
+test("two session cookies give no session, because another service may have planted one", async () => {
   await using gateway = await startWatched();
   const own = await signIn(gateway, gateway.key);
   const planted = await signIn(gateway, gateway.tenant.key);
@@ -258,7 +258,7 @@ test("a session does not open a deployment of another environment on the same st
   }
 });
 
-test("nobody enters without a key, or with one that is nobody's", async () => {
+test("a session cannot be started without a key or with an unknown one", async () => {
   await using gateway = await startWatched();
   const digits = "0".repeat(32);
   for (const key of ["", "guess", `gateway_dev_${digits}`, `gateway_prod_${digits}`]) {

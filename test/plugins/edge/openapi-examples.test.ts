@@ -133,7 +133,7 @@ describe("an example", () => {
     );
   });
 
-  it("is left out if a required part has a form that nothing is known to have", () => {
+  it("is omitted if no example is known for a required part", () => {
     const odd = { type: "string", pattern: "^never-\\d{7}$" };
     assert.equal(made(odd), undefined);
     assert.equal(made({ type: "object", properties: { odd }, required: ["odd"] }), undefined);

@@ -105,7 +105,7 @@ describe("the document", () => {
     assert.deepEqual(paths["/b"]?.["get"]?.security, [{ key: ["inference", "ledger:read"] }]);
   });
 
-  it("says of a surface that says nothing that it may answer anything", () => {
+  it("documents a surface without `operation` as one that may answer anything", () => {
     const { paths } = document(route("/files/*", []));
     const operation = paths["/files/{rest}"]?.["get"];
     assert.deepEqual(Object.keys(operation?.responses ?? {}), ["default"]);

@@ -165,7 +165,7 @@ test("responses contain the remaining tokens", async () => {
   ]);
 });
 
-test("two limiters of one route both tell their policy", async () => {
+test("two limiters of one route both send their policy", async () => {
   const { hooks } = await setUp();
   const head = fakeHead({ status: 200, headers: ["ratelimit-policy", '"other";q=1'] });
   await hooks.responseHeaders?.(fakeExchange(), head);

@@ -109,7 +109,7 @@ test("a complete answer has a span by the conventions, and its worker gets the t
   assert.ok(!text.includes("secret prompt"));
 });
 
-test("a streamed completion says so, and when its first chunk came", async (t) => {
+test("a streamed completion is marked as such, with the time of its first chunk", async (t) => {
   const spans = await traced(t, async ({ worker, ask }) => {
     worker.script(streamed());
     assert.match(await (await ask({ stream: true })).text(), /data: \[DONE\]/);

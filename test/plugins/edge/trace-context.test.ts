@@ -13,7 +13,7 @@ function contextOf(headers: Parameters<typeof parentOf>[0]): SpanContext | undef
   return trace.getSpanContext(parentOf(headers));
 }
 
-describe("a traceparent that is taken", () => {
+describe("a traceparent that is accepted", () => {
   const taken: readonly (readonly [string, string, number])[] = [
     ["sampled", traceparent, 1],
     ["not sampled", `00-${traceId}-${spanId}-00`, 0],
@@ -61,7 +61,7 @@ describe("an invalid traceparent, whose trace is not continued", () => {
     });
   }
 
-  it("absent, whatever tracestate says", () => {
+  it("absent, whatever tracestate contains", () => {
     assert.equal(contextOf({ tracestate: "a=1" }), undefined);
   });
 });
@@ -83,7 +83,7 @@ describe("tracestate", () => {
     assert.equal(passedOn("tenant@vendor=1 , b=2"), "tenant@vendor=1,b=2");
   });
 
-  it("loses members that are none, and goes when nothing is left", () => {
+  it("loses invalid members, and is removed if none is left", () => {
     assert.equal(passedOn("a=1,B=2,,c,=d,e=5"), "a=1,e=5");
     assert.equal(passedOn("Not A State"), undefined);
     assert.equal(passedOn(""), undefined);

@@ -74,7 +74,7 @@ it("every sampler of the specification is known, whatever its case", () => {
   }
 });
 
-it("numbers are taken where they can be meant, else the default with a word about it", () => {
+it("a valid number is used; for any other text, the default is used and a complaint is returned", () => {
   const { settings, complaints } = settingsOf({
     OTEL_TRACES_SAMPLER_ARG: "0.25",
     OTEL_BSP_SCHEDULE_DELAY: "100",

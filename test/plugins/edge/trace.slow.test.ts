@@ -246,7 +246,7 @@ test("requests with a body carry the context too, whether it arrives with the he
   assert.equal(clients.length, 2);
 });
 
-test("what an operator sets or removes of the trace headers is what the upstream gets", async (t) => {
+test("the upstream gets the trace headers as the operator has set or removed them", async (t) => {
   await using upstream = await httpUpstream(mirror);
   const headers = { traceparent: sampled, tracestate: "rojo=1" };
   await traced(t, upstream, async ({ gateway }) => {

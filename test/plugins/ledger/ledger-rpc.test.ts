@@ -97,7 +97,7 @@ describe("ledger-rpc", () => {
     assert.deepEqual([charge.done, pool.sent], [["reserve 5100"], []]);
   });
 
-  it("settles at 0 when no node answers, and says so to the log", async () => {
+  it("settles at 0 if no node answers, and logs that", async () => {
     for (const [reason, outcome] of [
       ["unreachable", "upstreamFailed"],
       ["garbage", "upstreamFailed"],
@@ -118,7 +118,7 @@ describe("ledger-rpc", () => {
     }
   });
 
-  it("touches no account for what costs nothing", async () => {
+  it("does not touch the account for a free request", async () => {
     const { hooks, pool } = await started();
     const charge = new FakeCharge();
     for (const body of ["", "{", "[]", "5", request("author_rotateKeys")]) {

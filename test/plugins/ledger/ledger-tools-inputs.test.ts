@@ -32,7 +32,7 @@ function text(input: unknown): string {
   return json.length > 60 ? `${json.slice(0, 60)}…` : json;
 }
 
-describe("members that no tool knows", () => {
+describe("unknown members", () => {
   it("are ignored where the specification does not forbid them", async () => {
     const tools = await scriptedTools({ node: { state_getStorage: '"0x01"' } });
     const outcome = await tools.call("ledger_getStorage", { key: "0x12", note: "mine" });

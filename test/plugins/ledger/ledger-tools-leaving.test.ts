@@ -52,7 +52,7 @@ const calls: readonly (readonly [tool: string, input: object, costMilli: number]
   ["ledger_submitExtrinsic", { extrinsic: "0x0400" }, 10_000],
 ];
 
-describe("a caller that leaves when the node has been asked", () => {
+describe("a caller that leaves after the call was sent to the node", () => {
   it("is tested for every tool that calls the node", async () => {
     const { catalogue } = await scriptedTools(script);
     // The list of methods is the gateway's own.

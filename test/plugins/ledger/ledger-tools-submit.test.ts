@@ -38,7 +38,7 @@ async function tokenOf(tools: ScriptedTools): Promise<string> {
 }
 
 describe("ledger_submitExtrinsic", () => {
-  it("first tells what the extrinsic would do, and submits nothing", async () => {
+  it("first returns what the extrinsic would do, and submits nothing", async () => {
     const tools = await scriptedTools(submitting(`"${hash(1)}"`));
     const caller = toolCaller();
     const asked = await tools.call(tool, input, caller);
@@ -61,7 +61,7 @@ describe("ledger_submitExtrinsic", () => {
     assert.deepEqual(caller.charged, [`${tool} 10000`]);
   });
 
-  it("submits it anew for every confirmation: nothing is kept or shared", async () => {
+  it("submits it again for every confirmation: nothing is cached or shared", async () => {
     const tools = await scriptedTools(submitting(`"${hash(1)}"`));
     const tokens = [await tokenOf(tools), await tokenOf(tools)];
     const done = await Promise.all(
@@ -88,7 +88,7 @@ describe("ledger_submitExtrinsic", () => {
     assert.equal(tools.asked.length, 1);
   });
 
-  it("asks for no confirmation of what is no extrinsic", async () => {
+  it("does not ask to confirm bytes that are not an extrinsic", async () => {
     const script = { ...submitting("null"), decoder: { summary: undecoded("undecodable") } };
     const tools = await scriptedTools(script);
     assert.deepEqual(failureOf(await tools.call(tool, input)), [
@@ -120,7 +120,7 @@ describe("ledger_submitExtrinsic", () => {
     ["{}", unsure],
   ];
   for (const [said, message] of answers) {
-    it(`says "${message}" and costs nothing when the node answers ${JSON.stringify(said)}`, async () => {
+    it(`fails with "${message}" and costs nothing if the node answers ${JSON.stringify(said)}`, async () => {
       const tools = await scriptedTools(submitting(said));
       const confirmation_token = await tokenOf(tools);
       const caller = toolCaller();

@@ -99,7 +99,7 @@ describe("the ledger tools", () => {
     assert.equal(entry.annotations.readOnlyHint, false);
   });
 
-  it("work although the whitelist lacks what they need", async () => {
+  it("work although the whitelist lacks the methods that they need", async () => {
     const off = ["chain_getBlock", "chain_getBlockHash", "chain_getHeader", "system_health"];
     const methods = Object.fromEntries(off.map((name) => [name, false as const]));
     const health = '{"peers":1,"isSyncing":false,"shouldHavePeers":true}';
@@ -115,7 +115,7 @@ describe("the ledger tools", () => {
     }
   });
 
-  it("pass on that the caller has left", async () => {
+  it("report that the caller has left", async () => {
     const tools = await scriptedTools({ node });
     const caller = toolCaller({ signal: AbortSignal.abort() });
     const [code] = failureOf(await tools.call("ledger_getBlock", { height: 7 }, caller));
@@ -153,7 +153,7 @@ describe("ledger_getBlock", () => {
     assert(outcome.json.includes('"number":"0x00000007"'), outcome.json);
   });
 
-  it("drops what the specification's header does not have", async () => {
+  it("drops members that the specification's header does not have", async () => {
     const result = blockResult("0x7").replace('"digest"', '"extra":1,"digest"');
     const tools = await scriptedTools({ node: { chain_getBlock: result } });
     assert.deepEqual(resultOf(await tools.call("ledger_getBlock", { hash: hash(7) })), { block });
@@ -167,7 +167,7 @@ describe("ledger_getBlock", () => {
     assert(outcome.json.includes(extrinsics));
   });
 
-  it("says that there is no such block", async () => {
+  it("reports an unknown block", async () => {
     for (const input of [{ height: 8 }, { hash: hash(8) }]) {
       assert.deepEqual(await failing({ node }, "ledger_getBlock", input), notFound);
     }
@@ -226,7 +226,7 @@ describe("ledger_getBlock", () => {
     });
   }
 
-  it("answers the same when the node cannot tell a hash", async () => {
+  it("answers the same if the node does not know the hash", async () => {
     const say = (said: Said): ToolsScript => ({ node: { chain_getBlockHash: said } });
     const input = { height: 7 };
     assert.deepEqual(await failing(say({ error: "{}" }), "ledger_getBlock", input), nodeError);
@@ -273,7 +273,7 @@ describe("ledger_getBlockDecoded", () => {
     ["aborted", execution("the node did not answer in time")],
   ] as const;
   for (const [reason, failure] of failures) {
-    it(`says why it cannot be decoded: ${reason}`, async () => {
+    it(`reports why it cannot be decoded: ${reason}`, async () => {
       for (const part of ["extrinsics", "events"]) {
         const script = { node, decoder: { ...decoder, [part]: undecoded(reason) } };
         assert.deepEqual(await failing(script, "ledger_getBlockDecoded", { height: 7 }), failure);
@@ -295,14 +295,14 @@ describe("ledger_getEvents", () => {
     assert.deepEqual(caller.charged, ["ledger_getEvents 1500"]);
   });
 
-  it("tells a block without events from one that is not there", async () => {
+  it("distinguishes a block without events from an unknown block", async () => {
     const tools = await scriptedTools({ node, decoder: { events: decoded("[]") } });
     assert.deepEqual(resultOf(await tools.call("ledger_getEvents", { blockHash })), []);
     const unknown = await tools.call("ledger_getEvents", { blockHash: hash(8) });
     assert.deepEqual(failureOf(unknown), notFound);
   });
 
-  it("tells an unknown block from one whose state is gone", async () => {
+  it("distinguishes an unknown block from one whose state was pruned", async () => {
     const script = { node, decoder: { events: undecoded("unknownBlock") } };
     const input = { blockHash: hash(8) };
     assert.deepEqual(await failing(script, "ledger_getEvents", input), notFound);
@@ -310,7 +310,7 @@ describe("ledger_getEvents", () => {
     assert.deepEqual(await failing(script, "ledger_getEvents", { blockHash }), pruned);
   });
 
-  it("says what else is wrong", async () => {
+  it("reports any other fault", async () => {
     const script = { node, decoder: { events: undecoded("undecodable") } };
     const failure = execution("the node's answer does not match its metadata");
     assert.deepEqual(await failing(script, "ledger_getEvents", { blockHash }), failure);
@@ -318,7 +318,7 @@ describe("ledger_getEvents", () => {
 });
 
 describe("ledger_getHealth", () => {
-  it("gives three members, whatever else the node tells", async () => {
+  it("returns three members, whatever else the node sends", async () => {
     const system_health = '{"isSyncing":true,"peers":12,"shouldHavePeers":true,"secret":1}';
     const tools = await scriptedTools({ node: { system_health } });
     const outcome = await tools.call("ledger_getHealth", {});
@@ -326,7 +326,7 @@ describe("ledger_getHealth", () => {
     assert(outcome.ok && outcome.usedCUMilli === 100);
   });
 
-  it("does not make up what the node did not say", async () => {
+  it("does not invent what the node did not send", async () => {
     for (const system_health of ["null", "[]", "{}", '{"peers":"1"}', '{"peers":1}']) {
       const failed = await failing({ node: { system_health } }, "ledger_getHealth", {});
       assert.deepEqual(failed, nonsense);
@@ -378,7 +378,7 @@ describe("ledger_getChainStats", () => {
     properties: { tokenDecimals: 12, tokenSymbol: "UNIT", ss58Format: 0, isEthereum: true },
   };
 
-  it("puts together what seven calls say", async () => {
+  it("combines the answers of seven calls", async () => {
     assert.deepEqual(await statsOf({}), whole);
   });
 
@@ -442,7 +442,7 @@ describe("ledger_getAccount", () => {
     assert.deepEqual(tools.asked, []);
   });
 
-  it("gives zeros for nobody, but not at a block that is not there", async () => {
+  it("returns zeros for an unknown account, but not at an unknown block", async () => {
     const tools = await scriptedTools({ node, decoder: { account: nobody } });
     for (const input of [{ address }, { address, blockHash: hash(7) }]) {
       assert.match(
@@ -454,7 +454,7 @@ describe("ledger_getAccount", () => {
     assert.deepEqual(failureOf(unknown), notFound);
   });
 
-  it("says what the decoder could not do", async () => {
+  it("reports what the decoder could not do", async () => {
     const fail = (reason: "unknownBlock" | "wrongAccount" | "undecodable", input: object) =>
       failing({ node, decoder: { account: undecoded(reason) } }, "ledger_getAccount", input);
     assert.deepEqual(await fail("unknownBlock", { address, blockHash: hash(8) }), notFound);
@@ -482,7 +482,7 @@ describe("ledger_getStorage", () => {
     assert.deepEqual(caller.charged, ["ledger_getStorage 200"]);
   });
 
-  it("gives null for what is not there", async () => {
+  it("returns null for a key without a value", async () => {
     const tools = await scriptedTools({ node: { ...node, state_getStorage: "null" } });
     for (const input of [{ key: "0x26" }, { key: "0x26", blockHash: hash(7) }, { key: "0x" }]) {
       const result = resultOf(await tools.call("ledger_getStorage", input));
@@ -490,7 +490,7 @@ describe("ledger_getStorage", () => {
     }
   });
 
-  it("tells an unknown block, whether the node answers it with an error or with null", async () => {
+  it("reports an unknown block, whether the node answers with an error or with null", async () => {
     for (const said of [unknownBlockError, "null"]) {
       const script = { node: { ...node, state_getStorage: said } };
       const input = { key: "0x26", blockHash: hash(8) };
@@ -498,7 +498,7 @@ describe("ledger_getStorage", () => {
     }
   });
 
-  it("tells an unknown block where the node answers its header with that of genesis", async () => {
+  it("reports an unknown block if the node answers with the header of its genesis block", async () => {
     const script = {
       node: { ...node, chain_getHeader: header("0x00000000"), state_getStorage: "null" },
     };
@@ -551,7 +551,7 @@ describe("ledger_queryStorage", () => {
     assert.deepEqual(tools.asked, [`state_queryStorageAt [${JSON.stringify(keys)},"${hash(7)}"]`]);
   });
 
-  it("tells a block without any of them from one that is not there", async () => {
+  it("distinguishes a block without any of them from an unknown block", async () => {
     const script = { node: { ...node, state_queryStorageAt: changes(["0x00", null]) } };
     const tools = await scriptedTools(script);
     const keys = ["0x00"];
@@ -564,7 +564,7 @@ describe("ledger_queryStorage", () => {
     assert.deepEqual(await failing(error, "ledger_queryStorage", { keys }), nodeError);
   });
 
-  it("does not make sense of what makes none", async () => {
+  it("refuses an answer that makes no sense", async () => {
     const answers = [
       "null",
       "[]",
@@ -619,7 +619,7 @@ describe("ledger_rpc", () => {
     assert.deepEqual(tools.asked, []);
   });
 
-  it("says that the node failed, not how", async () => {
+  it("reports that the node failed, without the node's message", async () => {
     const input = { method: "system_chain" };
     const error = { node: { system_chain: { error: '{"code":1,"message":"secret"}' } } };
     assert.deepEqual(await failing(error, "ledger_rpc", input), nodeError);
