@@ -1,6 +1,6 @@
 /** Reads the commits of the journal, also while a gateway writes it. */
 import type { DatabaseSync } from "node:sqlite";
-import { blob, number, text } from "../../../src/store/row.ts";
+import { blob, number, text } from "sluice-gateway/store";
 import { singleRow } from "./journal-reader.ts";
 
 export interface Commit {

@@ -1,6 +1,5 @@
 /** Reads how much purchased credit workspaces have drawn, for commands that run at the same time as the gateway. */
-import { blob, number, text } from "../../../src/store/row.ts";
-import { explain } from "../../../src/store/store-error.ts";
+import { blob, explain, number, text } from "sluice-gateway/store";
 import { hasJournal, singleRow, openJournalReader } from "./journal-reader.ts";
 import { journalPath } from "./journal-schema.ts";
 import { at, kind, RecordCursor } from "./records.ts";

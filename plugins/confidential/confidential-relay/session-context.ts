@@ -1,5 +1,5 @@
-import type { Clock } from "../../../src/services/clock.ts";
-import type { StreamCustomer } from "../../../src/services/confidential.ts";
+import type { Clock } from "sluice-gateway/plugin";
+import type { StreamCustomer } from "sluice-gateway/services";
 import { createFrameWatch, type FrameWatch } from "../protocol/frame-watch.ts";
 import type { Hello } from "../protocol/hello.ts";
 import { nodeSuite } from "../protocol/node-crypto.ts";

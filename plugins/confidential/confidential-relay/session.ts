@@ -3,9 +3,9 @@
  * directions as they arrive. The gateway observes and accounts for the frames, but it cannot decrypt them. However the
  * session ends, every request is either charged or its reservation is released.
  */
-import type { Connection } from "../../../src/plugin.ts";
-import type { StreamCustomer } from "../../../src/services/confidential.ts";
-import type { Log } from "../../../src/services/log.ts";
+import type { Connection, Log } from "sluice-gateway/plugin";
+import type { StreamCustomer } from "sluice-gateway/services";
+import { guarded } from "sluice-gateway/toolkit";
 import {
   closeCodes,
   errorFrame,
@@ -14,7 +14,6 @@ import {
   plainCloseCodes,
   type Fault,
 } from "../protocol/fault.ts";
-import { guarded } from "../../../src/guard.ts";
 import { SessionTimers } from "../protocol/session-timers.ts";
 import { readTextFrame, writeCancelFrame, type ReportFrame } from "../protocol/text-frames.ts";
 import { BilledRequest, settleRequest, unreadable, type RequestBill } from "./billed-request.ts";

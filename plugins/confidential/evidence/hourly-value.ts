@@ -1,4 +1,4 @@
-import type { Clock } from "../../../src/services/clock.ts";
+import type { Clock } from "sluice-gateway/plugin";
 import { whenAborted } from "./provider.ts";
 
 /** Intel publishes new collateral about once a day and AMD a new revocation list less often. Both are valid for weeks. */

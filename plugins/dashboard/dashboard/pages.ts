@@ -5,7 +5,7 @@
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import { etagOf, matchesEtag } from "../../../src/etag.ts";
+import { etagOf, matchesEtag } from "sluice-gateway/http";
 
 interface Asset {
   readonly bytes: Buffer;

@@ -8,7 +8,7 @@ import {
   type Operation,
   type Reply,
 } from "sluice-gateway/plugin";
-import { etagOf, matchesEtag } from "../../../src/etag.ts";
+import { etagOf, matchesEtag } from "sluice-gateway/http";
 import { documentOf } from "./document.ts";
 import { pageOf } from "./page.ts";
 import { styleSource } from "./style.ts";

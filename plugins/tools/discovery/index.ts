@@ -1,6 +1,6 @@
 /** Surface `discovery`: the public document about this deployment for agents (gateway.md, GET /.well-known/mcp). */
 import { defineSurface, type Host, type Reply } from "sluice-gateway/plugin";
-import { etagOf, matchesEtag } from "../../../src/etag.ts";
+import { etagOf, matchesEtag } from "sluice-gateway/http";
 import { announcedRevisions } from "../mcp-revisions.ts";
 import { operation } from "./operation.ts";
 

@@ -3,7 +3,7 @@
  * Cards do not list tools.
  */
 import { defineSurface, type Reply, type RequestHead } from "sluice-gateway/plugin";
-import { etagOf, matchesEtag } from "../../../src/etag.ts";
+import { etagOf, matchesEtag } from "sluice-gateway/http";
 import { announcedRevisions } from "../mcp-revisions.ts";
 
 interface Options {

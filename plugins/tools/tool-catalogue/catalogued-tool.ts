@@ -1,4 +1,4 @@
-import type { CatalogueEntry, Tool } from "../../../src/tool.ts";
+import type { CatalogueEntry, Tool } from "sluice-gateway/services";
 import type { InputCheck } from "./input-schema.ts";
 import type { ToolMetrics } from "./tool-metrics.ts";
 

@@ -1,5 +1,5 @@
 /** Calls of tools by other tools. */
-import type { CatalogueEntry, ToolCaller, ToolOutcome } from "../../../src/tool.ts";
+import type { CatalogueEntry, ToolCaller, ToolOutcome } from "sluice-gateway/services";
 
 /** The position of a call in the calls of other tools. */
 export interface Nesting {

@@ -1,5 +1,5 @@
 /** Reads JSON-RPC request objects: finds their members and the positions of the values. */
-import type { JsonRpcItem } from "../../services/json.ts";
+import type { JsonRpcItem } from "../../contract/json.ts";
 import { openBrace, openBracket, quote, rangeIs, readMembers, type ReadMember } from "./scan.ts";
 
 export type RpcItem = JsonRpcItem;

@@ -3,7 +3,7 @@
  * and the method is decoded. Params are never parsed to values, so numbers, key order and escapes cannot change.
  */
 import { isAscii, isUtf8 } from "node:buffer";
-import type { JsonRpcBody } from "../../services/json.ts";
+import type { JsonRpcBody } from "../../contract/json.ts";
 import { EnvelopeReader, invalidItem, type RpcItem } from "./envelope.ts";
 import {
   malformed,
