@@ -4,7 +4,7 @@ import { after, before, describe, it } from "node:test";
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import { APICallError, generateText, jsonSchema, streamText, tool, type LanguageModel } from "ai";
 import { failing, streamed } from "../plugins/inference/networks/worker-scripts.ts";
-import { tokenMilli } from "../plugins/inference/chat-gateway.ts";
+import { tokenMilli } from "../plugins/inference/chat/gateway.ts";
 import { startJudged, type Judged } from "./chat-clients.ts";
 
 const prompt = "Hi";

@@ -20,7 +20,7 @@ import {
   usageOf,
   whole,
 } from "../plugins/inference/networks/worker-scripts.ts";
-import { tokenMilli } from "../plugins/inference/chat-gateway.ts";
+import { tokenMilli } from "../plugins/inference/chat/gateway.ts";
 import { messages, startJudged, type Judged } from "./chat-clients.ts";
 
 const model = "Test/Model-1";

@@ -12,7 +12,7 @@ import type { Explanation } from "../../src/pipeline/observe/explanation.ts";
 import { startTestGateway, type TestGateway } from "../../src/testing/gateway.ts";
 import { whole } from "../plugins/inference/networks/worker-scripts.ts";
 import { startWorker, type Worker } from "../plugins/inference/networks/scripted-worker.ts";
-import { ask, signIn } from "../plugins/dashboard/dashboard-gateway.ts";
+import { ask, signIn } from "../plugins/dashboard/dashboard/gateway.ts";
 import { startRpcNode, type RpcNode } from "./rpc-node.ts";
 
 const pipeline = `
