@@ -121,6 +121,39 @@ test("a reload replaces a service whose section has changed, and everything that
   assert.deepEqual(journal.slice(0, 3), ["start lower", "start upper", "start page"]);
 });
 
+/** A surface that asks for the service only when it answers. */
+const lateSurface = (journal: string): string => `
+const journal = globalThis.serviceJournals.get("${journal}");
+export default {
+  kind: "surface",
+  name: "page",
+  description: "Answers with the text of a service.",
+  uses: ["upper"],
+  start(_, host) {
+    journal.push("start page");
+    return { answer: () => ({ status: 200, body: host.use("upper").text }) };
+  },
+};
+`;
+
+test("a plugin that first asks for its service after a reload gets the one that is running", async (t) => {
+  const { journal, prepare: write } = prepare(t);
+  await using gateway = await startTestGateway({
+    pipeline: pipeline(),
+    prepare(folder) {
+      write(folder);
+      writeFileSync(join(folder, "page.js"), lateSurface(t.name));
+    },
+  });
+  journal.length = 0;
+  await gateway.write(pipeline("lists: {}"));
+  assert.deepEqual(await gateway.gateway.reloader.reload("test"), []);
+  assert.deepEqual(journal, []);
+  await gateway.write(pipeline("lower: { state: tired }"));
+  assert.deepEqual(await gateway.gateway.reloader.reload("test"), []);
+  assert.equal(await textOf(gateway), "upper fine,lower tired");
+});
+
 /** A plugin of kind `tools` that uses the service `lower`, and a pipeline in which `upper` uses the catalogue. */
 function withTools(t: TestContext) {
   const { journal, prepare: prepareServices } = prepare(t);
