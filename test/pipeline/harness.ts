@@ -18,7 +18,7 @@ import { provision, type Generation } from "../../src/pipeline/load/generation.t
 import { Closer } from "../../src/pipeline/load/closer.ts";
 import { createSeal } from "../../src/store/seal.ts";
 import { KeptParts } from "../../src/pipeline/load/kept-parts.ts";
-import type { Services } from "../../src/pipeline/load/services.ts";
+import type { HostResources } from "../../src/pipeline/load/host-resources.ts";
 import { coreMetrics } from "../../src/pipeline/observe/stats.ts";
 import { listen, type Listener } from "../../src/http/listen.ts";
 import { systemClock } from "../../src/clock.ts";
@@ -93,13 +93,13 @@ export async function serve(
     child: () => log,
   };
   const { clock = systemClock } = options;
-  const services = { ...testServices(log), clock };
-  const closer = new Closer(services);
+  const resources = { ...testResources(log), clock };
+  const closer = new Closer(resources);
   const core = coreMetrics(noMetrics);
   const serverConfig = { ...server, ...options.server };
   const load = async (wanted: readonly TestRoute[], previous?: Generation): Promise<Generation> => {
     const { config, plugins } = describe(wanted, options.unmatched ?? [], serverConfig);
-    const { generation, faults } = await provision({ config, plugins }, services, core, previous);
+    const { generation, faults } = await provision({ config, plugins }, resources, core, previous);
     if (generation === undefined) throw new Error(JSON.stringify(faults));
     return generation;
   };
@@ -142,7 +142,7 @@ export function quietCloser(): Closer {
   return new Closer({ clock: systemClock, log });
 }
 
-function testServices(log: Log): Services {
+function testResources(log: Log): HostResources {
   return {
     log,
     clock: systemClock,

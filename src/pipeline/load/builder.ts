@@ -16,7 +16,7 @@ import type {
 import { compileRoute, type CompiledRoute, type PlacedStep } from "./compile.ts";
 import { documentRoute } from "./document.ts";
 import type { PluginCarryOver, StartedPlugin } from "./plugin-carry-over.ts";
-import type { Services } from "./services.ts";
+import type { HostResources } from "./host-resources.ts";
 import { heldToManifest } from "./strict.ts";
 import { stableJson } from "../../canonical-json.ts";
 import { RouteStats, type CoreMetrics } from "../observe/stats.ts";
@@ -35,13 +35,13 @@ export class Builder {
   readonly #plugins: ReadonlyMap<string, Plugin>;
   readonly #core: CoreMetrics;
   readonly #carryOver: PluginCarryOver;
-  readonly #services: Services;
+  readonly #resources: HostResources;
   readonly #strict: boolean;
 
   constructor(
     config: Config,
     plugins: ReadonlyMap<string, Plugin>,
-    services: Services,
+    resources: HostResources,
     core: CoreMetrics,
     carryOver: PluginCarryOver,
     strict: boolean,
@@ -50,9 +50,9 @@ export class Builder {
     this.#plugins = plugins;
     this.#core = core;
     this.#carryOver = carryOver;
-    this.#services = services;
+    this.#resources = resources;
     this.#strict = strict;
-    this.#registry = new ServiceRegistry(config, services);
+    this.#registry = new ServiceRegistry(config, resources);
   }
 
   /** The services that have started, by name. */
@@ -205,7 +205,7 @@ export class Builder {
   }
 
   async #startService(service: Service<never>, options: never, host: Host): Promise<StartedPlugin> {
-    const { dryRun, parts } = this.#services;
+    const { dryRun, parts } = this.#resources;
     if (dryRun === true && service.dryRun !== undefined) {
       return {
         hooks: { service: await service.dryRun(options, host) },

@@ -8,12 +8,12 @@ import { orderFaults, type Fault } from "../../config/fault.ts";
 import type { ServiceHooks } from "../../plugin.ts";
 import { awaitBackends } from "./await-backends.ts";
 import { Builder } from "./builder.ts";
-import type { Checked } from "./check-file.ts";
+import type { ValidatedConfig } from "./check-file.ts";
 import { Closer } from "./closer.ts";
 import type { CompiledRoute } from "./compile.ts";
 import { PluginCarryOver } from "./plugin-carry-over.ts";
 import { createRouter, type Router } from "./router.ts";
-import type { Services } from "./services.ts";
+import type { HostResources } from "./host-resources.ts";
 import type { CoreMetrics } from "../observe/stats.ts";
 
 export interface Generation {
@@ -45,18 +45,18 @@ export interface Provisioned {
 }
 
 /**
- * Starts every plugin of a checked configuration and waits, for a short time, until new node pools know their nodes.
+ * Starts every plugin of a validated configuration and waits, for a short time, until new node pools know their nodes.
  * On any fault nothing stays started. `strict`: plugins are held to their manifests.
  */
 export async function provision(
-  { config, plugins }: Checked,
-  services: Services,
+  { config, plugins }: ValidatedConfig,
+  resources: HostResources,
   core: CoreMetrics,
   previous?: Generation,
   strict = false,
 ): Promise<Provisioned> {
   const carryOver = new PluginCarryOver(previous?.carryOver);
-  const builder = new Builder(config, plugins, services, core, carryOver, strict);
+  const builder = new Builder(config, plugins, resources, core, carryOver, strict);
   const routes: CompiledRoute[] = [];
   await builder.startServices();
   for (const route of config.routes) {
@@ -65,17 +65,17 @@ export async function provision(
   }
   const unmatched = await builder.unmatched();
   if (builder.faults.length > 0 || unmatched === undefined) {
-    await carryOver.release(new Closer(services)).catch((error: unknown) => {
-      services.log.error({ err: error }, "the plugins of a failed load did not stop cleanly");
+    await carryOver.release(new Closer(resources)).catch((error: unknown) => {
+      resources.log.error({ err: error }, "the plugins of a failed load did not stop cleanly");
     });
     return { generation: undefined, faults: orderFaults(builder.faults) };
   }
   carryOver.complete();
   const initialized = Array.from(builder.services.values(), (hooks) => hooks.initialized?.());
-  await awaitBackends(initialized, services.clock);
+  await awaitBackends(initialized, resources.clock);
   const number = (previous?.number ?? 0) + 1;
   return {
-    generation: createGeneration(number, config, routes, unmatched, builder, carryOver, services),
+    generation: createGeneration(number, config, routes, unmatched, builder, carryOver, resources),
     faults: [],
   };
 }
@@ -87,7 +87,7 @@ function createGeneration(
   unmatched: CompiledRoute,
   { services: running, updates }: Builder,
   carryOver: PluginCarryOver,
-  { clock, log }: Services,
+  { clock, log }: HostResources,
 ): Generation {
   let exchanges = 0;
   let retired = false;

@@ -12,7 +12,7 @@ import type {
 } from "../../plugin.ts";
 import { version } from "../../version.ts";
 import { healthRoutes } from "./document.ts";
-import type { Services } from "./services.ts";
+import type { HostResources } from "./host-resources.ts";
 
 type User = Pick<Plugin, "name" | "uses">;
 
@@ -28,12 +28,12 @@ export class ServiceRegistry {
   readonly #tools: StartedTools[] = [];
   readonly #routes: DocumentedRoute[] = [...healthRoutes];
   readonly #config: Config;
-  readonly #services: Services;
+  readonly #resources: HostResources;
 
-  constructor(config: Config, services: Services) {
+  constructor(config: Config, resources: HostResources) {
     this.#config = config;
-    this.#services = services;
-    const { gateway } = services;
+    this.#resources = resources;
+    const { gateway } = resources;
     this.#available.set("gateway", { service: gateway, identity: () => idOf(gateway) });
     // The routes are documented again by each load, so plugins that use the documentation are always restarted.
     this.#available.set("routes", { service: this.#routes, identity: () => idOf(this.#routes) });
@@ -74,7 +74,7 @@ export class ServiceRegistry {
 
   /** Returns the host of one plugin instance. It gives the plugin the services of this generation. */
   hostFor(plugin: User, mode: Host["mode"]): Host {
-    const { log, clock, metrics, seal, claims, store, compute } = this.#services;
+    const { log, clock, metrics, seal, claims, store, compute } = this.#resources;
     const { environment, file } = this.#config;
     const used = new Map((plugin.uses ?? []).map((name) => [name, this.#available.get(name)]));
     return {

@@ -4,9 +4,9 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { readConfig } from "../../../src/config/read.ts";
-import { checkReading } from "../../../src/pipeline/load/check-file.ts";
+import { checkParsed } from "../../../src/pipeline/load/check-file.ts";
 import { shippedServices } from "../../../src/pipeline/load/modules.ts";
-import { tryOut } from "../../../src/pipeline/load/trial.ts";
+import { dryRun } from "../../../src/pipeline/load/dry-run.ts";
 import { StartError } from "../../../src/start-error.ts";
 import { startTestGateway, type TestGateway } from "../../../src/testing/gateway.ts";
 
@@ -247,7 +247,7 @@ test("a check asks a service for its dry run instead of starting it", async (t) 
   const env = { PORT: "0", ADMIN_PORT: "0", DATA_DIR: join(folder, "data") };
   const services = await shippedServices();
   const reading = await readConfig(join(folder, "pipeline.yaml"), env, services);
-  const { faults } = await tryOut(await checkReading(reading), env);
+  const { faults } = await dryRun(await checkParsed(reading), env);
   assert.deepEqual(faults, []);
   assert.deepEqual(journal, ["start upper", "start page", "stop page", "stop upper"]);
 });
