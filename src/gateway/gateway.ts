@@ -2,13 +2,13 @@
 import { systemClock } from "../clock.ts";
 import type { Config } from "../config/config.ts";
 import { createLog } from "../log.ts";
-import { Activity } from "../pipeline/observe/activity.ts";
 import { checkFile, type ValidatedConfig } from "../pipeline/load/check-file.ts";
 import { Closer, ClosingStack } from "../pipeline/load/closer.ts";
 import { describePipelines } from "../pipeline/load/describe.ts";
 import { gatewayInfo, type StartedParts } from "../pipeline/load/gateway-info.ts";
 import { provision, type Generation } from "../pipeline/load/generation.ts";
 import { coreMetrics } from "../pipeline/observe/stats.ts";
+import type { ExchangeObserver } from "../pipeline/observe/record.ts";
 import { ExplanationStore } from "../pipeline/observe/explanation-store.ts";
 import type { Clock, Log, ServiceName, ServiceTypes } from "../plugin.ts";
 import { startAdmin, type Admin } from "../http/admin.ts";
@@ -81,8 +81,11 @@ async function assemble(
   const late: { admin?: Admin; started?: StartedParts } = {};
   // First in, last out: metrics and health stay readable until everything else has stopped.
   stack.add("admin listener", () => late.admin?.close());
+  const explanations = new ExplanationStore();
+  const observers = new Set<ExchangeObserver>([(record) => explanations.settled(record)]);
   const gateway = gatewayInfo(
     (name) => options.env[name],
+    observers,
     () => late.started,
   );
   const resources = openHostResources(config, { clock, log, gateway }, stack);
@@ -94,11 +97,10 @@ async function assemble(
   const state: State = { draining: false, generation };
   stack.defer(() => state.generation.retire(stack.closer));
   const ready: StartedParts["ready"] = () => readiness(state);
-  const observers = { activity: new Activity(), explanations: new ExplanationStore() };
   const { server } = config;
   const { closer } = stack;
   const parts = { server, generation, clock, log, metrics, closer };
-  const listener = await listen({ ...parts, readiness: ready, ...observers });
+  const listener = await listen({ ...parts, readiness: ready, observers });
   stack.defer(() => listener.close(0));
   const reloader = createReloader({
     ...options,
@@ -113,14 +115,12 @@ async function assemble(
     },
   });
   stack.use(reloader);
-  const { activity, explanations } = observers;
   late.started = {
     generation: () => state.generation,
     reload: () => reloader.state,
     ready,
     backends: () => backendsOf(state.generation),
     exchanges: () => listener.running,
-    activity,
     explain: (requestId) => explanations.find(requestId),
     metrics,
   };

@@ -19,6 +19,7 @@ import { Closer } from "../../src/pipeline/load/closer.ts";
 import { createSeal } from "../../src/store/seal.ts";
 import { KeptParts } from "../../src/pipeline/load/kept-parts.ts";
 import type { HostResources } from "../../src/pipeline/load/host-resources.ts";
+import type { ExchangeObserver } from "../../src/pipeline/observe/record.ts";
 import { coreMetrics } from "../../src/pipeline/observe/stats.ts";
 import { listen, type Listener } from "../../src/http/listen.ts";
 import { systemClock } from "../../src/clock.ts";
@@ -80,6 +81,7 @@ export async function serve(
     readonly ready?: () => boolean;
     /** Default: real time. */
     readonly clock?: Clock;
+    readonly observers?: readonly ExchangeObserver[];
     /** Of the listener. */
     readonly metrics?: Metrics;
   } = {},
@@ -111,6 +113,7 @@ export async function serve(
     log,
     metrics: options.metrics ?? noMetrics,
     closer,
+    observers: options.observers ?? [],
     readiness: () => ({ ready: options.ready?.() ?? true, checks: {} }),
   });
   return {
@@ -154,6 +157,7 @@ function testResources(log: Log): HostResources {
     parts: new KeptParts(),
     gateway: gatewayInfo(
       () => undefined,
+      new Set(),
       () => undefined,
     ),
   };

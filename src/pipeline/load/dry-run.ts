@@ -53,6 +53,7 @@ function inertResources(env: Env): HostResources {
     parts: new KeptParts(),
     gateway: gatewayInfo(
       (name) => env[name],
+      new Set(),
       () => undefined,
     ),
   };
