@@ -8,7 +8,7 @@ declare module "../plugin.ts" {
   }
 }
 
-/** A route of pipeline.yaml, or one of the gateway's own health routes. */
+/** A route of pipeline.yaml. */
 export interface DocumentedRoute {
   /** The path as written: literal segments, `{name}` segments and, as the last segment, `*`. */
   readonly path: string;

@@ -1,6 +1,6 @@
 /** The model server of a worker. The service `networks` is its client: the worker is a network with one server. */
 import { createMetrics } from "../../../src/metrics.ts";
-import { startAlone } from "../../../src/pipeline/load/start-alone.ts";
+import { startAlone } from "./start-alone.ts";
 import type { Clock } from "../../../src/services/clock.ts";
 import type { Log } from "../../../src/services/log.ts";
 import type { Offer } from "../../../src/services/networks.ts";

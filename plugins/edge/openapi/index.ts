@@ -10,6 +10,7 @@ import {
   type Reply,
 } from "sluice-gateway/plugin";
 import { documentOf } from "./document.ts";
+import { healthRoutes } from "./health-routes.ts";
 import { pageOf } from "./page.ts";
 import { styleSource } from "./style.ts";
 
@@ -100,7 +101,7 @@ function repliesOf(
   routes: readonly DocumentedRoute[],
   version: string,
 ): { whole: Reply; unchanged: Reply; etag: string } {
-  const document = documentOf(routes, { title, description, version, url });
+  const document = documentOf([...healthRoutes, ...routes], { title, description, version, url });
   const body = as === "page" ? pageOf(document, source) : JSON.stringify(document);
   const etag = `"${createHash("sha256").update(body).digest("base64url").slice(0, 22)}"`;
   const { type, headers } = contentOf[as];

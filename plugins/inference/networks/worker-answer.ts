@@ -6,7 +6,7 @@ import { isObject } from "../../../src/is-object.ts";
 import { parseJson } from "../../../src/parse-json.ts";
 import type { TokenUsage, WholeMessage } from "../../../src/services/networks.ts";
 import { skipValue } from "../../../src/http/json/scan.ts";
-import { EventStream, type EventReader } from "../../../src/http/sse.ts";
+import { EventStream, type EventReader } from "./event-stream.ts";
 import { emptyChunk, readChunk, textBytes, type Chunk } from "./chunk.ts";
 import { ChunkShape } from "./chunk-shape.ts";
 import type { Produced } from "../../../src/services/network-kinds.ts";

@@ -11,7 +11,6 @@ import type {
   StartedTools,
 } from "../../plugin.ts";
 import { version } from "../../version.ts";
-import { healthRoutes } from "./document.ts";
 import type { HostResources } from "./host-resources.ts";
 
 type User = Pick<Plugin, "name" | "uses">;
@@ -26,7 +25,7 @@ export class ServiceRegistry {
   readonly #available = new Map<string, AvailableService>();
   readonly #started = new Map<string, ServiceHooks<unknown>>();
   readonly #tools: StartedTools[] = [];
-  readonly #routes: DocumentedRoute[] = [...healthRoutes];
+  readonly #routes: DocumentedRoute[] = [];
   readonly #config: Config;
   readonly #resources: HostResources;
 

@@ -4,7 +4,7 @@
  * batched.
  */
 import type { Clock } from "../../../../src/services/clock.ts";
-import { splitBatch, type SplitResponse } from "../../../../src/http/json/response.ts";
+import { splitBatch, type SplitResponse } from "./split-response.ts";
 import { noId, type NodeCall, type Job, type NodeClient } from "./node-call.ts";
 import { failures, type Failure } from "./failure.ts";
 import type { HttpClient } from "./http-client.ts";

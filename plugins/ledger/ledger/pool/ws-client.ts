@@ -8,7 +8,7 @@
 import { WebSocket } from "ws";
 import type { Clock } from "../../../../src/services/clock.ts";
 import { Liveness, pingMs } from "../../../../src/http/liveness.ts";
-import { splitResponse } from "../../../../src/http/json/response.ts";
+import { splitResponse } from "./split-response.ts";
 import { skipSpace, skipValue } from "../../../../src/http/json/scan.ts";
 import type { NodeCall, NodeClient } from "./node-call.ts";
 import { failures, type Failure } from "./failure.ts";

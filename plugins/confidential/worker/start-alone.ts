@@ -1,9 +1,9 @@
 /** Starts a single service outside of a gateway, for processes such as `sluice worker`. */
-import { locate } from "../../config/located.ts";
-import { validate } from "../../config/validate.ts";
-import type { Host, ServiceHooks, ServiceName, ServiceTypes } from "../../plugin.ts";
-import { KeptParts } from "./kept-parts.ts";
-import { shippedModules } from "./modules.ts";
+import { locate } from "../../../src/config/located.ts";
+import { validate } from "../../../src/config/validate.ts";
+import type { Host, ServiceHooks, ServiceName, ServiceTypes } from "../../../src/plugin.ts";
+import { KeptParts } from "../../../src/pipeline/load/kept-parts.ts";
+import { shippedModules } from "../../../src/pipeline/load/modules.ts";
 
 /** The members of services that another service calls. */
 type StandIns = { readonly [Name in ServiceName]?: Partial<ServiceTypes[Name]> };
