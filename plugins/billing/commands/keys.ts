@@ -16,18 +16,8 @@ import {
   type CommandContext,
   type OptionValues,
 } from "../../../src/commands/command.ts";
-import {
-  addresses,
-  checkName,
-  checkWord,
-  duration,
-  milliCu,
-  orNone,
-  rate,
-  required,
-  text,
-  texts,
-} from "../../../src/commands/option.ts";
+import { checkName, checkWord, required, text, texts } from "../../../src/commands/option.ts";
+import { addresses, duration, milliCu, orNone, rate } from "./limits.ts";
 import { runSubcommand, type Subcommand } from "../../../src/commands/subcommand.ts";
 
 const defaultOverlapMs = 24 * 3_600_000;

@@ -16,14 +16,8 @@ import {
 import { printRecord, printRecords, withAccounts, type OpenAccounts } from "./accounts.ts";
 import { readPurchasedDrawn } from "../metering/purchased-drawn.ts";
 import { UsageError, type Command } from "../../../src/commands/command.ts";
-import {
-  checkName,
-  checkWord,
-  milliCu,
-  orNone,
-  required,
-  text,
-} from "../../../src/commands/option.ts";
+import { checkName, checkWord, required, text } from "../../../src/commands/option.ts";
+import { milliCu, orNone } from "./limits.ts";
 import { runSubcommand, type Subcommand } from "../../../src/commands/subcommand.ts";
 
 const create: Subcommand = {
