@@ -2,10 +2,9 @@
  * Parses the options that set the limits of keys and workspaces. An invalid value throws a UsageError that names the
  * option.
  */
-import { isAddressBlock } from "../../../src/address-list.ts";
-import { UsageError, type OptionValues } from "../../../src/commands/command.ts";
-import { text, texts } from "../../../src/commands/option.ts";
-import { durationMs } from "../../../src/config/formats.ts";
+import { isAddressBlock } from "sluice-gateway/http";
+import { text, texts, UsageError, type OptionValues } from "sluice-gateway/module";
+import { durationMs } from "sluice-gateway/toolkit";
 
 /** Maximum duration: a century. Anything longer is a mistake, and a Date could not represent much more. */
 const maxDurationMs = 36_525 * 86_400_000;

@@ -2,7 +2,8 @@
  * The current activity of all callers and of each group of callers: the last ten minutes in steps of five seconds,
  * refusals by reason, the latest durations, and single exchanges while somebody watches.
  */
-import { BoundedMap, type SettledExchange } from "../../../src/plugin.ts";
+import type { SettledExchange } from "sluice-gateway/plugin";
+import { BoundedMap } from "sluice-gateway/toolkit";
 
 export const stepMs = 5_000;
 /** Number of steps that are kept: ten minutes. */

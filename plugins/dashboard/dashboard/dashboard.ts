@@ -2,9 +2,9 @@
 import { randomUUID } from "node:crypto";
 import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import { RateLimiterMemory } from "rate-limiter-flexible";
-import { parseJson } from "../../../src/parse-json.ts";
-import { answerErrors, sendJson, sendRefusal } from "../../../src/http/admin-answer.ts";
-import type { GatewayInfo, Host, ServiceContext, ServiceHooks } from "../../../src/plugin.ts";
+import { answerErrors, sendJson, sendRefusal } from "sluice-gateway/http";
+import type { GatewayInfo, Host, ServiceContext, ServiceHooks } from "sluice-gateway/plugin";
+import { parseJson } from "sluice-gateway/toolkit";
 import { Activity } from "./activity.ts";
 import { foreign, protect } from "./guard.ts";
 import { health } from "./health.ts";
@@ -35,9 +35,10 @@ export async function openDashboard(
     () => observed(gateway),
     (part) => part.stop(),
   );
-  const { environment, seal, claims, clock, log } = host;
+  const { environment, seal, claims, clock, log, version } = host;
   const parts: DashboardParts = {
     environment,
+    version,
     seal,
     claims,
     clock,

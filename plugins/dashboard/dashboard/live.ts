@@ -1,6 +1,5 @@
 /** Reports the current activity: the last ten minutes, refusals by reason, and the latest exchanges. */
-import type { ReportedCalls } from "../../../src/called.ts";
-import type { RunningGateway, SettledExchange } from "../../../src/plugin.ts";
+import type { ReportedCalls, RunningGateway, SettledExchange } from "sluice-gateway/plugin";
 import { stepMs, type Tally } from "./activity.ts";
 import type { DashboardParts } from "./parts.ts";
 import type { Viewer } from "./session.ts";
