@@ -10,6 +10,7 @@ import {
 } from "sluice-gateway/plugin";
 import { etagOf, matchesEtag } from "sluice-gateway/http";
 import { documentOf } from "./document.ts";
+import { healthRoutes } from "./health-routes.ts";
 import { pageOf } from "./page.ts";
 import { styleSource } from "./style.ts";
 
@@ -102,7 +103,7 @@ function repliesOf(
   routes: readonly DocumentedRoute[],
   version: string,
 ): { whole: Reply; unchanged: Reply; etag: string } {
-  const document = documentOf(routes, { title, description, version, url });
+  const document = documentOf([...healthRoutes, ...routes], { title, description, version, url });
   const body = as === "page" ? pageOf(document, source) : JSON.stringify(document);
   const etag = etagOf(body);
   const { type, headers } = contentOf[as];

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Activity, Recent, stepMs, steps } from "../../../src/pipeline/observe/activity.ts";
+import { Activity, Recent, stepMs, steps } from "../../../plugins/dashboard/dashboard/activity.ts";
 import { ExchangeRecord } from "../../../src/pipeline/observe/record.ts";
 
 const start = Date.UTC(2026, 10, 21, 12);
@@ -84,19 +84,7 @@ test("keeps single exchanges only while somebody watches, and only the newest hu
   for (const record of records) activity.settled(record);
   const seen = activity.all.watch(start + 1_000);
   assert.equal(seen.length, 100);
-  assert.deepEqual(seen[0], {
-    at: start + 119,
-    ms: 1,
-    method: "POST",
-    route: "/rpc",
-    status: 200,
-    code: undefined,
-    callerId: undefined,
-    callerGroup: undefined,
-    requestId: "r119",
-    costMilli: undefined,
-    calls: undefined,
-  });
+  assert.equal(seen[0], records.at(-1));
   activity.settled(ended({ at: start + 60_000, requestId: "unseen" }));
   assert.deepEqual(activity.all.watch(start + 61_000), []);
 });

@@ -1,16 +1,16 @@
-/** Opens what outlives every generation: the data folder, claims, the compute pools. */
+/** Opens the resources that outlive every generation: the data folder, claims, the compute pools. */
 import { openComputePool } from "../compute/pool.ts";
 import type { Config } from "../config/config.ts";
 import { createMetrics, type RenderedMetrics } from "../metrics.ts";
 import type { ClosingStack } from "../pipeline/load/closer.ts";
 import { KeptParts } from "../pipeline/load/kept-parts.ts";
-import type { Services } from "../pipeline/load/services.ts";
+import type { HostResources } from "../pipeline/load/host-resources.ts";
 import type { Clock, GatewayInfo, Log } from "../plugin.ts";
 import { openClaims } from "../store/claims.ts";
 import { lockStore } from "../store/lock.ts";
 import { createSeal, keptSecret } from "../store/seal.ts";
 
-export interface OpenServices extends Services {
+export interface OpenHostResources extends HostResources {
   readonly metrics: RenderedMetrics;
 }
 
@@ -18,7 +18,7 @@ export interface OpenServices extends Services {
  * Everything opened is closed through `stack`, in reverse order. Throws StoreError when the data folder cannot be used,
  * or when another gateway uses it.
  */
-export function openServices(
+export function openHostResources(
   config: Config,
   {
     clock,
@@ -26,7 +26,7 @@ export function openServices(
     gateway,
   }: { readonly clock: Clock; readonly log: Log; readonly gateway: GatewayInfo },
   stack: ClosingStack,
-): OpenServices {
+): OpenHostResources {
   const metrics = createMetrics();
   const shared = { clock, log, metrics };
   const { data: dataDir } = config.store;
@@ -37,7 +37,7 @@ export function openServices(
   stack.add("claims", () => claims.close());
   const compute = openComputePool({ clock, metrics });
   stack.add("compute threads", () => compute.close());
-  // Of its own, for one report at a time: decoding must not wait for the sum of a month.
+  // Reports have a thread of their own, because decoding must not wait for the sum of a month.
   const reports = openComputePool({ clock, metrics, threads: 1, queue: 8, timeoutMs: 30_000 });
   stack.add("threads of usage reports", () => reports.close());
   const seal = createSeal(config.secret ?? keptSecret(dataDir));

@@ -1,11 +1,11 @@
-/** What outlives a generation and every plugin's `host` draws on. */
+/** The resources behind the `host` of every plugin. They outlive generations. */
 import type { GatewayInfo, Host } from "../../plugin.ts";
 import type { KeptParts } from "./kept-parts.ts";
 
-/** Handed to every plugin as they are. */
+/** Members of `host` that are the same for every plugin. */
 type Shared = "log" | "clock" | "metrics" | "seal" | "claims" | "store" | "compute";
 
-export interface Services extends Pick<Host, Shared> {
+export interface HostResources extends Pick<Host, Shared> {
   /** True for `sluice check`: service plugins are asked for their `dryRun` instead of being started. */
   readonly dryRun?: boolean;
   readonly parts: KeptParts;

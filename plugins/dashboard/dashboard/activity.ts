@@ -1,13 +1,12 @@
 /**
- * The current activity, for the dashboard: of all callers together and of each group of callers, the last ten minutes in steps
- * of five seconds, refusals by reason, the latest durations, and single exchanges while somebody watches.
+ * The current activity of all callers and of each group of callers: the last ten minutes in steps of five seconds,
+ * refusals by reason, the latest durations, and single exchanges while somebody watches.
  */
-import { BoundedMap } from "../../bounded-map.ts";
-import type { ActivityTally, EndedExchange, GatewayActivity, RecentCount } from "../../plugin.ts";
-import type { ExchangeRecord } from "./record.ts";
+import type { SettledExchange } from "sluice-gateway/plugin";
+import { BoundedMap } from "sluice-gateway/toolkit";
 
 export const stepMs = 5_000;
-/** Ten minutes. */
+/** Number of steps that are kept: ten minutes. */
 export const steps = 120;
 /** Number of durations from which the percentiles are computed. */
 const latestDurations = 256;
@@ -17,17 +16,17 @@ const watchedMs = 15_000;
 /** Above this number, the group that was first seen longest ago is forgotten. A tally takes about 3 KB. */
 const maxGroups = 4_096;
 
-export class Activity implements GatewayActivity {
-  readonly stepMs = stepMs;
+export class Activity {
   readonly all = new Tally();
   readonly #groups = new BoundedMap<string, Tally>(maxGroups);
 
-  settled(record: ExchangeRecord): void {
-    this.all.add(record);
-    const { caller } = record.facts;
-    if (caller !== undefined) this.#tallyOf(caller.group).add(record);
+  settled(exchange: SettledExchange): void {
+    this.all.add(exchange);
+    const { caller } = exchange.facts;
+    if (caller !== undefined) this.#tallyOf(caller.group).add(exchange);
   }
 
+  /** Returns the tally of a group. It is empty if no caller of the group has made a request since the start. */
   group(name: string): Tally {
     return this.#groups.peek(name) ?? new Tally();
   }
@@ -42,19 +41,19 @@ export class Activity implements GatewayActivity {
 }
 
 /** The exchanges that have ended, of all callers or of one group. */
-export class Tally implements ActivityTally {
+export class Tally {
   readonly requests = new Recent();
   readonly refused = new Recent();
   /** Exchanges that were answered with a status of 500 or more. */
   readonly failed = new Recent();
   readonly #refusals = new Map<string, Recent>();
   readonly #durations = new Float32Array(latestDurations);
-  #latest: ExchangeRecord[] = [];
+  #latest: SettledExchange[] = [];
   #watchedUntil = 0;
 
-  add(record: ExchangeRecord): void {
-    const { status, code, ms } = record;
-    const now = record.arrivedAt + ms;
+  add(exchange: SettledExchange): void {
+    const { status, code, ms } = exchange;
+    const now = exchange.arrivedAt + ms;
     this.#durations[this.requests.total % latestDurations] = ms;
     this.requests.add(now);
     if (status >= 500) this.failed.add(now);
@@ -67,7 +66,7 @@ export class Tally implements ActivityTally {
       }
       counts.add(now);
     }
-    if (now < this.#watchedUntil) this.#keep(record);
+    if (now < this.#watchedUntil) this.#keep(exchange);
   }
 
   /** Refusals by GATEWAY code. */
@@ -84,38 +83,21 @@ export class Tally implements ActivityTally {
     return this.#durations.slice(0, known).sort()[Math.ceil(q * known) - 1];
   }
 
-  /** Returns the latest exchanges, newest first. They are kept while somebody asks every few seconds. */
-  watch(now: number): readonly EndedExchange[] {
+  /** Returns the latest exchanges, newest first. They are kept for 15 seconds after each call. */
+  watch(now: number): readonly SettledExchange[] {
     if (now >= this.#watchedUntil) this.#latest = [];
     this.#watchedUntil = now + watchedMs;
-    return this.#latest.toReversed().map(endedExchange);
+    return this.#latest.toReversed();
   }
 
-  #keep(record: ExchangeRecord): void {
+  #keep(exchange: SettledExchange): void {
     if (this.#latest.length >= latestExchanges) this.#latest.shift();
-    this.#latest.push(record);
+    this.#latest.push(exchange);
   }
-}
-
-function endedExchange({ facts, ...record }: ExchangeRecord): EndedExchange {
-  const { requestId, caller, costMilliCu } = facts;
-  return {
-    at: record.arrivedAt,
-    ms: record.ms,
-    method: record.method,
-    route: record.route.path,
-    status: record.status,
-    code: record.code,
-    callerId: caller?.id,
-    callerGroup: caller?.group,
-    requestId,
-    costMilli: costMilliCu,
-    calls: record.calls,
-  };
 }
 
 /** Counts events: in the last ten minutes step by step, and since the start. */
-export class Recent implements RecentCount {
+export class Recent {
   readonly #counts = new Uint32Array(steps);
   #newest = 0;
   total = 0;

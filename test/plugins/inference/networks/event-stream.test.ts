@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as fc from "fast-check";
-import { EventStream } from "../../src/http/sse.ts";
-import { bytesOf, dataOf } from "../plugins/inference/networks/chat-events.ts";
+import { EventStream } from "../../../../plugins/inference/networks/event-stream.ts";
+import { bytesOf, dataOf } from "./chat-events.ts";
 
 interface Cut {
   readonly events: readonly string[];

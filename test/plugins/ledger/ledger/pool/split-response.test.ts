@@ -1,7 +1,10 @@
 /** Splitting what a node answered. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { splitBatch, splitResponse } from "../../src/http/json/response.ts";
+import {
+  splitBatch,
+  splitResponse,
+} from "../../../../../plugins/ledger/ledger/pool/split-response.ts";
 
 /** Kind, bytes and id of a response; undefined when it is none. */
 function split(text: string): readonly [string, string, number] | undefined {

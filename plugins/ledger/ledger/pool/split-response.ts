@@ -9,7 +9,7 @@ import {
   readMembers,
   type ReadMember,
   skipSpace,
-} from "./scan.ts";
+} from "sluice-gateway/http";
 
 /** One JSON-RPC response. The value of its `result` or `error` is `[start, end)` of the bytes that were split. */
 export interface SplitResponse {
