@@ -3,6 +3,8 @@
  * so a window of n steps holds up to n + 1 of them.
  */
 
+import type { WindowState } from "../../../src/services/meter.ts";
+
 export interface WindowShape {
   readonly stepMs: number;
   /** Length of the window in steps. */
@@ -135,4 +137,23 @@ export class RollingWindow {
     this.#amounts = amounts;
     this.#first = 0;
   }
+}
+
+/** Returns how full a window of a key is. `open`: reserved credit of the key in milli-CU. */
+export function windowState(
+  window: RollingWindow | undefined,
+  limit: number | undefined,
+  open: number,
+  now: number,
+): WindowState {
+  const used = window?.sum(now) ?? 0;
+  // At most the limit minus one milli-CU leaves room for a charge. A limit of 0 never has room.
+  const room = limit === undefined || limit === 0 ? Infinity : limit - 1 - open;
+  return {
+    used,
+    limit,
+    freesAt: window?.clearsAt(now, used - 1),
+    roomAt: window?.clearsAt(now, Math.max(room, 0)),
+    emptyAt: window?.clearsAt(now, 0),
+  };
 }

@@ -1,0 +1,42 @@
+/** The limits on the credit of a key: the plan of its workspace, and its windows of 30 days and 24 hours. */
+import type { KeyPrincipal } from "../../../src/services/accounts.ts";
+import type { CuRefusal } from "../../../src/services/meter.ts";
+import type { KeyCredit, WorkspaceCredit } from "./credit.ts";
+
+/**
+ * Returns the reason why `costMilliCu` does not fit, or undefined if it fits. If several scopes refuse, the one that
+ * takes longest to clear is reported: plan, then 30d, then 24h.
+ */
+export function refusalOf(
+  principal: KeyPrincipal,
+  key: KeyCredit,
+  workspace: WorkspaceCredit,
+  costMilliCu: number,
+  now: number,
+): CuRefusal | undefined {
+  const { plan } = principal;
+  if (!workspace.fits(costMilliCu, plan, principal.workspace)) {
+    return refusal(undefined, workspace.used, workspace.limit(plan, principal.workspace));
+  }
+  const month = key.month.sum(now) + key.open;
+  const monthLimit = principal.key.cuLimit30dMilli ?? Number.MAX_SAFE_INTEGER;
+  if (month + costMilliCu > monthLimit) return refusal("30d", month, monthLimit);
+  const day = key.day.sum(now) + key.open;
+  const dayLimit = principal.key.cuLimit24hMilli ?? Number.MAX_SAFE_INTEGER;
+  if (day + costMilliCu > dayLimit) return refusal("24h", day, dayLimit);
+  return undefined;
+}
+
+function refusal(window: CuRefusal["window"], usedMilliCu: number, limit: number): CuRefusal {
+  const limitCuMilli = Math.min(limit, Number.MAX_SAFE_INTEGER);
+  return { kind: "refused", window, usedCuMilli: usedMilliCu, limitCuMilli };
+}
+
+/**
+ * Returns how much more can be reserved while all sums stay safe integers, even if the journal holds larger sums of
+ * earlier days.
+ */
+export function maxExactMilliCu(key: KeyCredit, workspace: WorkspaceCredit, now: number): number {
+  const used = Math.max(key.month.sum(now) + key.open, workspace.used);
+  return Math.max(0, Number.MAX_SAFE_INTEGER - used);
+}
