@@ -16,19 +16,25 @@ export function refusalOf(
 ): CuRefusal | undefined {
   const { plan } = principal;
   if (!workspace.fits(costMilliCu, plan, principal.workspace)) {
-    return refusal(undefined, workspace.used, workspace.limit(plan, principal.workspace));
+    return refusal(undefined, workspace.usedMilliCu, workspace.limit(plan, principal.workspace));
   }
-  const month = key.month.sum(now) + key.open;
-  const monthLimit = principal.key.cuLimit30dMilli ?? Number.MAX_SAFE_INTEGER;
-  if (month + costMilliCu > monthLimit) return refusal("30d", month, monthLimit);
-  const day = key.day.sum(now) + key.open;
-  const dayLimit = principal.key.cuLimit24hMilli ?? Number.MAX_SAFE_INTEGER;
-  if (day + costMilliCu > dayLimit) return refusal("24h", day, dayLimit);
+  const monthMilliCu = key.month.sum(now) + key.openMilliCu;
+  const monthLimitMilliCu = principal.key.cuLimit30dMilli ?? Number.MAX_SAFE_INTEGER;
+  if (monthMilliCu + costMilliCu > monthLimitMilliCu)
+    return refusal("30d", monthMilliCu, monthLimitMilliCu);
+  const dayMilliCu = key.day.sum(now) + key.openMilliCu;
+  const dayLimitMilliCu = principal.key.cuLimit24hMilli ?? Number.MAX_SAFE_INTEGER;
+  if (dayMilliCu + costMilliCu > dayLimitMilliCu)
+    return refusal("24h", dayMilliCu, dayLimitMilliCu);
   return undefined;
 }
 
-function refusal(window: CuRefusal["window"], usedMilliCu: number, limit: number): CuRefusal {
-  const limitCuMilli = Math.min(limit, Number.MAX_SAFE_INTEGER);
+function refusal(
+  window: CuRefusal["window"],
+  usedMilliCu: number,
+  limitMilliCu: number,
+): CuRefusal {
+  const limitCuMilli = Math.min(limitMilliCu, Number.MAX_SAFE_INTEGER);
   return { kind: "refused", window, usedCuMilli: usedMilliCu, limitCuMilli };
 }
 
@@ -37,6 +43,6 @@ function refusal(window: CuRefusal["window"], usedMilliCu: number, limit: number
  * earlier days.
  */
 export function maxExactMilliCu(key: KeyCredit, workspace: WorkspaceCredit, now: number): number {
-  const used = Math.max(key.month.sum(now) + key.open, workspace.used);
-  return Math.max(0, Number.MAX_SAFE_INTEGER - used);
+  const usedMilliCu = Math.max(key.month.sum(now) + key.openMilliCu, workspace.usedMilliCu);
+  return Math.max(0, Number.MAX_SAFE_INTEGER - usedMilliCu);
 }

@@ -117,20 +117,24 @@ export class CreditMeter implements Meter {
     return known === undefined ? workspace.purchasedTotalCuMilli : known.purchasedLeft(workspace);
   }
 
-  keyUsage(keyId: string): { day: number; month: number; open: number } {
+  keyUsage(keyId: string): { dayMilliCu: number; monthMilliCu: number; openMilliCu: number } {
     const now = this.#time.now();
     const key = this.#book.findKey(keyId);
-    return { day: key?.day.sum(now) ?? 0, month: key?.month.sum(now) ?? 0, open: key?.open ?? 0 };
+    return {
+      dayMilliCu: key?.day.sum(now) ?? 0,
+      monthMilliCu: key?.month.sum(now) ?? 0,
+      openMilliCu: key?.openMilliCu ?? 0,
+    };
   }
 
   keyWindows(key: Pick<ApiKey, "id" | "cuLimit24hMilli" | "cuLimit30dMilli">): KeyWindows {
     const now = this.#time.now();
     const known = this.#book.findKey(key.id);
-    const open = known?.open ?? 0;
+    const openMilliCu = known?.openMilliCu ?? 0;
     return {
-      day: windowState(known?.day, key.cuLimit24hMilli, open, now),
-      month: windowState(known?.month, key.cuLimit30dMilli, open, now),
-      open,
+      day: windowState(known?.day, key.cuLimit24hMilli, openMilliCu, now),
+      month: windowState(known?.month, key.cuLimit30dMilli, openMilliCu, now),
+      openMilliCu,
     };
   }
 
@@ -145,8 +149,17 @@ export class CreditMeter implements Meter {
 
   workspaceUsage(workspaceId: string): WorkspaceUsage {
     const now = this.#time.now();
-    const { included, purchased, overage, open } = this.#workspace(workspaceId, now);
-    return { periodStart: this.#time.periodStart(now), included, purchased, overage, open };
+    const { includedMilliCu, purchasedMilliCu, overageMilliCu, openMilliCu } = this.#workspace(
+      workspaceId,
+      now,
+    );
+    return {
+      periodStart: this.#time.periodStart(now),
+      includedMilliCu,
+      purchasedMilliCu,
+      overageMilliCu,
+      openMilliCu,
+    };
   }
 
   flush(): Promise<void> {

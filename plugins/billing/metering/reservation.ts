@@ -46,7 +46,7 @@ export interface ReservedCredit {
 
 const resolved = Promise.resolve();
 /** Scratch memory of `#charge`, which the journal copies. */
-const split: Split = { included: 0, purchased: 0, overage: 0 };
+const split: Split = { includedMilliCu: 0, purchasedMilliCu: 0, overageMilliCu: 0 };
 
 export class CreditReservation implements Reservation {
   readonly kind = "reserved";

@@ -139,21 +139,22 @@ export class RollingWindow {
   }
 }
 
-/** Returns how full a window of a key is. `open`: reserved credit of the key in milli-CU. */
+/** Returns how full a window of a key is. `openMilliCu`: reserved credit of the key in milli-CU. */
 export function windowState(
   window: RollingWindow | undefined,
-  limit: number | undefined,
-  open: number,
+  limitMilliCu: number | undefined,
+  openMilliCu: number,
   now: number,
 ): WindowState {
-  const used = window?.sum(now) ?? 0;
+  const usedMilliCu = window?.sum(now) ?? 0;
   // At most the limit minus one milli-CU leaves room for a charge. A limit of 0 never has room.
-  const room = limit === undefined || limit === 0 ? Infinity : limit - 1 - open;
+  const roomMilliCu =
+    limitMilliCu === undefined || limitMilliCu === 0 ? Infinity : limitMilliCu - 1 - openMilliCu;
   return {
-    used,
-    limit,
-    freesAt: window?.clearsAt(now, used - 1),
-    roomAt: window?.clearsAt(now, Math.max(room, 0)),
+    usedMilliCu,
+    limitMilliCu,
+    freesAt: window?.clearsAt(now, usedMilliCu - 1),
+    roomAt: window?.clearsAt(now, Math.max(roomMilliCu, 0)),
     emptyAt: window?.clearsAt(now, 0),
   };
 }
