@@ -11,16 +11,15 @@
  * An exchange with parts is `settled` after its first part has settled. `usedMilli` is undefined again if the last
  * commit could not be written.
  */
+import type { Exchange, Reply } from "sluice-gateway/plugin";
 import type {
   Charge,
   ChargeLine,
   ChargePart,
   CuRefusal,
-  Exchange,
   PartOptions,
-  Reply,
   Reservation,
-} from "sluice-gateway/plugin";
+} from "sluice-gateway/services";
 import type { CommitReplies } from "./commit-replies.ts";
 import { replyTo, type Reserve } from "./reserve.ts";
 

@@ -1,15 +1,12 @@
 /** Reserves credit for the exchanges of one `meter` step, in the step's mode. */
 import {
   refuse,
-  type CuRefusal,
   type Exchange,
   type Host,
-  type KeyPrincipal,
   type LimitReached,
-  type Meter,
   type Reply,
-  type Reservation,
 } from "sluice-gateway/plugin";
+import type { CuRefusal, KeyPrincipal, Meter, Reservation } from "sluice-gateway/services";
 import type { CountShadowRefusal } from "./shadow-refusals.ts";
 
 /** `anonymous`: nobody can be charged, because `authorize` is missing before this step or is in shadow mode. */

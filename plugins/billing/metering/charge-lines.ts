@@ -1,5 +1,5 @@
 /** Checks the lines of a charge, and cuts them to the reserved amount. */
-import type { ChargeLine } from "../../../src/services/meter.ts";
+import type { ChargeLine } from "sluice-gateway/services";
 
 /** Returns true for a non-negative safe integer. Sums are exact only if every amount is one. */
 export function isAmount(milliCu: number): boolean {

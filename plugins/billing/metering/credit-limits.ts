@@ -1,6 +1,5 @@
 /** The limits on the credit of a key: the plan of its workspace, and its windows of 30 days and 24 hours. */
-import type { KeyPrincipal } from "../../../src/services/accounts.ts";
-import type { CuRefusal } from "../../../src/services/meter.ts";
+import type { CuRefusal, KeyPrincipal } from "sluice-gateway/services";
 import type { KeyCredit, WorkspaceCredit } from "./credit.ts";
 
 /**

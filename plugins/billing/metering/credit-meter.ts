@@ -9,15 +9,17 @@
  * journal too, so that the next start finds the streams that the crash interrupted. No byte waits for this write: an
  * intent that is lost in a crash and an intent that expires lead to the same bill.
  */
-import type { ApiKey, KeyPrincipal, Workspace } from "../../../src/services/accounts.ts";
-import type { Clock } from "../../../src/services/clock.ts";
+import type { Clock } from "sluice-gateway/plugin";
 import type {
+  ApiKey,
   CuRefusal,
+  KeyPrincipal,
   KeyWindows,
   Meter,
   Reservation,
+  Workspace,
   WorkspaceUsage,
-} from "../../../src/services/meter.ts";
+} from "sluice-gateway/services";
 import { isAmount, notAnAmount } from "./charge-lines.ts";
 import { chargeText } from "./charge-text.ts";
 import { maxExactMilliCu, refusalOf } from "./credit-limits.ts";

@@ -1,5 +1,5 @@
 /** The time of a meter. It never goes back, even if the clock does, so that the journal's times ascend. */
-import type { Clock } from "../../../src/services/clock.ts";
+import type { Clock } from "sluice-gateway/plugin";
 import { periodOf } from "./periods.ts";
 
 export class MeterTime {

@@ -11,8 +11,7 @@
  * charge, if a line cannot be charged or if the journal has no room. It also releases the reservations whose credit pays
  * for the same lines (`more`).
  */
-import type { KeyPrincipal } from "../../../src/services/accounts.ts";
-import type { ChargeLine, Reservation } from "../../../src/services/meter.ts";
+import type { ChargeLine, KeyPrincipal, Reservation } from "sluice-gateway/services";
 import { withPricing } from "./charge-text.ts";
 import { cutLines, isChargeable, notChargeable, sumOf } from "./charge-lines.ts";
 import type { CreditBook, KeyCredit, WorkspaceCredit } from "./credit.ts";

@@ -2,8 +2,7 @@
  * Rolling windows: the amount charged within the last n steps. A step counts until it has left the window completely,
  * so a window of n steps holds up to n + 1 of them.
  */
-
-import type { WindowState } from "../../../src/services/meter.ts";
+import type { WindowState } from "sluice-gateway/services";
 
 export interface WindowShape {
   readonly stepMs: number;

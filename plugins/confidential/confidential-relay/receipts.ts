@@ -3,11 +3,10 @@
  * their key is deleted, after their keyset expires and after a restart.
  */
 import type { DatabaseSync, StatementSync } from "node:sqlite";
-import type { Host } from "sluice-gateway/plugin";
-import { openComputePool, type ComputePool } from "../../../src/compute/pool.ts";
-import type { Clock } from "../../../src/services/clock.ts";
-import type { Receipt } from "../../../src/services/confidential.ts";
-import { text } from "../../../src/store/row.ts";
+import { openComputePool, type ComputePool } from "sluice-gateway/compute";
+import type { Clock, Host } from "sluice-gateway/plugin";
+import type { Receipt } from "sluice-gateway/services";
+import { text } from "sluice-gateway/store";
 import type { ReceiptsJob } from "./receipts-job.ts";
 import { openReceiptsDatabase, type ReceiptRow } from "./receipts-schema.ts";
 

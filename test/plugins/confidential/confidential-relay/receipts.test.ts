@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
+import type { Receipt } from "sluice-gateway/services";
 import writeReceipts from "../../../../plugins/confidential/confidential-relay/receipts-job.ts";
 import {
   openReceipts,
   type Receipts,
 } from "../../../../plugins/confidential/confidential-relay/receipts.ts";
-import type { ComputeThreads, Host, Receipt } from "../../../../src/plugin.ts";
+import type { ComputeThreads, Host } from "../../../../src/plugin.ts";
 import { manualClock } from "../../../../src/testing/clock.ts";
 import { systemClock } from "../../../../src/clock.ts";
 import { temporaryFolder } from "../../../store/folder.ts";
