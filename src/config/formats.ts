@@ -5,6 +5,8 @@
  */
 import { isIP } from "node:net";
 import { isAddressBlock } from "../address-list.ts";
+import { durationMs, durationPattern } from "../duration.ts";
+import { fragmentPointer, isPointer } from "../json-pointer.ts";
 
 export interface Format {
   /** Completes "expected …". */
@@ -14,22 +16,6 @@ export interface Format {
   readonly pattern?: string;
   /** The value may also be written as a number. Its digits are then used as written. */
   readonly numeric?: true;
-}
-
-const durationPattern = /^(\d{1,9})(ms|s|m|h|d)$/;
-const unitMs: Readonly<Record<string, number>> = {
-  ms: 1,
-  s: 1_000,
-  m: 60_000,
-  h: 3_600_000,
-  d: 86_400_000,
-};
-
-/** Converts `500ms`, `45s`, `15m`, `12h` or `30d` to milliseconds. Returns undefined for other text. */
-export function durationMs(text: string): number | undefined {
-  const match = durationPattern.exec(text);
-  const unit = unitMs[match?.[2] ?? ""];
-  return match === null || unit === undefined ? undefined : Number(match[1]) * unit;
 }
 
 /** Splits a comma-separated list of urls. */
@@ -58,22 +44,6 @@ function isListenHost(text: string): boolean {
   );
 }
 
-/** Returns the JSON Pointer in a URL's fragment (RFC 6901 section 6). Undefined if there is none. */
-export function fragmentPointer(url: string): string | undefined {
-  const hash = url.indexOf("#/");
-  if (hash === -1) return undefined;
-  try {
-    const pointer = decodeURIComponent(url.slice(hash + 1));
-    return isPointer(pointer) ? pointer : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
-function isPointer(text: string): boolean {
-  return /^(\/([^~/]|~[01])*)*$/.test(text);
-}
-
 /** Fields that the sender of a request sets. Duplicates or other values would break the request (RFC 9110 and 9112). */
 const framing = new Set([
   "connection",
@@ -92,6 +62,8 @@ function isFraming(name: string): boolean {
   return framing.has(name.toLowerCase());
 }
 
+const decimal = /^\d{1,12}(\.\d{1,18})?$/;
+const fieldName = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 const httpSchemes = ["http:", "https:"];
 const upstreamSchemes = [...httpSchemes, "ws:", "wss:"];
 
@@ -106,7 +78,7 @@ export const formats = {
     test: (text) => isUrl(text, httpSchemes),
     pattern: "^https?://",
   },
-  "network-url": {
+  "http-or-websocket-url": {
     says: "an http, https, ws or wss URL",
     test: (text) => isUrl(text, upstreamSchemes),
     pattern: "^(https?|wss?)://",
@@ -145,26 +117,25 @@ export const formats = {
   },
   "added-header": {
     says: "the name of a header field that does not describe the body or the connection",
-    test: (name) => /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(name) && !isFraming(name),
-    pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$",
+    test: (name) => fieldName.test(name) && !isFraming(name),
+    pattern: fieldName.source,
   },
   decimal: {
     says: "a decimal number such as 0.001",
-    test: (text) => /^\d{1,12}(\.\d{1,18})?$/.test(text),
-    pattern: "^\\d{1,12}(\\.\\d{1,18})?$",
+    test: (text) => decimal.test(text),
+    pattern: decimal.source,
     numeric: true,
   },
-  "overage-rate": {
+  "decimal-or-none": {
     says: 'a decimal number such as 0.001, or "none"',
-    test: (text) => text === "none" || /^\d{1,12}(\.\d{1,18})?$/.test(text),
+    test: (text) => text === "none" || decimal.test(text),
     pattern: "^(none|\\d{1,12}(\\.\\d{1,18})?)$",
     numeric: true,
   },
-  "usd-rate": {
+  "decimal-or-document-url": {
     says: "a decimal number, or an http(s) URL that ends in a JSON Pointer such as #/data/price",
     test: (text) =>
-      /^\d{1,12}(\.\d{1,18})?$/.test(text) ||
-      (isUrl(text, httpSchemes) && fragmentPointer(text) !== undefined),
+      decimal.test(text) || (isUrl(text, httpSchemes) && fragmentPointer(text) !== undefined),
     pattern: "^(\\d{1,12}(\\.\\d{1,18})?|https?://.*#/.*)$",
     numeric: true,
   },

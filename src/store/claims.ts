@@ -1,7 +1,7 @@
 /** Claims: ids that can be used once, for example confirmation tokens. They are kept in the data folder. */
 import { join } from "node:path";
-import type { Clock } from "../services/clock.ts";
-import type { Claims } from "../services/store.ts";
+import type { Clock } from "../contract/clock.ts";
+import type { Claims } from "../contract/store.ts";
 import { openDatabase } from "./sqlite.ts";
 
 const migrations = [
@@ -15,7 +15,7 @@ export interface ClaimsService extends Claims {
   close(): void;
 }
 
-/** Throws StoreError when the data folder cannot be used. */
+/** Opens the claims. Throws StoreError if the data folder cannot be used. */
 export function openClaims(dataDir: string, clock: Clock): ClaimsService {
   const db = openDatabase(join(dataDir, "claims.db"), migrations);
   const insert = db.prepare("INSERT INTO claims (id, until) VALUES (?, ?) ON CONFLICT DO NOTHING");

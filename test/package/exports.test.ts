@@ -2,34 +2,62 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import manifest from "../../package.json" with { type: "json" };
 
-test("the package exports what is promised, and nothing else", async () => {
+test("the package exports the documented names and no others", async () => {
   assert.deepEqual(manifest.exports, {
     "./plugin": "./src/plugin.ts",
+    "./services": "./plugins/contracts/index.ts",
+    "./toolkit": "./src/entries/toolkit.ts",
+    "./http": "./src/entries/http.ts",
+    "./store": "./src/entries/store.ts",
+    "./compute": "./src/compute/pool.ts",
+    "./module": "./src/entries/module.ts",
+    "./process": "./src/entries/process.ts",
     "./client": "./plugins/confidential/client/client.ts",
     "./testing": "./src/testing/gateway.ts",
     "./package.json": "./package.json",
   });
   assert.deepEqual(Object.keys(await import("sluice-gateway/plugin")).toSorted(), [
-    "BoundedMap",
-    "addressKey",
-    "capabilities",
     "defineService",
     "defineStep",
     "defineSurface",
     "defineTools",
-    "isObject",
+    "gatewayErrors",
+    "readJsonRpc",
+    "redact",
+    "refuse",
+    "violationsSchema",
+  ]);
+  assert.deepEqual(Object.keys(await import("sluice-gateway/services")).toSorted(), [
+    "atCoefficient",
+    "capabilities",
+    "createPrice",
     "modelJson",
     "modelList",
     "modelListSchema",
     "modelSchema",
-    "parseJson",
-    "parseTime",
-    "readJsonRpc",
-    "redact",
-    "refuse",
     "toolFailure",
     "toolReport",
-    "violationsSchema",
+  ]);
+  assert.deepEqual(Object.keys(await import("sluice-gateway/toolkit")).toSorted(), [
+    "BoundedMap",
+    "canonicalJson",
+    "decimalText",
+    "durationMs",
+    "fragmentPointer",
+    "guarded",
+    "isObject",
+    "jsonExcess",
+    "parseBoundedJson",
+    "parseDecimal",
+    "parseJson",
+    "parseTime",
+    "pointerKey",
+    "productHalfUp",
+    "runGuarded",
+    "spaceEnd",
+    "stableJson",
+    "stringEnd",
+    "valueEnd",
   ]);
   assert.deepEqual(Object.keys(await import("sluice-gateway/client")).toSorted(), [
     "ConfidentialError",

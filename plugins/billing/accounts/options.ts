@@ -1,5 +1,6 @@
 /** The section `plans` of pipeline.yaml. */
-import type { JsonSchema, PlanName } from "sluice-gateway/plugin";
+import type { JsonSchema } from "sluice-gateway/plugin";
+import type { PlanName } from "sluice-gateway/services";
 import type { Plans } from "./principal.ts";
 
 /** The section after validation, with defaults. */
@@ -40,7 +41,7 @@ function plan(name: string, rps: number, includedCu: number, overage: string): J
       },
       overageUsdPerCu: {
         type: "string",
-        format: "overage-rate",
+        format: "decimal-or-none",
         default: overage,
         description:
           'USD per CU beyond the included and purchased amount. With "none", such calls are refused.',

@@ -1,34 +1,28 @@
 /**
  * `sluice keys`: creates, lists, changes, revokes and rotates API keys, also while a gateway runs on the same store.
  */
-import { keyJson } from "../accounts/json.ts";
-import { setKey } from "../accounts/key-settings.ts";
-import { createKey, listKeys, revokeKey, rotateKey } from "../accounts/keys.ts";
-import { defaultCapabilities } from "../accounts/plans.ts";
-import { capabilities } from "../../../src/services/accounts.ts";
-import { findWorkspace } from "../accounts/workspaces.ts";
-import type { Capability, IssuedKey } from "../../../src/plugin.ts";
-import { notFound } from "../accounts/failed.ts";
-import { printRecord, printRecords, withAccounts, type Flat } from "./accounts.ts";
 import {
+  checkName,
+  checkWord,
+  required,
+  runSubcommand,
+  text,
+  texts,
   UsageError,
   type Command,
   type CommandContext,
   type OptionValues,
-} from "../../../src/commands/command.ts";
-import {
-  addresses,
-  checkName,
-  checkWord,
-  duration,
-  milliCu,
-  orNone,
-  rate,
-  required,
-  text,
-  texts,
-} from "../../../src/commands/option.ts";
-import { runSubcommand, type Subcommand } from "../../../src/commands/subcommand.ts";
+  type Subcommand,
+} from "sluice-gateway/module";
+import { capabilities, type Capability, type IssuedKey } from "sluice-gateway/services";
+import { keyJson } from "../accounts/json.ts";
+import { setKey } from "../accounts/key-settings.ts";
+import { createKey, listKeys, revokeKey, rotateKey } from "../accounts/keys.ts";
+import { defaultCapabilities } from "../accounts/plans.ts";
+import { findWorkspace } from "../accounts/workspaces.ts";
+import { notFound } from "../accounts/failed.ts";
+import { printRecord, printRecords, withAccounts, type Flat } from "./accounts.ts";
+import { addresses, duration, milliCu, orNone, rate } from "./limits.ts";
 
 const defaultOverlapMs = 24 * 3_600_000;
 

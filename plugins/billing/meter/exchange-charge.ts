@@ -1,12 +1,12 @@
 /**
  * The charge of one exchange: the state of the step `meter`, and the value of the slot `charge`.
  *
- * | state      | entered by                   | reserved credit               | `usedMilli`          |
- * | ---------- | ---------------------------- | ----------------------------- | -------------------- |
- * | `empty`    | `createState` of the step    | none                          | undefined            |
- * | `reserved` | `reserve`, `open`            | one reservation per call      | undefined            |
- * | `settled`  | `settle`, `settle` of a part | that of the parts still open  | sum of the charges   |
- * | `released` | `release`                    | that of detached parts        | sum of the charges   |
+ * | state      | entered by                   | reserved credit          | `usedMilli`        |
+ * | ---------- | ---------------------------- | ------------------------ | ------------------ |
+ * | `empty`    | `createState` of the step    | none                     | undefined          |
+ * | `reserved` | `reserve`, `open`            | one reservation per call | undefined          |
+ * | `settled`  | `settle`, `settle` of a part | that of parts still open | sum of the charges |
+ * | `released` | `release`                    | that of detached parts   | sum of the charges |
  *
  * An exchange with parts is `settled` after its first part has settled. `usedMilli` is undefined again if the last
  * commit could not be written.

@@ -2,8 +2,8 @@
  * Credit of one exchange, from `reserve` until it is charged or given back.
  *
  * | state      | entered by            | holds credit | written to the journal               |
- * | ---------- | --------------------- | ------------ | ----------------------------------- |
- * | `open`     | `CreditMeter.reserve`  | yes          | an intent, if the answer is streamed |
+ * | ---------- | --------------------- | ------------ | ------------------------------------ |
+ * | `open`     | `CreditMeter.reserve` | yes          | an intent, if the answer is streamed |
  * | `settled`  | `settle`              | no           | a charge per line                    |
  * | `released` | `release`             | no           | the end of the intent                |
  *

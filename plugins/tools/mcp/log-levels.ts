@@ -2,10 +2,10 @@
  * The lowest level of log messages of tools that a client gets. Stateless requests contain it; a session sets it once
  * (`logging/setLevel`). A session without a level gets no messages.
  */
-import { BoundedMap, isObject } from "sluice-gateway/plugin";
-import type { LogLevel } from "sluice-gateway/plugin";
+import type { LogLevel } from "sluice-gateway/services";
+import { BoundedMap, isObject } from "sluice-gateway/toolkit";
 import { type Params } from "./json-rpc.ts";
-import { metaKeys } from "./revisions.ts";
+import { metaKeys } from "../mcp-revisions.ts";
 import type { Session } from "./sessions.ts";
 
 /** Lowest level first. */

@@ -1,7 +1,8 @@
 /** The OpenAPI description of the agent protocol. The messages are specified by the protocol itself. */
-import type { CatalogueEntry, JsonSchema, Operation, OperationPlace } from "sluice-gateway/plugin";
+import type { JsonSchema, Operation, OperationPlace } from "sluice-gateway/plugin";
+import type { CatalogueEntry } from "sluice-gateway/services";
 import { maxItems } from "./json-rpc.ts";
-import { metaKeys } from "./revisions.ts";
+import { metaKeys } from "../mcp-revisions.ts";
 
 const jsonrpc = { const: "2.0" };
 

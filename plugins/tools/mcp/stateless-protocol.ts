@@ -2,8 +2,8 @@
  * The stateless protocol, revision 2026-07-28: every request names its client and revision, its headers repeat them,
  * and the server remembers nothing.
  */
-import { isObject } from "sluice-gateway/plugin";
 import type { Reply } from "sluice-gateway/plugin";
+import { isObject } from "sluice-gateway/toolkit";
 import { answerReply, reportMethod, type McpCall } from "./mcp-call.ts";
 import {
   accepted,
@@ -22,7 +22,7 @@ import {
 } from "./json-rpc.ts";
 import { completion, getPrompt, promptFailure, promptMembers } from "./prompts.ts";
 import { readResource } from "./resources.ts";
-import { metaKeys } from "./revisions.ts";
+import { metaKeys } from "../mcp-revisions.ts";
 import { statelessProblem } from "./stateless-checks.ts";
 import { completeResult, inputRequiredResult } from "./stateless-result.ts";
 import { callTool } from "./stateless-tool-call.ts";

@@ -1,12 +1,12 @@
 /** The context that a tool gets for its call. */
-import type { ChildSpan } from "../../../src/services/trace.ts";
+import type { ChildSpan } from "sluice-gateway/plugin";
 import {
   toolReport,
   type ToolCaller,
   type ToolContext,
   type ToolOutcome,
-} from "../../../src/tool.ts";
-import type { NestingTools } from "./catalogue.ts";
+} from "sluice-gateway/services";
+import type { NestingTools } from "./nesting.ts";
 
 /**
  * The context is a class because of its getters. V8 allocates the accessors of an object literal in the old generation,

@@ -1,23 +1,22 @@
 /** The catalogue of all tools of the deployment. All calls of tools go through it. */
-import type { ToolsHooks } from "../../../src/plugin.ts";
-import type { Prompt, ResourceTemplate } from "../../../src/prompt.ts";
-import type { Clock } from "../../../src/services/clock.ts";
-import type { Log } from "../../../src/services/log.ts";
-import type { Metrics } from "../../../src/services/metrics.ts";
-import type { Claims, Seal } from "../../../src/services/store.ts";
+import type { Claims, Clock, Log, Metrics, Seal, ToolsHooks } from "sluice-gateway/plugin";
 import {
   toolFailure,
   type CatalogueEntry,
+  type Prompt,
   type Resource,
+  type ResourceTemplate,
   type Tool,
   type ToolCaller,
   type ToolOutcome,
   type Tools,
-} from "../../../src/tool.ts";
+} from "sluice-gateway/services";
+import type { CataloguedTool } from "./catalogued-tool.ts";
 import { createConfirmations, withToken } from "./confirmation.ts";
-import { toolMetrics, type ToolMetrics } from "./tool-metrics.ts";
+import { createSchemaCompiler } from "./input-schema.ts";
+import type { Nesting, NestingTools } from "./nesting.ts";
+import { toolMetrics } from "./tool-metrics.ts";
 import { ToolRun, type RunParts } from "./tool-run.ts";
-import { createSchemaCompiler, type InputCheck } from "./input-schema.ts";
 
 /** Dependencies of the catalogue. */
 export interface CatalogueParts {
@@ -33,38 +32,6 @@ export interface Catalogue extends Tools {
    * Adds the tools, resources and prompts of one plugin. Returns one sentence per problem; what is invalid is skipped.
    */
   add(hooks: ToolsHooks): string[];
-}
-
-/** The position of a call in the calls of other tools. */
-export interface Nesting {
-  /** Number of enclosing calls. */
-  readonly depth: number;
-  /** Aborts when the enclosing call has ended. This call then fails, even if it has begun. */
-  readonly stop: AbortSignal | undefined;
-}
-
-/** The catalogue for the code of tools: calls carry their nesting. */
-export interface NestingTools {
-  entry(name: string): CatalogueEntry | undefined;
-  callAt(
-    nesting: Nesting,
-    name: string,
-    input: unknown,
-    caller: ToolCaller,
-  ): ToolOutcome | Promise<ToolOutcome>;
-}
-
-/** A tool with its compiled schema and its price. */
-export interface CataloguedTool {
-  readonly tool: Tool;
-  readonly entry: CatalogueEntry;
-  readonly check: InputCheck;
-  readonly metrics: ToolMetrics;
-  /**
-   * Returns the price of a call with this (valid) input in milli-CU. Throws for an invalid price, which is a bug of the
-   * tool.
-   */
-  costOf(input: unknown): number;
 }
 
 const notNested: Nesting = { depth: 0, stop: undefined };

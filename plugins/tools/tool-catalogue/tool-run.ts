@@ -1,20 +1,18 @@
 /** One call of one tool, from its input to its outcome. */
-import { gatewayErrors } from "../../../src/errors.ts";
-import type { Clock } from "../../../src/services/clock.ts";
-import type { Log } from "../../../src/services/log.ts";
-import type { ChargePart } from "../../../src/services/meter.ts";
-import type { ChildSpan } from "../../../src/services/trace.ts";
+import { gatewayErrors, type ChildSpan, type Clock, type Log } from "sluice-gateway/plugin";
 import {
   toolFailure,
+  type ChargePart,
   type ModelUsage,
   type ToolCaller,
   type ToolFailure,
   type ToolOutcome,
   type ToolResult,
-} from "../../../src/tool.ts";
-import type { CataloguedTool, Nesting, NestingTools } from "./catalogue.ts";
+} from "sluice-gateway/services";
 import { CallContext } from "./call-context.ts";
+import type { CataloguedTool } from "./catalogued-tool.ts";
 import { confirmationExpired, takeToken, type Confirmations } from "./confirmation.ts";
+import type { Nesting, NestingTools } from "./nesting.ts";
 
 export interface RunParts {
   readonly clock: Clock;

@@ -1,4 +1,5 @@
 /** Asks the plugins of a route for the parts of its OpenAPI operations (the service `routes`). */
+import type { JsonSchema } from "../../contract/json.ts";
 import type {
   DocumentedOperation,
   DocumentedRefusal,
@@ -12,7 +13,6 @@ import type {
 } from "../../plugin.ts";
 import { excessReasons, statusReasons } from "../../errors.ts";
 import { maxJsonDepth, maxJsonParts } from "../../json-bounds.ts";
-import type { JsonSchema } from "../../services/json.ts";
 import type { CompiledRoute } from "./compile.ts";
 
 /** What `methods: ["*"]` is shown as: what OpenAPI can describe and clients commonly send. */
@@ -114,54 +114,3 @@ function reasonSchema(reasons: readonly string[]): JsonSchema {
     required: ["reason"],
   };
 }
-
-const healthBody = {
-  type: "object",
-  properties: {
-    status: { enum: ["ok", "unavailable"] },
-    checks: {
-      description: "State of each check: `ok`, or what is wrong.",
-      type: "object",
-      additionalProperties: { type: "string" },
-    },
-  },
-  required: ["status", "checks"],
-  additionalProperties: false,
-  examples: [{ status: "ok", checks: { accounts: "ok", journal: "ok", "upstream ledger": "ok" } }],
-};
-const healthContent = { "application/json": healthBody };
-
-const malformed: DocumentedRefusal = {
-  code: "GATEWAY_INVALID_PARAMS",
-  description: "The request is not valid HTTP.",
-};
-
-function health(
-  path: string,
-  summary: string,
-  answers: NonNullable<Operation["answers"]>,
-): DocumentedRoute {
-  return {
-    path,
-    websocket: false,
-    surface: {
-      name: "health",
-      description: "Reports whether the gateway is up and ready to serve.",
-    },
-    operations: [{ method: "GET", parts: [{ summary, answers, refusals: [malformed] }] }],
-  };
-}
-
-/** What the listener answers without a route (src/http/dispatch.ts). */
-export const healthRoutes: readonly DocumentedRoute[] = [
-  health("/healthz", "Check whether the process is up", {
-    200: { description: "The process is up.", content: healthContent },
-  }),
-  health("/readyz", "Check whether the gateway can serve", {
-    200: { description: "The gateway can serve.", content: healthContent },
-    503: {
-      description: "A store or every upstream is down, or the gateway is draining.",
-      content: healthContent,
-    },
-  }),
-];

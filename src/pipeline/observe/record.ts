@@ -1,5 +1,5 @@
 /** The record of one exchange: everything that logs, statistics and `sluice explain` may learn about it. */
-import type { CallReport } from "../../called.ts";
+import type { CallReport } from "../../contract/called.ts";
 import type { LimitReached, NotedFacts, Outcome } from "../../plugin.ts";
 import { CallRecord } from "./call-record.ts";
 
@@ -10,6 +10,9 @@ export interface RouteShape {
   /** Names of the steps, from the top of the list. */
   readonly steps: readonly string[];
 }
+
+/** Called for each exchange that has ended. */
+export type ExchangeObserver = (record: ExchangeRecord) => void;
 
 /** `repliedDepth` if the core replied. The surface and all steps are above it. */
 export const coreDepth = Infinity;

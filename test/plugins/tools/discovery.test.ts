@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import type { Tool, Tools } from "sluice-gateway/services";
 import discovery from "../../../plugins/tools/discovery/index.ts";
-import type { Reply, Tool, Tools } from "../../../src/plugin.ts";
+import type { Reply } from "../../../src/plugin.ts";
 import { bench, tool } from "./tool-catalogue/fixture.ts";
 import { fakeExchange, fakeHost } from "../fakes.ts";
 
@@ -77,7 +78,7 @@ describe("the discovery document", () => {
     const tools = catalogueOf(tool());
     const first = await ask(tools);
     const etag = headerOf(first, "etag") ?? "";
-    assert.match(etag, /^"[\w-]{43}"$/);
+    assert.match(etag, /^"[\w-]{22}"$/);
     assert.equal(headerOf(first, "cache-control"), "public, max-age=300");
     assert.equal(headerOf(first, "content-type"), "application/json");
     for (const sent of [etag, `W/${etag}`, `"a", ${etag}`, `"a",W/${etag} , "b"`, "*"]) {
