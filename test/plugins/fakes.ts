@@ -132,6 +132,7 @@ export function fakeHost(more: Partial<Host> = {}, services: Partial<ServiceType
       if (service === undefined) throw new Error(`there is no service "${name}" in this test`);
       return service;
     },
+    useIfInstalled: (name) => all[name],
     version: "1.2.3",
     folder: "/",
     ...more,
