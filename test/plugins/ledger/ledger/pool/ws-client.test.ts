@@ -4,7 +4,7 @@ import { createServer as createTcpServer } from "node:net";
 import { test } from "node:test";
 import { WsClient } from "../../../../../plugins/ledger/ledger/pool/ws-client.ts";
 import { manualClock, type ManualClock } from "../../../../../src/testing/clock.ts";
-import { LoneCall } from "./asking.ts";
+import { LoneCall, silent } from "./asking.ts";
 import { failure, result, type RpcCall } from "./scripted-node.ts";
 import { startWsNode, type WsScript } from "./scripted-ws-node.ts";
 
@@ -23,6 +23,7 @@ function connectTo(url: string): Client {
     idleMs: 2_000,
     answerBytes: 10_000,
     clock,
+    log: silent,
   });
   return { client, clock, [Symbol.asyncDispose]: () => client.close() };
 }
