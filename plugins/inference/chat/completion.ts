@@ -6,7 +6,6 @@ import type {
   Exchange,
   InferenceCall,
   InferenceResult,
-  Reply,
 } from "sluice-gateway/plugin";
 import type { ChatRequest } from "./request.ts";
 
@@ -24,9 +23,6 @@ export interface Completion {
   /** Code of the error that broke a stream after its head was sent. */
   brokenBy: string | undefined;
 }
-
-/** Resolves the answer of the surface. Undefined after a stream, or if the client has left. */
-export type ResolveReply = (reply: Reply | undefined | Promise<undefined>) => void;
 
 export function createCompletion(
   x: Exchange,

@@ -50,7 +50,7 @@ interface HttpRoute {
   readonly head: string;
 }
 
-export class HttpAttempt implements RunningAttempt, UpstreamExchange, AnswerSink {
+export class HttpAttempt implements RunningAttempt, UpstreamExchange {
   readonly worker: AttemptedWorker;
   readonly head: string;
   /** A completion that is computed twice costs the worker twice. */
@@ -74,7 +74,14 @@ export class HttpAttempt implements RunningAttempt, UpstreamExchange, AnswerSink
     this.worker = worker;
     this.head = route.head + fields(request.headers);
     this.answerMs = request.streamed ? config.idleMs : config.answerMs;
-    this.#answer = request.streamed ? new StreamedAnswer(this) : new WholeAnswer(this);
+    const sink: AnswerSink = {
+      onChoice: (bytes, start, end) => {
+        if (!this.#hasEnded) call.onChoice(bytes, start, end);
+      },
+      onEnd: (message) => this.#complete(message),
+      onError: () => this.#break(),
+    };
+    this.#answer = request.streamed ? new StreamedAnswer(sink) : new WholeAnswer(sink);
   }
 
   begin(): void {
@@ -120,7 +127,7 @@ export class HttpAttempt implements RunningAttempt, UpstreamExchange, AnswerSink
   }
 
   /** Cuts the connection. */
-  abandon(): void {
+  abort(): void {
     if (this.#hasEnded) return;
     this.#end();
     this.#carrier?.abort();
@@ -141,17 +148,17 @@ export class HttpAttempt implements RunningAttempt, UpstreamExchange, AnswerSink
     if (status !== 200) return this.#fail({ kind: "refused", status });
     if (coding === undefined || coding === "identity") return;
     this.#decoder = createDecoder(coding, {
-      data: (chunk) =>
+      onData: (chunk) =>
         this.#contain(() => {
           this.#answer.write(chunk, 0, chunk.length);
           this.onRead();
         }),
-      ended: () => this.#contain(() => this.#answer.end()),
-      broken: () => this.broken(),
-      full: () => this.#carrier?.pause(),
-      drained: () => this.#carrier?.resume(),
+      onEnd: () => this.#contain(() => this.#answer.end()),
+      onError: () => this.#break(),
+      onFull: () => this.#carrier?.pause(),
+      onDrain: () => this.#carrier?.resume(),
     });
-    if (this.#decoder === undefined) this.broken();
+    if (this.#decoder === undefined) this.#break();
   }
 
   onData(bytes: Buffer, start: number, end: number): void {
@@ -164,7 +171,7 @@ export class HttpAttempt implements RunningAttempt, UpstreamExchange, AnswerSink
   }
 
   onRead(): void {
-    if (!this.#hasEnded) this.#call.arrived();
+    if (!this.#hasEnded) this.#call.onRead();
   }
 
   onEnd(): void {
@@ -179,21 +186,15 @@ export class HttpAttempt implements RunningAttempt, UpstreamExchange, AnswerSink
     this.#fail({ kind: transportFailures[failure] });
   }
 
-  // Callbacks of the parsed answer.
-
-  choice(bytes: Buffer, start: number, end: number): void {
-    if (!this.#hasEnded) this.#call.choice(bytes, start, end);
-  }
-
-  complete(message: WholeMessage | undefined): void {
+  #complete(message: WholeMessage | undefined): void {
     this.onRead();
     if (this.#hasEnded) return;
     this.#end();
     this.worker.succeeded();
-    this.#call.complete(message);
+    this.#call.onEnd(message);
   }
 
-  broken(): void {
+  #break(): void {
     if (this.#hasEnded) return;
     const carrier = this.#carrier;
     this.#fail({ kind: "broken" });
@@ -204,7 +205,7 @@ export class HttpAttempt implements RunningAttempt, UpstreamExchange, AnswerSink
   #contain(read: () => void): void {
     runGuarded(read, (error) => {
       this.#call.network.parts.log.error({ err: error }, "an answer could not be read");
-      this.broken();
+      this.#break();
     });
   }
 
@@ -212,7 +213,7 @@ export class HttpAttempt implements RunningAttempt, UpstreamExchange, AnswerSink
     this.onRead();
     if (this.#hasEnded) return;
     this.#end();
-    this.#call.failed(this.worker, failure);
+    this.#call.onError(this.worker, failure);
   }
 
   /** Ends the attempt. The connection may read the rest of the answer without a listener. */

@@ -36,7 +36,7 @@ const emptyBody = Buffer.alloc(0);
 /** The last choice of a stream that the gateway ends at its token limit. */
 const capReached = Buffer.from('{"index":0,"delta":{},"finish_reason":"length"}');
 /** Replaces the reader when the client has left. */
-const noReader: AnswerReader = { choice() {}, arrived() {}, ended() {}, failed() {} };
+const noReader: AnswerReader = { onChoice() {}, onRead() {}, onEnd() {}, onError() {} };
 
 /** State of a call whose client has left, until the worker has reported its usage or the time is up. */
 interface PendingLeave {
@@ -90,7 +90,7 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
     if (this.#hasEnded || this.#leaving !== undefined) return undefined;
     const isOwed = this.#hasBegun || this.#attempt?.hasRequest === true;
     this.#end("client_left");
-    this.#attempt?.abandon();
+    this.#attempt?.abort();
     return isOwed ? this.#result() : undefined;
   }
 
@@ -114,7 +114,7 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
 
   // Callbacks of the attempt.
 
-  choice(bytes: Buffer, start: number, end: number): void {
+  onChoice(bytes: Buffer, start: number, end: number): void {
     if (this.#hasEnded) return;
     const attempt = this.#attempt;
     if (!this.#hasBegun) this.#begin();
@@ -124,29 +124,29 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
       return this.#endAtCap(attempt);
     }
     try {
-      this.#reader.choice(bytes, start, end);
+      this.#reader.onChoice(bytes, start, end);
     } catch (error) {
       this.#readerBroke(error);
     }
   }
 
-  arrived(): void {
+  onRead(): void {
     if (!this.#hasBegun || this.#hasEnded) return;
     try {
-      this.#reader.arrived();
+      this.#reader.onRead();
     } catch (error) {
       this.#readerBroke(error);
     }
   }
 
-  complete(message: WholeMessage | undefined): void {
+  onEnd(message: WholeMessage | undefined): void {
     if (this.#hasEnded) return;
     if (this.#leaving !== undefined) return this.#endLeft(true);
     this.#end("");
     this.#ended(message);
   }
 
-  failed(worker: AttemptedWorker, failure: AttemptFailure): void {
+  onError(worker: AttemptedWorker, failure: AttemptFailure): void {
     if (this.#hasEnded) return;
     const final = finalFailure(worker, failure);
     // A worker that refused the request has processed nothing of it.
@@ -177,7 +177,7 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
       if (!this.#sendToAnother()) this.#fail(this.#failure);
     } catch (error) {
       this.network.callMetrics.log.error({ err: error }, "a request could not be sent to a worker");
-      this.#attempt?.abandon();
+      this.#attempt?.abort();
       this.#fail("unavailable");
     }
   }
@@ -206,8 +206,8 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
   #ended(message: WholeMessage | undefined): void {
     const result = this.#result();
     try {
-      if (result === undefined) this.#reader.failed("unavailable", undefined);
-      else this.#reader.ended(result, message);
+      if (result === undefined) this.#reader.onError("unavailable", undefined);
+      else this.#reader.onEnd(result, message);
     } catch (error) {
       this.#logBroken(error);
     }
@@ -218,7 +218,7 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
     this.#end(failure);
     const result = this.#hasBegun ? this.#result() : undefined;
     try {
-      this.#reader.failed(failure, result);
+      this.#reader.onError(failure, result);
     } catch (error) {
       this.#logBroken(error);
     }
@@ -230,9 +230,9 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
     this.#finishReason = "length";
     if (this.#leaving !== undefined) return this.#endLeft(true);
     this.#end("");
-    attempt.abandon();
+    attempt.abort();
     try {
-      this.#reader.choice(capReached, 0, capReached.length);
+      this.#reader.onChoice(capReached, 0, capReached.length);
     } catch (error) {
       return this.#logBroken(error);
     }
@@ -246,13 +246,13 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
     this.#leaving = undefined;
     leaving.timer[Symbol.dispose]();
     this.#end("client_left");
-    this.#attempt?.abandon();
+    this.#attempt?.abort();
     leaving.resolve(isOwed ? this.#result(leaving.produced) : undefined);
   }
 
   /** The reader threw in the middle of an answer, so the rest is of no use to it. */
   #readerBroke(error: unknown): void {
-    this.#attempt?.abandon();
+    this.#attempt?.abort();
     this.#logBroken(error);
     this.#fail("broken");
   }

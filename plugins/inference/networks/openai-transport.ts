@@ -65,7 +65,7 @@ export class OpenaiTransport implements Transport {
       client: shared.client,
       head: `POST ${path}/chat/completions HTTP/1.1\r\nHost: ${host}\r\n${this.#fields}`,
       probe: () => this.#probe(`${base}/v1/models`),
-      closed: () => {
+      onClose: () => {
         if (--shared.routes === 0) this.#closeClient(origin, shared.client);
       },
     });
@@ -128,7 +128,7 @@ interface RouteParts {
   /** Request line and all header fields except the length and those of the single request. */
   readonly head: string;
   readonly probe: () => Promise<boolean>;
-  readonly closed: () => void;
+  readonly onClose: () => void;
 }
 
 export class OpenaiRoute implements WorkerRoute {
@@ -156,6 +156,6 @@ export class OpenaiRoute implements WorkerRoute {
   listedAgain(): void {}
 
   close(): void {
-    this.#parts.closed();
+    this.#parts.onClose();
   }
 }

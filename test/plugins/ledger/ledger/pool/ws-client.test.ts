@@ -200,12 +200,12 @@ test("a server that does not accept WebSockets is a failure", async () => {
 
 test("a handshake that takes too long is a timeout", async () => {
   const greeted = Promise.withResolvers<void>();
-  const silent = createTcpServer((socket) => {
+  const listener = createTcpServer((socket) => {
     socket.on("error", () => {});
     socket.once("data", () => greeted.resolve());
   });
-  await new Promise<void>((resolve) => silent.listen(0, "127.0.0.1", resolve));
-  const address = silent.address();
+  await new Promise<void>((resolve) => listener.listen(0, "127.0.0.1", resolve));
+  const address = listener.address();
   assert.ok(address !== null && typeof address === "object");
   await using open = connectTo(`ws://127.0.0.1:${address.port}`);
   const call = sendTo(open.client);
@@ -214,7 +214,7 @@ test("a handshake that takes too long is a timeout", async () => {
   assert.equal(call.asked.endings, 0);
   open.clock.advance(400);
   assert.equal(await outcomeOf(call), "connect_timeout");
-  silent.close();
+  listener.close();
 });
 
 test("a connection that does not answer a ping is closed", async () => {
