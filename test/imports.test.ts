@@ -18,6 +18,8 @@ const folders = [
   "plugins/confidential",
   "plugins/dashboard",
   "plugins/edge",
+  "plugins/inference",
+  "plugins/ledger",
 ];
 const importPattern = /(?:\bfrom\s+|\bimport\s*\(\s*|^import\s+)"(\.{1,2}\/[^"]+\.ts)"/gm;
 

@@ -8,7 +8,7 @@ import type {
   ModelOverride,
 } from "../../../src/services/networks.ts";
 import { atRandom, chooseBackend, type Draw } from "../../../src/http/upstream/choose-backend.ts";
-import type { Network } from "./network.ts";
+import type { ServingNetwork } from "./serving-network.ts";
 import type { NetworkModel } from "../../../src/services/network-kinds.ts";
 import type { Price } from "../../../src/services/pricing.ts";
 import { NetworkCall } from "./network-call.ts";
@@ -25,12 +25,12 @@ interface ModelParts {
 /** Created again whenever the workers or overrides of the network change. Prices are looked up when they are needed. */
 export class Model implements NetworkModel {
   readonly modelId: string;
-  readonly #network: Network;
+  readonly #network: ServingNetwork;
   readonly #parts: ModelParts;
   readonly #coefficients: CoefficientBands | undefined;
   readonly #draw: Draw;
 
-  constructor(network: Network, parts: ModelParts) {
+  constructor(network: ServingNetwork, parts: ModelParts) {
     this.modelId = parts.id;
     this.#network = network;
     this.#parts = parts;

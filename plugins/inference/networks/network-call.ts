@@ -13,18 +13,18 @@ import type {
   TokenUsage,
   WholeMessage,
 } from "../../../src/services/networks.ts";
-import type { Network } from "./network.ts";
 import { isOverLimit, limitsOf, type RequestLimits } from "./request-limits.ts";
 import type {
   AttemptedCall,
   AttemptedWorker,
   AttemptFailure,
+  NetworkWorker,
   Produced,
   RunningAttempt,
 } from "../../../src/services/network-kinds.ts";
 import type { Price } from "../../../src/services/pricing.ts";
 import { estimateUsage, isWithin } from "./token-usage.ts";
-import type { Worker } from "./worker.ts";
+import type { ServingNetwork } from "./serving-network.ts";
 
 /** The first worker and two retries. */
 const maxAttempts = 3;
@@ -48,12 +48,12 @@ interface PendingLeave {
 
 export class NetworkCall implements InferenceCall, AttemptedCall {
   request: InferenceRequest;
-  readonly network: Network;
+  readonly network: ServingNetwork;
   readonly modelId: string;
   readonly #limits: RequestLimits;
   readonly #since: number;
   #reader: AnswerReader;
-  readonly #tried: Worker[] = [];
+  readonly #tried: NetworkWorker[] = [];
   #attempt: RunningAttempt | undefined;
   /** The price at the time when the worker was chosen. Prices that are polled later apply to later answers. */
   #price: Price | undefined;
@@ -67,7 +67,12 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
   #failure: InferenceFailure = "unavailable";
   #finishReason: string | undefined;
 
-  constructor(modelId: string, network: Network, request: InferenceRequest, reader: AnswerReader) {
+  constructor(
+    modelId: string,
+    network: ServingNetwork,
+    request: InferenceRequest,
+    reader: AnswerReader,
+  ) {
     this.modelId = modelId;
     this.network = network;
     this.request = request;
@@ -198,7 +203,7 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
 
   // End of the call.
 
-  #end(why: Parameters<Network["callMetrics"]["ended"]>[2]): void {
+  #end(why: Parameters<ServingNetwork["callMetrics"]["ended"]>[2]): void {
     this.#hasEnded = true;
     this.network.callMetrics.ended(this.modelId, this.#since, why);
   }

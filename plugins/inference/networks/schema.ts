@@ -1,19 +1,6 @@
 /** The schemas of the sections `networks` and `rate`. */
 import type { JsonSchema } from "sluice-gateway/plugin";
-
-function integer(
-  fallback: number,
-  bounds: readonly [number, number],
-  description: string,
-): JsonSchema {
-  return {
-    type: "integer",
-    minimum: bounds[0],
-    maximum: bounds[1],
-    default: fallback,
-    description,
-  };
-}
+import { integer } from "../../../src/config/option-schemas.ts";
 
 const day = 86_400_000;
 

@@ -1,5 +1,6 @@
 /** The members that the service `ledger` adds to the entries of the section `upstreams`. */
 import { durationMs } from "../../../src/config/formats.ts";
+import { integer } from "../../../src/config/option-schemas.ts";
 import type { Host, JsonSchema, Upstream } from "sluice-gateway/plugin";
 
 /** An entry of the section after validation, with defaults. Undefined members could not be read. */
@@ -38,20 +39,6 @@ export interface PoolConfig extends Upstream {
 
 const mebibyte = 1_048_576;
 const day = 86_400_000;
-
-function integer(
-  fallback: number,
-  bounds: readonly [number, number],
-  description: string,
-): JsonSchema {
-  return {
-    type: "integer",
-    minimum: bounds[0],
-    maximum: bounds[1],
-    default: fallback,
-    description,
-  };
-}
 
 export const nodeMembers: Readonly<Record<string, JsonSchema>> = {
   aliases: {
