@@ -1,5 +1,5 @@
 /** The catalogue of models as clients see it: the answer of `GET /v1/models` and of changes to the catalogue. */
-import type { JsonSchema } from "./services/json.ts";
+import type { JsonSchema } from "./contract/json.ts";
 import type { ModelEntry } from "./services/networks.ts";
 
 /**

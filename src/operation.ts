@@ -2,9 +2,9 @@
  * How plugins document their HTTP interface: the parts from which the OpenAPI document of a deployment is built
  * (surface `openapi`). Exported through `sluice-gateway/plugin`.
  */
+import type { JsonSchema } from "./contract/json.ts";
 import type { GatewayCode } from "./errors.ts";
 import type { Capability } from "./services/accounts.ts";
-import type { JsonSchema } from "./services/json.ts";
 
 /** The place of an operation: a method (never `*`) and the route's path as written in pipeline.yaml. */
 export interface OperationPlace {

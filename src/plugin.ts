@@ -10,14 +10,14 @@
  */
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 import type { Readable } from "node:stream";
-import type { CallReport, ReportedCalls } from "./called.ts";
+import type { CallReport, ReportedCalls } from "./contract/called.ts";
+import type { GatewayInfo } from "./contract/gateway.ts";
+import type { Host } from "./contract/host.ts";
+import type { JsonSchema } from "./contract/json.ts";
+import type { Operation, OperationPlace } from "./contract/operation.ts";
 import type { SluiceCode } from "./errors.ts";
-import type { Host } from "./services.ts";
-import type { JsonSchema } from "./services/json.ts";
-import type { GatewayInfo } from "./services/gateway.ts";
-import type { Operation, OperationPlace } from "./operation.ts";
+import type { Resource, Tool } from "./plugin.ts";
 import type { Prompt, ResourceTemplate } from "./prompt.ts";
-import type { Resource, Tool } from "./tool.ts";
 
 export type * from "./services.ts";
 export type * from "./services/accounts.ts";
@@ -49,7 +49,7 @@ export type * from "./tool.ts";
 export type * from "./prompt.ts";
 export type * from "./operation.ts";
 export type * from "./called.ts";
-export { toolFailure, toolReport } from "./tool.ts";
+export { toolFailure, toolReport } from "./plugin.ts";
 export { addressKey } from "./address.ts";
 export { BoundedMap } from "./bounded-map.ts";
 export { isObject } from "./is-object.ts";

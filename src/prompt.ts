@@ -2,8 +2,8 @@
  * What a `tools` plugin can offer agents besides tools, with the names of the Model Context Protocol: content other
  * than JSON, prompts, and questions that the client answers. Exported through `sluice-gateway/plugin`.
  */
+import type { ToolFailure } from "./plugin.ts";
 import type { Capability, KeyPrincipal } from "./services/accounts.ts";
-import type { ToolFailure } from "./tool.ts";
 
 /** One content block as the protocol defines it: `text`, `image`, `audio`, `resource` or `resource_link`. */
 export interface Content {

@@ -3,12 +3,12 @@
  * the same way as the plugins that ship with Sluice. Each service has a file in src/services/, which names the folder
  * of its implementation.
  */
+import type { Clock } from "./contract/clock.ts";
+import type { Compute } from "./contract/compute.ts";
+import type { Log } from "./contract/log.ts";
+import type { Metrics } from "./contract/metrics.ts";
+import type { Claims, Seal, Store } from "./contract/store.ts";
 import type { Environment } from "./services/accounts.ts";
-import type { Clock } from "./services/clock.ts";
-import type { Log } from "./services/log.ts";
-import type { Metrics } from "./services/metrics.ts";
-import type { Compute } from "./services/compute.ts";
-import type { Claims, Seal, Store } from "./services/store.ts";
 import type { ServiceName, ServiceTypes } from "./plugin.ts";
 
 /**

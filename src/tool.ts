@@ -2,14 +2,14 @@
  * The contract of tools: the tools and resources that a `tools` plugin adds, and the catalogue that all tool surfaces
  * share (`/mcp`, `/rpc`, discovery, `gateway_batch`). Exported through `sluice-gateway/plugin`.
  */
-import type { CallReport, CallReporter } from "./called.ts";
+import type { CallReport, CallReporter } from "./contract/called.ts";
+import type { JsonSchema } from "./contract/json.ts";
+import type { TraceSpan } from "./contract/trace.ts";
 import type { ToolsHooks } from "./plugin.ts";
 import type { GatewayCode } from "./errors.ts";
 import type { Content, Dialogue, Prompt, Questions, ResourceTemplate } from "./prompt.ts";
 import type { Capability, KeyPrincipal } from "./services/accounts.ts";
-import type { JsonSchema } from "./services/json.ts";
 import type { Charge } from "./services/meter.ts";
-import type { TraceSpan } from "./services/trace.ts";
 
 /** Hints for agents, as the Model Context Protocol defines them. `write` tools must not set `readOnlyHint`. */
 export interface ToolAnnotations {

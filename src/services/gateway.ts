@@ -1,7 +1,7 @@
 /**
  * The service `gateway`: facts about this process and its traffic. Implemented in src/pipeline/load/gateway-info.ts.
  */
-import type { ReportedCalls } from "../called.ts";
+import type { ReportedCalls } from "../contract/called.ts";
 import type { BackendStatus } from "../plugin.ts";
 
 declare module "../plugin.ts" {

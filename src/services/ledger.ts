@@ -1,5 +1,5 @@
 /** The service `ledger`: pools of Substrate nodes. Implemented in plugins/ledger/ledger. */
-import type { CallReporter } from "../called.ts";
+import type { CallReporter } from "../contract/called.ts";
 import type { Decoder } from "./decoder.ts";
 import type { ChargeLine } from "./meter.ts";
 

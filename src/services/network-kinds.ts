@@ -2,7 +2,7 @@
  * The interface between the service `networks` and the services that add kinds of networks: routes to workers, and the
  * attempts to answer a request over such a route.
  */
-import type { Log } from "./log.ts";
+import type { Log } from "../contract/log.ts";
 import type {
   EvidenceKind,
   InferenceRequest,

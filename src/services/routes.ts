@@ -1,5 +1,5 @@
 /** The service `routes`: the documentation of every route. Implemented in src/pipeline/load/document.ts. */
-import type { Operation } from "../operation.ts";
+import type { Operation } from "../contract/operation.ts";
 
 declare module "../plugin.ts" {
   interface ServiceTypes {

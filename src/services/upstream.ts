@@ -1,6 +1,6 @@
 /** The service `upstreams`: the backends of the section `upstreams`. Implemented in src/http/upstream. */
+import type { TraceSpan } from "../contract/trace.ts";
 import type { Exchange, Reply } from "../plugin.ts";
-import type { TraceSpan } from "./trace.ts";
 
 /** The changes that a forwarder makes. Header names are compared without case. */
 export interface ForwardOptions {

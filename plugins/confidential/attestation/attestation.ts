@@ -4,15 +4,14 @@
  */
 import { createHash, randomBytes } from "node:crypto";
 import { resolve } from "node:path";
-import type { Host } from "sluice-gateway/plugin";
+import type { Host, Log } from "sluice-gateway/plugin";
 import type {
   Attestation,
   Evidence,
   EvidenceSource,
   Quote,
   QuoteFailure,
-} from "../../../src/services/evidence.ts";
-import type { Log } from "../../../src/services/log.ts";
+} from "sluice-gateway/services";
 import { isFault } from "../protocol/fault.ts";
 import type { Fault } from "../protocol/fault.ts";
 import { label } from "../protocol/encoding.ts";

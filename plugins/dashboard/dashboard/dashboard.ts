@@ -2,9 +2,9 @@
 import { randomUUID } from "node:crypto";
 import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import { RateLimiterMemory } from "rate-limiter-flexible";
-import { parseJson } from "../../../src/parse-json.ts";
-import { answerErrors, sendJson, sendRefusal } from "../../../src/http/admin-answer.ts";
-import type { Host, ServiceContext, ServiceHooks } from "../../../src/plugin.ts";
+import { answerErrors, sendJson, sendRefusal } from "sluice-gateway/http";
+import type { Host, ServiceContext, ServiceHooks } from "sluice-gateway/plugin";
+import { parseJson } from "sluice-gateway/toolkit";
 import { foreign, protect } from "./guard.ts";
 import { health } from "./health.ts";
 import { queryOf } from "./input.ts";

@@ -1,5 +1,6 @@
 /** Builds the OpenAPI 3.1 document of all routes from the documentation in their plugins' manifests. */
-import type { Capability, DocumentedRoute, Operation } from "sluice-gateway/plugin";
+import type { DocumentedRoute, Operation } from "sluice-gateway/plugin";
+import type { Capability } from "sluice-gateway/services";
 import { Components } from "./components.ts";
 import type { MediaType, Ref, ResponseObject } from "./objects.ts";
 import { parametersOf, type Parameter } from "./parameters.ts";

@@ -1,13 +1,13 @@
 /** Sends the request of a completion and receives its answer. The kinds of completions differ in what they send. */
+import type { Reply } from "sluice-gateway/plugin";
 import type {
   AnswerReader,
   InferenceCall,
   InferenceFailure,
   InferenceResult,
   Offer,
-  Reply,
   WholeMessage,
-} from "sluice-gateway/plugin";
+} from "sluice-gateway/services";
 import type { Completion } from "./completion.ts";
 
 /** Resolves the answer of the surface. Undefined after a stream, or if the client has left. */

@@ -3,7 +3,8 @@
  * its choice unchanged in an envelope of the gateway. The head is sent with the first chunk, so that an earlier failure
  * gets its own status.
  */
-import type { InferenceFailure, InferenceResult, Sink } from "sluice-gateway/plugin";
+import type { Sink } from "sluice-gateway/plugin";
+import type { InferenceFailure, InferenceResult } from "sluice-gateway/services";
 import { settle, settleClientLeft, usageOf } from "./completion.ts";
 import { CompletionReader } from "./completion-reader.ts";
 import { codeOfFailure, errorJson, failureOutcome, failureReply } from "./errors.ts";

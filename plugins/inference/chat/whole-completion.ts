@@ -1,5 +1,6 @@
 /** A completion in one piece. */
-import type { InferenceFailure, InferenceResult, Reply, WholeMessage } from "sluice-gateway/plugin";
+import type { Reply } from "sluice-gateway/plugin";
+import type { InferenceFailure, InferenceResult, WholeMessage } from "sluice-gateway/services";
 import { settle, settleClientLeft, usageOf } from "./completion.ts";
 import { CompletionReader } from "./completion-reader.ts";
 import { failureReply } from "./errors.ts";

@@ -1,13 +1,22 @@
 /** One HTTP request to one worker, and the answer that is parsed from the response. */
-import { runGuarded } from "../../../src/guard.ts";
-import type { TokenUsage, WholeMessage } from "../../../src/services/networks.ts";
-import type { Http1Client } from "../../../src/http/upstream/http1/client.ts";
 import type {
   Carrier,
+  Http1Client,
+  ResponseHead,
   UpstreamExchange,
   UpstreamFailure,
-} from "../../../src/http/upstream/http1/exchange.ts";
-import type { ResponseHead } from "../../../src/http/upstream/http1/response-head.ts";
+} from "sluice-gateway/http";
+import type {
+  AttemptedCall,
+  AttemptedWorker,
+  AttemptFailure,
+  Produced,
+  RunningAttempt,
+  TokenUsage,
+  TransportFailure,
+  WholeMessage,
+} from "sluice-gateway/services";
+import { runGuarded } from "sluice-gateway/toolkit";
 import {
   StreamedAnswer,
   WholeAnswer,
@@ -15,14 +24,6 @@ import {
   type AnswerSink,
 } from "./worker-answer.ts";
 import { createDecoder, type BodyDecoder } from "./content-coding.ts";
-import type {
-  AttemptedCall,
-  AttemptedWorker,
-  AttemptFailure,
-  Produced,
-  RunningAttempt,
-  TransportFailure,
-} from "../../../src/services/network-kinds.ts";
 
 /**
  * Maximum number of bytes to read of an unneeded body (of a refusal, or after `[DONE]`), so that the connection can be

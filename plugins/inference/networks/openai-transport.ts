@@ -2,12 +2,8 @@
  * The transport to workers with OpenAI's chat completions over HTTP. Workers at the same origin share one client, which
  * opens as many connections as there are requests.
  */
-import type { Clock } from "../../../src/services/clock.ts";
-import type { Log } from "../../../src/services/log.ts";
-import { Http1Client } from "../../../src/http/upstream/http1/client.ts";
-import { undici } from "../../../src/http/upstream/undici.ts";
-import { HttpAttempt } from "./http-attempt.ts";
-import { baseOf, requestFields } from "./request-head.ts";
+import { Http1Client, undici } from "sluice-gateway/http";
+import type { Clock, Log } from "sluice-gateway/plugin";
 import type {
   AttemptedCall,
   AttemptedWorker,
@@ -15,7 +11,9 @@ import type {
   NetworkConfig,
   Transport,
   WorkerRoute,
-} from "../../../src/services/network-kinds.ts";
+} from "sluice-gateway/services";
+import { HttpAttempt } from "./http-attempt.ts";
+import { baseOf, requestFields } from "./request-head.ts";
 
 /** Time limit of the probe of an ejected worker. */
 const probeMs = 2_000;

@@ -1,6 +1,6 @@
 /** The schemas of the sections `networks` and `rate`. */
 import type { JsonSchema } from "sluice-gateway/plugin";
-import { integer } from "../../../src/config/option-schemas.ts";
+import { integer } from "sluice-gateway/toolkit";
 
 const day = 86_400_000;
 

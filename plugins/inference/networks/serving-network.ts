@@ -1,9 +1,6 @@
 /** An open network as its models and its calls see it. */
-import type { Clock } from "../../../src/services/clock.ts";
-import type { Log } from "../../../src/services/log.ts";
-import type { Counter, Metrics } from "../../../src/services/metrics.ts";
-import type { NetworkKind, OpenNetwork } from "../../../src/services/network-kinds.ts";
-import type { ModelOverride } from "../../../src/services/networks.ts";
+import type { Clock, Counter, Log, Metrics } from "sluice-gateway/plugin";
+import type { ModelOverride, NetworkKind, OpenNetwork } from "sluice-gateway/services";
 import type { CallMetrics } from "./call-metrics.ts";
 
 export interface NetworkParts {

@@ -1,8 +1,12 @@
 /** Implements `Ledger.rpc`: a JSON-RPC body is parsed and priced before anything is sent to a node. */
-import type { CallFailureCode, CallReport, CallReporter } from "../../../src/called.ts";
-import type { LedgerRpc } from "../../../src/services/ledger.ts";
-import { readRequest } from "../../../src/http/json/request.ts";
-import type { RpcItem } from "../../../src/http/json/envelope.ts";
+import type { RpcItem } from "sluice-gateway/http";
+import {
+  readJsonRpc as readRequest,
+  type CallFailureCode,
+  type CallReport,
+  type CallReporter,
+} from "sluice-gateway/plugin";
+import type { LedgerRpc } from "sluice-gateway/services";
 import type { Body } from "./body.ts";
 import { Batch, type BatchItem } from "./batch.ts";
 import type { Calls } from "./calls.ts";

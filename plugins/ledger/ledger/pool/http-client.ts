@@ -4,16 +4,15 @@
  * A call cannot be cancelled, because the node works on it until it has answered. If the client closed the connection
  * instead, callers who leave could put more work on the node than it has connections.
  */
-import type { Clock } from "../../../../src/services/clock.ts";
-import type { Log } from "../../../../src/services/log.ts";
-import { BodyCollector } from "../../../../src/http/upstream/http1/body-collector.ts";
-import { Http1Client } from "../../../../src/http/upstream/http1/client.ts";
-import type {
-  Repeat,
-  UpstreamExchange,
-  UpstreamFailure,
-} from "../../../../src/http/upstream/http1/exchange.ts";
-import type { ResponseHead } from "../../../../src/http/upstream/http1/response-head.ts";
+import {
+  BodyCollector,
+  Http1Client,
+  type Repeat,
+  type ResponseHead,
+  type UpstreamExchange,
+  type UpstreamFailure,
+} from "sluice-gateway/http";
+import type { Clock, Log } from "sluice-gateway/plugin";
 import type { NodeCall, Job, NodeClient } from "./node-call.ts";
 import { failures } from "./failure.ts";
 import { requestHead } from "./request-head.ts";

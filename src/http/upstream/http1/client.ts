@@ -3,7 +3,7 @@
  * a limited number of exchanges if all connections are busy. It exists because a general client (undici) takes about 10
  * µs more CPU per request and 5 µs more per token, as much as the kernel takes to read a token.
  */
-import type { Clock } from "../../../services/clock.ts";
+import type { Clock } from "../../../contract/clock.ts";
 import { runGuarded } from "../../../guard.ts";
 import { startTicker, type Ticker } from "../../ticker.ts";
 import { addressOf, type BackendAddress } from "../open-socket.ts";
