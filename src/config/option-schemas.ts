@@ -2,7 +2,7 @@
 import type { JsonSchema } from "../plugin.ts";
 
 /** Returns the schema of an integer. `bounds`: the minimum and the maximum. */
-export function integer(
+export function integerSchema(
   fallback: number,
   bounds: readonly [number, number],
   description: string,

@@ -25,7 +25,7 @@ import type { EvidenceProvider } from "../evidence/provider.ts";
 import { revocationListService } from "../evidence/revocation-list.ts";
 import { simulatedAllowed, simulatedRefusal } from "../evidence/simulated-allowed.ts";
 
-declare module "../../../src/services/evidence.ts" {
+declare module "sluice-gateway/services" {
   interface Attestation {
     /** Returns the provider, for keysets (`createEnclaveIdentity`). After a fault, the next call tries again. */
     provider(source: EvidenceSource): Promise<EvidenceProvider | Fault>;

@@ -29,9 +29,10 @@ export async function openDashboard(
 ): Promise<NonNullable<ServiceHooks<undefined>["admin"]>> {
   const newLimiter = () => new RateLimiterMemory({ points: maxAttempts, duration: 60 });
   // Not a spread of `host`, whose getters open what they return.
-  const { environment, seal, claims, clock, log } = host;
+  const { environment, seal, claims, clock, log, version } = host;
   const parts: DashboardParts = {
     environment,
+    version,
     seal,
     claims,
     clock,

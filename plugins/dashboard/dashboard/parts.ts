@@ -3,7 +3,7 @@ import type { RateLimiterMemory } from "rate-limiter-flexible";
 import type { GatewayInfo, Host } from "sluice-gateway/plugin";
 import type { Accounts, Metering } from "sluice-gateway/services";
 
-type FromHost = "environment" | "seal" | "claims" | "clock" | "log";
+type FromHost = "environment" | "seal" | "claims" | "clock" | "log" | "version";
 
 export interface DashboardParts extends Pick<Host, FromHost> {
   readonly gateway: GatewayInfo;

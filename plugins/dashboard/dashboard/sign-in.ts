@@ -4,7 +4,6 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { addressKey, sendJson, sendRefusal } from "sluice-gateway/http";
 import { capabilities } from "sluice-gateway/services";
 import { isObject } from "sluice-gateway/toolkit";
-import { version } from "../../../src/version.ts";
 import { stored } from "./route.ts";
 import type { DashboardParts } from "./parts.ts";
 import { mayGrant } from "./wanted-key.ts";
@@ -96,7 +95,7 @@ function shown(parts: DashboardParts, { key, workspace, only, expiresAt }: Viewe
     scope: only === undefined ? "platform" : "workspace",
     capabilities: capabilities.filter((each) => mayGrant(only, [each])),
     environment: parts.environment,
-    version,
+    version: parts.version,
     expires_at: new Date(expiresAt).toISOString(),
   };
 }

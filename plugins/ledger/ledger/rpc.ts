@@ -1,7 +1,7 @@
 /** Implements `Ledger.rpc`: a JSON-RPC body is parsed and priced before anything is sent to a node. */
 import type { RpcItem } from "sluice-gateway/http";
 import {
-  readJsonRpc as readRequest,
+  readJsonRpc,
   type CallFailureCode,
   type CallReport,
   type CallReporter,
@@ -43,7 +43,7 @@ const noResponse = fixed(undefined, undefined);
 
 /** Parses a body. `batchParallel`: maximum number of calls of one batch in flight. */
 export function readRpc(body: Buffer, calls: Calls, batchParallel: number): LedgerRpc {
-  const read = readRequest(body, maxBatchItems);
+  const read = readJsonRpc(body, maxBatchItems);
   if (read.kind === "single") return readSingle(read.item, calls);
   if (read.kind === "batch") return readBatch(read.items, calls, batchParallel);
   return read.kind === "malformed" ? parseError : invalidRequest;
