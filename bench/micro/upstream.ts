@@ -45,7 +45,10 @@ async function serve(): Promise<void> {
     socket.on("error", () => {});
     socket.on("data", (request: Buffer) => {
       const answer = answers[request.toString("latin1", 6, 7)];
-      if (answer !== undefined) return void socket.write(answer);
+      if (answer !== undefined) {
+        socket.write(answer);
+        return;
+      }
       socket.write(head);
       let left = chunks;
       const next = (): void => {

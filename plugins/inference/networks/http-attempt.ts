@@ -1,6 +1,6 @@
 /** One HTTP request to one worker, and the answer that is parsed from the response. */
 import type {
-  Carrier,
+  Http1Carrier,
   Http1Client,
   ResponseHead,
   UpstreamExchange,
@@ -60,7 +60,7 @@ export class HttpAttempt implements RunningAttempt, UpstreamExchange {
   readonly #call: AttemptedCall;
   readonly #route: HttpRoute;
   readonly #answer: WorkerAnswer;
-  #carrier: Carrier | undefined;
+  #carrier: Http1Carrier | undefined;
   #decoder: BodyDecoder | undefined;
   /** True once the call is not notified any more. */
   #hasEnded = false;
@@ -136,7 +136,7 @@ export class HttpAttempt implements RunningAttempt, UpstreamExchange {
 
   // Callbacks of the connection.
 
-  onStart(carrier: Carrier): void {
+  onStart(carrier: Http1Carrier): void {
     this.#carrier = carrier;
   }
 

@@ -7,8 +7,9 @@ import type { Clock } from "../../../contract/clock.ts";
 import { runGuarded } from "../../../guard.ts";
 import { startTicker, type Ticker } from "../../ticker.ts";
 import { addressOf, type BackendAddress } from "../open-socket.ts";
+import type { UpstreamClient, UpstreamFailure } from "../upstream-client.ts";
 import { Http1Connection, type ConnectionOwner } from "./connection.ts";
-import type { UpstreamExchange, UpstreamFailure } from "./exchange.ts";
+import type { UpstreamExchange } from "./exchange.ts";
 
 export interface Http1Options {
   /** Only its scheme, host and port are used. */
@@ -37,7 +38,7 @@ interface WaitingExchange {
   readonly deadline: number;
 }
 
-export class Http1Client implements ConnectionOwner {
+export class Http1Client implements UpstreamClient<UpstreamExchange>, ConnectionOwner {
   readonly address: BackendAddress;
   readonly connectMs: number;
   readonly idleMs: number;
@@ -86,7 +87,6 @@ export class Http1Client implements ConnectionOwner {
     this.#waiting.push({ exchange, deadline: this.deadline(this.connectMs) });
   }
 
-  /** Closes every connection; exchanges in flight fail. Resolves when the last socket has closed. */
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#ticker[Symbol.dispose]();
@@ -96,7 +96,6 @@ export class Http1Client implements ConnectionOwner {
     await Promise.all(connections.map((connection) => connection.closed()));
   }
 
-  /** Lets the exchanges in flight end, and then closes. A draining client gets no new exchanges. */
   async drain(): Promise<void> {
     this.#drained ??= Promise.withResolvers();
     for (const connection of this.#idle.splice(0)) connection.close("closed");

@@ -6,7 +6,8 @@
 import type { Socket } from "node:net";
 import { runGuarded } from "../../../guard.ts";
 import { openSocket, type BackendAddress } from "../open-socket.ts";
-import type { Carrier, UpstreamExchange, UpstreamFailure } from "./exchange.ts";
+import type { UpstreamFailure } from "../upstream-client.ts";
+import type { Http1Carrier, UpstreamExchange } from "./exchange.ts";
 import { ResponseReader, type ResponseSink } from "./response-reader.ts";
 
 /**
@@ -40,7 +41,7 @@ export interface ConnectionOwner {
   onBug(error: unknown): void;
 }
 
-export class Http1Connection implements Carrier, ResponseSink {
+export class Http1Connection implements Http1Carrier, ResponseSink {
   /** The tick at which the sweep closes the connection. The owner sets it while the connection is idle. */
   deadline: number;
   readonly #owner: ConnectionOwner;

@@ -1,25 +1,6 @@
 /** A request to a backend over HTTP/1.1 and the receiver of its answer. The types of `Http1Client` and its callers. */
+import type { Carrier, UpstreamFailure } from "../upstream-client.ts";
 import type { ResponseHead } from "./response-head.ts";
-
-export type UpstreamFailure =
-  /** No connection could be made. */
-  | "refused"
-  | "connectTimeout"
-  /** The connection ended before the answer was complete. */
-  | "closed"
-  /** The head of the answer did not arrive in time. */
-  | "answerTimeout"
-  /** The answer was incomplete, and nothing more arrived. */
-  | "idleTimeout"
-  /** The answer is not valid HTTP/1.1. */
-  | "garbage"
-  | "tooLarge"
-  /** Too many exchanges waited for a connection, or this one waited for too long. */
-  | "saturated"
-  /** The client was closed. */
-  | "closing"
-  /** A callback of the exchange threw, which is a bug. */
-  | "internal";
 
 /**
  * When a request is sent again, on a new connection, because the backend closed a kept connection (RFC 9110 section
@@ -28,15 +9,10 @@ export type UpstreamFailure =
  */
 export type Repeat = "ifUnanswered" | "ifUnwritten" | "never";
 
-/** The connection that carries an exchange, as the exchange sees it. */
-export interface Carrier {
+/** The connection that carries the exchange. After `abort`, the exchange is not called any more. */
+export interface Http1Carrier extends Carrier {
   /** True once the kernel has accepted the whole request. */
   readonly hasSent: boolean;
-  /** Stops reading. The time limits do not run meanwhile. */
-  pause(): void;
-  resume(): void;
-  /** Closes the connection because the answer is not needed any more. The exchange is not called any more. */
-  abort(): void;
 }
 
 /**
@@ -52,7 +28,7 @@ export interface UpstreamExchange {
   /** Returns the body of the request. Text is sent as UTF-8. Called when the request is written. */
   body(): string | Buffer;
   /** Called when a connection has been chosen, which may not be open yet. */
-  onStart(carrier: Carrier): void;
+  onStart(carrier: Http1Carrier): void;
   onHead(head: ResponseHead): void;
   /** Called with a piece of the body, which is borrowed. */
   onData(bytes: Buffer, start: number, end: number): void;

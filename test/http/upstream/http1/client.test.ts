@@ -1,14 +1,10 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import net, { type Socket } from "node:net";
-import type { AddressInfo } from "node:net";
+import net, { type AddressInfo, type Socket } from "node:net";
 import { test, type TestContext } from "node:test";
 import { Http1Client } from "../../../../src/http/upstream/http1/client.ts";
-import type {
-  Carrier,
-  UpstreamExchange,
-  UpstreamFailure,
-} from "../../../../src/http/upstream/http1/exchange.ts";
+import type { UpstreamExchange } from "../../../../src/http/upstream/http1/exchange.ts";
+import type { Carrier, UpstreamFailure } from "../../../../src/http/upstream/upstream-client.ts";
 import { manualClock, type ManualClock } from "../../../../src/testing/clock.ts";
 
 interface Opened {

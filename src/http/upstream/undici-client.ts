@@ -1,0 +1,132 @@
+/**
+ * undici as an upstream client. `forward` uses it for what `Http1Client` leaves out: streamed request bodies, trailers,
+ * interim responses and any method.
+ *
+ * `headersMs` and `idleMs` are undici's own timers, which are cheap to refresh and up to one second late. They do not
+ * run while the exchange is paused.
+ */
+import type { Dispatcher, Pool } from "undici";
+import type { Upstream } from "../../plugin.ts";
+import { undici } from "./undici.ts";
+import type { Carrier, UpstreamClient, UpstreamFailure } from "./upstream-client.ts";
+
+/** The head of a final or interim response. */
+export interface ForwardedHead {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
+  /** Names and values as they arrived, alternately. */
+  readonly raw: readonly Buffer[];
+}
+
+/**
+ * `stale`: the request was sent on a kept connection that the backend had already closed, and nothing arrived.
+ * `invalid`: undici refuses to send the request.
+ */
+export type ForwardFailure = UpstreamFailure | "stale" | "invalid";
+
+export interface ForwardedExchange {
+  /** A stream as its body is destroyed at the end of the exchange. */
+  readonly request: Dispatcher.DispatchOptions;
+  /** Called when the exchange has a connection. */
+  onStart(carrier: Carrier): void;
+  /** Called for each interim response (status below 200), and for the final one. */
+  onHead(head: ForwardedHead): void;
+  onData(chunk: Buffer): void;
+  /** `trailers`: in the form of `ForwardedHead.raw`. */
+  onEnd(trailers: readonly Buffer[] | undefined): void;
+  onError(failure: ForwardFailure): void;
+}
+
+export class UndiciClient implements UpstreamClient<ForwardedExchange> {
+  readonly #pool: Pool;
+
+  constructor(origin: string, { connections, connectMs, headersMs, idleMs }: Upstream) {
+    this.#pool = new (undici().Pool)(origin, {
+      connections,
+      connectTimeout: connectMs,
+      headersTimeout: headersMs,
+      bodyTimeout: idleMs,
+      // One request at a time on a connection: no client waits behind another one's answer.
+      pipelining: 1,
+      allowH2: false,
+    });
+  }
+
+  get stats(): Pool["stats"] {
+    return this.#pool.stats;
+  }
+
+  send(exchange: ForwardedExchange): void {
+    this.#pool.dispatch(exchange.request, handlerOf(exchange));
+  }
+
+  drain(): Promise<void> {
+    return this.#pool.close();
+  }
+
+  close(): Promise<void> {
+    return this.#pool.destroy();
+  }
+}
+
+/** The reason that undici requires for an abort. It is never shown. */
+const abortReason = new Error("abandoned");
+
+/** Returns the handler that passes undici's callbacks on to the exchange. */
+function handlerOf(exchange: ForwardedExchange): Dispatcher.DispatchHandler {
+  let hasStarted = false;
+  let hasAnswer = false;
+  return {
+    onRequestStart(controller) {
+      hasStarted = true;
+      exchange.onStart({
+        pause: () => controller.pause(),
+        resume: () => controller.resume(),
+        abort: () => controller.abort(abortReason),
+      });
+    },
+    onResponseStarted: () => (hasAnswer = true),
+    onResponseStart: ({ rawHeaders }, status, headers) =>
+      // For HTTP/1.1, undici passes raw fields as an array of Buffers.
+      exchange.onHead({ status, headers, raw: rawHeaders as Buffer[] }),
+    onResponseData: (_, chunk) => exchange.onData(chunk),
+    onResponseEnd: ({ rawTrailers }) => exchange.onEnd(rawTrailers as Buffer[] | undefined),
+    onResponseError(_, error) {
+      const failure = hasStarted ? failureOf(error, hasAnswer) : refusalOf(error);
+      exchange.onError(failure);
+    },
+  };
+}
+
+function codeOf(error: Error): unknown {
+  return "code" in error ? error.code : undefined;
+}
+
+function refusalOf(error: Error): ForwardFailure {
+  const code = codeOf(error);
+  return code === "UND_ERR_INVALID_ARG" || code === "UND_ERR_NOT_SUPPORTED" ? "invalid" : "refused";
+}
+
+function failureOf(error: Error, hasAnswer: boolean): ForwardFailure {
+  const code = codeOf(error);
+  if (code === "UND_ERR_HEADERS_TIMEOUT") return "answerTimeout";
+  if (code === "UND_ERR_BODY_TIMEOUT") return "idleTimeout";
+  return !hasAnswer && isReset(error, code) ? "stale" : "closed";
+}
+
+/** Returns true if the connection was reset, or closed after it had served another request. */
+function isReset(error: Error, code: unknown): boolean {
+  if (code === "ECONNRESET" || code === "EPIPE") return true;
+  return code === "UND_ERR_SOCKET" && "socket" in error && servedBefore(error.socket);
+}
+
+/** Returns true if the connection has received bytes before. undici's socket errors contain that number. */
+function servedBefore(socket: unknown): boolean {
+  return (
+    typeof socket === "object" &&
+    socket !== null &&
+    "bytesRead" in socket &&
+    typeof socket.bytesRead === "number" &&
+    socket.bytesRead > 0
+  );
+}
