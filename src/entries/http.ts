@@ -46,4 +46,4 @@ export type { Http1Carrier, Repeat, UpstreamExchange } from "../http/upstream/ht
 export type { ResponseHead } from "../http/upstream/http1/response-head.ts";
 export { upstreamIn } from "../http/upstream/service.ts";
 export type { UpstreamFailure } from "../http/upstream/upstream-client.ts";
-export { undici } from "../http/upstream/undici.ts";
+export { undici } from "../http/upstream/undici-client.ts";

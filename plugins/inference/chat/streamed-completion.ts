@@ -5,6 +5,7 @@
  */
 import type { Sink } from "sluice-gateway/plugin";
 import type { InferenceFailure, InferenceResult } from "sluice-gateway/services";
+import { runGuarded } from "sluice-gateway/toolkit";
 import { settle, settleClientLeft, usageOf } from "./completion.ts";
 import { CompletionReader } from "./completion-reader.ts";
 import { codeOfFailure, errorJson, failureOutcome, failureReply } from "./errors.ts";
@@ -68,16 +69,22 @@ export class StreamedCompletion extends CompletionReader implements Writer {
   }
 
   onEnd(result: InferenceResult): void {
-    this.#failOnError(() => {
-      const usedMilli = settle(this.completion, result);
-      const { includeUsage } = this.completion.request;
-      const usage = includeUsage ? this.#usageChunk(result, usedMilli) : "";
-      this.#finishWith((sink) => sink.end(undefined, Buffer.from(usage + done)));
-    });
+    runGuarded(
+      () => {
+        const usedMilli = settle(this.completion, result);
+        const { includeUsage } = this.completion.request;
+        const usage = includeUsage ? this.#usageChunk(result, usedMilli) : "";
+        this.#finishWith((sink) => sink.end(undefined, Buffer.from(usage + done)));
+      },
+      (error) => this.fail(error),
+    );
   }
 
   onError(failure: InferenceFailure, result: InferenceResult | undefined): void {
-    this.#failOnError(() => this.#endWith(failure, result));
+    runGuarded(
+      () => this.#endWith(failure, result),
+      (error) => this.fail(error),
+    );
   }
 
   #endWith(failure: InferenceFailure, result: InferenceResult | undefined): void {
@@ -98,14 +105,6 @@ export class StreamedCompletion extends CompletionReader implements Writer {
   aborted(): void {
     this.#leaving = settleClientLeft(this.completion, this.call);
     if (!this.#opening) this.resolve(this.#leaving);
-  }
-
-  #failOnError(run: () => void): void {
-    try {
-      run();
-    } catch (error) {
-      this.fail(error);
-    }
   }
 
   /** Ends the exchange after an exception, which is a bug. */

@@ -20,6 +20,7 @@ import type {
   TokenUsage,
   WholeMessage,
 } from "sluice-gateway/services";
+import { runGuarded } from "sluice-gateway/toolkit";
 import { isOverLimit, limitsOf, type RequestLimits } from "./request-limits.ts";
 import { estimateUsage, isWithin } from "./token-usage.ts";
 import type { ServingNetwork } from "./serving-network.ts";
@@ -208,23 +209,17 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
 
   #ended(message: WholeMessage | undefined): void {
     const result = this.#result();
-    try {
+    this.#notify(() => {
       if (result === undefined) this.#reader.onError("unavailable", undefined);
       else this.#reader.onEnd(result, message);
-    } catch (error) {
-      this.#logBroken(error);
-    }
+    });
   }
 
   #fail(failure: InferenceFailure): void {
     if (this.#hasEnded) return;
     this.#end(failure);
     const result = this.#hasBegun ? this.#result() : undefined;
-    try {
-      this.#reader.onError(failure, result);
-    } catch (error) {
-      this.#logBroken(error);
-    }
+    this.#notify(() => this.#reader.onError(failure, result));
   }
 
   /** Stops a worker that produces more than was requested. The answer ends as at any other token limit. */
@@ -258,6 +253,11 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
     this.#attempt?.abort();
     this.#logBroken(error);
     this.#fail("broken");
+  }
+
+  /** Reports the end of the call to the reader. */
+  #notify(run: () => void): void {
+    runGuarded(run, (error) => this.#logBroken(error));
   }
 
   #logBroken(error: unknown): void {

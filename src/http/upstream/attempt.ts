@@ -38,7 +38,7 @@ export interface Outgoing {
   readonly span: ChildSpan | undefined;
 }
 
-type Resolve = (reply: Reply | undefined) => void;
+type Ended = PromiseWithResolvers<Reply | undefined>;
 
 /** Resolves to a Reply if nothing was sent to the client, or to undefined when the answer has ended or failed. */
 export function send(
@@ -46,9 +46,9 @@ export function send(
   plan: ForwardPlan,
   outgoing: Outgoing,
 ): Promise<Reply | undefined> {
-  return new Promise((resolve, reject) => {
-    new Attempt(x, plan, outgoing, 1, resolve, reject).begin();
-  });
+  const ended: Ended = Promise.withResolvers();
+  new Attempt(x, plan, outgoing, 1, ended).begin();
+  return ended.promise;
 }
 
 /** Maximum number of bytes that are buffered before the client's side is open. Then the upstream is paused. */
@@ -64,8 +64,7 @@ class Attempt implements ForwardedExchange, Waiting {
   readonly #plan: ForwardPlan;
   readonly #outgoing: Outgoing;
   readonly #count: number;
-  readonly #resolve: Resolve;
-  readonly #reject: (error: unknown) => void;
+  readonly #result: Ended;
   #phase: "connecting" | "sent" | "answering" | "done" = "connecting";
   #member: Member | undefined;
   #carrier: Carrier | undefined;
@@ -80,20 +79,12 @@ class Attempt implements ForwardedExchange, Waiting {
   #ended = false;
   #trailers: string[] | undefined;
 
-  constructor(
-    x: Exchange,
-    plan: ForwardPlan,
-    outgoing: Outgoing,
-    count: number,
-    resolve: Resolve,
-    reject: (error: unknown) => void,
-  ) {
+  constructor(x: Exchange, plan: ForwardPlan, outgoing: Outgoing, count: number, result: Ended) {
     this.#x = x;
     this.#plan = plan;
     this.#outgoing = outgoing;
     this.#count = count;
-    this.#resolve = resolve;
-    this.#reject = reject;
+    this.#result = result;
   }
 
   begin(): void {
@@ -184,7 +175,7 @@ class Attempt implements ForwardedExchange, Waiting {
     if (this.#phase === "done") {
       // The upstream failed, or the client left, while the response hooks were running.
       sink.fail(this.#failure);
-      return this.#resolve(undefined);
+      return this.#result.resolve(undefined);
     }
     this.#sink = sink;
     let room = true;
@@ -203,7 +194,7 @@ class Attempt implements ForwardedExchange, Waiting {
   #notOpened(error: unknown): void {
     this.#finish("internal");
     this.#carrier?.abort();
-    this.#reject(error);
+    this.#result.reject(error);
   }
 
   #end(sink: Sink): void {
@@ -211,7 +202,7 @@ class Attempt implements ForwardedExchange, Waiting {
     this.#x.onAbort = undefined;
     // In a client span, every status from 400 is an error (OpenTelemetry's conventions for HTTP).
     this.#outgoing.span?.end(this.#status < 400 ? undefined : String(this.#status));
-    sink.end(this.#trailers).then(() => this.#resolve(undefined), this.#reject);
+    sink.end(this.#trailers).then(() => this.#result.resolve(undefined), this.#result.reject);
   }
 
   /** The client has left. */
@@ -247,7 +238,7 @@ class Attempt implements ForwardedExchange, Waiting {
     this.#phase = "done";
     this.#plan.upstream.done(this);
     const count = this.#count + 1;
-    new Attempt(this.#x, this.#plan, this.#outgoing, count, this.#resolve, this.#reject).begin();
+    new Attempt(this.#x, this.#plan, this.#outgoing, count, this.#result).begin();
   }
 
   #uploadFailed(reason: "tooLarge" | "clientLeft"): void {
@@ -284,6 +275,6 @@ class Attempt implements ForwardedExchange, Waiting {
     this.#plan.upstream.done(this);
     this.#x.onAbort = undefined;
     this.#upload?.destroy();
-    if (!this.#opening) this.#resolve(reply);
+    if (!this.#opening) this.#result.resolve(reply);
   }
 }

@@ -5,10 +5,21 @@
  * `headersMs` and `idleMs` are undici's own timers, which are cheap to refresh and up to one second late. They do not
  * run while the exchange is paused.
  */
-import type { Dispatcher, Pool } from "undici";
+import { createRequire } from "node:module";
+import type * as Undici from "undici";
 import type { Upstream } from "../../plugin.ts";
-import { undici } from "./undici.ts";
 import type { Carrier, UpstreamClient, UpstreamFailure } from "./upstream-client.ts";
+
+const require = createRequire(import.meta.url);
+
+/**
+ * Loads undici on first use, which saves 3 to 4 MiB in a gateway that only uses nodes. Call it during the start, because
+ * the first call reads and runs about a hundred files.
+ */
+export function undici(): typeof Undici {
+  // `require` returns any. These are the package's own types.
+  return require("undici") as typeof Undici;
+}
 
 /** The head of a final or interim response. */
 export interface ForwardedHead {
@@ -26,7 +37,7 @@ export type ForwardFailure = UpstreamFailure | "stale" | "invalid";
 
 export interface ForwardedExchange {
   /** A stream as its body is destroyed at the end of the exchange. */
-  readonly request: Dispatcher.DispatchOptions;
+  readonly request: Undici.Dispatcher.DispatchOptions;
   /** Called when the exchange has a connection. */
   onStart(carrier: Carrier): void;
   /** Called for each interim response (status below 200), and for the final one. */
@@ -38,7 +49,7 @@ export interface ForwardedExchange {
 }
 
 export class UndiciClient implements UpstreamClient<ForwardedExchange> {
-  readonly #pool: Pool;
+  readonly #pool: Undici.Pool;
 
   constructor(origin: string, { connections, connectMs, headersMs, idleMs }: Upstream) {
     this.#pool = new (undici().Pool)(origin, {
@@ -52,7 +63,7 @@ export class UndiciClient implements UpstreamClient<ForwardedExchange> {
     });
   }
 
-  get stats(): Pool["stats"] {
+  get stats(): Undici.Pool["stats"] {
     return this.#pool.stats;
   }
 
@@ -73,7 +84,7 @@ export class UndiciClient implements UpstreamClient<ForwardedExchange> {
 const abortReason = new Error("abandoned");
 
 /** Returns the handler that passes undici's callbacks on to the exchange. */
-function handlerOf(exchange: ForwardedExchange): Dispatcher.DispatchHandler {
+function handlerOf(exchange: ForwardedExchange): Undici.Dispatcher.DispatchHandler {
   let hasStarted = false;
   let hasAnswer = false;
   return {
@@ -91,42 +102,23 @@ function handlerOf(exchange: ForwardedExchange): Dispatcher.DispatchHandler {
       exchange.onHead({ status, headers, raw: rawHeaders as Buffer[] }),
     onResponseData: (_, chunk) => exchange.onData(chunk),
     onResponseEnd: ({ rawTrailers }) => exchange.onEnd(rawTrailers as Buffer[] | undefined),
-    onResponseError(_, error) {
-      const failure = hasStarted ? failureOf(error, hasAnswer) : refusalOf(error);
-      exchange.onError(failure);
-    },
+    onResponseError: (_, error) => exchange.onError(failureOf(error, hasStarted, hasAnswer)),
   };
 }
 
-function codeOf(error: Error): unknown {
-  return "code" in error ? error.code : undefined;
-}
-
-function refusalOf(error: Error): ForwardFailure {
-  const code = codeOf(error);
-  return code === "UND_ERR_INVALID_ARG" || code === "UND_ERR_NOT_SUPPORTED" ? "invalid" : "refused";
-}
-
-function failureOf(error: Error, hasAnswer: boolean): ForwardFailure {
-  const code = codeOf(error);
+function failureOf(error: Error, hasStarted: boolean, hasAnswer: boolean): ForwardFailure {
+  const code = "code" in error ? error.code : undefined;
+  if (!hasStarted) {
+    const isInvalid = code === "UND_ERR_INVALID_ARG" || code === "UND_ERR_NOT_SUPPORTED";
+    return isInvalid ? "invalid" : "refused";
+  }
   if (code === "UND_ERR_HEADERS_TIMEOUT") return "answerTimeout";
   if (code === "UND_ERR_BODY_TIMEOUT") return "idleTimeout";
-  return !hasAnswer && isReset(error, code) ? "stale" : "closed";
-}
-
-/** Returns true if the connection was reset, or closed after it had served another request. */
-function isReset(error: Error, code: unknown): boolean {
-  if (code === "ECONNRESET" || code === "EPIPE") return true;
-  return code === "UND_ERR_SOCKET" && "socket" in error && servedBefore(error.socket);
+  const isReset = code === "ECONNRESET" || code === "EPIPE" || servedBefore(error);
+  return isReset && !hasAnswer ? "stale" : "closed";
 }
 
 /** Returns true if the connection has received bytes before. undici's socket errors contain that number. */
-function servedBefore(socket: unknown): boolean {
-  return (
-    typeof socket === "object" &&
-    socket !== null &&
-    "bytesRead" in socket &&
-    typeof socket.bytesRead === "number" &&
-    socket.bytesRead > 0
-  );
+function servedBefore(error: Error): boolean {
+  return error instanceof undici().errors.SocketError && (error.socket?.bytesRead ?? 0) > 0;
 }

@@ -3,32 +3,12 @@
  * a limited number of exchanges if all connections are busy. It exists because a general client (undici) takes about 10
  * µs more CPU per request and 5 µs more per token, as much as the kernel takes to read a token.
  */
-import type { Clock } from "../../../contract/clock.ts";
 import { runGuarded } from "../../../guard.ts";
 import { startTicker, type Ticker } from "../../ticker.ts";
 import { addressOf, type BackendAddress } from "../open-socket.ts";
 import type { UpstreamClient, UpstreamFailure } from "../upstream-client.ts";
 import { Http1Connection, type ConnectionOwner } from "./connection.ts";
-import type { UpstreamExchange } from "./exchange.ts";
-
-export interface Http1Options {
-  /** Only its scheme, host and port are used. */
-  readonly url: URL;
-  /** Maximum number of concurrent connections. */
-  readonly connections: number;
-  readonly connectMs: number;
-  /** The shortest `answerMs` of an exchange. */
-  readonly answerMs: number;
-  /** Maximum pause between two reads of an answer. */
-  readonly idleMs: number;
-  /** Time after which an unused connection is closed. */
-  readonly unusedMs: number;
-  /** Maximum size of the body of an answer. */
-  readonly maxAnswerBytes: number;
-  readonly clock: Clock;
-  /** Called when a callback of an exchange threw. */
-  readonly onBug: (error: unknown) => void;
-}
+import type { Http1Options, UpstreamExchange } from "./exchange.ts";
 
 /** Maximum number of exchanges that wait for a connection. More would fill the memory if the backend is slow. */
 const maxWaiting = 1024;
@@ -39,13 +19,8 @@ interface WaitingExchange {
 }
 
 export class Http1Client implements UpstreamClient<UpstreamExchange>, ConnectionOwner {
+  readonly options: Http1Options;
   readonly address: BackendAddress;
-  readonly connectMs: number;
-  readonly idleMs: number;
-  readonly maxAnswerBytes: number;
-  readonly onBug: (error: unknown) => void;
-  readonly #maxConnections: number;
-  readonly #unusedMs: number;
   readonly #ticker: Ticker;
   readonly #connections = new Set<Http1Connection>();
   /** Last in, first out, so that a few connections stay in use and the others time out. */
@@ -60,13 +35,8 @@ export class Http1Client implements UpstreamClient<UpstreamExchange>, Connection
 
   constructor(options: Http1Options) {
     const { connectMs, answerMs, idleMs, unusedMs } = options;
+    this.options = options;
     this.address = addressOf(options.url);
-    this.connectMs = connectMs;
-    this.idleMs = idleMs;
-    this.maxAnswerBytes = options.maxAnswerBytes;
-    this.onBug = options.onBug;
-    this.#maxConnections = options.connections;
-    this.#unusedMs = unusedMs;
     const limits = [connectMs, answerMs, idleMs, unusedMs];
     this.#ticker = startTicker(options.clock, limits, () => this.#sweep());
   }
@@ -78,13 +48,14 @@ export class Http1Client implements UpstreamClient<UpstreamExchange>, Connection
 
   send(exchange: UpstreamExchange): void {
     if (this.#isClosed) return this.#failLater(exchange, "closing");
+    const { connections, connectMs } = this.options;
     // A request that must not be sent twice needs a new connection, because a kept one may be stale.
     const free = exchange.repeat === "never" ? undefined : this.#idle.pop();
     if (free !== undefined) return free.carry(exchange);
-    if (this.#connections.size >= this.#maxConnections) this.#idle[0]?.close("closed");
-    if (this.#connections.size < this.#maxConnections) return this.#open(exchange);
+    if (this.#connections.size >= connections) this.#idle[0]?.close("closed");
+    if (this.#connections.size < connections) return this.#open(exchange);
     if (this.#waiting.length >= maxWaiting) return this.#failLater(exchange, "saturated");
-    this.#waiting.push({ exchange, deadline: this.deadline(this.connectMs) });
+    this.#waiting.push({ exchange, deadline: this.deadline(connectMs) });
   }
 
   async close(): Promise<void> {
@@ -113,7 +84,7 @@ export class Http1Client implements UpstreamClient<UpstreamExchange>, Connection
     const next = this.#waiting.shift();
     if (next !== undefined) return connection.carry(next.exchange);
     if (this.#drained !== undefined) return connection.close("closed");
-    connection.deadline = this.deadline(this.#unusedMs);
+    connection.deadline = this.deadline(this.options.unusedMs);
     this.#idle.push(connection);
   }
 
@@ -154,6 +125,6 @@ export class Http1Client implements UpstreamClient<UpstreamExchange>, Connection
   }
 
   #fail(exchange: UpstreamExchange, failure: UpstreamFailure): void {
-    runGuarded(() => exchange.onError(failure), this.onBug);
+    runGuarded(() => exchange.onError(failure), this.options.onBug);
   }
 }

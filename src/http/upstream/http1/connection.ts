@@ -7,7 +7,7 @@ import type { Socket } from "node:net";
 import { runGuarded } from "../../../guard.ts";
 import { openSocket, type BackendAddress } from "../open-socket.ts";
 import type { UpstreamFailure } from "../upstream-client.ts";
-import type { Http1Carrier, UpstreamExchange } from "./exchange.ts";
+import type { Http1Carrier, Http1Options, UpstreamExchange } from "./exchange.ts";
 import { ResponseReader, type ResponseSink } from "./response-reader.ts";
 
 /**
@@ -23,10 +23,8 @@ const maxJoinedBytes = 16 * 1024;
 
 /** The callbacks and limits that a connection gets from its client. Deadlines are in ticks of the client's `Ticker`. */
 export interface ConnectionOwner {
+  readonly options: Pick<Http1Options, "connectMs" | "idleMs" | "maxAnswerBytes" | "onBug">;
   readonly address: BackendAddress;
-  readonly connectMs: number;
-  readonly idleMs: number;
-  readonly maxAnswerBytes: number;
   deadline(ms: number): number;
   /**
    * Called when the connection is free. Called before the exchange's own `onEnd`, so that a new exchange can use the
@@ -37,8 +35,6 @@ export interface ConnectionOwner {
   onClose(connection: Http1Connection, repeated: UpstreamExchange | undefined): void;
   /** Called when the socket fails. `code`: system error code, for the log. */
   onSocketError(code: string | undefined): void;
-  /** Called when a callback threw. */
-  onBug(error: unknown): void;
 }
 
 export class Http1Connection implements Http1Carrier, ResponseSink {
@@ -58,8 +54,8 @@ export class Http1Connection implements Http1Carrier, ResponseSink {
 
   constructor(owner: ConnectionOwner) {
     this.#owner = owner;
-    this.deadline = owner.deadline(owner.connectMs);
-    this.#reader = new ResponseReader(this, owner.maxAnswerBytes);
+    this.deadline = owner.deadline(owner.options.connectMs);
+    this.#reader = new ResponseReader(this, owner.options.maxAnswerBytes);
     const { address } = owner;
     const socket = openSocket(
       address,
@@ -99,7 +95,7 @@ export class Http1Connection implements Http1Carrier, ResponseSink {
     if (!this.#isPaused) return;
     this.#isPaused = false;
     // The time during which the reader paused is not the backend's fault.
-    this.deadline = this.#owner.deadline(this.#owner.idleMs);
+    this.deadline = this.#owner.deadline(this.#owner.options.idleMs);
     this.#socket.resume();
   }
 
@@ -146,14 +142,14 @@ export class Http1Connection implements Http1Carrier, ResponseSink {
   /** Runs a callback of the socket. An exception in it fails the exchange of this connection, not the process. */
   #guard<T>(run: () => T): T | undefined {
     return runGuarded(run, (error) => {
-      this.#owner.onBug(error);
+      this.#owner.options.onBug(error);
       this.close("internal");
     });
   }
 
   /** Reports the end of an exchange that this connection does not carry any more. */
   #notify(run: () => void): void {
-    runGuarded(run, (error) => this.#owner.onBug(error));
+    runGuarded(run, (error) => this.#owner.options.onBug(error));
   }
 
   #mayRepeat({ repeat }: UpstreamExchange, failure: UpstreamFailure): boolean {
@@ -196,7 +192,7 @@ export class Http1Connection implements Http1Carrier, ResponseSink {
     if (this.#isGone) return false;
     exchange.onRead();
     if (this.#isGone) return false;
-    if (state === "more") this.deadline = this.#owner.deadline(this.#owner.idleMs);
+    if (state === "more") this.deadline = this.#owner.deadline(this.#owner.options.idleMs);
     else if (state === "done") {
       this.#finish(exchange, this.#reader.head.persistent && this.#reader.next === size);
     } else this.close(state);

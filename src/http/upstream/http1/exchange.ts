@@ -1,4 +1,5 @@
 /** A request to a backend over HTTP/1.1 and the receiver of its answer. The types of `Http1Client` and its callers. */
+import type { Clock } from "../../../contract/clock.ts";
 import type { Carrier, UpstreamFailure } from "../upstream-client.ts";
 import type { ResponseHead } from "./response-head.ts";
 
@@ -36,4 +37,24 @@ export interface UpstreamExchange {
   onRead(): void;
   onEnd(): void;
   onError(failure: UpstreamFailure): void;
+}
+
+/** The backend of a client, and the limits on its use. */
+export interface Http1Options {
+  /** Only its scheme, host and port are used. */
+  readonly url: URL;
+  /** Maximum number of concurrent connections. */
+  readonly connections: number;
+  readonly connectMs: number;
+  /** The shortest `answerMs` of an exchange. */
+  readonly answerMs: number;
+  /** Maximum pause between two reads of an answer. */
+  readonly idleMs: number;
+  /** Time after which an unused connection is closed. */
+  readonly unusedMs: number;
+  /** Maximum size of the body of an answer. */
+  readonly maxAnswerBytes: number;
+  readonly clock: Clock;
+  /** Called when a callback of an exchange threw. */
+  readonly onBug: (error: unknown) => void;
 }
