@@ -15,6 +15,7 @@ const folders = [
   "plugins/edge",
   "plugins/inference",
   "plugins/ledger",
+  "plugins/tools",
 ];
 const importPattern = /(?:\bfrom\s+|\bimport\s*\(\s*|^import\s+)"(\.{1,2}\/[^"]+\.ts)"/gm;
 

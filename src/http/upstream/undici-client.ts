@@ -57,7 +57,7 @@ export class UndiciClient implements UpstreamClient<ForwardedExchange> {
       connectTimeout: connectMs,
       headersTimeout: headersMs,
       bodyTimeout: idleMs,
-      // One request at a time on a connection: no client waits behind another one's answer.
+      // With one request at a time on a connection, no client waits for the answer to another one.
       pipelining: 1,
       allowH2: false,
     });
