@@ -131,7 +131,7 @@ const commands: Readonly<Record<string, () => Promise<Command>>> = {
   worker: async () => (await import("../../plugins/confidential/commands/worker.ts")).worker,
 };
 
-test("every column of the usage export stands in docs/credit-and-metering.md", async () => {
+test("every column of the usage export is listed in docs/credit-and-metering.md", async () => {
   const pipeline = `version: 1
 server: { port: "\${PORT}", drainDelaySeconds: 0 }
 admin: { port: "\${ADMIN_PORT}" }

@@ -16,7 +16,7 @@ function closing() {
 const hangs = (): Promise<never> => new Promise(() => {});
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
-test("parts close in reverse order; those that hang are named and left behind, the later ones sooner", async () => {
+test("parts close in reverse order; parts that hang are logged and abandoned, later ones sooner", async () => {
   const { clock, lines, closer } = closing();
   const stack = new ClosingStack(closer);
   let closed = 0;
@@ -37,7 +37,7 @@ test("parts close in reverse order; those that hang are named and left behind, t
   assert.equal(closed, 1);
 });
 
-test("what a part throws is passed on, and what it throws later is ignored", async () => {
+test("an exception of a part is passed on, and a later one is ignored", async () => {
   const { clock, closer } = closing();
   const bug = new Error("a bug");
   await assert.rejects(

@@ -1,4 +1,4 @@
-/** Splits what a node answered: where its `result` or `error` stands, without making values of it. */
+/** Splits the answer of a node: finds the position of its `result` or `error` without parsing the value. */
 import { isUtf8 } from "node:buffer";
 import {
   malformed,
@@ -11,18 +11,19 @@ import {
   skipSpace,
 } from "sluice-gateway/http";
 
-/** One JSON-RPC response: the value of its `result` or `error` is `[start, end)` of the bytes that were split. */
+/** One JSON-RPC response. The value of its `result` or `error` is `[start, end)` of the bytes that were split. */
 export interface SplitResponse {
   readonly kind: "result" | "error";
   readonly start: number;
   readonly end: number;
-  /** The id where it is a non-negative safe integer, as the gateway's own ids are; else -1 (absent, null, text). */
+  /** The id, if it is a non-negative safe integer like the gateway's own ids; else -1 (absent, null, text). */
   readonly id: number;
 }
 
 /**
- * Splits one response object that fills the bytes, white space around it allowed. Undefined: not one (not JSON, not
- * UTF-8, neither or both of result and error, an error that is not an object). `error: null` counts as absent.
+ * Splits a response object, which may be surrounded by white space only. Undefined if the bytes are not a response: not
+ * JSON, not UTF-8, neither or both of result and error, or an error that is not an object. `error: null` counts as
+ * absent.
  */
 export function splitResponse(
   bytes: Buffer,
@@ -37,8 +38,9 @@ export function splitResponse(
 }
 
 /**
- * Splits an array of responses, in the order they came. A single object is the answer to a batch that was refused as a
- * whole: it comes back as a list of one. Undefined: not JSON, not UTF-8, or an element that is no response.
+ * Splits an array of responses and returns them in its order. A single object, which answers a batch that was refused
+ * as a whole, is returned as a list of one. Undefined if the bytes are not JSON or not UTF-8, or an element is not a
+ * response.
  */
 export function splitBatch(
   bytes: Buffer,
@@ -82,7 +84,10 @@ class ResponseReader {
   #id = -1;
   #isValid = false;
 
-  /** Index after the object that starts at `i`, `depth` arrays around it; `malformed` if it is not an object. */
+  /**
+   * Returns the index after the object that starts at `i`, or `malformed` if it is not an object. `depth`: number of
+   * arrays around it.
+   */
   read(bytes: Buffer, i: number, end: number, depth: number): number {
     this.#kind = undefined;
     this.#id = -1;
@@ -90,7 +95,7 @@ class ResponseReader {
     return readMembers(bytes, i, end, depth, "trusted", ResponseReader.#member, this);
   }
 
-  /** The response that the last object is; `undefined` if it is not a response. */
+  /** Returns the object that was read last. Undefined if it is not a response. */
   response(): SplitResponse | undefined {
     if (!this.#isValid || this.#kind === undefined) return undefined;
     return { kind: this.#kind, start: this.#start, end: this.#end, id: this.#id };
@@ -116,7 +121,7 @@ class ResponseReader {
   };
 
   #take(bytes: Buffer, kind: "result" | "error", start: number, end: number): void {
-    // JSON-RPC 1 servers send `result: null` with an error. Any other result with an error makes two answers.
+    // JSON-RPC 1 servers send `result: null` with an error. Any other result beside an error is a second answer.
     if (kind === "result" && this.#kind === "error") {
       this.#isValid &&= rangeIs(bytes, start, end, "null");
       return;
@@ -130,7 +135,7 @@ class ResponseReader {
   }
 }
 
-/** A non-negative safe integer written without sign, fraction or exponent; else -1. */
+/** Returns a non-negative safe integer that is written without sign, fraction or exponent; else -1. */
 function readInteger(bytes: Buffer, start: number, end: number): number {
   if (end - start > 15) return -1;
   let value = 0;

@@ -38,7 +38,7 @@ describe("splitResponse", () => {
     assert.deepEqual(split('{"result":5,"error":null,"id":1}'), ["result", "5", 1]);
   });
 
-  it("knows only the ids that the gateway gives out", () => {
+  it("returns only ids of the form that the gateway uses", () => {
     for (const id of ["null", '"7"', "-7", "7.0", "7e1", "1234567890123456", "[7]"]) {
       assert.equal(split(`{"id":${id},"result":1}`)?.[2], -1, id);
     }
