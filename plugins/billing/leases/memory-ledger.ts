@@ -18,7 +18,6 @@ import type {
   PostRequest,
   Registered,
   ReplicaMode,
-  ReplicaState,
   Standing,
   Want,
 } from "./ledger.ts";

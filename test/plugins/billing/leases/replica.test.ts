@@ -159,13 +159,11 @@ test("slack ends with the month, and an open reservation does not", () => {
   world.now += world.untilNextMonth;
   world.flow(300);
   assert.deepEqual(lease(world, "ws_1", 1)!.granted, [600, 0, 100]);
-  world.reserve(0, 1, 100);
-  world.flow(300);
-  assert.deepEqual(
-    lease(world, "ws_1", 1)!.granted.slice(1),
-    [0, 100],
-    "the rest is included again",
-  );
+  world.settle(0, 0, [60]);
+  world.flow(100);
+  const [charge] = world.ledger.charges;
+  assert.deepEqual(charge?.splitMilliCu, [420, 0, 0]);
+  assert.equal(new Date(charge.time).getUTCMonth(), 1);
   world.finish();
 });
 
