@@ -85,7 +85,7 @@ async function assemble(
     (name) => options.env[name],
     () => late.started,
   );
-  const services = openServices(config, { clock, log, gateway }, stack);
+  const services = await openServices(config, { clock, log, gateway }, stack);
   const { metrics } = services;
   countBuild(metrics);
   const core = coreMetrics(metrics);

@@ -56,7 +56,10 @@ export async function startFaultProxy(serverPort: number): Promise<FaultProxy> {
   };
   server.on("connection", (client: Socket) => {
     track(client);
-    if (proxy.refuses) return void client.resetAndDestroy();
+    if (proxy.refuses) {
+      client.resetAndDestroy();
+      return;
+    }
     const upstream = connect(serverPort, "127.0.0.1");
     track(upstream);
     let isDropping = false;
@@ -74,7 +77,10 @@ export async function startFaultProxy(serverPort: number): Promise<FaultProxy> {
     });
     upstream.on("data", (chunk: Buffer) => {
       if (proxy.stalled === "down" || proxy.stalled === "both") return;
-      if (!isDropping) return pass(client, chunk);
+      if (!isDropping) {
+        pass(client, chunk);
+        return;
+      }
       dropped++;
       client.resetAndDestroy();
       upstream.destroy();

@@ -9,7 +9,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TestContext } from "node:test";
 import { setTimeout as wait } from "node:timers/promises";
-import pg from "pg";
+import { Client } from "pg";
 import { serverFolder, systemProgram } from "./programs.ts";
 import { endServer, freePort, startServer } from "./server-process.ts";
 
@@ -55,7 +55,7 @@ export async function runSql(
   url: string,
   ...statements: readonly string[]
 ): Promise<Record<string, unknown>[]> {
-  const client = new pg.Client({ connectionString: url });
+  const client = new Client({ connectionString: url });
   client.on("error", () => {});
   await client.connect();
   try {

@@ -48,7 +48,7 @@ function inertServices(env: Env): Services {
     metrics,
     seal: createSeal("trial"),
     claims: { claim: () => false, has: () => false },
-    store: { folder: "" },
+    store: { folder: "", postgres: undefined },
     compute: { run: notRun, background: { run: notRun } },
     parts: new KeptParts(),
     gateway: gatewayInfo(
