@@ -15,6 +15,8 @@ export interface Store {
 export interface Postgres {
   /** Name of this gateway in the database, for people. */
   readonly replica: string;
+  /** Host, port and name of the database, for messages. */
+  readonly place: string;
   /**
    * Runs one statement, which is one transaction and one round trip. `lane`: the purpose of the round trip, for
    * metrics. `values`: the parameters `$1`, `$2` …; a Buffer is sent as it is, for `bytea` and `json`. Columns of type

@@ -16,10 +16,12 @@ import { endServer, freePort, startServer } from "./server-process.ts";
 /** The process whose end is the end of the test run: the runner, or this process if there is none. */
 const runId = process.env["NODE_TEST_CONTEXT"] === undefined ? process.pid : process.ppid;
 
+/** URL of a server that the tests use instead of starting one. */
+const givenServer = process.env["SLUICE_TEST_DATABASE_URL"] ?? "";
+
 /** Returns the URL of the server that all test files of this run share. The first one starts it. */
 async function sharedServer(): Promise<string> {
-  const given = process.env["SLUICE_TEST_DATABASE_URL"];
-  if (given !== undefined && given !== "") return given;
+  if (givenServer !== "") return givenServer;
   const folder = join(tmpdir(), `sluice-test-servers-${runId}`);
   const file = join(folder, "postgres-url");
   try {
@@ -67,12 +69,15 @@ export async function runSql(
   }
 }
 
-/** Creates an empty database on the shared server and drops it after the test. Returns its URL. */
+/**
+ * Creates an empty database on the shared server and returns its URL. It is dropped after the test, unless the server
+ * itself is removed after the run.
+ */
 export async function createDatabase(t: Pick<TestContext, "after">): Promise<string> {
   const server = await sharedServer();
   const name = `test_${randomUUID().replaceAll("-", "")}`;
   await runSql(server, `CREATE DATABASE ${name} TEMPLATE template0`);
-  t.after(() => runSql(server, `DROP DATABASE ${name} WITH (FORCE)`));
+  if (givenServer !== "") t.after(() => runSql(server, `DROP DATABASE ${name} WITH (FORCE)`));
   const url = new URL(server);
   url.pathname = `/${name}`;
   return url.href;

@@ -1,4 +1,4 @@
-/** Opens the journal, the usage export and the thread of usage reports. */
+/** Opens the journal, the usage export, the copy in PostgreSQL and the thread of usage reports. */
 import { openComputePool, type ComputePool } from "../../../src/compute/pool.ts";
 import type {
   Host,
@@ -21,7 +21,7 @@ const seriesModule = new URL(
 
 export async function startMetering(
   options: Options,
-  { clock, log, metrics, store }: Host,
+  { clock, log, metrics, store, seal, version }: Host,
   { keep }: ServiceContext,
 ): Promise<ServiceHooks<Metering>> {
   const dataDir = store.folder;
@@ -34,6 +34,18 @@ export async function startMetering(
       await opened?.close();
     },
   );
+  const { postgres: database } = store;
+  if (database !== undefined) {
+    const { openShipping } = await import("../shipping/open.ts");
+    await keep(
+      "shipping",
+      () => openShipping({ dataDir, database, seal, version, clock, log, metrics }),
+      async (opening) => {
+        const opened = await opening.catch(() => undefined);
+        await opened?.close();
+      },
+    );
+  }
   const settings = exportOf(options);
   if (settings !== undefined) {
     keep(

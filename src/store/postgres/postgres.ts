@@ -6,7 +6,7 @@ import { Pool, types, type CustomTypesConfig, type PoolClient } from "pg";
 import type { Counter, Metrics } from "../../services/metrics.ts";
 import type { Postgres } from "../../services/store.ts";
 import type { Row } from "../row.ts";
-import { PostgresFailure } from "./failure.ts";
+import { placeOf, PostgresFailure } from "./failure.ts";
 import { GuardedSocket } from "./guarded-socket.ts";
 
 export interface PostgresOptions {
@@ -87,6 +87,7 @@ export function openPostgres(options: PostgresOptions): PostgresPool {
   };
   return {
     replica,
+    place: placeOf(url),
     async query(lane, text, values = []) {
       const client = await answered(pool.connect());
       try {
@@ -140,8 +141,9 @@ const bigintOid = 20;
 /** Reads bigint columns as numbers. Amounts are at most 2^53 - 1; a larger one fails its statement. */
 const checkedTypes: CustomTypesConfig = {
   getTypeParser(oid, format) {
-    // The types of `pg` declare one overload per type.
-    return (oid as number) === bigintOid ? safeInteger : types.getTypeParser(oid, format as never);
+    const parser: unknown = types.getTypeParser(oid, format);
+    // The types of `pg` declare one overload per type, and `any` as the result.
+    return ((oid as number) === bigintOid ? safeInteger : parser) as (text: string) => unknown;
   },
 };
 
