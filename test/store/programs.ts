@@ -56,6 +56,13 @@ function runnable({ initdb, postgres }: PostgresPrograms): PostgresPrograms {
   return { initdb: join(copy, "bin", "initdb"), postgres: join(copy, "bin", "postgres") };
 }
 
+/** Returns the path of a program of the system. Undefined if it is not installed. */
+export function findProgram(name: string): string | undefined {
+  return ["/usr/bin", "/usr/sbin", "/usr/local/bin"]
+    .map((folder) => join(folder, name))
+    .find((path) => existsSync(path));
+}
+
 /**
  * Returns the path of a program that only a system package provides. If it is missing, the test is skipped, and with
  * CI=true it fails.
@@ -64,9 +71,7 @@ export function systemProgram(
   t: TestContext,
   name: "pgbouncer" | "redis-server",
 ): string | undefined {
-  const found = ["/usr/bin", "/usr/sbin", "/usr/local/bin"]
-    .map((folder) => join(folder, name))
-    .find((path) => existsSync(path));
+  const found = findProgram(name);
   if (found !== undefined) return found;
   if (process.env["CI"] === "true") throw new Error(`CI needs ${name}: see .ci/run`);
   t.skip(`needs ${name}`);

@@ -83,10 +83,23 @@ export async function createDatabase(t: Pick<TestContext, "after">): Promise<str
   return url.href;
 }
 
-/** Starts PgBouncer in transaction mode before the server at `url`. Returns the URL through it, or undefined. */
+/**
+ * Starts PgBouncer before the server at `url`, until the test ends. Returns the URL through it. Undefined if it is not
+ * installed, and the test is skipped.
+ */
 export async function startPgBouncer(t: TestContext, url: string): Promise<string | undefined> {
   const program = systemProgram(t, "pgbouncer");
   if (program === undefined) return undefined;
+  const bouncer = await openPgBouncer(program, url);
+  t.after(() => bouncer[Symbol.asyncDispose]());
+  return bouncer.url;
+}
+
+/** Starts PgBouncer in transaction mode before the server at `url`. */
+export async function openPgBouncer(
+  program: string,
+  url: string,
+): Promise<AsyncDisposable & { readonly url: string }> {
   const { hostname, port, pathname, username } = new URL(url);
   const folder = serverFolder("pgbouncer");
   const file = join(folder, "pgbouncer.ini");
@@ -106,11 +119,13 @@ export async function startPgBouncer(t: TestContext, url: string): Promise<strin
   writeFileSync(file, `${settings.join("\n")}\n`);
   chmodSync(file, 0o644);
   const child = await startServer(program, [file], "process up");
-  t.after(async () => {
-    await endServer(child, "SIGKILL");
-    rmSync(folder, { recursive: true, force: true });
-  });
-  return `postgres://${username}@127.0.0.1:${listenPort}${pathname}`;
+  return {
+    url: `postgres://${username}@127.0.0.1:${listenPort}${pathname}`,
+    async [Symbol.asyncDispose]() {
+      await endServer(child, "SIGKILL");
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
 }
 
 /** Starts a Redis that keeps nothing on disk. Returns its URL, or undefined. */

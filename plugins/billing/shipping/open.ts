@@ -1,12 +1,18 @@
 /** Starts the copy of the charges in PostgreSQL. */
+import { setTimeout as wait } from "node:timers/promises";
 import { openComputePool } from "../../../src/compute/pool.ts";
 import type { Clock } from "../../../src/services/clock.ts";
 import type { Log } from "../../../src/services/log.ts";
 import type { Metrics } from "../../../src/services/metrics.ts";
 import type { Postgres, Seal } from "../../../src/services/store.ts";
-import { explainPostgres, postgresError } from "../../../src/store/postgres/failure.ts";
+import {
+  explainPostgres,
+  postgresError,
+  PostgresFailure,
+} from "../../../src/store/postgres/failure.ts";
 import { checkSchema } from "../../../src/store/postgres/schema.ts";
 import { readBatch, type BatchJob } from "./batch.ts";
+import { StoreError } from "../../../src/store/store-error.ts";
 import { createChargeStore, type ChargeStore, type RegisterResult } from "./charge-store.ts";
 import { checkContinuation, journalId } from "./journal-state.ts";
 import { shippingMetrics } from "./metrics.ts";
@@ -64,6 +70,28 @@ export async function openShipping(options: ShippingOptions): Promise<{ close():
   };
 }
 
+/** Time for which a start waits for a database that cannot be reached: it may be starting, too. */
+const reachMs = 5_000;
+const reachEveryMs = 250;
+
+/** Repeats `ask` while the database cannot be reached, up to `reachMs`. */
+async function whenReachable(ask: () => Promise<void>): Promise<void> {
+  const end = performance.now() + reachMs;
+  for (;;) {
+    try {
+      return await ask();
+    } catch (error) {
+      if (
+        error instanceof StoreError ||
+        PostgresFailure.from(error).isRefused ||
+        performance.now() > end
+      )
+        throw error;
+      await wait(reachEveryMs);
+    }
+  }
+}
+
 async function registered(
   { dataDir, database, seal }: ShippingOptions,
   store: ChargeStore,
@@ -71,7 +99,7 @@ async function registered(
   register: () => Promise<RegisterResult>,
 ): Promise<RegisterResult & { kind: "registered" }> {
   try {
-    await checkSchema(database, migrations, seal);
+    await whenReachable(() => checkSchema(database, migrations, seal));
     checkContinuation(dataDir, await store.find(journal));
     const result = await register();
     if (result.kind === "registered") return result;

@@ -37,7 +37,10 @@ test("upgrades at the same time wait for each other, also through PgBouncer", as
   if (bounced === undefined) return;
   const pools = await Promise.all([direct, bounced, bounced].map((url) => open(t, url)));
   const done = await Promise.all(pools.map((pool) => upgradeSchema(pool, [first, second], seal)));
-  assert.deepEqual(done.map(({ before }) => before).toSorted((a, b) => a - b), [0, 2, 2]);
+  assert.deepEqual(
+    done.map(({ before }) => before).toSorted((a, b) => a - b),
+    [0, 2, 2],
+  );
 });
 
 test("a script that fails leaves the version as it was", async (t) => {
