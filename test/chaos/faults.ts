@@ -8,10 +8,10 @@ export interface Target {
   /** The proxy that the running gateway uses. */
   readonly proxy: () => FaultProxy;
   /** Kills the gateway (SIGKILL). */
-  killGateway(): Promise<void>;
-  startGateway(): Promise<void>;
+  readonly killGateway: () => Promise<void>;
+  readonly startGateway: () => Promise<void>;
   /** Resolves when clients have got this number of further answers. */
-  load(answers: number): Promise<void>;
+  readonly load: (answers: number) => Promise<void>;
 }
 
 /** `some`: a number from 1 to about 100 that differs from round to round. */
