@@ -50,7 +50,8 @@ const method = "state_getStorageHash";
 const callers = 4;
 
 export async function runCampaign(options: CampaignOptions): Promise<CampaignResult> {
-  const { int: below } = createDice(options.seed);
+  const dice = createDice(options.seed);
+  const below = (limit: number): number => dice.int(limit);
   await using stack = new AsyncDisposableStack();
   const node = stack.use(await startRpcNode({ [method]: () => `0x${"ab".repeat(32)}` }));
   const postgres = stack.use(await startPostgres(options.postgres, { durable: true }));

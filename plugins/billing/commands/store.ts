@@ -1,15 +1,21 @@
 /** `sluice store`: prepares the PostgreSQL database of `store.postgres`, and shows what it has. */
-import { printFault } from "../../../src/config/fault.ts";
-import { storeFault } from "../../../src/config/store-fault.ts";
-import type { Command, CommandContext } from "../../../src/commands/command.ts";
-import { runSubcommand, type Subcommand } from "../../../src/commands/subcommand.ts";
-import { createMetrics } from "../../../src/metrics.ts";
-import { readPipeline } from "../../../src/pipeline/load/check-file.ts";
-import { explainPostgres } from "../../../src/store/postgres/failure.ts";
-import { openPostgres, type PostgresPool } from "../../../src/store/postgres/postgres.ts";
-import { checkSchema, schemaVersion, upgradeSchema } from "../../../src/store/postgres/schema.ts";
-import { createSeal } from "../../../src/store/seal.ts";
-import type { Seal } from "../../../src/services/store.ts";
+import {
+  runSubcommand,
+  type Command,
+  type CommandContext,
+  type Subcommand,
+} from "sluice-gateway/module";
+import type { Seal } from "sluice-gateway/plugin";
+import {
+  checkSchema,
+  createSeal,
+  explainPostgres,
+  openPostgres,
+  schemaVersion,
+  upgradeSchema,
+  type PostgresPool,
+} from "sluice-gateway/postgres";
+import { createMetrics, printFault, readPipeline, storeFault } from "sluice-gateway/process";
 import { readReplicas } from "../shipping/charge-store.ts";
 import { migrations } from "../shipping/schema.ts";
 import { printRecords } from "./accounts.ts";

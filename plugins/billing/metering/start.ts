@@ -1,14 +1,7 @@
 /** Opens the journal, the usage export, the copy in PostgreSQL and the thread of usage reports. */
-import { openComputePool, type ComputePool } from "../../../src/compute/pool.ts";
-import type {
-  Host,
-  Log,
-  Metering,
-  ServiceContext,
-  ServiceHooks,
-  UsageReports,
-  UsageSeries,
-} from "sluice-gateway/plugin";
+import { openComputePool, type ComputePool } from "sluice-gateway/compute";
+import type { Host, Log, ServiceContext, ServiceHooks } from "sluice-gateway/plugin";
+import type { Metering, UsageReports, UsageSeries } from "sluice-gateway/services";
 import { openUsageExport } from "./export/open.ts";
 import { openMeter } from "./meter.ts";
 import { exportOf, type Options } from "./options.ts";

@@ -2,15 +2,15 @@
  * Reads the next commits of the journal and encodes their charges for the database. This is a job of a thread, because
  * thousands of charges per second would block the event loop.
  */
-import { movedOut } from "../../../src/compute/pool.ts";
-import { explain } from "../../../src/store/store-error.ts";
+import { movedOut } from "sluice-gateway/compute";
+import { explain } from "sluice-gateway/store";
 import { commitsWithin, NameReader } from "../metering/commits.ts";
 import { openJournalReader } from "../metering/journal-reader.ts";
 import { journalPath } from "../metering/journal-schema.ts";
 import { chargesOf, type UsageRow } from "../metering/read-usage.ts";
 import { usageJson } from "../metering/usage-json.ts";
 import type { Posting } from "./charge-store.ts";
-import { commitCheck } from "./journal-state.ts";
+import { commitCheck } from "./commit-check.ts";
 
 export interface BatchJob {
   readonly dataDir: string;

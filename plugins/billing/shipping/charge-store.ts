@@ -1,6 +1,6 @@
 /** The functions and tables of schema.ts, with types. */
-import type { Postgres } from "../../../src/services/store.ts";
-import { number, oneOf, optionalText, text, type Row } from "../../../src/store/row.ts";
+import type { Postgres } from "sluice-gateway/plugin";
+import { number, oneOf, optionalText, text, type Row } from "sluice-gateway/store";
 
 /** The right of one start to post the charges of a journal. */
 export interface Registration {

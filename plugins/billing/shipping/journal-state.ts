@@ -1,15 +1,11 @@
 /** Compares the journal of the data folder with what the database has of it. */
-import { createHash, timingSafeEqual } from "node:crypto";
-import { number, text } from "../../../src/store/row.ts";
-import { postgresError } from "../../../src/store/postgres/failure.ts";
+import { timingSafeEqual } from "node:crypto";
+import { postgresError } from "sluice-gateway/postgres";
+import { number, text } from "sluice-gateway/store";
 import { blob } from "../metering/journal-file.ts";
 import { openJournalReader, singleRow } from "../metering/journal-reader.ts";
 import type { ChargeStore } from "./charge-store.ts";
-
-/** Returns a digest of the records of a commit, which have the times and the request ids of its charges. */
-export function commitCheck(records: Uint8Array): Buffer {
-  return createHash("sha256").update(records).digest().subarray(0, 16);
-}
+import { commitCheck } from "./commit-check.ts";
 
 /** Returns the id of the journal. Throws StoreError. */
 export function journalId(dataDir: string): string {

@@ -1,5 +1,5 @@
 /** Metrics of the copy of the charges in PostgreSQL. */
-import type { Counter, Gauge, Histogram, Metrics } from "../../../src/services/metrics.ts";
+import type { Counter, Gauge, Histogram, Metrics } from "sluice-gateway/plugin";
 
 export interface ShippingMetrics {
   readonly lagSeconds: Gauge;

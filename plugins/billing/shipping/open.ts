@@ -1,18 +1,15 @@
 /** Starts the copy of the charges in PostgreSQL. */
 import { setTimeout as wait } from "node:timers/promises";
-import { openComputePool } from "../../../src/compute/pool.ts";
-import type { Clock } from "../../../src/services/clock.ts";
-import type { Log } from "../../../src/services/log.ts";
-import type { Metrics } from "../../../src/services/metrics.ts";
-import type { Postgres, Seal } from "../../../src/services/store.ts";
+import { openComputePool } from "sluice-gateway/compute";
+import type { Clock, Log, Metrics, Postgres, Seal } from "sluice-gateway/plugin";
 import {
+  checkSchema,
   explainPostgres,
   postgresError,
   PostgresFailure,
-} from "../../../src/store/postgres/failure.ts";
-import { checkSchema } from "../../../src/store/postgres/schema.ts";
+} from "sluice-gateway/postgres";
+import { StoreError } from "sluice-gateway/store";
 import { readBatch, type BatchJob } from "./batch.ts";
-import { StoreError } from "../../../src/store/store-error.ts";
 import { createChargeStore, type ChargeStore, type RegisterResult } from "./charge-store.ts";
 import { checkContinuation, journalId } from "./journal-state.ts";
 import { shippingMetrics } from "./metrics.ts";

@@ -1,5 +1,5 @@
 /** Tables and functions of the copy of the charges in PostgreSQL. Functions are the only way in which gateways write. */
-import type { Migration } from "../../../src/store/postgres/schema.ts";
+import type { Migration } from "sluice-gateway/postgres";
 
 /** A replica that has not been heard for this time counts as ended when another one registers. */
 const silentAfter = "10 seconds";

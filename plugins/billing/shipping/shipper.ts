@@ -3,9 +3,7 @@
  * outbox, and the database keeps the position (`posted`): the copy continues there after any crash of either side. A
  * batch whose outcome is unknown is simply sent again, because the database refuses what it has already.
  */
-import type { Clock } from "../../../src/services/clock.ts";
-import type { Log } from "../../../src/services/log.ts";
-import type { DatabaseFailure } from "../../../src/services/store.ts";
+import type { Clock, DatabaseFailure, Log } from "sluice-gateway/plugin";
 import type { Batch } from "./batch.ts";
 import type { ChargeStore, PostResult, RegisterResult, Registration } from "./charge-store.ts";
 import type { ShippingMetrics } from "./metrics.ts";

@@ -3,10 +3,9 @@
  * their key is deleted, after their keyset expires and after a restart.
  */
 import type { DatabaseSync, StatementSync } from "node:sqlite";
-import type { Clock } from "../../../src/services/clock.ts";
-import type { ComputeThreads } from "../../../src/services/compute.ts";
-import type { Receipt } from "../../../src/services/confidential.ts";
-import { text } from "../../../src/store/row.ts";
+import type { Clock, ComputeThreads } from "sluice-gateway/plugin";
+import type { Receipt } from "sluice-gateway/services";
+import { text } from "sluice-gateway/store";
 import type { ReceiptsJob } from "./receipts-job.ts";
 import { openReceiptsDatabase, type ReceiptRow } from "./receipts-schema.ts";
 

@@ -1,6 +1,6 @@
 /** Compiles the input schemas of tools, and reports violations by path and reason. */
 import { Ajv2020, type ErrorObject, type Options } from "ajv/dist/2020.js";
-import type { JsonSchema } from "../../../src/services/json.ts";
+import type { JsonSchema } from "sluice-gateway/plugin";
 
 export interface Violation {
   /** JSON Pointer into the input; empty for the input itself. */

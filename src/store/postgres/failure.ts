@@ -1,6 +1,5 @@
 /** Failures of a PostgreSQL database, without the password of its URL. */
-import { DatabaseError } from "pg";
-import type { DatabaseFailure } from "../../services/store.ts";
+import type { DatabaseFailure } from "../../contract/store.ts";
 import { StoreError, type StoreErrorCode } from "../store-error.ts";
 
 export class PostgresFailure extends Error implements DatabaseFailure {
@@ -18,11 +17,10 @@ export class PostgresFailure extends Error implements DatabaseFailure {
   static from(error: unknown): PostgresFailure {
     if (error instanceof PostgresFailure) return error;
     const message = messageOf(error);
-    if (error instanceof DatabaseError && error.code !== undefined) {
-      return new PostgresFailure(message, !isLost(error.code), error.code);
-    }
     const code = error instanceof Error && "code" in error ? String(error.code) : undefined;
-    return new PostgresFailure(message, false, code);
+    // Only errors that the server sent have a severity.
+    const isOfServer = error instanceof Error && "severity" in error && code !== undefined;
+    return new PostgresFailure(message, isOfServer && !isLost(code), code);
   }
 }
 

@@ -3,8 +3,8 @@
  * through PgBouncer in transaction mode.
  */
 import { Pool, types, type CustomTypesConfig, type PoolClient } from "pg";
-import type { Counter, Metrics } from "../../services/metrics.ts";
-import type { Postgres } from "../../services/store.ts";
+import type { Counter, Metrics } from "../../contract/metrics.ts";
+import type { Postgres } from "../../contract/store.ts";
 import type { Row } from "../row.ts";
 import { placeOf, PostgresFailure } from "./failure.ts";
 import { GuardedSocket } from "./guarded-socket.ts";

@@ -3,7 +3,7 @@
  * them. Numbered scripts bring the tables from one version to the next.
  */
 import { timingSafeEqual } from "node:crypto";
-import type { DatabaseFailure, Postgres, Seal } from "../../services/store.ts";
+import type { DatabaseFailure, Postgres, Seal } from "../../contract/store.ts";
 import { blob, number, type Row } from "../row.ts";
 import { postgresError } from "./failure.ts";
 import type { PostgresPool } from "./postgres.ts";
