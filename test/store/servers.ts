@@ -73,7 +73,9 @@ export async function runSql(
  * Creates an empty database on the shared server and returns its URL. It is dropped after the test, unless the server
  * itself is removed after the run.
  */
-export async function createDatabase(t: Pick<TestContext, "after">): Promise<string> {
+export async function createDatabase(t: {
+  after(close: () => Promise<unknown>): void;
+}): Promise<string> {
   const server = await sharedServer();
   const name = `test_${randomUUID().replaceAll("-", "")}`;
   await runSql(server, `CREATE DATABASE ${name} TEMPLATE template0`);

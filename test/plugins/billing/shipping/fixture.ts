@@ -17,10 +17,10 @@ import { runSql } from "../../../store/servers.ts";
 export const seal = createSeal("a secret of this deployment");
 
 /** Creates the tables. */
-export async function upgrade(url: string): Promise<void> {
+export async function upgrade(url: string, secret = seal): Promise<void> {
   const database = openPostgres({ url, replica: "upgrade", metrics: createMetrics() });
   try {
-    await upgradeSchema(database, migrations, seal);
+    await upgradeSchema(database, migrations, secret);
   } finally {
     await database.close();
   }

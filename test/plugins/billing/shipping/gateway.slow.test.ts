@@ -1,17 +1,13 @@
 /** Whole gateways with `store.postgres`. */
 import assert from "node:assert/strict";
+import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { StartError } from "../../../../src/start-error.ts";
 import { startTestGateway, type TestGateway } from "../../../../src/testing/gateway.ts";
 import { createSeal } from "../../../../src/store/seal.ts";
 import { startFaultProxy } from "../../../store/fault-proxy.ts";
 import { createDatabase, runSql } from "../../../store/servers.ts";
-import { openPostgres } from "../../../../src/store/postgres/postgres.ts";
-import { upgradeSchema } from "../../../../src/store/postgres/schema.ts";
-import { createMetrics } from "../../../../src/metrics.ts";
-import { migrations } from "../../../../plugins/billing/shipping/schema.ts";
-import { assertCopied } from "./fixture.ts";
-import { join } from "node:path";
+import { assertCopied, upgrade } from "./fixture.ts";
 
 const secret = "a secret of this gateway";
 const pipeline = `version: 1
@@ -38,9 +34,7 @@ function start(url: string, more: Readonly<Record<string, string>> = {}): Promis
 
 async function preparedDatabase(t: TestContext): Promise<string> {
   const url = await createDatabase(t);
-  const database = openPostgres({ url, replica: "upgrade", metrics: createMetrics() });
-  await upgradeSchema(database, migrations, createSeal(secret));
-  await database.close();
+  await upgrade(url, createSeal(secret));
   return url;
 }
 
