@@ -28,7 +28,7 @@ export function checkContinuation(
   const db = openJournalReader(dataDir);
   try {
     const row = db.prepare("SELECT records FROM commits WHERE seq = ?").get(known.posted);
-    const check = row && commitCheck(blob(row["records"]));
+    const check = row && commitCheck(blob(row, "records"));
     const isSame =
       check !== undefined &&
       known.check?.length === check.length &&
