@@ -1,4 +1,4 @@
-/** Opens the journal, the usage export and the thread of usage reports. */
+/** Opens the journal, the usage export, the copy in PostgreSQL and the thread of usage reports. */
 import { openComputePool, type ComputePool } from "sluice-gateway/compute";
 import type { Host, Log, ServiceContext, ServiceHooks } from "sluice-gateway/plugin";
 import type { Metering, UsageReports, UsageSeries } from "sluice-gateway/services";
@@ -14,7 +14,7 @@ const seriesModule = new URL(
 
 export async function startMetering(
   options: Options,
-  { clock, log, metrics, store }: Host,
+  { clock, log, metrics, store, seal, version }: Host,
   { keep }: ServiceContext,
 ): Promise<ServiceHooks<Metering>> {
   const dataDir = store.folder;
@@ -27,6 +27,18 @@ export async function startMetering(
       await opened?.close();
     },
   );
+  const { postgres: database } = store;
+  if (database !== undefined) {
+    const { openShipping } = await import("../shipping/open.ts");
+    await keep(
+      "shipping",
+      () => openShipping({ dataDir, database, seal, version, clock, log, metrics }),
+      async (opening) => {
+        const opened = await opening.catch(() => undefined);
+        await opened?.close();
+      },
+    );
+  }
   const settings = exportOf(options);
   if (settings !== undefined) {
     keep(
