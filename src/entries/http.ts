@@ -7,8 +7,8 @@ export { addressKey } from "../address.ts";
 export { addressReader } from "../http/address.ts";
 export { answerErrors, sendJson, sendRefusal } from "../http/admin-answer.ts";
 export { ArrivalRate } from "../http/arrival-rate.ts";
+export { etagOf, matchesEtag } from "../http/etag.ts";
 export type { RpcItem } from "../http/json/envelope.ts";
-export { splitBatch, splitResponse, type SplitResponse } from "../http/json/response.ts";
 export {
   closeBracket,
   findMember,
@@ -17,6 +17,7 @@ export {
   openBracket,
   quote,
   rangeIs,
+  readElements,
   readMembers,
   skipSpace,
   skipString,
@@ -24,7 +25,6 @@ export {
   type ReadMember,
 } from "../http/json/scan.ts";
 export { Liveness, pingMs } from "../http/liveness.ts";
-export { EventStream, type EventReader } from "../http/sse.ts";
 export { offeredSubprotocols } from "../http/subprotocols.ts";
 export { startTicker, type Ticker } from "../http/ticker.ts";
 export {
@@ -40,12 +40,10 @@ export {
   type Draw,
 } from "../http/upstream/choose-backend.ts";
 export { Ejection, type EjectionPolicy } from "../http/upstream/ejection.ts";
+export { BodyCollector } from "../http/upstream/http1/body-collector.ts";
+export { Http1Client } from "../http/upstream/http1/client.ts";
+export type { Http1Carrier, Repeat, UpstreamExchange } from "../http/upstream/http1/exchange.ts";
 export type { ResponseHead } from "../http/upstream/http1/response-head.ts";
-export {
-  ResponseReader,
-  type ResponseSink,
-  type ResponseState,
-} from "../http/upstream/http1/response-reader.ts";
-export { addressOf, openSocket, type BackendAddress } from "../http/upstream/open-socket.ts";
 export { upstreamIn } from "../http/upstream/service.ts";
-export { undici } from "../http/upstream/undici.ts";
+export type { UpstreamFailure } from "../http/upstream/upstream-client.ts";
+export { undici } from "../http/upstream/undici-client.ts";

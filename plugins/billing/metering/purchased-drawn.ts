@@ -1,6 +1,5 @@
 /** Reads how much purchased credit workspaces have drawn, for commands that run at the same time as the gateway. */
-import { explain, number, text } from "sluice-gateway/store";
-import { blob } from "./journal-file.ts";
+import { blob, explain, number, text } from "sluice-gateway/store";
 import { hasJournal, singleRow, openJournalReader } from "./journal-reader.ts";
 import { journalPath } from "./journal-schema.ts";
 import { at, kind, RecordCursor } from "./records.ts";
@@ -16,8 +15,8 @@ export function readPurchasedDrawn(dataDir: string): ReadonlyMap<string, number>
   try {
     // A transaction, so that the sums and the commits after them are of the same moment.
     db.exec("BEGIN");
-    const add = (name: string, milli: number): void => {
-      if (milli > 0) drawn.set(name, (drawn.get(name) ?? 0) + milli);
+    const add = (name: string, milliCu: number): void => {
+      if (milliCu > 0) drawn.set(name, (drawn.get(name) ?? 0) + milliCu);
     };
     const sums = db.prepare(
       "SELECT name, sum(purchased) AS purchased FROM periods JOIN names ON id = workspace GROUP BY name",
@@ -26,12 +25,13 @@ export function readPurchasedDrawn(dataDir: string): ReadonlyMap<string, number>
     const nameOf = db.prepare("SELECT name FROM names WHERE id = ?");
     const tail = db.prepare("SELECT records FROM commits WHERE seq > ?");
     for (const row of tail.iterate(number(singleRow(db, "SELECT seq FROM checkpoint"), "seq"))) {
-      const cursor = new RecordCursor(blob(row["records"]));
+      const cursor = new RecordCursor(blob(row, "records"));
       while (cursor.next()) {
         if (cursor.kind !== kind.charge) continue;
-        const purchased = cursor.float(at.charge.purchased);
-        const name = purchased > 0 ? nameOf.get(cursor.uint(at.charge.workspace)) : undefined;
-        if (name !== undefined) add(text(name, "name"), purchased);
+        const purchasedMilliCu = cursor.float(at.charge.purchased);
+        const name =
+          purchasedMilliCu > 0 ? nameOf.get(cursor.uint(at.charge.workspace)) : undefined;
+        if (name !== undefined) add(text(name, "name"), purchasedMilliCu);
       }
     }
     return drawn;

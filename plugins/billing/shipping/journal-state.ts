@@ -1,8 +1,7 @@
 /** Compares the journal of the data folder with what the database has of it. */
 import { timingSafeEqual } from "node:crypto";
 import { postgresError } from "sluice-gateway/postgres";
-import { number, text } from "sluice-gateway/store";
-import { blob } from "../metering/journal-file.ts";
+import { blob, number, text } from "sluice-gateway/store";
 import { openJournalReader, singleRow } from "../metering/journal-reader.ts";
 import type { ChargeStore } from "./charge-store.ts";
 import { commitCheck } from "./commit-check.ts";
@@ -29,7 +28,7 @@ export function checkContinuation(
   const db = openJournalReader(dataDir);
   try {
     const row = db.prepare("SELECT records FROM commits WHERE seq = ?").get(known.posted);
-    const check = row && commitCheck(blob(row["records"]));
+    const check = row && commitCheck(blob(row, "records"));
     const isSame =
       check !== undefined &&
       known.check?.length === check.length &&

@@ -2,10 +2,10 @@
  * Serves the page and its assets: the files in page/, and uPlot, which draws its charts. They are read once and served
  * from memory.
  */
-import { hash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { etagOf, matchesEtag } from "sluice-gateway/http";
 
 interface Asset {
   readonly bytes: Buffer;
@@ -66,7 +66,7 @@ function assets(): ReadonlyMap<string, Asset> {
 function read(name: string, url: URL | string): Asset {
   const bytes = readFileSync(fileURLToPath(url));
   const type = types[name.slice(name.lastIndexOf(".") + 1)] ?? "application/octet-stream";
-  return { bytes, type, etag: `"${hash("sha256", bytes, "base64url").slice(0, 22)}"` };
+  return { bytes, type, etag: etagOf(bytes) };
 }
 
 /** Serves the page at /dashboard and its files below /dashboard/assets. */
@@ -81,6 +81,6 @@ export function servePages(scope: FastifyInstance): void {
 function send(request: FastifyRequest, reply: FastifyReply, asset: Asset): FastifyReply {
   // Browsers must revalidate each time, so that a new release is shown at once.
   void reply.header("cache-control", "no-cache").header("etag", asset.etag);
-  if (request.headers["if-none-match"] === asset.etag) return reply.code(304).send();
+  if (matchesEtag(request.headers["if-none-match"], asset.etag)) return reply.code(304).send();
   return reply.type(asset.type).send(asset.bytes);
 }

@@ -1,0 +1,33 @@
+/** The constant part of the requests to an `http://` or `https://` node. */
+
+/**
+ * Returns the request head except `Content-Length`. It keeps the path and query. `user:password@` becomes Basic
+ * authentication (RFC 7617, UTF-8).
+ */
+export function requestHead(url: URL): string {
+  const lines = [
+    // `URL` has percent-encoded every character that could end a line.
+    `POST ${url.pathname}${url.search} HTTP/1.1`,
+    `Host: ${url.host}`,
+    "Content-Type: application/json",
+    "Accept-Encoding: identity",
+  ];
+  const credentials = basicCredentials(url);
+  if (credentials !== undefined) lines.push(`Authorization: Basic ${credentials}`);
+  return `${lines.join("\r\n")}\r\n`;
+}
+
+/** Returns `base64(user:password)`. Undefined if the URL has no credentials. */
+export function basicCredentials(url: URL): string | undefined {
+  if (url.username === "" && url.password === "") return undefined;
+  return Buffer.from(`${decode(url.username)}:${decode(url.password)}`).toString("base64");
+}
+
+/** Decodes percent-encoding. A text with an invalid `%` is returned unchanged. */
+function decode(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
