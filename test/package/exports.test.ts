@@ -9,6 +9,7 @@ test("the package exports the documented names and no others", async () => {
     "./toolkit": "./src/entries/toolkit.ts",
     "./http": "./src/entries/http.ts",
     "./store": "./src/entries/store.ts",
+    "./postgres": "./src/entries/postgres.ts",
     "./compute": "./src/compute/pool.ts",
     "./module": "./src/entries/module.ts",
     "./process": "./src/entries/process.ts",

@@ -60,9 +60,13 @@ export async function ship(
   return { metrics, logged, close };
 }
 
-/** Waits until a condition holds. The test's own time limit ends the wait. */
+/** Waits until a condition holds. Throws after 30 seconds, so that a broken copy fails its test. */
 export async function until(isTrue: () => Promise<boolean>): Promise<void> {
-  while (!(await isTrue())) await wait(20);
+  const end = performance.now() + 30_000;
+  while (!(await isTrue())) {
+    if (performance.now() > end) throw new Error("the condition did not hold within 30 seconds");
+    await wait(20);
+  }
 }
 
 /** Waits until all charges of the journal are in the database, and checks that each is there exactly once. */
