@@ -3,6 +3,7 @@
  * running gateway.
  */
 import type { DatabaseSync } from "node:sqlite";
+import { threadModule } from "../../../src/package-files.ts";
 import { periodOf } from "../metering/periods.ts";
 import { maxGroups, type UsageReportJob } from "../metering/usage-report.ts";
 import type {
@@ -40,10 +41,7 @@ type Answer<T> = WorkspaceAnswer<T>;
 const unavailable = { kind: "unavailable" } as const;
 const notFound = { kind: "notFound" } as const;
 
-const reportModule = new URL(
-  import.meta.url.endsWith(".ts") ? "../metering/usage-report.ts" : "../metering/usage-report.js",
-  import.meta.url,
-).href;
+const reportModule = threadModule("plugins/billing/metering/usage-report");
 
 export function createWorkspaces(parts: WorkspacesDeps): Workspaces {
   const { accounts, clock, log } = parts;

@@ -1,5 +1,6 @@
 /** Opens the journal, the usage export and the thread of usage reports. */
 import { openComputePool, type ComputePool } from "../../../src/compute/pool.ts";
+import { threadModule } from "../../../src/package-files.ts";
 import type {
   Host,
   Log,
@@ -14,10 +15,7 @@ import { openMeter } from "./meter.ts";
 import { exportOf, type Options } from "./options.ts";
 import type { UsageSeriesJob } from "./usage-series.ts";
 
-const seriesModule = new URL(
-  import.meta.url.endsWith(".ts") ? "./usage-series.ts" : "./usage-series.js",
-  import.meta.url,
-).href;
+const seriesModule = threadModule("plugins/billing/metering/usage-series");
 
 export async function startMetering(
   options: Options,

@@ -3,6 +3,7 @@
  * their key is deleted, after their keyset expires and after a restart.
  */
 import type { DatabaseSync, StatementSync } from "node:sqlite";
+import { threadModule } from "../../../src/package-files.ts";
 import type { Clock } from "../../../src/services/clock.ts";
 import type { ComputeThreads } from "../../../src/services/compute.ts";
 import type { Receipt } from "../../../src/services/confidential.ts";
@@ -10,10 +11,7 @@ import { text } from "../../../src/store/row.ts";
 import type { ReceiptsJob } from "./receipts-job.ts";
 import { openReceiptsDatabase, type ReceiptRow } from "./receipts-schema.ts";
 
-const module = new URL(
-  import.meta.url.endsWith(".ts") ? "./receipts-job.ts" : "./receipts-job.js",
-  import.meta.url,
-).href;
+const module = threadModule("plugins/confidential/confidential-relay/receipts-job");
 /** How long receipts are kept. confidential-stream.md section 2 requires 30 days. */
 const keptMs = 90 * 86_400_000;
 

@@ -1,5 +1,6 @@
 /** Starts the usage export that pipeline.yaml configures. */
 import { openComputePool } from "../../../../src/compute/pool.ts";
+import { threadModule } from "../../../../src/package-files.ts";
 import type { Clock } from "../../../../src/services/clock.ts";
 import type { Log } from "../../../../src/services/log.ts";
 import type { Metrics } from "../../../../src/services/metrics.ts";
@@ -10,10 +11,7 @@ import { Exporter } from "./exporter.ts";
 import { exportMetrics } from "./metrics.ts";
 import { send } from "./send.ts";
 
-const batchModule = new URL(
-  import.meta.url.endsWith(".ts") ? "./batch.ts" : "./batch.js",
-  import.meta.url,
-).href;
+const batchModule = threadModule("plugins/billing/metering/export/batch");
 
 /** The journal of `dataDir` must exist. Throws StoreError. */
 export function openUsageExport(options: {
