@@ -66,8 +66,15 @@ function write(path: string, text: string): void {
 }
 
 rmSync(dist, { recursive: true, force: true });
-const project = join(import.meta.dirname, "tsconfig.build.json");
+// The types of what package.json exports, and of what these types refer to.
+const project = join(dist, "tsconfig.json");
+const files = modules.filter((path) => path !== "src/main.ts").map((path) => join(root, path));
+write(
+  "tsconfig.json",
+  JSON.stringify({ extends: join(import.meta.dirname, "tsconfig.build.json"), files }),
+);
 execFileSync("tsc", ["-p", project, "--outDir", dist], { stdio: "inherit" });
+rmSync(project);
 const gatewayModules = modules.filter((path) => path !== client);
 const bundled = await bundle(root, dist, gatewayModules, [client]);
 for (const asset of assetsOf(root)) cpSync(join(root, asset), join(dist, asset));

@@ -65,7 +65,7 @@ export async function bundle(
       platform: "neutral",
       target: "es2024",
       // The bundler of a web page chooses the variants of these packages that fit.
-      packages: "external",
+      external: ["@noble/*", "@phala/dcap-qvl"],
     }),
   ];
   return new Set(results.flatMap(({ metafile }) => Object.keys(metafile.inputs)));

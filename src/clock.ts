@@ -1,5 +1,5 @@
 /** The clock of the system. */
-import type { Clock } from "./services/clock.ts";
+import type { Clock } from "./contract/clock.ts";
 
 export const systemClock: Clock = {
   now: () => Date.now(),

@@ -2,7 +2,7 @@
  * The two catalogues of errors: `GATEWAY_*` codes, which clients see, and `SLUICE_*` codes, which operators see when a
  * configuration or a start fails. A code is never reused for another meaning.
  */
-import type { Reply } from "./plugin.ts";
+import type { Reply } from "./contract/reply.ts";
 
 interface GatewayError {
   readonly status: number;

@@ -1,6 +1,6 @@
 /** Validates JSON Schemas. Instances of ajv that compile such a schema afterwards need no `validateSchema`. */
 import { metaSchema } from "./meta-schemas.ts";
-import type { JsonSchema } from "./services/json.ts";
+import type { JsonSchema } from "./contract/json.ts";
 
 export const draft2020 = "https://json-schema.org/draft/2020-12/schema";
 export const draft7 = "http://json-schema.org/draft-07/schema";

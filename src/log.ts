@@ -1,7 +1,7 @@
 /** The gateway's log: JSON lines from pino, from which secrets are removed. */
 import { pino } from "pino";
+import type { Log, LogLine } from "./contract/log.ts";
 import { redact } from "./redact.ts";
-import type { Log, LogLine } from "./services/log.ts";
 
 export interface LogOptions {
   /** One of pino's levels: trace, debug, info, warn, error, fatal, silent. */

@@ -3,7 +3,7 @@
  * they are scraped, and adds the metrics of the process (CPU, memory, event loop, garbage collection).
  */
 import { collectDefaultMetrics, Registry, type Metric } from "prom-client";
-import type { Counter, Family, Gauge, Histogram, Metrics } from "./services/metrics.ts";
+import type { Counter, Family, Gauge, Histogram, Metrics } from "./contract/metrics.ts";
 
 export interface RenderedMetrics extends Metrics {
   /** Returns all metrics in the text exposition format. */

@@ -1,5 +1,5 @@
 /** The schema of the `details` of a refusal that lists where a request does not match its schema. */
-import type { JsonSchema } from "./services/json.ts";
+import type { JsonSchema } from "./contract/json.ts";
 
 /**
  * Returns the JSON Schema of `{ violations: [{ path, reason }] }` with at most `max` violations. `path` is a path into

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { addressKey } from "../src/plugin.ts";
+import { addressKey } from "sluice-gateway/http";
 
 const cases: readonly [string, number, string][] = [
   ["192.0.2.1", 64, "192.0.2.1"],

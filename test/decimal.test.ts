@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as fc from "fast-check";
+import { createPrice } from "sluice-gateway/services";
 import { decimalText, parseDecimal, productHalfUp } from "../src/decimal.ts";
-import { createPrice } from "../src/price.ts";
 
 for (const [text, digits, places] of [
   ["0", 0n, 0],

@@ -1,5 +1,6 @@
 /** A step in place of `meter` that charges nobody: what is left when metering is off. */
-import { defineStep, type Charge } from "sluice-gateway/plugin";
+import { defineStep } from "sluice-gateway/plugin";
+import type { Charge } from "sluice-gateway/services";
 
 declare module "sluice-gateway/plugin" {
   interface Slots {

@@ -1,4 +1,4 @@
-import type { Module } from "../../src/module.ts";
+import type { Module } from "sluice-gateway/module";
 import accounts from "./accounts/index.ts";
 import metering from "./metering/index.ts";
 

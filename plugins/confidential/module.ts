@@ -1,4 +1,4 @@
-import type { Module } from "../../src/module.ts";
+import type { Module } from "sluice-gateway/module";
 import attestation from "./attestation/index.ts";
 import confidentialRelay from "./confidential-relay/index.ts";
 import enclaveWorkers from "./enclave-workers/index.ts";

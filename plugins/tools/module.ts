@@ -1,4 +1,4 @@
-import type { Module } from "../../src/module.ts";
+import type { Module } from "sluice-gateway/module";
 import toolCatalogue from "./tool-catalogue/index.ts";
 
 export default {

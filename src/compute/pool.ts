@@ -8,9 +8,9 @@
  */
 import { availableParallelism } from "node:os";
 import { move, Piscina } from "piscina";
-import type { Clock } from "../services/clock.ts";
-import type { ComputeJob, ComputeOutcome, ComputeThreads } from "../services/compute.ts";
-import type { Counter, Metrics } from "../services/metrics.ts";
+import type { Clock } from "../contract/clock.ts";
+import type { ComputeJob, ComputeOutcome, ComputeThreads } from "../contract/compute.ts";
+import type { Counter, Metrics } from "../contract/metrics.ts";
 
 export interface ComputePool extends ComputeThreads {
   /** Ends every thread. Waiting and running jobs fail as `aborted`. */

@@ -1,9 +1,10 @@
 /** Checks a configuration against its loaded plugins, without starting any. */
 import { isObject } from "../is-object.ts";
+import { pointerKey } from "../json-pointer.ts";
 import type { Plugin } from "../plugin.ts";
 import type { Config, PluginUse, RouteConfig, StepUse } from "./config.ts";
 import { fault, type Fault } from "./fault.ts";
-import { locate, pointerKey } from "./located.ts";
+import { locate } from "./located.ts";
 import { nearest } from "./nearest.ts";
 import type { Line } from "./order.ts";
 import { proveLines } from "./prove-lines.ts";

@@ -5,6 +5,8 @@
  */
 import { isIP } from "node:net";
 import { isAddressBlock } from "../address-list.ts";
+import { durationMs, durationPattern } from "../duration.ts";
+import { fragmentPointer, isPointer } from "../json-pointer.ts";
 
 export interface Format {
   /** Completes "expected …". */
@@ -14,22 +16,6 @@ export interface Format {
   readonly pattern?: string;
   /** The value may also be written as a number. Its digits are then used as written. */
   readonly numeric?: true;
-}
-
-const durationPattern = /^(\d{1,9})(ms|s|m|h|d)$/;
-const unitMs: Readonly<Record<string, number>> = {
-  ms: 1,
-  s: 1_000,
-  m: 60_000,
-  h: 3_600_000,
-  d: 86_400_000,
-};
-
-/** Converts `500ms`, `45s`, `15m`, `12h` or `30d` to milliseconds. Returns undefined for other text. */
-export function durationMs(text: string): number | undefined {
-  const match = durationPattern.exec(text);
-  const unit = unitMs[match?.[2] ?? ""];
-  return match === null || unit === undefined ? undefined : Number(match[1]) * unit;
 }
 
 /** Splits a comma-separated list of urls. */
@@ -56,22 +42,6 @@ function isListenHost(text: string): boolean {
   return /^(?=.{1,253}$)[a-z0-9_]([a-z0-9_-]*[a-z0-9])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9])?)*$/i.test(
     text,
   );
-}
-
-/** Returns the JSON Pointer in a URL's fragment (RFC 6901 section 6). Undefined if there is none. */
-export function fragmentPointer(url: string): string | undefined {
-  const hash = url.indexOf("#/");
-  if (hash === -1) return undefined;
-  try {
-    const pointer = decodeURIComponent(url.slice(hash + 1));
-    return isPointer(pointer) ? pointer : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
-function isPointer(text: string): boolean {
-  return /^(\/([^~/]|~[01])*)*$/.test(text);
 }
 
 /** Fields that the sender of a request sets. Duplicates or other values would break the request (RFC 9110 and 9112). */

@@ -2,6 +2,7 @@
  * The content of pipeline.yaml as a tree in which every key and value has its position in the file. All code that
  * reports faults works on this tree. Plain values are made from it.
  */
+import { pointerKeys } from "../json-pointer.ts";
 import type { Position } from "./fault.ts";
 
 export interface LocatedScalar {
@@ -84,15 +85,6 @@ export function locate(value: unknown, at: Position): Located {
   };
 }
 
-/** Splits a JSON Pointer (RFC 6901) into its keys. */
-export function pointerKeys(pointer: string): string[] {
-  if (pointer === "") return [];
-  return pointer
-    .slice(1)
-    .split("/")
-    .map((key) => key.replaceAll("~1", "/").replaceAll("~0", "~"));
-}
-
 function child(node: Located, key: string): { node: Located; keyAt: Position } | undefined {
   if (node.kind === "map") {
     const entry = node.entries.get(key);
@@ -143,9 +135,4 @@ export function isDefaulted(node: Located): boolean {
   if (node.kind === "scalar") return node.defaulted === true;
   const parts = node.kind === "list" ? node.items : [...node.entries.values()].map((e) => e.value);
   return parts.length > 0 && parts.every(isDefaulted);
-}
-
-/** Returns the token of a name in a JSON Pointer (RFC 6901). */
-export function pointerKey(name: string): string {
-  return name.replaceAll("~", "~0").replaceAll("/", "~1");
 }

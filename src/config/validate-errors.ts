@@ -2,9 +2,10 @@
 import { isObject } from "../is-object.ts";
 import type { ErrorObject } from "ajv/dist/2020.js";
 import type { SluiceCode } from "../errors.ts";
+import { pointerKeys } from "../json-pointer.ts";
 import { fault, type Fault, type Position } from "./fault.ts";
 import { formats, isFormat } from "./formats.ts";
-import { find, keyPositionOf, pointerKeys, positionOf, type Located } from "./located.ts";
+import { find, keyPositionOf, positionOf, type Located } from "./located.ts";
 import { nearest } from "./nearest.ts";
 
 const branching = ["anyOf", "oneOf"];

@@ -5,11 +5,12 @@
  */
 import { isObject } from "../is-object.ts";
 import { Ajv2020, type ErrorObject, type ValidateFunction } from "ajv/dist/2020.js";
+import { pointerKeys } from "../json-pointer.ts";
 import { checkJsonSchema, draft2020, draft7 } from "../json-schema.ts";
 import type { JsonSchema } from "../plugin.ts";
 import type { Fault, Position } from "./fault.ts";
 import { formats } from "./formats.ts";
-import { find, plainValue, pointerKeys, type Located } from "./located.ts";
+import { find, plainValue, type Located } from "./located.ts";
 import { nearest } from "./nearest.ts";
 import { describeError, relevantErrors } from "./validate-errors.ts";
 

@@ -1,7 +1,7 @@
 /** The answers of the admin listener: JSON, and errors in the canonical envelope. */
 import type { FastifyInstance, FastifyReply } from "fastify";
+import type { Log } from "../contract/log.ts";
 import { refuse, type GatewayCode } from "../errors.ts";
-import type { Log } from "../services/log.ts";
 
 export function sendJson(reply: FastifyReply, status: number, body: unknown): FastifyReply {
   return reply.code(status).type("application/json").send(JSON.stringify(body));

@@ -1,7 +1,7 @@
 /**
  * The slowest rate at which a request may arrive: 64 KiB in any 10 s after the first second (decisions.md section 13).
  */
-import type { Clock } from "../services/clock.ts";
+import type { Clock } from "../contract/clock.ts";
 
 /** The first second of a request, which does not count. */
 export const arrivalGraceMs = 1_000;

@@ -3,9 +3,10 @@
  * (decisions.md section 13): the minimum rate of a body, and the memory of unfinished bodies per caller and in total.
  * One timer serves all bodies.
  */
+import { addressKey } from "../address.ts";
 import { refuse } from "../errors.ts";
 import type { ArrivingBody, BodyWatch, LiveExchange } from "../pipeline/run/exchange.ts";
-import { addressKey, type Clock, type Counter, type Metrics, type Reply } from "../plugin.ts";
+import type { Clock, Counter, Metrics, Reply } from "../plugin.ts";
 import { arrivalGraceMs, arrivalWindowMs, minArrivalBytes } from "./arrival-rate.ts";
 import { LinkedList, type Linked } from "./linked-list.ts";
 import { UnfinishedBytes, type HeldBytes, type UnfinishedLimits } from "./unfinished-bytes.ts";

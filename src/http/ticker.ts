@@ -2,7 +2,7 @@
  * A coarse clock for deadlines. One timer serves all connections of a client, and a deadline is a tick number, so a
  * request needs neither a timer nor a read of the clock.
  */
-import type { Clock } from "../services/clock.ts";
+import type { Clock } from "../contract/clock.ts";
 
 export interface Ticker extends Disposable {
   /** Number of ticks so far. */

@@ -1,7 +1,7 @@
 /** Claims: ids that can be used once, for example confirmation tokens. They are kept in the data folder. */
 import { join } from "node:path";
-import type { Clock } from "../services/clock.ts";
-import type { Claims } from "../services/store.ts";
+import type { Clock } from "../contract/clock.ts";
+import type { Claims } from "../contract/store.ts";
 import { openDatabase } from "./sqlite.ts";
 
 const migrations = [

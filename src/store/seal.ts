@@ -2,7 +2,7 @@
 import { createHmac, randomBytes, randomUUID, timingSafeEqual } from "node:crypto";
 import { existsSync, linkSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Seal } from "../services/store.ts";
+import type { Seal } from "../contract/store.ts";
 import { explain, StoreError } from "./store-error.ts";
 
 /** `secret`: the secret of the deployment, which is the same on every replica. */

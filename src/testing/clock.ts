@@ -1,5 +1,5 @@
 /** A clock that moves only when a test moves it. */
-import type { Clock } from "../services/clock.ts";
+import type { Clock } from "../contract/clock.ts";
 
 interface Timer {
   due: number;

@@ -3,7 +3,8 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pino } from "pino";
-import type { Capability, Clock, Environment, Log, PlanName } from "../plugin.ts";
+import type { Capability, PlanName } from "sluice-gateway/services";
+import type { Clock, Environment, Log } from "../plugin.ts";
 import { startGateway, type Gateway } from "../gateway/gateway.ts";
 
 export interface TestGatewayOptions {

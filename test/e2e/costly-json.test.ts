@@ -6,7 +6,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
-import { capabilities } from "../../src/plugin.ts";
+import { capabilities } from "sluice-gateway/services";
 import { startTestGateway, type TestGateway } from "../../src/testing/gateway.ts";
 
 /**

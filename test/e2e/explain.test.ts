@@ -2,10 +2,10 @@
 import assert from "node:assert/strict";
 import { createServer } from "node:http";
 import { describe, it } from "node:test";
+import type { Capability } from "sluice-gateway/services";
 import { explain } from "../../src/commands/explain.ts";
 import type { CommandContext } from "../../src/commands/command.ts";
 import type { Explanation } from "../../src/pipeline/observe/explanation.ts";
-import type { Capability } from "../../src/plugin.ts";
 import { manualClock } from "../../src/testing/clock.ts";
 import {
   startTestGateway,

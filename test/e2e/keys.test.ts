@@ -1,9 +1,9 @@
 /** What is promised of API keys, through a whole gateway, while another process changes them. */
 import assert from "node:assert/strict";
-import type { ChangeAuthor } from "../../src/plugin.ts";
 import { join } from "node:path";
 import type { DatabaseSync } from "node:sqlite";
 import { test } from "node:test";
+import type { ChangeAuthor } from "sluice-gateway/services";
 import { setKey, type KeySettings } from "../../plugins/billing/accounts/key-settings.ts";
 import { findKey, rotateKey } from "../../plugins/billing/accounts/keys.ts";
 import { openAccountsDatabase } from "../../plugins/billing/accounts/schema.ts";

@@ -1,5 +1,6 @@
 /** Tools for the tests of `/mcp`: one of every way in which a call can end. */
-import { defineTools, toolFailure, type ToolContext } from "../../src/plugin.ts";
+import { toolFailure, type ToolContext } from "sluice-gateway/services";
+import { defineTools } from "../../src/plugin.ts";
 
 /** What the tools tell the test that runs them in the same process. */
 export const seen = {

@@ -5,8 +5,8 @@ import { request, type IncomingMessage } from "node:http";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { Ajv2020 } from "ajv/dist/2020.js";
+import { parseTime } from "sluice-gateway/toolkit";
 import { startDemos } from "../../src/commands/demo.ts";
-import { parseTime } from "../../src/plugin.ts";
 import { startTestGateway, type TestGateway } from "../../src/testing/gateway.ts";
 
 const pipeline = readFileSync(join(import.meta.dirname, "../../pipeline.yaml"), "utf8")

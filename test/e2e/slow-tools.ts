@@ -1,5 +1,6 @@
 /** Tools whose worker answers when the test opens its gate. */
-import { defineTools, type ToolResult } from "../../src/plugin.ts";
+import type { ToolResult } from "sluice-gateway/services";
+import { defineTools } from "../../src/plugin.ts";
 
 /** What the tools tell the test that runs them in the same process. */
 export const worker = {

@@ -1,5 +1,6 @@
 /** Tools for the tests of `/rpc`: one of every way in which a call can end. */
-import { defineTools, toolFailure, type Tool, type ToolResult } from "../../src/plugin.ts";
+import { toolFailure, type Tool, type ToolResult } from "sluice-gateway/services";
+import { defineTools } from "../../src/plugin.ts";
 
 /** What the tools saw, for the test that runs them in the same process. */
 export const seen = {

@@ -3,8 +3,8 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
+import type { Capability } from "sluice-gateway/services";
 import { readUsage } from "../../plugins/billing/metering/read-usage.ts";
-import type { Capability } from "../../src/plugin.ts";
 import { manualClock } from "../../src/testing/clock.ts";
 import {
   startTestGateway,

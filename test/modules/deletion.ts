@@ -20,9 +20,10 @@ const copied = [
   "README.md",
 ];
 
-export const modules = globSync("plugins/*/", { cwd: root }).map((path) =>
-  relative("plugins", path).replace(/\/$/, ""),
-);
+/** `contracts` is not a module: it stays when a module is deleted. */
+export const modules = globSync("plugins/*/", { cwd: root })
+  .map((path) => relative("plugins", path).replace(/\/$/, ""))
+  .filter((folder) => folder !== "contracts");
 
 /** `folder`: an empty folder, which receives the copy. */
 export async function copyWithout(module: string, folder: string): Promise<void> {

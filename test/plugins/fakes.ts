@@ -1,26 +1,28 @@
 /** Fakes of what a step sees, so that its hooks can be tested without a gateway around them. */
-import { createMetrics } from "../../src/metrics.ts";
-import { LiveResponseHead } from "../../src/pipeline/run/response-head.ts";
 import type {
   Accounts,
   ApiKey,
   Capability,
-  ComputeOutcome,
-  Exchange,
-  Host,
   KeyPrincipal,
-  Log,
   Meter,
   Metering,
   Networks,
-  NotedFacts,
   Principal,
+  Tools,
+} from "sluice-gateway/services";
+import { createMetrics } from "../../src/metrics.ts";
+import { LiveResponseHead } from "../../src/pipeline/run/response-head.ts";
+import type {
+  ComputeOutcome,
+  Exchange,
+  Host,
+  Log,
+  NotedFacts,
   Reply,
   RequestHead,
   ServiceTypes,
   SlotName,
   Slots,
-  Tools,
 } from "../../src/plugin.ts";
 import { createSeal } from "../../src/store/seal.ts";
 import { manualClock } from "../../src/testing/clock.ts";

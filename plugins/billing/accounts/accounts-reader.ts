@@ -1,8 +1,7 @@
 /** Reads of a running gateway from the accounts database: a key by its hash, and the changes since the last read. */
 import type { DatabaseSync } from "node:sqlite";
-import type { ApiKey, Workspace } from "../../../src/plugin.ts";
-import { number, text, type Row } from "../../../src/store/row.ts";
-import { transaction } from "../../../src/store/sqlite.ts";
+import type { ApiKey, Workspace } from "sluice-gateway/services";
+import { number, text, transaction, type Row } from "sluice-gateway/store";
 import { keyFromRow } from "./keys.ts";
 import type { KeyEntry } from "./principal.ts";
 import { workspaceFromRow } from "./workspaces.ts";

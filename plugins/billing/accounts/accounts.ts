@@ -3,17 +3,9 @@
  */
 import { hash } from "node:crypto";
 import type { DatabaseSync } from "node:sqlite";
-import type {
-  Callers,
-  Clock,
-  Environment,
-  Log,
-  ModelOverride,
-  Plan,
-  PlanName,
-  Principal,
-} from "../../../src/plugin.ts";
-import { explain } from "../../../src/store/store-error.ts";
+import type { Clock, Environment, Log } from "sluice-gateway/plugin";
+import type { Callers, ModelOverride, Plan, PlanName, Principal } from "sluice-gateway/services";
+import { explain } from "sluice-gateway/store";
 import { accountsReader, type AccountsReader } from "./accounts-reader.ts";
 import { keyEnvironment } from "./key-text.ts";
 import type { KeyEntry, Plans } from "./principal.ts";

@@ -1,5 +1,6 @@
 /** `admin` of the service `accounts`. */
-import type { AccountsAdmin, Clock, Workspace } from "sluice-gateway/plugin";
+import type { Clock } from "sluice-gateway/plugin";
+import type { AccountsAdmin, Workspace } from "sluice-gateway/services";
 import type { AccountsService } from "./accounts.ts";
 import { keyJson, workspaceJson } from "./json.ts";
 import { createKey, findKey, keyState, revokeKey, rotateKey } from "./keys.ts";

@@ -1,5 +1,5 @@
 /** Principals of callers without a usable key, each with its message (gateway.md, Authentication). */
-import type { Anonymous } from "../../../src/services/accounts.ts";
+import type { Anonymous } from "sluice-gateway/services";
 import { keyEnvironment } from "./key-text.ts";
 
 export const bearer = "Bearer ";

@@ -1,7 +1,7 @@
 /** The log of changes. The audit log shows it, and a running gateway learns from it what it must read again. */
 import type { DatabaseSync } from "node:sqlite";
-import type { ChangeAuthor } from "../../../src/plugin.ts";
-import { number, optionalText, text } from "../../../src/store/row.ts";
+import type { ChangeAuthor } from "sluice-gateway/services";
+import { number, optionalText, text } from "sluice-gateway/store";
 
 export type Action =
   | "workspace.create"

@@ -1,5 +1,5 @@
 /** Results of operations on accounts that failed. */
-import type { Failed } from "../../../src/plugin.ts";
+import type { Failed } from "sluice-gateway/services";
 
 export function notFound(what: "workspace" | "key", id: string): Failed {
   return { failed: "notFound", message: `there is no ${what} ${id}` };

@@ -1,7 +1,7 @@
 /** Slots of idempotency keys in the accounts database. Call these functions in a transaction. */
 import type { DatabaseSync } from "node:sqlite";
-import type { IdempotentRequest, NotRun, StoredResponse } from "../../../src/plugin.ts";
-import { blob, number, optionalNumber, optionalText, text } from "../../../src/store/row.ts";
+import type { IdempotentRequest, NotRun, StoredResponse } from "sluice-gateway/services";
+import { blob, number, optionalNumber, optionalText, text } from "sluice-gateway/store";
 
 const inFlight = { kind: "inFlight" } as const;
 const mismatch = { kind: "mismatch" } as const;

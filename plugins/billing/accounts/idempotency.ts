@@ -4,15 +4,14 @@
  */
 import { randomUUID } from "node:crypto";
 import type { DatabaseSync } from "node:sqlite";
+import type { Clock, Log } from "sluice-gateway/plugin";
 import type {
-  Clock,
   Idempotency,
   IdempotencySlot,
   IdempotentRequest,
-  Log,
   WorkEnd,
-} from "../../../src/plugin.ts";
-import { transaction } from "../../../src/store/sqlite.ts";
+} from "sluice-gateway/services";
+import { transaction } from "sluice-gateway/store";
 import type { AccountsService } from "./accounts.ts";
 import { findSlot, forget, putInFlight, putResponse } from "./idempotency-slots.ts";
 

@@ -2,14 +2,14 @@
  * Workspaces, keys and changes as JSON for clients and `--json` (decisions.md, section 1): snake_case names, RFC 3339
  * times, and no members without a value.
  */
-import { isObject } from "../../../src/is-object.ts";
 import type {
   ChangeJson,
   KeyJson,
   KeyRecord,
   Workspace,
   WorkspaceJson,
-} from "../../../src/plugin.ts";
+} from "sluice-gateway/services";
+import { isObject } from "sluice-gateway/toolkit";
 import type { Change } from "./change-log.ts";
 import { keyState } from "./keys.ts";
 import { applyDuePlan } from "./plans.ts";

@@ -2,7 +2,7 @@
  * The keys that a running gateway has seen, by the SHA-256 of their text. No secret is stored or compared byte by byte.
  */
 import { isDeepStrictEqual } from "node:util";
-import { BoundedMap } from "../../../src/bounded-map.ts";
+import { BoundedMap } from "sluice-gateway/toolkit";
 import type { StoredKey } from "./accounts-reader.ts";
 import { makeKeyEntry, principalAt, type KeyEntry, type Plans } from "./principal.ts";
 

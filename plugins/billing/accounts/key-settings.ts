@@ -1,7 +1,7 @@
 /** Changes of an existing key by an operator. */
 import type { DatabaseSync } from "node:sqlite";
-import type { Capability, ChangeAuthor, Failed, KeyRecord } from "../../../src/plugin.ts";
-import { transaction } from "../../../src/store/sqlite.ts";
+import type { Capability, ChangeAuthor, Failed, KeyRecord } from "sluice-gateway/services";
+import { transaction } from "sluice-gateway/store";
 import { recordChange } from "./change-log.ts";
 import { conflict, notFound } from "./failed.ts";
 import { findKey, keyState } from "./keys.ts";

@@ -3,7 +3,7 @@
  * stored.
  */
 import { hash, randomBytes } from "node:crypto";
-import type { Environment } from "../../../src/plugin.ts";
+import type { Environment } from "sluice-gateway/plugin";
 
 export const environments: readonly Environment[] = ["dev", "stage", "prod"];
 

@@ -1,28 +1,28 @@
 /** Operations on API keys, for the command line and the HTTP routes. Each call is one transaction. */
 import type { DatabaseSync } from "node:sqlite";
-import type {
-  ApiKey,
-  ChangeAuthor,
-  Failed,
-  IssuedKey,
-  KeyRecord,
-  KeyState,
-  NewKey,
-  RotatedKey,
-} from "../../../src/plugin.ts";
+import {
+  capabilities,
+  type ApiKey,
+  type ChangeAuthor,
+  type Failed,
+  type IssuedKey,
+  type KeyRecord,
+  type KeyState,
+  type NewKey,
+  type RotatedKey,
+} from "sluice-gateway/services";
 import {
   number,
   oneOf,
   optionalNumber,
   optionalText,
   text,
+  transaction,
   type Row,
-} from "../../../src/store/row.ts";
-import { transaction } from "../../../src/store/sqlite.ts";
+} from "sluice-gateway/store";
 import { recordChange } from "./change-log.ts";
 import { conflict, notFound } from "./failed.ts";
 import { environments, hashKey, newId, newKeyText } from "./key-text.ts";
-import { capabilities } from "../../../src/services/accounts.ts";
 import { findWorkspace } from "./workspaces.ts";
 
 export function keyState(key: ApiKey, now: number): KeyState {

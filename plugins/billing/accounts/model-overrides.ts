@@ -1,9 +1,7 @@
 /** Changes of operators to the model catalogues of inference networks: PUT /v1/admin/confidential/{network}/models. */
-import type { ChangeAuthor } from "../../../src/plugin.ts";
 import type { DatabaseSync } from "node:sqlite";
-import type { ModelOverride } from "../../../src/services/networks.ts";
-import { number, optionalNumber, optionalText, text } from "../../../src/store/row.ts";
-import { transaction } from "../../../src/store/sqlite.ts";
+import type { ChangeAuthor, ModelOverride } from "sluice-gateway/services";
+import { number, optionalNumber, optionalText, text, transaction } from "sluice-gateway/store";
 import { recordChange } from "./change-log.ts";
 
 export type Overrides = ReadonlyMap<string, ReadonlyMap<string, ModelOverride>>;

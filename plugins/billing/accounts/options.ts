@@ -1,5 +1,6 @@
 /** The section `plans` of pipeline.yaml. */
-import type { JsonSchema, PlanName } from "sluice-gateway/plugin";
+import type { JsonSchema } from "sluice-gateway/plugin";
+import type { PlanName } from "sluice-gateway/services";
 import type { Plans } from "./principal.ts";
 
 /** The section after validation, with defaults. */

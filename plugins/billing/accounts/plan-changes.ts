@@ -1,7 +1,7 @@
 /** Changes of plans by customers, with their rules (decisions.md section 10). Each call is one transaction. */
 import type { DatabaseSync } from "node:sqlite";
-import type { PlanName, Workspace, ChangeAuthor, Failed } from "../../../src/plugin.ts";
-import { transaction } from "../../../src/store/sqlite.ts";
+import type { ChangeAuthor, Failed, PlanName, Workspace } from "sluice-gateway/services";
+import { transaction } from "sluice-gateway/store";
 import { recordChange } from "./change-log.ts";
 import { conflict, notFound } from "./failed.ts";
 import { applyDuePlan, planNames } from "./plans.ts";

@@ -1,5 +1,5 @@
 /** The plans and which of them is in force; the default capabilities of a key. */
-import type { Capability, PlanName, Workspace } from "../../../src/plugin.ts";
+import type { Capability, PlanName, Workspace } from "sluice-gateway/services";
 
 /** Names of the plans, from the smallest to the largest. */
 export const planNames: readonly PlanName[] = ["free", "developer", "startup", "enterprise"];

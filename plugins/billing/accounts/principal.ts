@@ -1,6 +1,6 @@
 /** Makes the principal that plugins see from a stored key and its workspace, and computes how long it is valid. */
-import type { ApiKey, KeyPrincipal, Plan, PlanName, Workspace } from "../../../src/plugin.ts";
-import { addressList } from "../../../src/address-list.ts";
+import { addressList } from "sluice-gateway/http";
+import type { ApiKey, KeyPrincipal, Plan, PlanName, Workspace } from "sluice-gateway/services";
 import { applyDuePlan } from "./plans.ts";
 
 /** Terms of each plan, from pipeline.yaml. */

@@ -1,8 +1,7 @@
 /** The accounts database: workspaces, keys, purchases and the append-only log of changes. */
 import { join } from "node:path";
 import type { DatabaseSync } from "node:sqlite";
-import { openDatabase } from "../../../src/store/sqlite.ts";
-import { StoreError } from "../../../src/store/store-error.ts";
+import { openDatabase, StoreError } from "sluice-gateway/store";
 
 /**
  * Times are in milliseconds since 1970, amounts in milli-CU. Only the SHA-256 of a key's text is stored, in hex.

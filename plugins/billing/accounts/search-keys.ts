@@ -1,7 +1,7 @@
 /** Searches keys, one page at a time. */
 import type { DatabaseSync } from "node:sqlite";
-import { text } from "../../../src/store/row.ts";
-import type { FoundKey, KeySearch } from "../../../src/plugin.ts";
+import type { FoundKey, KeySearch } from "sluice-gateway/services";
+import { text } from "sluice-gateway/store";
 import { recordFromRow, selectKeys } from "./keys.ts";
 
 const textMatches = `instr(lower(keys.id || char(10) || keys.name || char(10) || workspaces.id || char(10)

@@ -1,5 +1,6 @@
 /** Opens the accounts database and puts the service `accounts` together. */
-import type { Accounts, Host, ServiceContext, ServiceHooks } from "sluice-gateway/plugin";
+import type { Host, ServiceContext, ServiceHooks } from "sluice-gateway/plugin";
+import type { Accounts } from "sluice-gateway/services";
 import { openAccounts, type AccountsService } from "./accounts.ts";
 import { createAdmin } from "./admin.ts";
 import { openIdempotency } from "./idempotency.ts";

@@ -3,10 +3,8 @@
  * be used once.
  */
 import { randomUUID } from "node:crypto";
-import type { Callers } from "../../../src/services/accounts.ts";
-import type { Clock } from "../../../src/services/clock.ts";
-import type { Claims, Seal } from "../../../src/services/store.ts";
-import type { Tickets, TicketTerms } from "../../../src/services/tickets.ts";
+import type { Claims, Clock, Seal } from "sluice-gateway/plugin";
+import type { Callers, Tickets, TicketTerms } from "sluice-gateway/services";
 import { unauthorized } from "./anonymous.ts";
 
 interface TicketDeps {

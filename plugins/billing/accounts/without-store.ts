@@ -1,5 +1,5 @@
 /** Accounts without a store, with which `sluice check` starts the plugins that use them. No request reaches them. */
-import type { Workspaces } from "sluice-gateway/plugin";
+import type { Workspaces } from "sluice-gateway/services";
 import { unauthorized } from "./anonymous.ts";
 import { keyJson, workspaceJson } from "./json.ts";
 import { keyState } from "./keys.ts";

@@ -3,22 +3,20 @@
  * running gateway.
  */
 import type { DatabaseSync } from "node:sqlite";
-import { threadModule } from "../../../src/package-files.ts";
-import { periodOf } from "../metering/periods.ts";
-import { maxGroups, type UsageReportJob } from "../metering/usage-report.ts";
+import { threadModule } from "sluice-gateway/package-files";
+import type { Clock, ComputeThreads, Log } from "sluice-gateway/plugin";
 import type {
+  ChangeAuthor,
   ChangedBy,
-  Clock,
-  ComputeThreads,
-  Log,
+  Failed,
   UsageQuery,
   Workspace,
   WorkspaceAnswer,
   WorkspaceJson,
   Workspaces,
-  ChangeAuthor,
-  Failed,
-} from "../../../src/plugin.ts";
+} from "sluice-gateway/services";
+import { periodOf } from "../metering/periods.ts";
+import { maxGroups, type UsageReportJob } from "../metering/usage-report.ts";
 import type { AccountsService } from "./accounts.ts";
 import { listChanges } from "./change-log.ts";
 import { changeJson, workspaceJson } from "./json.ts";

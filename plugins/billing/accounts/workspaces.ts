@@ -6,16 +6,16 @@ import type {
   NewWorkspace,
   PlanName,
   Workspace,
-} from "../../../src/plugin.ts";
+} from "sluice-gateway/services";
 import {
   number,
   oneOf,
   optionalNumber,
   optionalText,
   text,
+  transaction,
   type Row,
-} from "../../../src/store/row.ts";
-import { transaction } from "../../../src/store/sqlite.ts";
+} from "sluice-gateway/store";
 import { recordChange } from "./change-log.ts";
 import { conflict, notFound } from "./failed.ts";
 import { newId } from "./key-text.ts";

@@ -2,7 +2,8 @@
  * The credential of a caller: the Authorization header or, because a page cannot send one when it opens a WebSocket, a
  * subprotocol that contains a ticket or a key (confidential-stream.md section 1.1). It is never echoed.
  */
-import type { Accounts, Exchange, Principal } from "sluice-gateway/plugin";
+import type { Exchange } from "sluice-gateway/plugin";
+import type { Accounts, Principal } from "sluice-gateway/services";
 
 const prefix = "confidential.auth.";
 /** Prefix of every API key. */

@@ -2,7 +2,8 @@
  * Blocks addresses that repeatedly present unknown keys, for a limited time. rate-limiter-flexible counts the failures.
  */
 import { RateLimiterRes, type RateLimiterAbstract } from "rate-limiter-flexible";
-import { addressKey, type Clock } from "sluice-gateway/plugin";
+import { addressKey } from "sluice-gateway/http";
+import type { Clock } from "sluice-gateway/plugin";
 
 /**
  * Maximum number of new addresses per window. Further ones are not counted, so that a flood from many networks cannot

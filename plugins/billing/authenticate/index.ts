@@ -3,13 +3,8 @@
  * try many keys.
  */
 import { RateLimiterMemory } from "rate-limiter-flexible";
-import {
-  defineStep,
-  refuse,
-  type Exchange,
-  type Principal,
-  type Reply,
-} from "sluice-gateway/plugin";
+import { defineStep, refuse, type Exchange, type Reply } from "sluice-gateway/plugin";
+import type { Principal } from "sluice-gateway/services";
 import { identify } from "./credentials.ts";
 import { FailedKeys } from "./failed-keys.ts";
 

@@ -1,12 +1,6 @@
 /** Refuses callers who may not use the route: 401 without a valid key, 403 without the capability. */
-import {
-  capabilities,
-  defineStep,
-  refuse,
-  type Anonymous,
-  type Capability,
-  type Reply,
-} from "sluice-gateway/plugin";
+import { defineStep, refuse, type Reply } from "sluice-gateway/plugin";
+import { capabilities, type Anonymous, type Capability } from "sluice-gateway/services";
 
 interface Options {
   readonly require: "key" | Capability;

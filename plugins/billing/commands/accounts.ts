@@ -2,17 +2,19 @@
  * Shared by `keys`, `workspaces` and `audit`: opens the accounts of the configured data folder, finds the user who runs
  * the command, and prints records.
  */
-import type { ChangeAuthor, Failed } from "../../../src/plugin.ts";
 import type { DatabaseSync } from "node:sqlite";
 import { userInfo } from "node:os";
+import { systemClock, type CommandContext } from "sluice-gateway/module";
+import {
+  printFault,
+  readPipeline,
+  storeFault,
+  type Config,
+  type Fault,
+} from "sluice-gateway/process";
+import type { ChangeAuthor, Failed } from "sluice-gateway/services";
+import { explain } from "sluice-gateway/store";
 import { openAccountsDatabase } from "../accounts/schema.ts";
-import { systemClock } from "../../../src/clock.ts";
-import type { Config } from "../../../src/config/config.ts";
-import { printFault, type Fault } from "../../../src/config/fault.ts";
-import { readPipeline } from "../../../src/pipeline/load/check-file.ts";
-import { storeFault } from "../../../src/config/store-fault.ts";
-import { explain } from "../../../src/store/store-error.ts";
-import type { CommandContext } from "../../../src/commands/command.ts";
 
 /** A record to print: flat, without members that have no value. */
 export type Flat = Readonly<Record<string, string | number | readonly string[] | undefined>>;

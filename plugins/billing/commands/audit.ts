@@ -1,12 +1,11 @@
 /** `sluice audit`: prints the audit log, also while a gateway uses the same store. */
+import { text, UsageError, type Command } from "sluice-gateway/module";
+import type { ChangeJson } from "sluice-gateway/services";
 import { listChanges } from "../accounts/change-log.ts";
 import { notFound } from "../accounts/failed.ts";
 import { changeJson } from "../accounts/json.ts";
 import { findWorkspace } from "../accounts/workspaces.ts";
-import type { ChangeJson } from "../../../src/plugin.ts";
 import { withAccounts } from "./accounts.ts";
-import { UsageError, type Command } from "../../../src/commands/command.ts";
-import { text } from "../../../src/commands/option.ts";
 
 /** Maximum number of changes per read, because the log may have years of them. */
 const changesPerRead = 1_000;

@@ -1,5 +1,5 @@
 /** The advice that `sluice start` prints while there is no workspace, so that no API key is valid. */
-import type { FirstSteps } from "../../../src/module.ts";
+import type { FirstSteps } from "sluice-gateway/module";
 import { openAccountsDatabase } from "../accounts/schema.ts";
 import { listWorkspaces } from "../accounts/workspaces.ts";
 

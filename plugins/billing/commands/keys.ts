@@ -1,21 +1,6 @@
 /**
  * `sluice keys`: creates, lists, changes, revokes and rotates API keys, also while a gateway runs on the same store.
  */
-import { keyJson } from "../accounts/json.ts";
-import { setKey } from "../accounts/key-settings.ts";
-import { createKey, listKeys, revokeKey, rotateKey } from "../accounts/keys.ts";
-import { defaultCapabilities } from "../accounts/plans.ts";
-import { capabilities } from "../../../src/services/accounts.ts";
-import { findWorkspace } from "../accounts/workspaces.ts";
-import type { Capability, IssuedKey } from "../../../src/plugin.ts";
-import { notFound } from "../accounts/failed.ts";
-import { printRecord, printRecords, withAccounts, type Flat } from "./accounts.ts";
-import {
-  UsageError,
-  type Command,
-  type CommandContext,
-  type OptionValues,
-} from "../../../src/commands/command.ts";
 import {
   addresses,
   checkName,
@@ -25,10 +10,23 @@ import {
   orNone,
   rate,
   required,
+  runSubcommand,
   text,
   texts,
-} from "../../../src/commands/option.ts";
-import { runSubcommand, type Subcommand } from "../../../src/commands/subcommand.ts";
+  UsageError,
+  type Command,
+  type CommandContext,
+  type OptionValues,
+  type Subcommand,
+} from "sluice-gateway/module";
+import { capabilities, type Capability, type IssuedKey } from "sluice-gateway/services";
+import { keyJson } from "../accounts/json.ts";
+import { setKey } from "../accounts/key-settings.ts";
+import { createKey, listKeys, revokeKey, rotateKey } from "../accounts/keys.ts";
+import { defaultCapabilities } from "../accounts/plans.ts";
+import { findWorkspace } from "../accounts/workspaces.ts";
+import { notFound } from "../accounts/failed.ts";
+import { printRecord, printRecords, withAccounts, type Flat } from "./accounts.ts";
 
 const defaultOverlapMs = 24 * 3_600_000;
 

@@ -1,20 +1,20 @@
 /** `sluice usage export`: prints settled charges from the journal, also while a gateway writes it. */
 import { setImmediate as turn } from "node:timers/promises";
-import { printFault } from "../../../src/config/fault.ts";
-import { readPipeline } from "../../../src/pipeline/load/check-file.ts";
-import { storeFault } from "../../../src/config/store-fault.ts";
-import { readUsage, type UsageRow } from "../metering/read-usage.ts";
-import { usageJson, type UsageJson } from "../metering/usage-json.ts";
-import { parseTime } from "../../../src/rfc3339.ts";
-import { explain } from "../../../src/store/store-error.ts";
 import {
+  checkWord,
+  runSubcommand,
+  text,
   UsageError,
   type Command,
   type CommandContext,
   type OptionValues,
-} from "../../../src/commands/command.ts";
-import { checkWord, text } from "../../../src/commands/option.ts";
-import { runSubcommand, type Subcommand } from "../../../src/commands/subcommand.ts";
+  type Subcommand,
+} from "sluice-gateway/module";
+import { printFault, readPipeline, storeFault } from "sluice-gateway/process";
+import { explain } from "sluice-gateway/store";
+import { parseTime } from "sluice-gateway/toolkit";
+import { readUsage, type UsageRow } from "../metering/read-usage.ts";
+import { usageJson, type UsageJson } from "../metering/usage-json.ts";
 
 /** Number of lines between two turns of the event loop, so that a signal can end a long export. */
 const linesPerTurn = 500;

@@ -2,7 +2,19 @@
  * `sluice workspaces`: creates, lists, shows and changes workspaces and adds purchased credit, also while a gateway
  * uses the same store.
  */
-import type { Workspace, WorkspaceJson } from "../../../src/plugin.ts";
+import {
+  checkName,
+  checkWord,
+  milliCu,
+  orNone,
+  required,
+  runSubcommand,
+  text,
+  UsageError,
+  type Command,
+  type Subcommand,
+} from "sluice-gateway/module";
+import type { Workspace, WorkspaceJson } from "sluice-gateway/services";
 import { notFound } from "../accounts/failed.ts";
 import { workspaceJson } from "../accounts/json.ts";
 import { planNames } from "../accounts/plans.ts";
@@ -15,16 +27,6 @@ import {
 } from "../accounts/workspaces.ts";
 import { printRecord, printRecords, withAccounts, type OpenAccounts } from "./accounts.ts";
 import { readPurchasedDrawn } from "../metering/purchased-drawn.ts";
-import { UsageError, type Command } from "../../../src/commands/command.ts";
-import {
-  checkName,
-  checkWord,
-  milliCu,
-  orNone,
-  required,
-  text,
-} from "../../../src/commands/option.ts";
-import { runSubcommand, type Subcommand } from "../../../src/commands/subcommand.ts";
 
 const create: Subcommand = {
   options: ["name", "plan", "overage-limit"],

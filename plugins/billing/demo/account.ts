@@ -1,5 +1,5 @@
 /** The account that `sluice dev` prints: one workspace, which is kept, and a new key at every start. */
-import type { DemoKey } from "../../../src/demo.ts";
+import type { DemoKey } from "sluice-gateway/module";
 import { createKey } from "../accounts/keys.ts";
 import { openAccountsDatabase } from "../accounts/schema.ts";
 import { defaultCapabilities } from "../accounts/plans.ts";

@@ -1,5 +1,5 @@
 /** The account of `sluice dev`. */
-import type { Demo } from "../../../src/demo.ts";
+import type { Demo } from "sluice-gateway/module";
 import { openDemoAccount } from "./account.ts";
 
 export const demo: Demo = {

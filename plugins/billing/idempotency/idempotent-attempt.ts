@@ -2,15 +2,17 @@
 import {
   refuse,
   type Host,
-  type Idempotency,
-  type IdempotencySlot,
-  type IdempotentRequest,
-  type NotRun,
+  type InnerSurface,
   type Reply,
   type ResponseHead,
-  type StoredResponse,
-  type InnerSurface,
 } from "sluice-gateway/plugin";
+import type {
+  Idempotency,
+  IdempotencySlot,
+  IdempotentRequest,
+  NotRun,
+  StoredResponse,
+} from "sluice-gateway/services";
 
 /** Maximum size of a stored response (gateway.md, "Idempotency"). Larger ones are not stored. */
 const responseBytes = 1024 * 1024;

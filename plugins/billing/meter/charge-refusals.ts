@@ -5,14 +5,12 @@
 import {
   refuse,
   type Counter,
-  type CuRefusal,
   type Exchange,
   type Host,
   type LimitReached,
-  type Meter,
   type Reply,
-  type Reservation,
 } from "sluice-gateway/plugin";
+import type { CuRefusal, Meter, Reservation } from "sluice-gateway/services";
 
 /** Sent while the journal cannot be written, because no request is served unmetered. */
 export const unavailable = refuse("GATEWAY_SERVICE_UNAVAILABLE");

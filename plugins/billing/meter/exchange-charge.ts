@@ -1,16 +1,14 @@
 /** The account of one exchange: the value of the slot `charge`. */
-import {
-  refuse,
-  type Charge,
-  type ChargeLine,
-  type ChargePart,
-  type CuRefusal,
-  type Exchange,
-  type KeyPrincipal,
-  type PartOptions,
-  type Reply,
-  type Reservation,
-} from "sluice-gateway/plugin";
+import { refuse, type Exchange, type Reply } from "sluice-gateway/plugin";
+import type {
+  Charge,
+  ChargeLine,
+  ChargePart,
+  CuRefusal,
+  KeyPrincipal,
+  PartOptions,
+  Reservation,
+} from "sluice-gateway/services";
 import { unavailable, type ChargeRefusals } from "./charge-refusals.ts";
 
 /** A line from a surface, without the surface's name, which the exchange adds. */

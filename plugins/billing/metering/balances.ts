@@ -1,7 +1,6 @@
 /** Reads the used credit of every key and workspace from the journal's views, at start. */
 import type { DatabaseSync } from "node:sqlite";
-import { number, text } from "../../../src/store/row.ts";
-import { explain } from "../../../src/store/store-error.ts";
+import { explain, number, text } from "sluice-gateway/store";
 import type { CreditBook } from "./credit.ts";
 import { openJournalReader } from "./journal-reader.ts";
 import { journalPath } from "./journal-schema.ts";

@@ -2,8 +2,7 @@
  * The text of a charge's record. Its lines are the id of the request, the agent's description of itself, and the
  * pricing of an inference.
  */
-import type { Agent } from "../../../src/services/accounts.ts";
-import type { Pricing } from "../../../src/services/pricing.ts";
+import type { Agent, Pricing } from "sluice-gateway/services";
 
 /** Maximum number of characters of a request id. Longer ids are cut. */
 const maxIdChars = 256;

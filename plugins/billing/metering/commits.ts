@@ -1,6 +1,6 @@
 /** Reads the commits of the journal, also while a gateway writes it. */
 import type { DatabaseSync } from "node:sqlite";
-import { number, text } from "../../../src/store/row.ts";
+import { number, text } from "sluice-gateway/store";
 import { blob } from "./journal-file.ts";
 import { singleRow } from "./journal-reader.ts";
 

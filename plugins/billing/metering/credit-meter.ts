@@ -8,16 +8,18 @@
  * journal too, so that the next start finds the streams that the crash interrupted. No byte waits for this write: an
  * intent that is lost in a crash and an intent that expires lead to the same bill.
  */
-import type { ApiKey, KeyPrincipal, Workspace } from "../../../src/services/accounts.ts";
-import type { Clock } from "../../../src/services/clock.ts";
+import type { Clock } from "sluice-gateway/plugin";
 import type {
+  ApiKey,
   ChargeLine,
   CuRefusal,
+  KeyPrincipal,
   KeyWindows,
   Meter,
   Reservation,
   WindowState,
-} from "../../../src/services/meter.ts";
+  Workspace,
+} from "sluice-gateway/services";
 import type { CreditBook, KeyCredit, WorkspaceCredit } from "./credit.ts";
 import type { CommitPriority, Journal } from "./journal.ts";
 import type { MeterMetrics } from "./metrics.ts";

@@ -1,5 +1,6 @@
 /** Service `metering`: reserves and charges credit, and keeps the journal of charges. */
-import { defineService, type Metering } from "sluice-gateway/plugin";
+import { defineService } from "sluice-gateway/plugin";
+import type { Metering } from "sluice-gateway/services";
 import { sections, type Options } from "./options.ts";
 
 export default defineService<Options, Metering>({

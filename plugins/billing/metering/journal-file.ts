@@ -3,8 +3,7 @@
  * recovers both after a crash. It does not depend on threads.
  */
 import type { DatabaseSync } from "node:sqlite";
-import { number } from "../../../src/store/row.ts";
-import { transaction } from "../../../src/store/sqlite.ts";
+import { number, transaction } from "sluice-gateway/store";
 import { openJournalDatabase } from "./journal-schema.ts";
 import { at, closeReason, kind, RecordCursor, maxRecordBytes, writeClosed } from "./records.ts";
 import { Views } from "./views.ts";

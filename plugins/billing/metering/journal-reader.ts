@@ -1,8 +1,7 @@
 /** Opens the journal for reading while a gateway may write it. */
 import { existsSync } from "node:fs";
 import { DatabaseSync } from "node:sqlite";
-import { number, type Row } from "../../../src/store/row.ts";
-import { explain, StoreError } from "../../../src/store/store-error.ts";
+import { explain, number, StoreError, type Row } from "sluice-gateway/store";
 import { journalPath, journalVersion } from "./journal-schema.ts";
 
 /** Returns true if a gateway has ever metered in this data folder. */

@@ -1,7 +1,7 @@
 /** The journal's database: its path and its tables. */
 import { join } from "node:path";
 import type { DatabaseSync } from "node:sqlite";
-import { openDatabase } from "../../../src/store/sqlite.ts";
+import { openDatabase } from "sluice-gateway/store";
 
 export function journalPath(dataDir: string): string {
   return join(dataDir, "journal.db");

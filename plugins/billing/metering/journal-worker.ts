@@ -3,7 +3,7 @@
  * in `Atomics.wait` and in SQLite, so no other code can run in this thread.
  */
 import { parentPort, workerData } from "node:worker_threads";
-import { explain, type StoreErrorCode } from "../../../src/store/store-error.ts";
+import { explain, type StoreErrorCode } from "sluice-gateway/store";
 import { JournalFile } from "./journal-file.ts";
 import { journalPath } from "./journal-schema.ts";
 import { RingReader } from "./ring-reader.ts";

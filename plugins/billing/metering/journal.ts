@@ -6,10 +6,9 @@
  */
 import { availableParallelism } from "node:os";
 import { Worker } from "node:worker_threads";
-import { threadModule } from "../../../src/package-files.ts";
-import type { Clock } from "../../../src/services/clock.ts";
-import type { Log } from "../../../src/services/log.ts";
-import { StoreError } from "../../../src/store/store-error.ts";
+import { threadModule } from "sluice-gateway/package-files";
+import type { Clock, Log } from "sluice-gateway/plugin";
+import { StoreError } from "sluice-gateway/store";
 import type { JournalMessage, JournalWorkerData } from "./journal-worker.ts";
 import type { JournalMetrics } from "./metrics.ts";
 import {

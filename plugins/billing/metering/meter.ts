@@ -1,8 +1,6 @@
 /** Opens the meter: recovers the journal, loads all balances and starts the journal thread. */
-import type { Clock } from "../../../src/services/clock.ts";
-import type { Log } from "../../../src/services/log.ts";
-import type { Metering } from "../../../src/services/meter.ts";
-import type { Metrics } from "../../../src/services/metrics.ts";
+import type { Clock, Log, Metrics } from "sluice-gateway/plugin";
+import type { Metering } from "sluice-gateway/services";
 import { loadBalances } from "./balances.ts";
 import { CreditMeter } from "./credit-meter.ts";
 import { CreditBook } from "./credit.ts";

@@ -1,5 +1,5 @@
 /** Metrics of metering. */
-import type { Counter, Gauge, Histogram, Metrics } from "../../../src/services/metrics.ts";
+import type { Counter, Gauge, Histogram, Metrics } from "sluice-gateway/plugin";
 
 export interface JournalMetrics {
   readonly writable: Gauge;

@@ -1,6 +1,6 @@
 /** The section `metering` of pipeline.yaml. */
-import { durationMs } from "../../../src/config/formats.ts";
 import type { JsonSchema } from "sluice-gateway/plugin";
+import { durationMs } from "sluice-gateway/toolkit";
 
 /** The section after validation, with defaults. */
 export interface Options {

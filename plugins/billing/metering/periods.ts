@@ -3,7 +3,7 @@
  * plan, then the purchased balance, then overage (gateway.md, "Credit Units"; decisions.md section 3). All amounts are
  * in milli-CU.
  */
-import type { Plan, Workspace } from "../../../src/services/accounts.ts";
+import type { Plan, Workspace } from "sluice-gateway/services";
 
 export interface Period {
   /** Milliseconds since 1970. */

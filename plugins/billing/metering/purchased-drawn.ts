@@ -1,6 +1,5 @@
 /** Reads how much purchased credit workspaces have drawn, for commands that run at the same time as the gateway. */
-import { number, text } from "../../../src/store/row.ts";
-import { explain } from "../../../src/store/store-error.ts";
+import { explain, number, text } from "sluice-gateway/store";
 import { blob } from "./journal-file.ts";
 import { hasJournal, singleRow, openJournalReader } from "./journal-reader.ts";
 import { journalPath } from "./journal-schema.ts";

@@ -2,10 +2,8 @@
  * Reads settled charges from the journal, also while a gateway writes it. Used by exports, billing delivery and tests.
  */
 import type { DatabaseSync } from "node:sqlite";
-import type { Pricing } from "../../../src/services/pricing.ts";
-import type { Agent } from "../../../src/services/accounts.ts";
-import { text } from "../../../src/store/row.ts";
-import { explain, StoreError } from "../../../src/store/store-error.ts";
+import type { Agent, Pricing } from "sluice-gateway/services";
+import { explain, StoreError, text } from "sluice-gateway/store";
 import { readChargeText } from "./charge-text.ts";
 import { commitsWithin, NameReader } from "./commits.ts";
 import { blob } from "./journal-file.ts";

@@ -1,6 +1,5 @@
 /** One reservation, from its creation to its end. */
-import type { KeyPrincipal } from "../../../src/services/accounts.ts";
-import type { ChargeLine, Reservation } from "../../../src/services/meter.ts";
+import type { ChargeLine, KeyPrincipal, Reservation } from "sluice-gateway/services";
 import type { CreditBook, KeyCredit, WorkspaceCredit } from "./credit.ts";
 
 /** The meter, which is notified when a reservation ends. */

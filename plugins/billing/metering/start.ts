@@ -1,15 +1,8 @@
 /** Opens the journal, the usage export and the thread of usage reports. */
-import { openComputePool, type ComputePool } from "../../../src/compute/pool.ts";
-import { threadModule } from "../../../src/package-files.ts";
-import type {
-  Host,
-  Log,
-  Metering,
-  ServiceContext,
-  ServiceHooks,
-  UsageReports,
-  UsageSeries,
-} from "sluice-gateway/plugin";
+import { threadModule } from "sluice-gateway/package-files";
+import { openComputePool, type ComputePool } from "sluice-gateway/compute";
+import type { Host, Log, ServiceContext, ServiceHooks } from "sluice-gateway/plugin";
+import type { Metering, UsageReports, UsageSeries } from "sluice-gateway/services";
 import { openUsageExport } from "./export/open.ts";
 import { openMeter } from "./meter.ts";
 import { exportOf, type Options } from "./options.ts";

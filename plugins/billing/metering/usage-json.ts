@@ -1,6 +1,5 @@
 /** The JSON of a settled charge in exports (decisions.md section 12): snake_case names and RFC 3339 times. */
-import type { Agent } from "../../../src/services/accounts.ts";
-import type { Pricing } from "../../../src/services/pricing.ts";
+import type { Agent, Pricing } from "sluice-gateway/services";
 import type { UsageRow } from "./read-usage.ts";
 
 export interface UsageJson {

@@ -3,10 +3,9 @@
  * of the range and would block the event loop. Measured: 3 to 6 million charges per second, with 50 per commit.
  */
 import type { DatabaseSync } from "node:sqlite";
-import { movedOut } from "../../../src/compute/pool.ts";
-import type { UsageMember } from "../../../src/services/workspaces.ts";
-import { number } from "../../../src/store/row.ts";
-import { explain } from "../../../src/store/store-error.ts";
+import { movedOut } from "sluice-gateway/compute";
+import type { UsageMember } from "sluice-gateway/services";
+import { explain, number } from "sluice-gateway/store";
 import { commitsWithin, NameReader } from "./commits.ts";
 import { hasJournal, openJournalReader } from "./journal-reader.ts";
 import { journalPath } from "./journal-schema.ts";

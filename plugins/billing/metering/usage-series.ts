@@ -3,10 +3,9 @@
  * this is a job of the compute pool.
  */
 import type { DatabaseSync } from "node:sqlite";
-import type { Series, UsageSeries, UsageSeriesQuery } from "../../../src/plugin.ts";
-import { movedOut } from "../../../src/compute/pool.ts";
-import { number } from "../../../src/store/row.ts";
-import { explain } from "../../../src/store/store-error.ts";
+import { movedOut } from "sluice-gateway/compute";
+import type { Series, UsageSeries, UsageSeriesQuery } from "sluice-gateway/services";
+import { explain, number } from "sluice-gateway/store";
 import { commitsWithin, NameReader } from "./commits.ts";
 import { hasJournal, openJournalReader } from "./journal-reader.ts";
 import { journalPath } from "./journal-schema.ts";

@@ -4,7 +4,7 @@
  * minute, so that a start reads the sums and replays at most the records of the last minute.
  */
 import type { DatabaseSync } from "node:sqlite";
-import { transaction } from "../../../src/store/sqlite.ts";
+import { transaction } from "sluice-gateway/store";
 import { periodOf, type Period, type Split } from "./periods.ts";
 import { at, kind, RecordCursor } from "./records.ts";
 import { dayWindow, monthWindow } from "./windows.ts";

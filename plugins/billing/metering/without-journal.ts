@@ -1,5 +1,5 @@
 /** Metering without a journal, with which `sluice check` starts the plugins that use it. */
-import type { Metering } from "sluice-gateway/plugin";
+import type { Metering } from "sluice-gateway/services";
 
 const empty = {
   used: 0,

@@ -1,5 +1,6 @@
 /** Converts results of `workspaces` of the service `accounts` to replies. */
-import { refuse, type Reply, type WorkspaceAnswer } from "sluice-gateway/plugin";
+import { refuse, type Reply } from "sluice-gateway/plugin";
+import type { WorkspaceAnswer } from "sluice-gateway/services";
 
 const notFound = refuse("GATEWAY_NOT_FOUND");
 const unavailable = refuse("GATEWAY_SERVICE_UNAVAILABLE");

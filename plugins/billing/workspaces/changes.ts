@@ -1,14 +1,7 @@
 /** The changes that can be made to a workspace, each with the JSON Schema of its body. */
 import { Ajv2020, type ErrorObject, type ValidateFunction } from "ajv/dist/2020.js";
-import {
-  refuse,
-  type ChangedBy,
-  type Exchange,
-  type JsonSchema,
-  type PlanName,
-  type Reply,
-  type Workspaces,
-} from "sluice-gateway/plugin";
+import { refuse, type Exchange, type JsonSchema, type Reply } from "sluice-gateway/plugin";
+import type { ChangedBy, PlanName, Workspaces } from "sluice-gateway/services";
 import { replyTo } from "./answer.ts";
 
 export type ChangeName = "upgrade" | "downgrade" | "cancel-downgrade" | "purchase";

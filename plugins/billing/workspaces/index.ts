@@ -1,11 +1,6 @@
 /** Surface `workspaces`: shows one view of a workspace, or makes one change to it (decisions.md section 10). */
-import {
-  defineSurface,
-  type Exchange,
-  type Reply,
-  type SurfaceHooks,
-  type Workspaces,
-} from "sluice-gateway/plugin";
+import { defineSurface, type Exchange, type Reply, type SurfaceHooks } from "sluice-gateway/plugin";
+import type { Workspaces } from "sluice-gateway/services";
 import { changes, type ChangeName } from "./changes.ts";
 import { operationOf } from "./operation.ts";
 import { caller } from "./permission.ts";

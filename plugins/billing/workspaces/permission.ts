@@ -1,5 +1,6 @@
 /** Decides which keys may access a workspace. */
-import { refuse, type ApiKey, type Principal, type Reply } from "sluice-gateway/plugin";
+import { refuse, type Reply } from "sluice-gateway/plugin";
+import type { ApiKey, Principal } from "sluice-gateway/services";
 
 const unauthorized = refuse("GATEWAY_UNAUTHORIZED");
 const denied = refuse("GATEWAY_PERMISSION_DENIED");

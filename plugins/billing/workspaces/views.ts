@@ -1,11 +1,6 @@
 /** The views of a workspace: its state, its usage and its audit log. */
-import {
-  refuse,
-  type Exchange,
-  type Reply,
-  type UsageMember,
-  type Workspaces,
-} from "sluice-gateway/plugin";
+import { refuse, type Exchange, type Reply } from "sluice-gateway/plugin";
+import type { UsageMember, Workspaces } from "sluice-gateway/services";
 import { replyTo } from "./answer.ts";
 import { instant, queryOf, wholeNumber, words } from "./query.ts";
 

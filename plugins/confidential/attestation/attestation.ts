@@ -4,15 +4,14 @@
  */
 import { createHash, randomBytes } from "node:crypto";
 import { resolve } from "node:path";
-import type { Host } from "sluice-gateway/plugin";
+import type { Host, Log } from "sluice-gateway/plugin";
 import type {
   Attestation,
   Evidence,
   EvidenceSource,
   Quote,
   QuoteFailure,
-} from "../../../src/services/evidence.ts";
-import type { Log } from "../../../src/services/log.ts";
+} from "sluice-gateway/services";
 import { isFault } from "../protocol/fault.ts";
 import type { Fault } from "../protocol/fault.ts";
 import { label } from "../protocol/encoding.ts";
@@ -26,7 +25,7 @@ import type { EvidenceProvider } from "../evidence/provider.ts";
 import { revocationListService } from "../evidence/revocation-list.ts";
 import { simulatedAllowed, simulatedRefusal } from "../evidence/simulated-allowed.ts";
 
-declare module "../../../src/services/evidence.ts" {
+declare module "sluice-gateway/services" {
   interface Attestation {
     /** Returns the provider, for keysets (`createEnclaveIdentity`). After a fault, the next call tries again. */
     provider(source: EvidenceSource): Promise<EvidenceProvider | Fault>;

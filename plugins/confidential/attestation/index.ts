@@ -1,5 +1,6 @@
 /** Service `attestation`: attestation evidence of the machine on which this gateway runs. */
-import { defineService, type Attestation } from "sluice-gateway/plugin";
+import { defineService } from "sluice-gateway/plugin";
+import type { Attestation } from "sluice-gateway/services";
 import type { Options } from "./attestation.ts";
 import { collateralSchema } from "./schema.ts";
 

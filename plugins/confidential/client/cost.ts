@@ -1,9 +1,8 @@
 /** The cost of a signed report. Gateways, clients and auditors compute the same integer from it. */
-import { isObject } from "../../../src/is-object.ts";
+import { createPrice } from "sluice-gateway/services";
+import { isObject, parseDecimal } from "sluice-gateway/toolkit";
 import type { UsageReport } from "../protocol/usage-report.ts";
 import { isCount } from "../protocol/strict-json.ts";
-import { parseDecimal } from "../../../src/decimal.ts";
-import { createPrice } from "../../../src/price.ts";
 
 /** The prices that a charge was computed with, from the `done` frame. The decimals are exact. */
 export interface StreamPricing {

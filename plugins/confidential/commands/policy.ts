@@ -1,12 +1,16 @@
 /** `sluice policy sign`: signs the policy document of the encrypted stream, away from the gateway that serves it. */
 import { createPrivateKey, type KeyObject } from "node:crypto";
 import { readFile } from "node:fs/promises";
+import {
+  required,
+  runSubcommand,
+  type Command,
+  type CommandContext,
+  type Subcommand,
+} from "sluice-gateway/module";
 import { parse } from "yaml";
 import { signerOf } from "../protocol/node-crypto.ts";
 import { readPolicy, signPolicy, writePolicy } from "../protocol/policy-document.ts";
-import { type Command, type CommandContext } from "../../../src/commands/command.ts";
-import { required } from "../../../src/commands/option.ts";
-import { runSubcommand, type Subcommand } from "../../../src/commands/subcommand.ts";
 
 const sign: Subcommand = {
   options: ["key"],

@@ -1,18 +1,20 @@
 /**
  * `sluice verify`: opens an encrypted session up to its attestation, without sending a prompt, and prints the checks.
  */
-import { isObject } from "../../../src/is-object.ts";
-import { connect, ConfidentialError, createClientMemory } from "../client/client.ts";
-import type { Check, ConnectOptions, Session, VerificationReport } from "../client/client.ts";
-import { readSevSnp } from "../protocol/sev-snp-policy.ts";
-import type { SnpMinimums, SnpPolicy } from "../verify/policy.ts";
 import {
+  checkWord,
+  text,
+  texts,
   UsageError,
   type Command,
   type CommandContext,
   type OptionValues,
-} from "../../../src/commands/command.ts";
-import { checkWord, text, texts } from "../../../src/commands/option.ts";
+} from "sluice-gateway/module";
+import { isObject } from "sluice-gateway/toolkit";
+import { connect, ConfidentialError, createClientMemory } from "../client/client.ts";
+import type { Check, ConnectOptions, Session, VerificationReport } from "../client/client.ts";
+import { readSevSnp } from "../protocol/sev-snp-policy.ts";
+import type { SnpMinimums, SnpPolicy } from "../verify/policy.ts";
 
 export const verify: Command = {
   summary: "check the evidence of an encrypted network",

@@ -1,23 +1,26 @@
 /** `sluice worker`: terminates the encrypted stream on the machine of a model server. */
-import { systemClock } from "../../../src/clock.ts";
+import {
+  checkName,
+  checkWord,
+  required,
+  systemClock,
+  text,
+  texts,
+  unknown,
+  UsageError,
+  type Command,
+  type CommandContext,
+  type OptionValues,
+} from "sluice-gateway/module";
+import type { Environment } from "sluice-gateway/plugin";
+import { catchFatalErrors, createLog } from "sluice-gateway/process";
+import type { EvidenceSource } from "sluice-gateway/services";
 import { collateralFile, collateralService } from "../evidence/collateral.ts";
 import type { CollateralSource } from "../evidence/collateral.ts";
 import { revocationListService } from "../evidence/revocation-list.ts";
 import type { RevocationListSource } from "../evidence/revocation-list.ts";
 import { isFault } from "../protocol/fault.ts";
-import { createLog } from "../../../src/log.ts";
-import type { Environment } from "../../../src/services/accounts.ts";
-import type { EvidenceSource } from "../../../src/services/evidence.ts";
 import { startWorker, type RunningWorker, type WorkerOptions } from "../worker/worker.ts";
-import { catchFatalErrors } from "../../../src/commands/fatal-errors.ts";
-import {
-  UsageError,
-  type Command,
-  type CommandContext,
-  type OptionValues,
-} from "../../../src/commands/command.ts";
-import { checkName, checkWord, required, text, texts } from "../../../src/commands/option.ts";
-import { unknown } from "../../../src/commands/subcommand.ts";
 
 const sources: readonly EvidenceSource[] = ["auto", "tdx", "sev-snp", "dstack", "simulated"];
 const environments: readonly Environment[] = ["dev", "stage", "prod"];

@@ -1,5 +1,5 @@
 /** Handles a client's `hello`: finds the enclave that serves the session and claims the session id that it chose. */
-import type { StreamCustomer } from "../../../src/services/confidential.ts";
+import type { StreamCustomer } from "sluice-gateway/services";
 import { fault, isFault, type Fault } from "../protocol/fault.ts";
 import { readHello, type Hello } from "../protocol/hello.ts";
 import { toBase64Url } from "../protocol/encoding.ts";

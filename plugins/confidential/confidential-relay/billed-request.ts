@@ -3,15 +3,19 @@
  * the enclave. The charge follows the enclave's signed report, of which every claim is checked that the gateway can
  * check.
  */
-import { atCoefficient } from "../../../src/price.ts";
-import type { Price } from "../../../src/services/pricing.ts";
-import type { Receipt, StreamCharge, StreamCustomer } from "../../../src/services/confidential.ts";
+import type { Outcome } from "sluice-gateway/plugin";
+import {
+  atCoefficient,
+  type Price,
+  type Receipt,
+  type StreamCharge,
+  type StreamCustomer,
+} from "sluice-gateway/services";
 import { fault, isFault, type Fault } from "../protocol/fault.ts";
 import type { Hello } from "../protocol/hello.ts";
 import { toBase64Url } from "../protocol/encoding.ts";
 import { maxUnseenTokens } from "../protocol/limits.ts";
 import { nodeSuite } from "../protocol/node-crypto.ts";
-import type { Outcome } from "../../../src/plugin.ts";
 import type { FrameWatch, WatchedExchange } from "../protocol/frame-watch.ts";
 import type { Finish, UsageReport } from "../protocol/usage-report.ts";
 import {

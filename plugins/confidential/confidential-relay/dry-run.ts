@@ -1,5 +1,6 @@
 /** The service without stores and sessions, with which `sluice check` starts the plugins that use it. */
-import type { Confidential, Host, StreamOptions } from "sluice-gateway/plugin";
+import type { Host } from "sluice-gateway/plugin";
+import type { Confidential, StreamOptions } from "sluice-gateway/services";
 import { simulatedAllowed, simulatedRefusal } from "../evidence/simulated-allowed.ts";
 import { readSignedPolicy } from "./policy.ts";
 

@@ -2,7 +2,7 @@
  * A cache of the evidence that enclaves have shown, by digest. A client that already has the evidence gets only its
  * digest, and any client can fetch it. The cache is in memory. It does not verify the evidence; its readers do.
  */
-import { BoundedMap } from "../../../src/bounded-map.ts";
+import { BoundedMap } from "sluice-gateway/toolkit";
 import { evidenceDigest } from "../protocol/report-data.ts";
 import { nodeSuite } from "../protocol/node-crypto.ts";
 

@@ -1,5 +1,6 @@
 /** Service `confidential-relay`: the gateway's part of the encrypted stream, and its receipts. */
-import { defineService, type Confidential } from "sluice-gateway/plugin";
+import { defineService } from "sluice-gateway/plugin";
+import type { Confidential } from "sluice-gateway/services";
 
 export default defineService<Record<string, never>, Confidential>({
   name: "confidential-relay",

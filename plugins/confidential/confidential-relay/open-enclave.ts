@@ -2,7 +2,7 @@
  * Opens a session with an enclave: for the gateway itself, or for a client whose `hello` the gateway forwards. A
  * session is returned only after its signature, its keyset and its evidence have been checked.
  */
-import type { Clock } from "../../../src/services/clock.ts";
+import type { Clock } from "sluice-gateway/plugin";
 import { fault, isFault, type Fault, type StreamCode } from "../protocol/fault.ts";
 import { readAnswer, type Attested } from "../protocol/handshake.ts";
 import type { Hello, Role } from "../protocol/hello.ts";

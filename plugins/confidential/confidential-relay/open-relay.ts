@@ -1,6 +1,7 @@
 /** Opens the service: the state that outlives a reload, and the streams to the networks of this configuration. */
-import type { Confidential, EvidenceSource, Host, ServiceContext } from "sluice-gateway/plugin";
-import { UnfinishedBytes } from "../../../src/http/unfinished-bytes.ts";
+import { UnfinishedBytes } from "sluice-gateway/http";
+import type { Host, ServiceContext } from "sluice-gateway/plugin";
+import type { Confidential, EvidenceSource } from "sluice-gateway/services";
 import { refuseSimulated } from "./dry-run.ts";
 import { createOpenSessions } from "./open-sessions.ts";
 import { openOwnEnclaves } from "./own-enclaves.ts";

@@ -1,5 +1,5 @@
 /** Counts the open sessions of each key, across configurations, and limits them. */
-import type { Metrics } from "../../../src/services/metrics.ts";
+import type { Metrics } from "sluice-gateway/plugin";
 
 export interface OpenSessions {
   /** Counts one more session of the key until the result is disposed of. Undefined if the key has `max` sessions. */

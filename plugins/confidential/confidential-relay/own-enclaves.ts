@@ -2,16 +2,13 @@
  * The gateway's own enclaves, for networks whose workers have none. The gateway decrypts sessions in its own process
  * and shows clients the attestation of that process.
  */
-import type { Clock } from "../../../src/services/clock.ts";
-import type { EvidenceSource } from "../../../src/services/evidence.ts";
-import type { Log } from "../../../src/services/log.ts";
-import type { OpenNetwork } from "../../../src/services/network-kinds.ts";
-import type { Offer } from "../../../src/services/networks.ts";
+import type { HeldBytes } from "sluice-gateway/http";
+import type { Clock, Log } from "sluice-gateway/plugin";
+import type { EvidenceSource, Offer, OpenNetwork } from "sluice-gateway/services";
 import { createEnclaveIdentity, type EnclaveIdentity } from "../enclave/identity.ts";
 import type { EvidenceProvider } from "../evidence/provider.ts";
 import { fault, isFault, type Fault } from "../protocol/fault.ts";
 import type { Hello } from "../protocol/hello.ts";
-import type { HeldBytes } from "../../../src/http/unfinished-bytes.ts";
 import type { EvidenceVerifier } from "../verify/evidence-verifier.ts";
 import type { EvidenceCache } from "./evidence-cache.ts";
 import { LocalLink } from "./local-link.ts";

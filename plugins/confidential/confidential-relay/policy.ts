@@ -2,10 +2,9 @@
  * The deployment's policy document. It describes the networks of pipeline.yaml and is signed with a key that is derived
  * from the deployment's secret.
  */
-import { isObject } from "../../../src/is-object.ts";
-import type { Clock } from "../../../src/services/clock.ts";
-import type { Seal } from "../../../src/services/store.ts";
-import type { SignedPolicy } from "../../../src/services/confidential.ts";
+import type { Clock, Seal } from "sluice-gateway/plugin";
+import type { SignedPolicy } from "sluice-gateway/services";
+import { isObject } from "sluice-gateway/toolkit";
 import type { EvidencePolicyConfig } from "../enclave-workers/options.ts";
 import { readBytes } from "../protocol/encoding.ts";
 import { nodeSuite, signerFrom } from "../protocol/node-crypto.ts";

@@ -2,8 +2,8 @@
  * A rate limit for quotes, per workspace. A quote costs the platform and this process tens of milliseconds, and every
  * client can request one in each `hello`.
  */
-import { BoundedMap } from "../../../src/bounded-map.ts";
-import type { Clock } from "../../../src/services/clock.ts";
+import type { Clock } from "sluice-gateway/plugin";
+import { BoundedMap } from "sluice-gateway/toolkit";
 import { createTokenBucket, type TakeToken } from "../enclave/token-bucket.ts";
 
 /**

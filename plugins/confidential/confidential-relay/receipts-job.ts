@@ -1,7 +1,7 @@
 /** A job of the compute pool that writes receipts, so that the event loop does not wait for the disk. */
 import type { DatabaseSync } from "node:sqlite";
-import { movedOut } from "../../../src/compute/pool.ts";
-import { transaction } from "../../../src/store/sqlite.ts";
+import { movedOut } from "sluice-gateway/compute";
+import { transaction } from "sluice-gateway/store";
 import { openReceiptsDatabase, type ReceiptRow } from "./receipts-schema.ts";
 
 export interface ReceiptsJob {

@@ -1,7 +1,7 @@
 /** The database of receipts: its file and its table. */
 import { join } from "node:path";
 import type { DatabaseSync } from "node:sqlite";
-import { openDatabase } from "../../../src/store/sqlite.ts";
+import { openDatabase } from "sluice-gateway/store";
 
 /** A row of the table. `receipt`: the receipt as JSON. The other members are for lookups and expiry. */
 export interface ReceiptRow {

@@ -3,11 +3,10 @@
  * their key is deleted, after their keyset expires and after a restart.
  */
 import type { DatabaseSync, StatementSync } from "node:sqlite";
-import { threadModule } from "../../../src/package-files.ts";
-import type { Clock } from "../../../src/services/clock.ts";
-import type { ComputeThreads } from "../../../src/services/compute.ts";
-import type { Receipt } from "../../../src/services/confidential.ts";
-import { text } from "../../../src/store/row.ts";
+import { threadModule } from "sluice-gateway/package-files";
+import type { Clock, ComputeThreads } from "sluice-gateway/plugin";
+import type { Receipt } from "sluice-gateway/services";
+import { text } from "sluice-gateway/store";
 import type { ReceiptsJob } from "./receipts-job.ts";
 import { openReceiptsDatabase, type ReceiptRow } from "./receipts-schema.ts";
 

@@ -7,9 +7,8 @@
  * an answer that was sent is never credited, so a client that disconnects early and sends a different request has paid
  * for both. Credit counts once. It is not renewed if the retry breaks off as well.
  */
-import { BoundedMap } from "../../../src/bounded-map.ts";
-import type { Clock } from "../../../src/services/clock.ts";
-import type { Metrics } from "../../../src/services/metrics.ts";
+import type { Clock, Metrics } from "sluice-gateway/plugin";
+import { BoundedMap } from "sluice-gateway/toolkit";
 import type { Hello } from "../protocol/hello.ts";
 
 export interface StreamAttempt {

@@ -2,15 +2,13 @@
  * The service `confidential-relay`: finds the enclave for a session, relays the session, and stores its evidence and
  * receipts.
  */
-import type { Clock } from "../../../src/services/clock.ts";
-import type { Confidential, Stream, StreamOptions } from "../../../src/services/confidential.ts";
-import type { Log } from "../../../src/services/log.ts";
-import type { Counter, Metrics } from "../../../src/services/metrics.ts";
+import type { HeldBytes, UnfinishedBytes } from "sluice-gateway/http";
+import type { Clock, Counter, Log, Metrics } from "sluice-gateway/plugin";
+import type { Confidential, Stream, StreamOptions } from "sluice-gateway/services";
 import { fault, type Fault } from "../protocol/fault.ts";
 import type { Hello, Role } from "../protocol/hello.ts";
 import type { SeenCounters } from "../protocol/seen-counters.ts";
 import type { QuoteLimit } from "./quote-limit.ts";
-import type { HeldBytes, UnfinishedBytes } from "../../../src/http/unfinished-bytes.ts";
 import type { SessionIds } from "./session-ids.ts";
 import type { RequestBill } from "./billed-request.ts";
 import type { EvidenceCache } from "./evidence-cache.ts";

@@ -3,10 +3,9 @@
  * directions as they arrive. The gateway observes and accounts for the frames, but it cannot decrypt them. However the
  * session ends, every request is either charged or its reservation is released.
  */
-import type { Connection } from "../../../src/plugin.ts";
-import type { Clock } from "../../../src/services/clock.ts";
-import type { StreamCustomer } from "../../../src/services/confidential.ts";
-import type { Log } from "../../../src/services/log.ts";
+import type { Clock, Connection, Log } from "sluice-gateway/plugin";
+import type { StreamCustomer } from "sluice-gateway/services";
+import { guarded } from "sluice-gateway/toolkit";
 import {
   closeCodes,
   errorFrame,
@@ -17,7 +16,6 @@ import {
   type StreamCode,
 } from "../protocol/fault.ts";
 import { createFrameWatch } from "../protocol/frame-watch.ts";
-import { guarded } from "../../../src/guard.ts";
 import { nodeSuite } from "../protocol/node-crypto.ts";
 import type { SeenCounters } from "../protocol/seen-counters.ts";
 import { SessionTimers } from "../protocol/session-timers.ts";

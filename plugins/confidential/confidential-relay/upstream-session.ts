@@ -1,6 +1,5 @@
 /** An open session with an enclave, and its price. */
-import type { CallRecords } from "../../../src/services/network-kinds.ts";
-import type { Price } from "../../../src/services/pricing.ts";
+import type { CallRecords, Price } from "sluice-gateway/services";
 import type { OpenEnclave } from "./open-enclave.ts";
 
 export interface AttestedUpstream extends OpenEnclave {

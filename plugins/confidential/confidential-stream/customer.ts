@@ -1,14 +1,14 @@
 /** The customer of a session. Charges its requests to the account of the exchange, even after the client has left. */
+import type { CallReporter } from "sluice-gateway/plugin";
 import type {
   Accounts,
-  CallReporter,
   ApiKey,
   Charge,
   ChargePart,
   KeyPrincipal,
   StreamCharge,
   StreamCustomer,
-} from "sluice-gateway/plugin";
+} from "sluice-gateway/services";
 
 interface CustomerParts {
   readonly principal: KeyPrincipal;

@@ -2,16 +2,8 @@
  * Surface `confidential-stream`: the encrypted inference stream over WebSocket. Frames are forwarded unchanged; only
  * the client and an enclave can read them. Credit is reserved and charged per request.
  */
-import {
-  defineSurface,
-  refuse,
-  type Accounts,
-  type EvidenceSource,
-  type Exchange,
-  type KeyPrincipal,
-  type Reply,
-  type Stream,
-} from "sluice-gateway/plugin";
+import { defineSurface, refuse, type Exchange, type Reply } from "sluice-gateway/plugin";
+import type { Accounts, EvidenceSource, KeyPrincipal, Stream } from "sluice-gateway/services";
 import { createCustomer } from "./customer.ts";
 
 interface Options {

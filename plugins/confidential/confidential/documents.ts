@@ -3,13 +3,12 @@ import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import {
   refuse,
-  type Confidential,
   type Exchange,
   type Host,
   type Reply,
-  type SignedPolicy,
   type SurfaceHooks,
 } from "sluice-gateway/plugin";
+import type { Confidential, SignedPolicy } from "sluice-gateway/services";
 import type { ConfidentialOptions } from "./options.ts";
 
 export const digestPattern = /^(?:sha256:)?([0-9a-f]{64})$/;

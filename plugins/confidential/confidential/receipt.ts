@@ -1,11 +1,6 @@
 /** `GET /v1/confidential/receipts/{session}/{rid}`: for the key that made the request, and for administrators. */
-import {
-  refuse,
-  type Confidential,
-  type Exchange,
-  type Receipt,
-  type Reply,
-} from "sluice-gateway/plugin";
+import { refuse, type Exchange, type Reply } from "sluice-gateway/plugin";
+import type { Confidential, Receipt } from "sluice-gateway/services";
 
 /** base64url of 16 bytes. */
 export const sessionPattern = /^[A-Za-z0-9_-]{22}$/;

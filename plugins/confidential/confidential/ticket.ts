@@ -1,6 +1,7 @@
 /** `POST /v1/confidential/tickets`: creates a ticket, which a web page sends instead of an API key. */
 import { Ajv2020, type ErrorObject } from "ajv/dist/2020.js";
-import { refuse, type Exchange, type Reply, type Tickets } from "sluice-gateway/plugin";
+import { refuse, type Exchange, type Reply } from "sluice-gateway/plugin";
+import type { Tickets } from "sluice-gateway/services";
 
 interface TicketRequest {
   readonly model?: string;

@@ -1,6 +1,6 @@
 /** The encrypted stream of `sluice dev`: simulated evidence, unless CONFIDENTIAL_EVIDENCE is set. */
-import type { Demo } from "../../../src/demo.ts";
-import { isObject } from "../../../src/is-object.ts";
+import type { Demo } from "sluice-gateway/module";
+import { isObject } from "sluice-gateway/toolkit";
 
 export const demo: Demo = {
   async start(env) {

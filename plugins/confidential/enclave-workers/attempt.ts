@@ -2,11 +2,18 @@
  * One chat completion by a worker's enclave. It uses a separate session in which the gateway is the client. The token
  * counts are those of the worker's signed report.
  */
-import { isObject } from "../../../src/is-object.ts";
+import type {
+  AttemptedCall,
+  AttemptedWorker,
+  AttemptFailure,
+  RunningAttempt,
+  TokenUsage,
+  WholeMessage,
+} from "sluice-gateway/services";
+import { guarded, isObject, parseJson } from "sluice-gateway/toolkit";
 import { clientKeys } from "../protocol/handshake.ts";
 import { requestPieces, type Channel, type OpenedFrame } from "../protocol/channel.ts";
 import { isFault, type Fault, type StreamCode } from "../protocol/fault.ts";
-import { guarded } from "../../../src/guard.ts";
 import { createNodeChannel } from "../protocol/node-channel.ts";
 import { nodeSuite } from "../protocol/node-crypto.ts";
 import {
@@ -20,14 +27,6 @@ import type { OpenEnclave, OpenFailure } from "../confidential-relay/open-enclav
 import type { Ephemeral } from "../protocol/suite.ts";
 import type { Hello } from "../protocol/hello.ts";
 import { readTextFrame, type ReportFrame } from "../protocol/text-frames.ts";
-import { parseJson } from "../../../src/parse-json.ts";
-import type { TokenUsage, WholeMessage } from "../../../src/services/networks.ts";
-import type {
-  AttemptedCall,
-  AttemptedWorker,
-  AttemptFailure,
-  RunningAttempt,
-} from "../../../src/services/network-kinds.ts";
 import type { EnclaveDeps } from "./enclave-state.ts";
 
 /** A session in which the gateway is the client, with the private key of its `hello`. */

@@ -1,9 +1,8 @@
 /** The state about enclaves that all networks of the process share: verified evidence, evidence by digest, counters. */
+import type { Clock, Log } from "sluice-gateway/plugin";
 import { EvidenceCache } from "../confidential-relay/evidence-cache.ts";
 import { createSeenCounters, type SeenCounters } from "../protocol/seen-counters.ts";
 import { createEvidenceVerifier, type EvidenceVerifier } from "../verify/evidence-verifier.ts";
-import type { Clock } from "../../../src/services/clock.ts";
-import type { Log } from "../../../src/services/log.ts";
 
 export interface EnclaveState {
   readonly verifier: EvidenceVerifier;

@@ -1,5 +1,6 @@
 /** Adds the kind `enclave` to the service `networks`, and offers what the relay needs to reach the enclaves. */
-import type { Host, OpenNetwork, ServiceContext } from "sluice-gateway/plugin";
+import type { Host, ServiceContext } from "sluice-gateway/plugin";
+import type { OpenNetwork } from "sluice-gateway/services";
 import type { AttestedUpstream } from "../confidential-relay/upstream-session.ts";
 import type { Fault } from "../protocol/fault.ts";
 import type { Hello } from "../protocol/hello.ts";

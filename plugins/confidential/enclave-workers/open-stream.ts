@@ -1,12 +1,8 @@
 /** Opens a client's session with one of a network's workers: chooses the worker and its price. */
+import type { NetworkModel, NetworkWorker, OpenNetwork } from "sluice-gateway/services";
 import { fault, isFault, type Fault, type StreamCode } from "../protocol/fault.ts";
 import type { Hello } from "../protocol/hello.ts";
 import type { AttestedUpstream } from "../confidential-relay/upstream-session.ts";
-import type {
-  NetworkModel,
-  NetworkWorker,
-  OpenNetwork,
-} from "../../../src/services/network-kinds.ts";
 import { EnclaveRoute } from "./route.ts";
 
 /** Maximum number of workers that are tried. */

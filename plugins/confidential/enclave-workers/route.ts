@@ -3,6 +3,15 @@
  * what the worker runs, and only while the keyset of that quote is valid. Every session is verified again.
  */
 import { randomBytes } from "node:crypto";
+import type {
+  AttemptedCall,
+  AttemptedWorker,
+  EvidenceKind,
+  ListedWorker,
+  NetworkConfig,
+  RunningAttempt,
+  WorkerRoute,
+} from "sluice-gateway/services";
 import { fault, isFault } from "../protocol/fault.ts";
 import { writeHello, type Hello } from "../protocol/hello.ts";
 import { nodeSuite } from "../protocol/node-crypto.ts";
@@ -11,15 +20,6 @@ import {
   type OpenEnclave,
   type OpenFailure,
 } from "../confidential-relay/open-enclave.ts";
-import type { EvidenceKind } from "../../../src/services/networks.ts";
-import type {
-  AttemptedCall,
-  AttemptedWorker,
-  ListedWorker,
-  NetworkConfig,
-  RunningAttempt,
-  WorkerRoute,
-} from "../../../src/services/network-kinds.ts";
 import { EnclaveAttempt, type OwnSession, type OwnSessions } from "./attempt.ts";
 import type { PolicyFor } from "./policy.ts";
 import { connectWorker } from "./socket.ts";

@@ -1,13 +1,12 @@
 /** A WebSocket to a worker's enclave (confidential-stream.md section 5, "Gateway to worker"). */
 import type { Socket } from "node:net";
+import { Liveness, pingMs } from "sluice-gateway/http";
+import type { Clock, Log } from "sluice-gateway/plugin";
+import { runGuarded } from "sluice-gateway/toolkit";
 import { WebSocket } from "ws";
 import { workerSubprotocol } from "../protocol/hello.ts";
 import { maxTextBytes } from "../protocol/limits.ts";
 import { LinkInbox, type EnclaveLink, type LinkListener } from "../confidential-relay/link.ts";
-import { runGuarded } from "../../../src/guard.ts";
-import { Liveness, pingMs } from "../../../src/http/liveness.ts";
-import type { Clock } from "../../../src/services/clock.ts";
-import type { Log } from "../../../src/services/log.ts";
 
 /** Maximum time for a worker to answer the closing handshake. */
 const closeMs = 5_000;

@@ -1,9 +1,5 @@
 /** The transport of networks whose workers decrypt the encrypted stream in their own enclaves. */
-import type {
-  ListedWorker,
-  NetworkConfig,
-  Transport,
-} from "../../../src/services/network-kinds.ts";
+import type { ListedWorker, NetworkConfig, Transport } from "sluice-gateway/services";
 import type { EvidencePolicyConfig } from "./options.ts";
 import { policyOf, type PolicyFor } from "./policy.ts";
 import type { EnclaveDeps } from "./enclave-state.ts";

@@ -1,15 +1,15 @@
 /**
  * An answer of the model inside an enclave. It sends the request, batches the deltas and reports how the answer ended.
  */
-import { isObject } from "../../../src/is-object.ts";
-import type { Clock } from "../../../src/services/clock.ts";
+import type { Clock } from "sluice-gateway/plugin";
 import type {
   AnswerReader,
   InferenceCall,
   InferenceFailure,
   InferenceResult,
   Offer,
-} from "../../../src/services/networks.ts";
+} from "sluice-gateway/services";
+import { isObject } from "sluice-gateway/toolkit";
 import type { Finish, ReportTokens } from "../protocol/usage-report.ts";
 import type { ChatRequest, Refusal } from "./chat-request.ts";
 import { createDeltaBatch, type DeltaBatch } from "./delta-batch.ts";

@@ -2,7 +2,7 @@
  * Reads a decrypted request with OpenAI's parameters and checks that it matches the unencrypted `hello`. The relay has
  * reserved credit for exactly the model and the number of tokens in `hello`.
  */
-import { isObject } from "../../../src/is-object.ts";
+import { isObject } from "sluice-gateway/toolkit";
 import type { Hello } from "../protocol/hello.ts";
 import { maxRequestBytes } from "../protocol/limits.ts";
 import { isCount, readJsonObject } from "../protocol/strict-json.ts";

@@ -3,7 +3,7 @@
  * each token to an observer of the network. The first text is sent immediately, because it determines the perceived
  * latency.
  */
-import type { Clock } from "../../../src/services/clock.ts";
+import type { Clock } from "sluice-gateway/plugin";
 import { utf8 } from "../protocol/encoding.ts";
 import type { JsonObject } from "../protocol/strict-json.ts";
 

@@ -3,7 +3,7 @@
  * derives the session's keys.
  */
 import { randomBytes } from "node:crypto";
-import type { Offer } from "../../../src/services/networks.ts";
+import type { Offer } from "sluice-gateway/services";
 import type { Channel } from "../protocol/channel.ts";
 import { fault, isFault } from "../protocol/fault.ts";
 import type { Fault } from "../protocol/fault.ts";

@@ -2,8 +2,7 @@
  * The identity of an enclave: a keyset, whose private keys are created here and never leave the process's memory, and
  * the evidence that binds it. It is replaced long before it expires, so that every session has enough time.
  */
-import type { Clock } from "../../../src/services/clock.ts";
-import type { Log } from "../../../src/services/log.ts";
+import type { Clock, Log } from "sluice-gateway/plugin";
 import type { EvidenceProvider } from "../evidence/provider.ts";
 import { bindsReportData, whenAborted } from "../evidence/provider.ts";
 import { hasRevocationList } from "../evidence/revocation-list.ts";

@@ -3,17 +3,15 @@
  * after the other and sends a signed report for each. Decrypted data is passed only to the model, and answers leave
  * only encrypted. Neither appears in a log or an error.
  */
-import type { Clock } from "../../../src/services/clock.ts";
-import type { Log } from "../../../src/services/log.ts";
+import { ArrivalRate, type HeldBytes } from "sluice-gateway/http";
+import type { Clock, Log } from "sluice-gateway/plugin";
+import { guarded } from "sluice-gateway/toolkit";
 import type { OpenedFrame } from "../protocol/channel.ts";
 import { closeCodes, fault, isFault, plainCloseCodes } from "../protocol/fault.ts";
 import type { Fault, StreamCode } from "../protocol/fault.ts";
 import { readHello } from "../protocol/hello.ts";
 import type { Hello } from "../protocol/hello.ts";
-import { guarded } from "../../../src/guard.ts";
 import { SessionTimers } from "../protocol/session-timers.ts";
-import { ArrivalRate } from "../../../src/http/arrival-rate.ts";
-import type { HeldBytes } from "../../../src/http/unfinished-bytes.ts";
 import { readCancelFrame, writeReportFrame } from "../protocol/text-frames.ts";
 import { cancelled, EnclaveAnswer, refused } from "./answer.ts";
 import type { AnswerOutcome } from "./answer.ts";

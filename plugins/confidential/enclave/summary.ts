@@ -2,7 +2,7 @@
  * The summary of one request in two forms: the `final` frame, which is encrypted for the client, and the signed report,
  * which everyone may read.
  */
-import type { Clock } from "../../../src/services/clock.ts";
+import type { Clock } from "sluice-gateway/plugin";
 import type { WatchedExchange } from "../protocol/frame-watch.ts";
 import { toBase64Url, utf8 } from "../protocol/encoding.ts";
 import { reportMessage, writeReport } from "../protocol/usage-report.ts";

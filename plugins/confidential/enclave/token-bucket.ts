@@ -1,5 +1,5 @@
 /** A token bucket, which limits the rate of expensive operations: `burst` at once, then one per `everyMs`. */
-import type { Clock } from "../../../src/services/clock.ts";
+import type { Clock } from "sluice-gateway/plugin";
 
 /** Takes a token. Returns false if there is none. */
 export type TakeToken = () => boolean;

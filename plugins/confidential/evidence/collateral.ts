@@ -4,7 +4,7 @@
  * trusted.
  */
 import { readFile } from "node:fs/promises";
-import type { Clock } from "../../../src/services/clock.ts";
+import type { Clock } from "sluice-gateway/plugin";
 import { fromBase64, toHex } from "../verify/binary-text.ts";
 import type { AttestationEvidence } from "../verify/evidence.ts";
 import { readTdxCollateral } from "../verify/tdx-collateral.ts";

@@ -1,7 +1,7 @@
 /** Opens the requested provider of evidence, or detects the one of this machine. */
 import { randomBytes } from "node:crypto";
-import type { Clock } from "../../../src/services/clock.ts";
-import type { EvidenceSource } from "../../../src/services/evidence.ts";
+import type { Clock } from "sluice-gateway/plugin";
+import type { EvidenceSource } from "sluice-gateway/services";
 import type { Fault } from "../protocol/fault.ts";
 import type { CollateralSource } from "./collateral.ts";
 import { openConfigfsTsm } from "./configfs-tsm.ts";

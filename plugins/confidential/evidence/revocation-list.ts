@@ -3,7 +3,7 @@
  * it and hosts rarely include it. It comes from AMD's key distribution service (KDS) or from a mirror of it. AMD signed
  * it, so the server need not be trusted.
  */
-import type { Clock } from "../../../src/services/clock.ts";
+import type { Clock } from "sluice-gateway/plugin";
 import { joinBytes, toBase64 } from "../verify/binary-text.ts";
 import type { Bytes } from "../verify/binary-text.ts";
 import { readRevocationList } from "../verify/crl.ts";

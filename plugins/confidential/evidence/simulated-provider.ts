@@ -1,5 +1,5 @@
 /** The provider of simulated evidence, for development. `openProvider` refuses it in production. */
-import type { Clock } from "../../../src/services/clock.ts";
+import type { Clock } from "sluice-gateway/plugin";
 import type { EvidenceProvider } from "./provider.ts";
 import { createSimulatedPlatform } from "./simulated.ts";
 

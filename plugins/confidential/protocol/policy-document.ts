@@ -3,8 +3,7 @@
  * policy key (confidential-stream.md, 5). Clients pin that key, so that a relay can neither change the document nor
  * roll it back.
  */
-import { isObject } from "../../../src/is-object.ts";
-import { parseTime } from "../../../src/rfc3339.ts";
+import { isObject, parseTime } from "sluice-gateway/toolkit";
 import type { Role } from "./hello.ts";
 import { canonicalBytes, fromBase64Url, label, readBytes, toBase64Url } from "./encoding.ts";
 import { readSevSnp } from "./sev-snp-policy.ts";

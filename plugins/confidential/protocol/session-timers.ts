@@ -2,7 +2,7 @@
  * The timeouts of a session (confidential-stream.md, 1.3): for its handshake, without a frame, for a request to arrive,
  * and in total. The session ends itself when a handler is called.
  */
-import type { Clock } from "../../../src/services/clock.ts";
+import type { Clock } from "sluice-gateway/plugin";
 import { handshakeMs, idleMs, maxSessionMs, requestMs } from "./limits.ts";
 
 export interface SessionTimerHandlers {

@@ -4,10 +4,13 @@
  * first). The depth and the number of parts are limited before anything is built from the text (decisions.md section
  * 13).
  */
-import { isObject } from "../../../src/is-object.ts";
-import { jsonExcess } from "../../../src/json-bounds.ts";
-import { spaceEnd, stringEnd } from "../../../src/json-text.ts";
-import { parseBoundedJson } from "../../../src/parse-json.ts";
+import {
+  isObject,
+  jsonExcess,
+  parseBoundedJson,
+  spaceEnd,
+  stringEnd,
+} from "sluice-gateway/toolkit";
 
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 

@@ -1,9 +1,7 @@
 /** The model server of a worker. The service `networks` is its client: the worker is a network with one server. */
-import { createMetrics } from "../../../src/metrics.ts";
-import { startAlone } from "../../../src/pipeline/load/start-alone.ts";
-import type { Clock } from "../../../src/services/clock.ts";
-import type { Log } from "../../../src/services/log.ts";
-import type { Offer } from "../../../src/services/networks.ts";
+import type { Clock, Log } from "sluice-gateway/plugin";
+import { createMetrics, startAlone } from "sluice-gateway/process";
+import type { Offer } from "sluice-gateway/services";
 
 export interface ModelServerOptions {
   /** Base URL, with or without a trailing `/v1`. */

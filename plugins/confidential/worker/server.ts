@@ -6,14 +6,17 @@ import { createHash, timingSafeEqual } from "node:crypto";
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
+import {
+  offeredSubprotocols,
+  pingMs,
+  UnfinishedBytes,
+  type UnfinishedLimits,
+} from "sluice-gateway/http";
+import { runGuarded } from "sluice-gateway/toolkit";
 import { WebSocketServer } from "ws";
 import type { EnclaveSessionDeps } from "../enclave/session.ts";
-import { pingMs } from "../../../src/http/liveness.ts";
-import { runGuarded } from "../../../src/guard.ts";
 import { workerSubprotocol } from "../protocol/hello.ts";
 import { maxTextBytes } from "../protocol/limits.ts";
-import { offeredSubprotocols } from "../../../src/http/subprotocols.ts";
-import { UnfinishedBytes, type UnfinishedLimits } from "../../../src/http/unfinished-bytes.ts";
 import { serveSession, type SessionSocket } from "./session-socket.ts";
 
 export interface WorkerServerOptions extends EnclaveSessionDeps {

@@ -1,7 +1,7 @@
 /** Serves one session over one WebSocket (confidential-stream.md, 5: "Gateway to worker"). */
 import type { Socket } from "node:net";
+import { Liveness } from "sluice-gateway/http";
 import type { WebSocket } from "ws";
-import { Liveness } from "../../../src/http/liveness.ts";
 import { openEnclaveSession } from "../enclave/session.ts";
 import type { EnclaveSession, EnclaveSessionDeps } from "../enclave/session.ts";
 import { errorFrame } from "../protocol/fault.ts";

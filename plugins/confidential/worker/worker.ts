@@ -1,12 +1,12 @@
 /** A whole worker: the evidence for its keys, its model server, and its listener. */
 import { randomBytes } from "node:crypto";
+import type { Log } from "sluice-gateway/plugin";
+import type { EvidenceSource } from "sluice-gateway/services";
 import { createEnclaveIdentity } from "../enclave/identity.ts";
 import { openProvider, type ProviderParts } from "../evidence/open-provider.ts";
 import { readContent } from "../evidence/provider.ts";
 import { isFault, type Fault } from "../protocol/fault.ts";
 import type { TeeType } from "../verify/evidence.ts";
-import type { EvidenceSource } from "../../../src/services/evidence.ts";
-import type { Log } from "../../../src/services/log.ts";
 import { listenForSessions, streamPath } from "./server.ts";
 import { statusDocument } from "./status.ts";
 import { openModelServer } from "./model-server.ts";

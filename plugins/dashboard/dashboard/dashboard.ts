@@ -2,9 +2,9 @@
 import { randomUUID } from "node:crypto";
 import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import { RateLimiterMemory } from "rate-limiter-flexible";
-import { parseJson } from "../../../src/parse-json.ts";
-import { answerErrors, sendJson, sendRefusal } from "../../../src/http/admin-answer.ts";
-import type { Host, ServiceContext, ServiceHooks } from "../../../src/plugin.ts";
+import { answerErrors, sendJson, sendRefusal } from "sluice-gateway/http";
+import type { Host, ServiceContext, ServiceHooks } from "sluice-gateway/plugin";
+import { parseJson } from "sluice-gateway/toolkit";
 import { foreign, protect } from "./guard.ts";
 import { health } from "./health.ts";
 import { queryOf } from "./input.ts";
@@ -29,9 +29,10 @@ export async function openDashboard(
 ): Promise<NonNullable<ServiceHooks<undefined>["admin"]>> {
   const newLimiter = () => new RateLimiterMemory({ points: maxAttempts, duration: 60 });
   // Not a spread of `host`, whose getters open what they return.
-  const { environment, seal, claims, clock, log } = host;
+  const { environment, seal, claims, clock, log, version } = host;
   const parts: DashboardParts = {
     environment,
+    version,
     seal,
     claims,
     clock,

@@ -2,9 +2,9 @@
  * Routes for keys and workspaces: the state of their windows, and creating, rotating and revoking keys. Changes are
  * recorded in the audit log, like those of the command line.
  */
-import type { Failed, KeyRecord, ChangeAuthor, WindowState } from "../../../src/plugin.ts";
 import type { FastifyReply, FastifyRequest } from "fastify";
-import { sendJson, sendRefusal } from "../../../src/http/admin-answer.ts";
+import { sendJson, sendRefusal } from "sluice-gateway/http";
+import type { ChangeAuthor, Failed, KeyRecord, WindowState } from "sluice-gateway/services";
 import type { AddRoute, Handler } from "./route.ts";
 import { queryOf } from "./input.ts";
 import type { DashboardParts } from "./parts.ts";

@@ -1,6 +1,10 @@
 /** Reports the current activity: the last ten minutes, refusals by reason, and the latest exchanges. */
-import type { ReportedCalls } from "../../../src/called.ts";
-import type { ActivityTally, EndedExchange, RunningGateway } from "../../../src/plugin.ts";
+import type {
+  ActivityTally,
+  EndedExchange,
+  ReportedCalls,
+  RunningGateway,
+} from "sluice-gateway/plugin";
 import type { DashboardParts } from "./parts.ts";
 import type { Viewer } from "./session.ts";
 

@@ -5,7 +5,7 @@
 import { hash } from "node:crypto";
 import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { packageFile } from "../../../src/package-files.ts";
+import { packageFile } from "sluice-gateway/package-files";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 
 interface Asset {

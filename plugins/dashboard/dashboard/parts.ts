@@ -1,8 +1,9 @@
 /** The parts of the gateway that the dashboard shows and changes. */
 import type { RateLimiterMemory } from "rate-limiter-flexible";
-import type { Accounts, GatewayInfo, Host, Metering } from "../../../src/plugin.ts";
+import type { GatewayInfo, Host } from "sluice-gateway/plugin";
+import type { Accounts, Metering } from "sluice-gateway/services";
 
-type FromHost = "environment" | "seal" | "claims" | "clock" | "log";
+type FromHost = "environment" | "seal" | "claims" | "clock" | "log" | "version";
 
 export interface DashboardParts extends Pick<Host, FromHost> {
   readonly gateway: GatewayInfo;

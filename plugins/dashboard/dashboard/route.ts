@@ -1,7 +1,7 @@
 /** Adds routes to the dashboard's API, with access control and handling of store errors. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import { StoreError } from "../../../src/store/store-error.ts";
-import { sendRefusal } from "../../../src/http/admin-answer.ts";
+import { sendRefusal } from "sluice-gateway/http";
+import { StoreError } from "sluice-gateway/store";
 import type { DashboardParts } from "./parts.ts";
 import type { Sessions, Viewer } from "./session.ts";
 

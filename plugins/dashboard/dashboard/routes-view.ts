@@ -1,5 +1,5 @@
 /** Reports the compiled pipeline: every route with its steps, their times and their refusals. */
-import type { PluginStatus, RouteStatus } from "../../../src/plugin.ts";
+import type { PluginStatus, RouteStatus } from "sluice-gateway/plugin";
 import { rounded } from "./live.ts";
 import type { DashboardParts } from "./parts.ts";
 

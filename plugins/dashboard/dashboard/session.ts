@@ -6,10 +6,9 @@
  */
 import { randomUUID } from "node:crypto";
 import type { FastifyRequest } from "fastify";
-import { addressList } from "../../../src/address-list.ts";
-import { addressReader } from "../../../src/http/address.ts";
-import type { Capability, KeyRecord, Workspace } from "../../../src/plugin.ts";
-import { explain } from "../../../src/store/store-error.ts";
+import { addressList, addressReader } from "sluice-gateway/http";
+import type { Capability, KeyRecord, Workspace } from "sluice-gateway/services";
+import { explain } from "sluice-gateway/store";
 import type { DashboardParts } from "./parts.ts";
 
 const purpose = "dashboard session";

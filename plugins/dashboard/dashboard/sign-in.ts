@@ -1,11 +1,9 @@
 /** Routes to sign in, to sign out, and to read the session. */
-import { isObject } from "../../../src/is-object.ts";
 import { RateLimiterRes, type RateLimiterMemory } from "rate-limiter-flexible";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import { addressKey } from "../../../src/address.ts";
-import { capabilities } from "../../../src/services/accounts.ts";
-import { version } from "../../../src/version.ts";
-import { sendJson, sendRefusal } from "../../../src/http/admin-answer.ts";
+import { addressKey, sendJson, sendRefusal } from "sluice-gateway/http";
+import { capabilities } from "sluice-gateway/services";
+import { isObject } from "sluice-gateway/toolkit";
 import { stored } from "./route.ts";
 import type { DashboardParts } from "./parts.ts";
 import { mayGrant } from "./wanted-key.ts";
@@ -97,7 +95,7 @@ function shown(parts: DashboardParts, { key, workspace, only, expiresAt }: Viewe
     scope: only === undefined ? "platform" : "workspace",
     capabilities: capabilities.filter((each) => mayGrant(only, [each])),
     environment: parts.environment,
-    version,
+    version: parts.version,
     expires_at: new Date(expiresAt).toISOString(),
   };
 }

@@ -1,6 +1,6 @@
 /** Reports charges over time. A thread adds them up, and answers are cached, so that several viewers cost one pass. */
-import type { Series, UsageSeries } from "../../../src/plugin.ts";
-import { sendJson, sendRefusal } from "../../../src/http/admin-answer.ts";
+import { sendJson, sendRefusal } from "sluice-gateway/http";
+import type { Series, UsageSeries } from "sluice-gateway/services";
 import type { AddRoute } from "./route.ts";
 import { queryOf } from "./input.ts";
 import type { DashboardParts } from "./parts.ts";

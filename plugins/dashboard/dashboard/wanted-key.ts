@@ -1,6 +1,5 @@
 /** Reads the form for a new key, and decides which capabilities a viewer may grant. */
-import { capabilities } from "../../../src/services/accounts.ts";
-import type { Capability } from "../../../src/plugin.ts";
+import { capabilities, type Capability } from "sluice-gateway/services";
 import { checker } from "./input.ts";
 
 export interface WantedKey {

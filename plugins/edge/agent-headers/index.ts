@@ -1,7 +1,8 @@
 /**
  * Step `agent-headers`: reads the X-Agent-* headers, in which an agent describes itself, and makes them safe to log.
  */
-import { defineStep, type Agent, type Exchange } from "sluice-gateway/plugin";
+import { defineStep, type Exchange } from "sluice-gateway/plugin";
+import type { Agent } from "sluice-gateway/services";
 
 /** Maximum length of a value in characters. Longer values are cut. */
 const maxChars = 128;

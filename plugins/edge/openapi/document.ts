@@ -1,5 +1,5 @@
 /** Builds the OpenAPI 3.1 document of all routes from the documentation in their plugins' manifests. */
-import type { Capability, DocumentedRoute, Operation } from "sluice-gateway/plugin";
+import type { DocumentedRoute, Operation } from "sluice-gateway/plugin";
 import { Components } from "./components.ts";
 import type { MediaType, Ref, ResponseObject } from "./objects.ts";
 import { parametersOf, type Parameter } from "./parameters.ts";
@@ -10,7 +10,7 @@ export interface OperationObject {
   readonly tags: readonly string[];
   readonly summary: string;
   readonly description?: string;
-  readonly security: readonly Readonly<Record<string, readonly Capability[]>>[];
+  readonly security: readonly Readonly<Record<string, readonly string[]>>[];
   readonly parameters?: readonly Parameter[];
   readonly requestBody?: {
     readonly required: boolean;
@@ -122,7 +122,7 @@ function unusedId(id: string, used: Set<string>): string {
  * All parts that require a key must be satisfied.
  */
 function securityOf(parts: readonly Operation[]): OperationObject["security"] {
-  let alternatives: readonly (readonly Capability[])[] | undefined;
+  let alternatives: readonly (readonly string[])[] | undefined;
   for (const { access } of parts) {
     if (access === undefined) continue;
     const wanted = access.length === 0 ? [[]] : access.map((capability) => [capability]);

@@ -2,8 +2,8 @@
  * Creates example values for the schemas of the document. A plugin can provide examples with the keyword `examples` of
  * JSON Schema. For all other schemas, a value is generated.
  */
-import { isObject } from "sluice-gateway/plugin";
 import type { JsonSchema } from "sluice-gateway/plugin";
+import { isObject } from "sluice-gateway/toolkit";
 
 interface Wanted {
   /** Name of the member or parameter, which hints at its value. */

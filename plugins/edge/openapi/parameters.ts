@@ -1,6 +1,6 @@
 /** Reads the parameters of an operation from the object schemas of its parts. */
-import { isObject } from "sluice-gateway/plugin";
 import type { JsonSchema, Operation } from "sluice-gateway/plugin";
+import { isObject } from "sluice-gateway/toolkit";
 import { exemplified } from "./components.ts";
 
 export interface Parameter {

@@ -1,6 +1,5 @@
 /** Collects the responses of an operation: the answers of its surface, and the refusals of surface, steps and core. */
 import {
-  isObject,
   refuse,
   type DocumentedAnswer,
   type DocumentedHeaders,
@@ -8,6 +7,7 @@ import {
   type JsonSchema,
   type Operation,
 } from "sluice-gateway/plugin";
+import { isObject } from "sluice-gateway/toolkit";
 import { errorRef, exemplified, withExample, type Components } from "./components.ts";
 import { exampleOf } from "./examples.ts";
 import type { MediaType, Ref, ResponseObject } from "./objects.ts";

@@ -1,6 +1,6 @@
 /** Shows a JSON Schema as a readable list of members. */
-import { isObject } from "sluice-gateway/plugin";
 import type { JsonSchema } from "sluice-gateway/plugin";
+import { isObject } from "sluice-gateway/toolkit";
 import { html, prose, type Markup } from "./markup.ts";
 
 /** Limits the nesting, because a schema may refer to itself. Deeper levels are only in the document itself. */

@@ -1,11 +1,7 @@
 /** Step `rate-limit`: takes one token per request from the bucket of the key, or of the address without a valid key. */
-import {
-  addressKey,
-  defineStep,
-  refuse,
-  type Exchange,
-  type KeyPrincipal,
-} from "sluice-gateway/plugin";
+import { addressKey } from "sluice-gateway/http";
+import { defineStep, refuse, type Exchange } from "sluice-gateway/plugin";
+import type { KeyPrincipal } from "sluice-gateway/services";
 import { Buckets } from "./buckets.ts";
 import { createTerms, limitField, type Terms, type TokenBucket } from "./token-bucket.ts";
 

@@ -5,12 +5,12 @@
  */
 import {
   redact,
-  type Agent,
   type Exchange,
   type Outcome,
   type RequestHead,
   type SpanAttributes,
 } from "sluice-gateway/plugin";
+import type { Agent } from "sluice-gateway/services";
 
 /** Other methods are `_OTHER`, so that clients cannot create arbitrary values. */
 const methods: ReadonlySet<string> = new Set([

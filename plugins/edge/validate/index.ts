@@ -1,6 +1,5 @@
 /** Step `validate`: checks the body, query and headers of requests against JSON Schemas. */
 import {
-  isObject,
   defineStep,
   refuse,
   violationsSchema,
@@ -8,6 +7,7 @@ import {
   type Reply,
   type StepHooks,
 } from "sluice-gateway/plugin";
+import { isObject } from "sluice-gateway/toolkit";
 import { parseQuery } from "./query.ts";
 import {
   compileSchema,

@@ -1,13 +1,7 @@
 /** One completion: its request, its charge and the id of its answer. */
 import { randomUUID } from "node:crypto";
-import type {
-  Charge,
-  ChargeLine,
-  Exchange,
-  InferenceCall,
-  InferenceResult,
-  Reply,
-} from "sluice-gateway/plugin";
+import type { Exchange, Reply } from "sluice-gateway/plugin";
+import type { Charge, ChargeLine, InferenceCall, InferenceResult } from "sluice-gateway/services";
 import type { ChatRequest } from "./request.ts";
 
 /** A chat request without the body for the worker. */

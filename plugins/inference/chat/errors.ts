@@ -1,5 +1,6 @@
 /** Errors of the chat surface, in the format that chat clients read (decisions.md section 8). */
-import type { InferenceFailure, Reply } from "sluice-gateway/plugin";
+import type { Reply } from "sluice-gateway/plugin";
+import type { InferenceFailure } from "sluice-gateway/services";
 
 const invalid = "invalid_request_error";
 const internal = "internal_error";

@@ -7,9 +7,9 @@ import {
   refuse,
   type Clock,
   type Exchange,
-  type Networks,
   type Reply,
 } from "sluice-gateway/plugin";
+import type { Networks } from "sluice-gateway/services";
 import { createCompletion } from "./completion.ts";
 import { chatError, type ChatErrorCode } from "./errors.ts";
 import { ignoredCounter, withIgnoredFields } from "./ignored-fields.ts";

@@ -2,8 +2,8 @@
  * Reads a chat completions request (gateway.md, "POST /v1/chat/completions") and writes the request for the worker.
  * Ignored and unknown fields are dropped.
  */
-import { isObject } from "../../../src/is-object.ts";
 /** A parsed request. */
+import { isObject } from "sluice-gateway/toolkit";
 export interface ChatRequest {
   readonly model: string;
   readonly stream: boolean;

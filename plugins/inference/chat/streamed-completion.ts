@@ -3,15 +3,14 @@
  * its choice unchanged in an envelope of the gateway. The head is sent with the first chunk, so that an earlier failure
  * gets its own status.
  */
+import type { Reply, Sink } from "sluice-gateway/plugin";
 import type {
   AnswerReader,
   InferenceCall,
   InferenceFailure,
   InferenceResult,
   Offer,
-  Reply,
-  Sink,
-} from "sluice-gateway/plugin";
+} from "sluice-gateway/services";
 import {
   settle,
   settleClientLeft,

@@ -2,19 +2,16 @@
  * The span of a completion, by OpenTelemetry's conventions for calls of a model
  * (https://github.com/open-telemetry/semantic-conventions-genai, client-inference). One span covers all attempts.
  */
+import type { ChildSpan, Clock, SpanAttributes, TraceSpan } from "sluice-gateway/plugin";
 import type {
   AnswerReader,
-  ChildSpan,
-  Clock,
   InferenceCall,
   InferenceFailure,
   InferenceRequest,
   InferenceResult,
   Offer,
-  SpanAttributes,
-  TraceSpan,
   WholeMessage,
-} from "sluice-gateway/plugin";
+} from "sluice-gateway/services";
 import type { Completion } from "./completion.ts";
 
 /** Returns the same offer with a span below `trace` for each request. The worker gets the context of the span. */

@@ -1,13 +1,13 @@
 /** A completion in one piece. */
+import type { Reply } from "sluice-gateway/plugin";
 import type {
   AnswerReader,
   InferenceCall,
   InferenceFailure,
   InferenceResult,
   Offer,
-  Reply,
   WholeMessage,
-} from "sluice-gateway/plugin";
+} from "sluice-gateway/services";
 import {
   settle,
   settleClientLeft,

@@ -1,7 +1,7 @@
 /** Sends the demo model's answers: one JSON document, or server-sent events at the pace of its tokens. */
 import { randomUUID } from "node:crypto";
 import type { ServerResponse } from "node:http";
-import type { Clock } from "../../../src/services/clock.ts";
+import type { Clock } from "sluice-gateway/plugin";
 import type { ChatRequest } from "./chat-request.ts";
 import type { Echo } from "./echo.ts";
 

@@ -1,7 +1,7 @@
 /**
  * Reads the members of a chat completion request that the demo model supports. Errors are those of a real model server.
  */
-import { isObject } from "../../../src/is-object.ts";
+import { isObject } from "sluice-gateway/toolkit";
 
 export interface ChatMessage {
   readonly role: string;

@@ -5,12 +5,11 @@
  * /status`.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import { systemClock } from "../../../src/clock.ts";
-import type { Clock } from "../../../src/services/clock.ts";
+import { close, listen, readBody, systemClock } from "sluice-gateway/module";
+import type { Clock } from "sluice-gateway/plugin";
 import { sendStream, sendWhole, type Pace } from "./chat-answer.ts";
 import { fault, readChatRequest, type ChatFault } from "./chat-request.ts";
 import { echo } from "./echo.ts";
-import { close, listen, readBody } from "../../../src/http/demo-server.ts";
 
 export interface DemoModel {
   /** `http://host:port`. The path of chat completions is `/v1/chat/completions`. */

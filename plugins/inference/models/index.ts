@@ -4,17 +4,19 @@
  */
 import {
   defineSurface,
+  refuse,
+  type Exchange,
+  type JsonSchema,
+  type Reply,
+} from "sluice-gateway/plugin";
+import {
   modelJson,
   modelList,
   modelListSchema,
   modelSchema,
-  refuse,
-  type Exchange,
   type ModelEntry,
-  type JsonSchema,
   type Networks,
-  type Reply,
-} from "sluice-gateway/plugin";
+} from "sluice-gateway/services";
 
 const json: readonly string[] = ["content-type", "application/json"];
 const unavailable: Reply = {

@@ -2,14 +2,8 @@
  * Surface `network-models`: lets an operator hide models of a network, list additional ones, and set their owner or
  * price (decisions.md section 8). Each request replaces all earlier overrides.
  */
-import {
-  defineSurface,
-  modelList,
-  refuse,
-  type Exchange,
-  type Networks,
-  type Reply,
-} from "sluice-gateway/plugin";
+import { defineSurface, refuse, type Exchange, type Reply } from "sluice-gateway/plugin";
+import { modelList, type Networks } from "sluice-gateway/services";
 import { readOverrides } from "./read-overrides.ts";
 import { operation } from "./operation.ts";
 

@@ -1,5 +1,6 @@
 /** The OpenAPI description of a change to the catalogue of a network (decisions.md section 8). */
-import { modelListSchema, violationsSchema, type Operation } from "sluice-gateway/plugin";
+import { violationsSchema, type Operation } from "sluice-gateway/plugin";
+import { modelListSchema } from "sluice-gateway/services";
 import { bodySchema } from "./read-overrides.ts";
 
 const text = { type: "string" };

@@ -3,7 +3,8 @@
  * OpenAPI document.
  */
 import { Ajv2020, type ErrorObject } from "ajv/dist/2020.js";
-import { refuse, type ModelOverride, type Reply } from "sluice-gateway/plugin";
+import { refuse, type Reply } from "sluice-gateway/plugin";
+import type { ModelOverride } from "sluice-gateway/services";
 
 interface Body {
   readonly models: readonly {

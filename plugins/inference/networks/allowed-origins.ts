@@ -2,8 +2,8 @@
  * The origins that requests of a network may be sent to: those of its `url` and `origins`. A status document contains
  * the addresses of workers, but it alone must not decide where prompts and the credentials of the network are sent.
  */
-import type { ListedWorker, NetworkConfig } from "../../../src/services/network-kinds.ts";
-import type { Log } from "../../../src/services/log.ts";
+import type { Log } from "sluice-gateway/plugin";
+import type { ListedWorker, NetworkConfig } from "sluice-gateway/services";
 
 /** Maximum number of log lines per reading of the status document. */
 const maxLines = 10;

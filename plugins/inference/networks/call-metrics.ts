@@ -1,9 +1,6 @@
 /** Metrics and log lines of the calls of one network, by model and worker. */
-import type { Clock } from "../../../src/services/clock.ts";
-import type { Log } from "../../../src/services/log.ts";
-import type { Counter, Family, Histogram, Metrics } from "../../../src/services/metrics.ts";
-import type { InferenceFailure, TokenUsage } from "../../../src/services/networks.ts";
-import type { AttemptedWorker } from "../../../src/services/network-kinds.ts";
+import type { Clock, Counter, Family, Histogram, Log, Metrics } from "sluice-gateway/plugin";
+import type { AttemptedWorker, InferenceFailure, TokenUsage } from "sluice-gateway/services";
 import type { UsageLimit } from "./token-usage.ts";
 
 /**

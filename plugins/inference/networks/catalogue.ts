@@ -1,12 +1,12 @@
 /** The catalogue of all networks, which the service `networks` offers to other plugins. */
-import type { OpenNetwork } from "../../../src/services/network-kinds.ts";
 import type {
   ChangedBy,
   ModelEntry,
   ModelOverride,
   Networks,
   Offer,
-} from "../../../src/services/networks.ts";
+  OpenNetwork,
+} from "sluice-gateway/services";
 
 /** A network as the catalogue uses it. */
 interface CatalogueNetwork extends OpenNetwork {

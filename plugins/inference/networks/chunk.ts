@@ -10,9 +10,9 @@ import {
   quote,
   rangeIs,
   readMembers,
-  type ReadMember,
   skipSpace,
-} from "../../../src/http/json/scan.ts";
+  type ReadMember,
+} from "sluice-gateway/http";
 
 /** The parts of a chunk. One object serves all streams; each chunk overwrites it. */
 export interface Chunk {

@@ -1,7 +1,16 @@
 /** One HTTP request to one worker, and the answer that is parsed from the response. */
-import { runGuarded } from "../../../src/guard.ts";
-import type { TokenUsage, WholeMessage } from "../../../src/services/networks.ts";
-import type { ResponseHead } from "../../../src/http/upstream/http1/response-head.ts";
+import type { ResponseHead } from "sluice-gateway/http";
+import type {
+  AttemptedCall,
+  AttemptedWorker,
+  AttemptFailure,
+  Produced,
+  RunningAttempt,
+  TokenUsage,
+  TransportFailure,
+  WholeMessage,
+} from "sluice-gateway/services";
+import { runGuarded } from "sluice-gateway/toolkit";
 import {
   StreamedAnswer,
   WholeAnswer,
@@ -11,14 +20,6 @@ import {
 import type { HttpExchange, WorkerConnection } from "./worker-connection.ts";
 import { createDecoder, type BodyDecoder } from "./content-coding.ts";
 import type { WorkerServer } from "./worker-server.ts";
-import type {
-  AttemptedCall,
-  AttemptedWorker,
-  AttemptFailure,
-  Produced,
-  RunningAttempt,
-  TransportFailure,
-} from "../../../src/services/network-kinds.ts";
 
 /**
  * Maximum number of bytes to read of an unneeded body (of a refusal, or after `[DONE]`), so that the connection can be

@@ -1,5 +1,6 @@
 /** Service `networks`: the inference networks of pipeline.yaml, with their workers, models and prices. */
-import { defineService, type Networks } from "sluice-gateway/plugin";
+import { defineService } from "sluice-gateway/plugin";
+import type { Networks } from "sluice-gateway/services";
 import { kindFaults, type Options } from "./options.ts";
 import { networksSchema, rateSchema } from "./schema.ts";
 

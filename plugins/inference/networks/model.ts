@@ -1,4 +1,5 @@
 /** A model of a network: its entry in the catalogue, and the way to one of its workers. */
+import { atRandom, chooseBackend, type Draw } from "sluice-gateway/http";
 import type {
   AnswerReader,
   CoefficientBands,
@@ -6,11 +7,10 @@ import type {
   InferenceRequest,
   ModelEntry,
   ModelOverride,
-} from "../../../src/services/networks.ts";
-import { atRandom, chooseBackend, type Draw } from "../../../src/http/upstream/choose-backend.ts";
+  NetworkModel,
+  Price,
+} from "sluice-gateway/services";
 import type { Network } from "./network.ts";
-import type { NetworkModel } from "../../../src/services/network-kinds.ts";
-import type { Price } from "../../../src/services/pricing.ts";
 import { NetworkCall } from "./network-call.ts";
 import type { Worker } from "./worker.ts";
 

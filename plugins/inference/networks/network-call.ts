@@ -6,23 +6,21 @@
  */
 import type {
   AnswerReader,
+  AttemptedCall,
+  AttemptedWorker,
+  AttemptFailure,
   InferenceCall,
   InferenceFailure,
   InferenceRequest,
   InferenceResult,
-  TokenUsage,
-  WholeMessage,
-} from "../../../src/services/networks.ts";
-import type { Network } from "./network.ts";
-import { isOverLimit, limitsOf, type RequestLimits } from "./request-limits.ts";
-import type {
-  AttemptedCall,
-  AttemptedWorker,
-  AttemptFailure,
+  Price,
   Produced,
   RunningAttempt,
-} from "../../../src/services/network-kinds.ts";
-import type { Price } from "../../../src/services/pricing.ts";
+  TokenUsage,
+  WholeMessage,
+} from "sluice-gateway/services";
+import type { Network } from "./network.ts";
+import { isOverLimit, limitsOf, type RequestLimits } from "./request-limits.ts";
 import { estimateUsage, isWithin } from "./token-usage.ts";
 import type { Worker } from "./worker.ts";
 

@@ -2,24 +2,23 @@
  * One inference network: it polls workers and prices and derives the catalogue of models from them. The values that
  * were read last are used until they are read again.
  */
-import type { Clock } from "../../../src/services/clock.ts";
-import type { Log } from "../../../src/services/log.ts";
-import type { Counter, Metrics } from "../../../src/services/metrics.ts";
-import type {
-  ListedWorker,
-  NetworkConfig,
-  NetworkKind,
-  OpenNetwork,
-  Transport,
-} from "../../../src/services/network-kinds.ts";
-import type { Price } from "../../../src/services/pricing.ts";
-import type { ModelEntry, ModelOverride } from "../../../src/services/networks.ts";
+import type { Clock, Counter, Log, Metrics } from "sluice-gateway/plugin";
+import {
+  createPrice,
+  type ListedWorker,
+  type ModelEntry,
+  type ModelOverride,
+  type NetworkConfig,
+  type NetworkKind,
+  type OpenNetwork,
+  type Price,
+  type Transport,
+} from "sluice-gateway/services";
 import { CallMetrics } from "./call-metrics.ts";
 import { PolledDocument, type DocumentOptions } from "./polled-document.ts";
 import { Model } from "./model.ts";
 import { AllowedOrigins } from "./allowed-origins.ts";
 import { OpenaiTransport } from "./openai-transport.ts";
-import { createPrice } from "../../../src/price.ts";
 import { openTokenRate, type TokenRate } from "./token-rate.ts";
 import { baseOf } from "./request-head.ts";
 import { readModels, readStatus, statusProblem, type NetworkStatus } from "./status-document.ts";

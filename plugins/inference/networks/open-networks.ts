@@ -1,14 +1,7 @@
 /** Opens the networks of pipeline.yaml, and reports on them. */
-import { pointerKey } from "../../../src/config/located.ts";
-import type {
-  BackendStatus,
-  Host,
-  NetworkConfig,
-  NetworkKind,
-  Networks,
-  ServiceContext,
-  ServiceHooks,
-} from "sluice-gateway/plugin";
+import type { BackendStatus, Host, ServiceContext, ServiceHooks } from "sluice-gateway/plugin";
+import type { NetworkConfig, NetworkKind, Networks } from "sluice-gateway/services";
+import { pointerKey } from "sluice-gateway/toolkit";
 import { createCatalogue, type CatalogueDeps } from "./catalogue.ts";
 import { Network } from "./network.ts";
 import { networkConfigs, type Options } from "./options.ts";

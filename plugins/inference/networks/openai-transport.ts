@@ -1,7 +1,5 @@
 /** The transport to workers with OpenAI's chat completions over HTTP. */
-import { undici } from "../../../src/http/upstream/undici.ts";
-import { HttpAttempt } from "./http-attempt.ts";
-import { baseOf, requestFields } from "./request-head.ts";
+import { undici } from "sluice-gateway/http";
 import type {
   AttemptedCall,
   AttemptedWorker,
@@ -9,7 +7,9 @@ import type {
   NetworkConfig,
   Transport,
   WorkerRoute,
-} from "../../../src/services/network-kinds.ts";
+} from "sluice-gateway/services";
+import { HttpAttempt } from "./http-attempt.ts";
+import { baseOf, requestFields } from "./request-head.ts";
 import { WorkerServer, type ServerParts } from "./worker-server.ts";
 
 /** Time limit of the probe of an ejected worker. */

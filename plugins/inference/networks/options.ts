@@ -1,7 +1,7 @@
 /** The options of the service `networks`: the sections `networks` and `rate` of pipeline.yaml. */
-import { durationMs, fragmentPointer } from "../../../src/config/formats.ts";
-import { pointerKey } from "../../../src/config/located.ts";
-import type { NetworkConfig, RateConfig, SectionFault } from "sluice-gateway/plugin";
+import type { SectionFault } from "sluice-gateway/plugin";
+import type { NetworkConfig, RateConfig } from "sluice-gateway/services";
+import { durationMs, fragmentPointer, pointerKey } from "sluice-gateway/toolkit";
 
 /** A rate as written: `0.25`, `https://host/doc#/price`, or an object with these parts. */
 type Rate = string | { readonly url?: string; readonly pointer?: string; readonly every: string };

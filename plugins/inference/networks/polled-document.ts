@@ -1,11 +1,9 @@
 /**
  * A JSON document that is polled: prices, workers, rates. The last valid value is used until a newer one has been read.
  */
-import { parseJson } from "../../../src/parse-json.ts";
-import type { Clock } from "../../../src/services/clock.ts";
-import type { Log } from "../../../src/services/log.ts";
-import type { Counter, Gauge, Metrics } from "../../../src/services/metrics.ts";
-import { undici } from "../../../src/http/upstream/undici.ts";
+import { undici } from "sluice-gateway/http";
+import type { Clock, Counter, Gauge, Log, Metrics } from "sluice-gateway/plugin";
+import { parseJson } from "sluice-gateway/toolkit";
 
 export interface DocumentOptions<T> {
   /** Name for log and metrics, such as `confidential-classic status`. */

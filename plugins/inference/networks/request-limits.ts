@@ -1,6 +1,5 @@
 /** The limits of a request for its worker: the usage that it may report, and the size of its stream. */
-import type { InferenceRequest } from "../../../src/services/networks.ts";
-import type { Produced } from "../../../src/services/network-kinds.ts";
+import type { InferenceRequest, Produced } from "sluice-gateway/services";
 import type { UsageLimit } from "./token-usage.ts";
 
 /** Number of tokens that a chat template may add to the messages, for example with the system prompt of a model. */

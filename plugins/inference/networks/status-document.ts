@@ -2,9 +2,8 @@
  * The status of a network: its status document `{ price_per_token_nano, workers: [{ id, model, coefficient, state, url?
  * }] }`, or the models that an OpenAI-compatible server lists (decisions.md section 8).
  */
-import { isObject } from "../../../src/is-object.ts";
-import type { ListedWorker, WorkerState } from "../../../src/services/network-kinds.ts";
-import { decimalText } from "../../../src/decimal.ts";
+import type { ListedWorker, WorkerState } from "sluice-gateway/services";
+import { decimalText, isObject } from "sluice-gateway/toolkit";
 
 export interface NetworkStatus {
   /** A decimal in nano native tokens. Undefined if the document has no price. */

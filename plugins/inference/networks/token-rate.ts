@@ -1,12 +1,9 @@
 /**
  * The price of one native token in USD: fixed, or read from a JSON document by a JSON pointer (decisions.md section 8).
  */
-import { isObject } from "../../../src/is-object.ts";
-import type { RateConfig } from "../../../src/services/network-kinds.ts";
-import type { Clock } from "../../../src/services/clock.ts";
-import type { Log } from "../../../src/services/log.ts";
-import type { Metrics } from "../../../src/services/metrics.ts";
-import { decimalText } from "../../../src/decimal.ts";
+import type { Clock, Log, Metrics } from "sluice-gateway/plugin";
+import type { RateConfig } from "sluice-gateway/services";
+import { decimalText, isObject } from "sluice-gateway/toolkit";
 import { PolledDocument } from "./polled-document.ts";
 
 export interface TokenRate {

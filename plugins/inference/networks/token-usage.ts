@@ -2,9 +2,8 @@
  * The tokens of an answer: as reported by the worker if the report is plausible, else estimated (decisions.md section
  * 3).
  */
-import { isObject } from "../../../src/is-object.ts";
-import type { Produced } from "../../../src/services/network-kinds.ts";
-import type { TokenUsage } from "../../../src/services/networks.ts";
+import type { Produced, TokenUsage } from "sluice-gateway/services";
+import { isObject } from "sluice-gateway/toolkit";
 
 /** Maximum number of tokens that a correct worker can report for a request. */
 export interface UsageLimit {

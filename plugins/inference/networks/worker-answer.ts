@@ -2,14 +2,11 @@
  * Parses the answer of a worker while it arrives: server-sent events, or one JSON document. Anything else (garbage, an
  * error, an answer that ends too early) is reported as `broken`.
  */
-import { isObject } from "../../../src/is-object.ts";
-import { parseJson } from "../../../src/parse-json.ts";
-import type { TokenUsage, WholeMessage } from "../../../src/services/networks.ts";
-import { skipValue } from "../../../src/http/json/scan.ts";
-import { EventStream, type EventReader } from "../../../src/http/sse.ts";
+import { EventStream, skipValue, type EventReader } from "sluice-gateway/http";
+import type { Produced, TokenUsage, WholeMessage } from "sluice-gateway/services";
+import { isObject, parseJson } from "sluice-gateway/toolkit";
 import { emptyChunk, readChunk, textBytes, type Chunk } from "./chunk.ts";
 import { ChunkShape } from "./chunk-shape.ts";
-import type { Produced } from "../../../src/services/network-kinds.ts";
 import { readUsage } from "./token-usage.ts";
 
 /** Receives the parsed answer. Nothing is called after `complete` or `broken`. */

@@ -1,13 +1,14 @@
 /** One kept-alive HTTP/1.1 connection to a worker's server. */
 import type { Socket } from "node:net";
-import { runGuarded } from "../../../src/guard.ts";
-import type { ResponseHead } from "../../../src/http/upstream/http1/response-head.ts";
 import {
+  addressOf,
+  openSocket,
   ResponseReader,
+  type ResponseHead,
   type ResponseSink,
-} from "../../../src/http/upstream/http1/response-reader.ts";
-import { addressOf, openSocket } from "../../../src/http/upstream/open-socket.ts";
-import type { TransportFailure } from "../../../src/services/network-kinds.ts";
+} from "sluice-gateway/http";
+import type { TransportFailure } from "sluice-gateway/services";
+import { runGuarded } from "sluice-gateway/toolkit";
 import type { WorkerServer } from "./worker-server.ts";
 
 /**

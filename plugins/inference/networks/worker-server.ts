@@ -3,9 +3,8 @@
  * there are requests. The client is custom because tokens are small: measured, undici costs 5 µs per token, as much as
  * the kernel takes to read it.
  */
-import type { Clock } from "../../../src/services/clock.ts";
-import type { Log } from "../../../src/services/log.ts";
-import { startTicker, type Ticker } from "../../../src/http/ticker.ts";
+import { startTicker, type Ticker } from "sluice-gateway/http";
+import type { Clock, Log } from "sluice-gateway/plugin";
 import { WorkerConnection, type HttpExchange } from "./worker-connection.ts";
 
 export interface ServerLimits {

@@ -1,12 +1,7 @@
 /** A worker of a network, its health and its load. */
-import type { Backend } from "../../../src/http/upstream/choose-backend.ts";
-import { Ejection, type EjectionPolicy } from "../../../src/http/upstream/ejection.ts";
-import type { Clock } from "../../../src/services/clock.ts";
-import type {
-  ListedWorker,
-  NetworkWorker,
-  WorkerRoute,
-} from "../../../src/services/network-kinds.ts";
+import { Ejection, type Backend, type EjectionPolicy } from "sluice-gateway/http";
+import type { Clock } from "sluice-gateway/plugin";
+import type { ListedWorker, NetworkWorker, WorkerRoute } from "sluice-gateway/services";
 
 const ejectionPolicy: EjectionPolicy = {
   // A single failure may be the request's fault.

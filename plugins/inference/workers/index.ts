@@ -1,12 +1,6 @@
 /** Surface `workers`: the number of workers per model, and the range of their prices. */
-import {
-  defineSurface,
-  refuse,
-  type Exchange,
-  type ModelEntry,
-  type Networks,
-  type Reply,
-} from "sluice-gateway/plugin";
+import { defineSurface, refuse, type Exchange, type Reply } from "sluice-gateway/plugin";
+import type { ModelEntry, Networks } from "sluice-gateway/services";
 
 const headers: readonly string[] = ["content-type", "application/json"];
 

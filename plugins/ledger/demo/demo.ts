@@ -1,13 +1,13 @@
 /** The node of `sluice dev`: a demo node, unless LEDGER_RPC_URL is set, and example calls. */
-import { isObject } from "../../../src/is-object.ts";
+import { upstreamIn } from "sluice-gateway/http";
 import {
   exampleRequest,
   hasSameHost,
   type Demo,
   type DemoKey,
   type ExampleRequest,
-} from "../../../src/demo.ts";
-import { upstreamIn } from "../../../src/http/upstream/service.ts";
+} from "sluice-gateway/module";
+import { isObject } from "sluice-gateway/toolkit";
 import { startDemoNode } from "./node.ts";
 
 export const demo: Demo = {

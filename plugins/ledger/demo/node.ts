@@ -4,9 +4,9 @@
  * lists every difference from a real node.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { close, listen, readBody } from "sluice-gateway/module";
 import { WebSocketServer } from "ws";
 import { openChain } from "./chain.ts";
-import { close, listen, readBody } from "../../../src/http/demo-server.ts";
 import { answerBody } from "./json-rpc.ts";
 import { demoMethods } from "./methods.ts";
 import { readRecording } from "./recording.ts";

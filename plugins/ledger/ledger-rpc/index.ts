@@ -2,14 +2,8 @@
  * Surface `ledger-rpc`: the node's own JSON-RPC, whitelisted and metered. The ledger checks and answers the calls; this
  * surface reserves and settles their charges and sends the HTTP reply.
  */
-import {
-  defineSurface,
-  type CallReporter,
-  type Charge,
-  type Ledger,
-  type LedgerRpc,
-  type Reply,
-} from "sluice-gateway/plugin";
+import { defineSurface, type CallReporter, type Reply } from "sluice-gateway/plugin";
+import type { Charge, Ledger, LedgerRpc } from "sluice-gateway/services";
 import { operation } from "./operation.ts";
 
 interface Options {

@@ -1,5 +1,5 @@
 /** The tool that reads an account: nonce, references and balances. */
-import { toolFailure, type Tool, type ToolContext, type ToolResult } from "sluice-gateway/plugin";
+import { toolFailure, type Tool, type ToolContext, type ToolResult } from "sluice-gateway/services";
 import { unknownFault } from "./block.ts";
 import { blockHashFault, hexSchema } from "./hex.ts";
 import { capability, readsChain } from "./tool-defaults.ts";

@@ -1,5 +1,5 @@
 /** Tools that read a block: as the node returns it, decoded, or its events. */
-import type { Tool, ToolContext, ToolResult } from "sluice-gateway/plugin";
+import type { Tool, ToolContext, ToolResult } from "sluice-gateway/services";
 import { findBlock, unknownFault, type BlockInput } from "./block.ts";
 import { blockHashFault, hexSchema } from "./hex.ts";
 import { capability, readsChain } from "./tool-defaults.ts";

@@ -1,5 +1,6 @@
 /** Finds blocks by height or hash, and checks whether a block exists. */
-import { isObject, toolFailure, type ToolContext, type ToolFailure } from "sluice-gateway/plugin";
+import { toolFailure, type ToolContext, type ToolFailure } from "sluice-gateway/services";
+import { isObject } from "sluice-gateway/toolkit";
 import { blockHashFault } from "./hex.ts";
 import { membersOf, parseOrUndefined } from "../ledger/json-part.ts";
 import { ask, askValue, failureOf, unreadableAnswer, unknownBlock, type Chain } from "./node.ts";

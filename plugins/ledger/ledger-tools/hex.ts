@@ -3,7 +3,8 @@
  * These functions check that the digits are whole bytes of the expected number (GATEWAY_INVALID_PARAMS, decisions.md
  * section 6).
  */
-import { toolFailure, type JsonSchema, type ToolFailure } from "sluice-gateway/plugin";
+import type { JsonSchema } from "sluice-gateway/plugin";
+import { toolFailure, type ToolFailure } from "sluice-gateway/services";
 
 export function hexSchema(description: string): JsonSchema {
   return { type: "string", pattern: "^0x[0-9a-fA-F]*$", description };

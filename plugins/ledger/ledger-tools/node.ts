@@ -8,7 +8,7 @@ import {
   type LedgerMethod,
   type ToolContext,
   type ToolFailure,
-} from "sluice-gateway/plugin";
+} from "sluice-gateway/services";
 import { parseOrUndefined } from "../ledger/json-part.ts";
 
 /** The chain that the tools read. */

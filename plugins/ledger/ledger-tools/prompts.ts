@@ -1,5 +1,5 @@
 /** Prompts that people choose in their client: questions about the chain that need more than one tool. */
-import { toolFailure, type Prompt, type PromptResult } from "sluice-gateway/plugin";
+import { toolFailure, type Prompt, type PromptResult } from "sluice-gateway/services";
 import { capability } from "./tool-defaults.ts";
 import type { Chain } from "./node.ts";
 

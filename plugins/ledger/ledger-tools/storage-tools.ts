@@ -1,6 +1,6 @@
 /** Tools that read storage: one value, or several values. */
-import { isObject } from "sluice-gateway/plugin";
-import type { Tool, ToolContext, ToolFailure, ToolResult } from "sluice-gateway/plugin";
+import type { Tool, ToolContext, ToolFailure, ToolResult } from "sluice-gateway/services";
+import { isObject } from "sluice-gateway/toolkit";
 import { unknownFault } from "./block.ts";
 import { blockHashFault, hexFault, hexSchema } from "./hex.ts";
 import { parseOrUndefined } from "../ledger/json-part.ts";

@@ -1,12 +1,12 @@
 /** The tool that writes: it submits a signed extrinsic to the node after the user has confirmed its summary. */
 import {
-  isObject,
   toolFailure,
   type Tool,
   type ToolContext,
   type ToolFailure,
   type ToolResult,
-} from "sluice-gateway/plugin";
+} from "sluice-gateway/services";
+import { isObject } from "sluice-gateway/toolkit";
 import { hexFault, hexSchema } from "./hex.ts";
 import { parseOrUndefined } from "../ledger/json-part.ts";
 import { ask, decodeFailureOf, type Chain } from "./node.ts";

@@ -1,5 +1,5 @@
 /** Shared parts of the manifests of all tools that read the chain. */
-import type { ToolAnnotations } from "sluice-gateway/plugin";
+import type { ToolAnnotations } from "sluice-gateway/services";
 
 /** Annotations of a tool that reads the chain: it changes nothing, but depends on the outside world. */
 export const readsChain = (title: string): ToolAnnotations => ({

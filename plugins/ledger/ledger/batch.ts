@@ -1,6 +1,6 @@
 /** A JSON-RPC batch. Its calls run concurrently, a few at a time, and their responses are returned in request order. */
-import type { CallReport, CallReporter } from "../../../src/called.ts";
-import type { LedgerRpc } from "../../../src/services/ledger.ts";
+import type { CallReport, CallReporter } from "sluice-gateway/plugin";
+import type { LedgerRpc } from "sluice-gateway/services";
 import { arrayOf, type Body } from "./body.ts";
 import type { Calls } from "./calls.ts";
 import { errorResponse, nodeResponse } from "./envelope.ts";

@@ -1,5 +1,5 @@
 /** Answers calls of whitelisted methods from the cache, from an identical call in flight, or from a node. */
-import type { Metrics } from "../../../src/services/metrics.ts";
+import type { Metrics } from "sluice-gateway/plugin";
 import type { Body } from "./body.ts";
 import { AnswerCache } from "./cache.ts";
 import { isImmutable } from "./finality.ts";

@@ -1,5 +1,6 @@
 /** Service `ledger`: pools of Substrate nodes at the backends of the section `upstreams`, and their decoders. */
-import { defineService, type Ledgers } from "sluice-gateway/plugin";
+import { defineService } from "sluice-gateway/plugin";
+import type { Ledgers } from "sluice-gateway/services";
 import { nodeMembers, type Options } from "./options.ts";
 
 export default defineService<Options, Ledgers>({

@@ -1,7 +1,6 @@
 /** Finds parts of a JSON text: what a node sent travels into a result without being parsed and written again. */
-import { findMember, malformed, skipSpace, skipValue } from "../../../src/http/json/scan.ts";
-import { spaceEnd, stringEnd, valueEnd } from "../../../src/json-text.ts";
-import { parseJson } from "../../../src/parse-json.ts";
+import { findMember, malformed, skipSpace, skipValue } from "sluice-gateway/http";
+import { parseJson, spaceEnd, stringEnd, valueEnd } from "sluice-gateway/toolkit";
 import type { Body } from "./body.ts";
 
 /** Returns the value of a JSON text; `undefined` if it is not JSON. */

@@ -1,14 +1,7 @@
 /** Implements the service `Ledger`: a pool of nodes with a whitelist of methods, a cache and single flight. */
+import type { Clock, Log, Metrics } from "sluice-gateway/plugin";
+import type { Ledger, LedgerAnswer, LedgerMethod, LedgerRpc } from "sluice-gateway/services";
 import type { PoolConfig } from "./options.ts";
-import type { Clock } from "../../../src/services/clock.ts";
-import type {
-  Ledger,
-  LedgerAnswer,
-  LedgerMethod,
-  LedgerRpc,
-} from "../../../src/services/ledger.ts";
-import type { Log } from "../../../src/services/log.ts";
-import type { Metrics } from "../../../src/services/metrics.ts";
 import { ownBody, type Body } from "./body.ts";
 import { Calls } from "./calls.ts";
 import type { Waiter } from "./shared-call.ts";

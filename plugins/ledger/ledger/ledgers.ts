@@ -1,12 +1,6 @@
 /** Opens the pools that plugins ask for, and reports on them. */
-import type {
-  BackendStatus,
-  Decoder,
-  Host,
-  Ledgers,
-  ServiceContext,
-  ServiceHooks,
-} from "sluice-gateway/plugin";
+import type { BackendStatus, Host, ServiceContext, ServiceHooks } from "sluice-gateway/plugin";
+import type { Decoder, Ledgers } from "sluice-gateway/services";
 import { createDecoder } from "./decode/decoder.ts";
 import { openLedger, type LedgerService } from "./ledger.ts";
 import { poolConfig, type Options, type PoolConfig } from "./options.ts";

@@ -1,7 +1,6 @@
 /** A whitelisted method with its cached answers, its calls in flight and its counters. */
-import type { CallFailureCode, CallReport } from "../../../src/called.ts";
-import type { ChargeLine } from "../../../src/services/meter.ts";
-import type { Counter, Metrics } from "../../../src/services/metrics.ts";
+import type { CallFailureCode, CallReport, Counter, Metrics } from "sluice-gateway/plugin";
+import type { ChargeLine } from "sluice-gateway/services";
 import type { AnswerCache, MethodAnswers } from "./cache.ts";
 import type { SharedCall } from "./shared-call.ts";
 import type { Method } from "./whitelist.ts";

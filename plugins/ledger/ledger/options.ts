@@ -1,6 +1,6 @@
 /** The members that the service `ledger` adds to the entries of the section `upstreams`. */
-import { durationMs } from "../../../src/config/formats.ts";
 import type { Host, JsonSchema, Upstream } from "sluice-gateway/plugin";
+import { durationMs } from "sluice-gateway/toolkit";
 
 /** An entry of the section after validation, with defaults. Undefined members could not be read. */
 interface Entry extends Omit<PoolConfig, keyof Upstream | "methods" | "maxHeadAgeMs"> {

@@ -1,8 +1,12 @@
 /** Implements `Ledger.rpc`: a JSON-RPC body is parsed and priced before anything is sent to a node. */
-import type { CallFailureCode, CallReport, CallReporter } from "../../../src/called.ts";
-import type { LedgerRpc } from "../../../src/services/ledger.ts";
-import { readRequest } from "../../../src/http/json/request.ts";
-import type { RpcItem } from "../../../src/http/json/envelope.ts";
+import type { RpcItem } from "sluice-gateway/http";
+import {
+  readJsonRpc,
+  type CallFailureCode,
+  type CallReport,
+  type CallReporter,
+} from "sluice-gateway/plugin";
+import type { LedgerRpc } from "sluice-gateway/services";
 import type { Body } from "./body.ts";
 import { Batch, type BatchItem } from "./batch.ts";
 import type { Calls } from "./calls.ts";
@@ -39,7 +43,7 @@ const noResponse = fixed(undefined, undefined);
 
 /** Parses a body. `batchParallel`: maximum number of calls of one batch in flight. */
 export function readRpc(body: Buffer, calls: Calls, batchParallel: number): LedgerRpc {
-  const read = readRequest(body, maxBatchItems);
+  const read = readJsonRpc(body, maxBatchItems);
   if (read.kind === "single") return readSingle(read.item, calls);
   if (read.kind === "batch") return readBatch(read.items, calls, batchParallel);
   return read.kind === "malformed" ? parseError : invalidRequest;

@@ -1,5 +1,6 @@
 /** Node pools without nodes, with which `sluice check` starts the plugins that use them. */
-import type { Host, Ledger, Ledgers } from "sluice-gateway/plugin";
+import type { Host } from "sluice-gateway/plugin";
+import type { Ledger, Ledgers } from "sluice-gateway/services";
 import { createDecoder } from "./decode/decoder.ts";
 import { poolConfig, type Options, type PoolConfig } from "./options.ts";
 import { createWhitelist } from "./whitelist.ts";

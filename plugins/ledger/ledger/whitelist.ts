@@ -1,6 +1,6 @@
 /** The whitelist of a deployment: the table of known methods, changed by pipeline.yaml. */
+import type { LedgerMethod } from "sluice-gateway/services";
 import type { PoolConfig } from "./options.ts";
-import type { LedgerMethod } from "../../../src/services/ledger.ts";
 import { knownMethods, nodeNames, unknownMethod, type Lifetime } from "./methods.ts";
 
 /** A whitelisted method with everything that a call needs, so that one lookup by the client's name is enough. */

@@ -2,13 +2,8 @@
  * Documentation search: the tool `docs_search` over Sluice's own documentation and the operator's folders of Markdown.
  * Every page is also offered as a resource of the agent protocol.
  */
-import {
-  defineTools,
-  type Prompt,
-  type Resource,
-  type ResourceLink,
-  type Tool,
-} from "sluice-gateway/plugin";
+import { defineTools } from "sluice-gateway/plugin";
+import type { Prompt, Resource, ResourceLink, Tool } from "sluice-gateway/services";
 import { folderProblems, type Sources } from "./folders.ts";
 import { openLibrary, type Library, type LibraryPage } from "./library.ts";
 import type { Hit } from "./search-index.ts";

@@ -3,7 +3,7 @@
  * that takes longer than the rest of a start. A checkout has no such files and indexes the pages at each start.
  */
 import { existsSync, readFileSync } from "node:fs";
-import { packageFile } from "../../../src/package-files.ts";
+import { packageFile } from "sluice-gateway/package-files";
 import type { Library } from "./library.ts";
 import { SearchIndex, type SavedIndex } from "./search-index.ts";
 

@@ -2,16 +2,15 @@
  * Tools plugin `gateway-batch`: the tool gateway_batch, which runs several calls as one (gateway.md, "gateway_batch
  * behaviour").
  */
+import { defineTools, type Clock } from "sluice-gateway/plugin";
 import {
-  isObject,
-  defineTools,
   toolFailure,
-  type Clock,
   type Tool,
   type ToolContext,
   type ToolFailure,
   type ToolOutcome,
-} from "sluice-gateway/plugin";
+} from "sluice-gateway/services";
+import { isObject } from "sluice-gateway/toolkit";
 
 interface Call {
   readonly tool: string;

@@ -3,8 +3,8 @@
  * whose `requestState` is the confirmation token, and the client repeats the call with the user's answer. In a session,
  * the client is asked during the call.
  */
-import { isObject } from "sluice-gateway/plugin";
-import type { Questions, ToolOutcome } from "sluice-gateway/plugin";
+import type { Questions, ToolOutcome } from "sluice-gateway/services";
+import { isObject } from "sluice-gateway/toolkit";
 import { type Params } from "./json-rpc.ts";
 
 const requestKey = "confirm";

@@ -2,7 +2,8 @@
  * Progress and log messages of a running call, and questions to its client, as server-sent events. The stream opens
  * with the first event; a call without events is answered as plain JSON.
  */
-import type { Clock, Exchange, LogLevel, Sink } from "sluice-gateway/plugin";
+import type { Clock, Exchange, Sink } from "sluice-gateway/plugin";
+import type { LogLevel } from "sluice-gateway/services";
 import { isAtLeast } from "./log-levels.ts";
 
 /** `X-Accel-Buffering`: without it, nginx holds events back. */

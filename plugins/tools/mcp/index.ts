@@ -4,14 +4,8 @@
  * stateless (`stateless-protocol.ts`). Between requests, the process keeps only the questions of running calls and the
  * log levels of sessions.
  */
-import {
-  isObject,
-  defineSurface,
-  refuse,
-  type Exchange,
-  type Host,
-  type Reply,
-} from "sluice-gateway/plugin";
+import { defineSurface, refuse, type Exchange, type Host, type Reply } from "sluice-gateway/plugin";
+import { isObject } from "sluice-gateway/toolkit";
 import { reportMethod, type McpCall, type McpServer } from "./mcp-call.ts";
 import { createStatelessDialogues } from "./stateless-dialogue.ts";
 import { createRequestGuard } from "./request-guard.ts";

@@ -1,6 +1,7 @@
 /** JSON-RPC 2.0 in this protocol: parsing messages, and building answers from JSON text. */
-import { isObject, readJsonRpc } from "sluice-gateway/plugin";
+import { readJsonRpc } from "sluice-gateway/plugin";
 import type { CallFailureCode, Reply } from "sluice-gateway/plugin";
+import { isObject } from "sluice-gateway/toolkit";
 
 export type Params = Readonly<Record<string, unknown>>;
 

@@ -2,8 +2,8 @@
  * The lowest level of log messages of tools that a client gets. Stateless requests contain it; a session sets it once
  * (`logging/setLevel`). A session without a level gets no messages.
  */
-import { BoundedMap, isObject } from "sluice-gateway/plugin";
-import type { LogLevel } from "sluice-gateway/plugin";
+import type { LogLevel } from "sluice-gateway/services";
+import { BoundedMap, isObject } from "sluice-gateway/toolkit";
 import { type Params } from "./json-rpc.ts";
 import { metaKeys } from "./revisions.ts";
 import type { Session } from "./sessions.ts";

@@ -4,22 +4,24 @@
  */
 import { randomUUID } from "node:crypto";
 import {
-  isObject,
   refuse,
-  type Charge,
   type Clock,
-  type Dialogue,
   type Exchange,
   type Host,
-  type KeyPrincipal,
-  type LogLevel,
   type Reply,
-  type Resource,
-  type ToolCaller,
-  type ToolOutcome,
-  type Tools,
   type TraceSpan,
 } from "sluice-gateway/plugin";
+import type {
+  Charge,
+  Dialogue,
+  KeyPrincipal,
+  LogLevel,
+  Resource,
+  ToolCaller,
+  ToolOutcome,
+  Tools,
+} from "sluice-gateway/services";
+import { isObject } from "sluice-gateway/toolkit";
 import type { StatelessDialogues } from "./stateless-dialogue.ts";
 import { EventStream, eventText } from "./event-stream.ts";
 import { jsonHeaders, type Params } from "./json-rpc.ts";

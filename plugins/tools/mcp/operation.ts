@@ -1,5 +1,6 @@
 /** The OpenAPI description of the agent protocol. The messages are specified by the protocol itself. */
-import type { CatalogueEntry, JsonSchema, Operation, OperationPlace } from "sluice-gateway/plugin";
+import type { JsonSchema, Operation, OperationPlace } from "sluice-gateway/plugin";
+import type { CatalogueEntry } from "sluice-gateway/services";
 import { maxItems } from "./json-rpc.ts";
 import { metaKeys } from "./revisions.ts";
 

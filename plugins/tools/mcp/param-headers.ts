@@ -3,8 +3,8 @@
  * from tool parameters"). The schema of the tool names the header in `x-mcp-header`.
  */
 import type { IncomingHttpHeaders } from "node:http";
-import { isObject } from "sluice-gateway/plugin";
 import type { JsonSchema } from "sluice-gateway/plugin";
+import { isObject } from "sluice-gateway/toolkit";
 import { decodeHeader } from "./decode-header.ts";
 
 /** An argument that is repeated in a header: its path in the input, and the name of the header in lower case. */

@@ -1,5 +1,6 @@
 /** The plain protocol: `{ tool, input, confirmation_token? }` is answered with the plain result. */
-import { toolReport, type GatewayCode, type Reply, type ToolOutcome } from "sluice-gateway/plugin";
+import type { GatewayCode, Reply } from "sluice-gateway/plugin";
+import { toolReport, type ToolOutcome } from "sluice-gateway/services";
 import { creditRefusal, reportMethod, runTool, timestamp, type McpCall } from "./mcp-call.ts";
 import { jsonHeaders, type Params } from "./json-rpc.ts";
 import { failedResult, plainFrame, toolResult } from "./tool-result.ts";

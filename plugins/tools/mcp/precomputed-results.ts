@@ -8,7 +8,7 @@ import type {
   Resource,
   ResourceTemplate,
   Tools,
-} from "sluice-gateway/plugin";
+} from "sluice-gateway/services";
 import { paramHeadersOf, type ParamHeader } from "./param-headers.ts";
 import type { ResultFrame } from "./tool-result.ts";
 import { announcedRevisions, metaKeys } from "./revisions.ts";

@@ -1,5 +1,5 @@
 /** `resources/read`: the documents that tools plugins offer in addition to their tools. */
-import type { Resource, ResourceTemplate } from "sluice-gateway/plugin";
+import type { Resource, ResourceTemplate } from "sluice-gateway/services";
 import { logFailure, type McpCall } from "./mcp-call.ts";
 import { withTimeLimit } from "./time-limit.ts";
 import { codes, invalidParams, type Params, type RpcFailure } from "./json-rpc.ts";

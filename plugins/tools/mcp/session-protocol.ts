@@ -2,7 +2,9 @@
  * The protocol with sessions, of the revisions with `initialize` (2024-11-05 to 2025-11-25): single messages, and the
  * arrays of 2025-03-26.
  */
-import { isObject, toolReport, type Reply } from "sluice-gateway/plugin";
+import type { Reply } from "sluice-gateway/plugin";
+import { toolReport } from "sluice-gateway/services";
+import { isObject } from "sluice-gateway/toolkit";
 import { answerReply, creditRefusal, sendAnswer, reportMethod, type McpCall } from "./mcp-call.ts";
 import { canShowForms } from "./confirmation.ts";
 import {

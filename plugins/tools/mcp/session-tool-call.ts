@@ -2,7 +2,7 @@
  * `tools/call` of the revisions with `initialize`. Questions are asked during the call, on its own stream, if the
  * session declares that the client can answer. A call without a session asks nothing.
  */
-import type { Dialogue, Questions, ToolOutcome } from "sluice-gateway/plugin";
+import type { Dialogue, Questions, ToolOutcome } from "sluice-gateway/services";
 import { reportStream, runTool, acceptsEvents, timestamp, type McpCall } from "./mcp-call.ts";
 import { confirmationQuestion, userAnswerIn } from "./confirmation.ts";
 import { missingCapabilities } from "./stateless-dialogue.ts";

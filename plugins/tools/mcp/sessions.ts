@@ -3,7 +3,8 @@
  * capabilities of the client. Every replica can read it, even after a restart. Only ended sessions are stored.
  */
 import { randomUUID } from "node:crypto";
-import type { Claims, Clock, Dialogue, Seal } from "sluice-gateway/plugin";
+import type { Claims, Clock, Seal } from "sluice-gateway/plugin";
+import type { Dialogue } from "sluice-gateway/services";
 
 /**
  * Lifetime of a session. Clients do not start a new session when theirs has expired: a long lifetime costs nothing, a

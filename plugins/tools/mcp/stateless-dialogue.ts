@@ -2,8 +2,9 @@
  * Questions of a tool or a prompt to the client of a stateless call. The call ends with the questions, and the client
  * repeats it with the answers. The state of the tool or prompt travels with the client in a sealed form.
  */
-import { isObject } from "sluice-gateway/plugin";
-import type { Clock, Dialogue, Questions, Seal } from "sluice-gateway/plugin";
+import type { Clock, Seal } from "sluice-gateway/plugin";
+import type { Dialogue, Questions } from "sluice-gateway/services";
+import { isObject } from "sluice-gateway/toolkit";
 import { codes, invalidParams, type Params, type RpcFailure } from "./json-rpc.ts";
 import { metaKeys } from "./revisions.ts";
 

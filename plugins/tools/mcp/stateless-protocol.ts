@@ -2,8 +2,8 @@
  * The stateless protocol, revision 2026-07-28: every request names its client and revision, its headers repeat them,
  * and the server remembers nothing.
  */
-import { isObject } from "sluice-gateway/plugin";
 import type { Reply } from "sluice-gateway/plugin";
+import { isObject } from "sluice-gateway/toolkit";
 import { answerReply, reportMethod, type McpCall } from "./mcp-call.ts";
 import {
   accepted,

@@ -1,5 +1,6 @@
 /** `tools/call` of revision 2026-07-28, with confirmation by the client's user and questions of the tool. */
-import { toolReport, type Dialogue, type Reply, type ToolOutcome } from "sluice-gateway/plugin";
+import type { Reply } from "sluice-gateway/plugin";
+import { toolReport, type Dialogue, type ToolOutcome } from "sluice-gateway/services";
 import {
   answerReply,
   creditRefusal,

@@ -2,7 +2,7 @@
  * The result object of `tools/call`. The JSON text of the tool is inserted unchanged, so nothing is parsed or
  * serialized twice.
  */
-import type { ModelUsage, ResourceLink, ToolOutcome } from "sluice-gateway/plugin";
+import type { ModelUsage, ResourceLink, ToolOutcome } from "sluice-gateway/services";
 
 /** The parts of the result that depend on the revision of the request. */
 export interface ResultFrame {

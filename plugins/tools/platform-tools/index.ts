@@ -1,6 +1,6 @@
 /** Tools plugin `platform-tools`: tools that report the models and the attestation of the deployment. */
+import { defineTools } from "sluice-gateway/plugin";
 import {
-  defineTools,
   toolFailure,
   type Evidence,
   type EvidenceSource,
@@ -10,7 +10,7 @@ import {
   type QuoteFailure,
   type Tool,
   type ToolFailure,
-} from "sluice-gateway/plugin";
+} from "sluice-gateway/services";
 
 /** gateway.md, "Tools": 0.1 CU each. */
 const priceMilli = 100;

@@ -1,11 +1,11 @@
 /** The context that a tool gets for its call. */
-import type { ChildSpan } from "../../../src/services/trace.ts";
+import type { ChildSpan } from "sluice-gateway/plugin";
 import {
   toolReport,
   type ToolCaller,
   type ToolContext,
   type ToolOutcome,
-} from "../../../src/tool.ts";
+} from "sluice-gateway/services";
 import type { NestingTools } from "./catalogue.ts";
 
 /**

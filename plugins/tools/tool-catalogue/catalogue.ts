@@ -1,19 +1,16 @@
 /** The catalogue of all tools of the deployment. All calls of tools go through it. */
-import type { ToolsHooks } from "../../../src/plugin.ts";
-import type { Prompt, ResourceTemplate } from "../../../src/prompt.ts";
-import type { Clock } from "../../../src/services/clock.ts";
-import type { Log } from "../../../src/services/log.ts";
-import type { Metrics } from "../../../src/services/metrics.ts";
-import type { Claims, Seal } from "../../../src/services/store.ts";
+import type { Claims, Clock, Log, Metrics, Seal, ToolsHooks } from "sluice-gateway/plugin";
 import {
   toolFailure,
   type CatalogueEntry,
+  type Prompt,
   type Resource,
+  type ResourceTemplate,
   type Tool,
   type ToolCaller,
   type ToolOutcome,
   type Tools,
-} from "../../../src/tool.ts";
+} from "sluice-gateway/services";
 import { createConfirmations, withToken } from "./confirmation.ts";
 import { toolMetrics, type ToolMetrics } from "./tool-metrics.ts";
 import { ToolRun, type RunParts } from "./tool-run.ts";

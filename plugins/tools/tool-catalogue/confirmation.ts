@@ -5,12 +5,9 @@
  * store.
  */
 import { createHash, randomUUID } from "node:crypto";
-import { isObject } from "../../../src/is-object.ts";
-import { stableJson } from "../../../src/canonical-json.ts";
-import type { Clock } from "../../../src/services/clock.ts";
-import type { JsonSchema } from "../../../src/services/json.ts";
-import type { Claims, Seal } from "../../../src/services/store.ts";
-import { toolFailure, type ToolFailure } from "../../../src/tool.ts";
+import type { Claims, Clock, JsonSchema, Seal } from "sluice-gateway/plugin";
+import { toolFailure, type ToolFailure } from "sluice-gateway/services";
+import { isObject, stableJson } from "sluice-gateway/toolkit";
 
 const purpose = "confirmation";
 const lifetimeMs = 5 * 60_000;

@@ -1,5 +1,6 @@
 /** Service `tool-catalogue`: the tools, resources and prompts of all plugins of kind `tools`. */
-import { defineService, type Tools } from "sluice-gateway/plugin";
+import { defineService } from "sluice-gateway/plugin";
+import type { Tools } from "sluice-gateway/services";
 
 export default defineService<Record<string, never>, Tools>({
   name: "tool-catalogue",

@@ -1,7 +1,7 @@
 /** Compiles the input schemas of tools, and reports violations by path and reason. */
 import { Ajv2020, type ErrorObject, type Options, type ValidateFunction } from "ajv/dist/2020.js";
-import { checkJsonSchema, draft2020 } from "../../../src/json-schema.ts";
-import type { JsonSchema } from "../../../src/services/json.ts";
+import { checkJsonSchema, draft2020 } from "sluice-gateway/json-schema";
+import type { JsonSchema } from "sluice-gateway/plugin";
 
 export interface Violation {
   /** JSON Pointer into the input; empty for the input itself. */

@@ -1,5 +1,5 @@
 /** Metrics of each tool. Only names of catalogued tools are label values, never text from clients. */
-import type { Counter, Histogram, Metrics } from "../../../src/services/metrics.ts";
+import type { Counter, Histogram, Metrics } from "sluice-gateway/plugin";
 
 export interface ToolMetrics {
   readonly succeeded: Counter;

@@ -1,17 +1,14 @@
 /** One call of one tool, from its input to its outcome. */
-import { gatewayErrors } from "../../../src/errors.ts";
-import type { Clock } from "../../../src/services/clock.ts";
-import type { Log } from "../../../src/services/log.ts";
-import type { ChargePart } from "../../../src/services/meter.ts";
-import type { ChildSpan } from "../../../src/services/trace.ts";
+import { gatewayErrors, type ChildSpan, type Clock, type Log } from "sluice-gateway/plugin";
 import {
   toolFailure,
+  type ChargePart,
   type ModelUsage,
   type ToolCaller,
   type ToolFailure,
   type ToolOutcome,
   type ToolResult,
-} from "../../../src/tool.ts";
+} from "sluice-gateway/services";
 import type { CataloguedTool, Nesting, NestingTools } from "./catalogue.ts";
 import { CallContext } from "./call-context.ts";
 import { confirmationExpired, takeToken, type Confirmations } from "./confirmation.ts";

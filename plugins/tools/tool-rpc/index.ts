@@ -11,8 +11,8 @@ import {
   type Host,
   type JsonRpcItem,
   type Reply,
-  type ToolCaller,
 } from "sluice-gateway/plugin";
+import type { ToolCaller } from "sluice-gateway/services";
 import { codes } from "./error-codes.ts";
 import { operationOf } from "./operation.ts";
 import { createRequests, protocolReport, type RpcAnswer, type Requests } from "./requests.ts";

@@ -2,7 +2,8 @@
  * The OpenAPI description of the tool JSON-RPC (gateway.md, POST /rpc), with the input schemas that calls are checked
  * against.
  */
-import type { CatalogueEntry, JsonSchema, Operation } from "sluice-gateway/plugin";
+import type { JsonSchema, Operation } from "sluice-gateway/plugin";
+import type { CatalogueEntry } from "sluice-gateway/services";
 
 const id = { type: ["string", "number", "null"] };
 

@@ -1,17 +1,14 @@
 /** Answers one JSON-RPC request. Ids and results are inserted as text, so nothing is parsed twice. */
+import type { CallFailureCode, CallReport, JsonRpcItem } from "sluice-gateway/plugin";
 import {
-  isObject,
-  parseJson,
   toolFailure,
   toolReport,
-  type CallFailureCode,
-  type CallReport,
-  type JsonRpcItem,
   type ToolCaller,
   type ToolFailure,
   type ToolOutcome,
   type Tools,
-} from "sluice-gateway/plugin";
+} from "sluice-gateway/services";
+import { isObject, parseJson } from "sluice-gateway/toolkit";
 import { rpcCodeOf, codes } from "./error-codes.ts";
 
 /**

@@ -1,5 +1,5 @@
 /** Reads one JSON-RPC request object: which members it has and where their values stand. */
-import type { JsonRpcItem } from "../../services/json.ts";
+import type { JsonRpcItem } from "../../contract/json.ts";
 import { openBrace, openBracket, quote, rangeIs, readMembers, type ReadMember } from "./scan.ts";
 
 export type RpcItem = JsonRpcItem;

@@ -3,7 +3,7 @@
  * method decoded. Params are never made into values, so numbers, key order and escapes cannot change on the way.
  */
 import { isAscii, isUtf8 } from "node:buffer";
-import type { JsonRpcBody } from "../../services/json.ts";
+import type { JsonRpcBody } from "../../contract/json.ts";
 import { EnvelopeReader, invalidItem, type RpcItem } from "./envelope.ts";
 import {
   malformed,

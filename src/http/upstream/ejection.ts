@@ -2,7 +2,7 @@
  * Ejects a backend that fails, and probes it before it is used again, so that no caller's request is the test. Ejections
  * that follow one another last longer and longer.
  */
-import type { Clock } from "../../services/clock.ts";
+import type { Clock } from "../../contract/clock.ts";
 
 export interface EjectionPolicy {
   /** Number of failures in a row that eject a backend. */

@@ -1,7 +1,7 @@
 /** The service `upstreams`: the backends of the section `upstreams`, with their pools of connections. */
 import type { Config } from "../../config/config.ts";
 import { splitUrls } from "../../config/formats.ts";
-import { pointerKey } from "../../config/located.ts";
+import { pointerKey } from "../../json-pointer.ts";
 import { defineService, type JsonSchema, type Upstream, type Upstreams } from "../../plugin.ts";
 import { createForwarder } from "./forward.ts";
 import { UpstreamPools } from "./upstream.ts";

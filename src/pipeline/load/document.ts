@@ -1,4 +1,5 @@
 /** Asks the plugins of a route for the parts of its OpenAPI operations (the service `routes`). */
+import type { JsonSchema } from "../../contract/json.ts";
 import type {
   DocumentedOperation,
   DocumentedRefusal,
@@ -12,7 +13,6 @@ import type {
 } from "../../plugin.ts";
 import { excessReasons, statusReasons } from "../../errors.ts";
 import { maxJsonDepth, maxJsonParts } from "../../json-bounds.ts";
-import type { JsonSchema } from "../../services/json.ts";
 import type { CompiledRoute } from "./compile.ts";
 
 /** What `methods: ["*"]` is shown as: what OpenAPI can describe and clients commonly send. */

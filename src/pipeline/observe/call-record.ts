@@ -1,5 +1,5 @@
 /** The sum of the calls of one exchange. It needs bounded memory however many calls a connection carries. */
-import type { CallReport, ReportedCalls } from "../../called.ts";
+import type { CallReport, ReportedCalls } from "../../contract/called.ts";
 import { redact } from "../../redact.ts";
 
 const maxNames = 8;

@@ -1,5 +1,5 @@
 /** The record of one exchange: everything that logs, statistics and `sluice explain` may learn about it. */
-import type { CallReport } from "../../called.ts";
+import type { CallReport } from "../../contract/called.ts";
 import type { LimitReached, NotedFacts, Outcome } from "../../plugin.ts";
 import { CallRecord } from "./call-record.ts";
 

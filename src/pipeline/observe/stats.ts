@@ -1,5 +1,5 @@
 /** Counters of every route: requests, latency, refusals by reason, outcomes, calls. */
-import type { CallKind, CallReport } from "../../called.ts";
+import type { CallKind, CallReport } from "../../contract/called.ts";
 import { otherName } from "./call-record.ts";
 import type { Counter, Family, Gauge, Histogram, Metrics, Outcome } from "../../plugin.ts";
 

@@ -4,6 +4,7 @@
  */
 import { Readable } from "node:stream";
 import type { IncomingMessage } from "node:http";
+import type { CallReport } from "../../contract/called.ts";
 import type {
   AcceptOptions,
   Clock,
@@ -20,7 +21,6 @@ import type {
   SlotName,
   Slots,
 } from "../../plugin.ts";
-import type { CallReport } from "../../called.ts";
 import { runGuarded } from "../../guard.ts";
 import type { CompiledRoute, PlacedStep } from "../load/compile.ts";
 import type { Activity } from "../observe/activity.ts";

@@ -1,5 +1,6 @@
 /** Tools that the catalogue refuses, each for another reason, and one that it takes. */
-import { defineTools, type Tool } from "sluice-gateway/plugin";
+import { defineTools } from "sluice-gateway/plugin";
+import type { Tool } from "sluice-gateway/services";
 
 const tool = (name: string, more: Partial<Tool<never>> = {}): Tool<never> => ({
   name,

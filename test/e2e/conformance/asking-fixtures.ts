@@ -6,7 +6,7 @@ import {
   type Tool,
   type ToolContext,
   type ToolResult,
-} from "../../../src/plugin.ts";
+} from "sluice-gateway/services";
 
 type Requests = Questions["requests"];
 type Properties = Readonly<Record<string, object>>;

@@ -2,13 +2,8 @@
  * What the official conformance suites expect a server to have: tools, prompts and documents of fixed names, through
  * the same contract as any third party's. Only tests load it.
  */
-import {
-  defineTools,
-  toolFailure,
-  type Content,
-  type Dialogue,
-  type Tool,
-} from "../../../src/plugin.ts";
+import { toolFailure, type Content, type Dialogue, type Tool } from "sluice-gateway/services";
+import { defineTools } from "../../../src/plugin.ts";
 import { askingTools } from "./asking-fixtures.ts";
 
 /** One red pixel. */

@@ -1,5 +1,6 @@
 /** A tool as a third party ships it: JavaScript in a package of its own, against the published contract. */
-import { defineTools, toolFailure } from "sluice-gateway/plugin";
+import { defineTools } from "sluice-gateway/plugin";
+import { toolFailure } from "sluice-gateway/services";
 
 export default defineTools({
   name: "acme",

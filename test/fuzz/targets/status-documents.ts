@@ -1,8 +1,8 @@
 /** What a network says about itself: any document is read or refused, and what is read can be listed and charged. */
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
+import { createPrice } from "sluice-gateway/services";
 import { readModels, readStatus } from "../../../plugins/inference/networks/status-document.ts";
-import { createPrice } from "../../../src/price.ts";
 import type { FuzzTarget } from "../target.ts";
 
 const mostly = (usual: unknown): fc.Arbitrary<unknown> =>

@@ -1,12 +1,13 @@
 import assert from "node:assert/strict";
 import { mock, test } from "node:test";
 import { RateLimiterMemory, type RateLimiterRes } from "rate-limiter-flexible";
+import type { Principal } from "sluice-gateway/services";
 import authenticate from "../../../plugins/billing/authenticate/index.ts";
 import {
   FailedKeys,
   type FailureLimiter,
 } from "../../../plugins/billing/authenticate/failed-keys.ts";
-import type { Principal, Reply, StepHooks } from "../../../src/plugin.ts";
+import type { Reply, StepHooks } from "../../../src/plugin.ts";
 import { manualClock, type ManualClock } from "../../../src/testing/clock.ts";
 import {
   bodyOf,

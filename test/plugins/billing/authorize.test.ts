@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import type { Anonymous, Capability, Principal } from "sluice-gateway/services";
 import authorize from "../../../plugins/billing/authorize/index.ts";
-import type { Anonymous, Capability, Principal, Reply } from "../../../src/plugin.ts";
+import type { Reply } from "../../../src/plugin.ts";
 import { bodyOf, fakeExchange, fakeHost, keyPrincipal } from "../fakes.ts";
 
 async function ask(require: "key" | Capability, principal: Principal): Promise<Reply | void> {

@@ -1,19 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import type { Charge, ChargeLine, Meter, Principal, Reservation } from "sluice-gateway/services";
 import meter from "../../../plugins/billing/meter/index.ts";
 import { createMetrics } from "../../../src/metrics.ts";
 import { LiveResponseHead } from "../../../src/pipeline/run/response-head.ts";
-import type {
-  Charge,
-  ChargeLine,
-  Exchange,
-  Host,
-  Meter,
-  Principal,
-  Reply,
-  Reservation,
-  StepHooks,
-} from "../../../src/plugin.ts";
+import type { Exchange, Host, Reply, StepHooks } from "../../../src/plugin.ts";
 import {
   bodyOf,
   fakeExchange,

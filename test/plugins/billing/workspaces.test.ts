@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as fc from "fast-check";
+import type { Capability, KeyPrincipal, Workspaces } from "sluice-gateway/services";
 import workspaces from "../../../plugins/billing/workspaces/index.ts";
-import type { Capability, KeyPrincipal, Reply, Workspaces, Host } from "../../../src/plugin.ts";
+import type { Host, Reply } from "../../../src/plugin.ts";
 import { bodyOf, fakeAccounts, fakeExchange, fakeHost, keyPrincipal, missing } from "../fakes.ts";
 
 type Do = Parameters<typeof workspaces.start>[0]["do"];

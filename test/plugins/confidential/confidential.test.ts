@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Ajv2020 } from "ajv/dist/2020.js";
+import type { Confidential, TicketTerms } from "sluice-gateway/services";
 import { showEvidence } from "../../../plugins/confidential/confidential/documents.ts";
 import { operations } from "../../../plugins/confidential/confidential/operation.ts";
 import { showReceipt } from "../../../plugins/confidential/confidential/receipt.ts";
@@ -9,7 +10,7 @@ import {
   issueTicket,
   ticketRequestSchema,
 } from "../../../plugins/confidential/confidential/ticket.ts";
-import type { Confidential, JsonSchema, TicketTerms } from "../../../src/plugin.ts";
+import type { JsonSchema } from "../../../src/plugin.ts";
 import { bodyOf, fakeExchange, keyPrincipal } from "../fakes.ts";
 
 const principal = keyPrincipal({ capabilities: ["platform:admin"] });

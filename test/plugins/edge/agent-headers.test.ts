@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import * as fc from "fast-check";
+import type { Agent } from "sluice-gateway/services";
 import agentHeaders from "../../../plugins/edge/agent-headers/index.ts";
-import type { Agent } from "../../../src/plugin.ts";
 import { fakeExchange, fakeHost } from "../fakes.ts";
 
 const hooks = await agentHeaders.start({}, fakeHost());

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import type { Principal } from "sluice-gateway/services";
 import rateLimit from "../../../plugins/edge/rate-limit/index.ts";
-import type { Host, Principal, Reply, StepHooks } from "../../../src/plugin.ts";
+import type { Host, Reply, StepHooks } from "../../../src/plugin.ts";
 import { manualClock, type ManualClock } from "../../../src/testing/clock.ts";
 import { bodyOf, fakeExchange, fakeHead, fakeHost, keyPrincipal, unknownKey } from "../fakes.ts";
 

@@ -1,18 +1,11 @@
 /** A streamed completion until its head has left: what may happen while a step is waited for. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import type { AnswerReader, Charge, InferenceResult, Offer } from "sluice-gateway/services";
 import { createCompletion } from "../../../plugins/inference/chat/completion.ts";
 import { readChatRequest } from "../../../plugins/inference/chat/request.ts";
 import { streamCompletion } from "../../../plugins/inference/chat/streamed-completion.ts";
-import type {
-  AnswerReader,
-  Charge,
-  Exchange,
-  InferenceResult,
-  Offer,
-  Reply,
-  Sink,
-} from "../../../src/plugin.ts";
+import type { Exchange, Reply, Sink } from "../../../src/plugin.ts";
 import { chatBody } from "./chat-gateway.ts";
 import { fakeExchange } from "../fakes.ts";
 

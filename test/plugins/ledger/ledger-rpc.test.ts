@@ -1,8 +1,9 @@
 /** The surface `ledger-rpc`: how the ledger's JSON-RPC meets the caller's account and HTTP. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import type { Charge } from "sluice-gateway/services";
 import ledgerRpc from "../../../plugins/ledger/ledger-rpc/index.ts";
-import { refuse, type Charge, type Reply, type SurfaceHooks } from "../../../src/plugin.ts";
+import { refuse, type Reply, type SurfaceHooks } from "../../../src/plugin.ts";
 import { ledgersOf, hash, request, testLedger, type TestLedger } from "./ledger/fixture.ts";
 import { fakeExchange, fakeHost } from "../fakes.ts";
 

@@ -1,5 +1,12 @@
 /** The ledger tools over a node and a decoder that a test scripts, called the way every transport calls them. */
 import assert from "node:assert/strict";
+import type {
+  DecodedJson,
+  DecodeFailure,
+  Decoder,
+  Prompt,
+  ToolOutcome,
+} from "sluice-gateway/services";
 import ledgerTools from "../../../plugins/ledger/ledger-tools/index.ts";
 import type { PoolConfig } from "../../../plugins/ledger/ledger/options.ts";
 import { openLedger } from "../../../plugins/ledger/ledger/ledger.ts";
@@ -9,13 +16,6 @@ import type {
   NodeRequest,
 } from "../../../plugins/ledger/ledger/node-pool.ts";
 import { createMetrics } from "../../../src/metrics.ts";
-import type {
-  DecodedJson,
-  Decoder,
-  DecodeFailure,
-  Prompt,
-  ToolOutcome,
-} from "../../../src/plugin.ts";
 import { manualClock, type ManualClock } from "../../../src/testing/clock.ts";
 import {
   createCatalogue,

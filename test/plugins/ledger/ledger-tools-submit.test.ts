@@ -1,7 +1,7 @@
 /** The tool that submits extrinsics: what is confirmed, what the node is asked, and how often. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import type { CallSummary } from "../../../src/plugin.ts";
+import type { CallSummary } from "sluice-gateway/services";
 import { hash } from "./ledger/fixture.ts";
 import { toolCaller } from "../tools/tool-catalogue/caller.ts";
 import {

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import type { Tool, Tools } from "sluice-gateway/services";
 import discovery from "../../../plugins/tools/discovery/index.ts";
-import type { Reply, Tool, Tools } from "../../../src/plugin.ts";
+import type { Reply } from "../../../src/plugin.ts";
 import { bench, tool } from "./tool-catalogue/fixture.ts";
 import { fakeExchange, fakeHost } from "../fakes.ts";
 

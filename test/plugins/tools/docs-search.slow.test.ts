@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { test, type TestContext } from "node:test";
+import type { Resource, ToolOutcome } from "sluice-gateway/services";
 import {
   maxFileBytes,
   type FolderOption,
@@ -9,7 +10,6 @@ import {
 } from "../../../plugins/tools/docs-search/folders.ts";
 import docsSearch from "../../../plugins/tools/docs-search/index.ts";
 import { openLibrary } from "../../../plugins/tools/docs-search/library.ts";
-import type { Resource, ToolOutcome } from "../../../src/plugin.ts";
 import { createCatalogue } from "../../../plugins/tools/tool-catalogue/catalogue.ts";
 import { startTestGateway } from "../../../src/testing/gateway.ts";
 import { StartError } from "../../../src/start-error.ts";

@@ -1,8 +1,8 @@
 /** gateway_batch by its five rules, on a catalogue with a manual clock. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { toolFailure, type Tool, type ToolOutcome } from "sluice-gateway/services";
 import gatewayBatch from "../../../plugins/tools/gateway-batch/index.ts";
-import { toolFailure, type Tool, type ToolOutcome } from "../../../src/plugin.ts";
 import { manualClock } from "../../../src/testing/clock.ts";
 import { bench, caller, settled, tool, type Bench } from "./tool-catalogue/fixture.ts";
 import { fakeHost } from "../fakes.ts";

@@ -1,7 +1,5 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import platformTools from "../../../plugins/tools/platform-tools/index.ts";
-import { createAttestation } from "../../../plugins/confidential/attestation/attestation.ts";
 import type {
   Attestation,
   Evidence,
@@ -9,7 +7,9 @@ import type {
   Networks,
   Quote,
   ToolOutcome,
-} from "../../../src/plugin.ts";
+} from "sluice-gateway/services";
+import platformTools from "../../../plugins/tools/platform-tools/index.ts";
+import { createAttestation } from "../../../plugins/confidential/attestation/attestation.ts";
 import { bench, caller, type Bench } from "./tool-catalogue/fixture.ts";
 import { fakeHost, noNetworks } from "../fakes.ts";
 

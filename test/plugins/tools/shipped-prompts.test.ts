@@ -1,8 +1,8 @@
 /** The prompts that the shipped plugins offer: what they ask for, and what they refuse. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import type { Prompt, PromptResult } from "sluice-gateway/services";
 import docsSearch from "../../../plugins/tools/docs-search/index.ts";
-import type { Prompt, PromptResult } from "../../../src/plugin.ts";
 import { fakeHost, keyPrincipal } from "../fakes.ts";
 import { scriptedTools } from "../ledger/ledger-tools-chain.ts";
 import { address } from "../wrong-inputs.ts";

@@ -1,8 +1,9 @@
 /** `/rpc` with many calls at once, on a test catalogue. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import type { ToolOutcome, Tools } from "sluice-gateway/services";
 import toolRpc from "../../../plugins/tools/tool-rpc/index.ts";
-import type { Exchange, Reply, Tools, ToolOutcome } from "../../../src/plugin.ts";
+import type { Exchange, Reply } from "../../../src/plugin.ts";
 import { bench, fakeCharge, settled, tool } from "./tool-catalogue/fixture.ts";
 import { fakeExchange, fakeHost, keyPrincipal, missing, noTools, unknownKey } from "../fakes.ts";
 

@@ -2,7 +2,7 @@
  * Makes a CloudEvents batch of the next charges. This is a job of a thread, because thousands of events per second
  * would block the event loop. OpenMeter and others accept this format (CloudEvents 1.0, "JSON Batch Format").
  */
-import { movedOut } from "../../../../src/compute/pool.ts";
+import { movedOut } from "sluice-gateway/compute";
 import { readUsage, type UsageRow } from "../read-usage.ts";
 import { usageJson } from "../usage-json.ts";
 

@@ -4,8 +4,8 @@
 import { readFileSync } from "node:fs";
 import { open, rename } from "node:fs/promises";
 import { join } from "node:path";
-import { isObject } from "../../../../src/is-object.ts";
-import { explain, StoreError } from "../../../../src/store/store-error.ts";
+import { explain, StoreError } from "sluice-gateway/store";
+import { isObject } from "sluice-gateway/toolkit";
 import { openJournalReader } from "../journal-reader.ts";
 import { findCharge } from "../read-usage.ts";
 

@@ -3,8 +3,7 @@
  * journal is the outbox: there is no other queue, so nothing is lost while the sink is down. A cursor on disk marks the
  * last delivered charge. Ids are stable, so the sink can drop duplicates after a crash by `source` and `id`.
  */
-import type { Clock } from "../../../../src/services/clock.ts";
-import type { Log } from "../../../../src/services/log.ts";
+import type { Clock, Log } from "sluice-gateway/plugin";
 import type { BatchHead } from "./batch.ts";
 import type { ExportMetrics } from "./metrics.ts";
 import type { DeliveryResult } from "./send.ts";

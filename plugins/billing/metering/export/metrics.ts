@@ -1,5 +1,5 @@
 /** Metrics of the usage export. */
-import type { Counter, Gauge, Metrics } from "../../../../src/services/metrics.ts";
+import type { Counter, Gauge, Metrics } from "sluice-gateway/plugin";
 
 export type ExportFailure = "sink" | "refused" | "journal";
 

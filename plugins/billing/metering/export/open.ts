@@ -1,9 +1,7 @@
 /** Starts the usage export that pipeline.yaml configures. */
-import { openComputePool } from "../../../../src/compute/pool.ts";
-import { threadModule } from "../../../../src/package-files.ts";
-import type { Clock } from "../../../../src/services/clock.ts";
-import type { Log } from "../../../../src/services/log.ts";
-import type { Metrics } from "../../../../src/services/metrics.ts";
+import { threadModule } from "sluice-gateway/package-files";
+import { openComputePool } from "sluice-gateway/compute";
+import type { Clock, Log, Metrics } from "sluice-gateway/plugin";
 import type { UsageExportConfig } from "../options.ts";
 import { readBatch, type BatchJob } from "./batch.ts";
 import { ExportCursor } from "./cursor.ts";

@@ -1,5 +1,5 @@
 /** Sends one batch to the billing system and classifies the response. */
-import { undici } from "../../../../src/http/upstream/undici.ts";
+import { undici } from "sluice-gateway/http";
 
 export type DeliveryResult =
   | { readonly kind: "accepted" }

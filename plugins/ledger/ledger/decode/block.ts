@@ -1,5 +1,5 @@
 /** Finds the parts of a `chain_getBlock` result that decoding needs, without parsing the whole result. */
-import { findMember, malformed, skipSpace, skipValue } from "../../../../src/http/json/scan.ts";
+import { findMember, malformed, skipSpace, skipValue } from "sluice-gateway/http";
 
 interface Range {
   readonly start: number;

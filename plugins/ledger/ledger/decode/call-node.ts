@@ -1,5 +1,5 @@
 /** Calls the node for the data that decoding needs besides the block itself. */
-import type { Ledger } from "../../../../src/services/ledger.ts";
+import type { Ledger } from "sluice-gateway/services";
 
 /** `none`: the node answered `null` or an error, because the block is unknown or its state was pruned. */
 export type NodeReply =

@@ -1,7 +1,7 @@
 /** Runs decoding on the event loop or in a thread, and repeats it if the runtime may have been the wrong one. */
-import { threadModule } from "../../../../src/package-files.ts";
-import type { ComputeThreads } from "../../../../src/services/compute.ts";
-import type { DecodedJson, DecodeFailure } from "../../../../src/services/decoder.ts";
+import { threadModule } from "sluice-gateway/package-files";
+import type { ComputeThreads } from "sluice-gateway/plugin";
+import type { DecodedJson, DecodeFailure } from "sluice-gateway/services";
 import { unknownCall } from "./extrinsics.ts";
 import { decodeText, type DecodeJob, type JobKind } from "./decode-job.ts";
 import type { FoundRuntime, LoadedRuntime, Runtimes } from "./runtimes.ts";

@@ -1,13 +1,12 @@
 /** Implements the service `Decoder`: reads from the node, finds the runtime of a block, and decodes its bytes. */
-import type { ComputeThreads } from "../../../../src/services/compute.ts";
-import type { Clock } from "../../../../src/services/clock.ts";
+import type { Clock, ComputeThreads } from "sluice-gateway/plugin";
 import type {
   CallSummary,
   DecodedJson,
   DecodeFailure,
   Decoder,
-} from "../../../../src/services/decoder.ts";
-import type { Ledger } from "../../../../src/services/ledger.ts";
+  Ledger,
+} from "sluice-gateway/services";
 import { accountJson, accountKey } from "./account.ts";
 import { callNode, isHash, type NodeReply } from "./call-node.ts";
 import { parseOrUndefined } from "../json-part.ts";

@@ -3,11 +3,9 @@
  * several blocks need it concurrently. The eight most recently used runtimes are kept, by the name and version of their
  * specification. The chain is not part of the key, because a pool ejects nodes with another genesis.
  */
-import { BoundedMap } from "../../../../src/bounded-map.ts";
-import { isObject } from "../../../../src/is-object.ts";
-import type { Clock } from "../../../../src/services/clock.ts";
-import type { DecodeFailure } from "../../../../src/services/decoder.ts";
-import type { Ledger } from "../../../../src/services/ledger.ts";
+import type { Clock } from "sluice-gateway/plugin";
+import type { DecodeFailure, Ledger } from "sluice-gateway/services";
+import { BoundedMap, isObject } from "sluice-gateway/toolkit";
 import { callNode, isHash, type NodeReply } from "./call-node.ts";
 import { parseOrUndefined } from "../json-part.ts";
 import { createRuntime, type Runtime } from "./runtime.ts";

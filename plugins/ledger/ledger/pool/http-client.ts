@@ -6,12 +6,12 @@
  * A call cannot be cancelled, because the node works on it until it has answered. If the client closed the connection
  * instead, callers who leave could put more work on the node than it has connections.
  */
-import type { Clock } from "../../../../src/services/clock.ts";
+import { startTicker, type Ticker } from "sluice-gateway/http";
+import type { Clock } from "sluice-gateway/plugin";
 import type { NodeCall, Job, NodeClient } from "./node-call.ts";
 import { failures } from "./failure.ts";
 import { HttpConnection, type ConnectionOwner } from "./http-connection.ts";
 import { httpTarget, type HttpTarget } from "./http-target.ts";
-import { startTicker, type Ticker } from "../../../../src/http/ticker.ts";
 
 export interface ClientOptions {
   readonly url: URL;

@@ -4,7 +4,7 @@
  * µs per request cheaper than `data` events for small answers, and 3 µs for answers of 20 KB.
  */
 import type { Socket } from "node:net";
-import { openSocket } from "../../../../src/http/upstream/open-socket.ts";
+import { openSocket } from "sluice-gateway/http";
 import type { Job } from "./node-call.ts";
 import { failures, type Failure } from "./failure.ts";
 import type { HttpTarget } from "./http-target.ts";

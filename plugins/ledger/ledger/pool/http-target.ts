@@ -1,6 +1,5 @@
 /** The address of an `http://` or `https://` node, and the constant part of its requests. */
-
-import { addressOf, type BackendAddress } from "../../../../src/http/upstream/open-socket.ts";
+import { addressOf, type BackendAddress } from "sluice-gateway/http";
 
 export interface HttpTarget {
   readonly address: BackendAddress;

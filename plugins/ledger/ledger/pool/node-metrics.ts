@@ -1,5 +1,5 @@
 /** The metrics of one node. Labels come from the configuration only. */
-import type { Counter, Gauge, Histogram, Metrics } from "../../../../src/services/metrics.ts";
+import type { Counter, Gauge, Histogram, Metrics } from "sluice-gateway/plugin";
 import { complaints, type Complaint } from "./complaint.ts";
 import { failures, type Failure } from "./failure.ts";
 

@@ -1,7 +1,6 @@
 /** Opens the connections to the nodes. The scheme of a URL selects HTTP or WebSocket. */
+import type { Clock, Metrics } from "sluice-gateway/plugin";
 import type { PoolConfig } from "../options.ts";
-import type { Clock } from "../../../../src/services/clock.ts";
-import type { Metrics } from "../../../../src/services/metrics.ts";
 import type { NodeClient } from "./node-call.ts";
 import { HttpClient } from "./http-client.ts";
 import { BatchingClient } from "./batching-client.ts";

@@ -2,11 +2,9 @@
  * Distributes calls over the nodes of an upstream. A call goes to the less busy of two usable nodes, which are chosen
  * round-robin. A read that fails is retried on at most two other nodes.
  */
-import type { Clock } from "../../../../src/services/clock.ts";
-import type { Log } from "../../../../src/services/log.ts";
-import type { Metrics } from "../../../../src/services/metrics.ts";
+import { chooseBackend, inTurn } from "sluice-gateway/http";
+import type { Clock, Log, Metrics } from "sluice-gateway/plugin";
 import type { NodePool, NodeRequest, NodeStatus } from "../node-pool.ts";
-import { chooseBackend, inTurn } from "../../../../src/http/upstream/choose-backend.ts";
 import { NodeCall } from "./node-call.ts";
 import type { Failure } from "./failure.ts";
 import { isRetryableElsewhere } from "./node-error.ts";

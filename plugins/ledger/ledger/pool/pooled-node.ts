@@ -1,7 +1,6 @@
 /** One node of a pool: its connections, its last observation, and the reasons not to use it. */
-import type { Clock } from "../../../../src/services/clock.ts";
-import type { Backend } from "../../../../src/http/upstream/choose-backend.ts";
-import { Ejection, type EjectionPolicy } from "../../../../src/http/upstream/ejection.ts";
+import { Ejection, type Backend, type EjectionPolicy } from "sluice-gateway/http";
+import type { Clock } from "sluice-gateway/plugin";
 import type { NodeClient } from "./node-call.ts";
 import type { Complaint } from "./complaint.ts";
 import { failures, type Failure } from "./failure.ts";

@@ -2,12 +2,12 @@
  * Reads whole responses of a node, one after another on a connection. A body of known length that arrives in one piece
  * is not copied; a body in several pieces is assembled. After `feed` has returned `more`, no fed buffer is referenced.
  */
-import type { ResponseHead } from "../../../../src/http/upstream/http1/response-head.ts";
 import {
   ResponseReader,
+  type ResponseHead,
   type ResponseSink,
   type ResponseState,
-} from "../../../../src/http/upstream/http1/response-reader.ts";
+} from "sluice-gateway/http";
 
 /** A body buffer of up to this size is reused for the next response. */
 const keptBodyBytes = 128 * 1024;

@@ -1,6 +1,5 @@
 /** Decides which nodes of a pool are usable: probes them, compares them, ejects them and readmits them. */
-import type { Clock } from "../../../../src/services/clock.ts";
-import type { Log } from "../../../../src/services/log.ts";
+import type { Clock, Log } from "sluice-gateway/plugin";
 import { complaints, judge, type Complaint } from "./complaint.ts";
 import type { Observation } from "./probe.ts";
 import type { PooledNode } from "./pooled-node.ts";

@@ -5,16 +5,21 @@
  * An answer arrives as a whole, so a call has `headersMs + idleMs` in total. A message larger than `answerBytes` cannot
  * be matched to its call, so it ends the connection.
  */
+import {
+  Liveness,
+  pingMs,
+  skipSpace,
+  skipValue,
+  splitResponse,
+  startTicker,
+  type Ticker,
+} from "sluice-gateway/http";
+import type { Clock } from "sluice-gateway/plugin";
 import { WebSocket } from "ws";
-import type { Clock } from "../../../../src/services/clock.ts";
-import { Liveness, pingMs } from "../../../../src/http/liveness.ts";
-import { splitResponse } from "../../../../src/http/json/response.ts";
-import { skipSpace, skipValue } from "../../../../src/http/json/scan.ts";
 import type { NodeCall, NodeClient } from "./node-call.ts";
 import { failures, type Failure } from "./failure.ts";
 import type { ClientOptions } from "./http-client.ts";
 import { basicCredentials } from "./http-target.ts";
-import { startTicker, type Ticker } from "../../../../src/http/ticker.ts";
 
 /** Maximum number of calls in flight. A node processes the calls of one connection concurrently. */
 const maxCalls = 1024;

@@ -1,6 +1,14 @@
 /** Accounts for one test: a folder, a database, a manual clock, and the service. */
 import type { TestContext } from "node:test";
 import type { DatabaseSync } from "node:sqlite";
+import type {
+  ChangeAuthor,
+  IssuedKey,
+  KeyPrincipal,
+  NewKey,
+  Principal,
+  Workspace,
+} from "sluice-gateway/services";
 import { createKey } from "../../../../plugins/billing/accounts/keys.ts";
 import type { Plans } from "../../../../plugins/billing/accounts/principal.ts";
 import { openAccountsDatabase } from "../../../../plugins/billing/accounts/schema.ts";
@@ -11,15 +19,7 @@ import {
 } from "../../../../plugins/billing/accounts/accounts.ts";
 import { defaultCapabilities } from "../../../../plugins/billing/accounts/plans.ts";
 import { createWorkspace } from "../../../../plugins/billing/accounts/workspaces.ts";
-import type {
-  KeyPrincipal,
-  Log,
-  Principal,
-  Workspace,
-  ChangeAuthor,
-  IssuedKey,
-  NewKey,
-} from "../../../../src/plugin.ts";
+import type { Log } from "../../../../src/plugin.ts";
 import { manualClock, type ManualClock } from "../../../../src/testing/clock.ts";
 import { temporaryFolder } from "../../../store/folder.ts";
 

@@ -6,12 +6,12 @@ import assert from "node:assert/strict";
 import type { DatabaseSync } from "node:sqlite";
 import { createInterface } from "node:readline";
 import { test, type TestContext } from "node:test";
+import type { IdempotencySlot, IdempotentRequest, StoredResponse } from "sluice-gateway/services";
 import {
   openIdempotency,
   type IdempotencyService,
 } from "../../../../plugins/billing/accounts/idempotency.ts";
 import { findWorkspace, purchase } from "../../../../plugins/billing/accounts/workspaces.ts";
-import type { IdempotencySlot, IdempotentRequest, StoredResponse } from "../../../../src/plugin.ts";
 import { transaction } from "../../../../src/store/sqlite.ts";
 import { sourceUrl, startModule } from "../../../store/run-module.ts";
 import { accountsFixture, day, hour, type AccountsFixture } from "./fixture.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import type { KeyRecord, Workspace } from "sluice-gateway/services";
 import { keyJson, workspaceJson } from "../../../../plugins/billing/accounts/json.ts";
-import type { Workspace, KeyRecord } from "../../../../src/plugin.ts";
 
 const now = Date.UTC(2026, 2, 1);
 const workspace: Workspace = {

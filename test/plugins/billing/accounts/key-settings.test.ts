@@ -1,7 +1,7 @@
 /** Tests of changes to keys by an operator, and of their effect in a running gateway. */
 import assert from "node:assert/strict";
-import type { KeyRecord, Failed } from "../../../../src/plugin.ts";
 import { test } from "node:test";
+import type { Failed, KeyRecord } from "sluice-gateway/services";
 import { listChanges } from "../../../../plugins/billing/accounts/change-log.ts";
 import { setKey, type KeySettings } from "../../../../plugins/billing/accounts/key-settings.ts";
 import { findKey, revokeKey, rotateKey } from "../../../../plugins/billing/accounts/keys.ts";

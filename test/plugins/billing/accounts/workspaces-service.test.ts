@@ -1,6 +1,7 @@
 /** Tests of `workspaces` of the service `accounts`, with a second gateway on the same folder. */
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
+import type { Workspaces } from "sluice-gateway/services";
 import { listChanges } from "../../../../plugins/billing/accounts/change-log.ts";
 import type { AccountsService } from "../../../../plugins/billing/accounts/accounts.ts";
 import { findWorkspace } from "../../../../plugins/billing/accounts/workspaces.ts";
@@ -8,7 +9,6 @@ import {
   createWorkspaces,
   type WorkspacesDeps,
 } from "../../../../plugins/billing/accounts/workspaces-service.ts";
-import type { Workspaces } from "../../../../src/plugin.ts";
 import { transaction } from "../../../../src/store/sqlite.ts";
 import { accountsFixture, known, type AccountsFixture } from "./fixture.ts";
 

@@ -3,21 +3,21 @@ import { cpSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TestContext } from "node:test";
+import type {
+  Agent,
+  ApiKey,
+  KeyPrincipal,
+  Plan,
+  Reservation,
+  Workspace,
+} from "sluice-gateway/services";
 import {
   openMeter,
   type MeterOptions,
   type MeterService,
 } from "../../../../plugins/billing/metering/meter.ts";
 import { createMetrics, type RenderedMetrics } from "../../../../src/metrics.ts";
-import type {
-  Agent,
-  ApiKey,
-  KeyPrincipal,
-  Log,
-  Plan,
-  Reservation,
-  Workspace,
-} from "../../../../src/plugin.ts";
+import type { Log } from "../../../../src/plugin.ts";
 import { manualClock, type ManualClock } from "../../../../src/testing/clock.ts";
 
 export const noon = Date.UTC(2026, 0, 15, 12);

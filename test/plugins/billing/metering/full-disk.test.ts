@@ -2,13 +2,13 @@
 import assert from "node:assert/strict";
 import { DatabaseSync } from "node:sqlite";
 import { test } from "node:test";
+import type { KeyPrincipal, Reservation } from "sluice-gateway/services";
 import {
   openJournalDatabase,
   journalPath,
 } from "../../../../plugins/billing/metering/journal-schema.ts";
 import type { MeterService } from "../../../../plugins/billing/metering/meter.ts";
 import { readUsage } from "../../../../plugins/billing/metering/read-usage.ts";
-import type { KeyPrincipal, Reservation } from "../../../../src/plugin.ts";
 import {
   about,
   charge,

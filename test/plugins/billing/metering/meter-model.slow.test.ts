@@ -2,9 +2,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as fc from "fast-check";
+import type { KeyPrincipal, Reservation } from "sluice-gateway/services";
 import type { MeterService } from "../../../../plugins/billing/metering/meter.ts";
 import { readUsage } from "../../../../plugins/billing/metering/read-usage.ts";
-import type { KeyPrincipal, Reservation } from "../../../../src/plugin.ts";
 import {
   about,
   day,

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
+import type { Reservation } from "sluice-gateway/services";
 import type { MeterService } from "../../../../plugins/billing/metering/meter.ts";
 import { openJournalDatabase } from "../../../../plugins/billing/metering/journal-schema.ts";
 import { readUsage } from "../../../../plugins/billing/metering/read-usage.ts";
-import type { Reservation } from "../../../../src/plugin.ts";
 import {
   about,
   charge,

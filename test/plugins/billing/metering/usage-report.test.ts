@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
 import { test } from "node:test";
+import type { ChargeLine, UsageMember } from "sluice-gateway/services";
 import { openComputePool } from "../../../../src/compute/pool.ts";
 import { journalPath } from "../../../../plugins/billing/metering/journal-schema.ts";
 import type { MeterService } from "../../../../plugins/billing/metering/meter.ts";
@@ -11,7 +12,6 @@ import {
   type UsageReportJob,
 } from "../../../../plugins/billing/metering/usage-report.ts";
 import { createMetrics } from "../../../../src/metrics.ts";
-import type { ChargeLine, UsageMember } from "../../../../src/plugin.ts";
 import { manualClock } from "../../../../src/testing/clock.ts";
 import { day, meterFixture, noon, principalOf, take } from "./fixture.ts";
 

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { describe, test } from "node:test";
+import type { Attestation, Quote } from "sluice-gateway/services";
 import { createAttestation } from "../../../../plugins/confidential/attestation/attestation.ts";
 import type { ProviderParts } from "../../../../plugins/confidential/evidence/open-provider.ts";
 import { createSimulatedPlatform } from "../../../../plugins/confidential/evidence/simulated.ts";
-import type { Attestation, Quote } from "../../../../src/services/evidence.ts";
 import { manualClock } from "../../../../src/testing/clock.ts";
 import { fakeHost } from "../../fakes.ts";
 import { codeOf, sound } from "../protocol/session.ts";

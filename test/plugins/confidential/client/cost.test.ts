@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as fc from "fast-check";
+import { createPrice } from "sluice-gateway/services";
 import { readPricing } from "../../../../plugins/confidential/client/cost.ts";
 import { recomputeCost } from "../../../../plugins/confidential/client/client.ts";
-import { createPrice } from "../../../../src/price.ts";
 
 const report = { coefficient: 1500, tokens: { prompt: 9, completion: 5, cached: 4, reasoning: 2 } };
 const pricing = {

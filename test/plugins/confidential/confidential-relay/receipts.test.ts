@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
+import type { Receipt } from "sluice-gateway/services";
 import { openComputePool } from "../../../../src/compute/pool.ts";
 import writeReceipts from "../../../../plugins/confidential/confidential-relay/receipts-job.ts";
 import { Receipts } from "../../../../plugins/confidential/confidential-relay/receipts.ts";
 import { createMetrics } from "../../../../src/metrics.ts";
-import type { Receipt } from "../../../../src/plugin.ts";
 import { manualClock } from "../../../../src/testing/clock.ts";
 import { systemClock } from "../../../../src/clock.ts";
 import { temporaryFolder } from "../../../store/folder.ts";

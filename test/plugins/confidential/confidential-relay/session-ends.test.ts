@@ -1,11 +1,11 @@
 /** The end of sessions: every fault is sent once with its code, and every request is charged or released. */
 import assert from "node:assert/strict";
 import { after, before, beforeEach, describe, it } from "node:test";
+import type { Receipt } from "sluice-gateway/services";
 import { frameOf } from "./frame-of.ts";
 import { model, type Script } from "./enclave-worker.ts";
 import { writeHello, type Hello } from "../../../../plugins/confidential/protocol/hello.ts";
 import { Receipts } from "../../../../plugins/confidential/confidential-relay/receipts.ts";
-import type { Receipt } from "../../../../src/plugin.ts";
 import { startStreamGateway, tokenMilli, type StreamGateway } from "./stream-gateway.ts";
 import { helloOf, openStream, sound, type OpenStream } from "./stream-client.ts";
 import { gate, until } from "./wait.ts";

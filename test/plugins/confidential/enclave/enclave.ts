@@ -2,6 +2,13 @@
  * An enclave in the test's process. Its model is controlled by the test, and its clock moves only when the test
  * moves.
  */
+import type {
+  AnswerReader,
+  InferenceRequest,
+  InferenceResult,
+  Offer,
+  TokenUsage,
+} from "sluice-gateway/services";
 import {
   createEnclaveIdentity,
   type EnclaveIdentity,
@@ -13,14 +20,7 @@ import {
 } from "../../../../plugins/confidential/enclave/session.ts";
 import type { EvidenceProvider } from "../../../../plugins/confidential/evidence/provider.ts";
 import { createSimulatedProvider } from "../../../../plugins/confidential/evidence/simulated-provider.ts";
-import type { Log } from "../../../../src/services/log.ts";
-import type {
-  AnswerReader,
-  InferenceRequest,
-  InferenceResult,
-  Offer,
-  TokenUsage,
-} from "../../../../src/services/networks.ts";
+import type { Log } from "../../../../src/contract/log.ts";
 import { manualClock, type ManualClock } from "../../../../src/testing/clock.ts";
 import {
   connect,

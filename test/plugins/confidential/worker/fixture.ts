@@ -7,12 +7,12 @@ import type { TestContext } from "node:test";
 import { systemClock } from "../../../../src/clock.ts";
 import { isFault } from "../../../../plugins/confidential/protocol/fault.ts";
 import { demoModelId, startDemoModel } from "../../../../plugins/inference/demo/model.ts";
-import type { Log } from "../../../../src/services/log.ts";
 import {
   startWorker,
   type RunningWorker,
   type WorkerOptions,
 } from "../../../../plugins/confidential/worker/worker.ts";
+import type { Log } from "../../../../src/contract/log.ts";
 import { connect, net, type ClientOptions, type TestClient } from "../enclave/client.ts";
 import { openSocket, type SocketOptions, type WorkerSocket } from "./socket.ts";
 

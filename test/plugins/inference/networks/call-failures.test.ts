@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { AnswerReader } from "../../../../src/services/networks.ts";
+import type { AnswerReader } from "sluice-gateway/services";
 import { failureOf, model, openNetwork, resultOf } from "./network-harness.ts";
 import { costOf, error, estimated, firstEvent, streamOf, two } from "./call-fixtures.ts";
 import { cutAtOnce, failing, raw, streamed, whole } from "./worker-scripts.ts";

@@ -1,5 +1,5 @@
 /** Shared by the tests of calls: two workers in order, and the cost of an answer. */
-import type { InferenceResult } from "../../../../src/services/networks.ts";
+import type { InferenceResult } from "sluice-gateway/services";
 import { openNetwork, type Opened } from "./network-harness.ts";
 import { raw } from "./worker-scripts.ts";
 import { chunkOf, eventOf } from "./chat-events.ts";

@@ -1,5 +1,5 @@
 /** Returns a route to a worker that no request uses. */
-import type { WorkerRoute } from "../../../../src/services/network-kinds.ts";
+import type { WorkerRoute } from "sluice-gateway/services";
 
 export function untakenRoute(probe = (): Promise<boolean> => Promise.resolve(false)): WorkerRoute {
   return {

@@ -1,15 +1,15 @@
 /** A network with scripted workers, and readers that record their calls. */
 import assert from "node:assert/strict";
-import type { NetworkConfig } from "../../../../src/services/network-kinds.ts";
-import { Network } from "../../../../plugins/inference/networks/network.ts";
 import type {
   AnswerReader,
   InferenceCall,
   InferenceFailure,
   InferenceResult,
   ModelOverride,
+  NetworkConfig,
   WholeMessage,
-} from "../../../../src/services/networks.ts";
+} from "sluice-gateway/services";
+import { Network } from "../../../../plugins/inference/networks/network.ts";
 import { observed, type Observed } from "./observed-services.ts";
 
 export const model = "Test/Model-1";

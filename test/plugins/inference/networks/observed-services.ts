@@ -1,7 +1,7 @@
 /** Metrics, log and clock that record the calls of the code under test. */
 import { EventEmitter, once } from "node:events";
-import type { Log } from "../../../../src/services/log.ts";
-import type { Metrics } from "../../../../src/services/metrics.ts";
+import type { Log } from "../../../../src/contract/log.ts";
+import type { Metrics } from "../../../../src/contract/metrics.ts";
 import { manualClock, type ManualClock } from "../../../../src/testing/clock.ts";
 
 export interface Observed {

@@ -1,9 +1,9 @@
 /** A ledger over a fake pool. */
+import type { Ledger, Ledgers } from "sluice-gateway/services";
 import type { PoolConfig } from "../../../../plugins/ledger/ledger/options.ts";
 import { openLedger, type LedgerService } from "../../../../plugins/ledger/ledger/ledger.ts";
+import type { Log } from "../../../../src/contract/log.ts";
 import { createMetrics, type RenderedMetrics } from "../../../../src/metrics.ts";
-import type { Ledger, Ledgers } from "../../../../src/services/ledger.ts";
-import type { Log } from "../../../../src/services/log.ts";
 import { manualClock } from "../../../../src/testing/clock.ts";
 import { FakePool } from "./fake-pool.ts";
 

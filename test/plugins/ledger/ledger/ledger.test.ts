@@ -1,8 +1,8 @@
 /** The ledger: where answers come from, and who shares them. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import type { LedgerAnswer } from "sluice-gateway/services";
 import type { LedgerService } from "../../../../plugins/ledger/ledger/ledger.ts";
-import type { LedgerAnswer } from "../../../../src/services/ledger.ts";
 import { hash, request, testLedger } from "./fixture.ts";
 
 function call(

@@ -1,5 +1,5 @@
 /** The caller of a tool in tests: a key, an account that records charges, and a signal. */
-import type { Capability, Charge, ToolCaller } from "../../../../src/plugin.ts";
+import type { Capability, Charge, ToolCaller } from "sluice-gateway/services";
 import { keyPrincipal } from "../../fakes.ts";
 
 export interface TestCaller extends ToolCaller {

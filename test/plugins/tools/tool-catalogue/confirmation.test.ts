@@ -1,8 +1,9 @@
 /** Confirmation of write tools: what a token is bound to, where it may be sent, and how often it works. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import type { Tool, ToolOutcome } from "sluice-gateway/services";
 import { createMetrics } from "../../../../src/metrics.ts";
-import type { Claims, Log, Tool, ToolOutcome } from "../../../../src/plugin.ts";
+import type { Claims, Log } from "../../../../src/plugin.ts";
 import { createSeal } from "../../../../src/store/seal.ts";
 import { openClaims } from "../../../../src/store/claims.ts";
 import { manualClock } from "../../../../src/testing/clock.ts";

@@ -3,11 +3,11 @@ import type {
   Capability,
   Charge,
   ChargePart,
-  Log,
   Tool,
   ToolCaller,
   ToolOutcome,
-} from "../../../../src/plugin.ts";
+} from "sluice-gateway/services";
+import type { Log } from "../../../../src/plugin.ts";
 import { createMetrics } from "../../../../src/metrics.ts";
 import { createSeal } from "../../../../src/store/seal.ts";
 import { manualClock, type ManualClock } from "../../../../src/testing/clock.ts";

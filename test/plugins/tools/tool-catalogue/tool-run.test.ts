@@ -8,7 +8,7 @@ import {
   type ToolFailure,
   type ToolOutcome,
   type ToolResult,
-} from "../../../../src/plugin.ts";
+} from "sluice-gateway/services";
 import { bench, caller, settled, tool, type Bench } from "./fixture.ts";
 
 const codeOf = (outcome: ToolOutcome): string => (outcome.ok ? "ok" : outcome.code);

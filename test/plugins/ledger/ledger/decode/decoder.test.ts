@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { DecodedJson } from "../../../../../src/services/decoder.ts";
+import type { DecodedJson } from "sluice-gateway/services";
 import { demoChain } from "./chains.ts";
 import { judgeOf } from "./judge.ts";
 import { honest, scriptedNode, type Said } from "./scripted-node.ts";

@@ -1,9 +1,8 @@
 /** A ledger over one scripted node, and a decoder over it. */
+import type { Decoder, Ledger, LedgerAnswer } from "sluice-gateway/services";
 import { openComputePool, type ComputePool } from "../../../../../src/compute/pool.ts";
 import { createDecoder } from "../../../../../plugins/ledger/ledger/decode/decoder.ts";
 import { createMetrics } from "../../../../../src/metrics.ts";
-import type { Decoder } from "../../../../../src/services/decoder.ts";
-import type { Ledger, LedgerAnswer } from "../../../../../src/services/ledger.ts";
 import { manualClock, type ManualClock } from "../../../../../src/testing/clock.ts";
 import { eventsKey, type Chain } from "./chains.ts";
 

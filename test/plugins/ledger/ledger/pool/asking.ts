@@ -1,9 +1,9 @@
 /** What tests of the pool share: a request that remembers how it ended, and services that do nothing. */
-import type { Log } from "../../../../../src/services/log.ts";
-import type { Metrics } from "../../../../../src/services/metrics.ts";
 import { NodeCall } from "../../../../../plugins/ledger/ledger/pool/node-call.ts";
 import type { Failure } from "../../../../../plugins/ledger/ledger/pool/failure.ts";
 import type { NodeRequest } from "../../../../../plugins/ledger/ledger/node-pool.ts";
+import type { Log } from "../../../../../src/contract/log.ts";
+import type { Metrics } from "../../../../../src/contract/metrics.ts";
 
 export type Ending =
   | { readonly kind: "result" | "error"; readonly text: string }

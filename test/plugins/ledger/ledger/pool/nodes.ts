@@ -1,7 +1,7 @@
 /** Starts a pool over scripted nodes, with a clock that only the test moves. */
 import { openPool, type OpenPool } from "../../../../../plugins/ledger/ledger/pool/pool.ts";
 import type { NodesConfig } from "../../../../../plugins/ledger/ledger/pool/open-node.ts";
-import type { Log } from "../../../../../src/services/log.ts";
+import type { Log } from "../../../../../src/contract/log.ts";
 import { manualClock, type ManualClock } from "../../../../../src/testing/clock.ts";
 import { ask, readableMetrics, type Asked } from "./asking.ts";
 import {

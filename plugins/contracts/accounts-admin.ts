@@ -1,0 +1,131 @@
+/**
+ * `admin` of the service `accounts`: workspaces and keys for operators, without the rules for customers. Implemented in
+ * plugins/billing/accounts.
+ */
+import type { Environment } from "sluice-gateway/plugin";
+import type { ApiKey, Capability, Plan, PlanName, Workspace } from "./principal.ts";
+import type { WorkspaceJson } from "./workspaces.ts";
+
+/**
+ * Author and time (milliseconds since 1970) of a change. `actor` is `cli:<user>`, or the id of a key; then `requestId`
+ * is the id of its request.
+ */
+export interface ChangeAuthor {
+  readonly actor: string;
+  readonly at: number;
+  readonly requestId?: string | undefined;
+}
+
+/**
+ * The reason why a change failed. `notFound`: the workspace or key does not exist. `conflict`: its state does not allow
+ * the change. The message is for people.
+ */
+export interface Failed {
+  readonly failed: "notFound" | "conflict";
+  readonly message: string;
+}
+
+export interface NewWorkspace {
+  readonly name: string;
+  readonly plan: PlanName;
+  readonly overageLimitCuMilli?: number | undefined;
+}
+
+export interface NewKey {
+  readonly workspaceId: string;
+  readonly name: string;
+  readonly environment: Environment;
+  readonly capabilities: readonly Capability[];
+  /** Requests per second, above 0. */
+  readonly rpsLimit?: number | undefined;
+  readonly cuLimit24hMilli?: number | undefined;
+  readonly cuLimit30dMilli?: number | undefined;
+  /** Addresses or CIDR blocks, at least one. */
+  readonly allowedAddresses?: readonly string[] | undefined;
+  readonly expiresAt?: number | undefined;
+}
+
+/** A key with the members that only its administrator needs. */
+export interface KeyRecord extends ApiKey {
+  /** Time of the last use, accurate to one minute. Undefined if the key was never used. */
+  readonly lastUsedAt: number | undefined;
+  /** The key that replaced it. */
+  readonly rotatedTo: string | undefined;
+}
+
+/** A new key with its text, which cannot be read again. */
+export interface IssuedKey {
+  readonly key: KeyRecord;
+  readonly text: string;
+}
+
+/** The successor of a key, and the key that it replaces. */
+export interface RotatedKey extends IssuedKey {
+  readonly replaced: KeyRecord;
+}
+
+export type KeyState = "active" | "revoked" | "expired";
+
+export interface KeySearch {
+  /** All workspaces if undefined. */
+  readonly workspaceId: string | undefined;
+  /** Part of the key's id or name, or of its workspace's id or name, in any case. Empty for all keys. */
+  readonly text: string;
+  /** Only keys that are neither revoked nor expired at this time (milliseconds since 1970). All keys if undefined. */
+  readonly activeAt: number | undefined;
+  readonly limit: number;
+}
+
+export interface FoundKey {
+  readonly key: KeyRecord;
+  readonly workspaceName: string;
+}
+
+/** A key as clients see it, without its text. Times are RFC 3339; members without a value are omitted. */
+// This is a type alias because an interface is not assignable to a record type.
+export type KeyJson = {
+  readonly id: string;
+  readonly workspace_id: string;
+  readonly name: string;
+  readonly environment: Environment;
+  readonly capabilities: readonly Capability[];
+  readonly rps_limit?: number;
+  readonly cu_limit_24h_milli?: number;
+  readonly cu_limit_30d_milli?: number;
+  readonly allowed_addresses?: readonly string[];
+  readonly state: KeyState;
+  readonly created_at: string;
+  readonly expires_at?: string;
+  readonly revoked_at?: string;
+  readonly last_used_at?: string;
+};
+
+/**
+ * A change is synchronous: it is on disk, together with its entry in the audit log, when the method returns, and the
+ * gateway follows it at once. Every method that reads or changes the database throws a StoreError if it cannot.
+ */
+export interface AccountsAdmin {
+  /** Capabilities of a new key by default. */
+  readonly defaultCapabilities: readonly Capability[];
+  /** Returns the terms of a plan that are in force now. */
+  plan(name: PlanName): Plan;
+  createWorkspace(wanted: NewWorkspace, by: ChangeAuthor): Workspace;
+  /** Returns the workspace with the plan that is in force now. */
+  findWorkspace(id: string): Workspace | undefined;
+  /** Returns at most `limit` workspaces as stored, oldest first. A pending plan can be due. */
+  listWorkspaces(limit: number): readonly Workspace[];
+  workspaceJson(workspace: Workspace): WorkspaceJson;
+  createKey(wanted: NewKey, by: ChangeAuthor): IssuedKey | Failed;
+  findKey(id: string): KeyRecord | undefined;
+  /** Returns keys, newest first. A text is searched for in every key, which takes about 1 µs each. */
+  searchKeys(search: KeySearch): readonly FoundKey[];
+  /**
+   * Issues a successor with the same capabilities and limits. The old key stays valid for `overlapMs`, but not longer
+   * than before. Only an active key without a successor can be rotated.
+   */
+  rotateKey(id: string, overlapMs: number, by: ChangeAuthor): RotatedKey | Failed;
+  /** Revokes a key. A revoked key keeps the time of its first revocation. */
+  revokeKey(id: string, by: ChangeAuthor): KeyRecord | Failed;
+  keyState(key: ApiKey): KeyState;
+  keyJson(key: KeyRecord): KeyJson;
+}

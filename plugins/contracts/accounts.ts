@@ -1,0 +1,41 @@
+/**
+ * The service `accounts`: workspaces, API keys and the caller of a request. Implemented in plugins/billing/accounts.
+ */
+import type { AccountsAdmin } from "./accounts-admin.ts";
+import type { Idempotency } from "./idempotency.ts";
+import type { ModelOverride } from "./inference.ts";
+import type { ChangedBy, Principal } from "./principal.ts";
+import type { Tickets } from "./tickets.ts";
+import type { Workspaces } from "./workspaces.ts";
+
+declare module "sluice-gateway/plugin" {
+  interface ServiceTypes {
+    accounts: Accounts;
+  }
+}
+
+/** Identifies the callers of requests. */
+export interface Callers {
+  /**
+   * Returns the caller who sent this `Authorization` header from this address. Never throws. Changes of keys and
+   * workspaces are seen within one second. Without an address, a key that is bound to addresses is refused.
+   */
+  identify(authorization: string | undefined, address?: string): Principal;
+  /** Returns the caller for the id of a key that was identified before. */
+  identifyKey(keyId: string, address: string): Principal;
+}
+
+export interface Accounts extends Callers {
+  readonly workspaces: Workspaces;
+  readonly idempotency: Idempotency;
+  readonly tickets: Tickets;
+  readonly admin: AccountsAdmin;
+  /** Returns the model overrides of a network. The map stays the same object until an override changes. */
+  overrides(network: string): ReadonlyMap<string, ModelOverride>;
+  /**
+   * Replaces all overrides of a network with `models`, which must have distinct ids. Returns false if they could not be
+   * written; then nothing has changed. The change is on disk when the method returns, or when the surrounding
+   * transaction ends.
+   */
+  replaceOverrides(network: string, models: readonly ModelOverride[], by: ChangedBy): boolean;
+}

@@ -1,0 +1,117 @@
+/**
+ * The service `confidential-relay`: the gateway's part of the encrypted stream. Implemented in
+ * plugins/confidential/confidential-relay.
+ */
+import type { Connection } from "sluice-gateway/plugin";
+import type { EvidenceSource } from "./evidence.ts";
+import type { ChargeLine } from "./meter.ts";
+import type { Pricing } from "./pricing.ts";
+
+declare module "sluice-gateway/plugin" {
+  interface ServiceTypes {
+    "confidential-relay": Confidential;
+  }
+}
+
+/** Credit that is reserved for one request of a session. Call exactly one of `settle` and `release`. */
+export interface StreamCharge {
+  readonly reservedMilli: number;
+  /** Resolves to true when the charge is on disk, and to false if it cannot be written. */
+  settle(line: Omit<ChargeLine, "surface">): Promise<boolean>;
+  release(): void;
+}
+
+/** The caller for whom a session is served. */
+export interface StreamCustomer {
+  readonly keyId: string;
+  readonly workspaceId: string;
+  /** The only model that the session may use, as bound by a ticket. Undefined if every model is allowed. */
+  readonly model: string | undefined;
+  /** Returns whether the key is still accepted. Later reservations use the current limits of the key. */
+  admitted(): boolean;
+  /**
+   * Records a handshake or a request that failed, for logs and metrics. `code`: the code of the error frame, or of the
+   * enclave's failure. `model`: undefined before the handshake is complete.
+   */
+  failed(code: string, model: string | undefined): void;
+  /** Reserves credit. `refused`: insufficient credit. `unavailable`: charges cannot be written now. */
+  reserve(costMilli: number): StreamCharge | "refused" | "unavailable";
+}
+
+/** The usage report that an enclave signed for one request, and its charge (confidential-stream.md section 5). */
+export interface Receipt {
+  /** base64url of 16 bytes. */
+  readonly session: string;
+  readonly rid: number;
+  readonly keyId: string;
+  readonly workspaceId: string;
+  /** The exact bytes that are signed, in base64url. `sig` is the signature, also in base64url. */
+  readonly report: string;
+  readonly sig: string;
+  /** `sha256:<hex>`. */
+  readonly evidenceDigest: string;
+  readonly pricing: Pricing;
+  readonly usedCUMilli: number;
+  /**
+   * The part of the cost that earlier attempts with the same idempotency key have paid. Missing if they paid nothing.
+   */
+  readonly paidBeforeCUMilli?: number;
+  readonly verified: boolean;
+  readonly unverifiedReason: string | undefined;
+}
+
+/** The options with which a surface serves its sessions. */
+export interface StreamOptions {
+  /**
+   * The source of evidence for the gateway's own enclave, which serves networks that have no enclave. If it is
+   * undefined, the gateway does not decrypt sessions itself.
+   */
+  readonly evidence: EvidenceSource | undefined;
+  /** Maximum number of open sessions per key, including sessions that began under an earlier configuration. */
+  readonly sessionsPerKey: number;
+  /** Memory for incomplete requests that the gateway decrypts itself. */
+  readonly unfinished: { readonly maxBytes: number; readonly maxBytesPerOwner: number };
+}
+
+export interface Stream {
+  /** Resolves when each of the gateway's own enclaves has its evidence or has failed to get it. */
+  readonly ready: Promise<void>;
+  /**
+   * Admits one more session of the key. Dispose of the result when the session ends. Undefined if the key has the
+   * maximum number of sessions.
+   */
+  admit(keyId: string): Disposable | undefined;
+  /**
+   * Serves one session, from its `hello` until the connection has ended and its charges are settled. Never rejects.
+   */
+  serve(connection: Connection, customer: StreamCustomer): Promise<void>;
+  /** Closes the stream. Running sessions continue. */
+  close(): void;
+}
+
+/** A policy, its signature and the public key (confidential-stream.md section 5), each in base64url. */
+export interface SignedPolicy {
+  readonly policy: string;
+  readonly sig: string;
+  readonly key: string;
+}
+
+export interface Confidential {
+  stream(options: StreamOptions): Stream;
+  /**
+   * Returns the evidence of an earlier session as parsed JSON. `digest`: `sha256:<hex>`. Undefined if no session has
+   * shown it, or if that was too long ago.
+   */
+  evidence(digest: string): unknown;
+  /** Returns the receipt of one request. `session`: base64url of 16 bytes. */
+  receipt(session: string, rid: number): Receipt | undefined;
+  /**
+   * Returns the policy of pipeline.yaml, which lists the images that each network may run, signed by this deployment.
+   */
+  policy(): Promise<SignedPolicy>;
+  /**
+   * Checks a policy document that was signed elsewhere against the key that it contains. Resolves to the document, or
+   * to a message that says why it is not valid.
+   */
+  readPolicy(document: unknown): Promise<SignedPolicy | string>;
+}

@@ -1,0 +1,164 @@
+/** Inference: models and their prices, requests, and the answers of workers. */
+import type { Pricing } from "./pricing.ts";
+
+/**
+ * The hardware that attests the machines of a network. `simulated` is for tests. `none`: the network is not attested.
+ */
+export type EvidenceKind = "tdx" | "sev-snp" | "simulated" | "none";
+
+/**
+ * The lowest (`base`), median (`standard`) and highest (`priority`) price coefficient of a model's active workers, in
+ * thousandths.
+ */
+export interface CoefficientBands {
+  readonly base: number;
+  readonly standard: number;
+  readonly priority: number;
+}
+
+/**
+ * One model in the catalogue. Prices are per token in integer milli-CU, at the median coefficient of its active
+ * workers.
+ */
+export interface ModelEntry {
+  readonly network: string;
+  readonly modelId: string;
+  readonly ownedBy: string;
+  /** When the network first listed the model in this gateway, in milliseconds since 1970. */
+  readonly createdAt: number;
+  readonly activeWorkers: number;
+  readonly promptPriceCUMilli: number;
+  readonly completionPriceCUMilli: number;
+  readonly cachedPriceCUMilli: number;
+  /** Undefined while no worker is active. */
+  readonly coefficients: CoefficientBands | undefined;
+  readonly evidence: EvidenceKind;
+}
+
+/** The worker that answered, with its price at the time when it was chosen. */
+export interface ServingWorker {
+  readonly network: string;
+  readonly id: string;
+  readonly pricing: Pricing;
+}
+
+/**
+ * The reason why an answer, or the rest of it, is missing.
+ *
+ * - `rejected`: the worker does not accept the request (400, 413, 422).
+ * - `notServed`: the worker does not have the model.
+ * - `unavailable`: no worker could be reached, or all of them refused.
+ * - `broken`: the answer broke off.
+ * - `timedOut`: the answer took too long.
+ */
+export type InferenceFailure = "rejected" | "notServed" | "unavailable" | "broken" | "timedOut";
+
+/**
+ * Tokens of one answer. As with OpenAI, `promptTokens` includes the cached tokens, and `completionTokens` includes the
+ * reasoning tokens.
+ */
+export interface TokenUsage {
+  readonly promptTokens: number;
+  readonly completionTokens: number;
+  readonly cachedTokens: number | undefined;
+  readonly reasoningTokens: number | undefined;
+  /**
+   * True if the worker's report is missing or exceeds the limits of the request, so that the gateway estimated the
+   * tokens. The estimate for the prompt is its UTF-8 bytes / 4. The estimate for the completion is its UTF-8 bytes / 4
+   * or the number of chunks with content, whichever is higher. Both are rounded up.
+   */
+  readonly estimated: boolean;
+}
+
+/** The result of an answer, whether it is complete or broke off. */
+export interface InferenceResult {
+  readonly worker: ServingWorker;
+  readonly usage: TokenUsage;
+  /** tokens × price × coefficient / 1000 × rate in milli-CU, rounded half up (decisions.md section 3). */
+  readonly costMilli: number;
+  /**
+   * The finish reason that the worker reports, or `length` if the gateway ended the answer at its token limit.
+   * Undefined if the answer broke off.
+   */
+  readonly finishReason: string | undefined;
+}
+
+/** The answer in one piece. */
+export interface WholeMessage {
+  readonly content: string;
+  readonly reasoningContent: string | undefined;
+}
+
+/**
+ * Receives the answer of a worker. Exactly one of `ended` and `failed` is called, once, unless the call was aborted. No
+ * method is called before an answer has begun, so only the result shows which worker answered. Workers that failed
+ * earlier are not reported.
+ */
+export interface AnswerReader {
+  /**
+   * Called for each chunk of a streamed answer with its choice: a JSON object `{ index, delta, finish_reason }` on one
+   * line, in borrowed bytes.
+   */
+  choice(bytes: Buffer, start: number, end: number): void;
+  /** Called after all chunks that arrived together have been passed to `choice`: the time to forward them. */
+  arrived(): void;
+  /** `message`: the answer, if it was not streamed. */
+  ended(result: InferenceResult, message: WholeMessage | undefined): void;
+  /** `result`: the part of the answer that had arrived. Undefined if nothing had arrived; then nothing is charged. */
+  failed(failure: InferenceFailure, result: InferenceResult | undefined): void;
+}
+
+/** A chat completion request as it is sent to a worker, in OpenAI's chat-completions wire format. */
+export interface InferenceRequest {
+  /** JSON in UTF-8. A streamed request asks for usage (`stream_options.include_usage`). */
+  readonly body: Buffer;
+  readonly streamed: boolean;
+  /** Number of UTF-8 bytes in the text of all messages. The tokens of the prompt are estimated from it. */
+  readonly promptBytes: number;
+  /** The token limit in `body`. Undefined if the request has no limit. */
+  readonly maxTokens?: number | undefined;
+  /** Additional headers (the trace context), as a flat list of name, value … */
+  readonly headers?: readonly string[] | undefined;
+}
+
+/** A request that is in flight. */
+export interface InferenceCall {
+  /** Applies backpressure: chunks stop soon after `pause`. */
+  pause(): void;
+  resume(): void;
+  /**
+   * Ends the call in the gateway and at the worker. The reader is not called any more. Returns the result for the
+   * tokens that the worker has read and produced so far. Undefined if no worker has the request.
+   */
+  abort(): InferenceResult | undefined;
+  /**
+   * Ends the call because the client has left. It works like `abort`, but the worker may still report its usage.
+   * Resolves when it has, and after 2 s at the latest. Never rejects.
+   */
+  leave(): Promise<InferenceResult | undefined>;
+}
+
+/** A model and the workers that serve it now. */
+export interface Offer {
+  readonly modelId: string;
+  readonly activeWorkers: number;
+  /** Number of output tokens that are reserved for a request without a token limit. */
+  readonly maxOutputTokens: number;
+  /** Returns the maximum cost of this many tokens at any active worker, in milli-CU. */
+  mostMilli(tokens: number): number;
+  /**
+   * Sends a request to the less busy of two workers. If that worker fails before its answer has begun, the request is
+   * retried on another. The reader is not called before this method returns.
+   */
+  send(request: InferenceRequest, reader: AnswerReader): InferenceCall;
+}
+
+/** A change to one model in the catalogue of a network: PUT /v1/admin/confidential/{network}/models. */
+export interface ModelOverride {
+  readonly id: string;
+  /** False hides the model. True lists it even while the network does not list it. */
+  readonly enabled: boolean;
+  readonly ownedBy: string | undefined;
+  /** The coefficient in thousandths that replaces the coefficient of each worker. */
+  readonly priceCoefficient: number | undefined;
+}

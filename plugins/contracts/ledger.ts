@@ -1,0 +1,83 @@
+/** The service `ledger`: pools of Substrate nodes. Implemented in plugins/ledger/ledger. */
+import type { CallReporter } from "sluice-gateway/plugin";
+import type { Decoder } from "./decoder.ts";
+import type { ChargeLine } from "./meter.ts";
+
+declare module "sluice-gateway/plugin" {
+  interface ServiceTypes {
+    ledger: Ledgers;
+  }
+}
+
+export interface Ledgers {
+  /** Returns the pool with this name in `upstreams`. Undefined if there is none. */
+  pool(upstream: string): Ledger | undefined;
+  /**
+   * Returns the decoder for blocks, events and accounts of the pool with this name in `upstreams`. Undefined if there
+   * is none.
+   */
+  decoder(upstream: string): Decoder | undefined;
+}
+
+/** One whitelisted node method. */
+export interface LedgerMethod {
+  readonly name: string;
+  /** Names of the parameters, written as in the specification: `["storageKey", "blockHash?"]`. */
+  readonly params: readonly string[];
+  readonly cuMilli: number;
+}
+
+/**
+ * The answer of a node. `bytes`: the unchanged bytes of the node; they are borrowed. `failed`: no node answered, and
+ * nothing is charged.
+ */
+export type LedgerAnswer =
+  | { readonly kind: "result"; readonly bytes: Buffer }
+  | { readonly kind: "error"; readonly bytes: Buffer }
+  | { readonly kind: "failed"; readonly reason: "unreachable" | "timeout" | "garbage" | "aborted" };
+
+export interface Ledger {
+  /** The whitelisted methods, by the names that clients use. */
+  readonly methods: ReadonlyMap<string, LedgerMethod>;
+  /**
+   * Returns a method for the gateway's own calls, whether it is whitelisted or not: every known read, and
+   * `author_submitExtrinsic`. `name` MUST NOT come from a client. Throws for any other name, which is a bug.
+   */
+  internal(name: string): LedgerMethod;
+  /**
+   * Calls a method of `methods` or `internal`. `params`: raw JSON bytes, empty if there are none. The answer may come
+   * from the cache, and identical reads in flight share one call. The call is retried on another node if that is safe.
+   * Synchronous if the answer is available at once. Never rejects. `signal`: aborts when the caller has left; a shared
+   * call continues for the other callers.
+   */
+  call(
+    method: LedgerMethod,
+    params: Buffer,
+    options?: { readonly signal?: AbortSignal },
+  ): LedgerAnswer | Promise<LedgerAnswer>;
+  /** Reads and prices a JSON-RPC body, a call or a batch (decisions.md section 5). Sends nothing yet. */
+  rpc(body: Buffer): LedgerRpc;
+}
+
+/** A JSON-RPC body that can be run. Reserve its cost, call `run` once, then settle its `lines`. */
+export interface LedgerRpc {
+  /** Sum of the costs of its calls. 0 if no credit needs to be reserved. */
+  readonly costMilli: number;
+  /**
+   * Makes the calls. Returns the JSON-RPC answer in UTF-8, which must not be modified. Undefined if the body contains
+   * only notifications. Synchronous if all answers are available at once. Never rejects. After the caller has left, the
+   * calls of a batch that have not begun are skipped.
+   */
+  run(caller?: {
+    readonly clientLeft: boolean;
+  }): string | Uint8Array | undefined | Promise<string | Uint8Array | undefined>;
+  /** After `run`: the lines to charge, one per call that a node has answered. */
+  readonly lines: readonly Pick<ChargeLine, "method" | "costMilli">[];
+  /** After `run`: the reason why no node answered. Undefined if at least one call of the body was answered. */
+  readonly failure: "unreachable" | "timeout" | "garbage" | "aborted" | undefined;
+  /**
+   * Reports each call of the body. Notifications are not calls. Call it after `run`, or instead of `run` if the body
+   * was refused. `refusedWith`: the code of the refusal, which all calls share.
+   */
+  report(to: CallReporter, refusedWith?: string): void;
+}

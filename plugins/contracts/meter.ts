@@ -1,0 +1,187 @@
+/**
+ * The service `metering`, implemented in plugins/billing/metering, and the slot `charge`, implemented by the step
+ * `meter` (plugins/billing/meter).
+ */
+import type { Reply } from "sluice-gateway/plugin";
+import type { Agent, ApiKey, KeyPrincipal, Workspace } from "./principal.ts";
+import type { Pricing } from "./pricing.ts";
+import type { UsageReports } from "./usage.ts";
+
+declare module "sluice-gateway/plugin" {
+  interface ServiceTypes {
+    metering: Metering;
+  }
+}
+
+/** One charge as it is written to the journal. `costMilli` is a non-negative safe integer. */
+export interface ChargeLine {
+  readonly surface: string;
+  readonly method: string;
+  readonly model?: string;
+  readonly costMilli: number;
+  readonly inputTokens?: number;
+  readonly outputTokens?: number;
+  readonly estimated?: boolean;
+  readonly outcome?: string;
+  /** The prices of an inference, so that the charge can be recomputed. */
+  readonly pricing?: Pricing;
+}
+
+/**
+ * The reason why a reservation exceeds a limit: the `details` of the 429 (decisions.md section 3). `window` is
+ * undefined if the limit is that of the plan.
+ */
+export interface CuRefusal {
+  readonly kind: "refused";
+  readonly window: "24h" | "30d" | undefined;
+  readonly usedCuMilli: number;
+  readonly limitCuMilli: number;
+}
+
+/** Credit that is reserved in every scope and not charged yet. Call exactly one of `settle` and `release`. */
+export interface Reservation {
+  readonly kind: "reserved";
+  readonly costMilli: number;
+  /**
+   * Charges the lines and releases the rest. If their sum exceeds `costMilli`, it is cut to `costMilli`, from the last
+   * line backwards. `more`: further reservations whose credit pays for the same lines; they end, too.
+   *
+   * Resolves when the charge is on disk, or at once with `metering.durability: async`. Rejects, and charges nothing, if
+   * the charge could not be written, or with a RangeError if the cost of a line is not a whole number of milli-CU.
+   * Never throws.
+   */
+  settle(lines: readonly ChargeLine[], more?: readonly Reservation[]): Promise<void>;
+  /** Releases the reservation without a charge. Does nothing after `settle`. */
+  release(): void;
+}
+
+export interface Meter {
+  /**
+   * Reserves `costMilli` in all scopes (24h, 30d and plan), or in none of them.
+   *
+   * - `streamed`: bytes will leave before the charge is settled. An intent is written to the journal, so that the
+   *   reservation is found after a crash.
+   * - `force`: reserves even if a limit is exceeded. A meter in shadow mode uses it, because it must not refuse.
+   *
+   * While the journal cannot be written, the result is `{ kind: "unavailable" }` (503), because no request is served
+   * unmetered.
+   */
+  reserve(
+    principal: KeyPrincipal,
+    costMilli: number,
+    about: {
+      readonly requestId: string;
+      readonly surface: string;
+      /** Written to the journal with the charge. */
+      readonly agent?: Agent | undefined;
+      readonly streamed?: boolean | undefined;
+      readonly force?: boolean | undefined;
+    },
+  ): Reservation | CuRefusal | { readonly kind: "unavailable" };
+  /**
+   * Returns when a limit has room again that refused this key at `refusedAt`, both in milliseconds since 1970.
+   * Undefined if nothing will be freed, or if the limit has room. `scope`: the window of the limit, or `plan`.
+   */
+  clearsAt(key: ApiKey, scope: string, refusedAt: number): number | undefined;
+}
+
+export interface Metering extends Meter {
+  /** Returns the remaining purchased credit of the workspace, in milli-CU. */
+  purchasedLeft(workspace: Workspace): number;
+  /**
+   * Returns how full the windows of a key are and when they clear. Reads every step of both windows, so call it for
+   * reports and not per request.
+   */
+  keyWindows(key: Pick<ApiKey, "id" | "cuLimit24hMilli" | "cuLimit30dMilli">): KeyWindows;
+  workspaceUsage(workspaceId: string): WorkspaceUsage;
+  readonly usage: UsageReports;
+}
+
+/** One rolling window of a key. Times are in milliseconds since 1970 and assume that nothing more is charged. */
+export interface WindowState {
+  /** In milli-CU. */
+  readonly used: number;
+  /** In milli-CU. Undefined if the window has no limit. */
+  readonly limit: number | undefined;
+  /** Time at which the oldest charges leave the window. Undefined if it is empty. */
+  readonly freesAt: number | undefined;
+  /** Time at which there is room for the smallest charge again. Undefined if there is room now. */
+  readonly roomAt: number | undefined;
+  /** Time at which the window is empty. Undefined if it is empty now. */
+  readonly emptyAt: number | undefined;
+}
+
+export interface KeyWindows {
+  readonly day: WindowState;
+  readonly month: WindowState;
+  /** Reserved and not settled, in milli-CU. Counts in both windows. */
+  readonly open: number;
+}
+
+/** Credit that a workspace has drawn in the current period, in milli-CU. */
+export interface WorkspaceUsage {
+  /** Milliseconds since 1970. */
+  readonly periodStart: number;
+  readonly included: number;
+  readonly purchased: number;
+  readonly overage: number;
+  readonly open: number;
+}
+
+/**
+ * The account of one call in an exchange with several calls. Call exactly one of `settle` and `release`, exactly once.
+ */
+export interface ChargePart {
+  readonly reservedMilli: number;
+  /** Charges the lines and releases the rest. */
+  settle(lines: readonly Omit<ChargeLine, "surface">[]): void;
+  /** Call it after `settle`. Resolves when the charge is on disk, or to a Reply (503) if it cannot be written. */
+  written(): Promise<Reply | undefined>;
+  release(): void;
+}
+
+export interface PartOptions {
+  /** True if bytes will leave before the part is settled. */
+  readonly streamed?: boolean;
+  /**
+   * True if the call and its part continue after the exchange has ended. The plugin that opened the part must end it.
+   */
+  readonly detached?: boolean;
+  /**
+   * The principal who pays, as currently known, for an exchange that lasts longer than the state of its key at arrival.
+   * The default is the principal of the exchange.
+   */
+  readonly principal?: KeyPrincipal;
+}
+
+/** The slot `charge` of the `meter` step: the account of an exchange. */
+export interface Charge {
+  /**
+   * Reserves credit, in addition to an earlier reservation. A returned Reply is the refusal to send (429 with details,
+   * or 503).
+   */
+  reserve(costMilli: number, options?: { readonly streamed?: boolean }): Reply | undefined;
+  /** Charges the actual cost. Call it at most once. The last byte leaves after the charge is on disk. */
+  settle(lines: readonly Omit<ChargeLine, "surface">[]): void;
+  /**
+   * Reserves credit for one of several calls of the exchange. Each part is settled or released separately. An exchange
+   * that opens parts must not call `reserve` and `settle`.
+   */
+  open(
+    costMilli: number,
+    options?: PartOptions,
+  ): ChargePart | CuRefusal | { readonly kind: "unavailable" };
+  /** Sum of the settled lines, including those of parts. Undefined before the first line is settled. */
+  readonly usedMilli: number | undefined;
+}
+
+declare module "sluice-gateway/plugin" {
+  interface Slots {
+    /** The account of the exchange. Set by `meter`. */
+    charge: Charge;
+  }
+  interface Facts {
+    /** Sum of the charges of the exchange. Missing if nothing was charged. */
+    costMilliCu: number;
+  }
+}

@@ -1,0 +1,91 @@
+/** The catalogue of models as clients see it: the answer of `GET /v1/models` and of changes to the catalogue. */
+import type { JsonSchema } from "sluice-gateway/plugin";
+import type { ModelEntry } from "./inference.ts";
+
+/**
+ * Returns the list `{ object: "list", data: [{ id, object, created, owned_by, network, … }] }` as JSON (decisions.md
+ * section 8).
+ */
+export function modelList(models: readonly ModelEntry[]): string {
+  return JSON.stringify({ object: "list", data: models.map(shown) });
+}
+
+/** Returns one model of that list as JSON. */
+export function modelJson(model: ModelEntry): string {
+  return JSON.stringify(shown(model));
+}
+
+function shown(model: ModelEntry): object {
+  return {
+    id: model.modelId,
+    object: "model",
+    created: Math.floor(model.createdAt / 1000),
+    owned_by: model.ownedBy,
+    network: model.network,
+    active_workers: model.activeWorkers,
+    pricing: {
+      prompt_cu_milli: model.promptPriceCUMilli,
+      completion_cu_milli: model.completionPriceCUMilli,
+      cached_cu_milli: model.cachedPriceCUMilli,
+    },
+    evidence: model.evidence,
+  };
+}
+
+/** The JSON Schema of the result of `modelJson`. */
+export const modelSchema: JsonSchema = {
+  type: "object",
+  properties: {
+    id: { type: "string" },
+    object: { const: "model" },
+    created: { description: "Time in Unix seconds.", type: "integer" },
+    owned_by: { type: "string" },
+    network: { type: "string" },
+    active_workers: { type: "integer", minimum: 0 },
+    pricing: {
+      description: "Milli-CU per token, at the median coefficient of the active workers.",
+      type: "object",
+      properties: {
+        prompt_cu_milli: { type: "integer", minimum: 0 },
+        completion_cu_milli: { type: "integer", minimum: 0 },
+        cached_cu_milli: { type: "integer", minimum: 0 },
+      },
+      required: ["prompt_cu_milli", "completion_cu_milli", "cached_cu_milli"],
+    },
+    evidence: {
+      description: "Hardware that attests the workers.",
+      enum: ["tdx", "sev-snp", "simulated", "none"],
+    },
+  },
+  required: ["id", "object", "created", "owned_by", "network", "active_workers", "pricing"],
+};
+
+/** The JSON Schema of the result of `modelList`. */
+export const modelListSchema: JsonSchema = {
+  examples: [
+    {
+      object: "list",
+      data: [
+        {
+          id: "Provider/Name-1",
+          object: "model",
+          created: 1795253400,
+          owned_by: "confidential-classic",
+          network: "confidential-classic",
+          active_workers: 2,
+          pricing: { prompt_cu_milli: 3, completion_cu_milli: 3, cached_cu_milli: 3 },
+          evidence: "tdx",
+        },
+      ],
+    },
+  ],
+  type: "object",
+  properties: {
+    object: { const: "list" },
+    data: {
+      type: "array",
+      items: modelSchema,
+    },
+  },
+  required: ["object", "data"],
+};

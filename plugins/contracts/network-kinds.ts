@@ -1,0 +1,203 @@
+/**
+ * The interface between the service `networks` and the services that add kinds of networks: routes to workers, and the
+ * attempts to answer a request over such a route.
+ */
+import type { Log } from "sluice-gateway/plugin";
+import type {
+  EvidenceKind,
+  InferenceRequest,
+  ModelEntry,
+  Offer,
+  TokenUsage,
+  WholeMessage,
+} from "./inference.ts";
+import type { Price } from "./pricing.ts";
+
+/**
+ * Price of one native token in USD: a fixed decimal, or a value polled from a JSON document at a JSON Pointer (RFC
+ * 6901).
+ */
+export type RateConfig =
+  | { readonly kind: "fixed"; readonly usd: string }
+  | {
+      readonly kind: "polled";
+      readonly url: string;
+      readonly pointer: string;
+      readonly everyMs: number;
+    };
+
+/** An inference network of pipeline.yaml. Networks without a `url` are disabled and not listed. */
+export interface NetworkConfig {
+  readonly name: string;
+  /** Protocol of its workers: `openai`, or a kind that another service adds. */
+  readonly kind: string;
+  /** `openai`: base URL, with or without `/v1` at the end. Other kinds: URL of the worker. */
+  readonly url: string;
+  /** Origins, in addition to that of `url`, to which requests for its workers may be sent. */
+  readonly origins: readonly string[];
+  /** Document with workers and prices. Undefined if the network has none of its own. */
+  readonly statusUrl: string | undefined;
+  /** Interval between two reads of the status. */
+  readonly statusMs: number;
+  /** Price if the status has none: a decimal, in nano native tokens. */
+  readonly pricePerTokenNano: string;
+  /** The rate of the network, else the rate at the top level of the file. */
+  readonly rate: RateConfig | undefined;
+  /** Headers sent to its servers, such as `Authorization: Bearer …`. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly connectMs: number;
+  /** Time limit until a streamed answer begins, and between two chunks of any answer. */
+  readonly idleMs: number;
+  /** Time limit until an answer that is not streamed begins. */
+  readonly answerMs: number;
+  /** Number of output tokens for which credit is reserved if the request has no limit. */
+  readonly maxOutputTokens: number;
+}
+
+/** A kind of networks. */
+export interface NetworkKind {
+  /** URL schemes of the workers that a status document may list, such as `https:`. */
+  readonly workerProtocols: readonly string[];
+  /**
+   * Returns the URL of the status document of a network whose configuration has no `statusUrl`. Without this method,
+   * each model that the network's server lists is a worker.
+   */
+  statusUrl?(config: NetworkConfig): string;
+  /** Opens the connections to the workers. `changed`: to call when a worker becomes available or unavailable. */
+  open(config: NetworkConfig, changed: () => void): Transport;
+}
+
+/** `busy` counts as active; a draining worker gets no new requests. */
+export type WorkerState = "active" | "busy" | "draining";
+
+/** A worker as its network lists it. */
+export interface ListedWorker {
+  readonly id: string;
+  readonly model: string;
+  /** Thousandths. */
+  readonly coefficient: number;
+  readonly state: WorkerState;
+  /** Base URL. Undefined for the URL of the network. */
+  readonly url: string | undefined;
+}
+
+/** The connections to all workers of one network. */
+export interface Transport {
+  /** Returns the route to a worker. The caller closes it before the transport. */
+  routeTo(listed: ListedWorker): WorkerRoute;
+  /** Resolves when all running requests have ended. */
+  close(): Promise<void>;
+}
+
+export interface WorkerRoute {
+  /** True if the worker may be offered to callers. */
+  readonly admitted: boolean;
+  /** The kind of evidence for the machine that the worker runs on. */
+  readonly evidence: EvidenceKind;
+  /** Resolves when `admitted` has been determined for the first time. */
+  readonly settled: Promise<void>;
+  attempt(call: AttemptedCall, worker: AttemptedWorker): RunningAttempt;
+  /** Resolves to true if the worker answers. Never rejects. */
+  probe(): Promise<boolean>;
+  /** Called when a new status document still lists the worker. */
+  listedAgain(): void;
+  /** Closes the route. Running requests are completed. */
+  close(): void;
+}
+
+/** A worker as an attempt sees it. */
+export interface AttemptedWorker {
+  readonly id: string;
+  /** Number of requests in flight. */
+  inFlight: number;
+  succeeded(): void;
+  failed(unreachable: boolean): void;
+}
+
+/** The reason why an exchange with a worker failed. `unreachable`: no connection was made. */
+export type TransportFailure = "unreachable" | "broken" | "timedOut";
+
+/** The reason why an attempt failed. `refused`: the worker answered with this status. */
+export type AttemptFailure =
+  | { readonly kind: TransportFailure }
+  | { readonly kind: "refused"; readonly status: number };
+
+/** The part of an answer that has arrived so far. */
+export interface Produced {
+  /** Number of chunks with content or reasoning. */
+  readonly chunks: number;
+  /** Number of UTF-8 bytes of content and reasoning. */
+  readonly bytes: number;
+}
+
+/** The call that an attempt is made for: its request, and the callbacks for what the worker answers. */
+export interface AttemptedCall {
+  readonly request: InferenceRequest;
+  readonly modelId: string;
+  readonly network: { readonly config: NetworkConfig; readonly parts: { readonly log: Log } };
+  /** Called with a choice in borrowed bytes. */
+  choice(bytes: Buffer, start: number, end: number): void;
+  /** Called after all data of one read has been passed on. */
+  arrived(): void;
+  /** `message`: the answer, if it is in one piece. */
+  complete(message: WholeMessage | undefined): void;
+  failed(worker: AttemptedWorker, failure: AttemptFailure): void;
+}
+
+/** One request to one worker. It reports the answer to its call. */
+export interface RunningAttempt {
+  readonly worker: AttemptedWorker;
+  /** The worker's usage report. Undefined while it has not sent a valid one. */
+  readonly reported: TokenUsage | undefined;
+  readonly produced: Produced;
+  readonly finishReason: string | undefined;
+  /** True once the worker has the whole request. */
+  readonly hasRequest: boolean;
+  begin(): void;
+  pause(): void;
+  resume(): void;
+  /**
+   * Called when only the worker's usage is still needed. Asks the worker to end the answer, if the protocol allows it.
+   */
+  wrapUp(): void;
+  /** Ends the attempt in the gateway and at the worker. The call is not notified any more. */
+  abandon(): void;
+}
+
+/** A worker of an open network. */
+export interface NetworkWorker extends AttemptedWorker {
+  readonly route: WorkerRoute;
+}
+
+/** A model of an open network, with its workers. */
+export interface NetworkModel extends Offer {
+  readonly entry: ModelEntry;
+  /** The workers that may get requests. */
+  readonly workers: readonly NetworkWorker[];
+  /** Returns a worker that has not been tried. Undefined if all have been tried. */
+  choose(tried: readonly NetworkWorker[]): NetworkWorker | undefined;
+  priceOf(worker: NetworkWorker): Price;
+}
+
+/** Records metrics of a network's requests. Times are monotonic milliseconds, as returned by `now`. */
+export interface CallRecords {
+  now(): number;
+  /** Records the time from `since`, when the worker got the request, to the first chunk of the answer. */
+  firstToken(model: string, since: number): void;
+  /** Records the end of an answer. `why`: empty if the answer is whole. */
+  ended(model: string, since: number, why: "" | "broken" | "client_left"): void;
+  used(
+    model: string,
+    tokens: { readonly promptTokens: number; readonly completionTokens: number },
+  ): void;
+}
+
+/** An open network, for services that send requests to its workers in their own way. */
+export interface OpenNetwork {
+  readonly config: NetworkConfig;
+  /** The models by id, in a stable order. */
+  readonly models: ReadonlyMap<string, NetworkModel>;
+  /** Returns the current price at a coefficient, which is given in thousandths. */
+  price(coefficient: number): Price;
+  readonly callMetrics: CallRecords;
+}

@@ -1,0 +1,49 @@
+/** The service `networks`: the inference networks and their workers. Implemented in plugins/inference/networks. */
+import type { ModelEntry, ModelOverride, Offer } from "./inference.ts";
+import type { NetworkKind, OpenNetwork } from "./network-kinds.ts";
+import type { ChangedBy } from "./principal.ts";
+
+declare module "sluice-gateway/plugin" {
+  interface ServiceTypes {
+    networks: Networks;
+  }
+}
+
+export interface Networks {
+  /** Names of the configured networks, in the order of pipeline.yaml. */
+  readonly names: readonly string[];
+  /**
+   * Returns the models of one network, or of all networks, in a stable order. Empty for a network that is not
+   * configured.
+   */
+  models(network?: string): readonly ModelEntry[];
+  /**
+   * Replaces all overrides of a network with `models`, which must have distinct ids. Returns the models that the
+   * network lists with them. Undefined if the overrides could not be written or the network does not exist; then
+   * nothing has changed. The change is on disk when the method returns, or when the surrounding transaction ends. Every
+   * gateway on the same store follows within 1 s.
+   */
+  override(
+    network: string,
+    models: readonly ModelOverride[],
+    by: ChangedBy,
+  ): readonly ModelEntry[] | undefined;
+  /**
+   * Returns true while the models of this network, or of any network if it is not given, are still unknown because its
+   * status document has never been read.
+   */
+  unread(network?: string): boolean;
+  /**
+   * Returns the offer for a model in this network, or in any network if it is not given. The first network in the order
+   * of pipeline.yaml with an active worker for the model is used, else the first that lists the model. Undefined if
+   * none lists it.
+   */
+  find(modelId: string, network?: string): Offer | undefined;
+  /** The networks that are open, in the order of pipeline.yaml. */
+  readonly open: readonly OpenNetwork[];
+  /**
+   * Adds a kind of networks and opens the networks of this kind. A service calls it when it starts, so that the
+   * networks are open before any other plugin asks for them.
+   */
+  addKind(name: string, kind: NetworkKind): void;
+}

@@ -1,0 +1,109 @@
+/** Callers of requests: workspaces, their plans and their API keys. */
+import type { Environment } from "sluice-gateway/plugin";
+
+export type PlanName = "free" | "developer" | "startup" | "enterprise";
+
+/** The capabilities that a key can have. */
+export const capabilities = [
+  "ledger:read",
+  "ledger:write",
+  "platform:read",
+  "docs:read",
+  "inference",
+  "workspace:admin",
+  "platform:admin",
+] as const;
+export type Capability = (typeof capabilities)[number];
+
+/** The terms of a plan, as configured under `plans` in pipeline.yaml. CU amounts are integers in milli-CU. */
+export interface Plan {
+  readonly name: PlanName;
+  readonly rps: number;
+  readonly includedCuMilli: number;
+  /**
+   * USD per CU beyond the included and purchased amount, as a decimal string. Undefined if the plan has no overage.
+   */
+  readonly overageUsdPerCu: string | undefined;
+}
+
+export interface Workspace {
+  readonly id: string;
+  readonly name: string;
+  readonly plan: PlanName;
+  readonly pendingPlan: PlanName | undefined;
+  /** Start of the billing period in which `pendingPlan` takes effect, in milliseconds since 1970. */
+  readonly pendingPlanAt: number | undefined;
+  /** Sum of all purchases, in milli-CU. The meter knows how much of it is left. */
+  readonly purchasedTotalCuMilli: number;
+  readonly overageLimitCuMilli: number | undefined;
+  readonly createdAt: number;
+}
+
+export interface ApiKey {
+  readonly id: string;
+  readonly workspaceId: string;
+  readonly name: string;
+  readonly environment: Environment;
+  readonly capabilities: ReadonlySet<Capability>;
+  readonly rpsLimit: number | undefined;
+  readonly cuLimit24hMilli: number | undefined;
+  readonly cuLimit30dMilli: number | undefined;
+  /** Addresses and CIDR blocks from which the key may be used. Undefined if it may be used from anywhere. */
+  readonly allowedAddresses: readonly string[] | undefined;
+  readonly createdAt: number;
+  readonly expiresAt: number | undefined;
+  readonly revokedAt: number | undefined;
+}
+
+/** The caller of a request. All requests of a key share one object until the key or its workspace changes. */
+export type Principal = KeyPrincipal | Anonymous;
+export interface KeyPrincipal {
+  readonly kind: "key";
+  readonly key: ApiKey;
+  readonly workspace: Workspace;
+  /** The plan that is in force now. */
+  readonly plan: Plan;
+  /** Requests per second: the lower of the limit of the key and the limit of the plan. */
+  readonly rps: number;
+}
+export interface Anonymous {
+  readonly kind: "anonymous";
+  /**
+   * The message with which a protected route refuses the request. The status is 401, or 403 for the last reason: the
+   * key is valid but used from the wrong address.
+   */
+  readonly reason:
+    | "missing authorization header"
+    | "invalid authorization format"
+    | "unauthorized"
+    | "api key has expired"
+    | "api key not allowed from this address";
+}
+
+/** What an agent says about itself in the `X-Agent-*` headers. The text is bounded in length and proves nothing. */
+export interface Agent {
+  readonly name: string | undefined;
+  readonly version: string | undefined;
+  readonly sessionId: string | undefined;
+  readonly provider: string | undefined;
+  readonly capabilities: readonly string[] | undefined;
+}
+
+/** The author of a change, for the audit log. */
+export interface ChangedBy {
+  /** Id of the key that makes the change. */
+  readonly actor: string;
+  readonly requestId: string;
+}
+
+declare module "sluice-gateway/plugin" {
+  interface Slots {
+    /** The caller of the request. Set by `authenticate`. */
+    principal: Principal;
+    /** Missing if the client sent none of the `X-Agent-*` headers. Set by `agent-headers`. */
+    agent: Agent;
+  }
+  interface Facts {
+    agent: Agent;
+  }
+}

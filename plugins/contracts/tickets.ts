@@ -1,0 +1,35 @@
+/** `tickets` of the service `accounts`, for clients that cannot send an `Authorization` header. */
+import type { Principal } from "./principal.ts";
+
+/** The rights that a ticket grants. */
+export interface TicketTerms {
+  readonly keyId: string;
+  /** The only model that may be used. Undefined if every model may be used. */
+  readonly model: string | undefined;
+  /** The required `Origin`. Undefined if only clients that send no `Origin` may use the ticket. */
+  readonly origin: string | undefined;
+}
+
+export interface Tickets {
+  /** Issues a ticket that is valid once, for 60 s. `expiresAt`: milliseconds since 1970. */
+  issue(terms: TicketTerms): { readonly ticket: string; readonly expiresAt: number };
+  /**
+   * Redeems a ticket. An invalid ticket yields an anonymous principal and no `terms`; a ticket is invalid once it has
+   * been redeemed.
+   */
+  redeem(
+    ticket: string,
+    origin: string | undefined,
+    address: string,
+  ): { readonly principal: Principal; readonly terms: TicketTerms | undefined };
+}
+
+declare module "sluice-gateway/plugin" {
+  interface Slots {
+    /**
+     * The terms of the ticket with which the client opened the request. Missing without a ticket. Set by
+     * `authenticate`.
+     */
+    ticket: TicketTerms;
+  }
+}

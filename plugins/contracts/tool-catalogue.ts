@@ -1,0 +1,65 @@
+/**
+ * The service `tool-catalogue`: the tools, documents and prompts of all `tools` plugins, which all tool surfaces share
+ * (`/mcp`, `/rpc`, discovery, `gateway_batch`). Implemented in plugins/tools/tool-catalogue.
+ */
+import type { CallReporter, TraceSpan } from "sluice-gateway/plugin";
+import type { Charge } from "./meter.ts";
+import type { KeyPrincipal } from "./principal.ts";
+import type { Prompt, Resource, ResourceTemplate } from "./tool-document.ts";
+import type { Dialogue, ToolOutcome } from "./tool-result.ts";
+import type { CatalogueEntry, LogLevel, Tool } from "./tool.ts";
+
+declare module "sluice-gateway/plugin" {
+  interface ServiceTypes {
+    "tool-catalogue": Tools;
+  }
+  interface ToolsHooks {
+    readonly tools: readonly Tool<never>[];
+    readonly resources?: readonly Resource[];
+    readonly resourceTemplates?: readonly ResourceTemplate[];
+    readonly prompts?: readonly Prompt[];
+  }
+}
+
+/** The caller of a tool, passed to the catalogue. */
+export interface ToolCaller {
+  readonly principal: KeyPrincipal;
+  readonly requestId: string;
+  /** The account of the exchange. Each call opens a part of it. */
+  readonly charge: Charge;
+  /**
+   * Aborts when the caller has left. Calls that have not begun are then skipped; calls that have begun run to the end.
+   */
+  readonly signal: AbortSignal;
+  readonly progress?: (done: number, total?: number, message?: string) => void;
+  readonly log?: (level: LogLevel, data: unknown) => void;
+  /**
+   * The confirmation token of the second call of a write tool, if the transport sends it outside the input. The member
+   * `confirmation_token` of the input works, too.
+   */
+  readonly confirmationToken?: string | undefined;
+  readonly dialogue?: Dialogue | undefined;
+  /** Parent of the call's span. Undefined if the exchange is not traced. */
+  readonly trace?: TraceSpan | undefined;
+  /** Receives a report of each call that the tool itself makes, as `gateway_batch` does. */
+  readonly calls?: CallReporter | undefined;
+}
+
+/** The service `tool-catalogue`, which all transports share. */
+export interface Tools {
+  /**
+   * The tools in the order of their plugins in pipeline.yaml, then in the order within each plugin. Complete when
+   * surfaces start.
+   */
+  readonly list: readonly CatalogueEntry[];
+  /** The documents that can be read (MCP `resources/list`, `resources/read`), in the same order. */
+  readonly resources: readonly Resource[];
+  readonly resourceTemplates: readonly ResourceTemplate[];
+  readonly prompts: readonly Prompt[];
+  /**
+   * Calls a tool: looks it up, checks the capability and the input, asks for confirmation, reserves credit, runs the
+   * tool and settles the charge. Never throws or rejects. Returns a promise only if the tool returns one or is a write
+   * tool. The `details` of the failure GATEWAY_CONFIRMATION_REQUIRED contain the token, its expiry and the summary.
+   */
+  call(tool: string, input: unknown, caller: ToolCaller): ToolOutcome | Promise<ToolOutcome>;
+}

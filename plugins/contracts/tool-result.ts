@@ -1,0 +1,96 @@
+/** Results and failures of tools, and the questions that a tool can ask, with the names of the Model Context Protocol. */
+import type { CallReport, GatewayCode } from "sluice-gateway/plugin";
+
+/** One content block as the protocol defines it: `text`, `image`, `audio`, `resource` or `resource_link`. */
+export interface Content {
+  readonly type: string;
+  readonly [member: string]: unknown;
+}
+
+/**
+ * Questions that the client must answer before a call can continue. The call runs again with the answers. Clients of
+ * revision 2026-07-28 can answer, and so can clients with a session that declared the capability (for tools only). For
+ * all other clients the call ends with the failure that contains the questions.
+ */
+export interface Questions {
+  /**
+   * The questions, by keys that the tool chooses. The method is `elicitation/create`, `sampling/createMessage` or
+   * `roots/list`.
+   */
+  readonly requests: Readonly<Record<string, { readonly method: string; readonly params: object }>>;
+  /**
+   * Comes back with the answers: plain JSON. It travels with the client, signed but not encrypted, so the client can
+   * read it.
+   */
+  readonly state?: unknown;
+}
+
+/** The answers of a client to the questions of a tool. They are not verified. */
+export interface Dialogue {
+  /** Capabilities of the client, such as `{ elicitation: {} }`. Ask only questions that are listed here. */
+  readonly capabilities: Readonly<Record<string, unknown>>;
+  /** Answers by the keys of the questions. Empty on the first call. */
+  readonly answers: Readonly<Record<string, unknown>>;
+  /** `Questions.state` of the previous call. Undefined on the first call. */
+  readonly state: unknown;
+}
+
+/** The description of a resource in a link or a list, with the names of the Model Context Protocol. */
+export interface ResourceLink {
+  /** Absolute URI. A fragment names a part of the resource; the resource is read without it. */
+  readonly uri: string;
+  readonly name: string;
+  readonly title?: string;
+  readonly mimeType?: string;
+}
+
+/** Token usage of an inference tool: the `genAI…` members of the usage metadata. */
+export interface ModelUsage {
+  readonly model: string;
+  readonly inputTokens: number;
+  readonly outputTokens: number;
+}
+
+/**
+ * An expected failure, which costs nothing. `message` is sent to the caller, so it never contains an upstream's text.
+ */
+export interface ToolFailure {
+  readonly ok: false;
+  readonly code: GatewayCode;
+  readonly message: string;
+  readonly details?: Readonly<Record<string, unknown>>;
+  /**
+   * Questions after whose answers the call can continue. Not for write tools, whose only question is the confirmation.
+   */
+  readonly asks?: Questions;
+}
+
+export function toolFailure(
+  code: GatewayCode,
+  message: string,
+  details?: Readonly<Record<string, unknown>>,
+): ToolFailure {
+  return { ok: false, code, message, ...(details !== undefined && { details }) };
+}
+
+/** How one call ended. */
+export type ToolOutcome =
+  | {
+      readonly ok: true;
+      readonly tool: string;
+      /** The result as JSON text. */
+      readonly json: string;
+      /** The amount that was charged: the price of the call and of the calls that it made. */
+      readonly usedCUMilli: number;
+      readonly latencyMs: number;
+      readonly usage: ModelUsage | undefined;
+      readonly links?: readonly ResourceLink[] | undefined;
+      readonly content?: readonly Content[] | undefined;
+    }
+  | (ToolFailure & { readonly tool: string; readonly latencyMs: number });
+
+/** Returns the report of a call that has ended. */
+export function toolReport(outcome: ToolOutcome): CallReport {
+  const code = outcome.ok ? undefined : outcome.code;
+  return { kind: "tool", name: outcome.tool, isListed: code !== "GATEWAY_TOOL_NOT_FOUND", code };
+}

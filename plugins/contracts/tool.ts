@@ -1,0 +1,129 @@
+/** The tools that a `tools` plugin adds to the catalogue. */
+import type { JsonSchema } from "sluice-gateway/plugin";
+import type { Capability, KeyPrincipal } from "./principal.ts";
+import type {
+  Content,
+  Dialogue,
+  ModelUsage,
+  ResourceLink,
+  ToolFailure,
+  ToolOutcome,
+} from "./tool-result.ts";
+
+/** Hints for agents, as the Model Context Protocol defines them. `write` tools must not set `readOnlyHint`. */
+export interface ToolAnnotations {
+  readonly title?: string;
+  readonly readOnlyHint?: boolean;
+  readonly destructiveHint?: boolean;
+  readonly idempotentHint?: boolean;
+  readonly openWorldHint?: boolean;
+}
+
+/**
+ * The price of a call in milli-CU. If the price depends on the input, `of` computes it and catalogues show
+ * `estimateMilli`.
+ */
+export type ToolPrice<Input = never> =
+  | number
+  | { readonly estimateMilli: number; readonly of: (input: Input) => number };
+
+/** One tool. `Input` is the type that the schema describes. The input has been validated when `call` runs. */
+export interface Tool<Input = unknown> {
+  /** At most 64 letters, digits and underscores, beginning with a letter. Unique within a deployment. */
+  readonly name: string;
+  readonly description: string;
+  /**
+   * JSON Schema 2020-12. The root has `type: "object"` and no `oneOf`, `anyOf` or `allOf`. If a string, integer or
+   * boolean property has `x-mcp-header: "Region"`, agents of revision 2026-07-28 repeat the argument in the header
+   * `Mcp-Param-Region`, so that proxies can route by it.
+   */
+  readonly inputSchema: JsonSchema;
+  readonly price: ToolPrice<Input>;
+  readonly capability: Capability | undefined;
+  /**
+   * True if the tool changes something. It then asks for confirmation first and never runs in a batch. The catalogue
+   * adds `confirmation_token` to the published schema and removes it from the input.
+   */
+  readonly write?: boolean;
+  readonly annotations?: ToolAnnotations;
+  /** Checks the input before the schema does (for example, that a batch is not too large). */
+  readonly before?: (input: unknown) => ToolFailure | undefined;
+  /** Returns the summary that is shown to the person who confirms a call of a write tool: plain JSON values. */
+  readonly summarise?: (
+    input: Input,
+    context: ToolContext,
+  ) => Promise<{ readonly ok: true; readonly summary: object } | ToolFailure>;
+  /**
+   * Runs the tool. Throwing is a bug and is answered with GATEWAY_INTERNAL_ERROR. After 30 s the call is aborted and
+   * answered with GATEWAY_TOOL_EXECUTION_ERROR.
+   */
+  call(input: Input, context: ToolContext): ToolResult | Promise<ToolResult>;
+}
+
+export type ToolResult =
+  /** A JSON value, which the catalogue serializes once. */
+  | (Succeeded & { readonly value: unknown })
+  /** JSON text, which is neither parsed nor copied. */
+  | (Succeeded & { readonly json: string })
+  | ToolFailure;
+
+interface Succeeded {
+  readonly ok: true;
+  readonly usage?: ModelUsage;
+  /** Resources that the result mentions, best first. Agents get them as `resource_link` items. */
+  readonly links?: readonly ResourceLink[];
+  /** Content that agents get instead of the JSON text. */
+  readonly content?: readonly Content[];
+}
+
+/** Severity of a log message, lowest first: the levels of RFC 5424 with the names of the Model Context Protocol. */
+export type LogLevel =
+  | "debug"
+  | "info"
+  | "notice"
+  | "warning"
+  | "error"
+  | "critical"
+  | "alert"
+  | "emergency";
+
+/** The context of a call, passed to the tool with its input. Its methods may be destructured. */
+export interface ToolContext {
+  readonly principal: KeyPrincipal;
+  readonly requestId: string;
+  /**
+   * Aborts at the time limit of the call, and when `call` has ended. It does not abort when the caller leaves, because
+   * a call that has begun runs to its end, and a success is charged.
+   */
+  readonly signal: AbortSignal;
+  /** Undefined if the client cannot answer questions. */
+  readonly dialogue: Dialogue | undefined;
+  /** Sends the progress of the call, if the caller asked for it. `total`: undefined if unknown. */
+  readonly progress: (done: number, total?: number, message?: string) => void;
+  /** Sends a log message, if the caller asked for them. `data`: a JSON value, which is sent unchanged. */
+  readonly log: (level: LogLevel, data: unknown) => void;
+  /** Returns the catalogue entry of a tool. Undefined if there is no tool with this name. */
+  readonly entry: (tool: string) => CatalogueEntry | undefined;
+  /**
+   * Calls another tool of the catalogue for the same caller. Its cost is charged separately, even if this call fails,
+   * and is part of the `usedCUMilli` of this call. `signal`: ends the other call before this call ends. If the caller
+   * has left, the result is a failure and the tool does not run.
+   */
+  readonly run: (
+    tool: string,
+    input: unknown,
+    options?: { readonly signal?: AbortSignal },
+  ) => Promise<ToolOutcome>;
+}
+
+/** The entry of a tool in the catalogue, as discovery and lists show it. */
+export interface CatalogueEntry {
+  readonly name: string;
+  readonly description: string;
+  readonly inputSchema: JsonSchema;
+  readonly estimatedCUMilli: number;
+  readonly estimatedCUVaries: boolean;
+  readonly annotations: ToolAnnotations;
+  readonly write: boolean;
+  readonly capability: Capability | undefined;
+}

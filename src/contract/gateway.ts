@@ -1,0 +1,120 @@
+/**
+ * The service `gateway`: facts about this process and its traffic. Implemented in src/pipeline/load/gateway-info.ts.
+ */
+import type { ReportedCalls } from "./called.ts";
+
+export interface GatewayInfo {
+  /** Returns an environment variable. Undefined if it is not set. */
+  variable(name: string): string | undefined;
+  /** Returns the running gateway. Throws while the first plugins start. */
+  running(): RunningGateway;
+}
+
+export interface RunningGateway {
+  /** Counts up with every successful load of pipeline.yaml. */
+  readonly generation: number;
+  /** The result of the last reload, as in /pipelines. */
+  readonly reload: object;
+  /** Whether the gateway can serve, as in /readyz. */
+  readonly ready: boolean;
+  /** Maps each check to `ok`, or to the reason why it failed. */
+  readonly checks: Readonly<Record<string, string>>;
+  readonly backends: readonly BackendStatus[];
+  /** Number of running exchanges. */
+  readonly exchanges: number;
+  /** The routes, and the list for requests that match no route. */
+  readonly routes: readonly RouteStatus[];
+  readonly activity: GatewayActivity;
+  /** Returns the explanations of the requests with this id, newest first. */
+  explain(requestId: string): readonly object[];
+}
+
+/** One backend that a service reaches, for `/readyz` and the dashboard. */
+export interface BackendStatus {
+  /** Kind of the backend, such as `network`. The gateway is ready if one backend of each kind is. */
+  readonly kind: string;
+  /** The name of its check in the answer of `/readyz`, such as `upstream ledger`. */
+  readonly title: string;
+  /** True if the backend can be used, else the reason why it cannot. */
+  readonly ready: true | string;
+  /** The address is a default that nobody configured. The gateway may be ready without such a backend. */
+  readonly isDefault?: boolean;
+  /** Values that the dashboard shows. They are converted to JSON. */
+  readonly details?: object;
+}
+
+/** A route of pipeline.yaml with its statistics. */
+export interface RouteStatus {
+  readonly path: string;
+  readonly methods: readonly string[];
+  /** Position in pipeline.yaml. */
+  readonly at: { readonly line: number; readonly col: number };
+  readonly steps: readonly (PluginStatus & {
+    readonly mode: "enforce" | "shadow";
+    readonly isConditional: boolean;
+  })[];
+  readonly surface: PluginStatus;
+  /** Number of answered requests by HTTP status, since the start of the process. */
+  readonly requests: Readonly<Record<string, number>>;
+}
+
+/** Times and refusals of a step or surface, since pipeline.yaml was loaded. */
+export interface PluginStatus {
+  readonly name: string;
+  /** Number of exchanges whose time was measured. */
+  readonly timed: number;
+  /** Undefined if no time was measured. */
+  readonly meanMs: number | undefined;
+  readonly p95Ms: number | undefined;
+  /** Number of refusals by code. */
+  readonly refusals: Readonly<Record<string, number>>;
+}
+
+/** The exchanges of the last ten minutes. Callers belong to groups, which are also counted on their own. */
+export interface GatewayActivity {
+  /** Length of a step of `RecentCount`, in milliseconds. */
+  readonly stepMs: number;
+  readonly all: ActivityTally;
+  /** Returns the tally of a group. It is empty if no caller of the group has made a request since the start. */
+  group(name: string): ActivityTally;
+}
+
+export interface ActivityTally {
+  readonly requests: RecentCount;
+  readonly refused: RecentCount;
+  /** Requests that were answered with a status of 500 or more. */
+  readonly failed: RecentCount;
+  /** Refusals by code. */
+  readonly refusals: ReadonlyMap<string, RecentCount>;
+  /** Returns the quantile `q` (0 to 1) of the latest durations in milliseconds. Undefined if there are none. */
+  quantile(q: number): number | undefined;
+  /** Returns the latest exchanges, newest first. They are kept for 15 seconds after each call. */
+  watch(now: number): readonly EndedExchange[];
+}
+
+/** A count with its history of ten minutes. */
+export interface RecentCount {
+  /** The count since the start of the process. */
+  readonly total: number;
+  /** Returns one count per step, oldest first. The last step is the current one. */
+  read(now: number): number[];
+}
+
+export interface EndedExchange {
+  /** Arrival in milliseconds since 1970. */
+  readonly at: number;
+  readonly ms: number;
+  readonly method: string;
+  /** The route as written in pipeline.yaml. The path of the request may contain secrets of its client. */
+  readonly route: string;
+  /** 0 if no head was sent. */
+  readonly status: number;
+  readonly code: string | undefined;
+  /** Undefined if the caller is not known. */
+  readonly callerId: string | undefined;
+  readonly callerGroup: string | undefined;
+  readonly requestId: string | undefined;
+  readonly costMilli: number | undefined;
+  /** Undefined if the exchange carried no call of a method, tool or model. */
+  readonly calls: ReportedCalls | undefined;
+}

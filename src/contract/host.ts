@@ -1,0 +1,41 @@
+/** The object through which plugins reach the gateway. */
+import type { Clock } from "./clock.ts";
+import type { Compute } from "./compute.ts";
+import type { Log } from "./log.ts";
+import type { Metrics } from "./metrics.ts";
+import type { ServiceName, ServiceTypes } from "./service-types.ts";
+import type { Claims, Seal, Store } from "./store.ts";
+
+/** The environment that a deployment belongs to, and the environments that an API key can be valid in. */
+export type Environment = "dev" | "stage" | "prod";
+
+/**
+ * The object that a plugin instance gets together with its options. There is one instance per distinct set of options,
+ * and it may serve many routes.
+ */
+export interface Host {
+  readonly environment: Environment;
+  /**
+   * `shadow`: the refusals of this instance are counted and logged but not sent. Values that it puts into slots must
+   * not refuse, either.
+   */
+  readonly mode: "enforce" | "shadow";
+  readonly log: Log;
+  readonly clock: Clock;
+  readonly metrics: Metrics;
+  /** The data folder. */
+  readonly store: Store;
+  /** Threads for work that would block requests. */
+  readonly compute: Compute;
+  readonly seal: Seal;
+  readonly claims: Claims;
+  /**
+   * Returns the service of that name, which must be listed under `uses` in the plugin's manifest. Throws an Error if it
+   * is not listed there.
+   */
+  use<Name extends ServiceName>(name: Name): ServiceTypes[Name];
+  /** The version of Sluice, as in its package.json. */
+  readonly version: string;
+  /** The folder of pipeline.yaml. Relative paths in options are resolved against it. */
+  readonly folder: string;
+}

@@ -1,0 +1,32 @@
+/** The phases of an exchange, and the ways in which it can end. */
+
+/**
+ * The phases in which a plugin can act, in the order in which an exchange passes them.
+ *
+ * | phase | runs | may |
+ * |---|---|---|
+ * | `requestHeaders` | down the list | reply (then nothing below runs and no upstream is called) |
+ * | `requestBody` | down the list, with the whole body, which is read once | replace the body, reply |
+ * | `answer` | in the surface only | answer |
+ * | `responseHeaders` | up the list | change status and headers |
+ * | `responseChunk` | up the list, synchronously, with borrowed chunks | replace a chunk |
+ * | `responseEnd` | up the list, before the last byte leaves | wait; refuse if no byte has left yet |
+ * | `settled` | up the list, exactly once, however the exchange ended | release, charge, log |
+ */
+export type Phase =
+  | "requestHeaders"
+  | "requestBody"
+  | "answer"
+  | "responseHeaders"
+  | "responseChunk"
+  | "responseEnd"
+  | "settled";
+
+/**
+ * How an exchange ended. `complete`: the answer of the surface was sent to its last byte. `replied`: a step answered
+ * instead of the surface.
+ */
+export type Outcome = "complete" | "replied" | "clientLeft" | "upstreamFailed" | "timedOut";
+
+/** A hook that returns no promise costs no promise. */
+export type Awaitable<T> = T | Promise<T>;

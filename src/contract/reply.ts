@@ -1,0 +1,32 @@
+/** An answer of known size, and the limit that a refusal can name. */
+
+/** A limit that a request would exceed. */
+export interface LimitReached {
+  /** The scope in which requests or credit are counted: `key`, `address`, `24h`, `plan` … */
+  readonly scope: string;
+  readonly unit: "requests" | "milli-CU";
+  readonly used: number;
+  readonly limit: number;
+  /**
+   * When the limit leaves room again, in milliseconds since 1970. Missing if the plugin does not know. A function is
+   * called each time the limit is shown. It must not keep the exchange or the host alive.
+   */
+  readonly clearsAt?: number | (() => number | undefined);
+}
+
+/**
+ * An answer of known size. A plugin returns a Reply for an expected failure and never throws for it. `refuse` makes the
+ * Reply for a failure with a code.
+ */
+export interface Reply {
+  readonly status: number;
+  /** A flat list of name, value, name, value … in the order in which they are sent. The core adds `Content-Length`. */
+  readonly headers?: readonly string[];
+  readonly body?: string | Uint8Array;
+  /** The `GATEWAY_*` code of a refusal, for logs and metrics. */
+  readonly code?: string;
+  /** The limit that refused the request, for `sluice explain`. It is not sent to the client. */
+  readonly reached?: LimitReached;
+  /** How the exchange ends, if the reply replaces the missing answer of an upstream. */
+  readonly outcome?: "upstreamFailed" | "timedOut";
+}

@@ -1,0 +1,43 @@
+/** Plugins of kind `surface`. */
+import type { Exchange } from "./exchange.ts";
+import type { Host } from "./host.ts";
+import type { Documented, Manifest } from "./manifest.ts";
+import type { Awaitable } from "./phase.ts";
+import type { Reply } from "./reply.ts";
+
+/** The hooks of a surface. */
+export interface SurfaceHooks {
+  /**
+   * If present, the core reads the whole body first. `bytes`: maximum size. `types`: the accepted media types; others
+   * are answered with 415. `json`: true if the body is JSON. Then a body with more than 65,536 members and elements or
+   * more than 128 levels is answered with 400 before any hook gets it. The default is true if `types` lists a JSON
+   * type.
+   */
+  readonly body?: {
+    readonly bytes: number;
+    readonly types?: readonly string[];
+    readonly json?: boolean;
+  };
+  /**
+   * True if the surface answers synchronously with a Reply and changes only the accounts database (`workspaces` of the
+   * service `accounts`, `override` of the service `networks`). The changes and the Reply can then be stored in one
+   * transaction.
+   */
+  readonly atomic?: boolean;
+  /** Returns a Reply, or streams through `x.stream` and resolves to undefined when the stream has ended. */
+  answer(x: Exchange): Awaitable<Reply | undefined>;
+  stop?(): Awaitable<void>;
+}
+
+export interface Surface<Options = Record<string, never>>
+  extends Manifest<Options>, Documented<Options> {
+  readonly kind: "surface";
+  /** True if the surface answers only upgrades (`Exchange.accept`). Its routes must have `websocket: true`. */
+  readonly websocket?: boolean;
+  start(options: Options, host: Host): Awaitable<SurfaceHooks>;
+}
+
+/** Declares a surface, which answers a route. */
+export function defineSurface<Options>(surface: Omit<Surface<Options>, "kind">): Surface<Options> {
+  return { kind: "surface", ...surface };
+}

@@ -1,0 +1,60 @@
+/** The service `upstreams`: the backends of the section `upstreams`. Implemented in src/http/upstream. */
+import type { Exchange } from "./exchange.ts";
+import type { Reply } from "./reply.ts";
+import type { TraceSpan } from "./trace.ts";
+
+/** The changes that a forwarder makes. Header names are compared without case. */
+export interface ForwardOptions {
+  readonly request?: FieldChanges;
+  readonly response?: FieldChanges;
+  /** Forwards the `Authorization` header, which contains the client's API key, to the upstream. */
+  readonly passAuthorization?: boolean;
+  /** Maximum size of a request body in bytes. Undefined if there is no limit. */
+  readonly bodyBytes?: number;
+}
+export interface FieldChanges {
+  /** Fields that replace all fields of the same name. */
+  readonly set?: Readonly<Record<string, string>>;
+  readonly remove?: readonly string[];
+}
+
+/** Settings of a single forwarded request. */
+export interface ForwardWith {
+  /** Path and query (`/…`) that replace those of the request. */
+  readonly target?: string;
+  /** Replaces the `X-Request-Id` of the client, unless the options set or remove that field. */
+  readonly requestId?: string | undefined;
+  /**
+   * Parent of the span of the upstream request. The trace context of that span replaces the one of the client, unless
+   * the options set or remove `traceparent` or `tracestate`.
+   */
+  readonly trace?: TraceSpan | undefined;
+}
+
+/** Forwards requests to an upstream. Bodies are streamed in both directions and never buffered as a whole. */
+export interface Forwarder {
+  /**
+   * Forwards the request and streams the answer back. Resolves to a Reply if nothing has reached the client, for
+   * example 503 when the upstream failed or 413; resolves to undefined when the streamed answer has ended, whether it
+   * is whole or not. Rejects only because of a bug.
+   */
+  forward(x: Exchange, forwarded?: ForwardWith): Promise<Reply | undefined>;
+}
+
+export interface Upstreams {
+  /** Returns the upstream with this name in pipeline.yaml. Undefined if there is none. */
+  get(name: string): Upstream | undefined;
+  /** Returns a forwarder to the upstream with this name. Undefined if there is none. Its connections are shared. */
+  forwarder(name: string, options?: ForwardOptions): Forwarder | undefined;
+}
+
+/** An upstream as configured in pipeline.yaml, with defaults filled in. */
+export interface Upstream {
+  readonly name: string;
+  readonly urls: readonly string[];
+  readonly connectMs: number;
+  readonly headersMs: number;
+  readonly idleMs: number;
+  /** Maximum number of connections per URL. */
+  readonly connections: number;
+}

@@ -1,0 +1,51 @@
+/**
+ * HTTP for plugins that reach backends of their own, exported as `sluice-gateway/http`: a client for HTTP/1.1, choice and
+ * ejection of backends, WebSockets, event streams, JSON without parsing, and addresses of clients.
+ */
+export { addressList, isAddressBlock } from "../address-list.ts";
+export { addressKey } from "../address.ts";
+export { addressReader } from "../http/address.ts";
+export { answerErrors, sendJson, sendRefusal } from "../http/admin-answer.ts";
+export { ArrivalRate } from "../http/arrival-rate.ts";
+export type { RpcItem } from "../http/json/envelope.ts";
+export { splitBatch, splitResponse, type SplitResponse } from "../http/json/response.ts";
+export {
+  closeBracket,
+  findMember,
+  malformed,
+  openBrace,
+  openBracket,
+  quote,
+  rangeIs,
+  readMembers,
+  skipSpace,
+  skipString,
+  skipValue,
+  type ReadMember,
+} from "../http/json/scan.ts";
+export { Liveness, pingMs } from "../http/liveness.ts";
+export { EventStream, type EventReader } from "../http/sse.ts";
+export { offeredSubprotocols } from "../http/subprotocols.ts";
+export { startTicker, type Ticker } from "../http/ticker.ts";
+export {
+  UnfinishedBytes,
+  type HeldBytes,
+  type UnfinishedLimits,
+} from "../http/unfinished-bytes.ts";
+export {
+  atRandom,
+  chooseBackend,
+  inTurn,
+  type Backend,
+  type Draw,
+} from "../http/upstream/choose-backend.ts";
+export { Ejection, type EjectionPolicy } from "../http/upstream/ejection.ts";
+export type { ResponseHead } from "../http/upstream/http1/response-head.ts";
+export {
+  ResponseReader,
+  type ResponseSink,
+  type ResponseState,
+} from "../http/upstream/http1/response-reader.ts";
+export { addressOf, openSocket, type BackendAddress } from "../http/upstream/open-socket.ts";
+export { upstreamIn } from "../http/upstream/service.ts";
+export { undici } from "../http/upstream/undici.ts";

@@ -1,0 +1,33 @@
+/**
+ * What the file `module.ts` of a module, its commands and its demo need, exported as `sluice-gateway/module`. Every start
+ * imports it, so it exports only what is small: see `sluice-gateway/process` for the rest.
+ */
+export { systemClock } from "../clock.ts";
+export {
+  UsageError,
+  type Command,
+  type CommandContext,
+  type OptionValues,
+} from "../commands/command.ts";
+export {
+  addresses,
+  checkName,
+  checkWord,
+  duration,
+  milliCu,
+  orNone,
+  rate,
+  required,
+  text,
+  texts,
+} from "../commands/option.ts";
+export { runSubcommand, unknown, type Subcommand } from "../commands/subcommand.ts";
+export {
+  exampleRequest,
+  hasSameHost,
+  type Demo,
+  type DemoKey,
+  type ExampleRequest,
+} from "../demo.ts";
+export { close, listen, readBody } from "../http/demo-server.ts";
+export type { FirstSteps, Module } from "../module.ts";

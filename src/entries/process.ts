@@ -1,0 +1,12 @@
+/**
+ * Parts of the process for commands that read pipeline.yaml or run a server of their own, exported as
+ * `sluice-gateway/process`. It loads most of the gateway, so only commands import it.
+ */
+export { catchFatalErrors } from "../commands/fatal-errors.ts";
+export type { Config } from "../config/config.ts";
+export { printFault, type Fault } from "../config/fault.ts";
+export { storeFault } from "../config/store-fault.ts";
+export { createLog } from "../log.ts";
+export { createMetrics } from "../metrics.ts";
+export { readPipeline } from "../pipeline/load/check-file.ts";
+export { startAlone } from "../pipeline/load/start-alone.ts";

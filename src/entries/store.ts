@@ -1,0 +1,7 @@
+/**
+ * SQLite databases in the data folder, exported as `sluice-gateway/store`: opening them, transactions, checked rows and
+ * the errors of the store.
+ */
+export { blob, number, oneOf, optionalNumber, optionalText, text, type Row } from "../store/row.ts";
+export { openDatabase, transaction } from "../store/sqlite.ts";
+export { explain, StoreError, type StoreErrorCode } from "../store/store-error.ts";

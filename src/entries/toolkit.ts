@@ -1,0 +1,15 @@
+/**
+ * Small functions that plugins share with the core, exported as `sluice-gateway/toolkit`: JSON, decimals, times, bounded
+ * maps and guarded callbacks. Nothing here uses Node's modules, so the code also runs in browsers.
+ */
+export { BoundedMap } from "../bounded-map.ts";
+export { canonicalJson, stableJson } from "../canonical-json.ts";
+export { decimalText, parseDecimal, productHalfUp, type Decimal } from "../decimal.ts";
+export { durationMs } from "../duration.ts";
+export { guarded, runGuarded } from "../guard.ts";
+export { isObject } from "../is-object.ts";
+export { jsonExcess } from "../json-bounds.ts";
+export { fragmentPointer, pointerKey } from "../json-pointer.ts";
+export { spaceEnd, stringEnd, valueEnd } from "../json-text.ts";
+export { parseBoundedJson, parseJson } from "../parse-json.ts";
+export { parseTime } from "../rfc3339.ts";

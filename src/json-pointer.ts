@@ -1,0 +1,32 @@
+/** JSON Pointers (RFC 6901). */
+
+/** Returns the token of a name in a JSON Pointer. */
+export function pointerKey(name: string): string {
+  return name.replaceAll("~", "~0").replaceAll("/", "~1");
+}
+
+/** Splits a JSON Pointer into its keys. */
+export function pointerKeys(pointer: string): string[] {
+  if (pointer === "") return [];
+  return pointer
+    .slice(1)
+    .split("/")
+    .map((key) => key.replaceAll("~1", "/").replaceAll("~0", "~"));
+}
+
+/** Returns the JSON Pointer in a URL's fragment (section 6). Undefined if there is none. */
+export function fragmentPointer(url: string): string | undefined {
+  const hash = url.indexOf("#/");
+  if (hash === -1) return undefined;
+  try {
+    const pointer = decodeURIComponent(url.slice(hash + 1));
+    return isPointer(pointer) ? pointer : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Returns whether the text is a JSON Pointer. */
+export function isPointer(text: string): boolean {
+  return /^(\/([^~/]|~[01])*)*$/.test(text);
+}
