@@ -96,8 +96,8 @@ const nodeVariables =
 
 const metaSchemas: Plugin = {
   name: "meta-schemas",
-  setup(build) {
-    build.onLoad({ filter: /\/src\/meta-schemas\.ts$/ }, () => ({
+  setup(bundler) {
+    bundler.onLoad({ filter: /\/src\/meta-schemas\.ts$/ }, () => ({
       contents: compiledMetaSchemas(),
       loader: "js",
     }));
@@ -110,11 +110,11 @@ const metaSchemas: Plugin = {
  */
 const nodeModules: Plugin = {
   name: "node-modules",
-  setup(build) {
-    build.onResolve({ filter: /^node:/ }, ({ path, kind }) =>
+  setup(bundler) {
+    bundler.onResolve({ filter: /^node:/ }, ({ path, kind }) =>
       kind === "import-statement" ? { path, namespace: "node" } : undefined,
     );
-    build.onLoad({ filter: /^/, namespace: "node" }, ({ path }) => ({
+    bundler.onLoad({ filter: /^/, namespace: "node" }, ({ path }) => ({
       contents: `module.exports = process.getBuiltinModule(${JSON.stringify(path)});`,
       loader: "js",
     }));

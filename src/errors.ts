@@ -7,7 +7,7 @@ import type { Reply } from "./contract/reply.ts";
 interface GatewayError {
   readonly status: number;
   readonly message: string;
-  /** Seconds, sent as `Retry-After`. A minimum: clients add jittered backoff. */
+  /** Minimum wait in seconds, sent as `Retry-After`. Clients add backoff with jitter. */
   readonly retryAfter?: number;
 }
 

@@ -58,7 +58,7 @@ describe("the limits on JSON", () => {
     }
   });
 
-  test("agree with what JSON.parse builds, in text and in bytes", () => {
+  test("agree with the result of JSON.parse, for text and for bytes", () => {
     fc.assert(
       fc.property(fc.json({ maxDepth: 6 }), fc.integer({ min: 0, max: 200 }), (text, around) => {
         const deep = `${"[".repeat(around)}${text}${"]".repeat(around)}`;

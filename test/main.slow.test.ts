@@ -86,7 +86,7 @@ test("help and help COMMAND print what --help prints", () => {
 });
 
 // D1: these commands took the file that ships with Sluice, and kept accounts beside it, in node_modules.
-test("commands that keep data need a pipeline.yaml of the user's own, and say how to get one", (t) => {
+test("commands that store data need the user's own pipeline.yaml, and explain how to create one", (t) => {
   const cwd = temporaryFolder(t);
   for (const args of [
     ["start"],

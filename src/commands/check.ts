@@ -6,8 +6,8 @@ import { defaultTimeoutMs, type Config, type StepUse } from "../config/config.ts
 import { printFault, shownPath, type Fault } from "../config/fault.ts";
 import { publishedSchema } from "../config/publish.ts";
 import { loadShipped } from "../pipeline/load/load.ts";
-import { checkFile, type Checked } from "../pipeline/load/check-file.ts";
-import { tryOut } from "../pipeline/load/trial.ts";
+import { checkFile, type ValidatedConfig } from "../pipeline/load/check-file.ts";
+import { dryRun } from "../pipeline/load/dry-run.ts";
 import { UsageError, type Command, type CommandContext } from "./command.ts";
 
 export const check: Command = {
@@ -27,18 +27,18 @@ Exit code 0 without faults, else 1.`,
   async run(context, values, positionals) {
     if (positionals.length > 0)
       throw new UsageError(`unexpected argument "${positionals.join(" ")}"`);
-    const { checked, faults } = await tryOut(
+    const { validated, faults } = await dryRun(
       await checkFile(context.configFile, context.env),
       context.env,
     );
     const target = values["write-schema"];
-    if (typeof target === "string" && checked !== undefined) {
+    if (typeof target === "string" && validated !== undefined) {
       const { plugins } = await loadShipped();
-      const all = new Map([...plugins, ...checked.plugins]);
+      const all = new Map([...plugins, ...validated.plugins]);
       await writeFile(resolve(target), schemaText(publishedSchema(all.values())));
     }
-    if (context.json) printJson(context, checked, faults);
-    else printProse(context, checked, faults);
+    if (context.json) printJson(context, validated, faults);
+    else printProse(context, validated, faults);
     return faults.length === 0 ? 0 : 1;
   },
 };
@@ -50,7 +50,7 @@ export function schemaText(schema: object): string {
 
 function printJson(
   context: CommandContext,
-  checked: Checked | undefined,
+  validated: ValidatedConfig | undefined,
   faults: readonly Fault[],
 ): void {
   const cwd = process.cwd();
@@ -63,14 +63,14 @@ function printJson(
       ok: faults.length === 0,
       file: shownPath(context.configFile, cwd),
       faults: shown,
-      ...(checked !== undefined && { routes: orderOf(checked.config) }),
+      ...(validated !== undefined && { routes: orderOf(validated.config) }),
     }),
   );
 }
 
 function printProse(
   context: CommandContext,
-  checked: Checked | undefined,
+  validated: ValidatedConfig | undefined,
   faults: readonly Fault[],
 ): void {
   const cwd = process.cwd();
@@ -78,9 +78,9 @@ function printProse(
   const file = shownPath(context.configFile, cwd);
   if (faults.length > 0) {
     context.complain(`${file}: ${faults.length} ${faults.length === 1 ? "fault" : "faults"}`);
-  } else if (checked !== undefined) {
+  } else if (validated !== undefined) {
     context.print(`${file} has no faults.\n`);
-    for (const line of printOrder(checked.config)) context.print(line);
+    for (const line of printOrder(validated.config)) context.print(line);
   }
 }
 

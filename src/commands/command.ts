@@ -44,22 +44,3 @@ export interface Command {
 
 /** A wrong command line. `main.ts` prints the message and a reference to `--help`, and exits with 2. */
 export class UsageError extends Error {}
-
-const unitMs: Readonly<Record<string, number>> = {
-  s: 1_000,
-  m: 60_000,
-  h: 3_600_000,
-  d: 86_400_000,
-};
-
-/** Parses a duration such as `45s`, `15m`, `12h` or `30d` to milliseconds. Throws UsageError that names the option. */
-export function parseDuration(text: string, option: string): number {
-  const match = /^(\d{1,9})([smhd])$/.exec(text);
-  const unit = unitMs[match?.[2] ?? ""];
-  if (match === null || unit === undefined) {
-    throw new UsageError(
-      `--${option}: expected a duration such as 45s, 15m, 12h or 30d, got "${text}"`,
-    );
-  }
-  return Number(match[1]) * unit;
-}

@@ -116,6 +116,7 @@ function limitLine({
   limit,
   clears_at: at,
 }: NonNullable<Explanation["limit"]>): string {
-  const clears = at === undefined ? "has room now, or never will" : `has room again at ${at}`;
+  const clears =
+    at === undefined ? "has room now, or does not free up by itself" : `has room again at ${at}`;
   return `limit ${scope}: ${used} of ${limit} ${unit} used, ${clears}`;
 }

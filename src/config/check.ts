@@ -11,14 +11,14 @@ import { proveLines } from "./prove-lines.ts";
 import { routeFaults } from "./routes.ts";
 import { sectionsOf } from "./sections.ts";
 import { declaredServices, serviceFaults, startOrder } from "./services.ts";
-import { isReadable, soundPart } from "./sound.ts";
+import { isReadable, startablePart } from "./startable.ts";
 import { validate } from "./validate.ts";
 
-export interface Checked {
+export interface CheckedConfig {
   /** The same configuration, with the defaults of the plugins' schemas filled in. */
   readonly config: Config;
   /** The part that can be started: without uses that have a fault, and without plugins that did not load. */
-  readonly sound: Config;
+  readonly startable: Config;
   readonly faults: readonly Fault[];
 }
 
@@ -30,10 +30,10 @@ export function checkPlugins(
   config: Config,
   plugins: ReadonlyMap<string, Plugin>,
   found: readonly Fault[] = [],
-): Checked {
+): CheckedConfig {
   const faults: Fault[] = [];
   const completed = new Map<PluginUse, PluginUse>();
-  const unsound = new Set<PluginUse>();
+  const broken = new Set<PluginUse>();
 
   function complete<U extends PluginUse>(use: U, kind: Plugin["kind"]): U {
     const known = completed.get(use);
@@ -53,7 +53,7 @@ export function checkPlugins(
     const canBeRead =
       isReadable(use) || (plugin?.kind === "service" && plugin.dryRun !== undefined);
     const isStartable = plugin !== undefined && faults.length === before && canBeRead;
-    if (!isStartable || !hasItsUpstreams(result, plugin, config)) unsound.add(result);
+    if (!isStartable || !hasItsUpstreams(result, plugin, config)) broken.add(result);
     return result;
   }
 
@@ -76,7 +76,7 @@ export function checkPlugins(
   if (whole.routes.length > 0) {
     faults.push(...unusedPlugins(whole, plugins), ...unusedUpstreams(whole));
   }
-  return { config: whole, sound: soundPart(whole, (use) => !unsound.has(use)), faults };
+  return { config: whole, startable: startablePart(whole, (use) => !broken.has(use)), faults };
 }
 
 /** Returns the entries of the section `upstreams`. An entry that could not be read has no `urls`. */

@@ -1,38 +1,42 @@
 /** Handles keys without a value in the tree, before it is validated. */
+import { isObject } from "../is-object.ts";
+import type { JsonSchema } from "../plugin.ts";
 import type { Position } from "./fault.ts";
-import type { Located, LocatedEntry, LocatedMap } from "./located.ts";
+import type { Located, LocatedMap } from "./located.ts";
 
 /**
- * A key without a value (all its lines are commented out) is treated as missing. A name without a value is treated as
- * an empty entry. Options of plugins are not changed.
+ * A key without a value (all its lines are commented out) is treated as missing. In a section whose schema maps any
+ * names to mappings or lists, a name without a value is treated as an empty entry. Options of plugins are not changed.
+ * `schema`: the schema of the file.
  */
-export function fillNulls(root: LocatedMap): void {
+export function fillNulls(root: LocatedMap, schema: JsonSchema): void {
   dropOwnNulls(root);
   for (const [key, { value }] of root.entries) {
     if (key === "routes" && value.kind === "list") {
       for (const item of value.items) if (item.kind === "map") dropOwnNulls(item);
-    } else if (value.kind === "map" && key !== "plugins") {
-      const blank = blanks[key];
-      if (blank === undefined) dropNulls(value);
-      else for (const [name, entry] of value.entries) fillNamed(value, name, entry, blank);
+    } else if (value.kind === "map") {
+      const named = member(member(member(schema, "properties"), key), "additionalProperties");
+      if (isObject(named)) fillEntries(value, named["type"]);
+      else dropNulls(value);
     }
   }
 }
 
-type Blank = (at: Position) => Located;
-const emptyMap: Blank = (at) => ({ kind: "map", at, entries: new Map() });
-/** The sections with named entries. The function creates the empty entry for a name without a value. */
-const blanks: Readonly<Record<string, Blank>> = {
-  lists: (at) => ({ kind: "list", at, items: [] }),
-  upstreams: emptyMap,
-  networks: emptyMap,
-};
-
-function fillNamed(parent: LocatedMap, name: string, entry: LocatedEntry, blank: Blank): void {
-  const { keyAt, value } = entry;
-  if (isNull(value)) parent.entries.set(name, { keyAt, value: blank(keyAt) });
-  else dropNulls(value);
+function member(schema: unknown, key: string): unknown {
+  return isObject(schema) ? schema[key] : undefined;
 }
+
+/** `type`: the type of the entries of a section. Entries that are scalars must have a value. */
+function fillEntries(section: LocatedMap, type: unknown): void {
+  for (const [name, { keyAt, value }] of section.entries) {
+    if (!isNull(value)) dropNulls(value);
+    else if (type === "array") section.entries.set(name, { keyAt, value: emptyList(keyAt) });
+    else if (type === "object") section.entries.set(name, { keyAt, value: emptyMap(keyAt) });
+  }
+}
+
+const emptyList = (at: Position): Located => ({ kind: "list", at, items: [] });
+const emptyMap = (at: Position): Located => ({ kind: "map", at, entries: new Map() });
 
 function isNull(node: Located): boolean {
   return node.kind === "scalar" && node.value === null && !node.broken;

@@ -62,6 +62,8 @@ function isFraming(name: string): boolean {
   return framing.has(name.toLowerCase());
 }
 
+const decimal = /^\d{1,12}(\.\d{1,18})?$/;
+const fieldName = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 const httpSchemes = ["http:", "https:"];
 const upstreamSchemes = [...httpSchemes, "ws:", "wss:"];
 
@@ -76,7 +78,7 @@ export const formats = {
     test: (text) => isUrl(text, httpSchemes),
     pattern: "^https?://",
   },
-  "network-url": {
+  "http-or-websocket-url": {
     says: "an http, https, ws or wss URL",
     test: (text) => isUrl(text, upstreamSchemes),
     pattern: "^(https?|wss?)://",
@@ -115,26 +117,25 @@ export const formats = {
   },
   "added-header": {
     says: "the name of a header field that does not describe the body or the connection",
-    test: (name) => /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(name) && !isFraming(name),
-    pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$",
+    test: (name) => fieldName.test(name) && !isFraming(name),
+    pattern: fieldName.source,
   },
   decimal: {
     says: "a decimal number such as 0.001",
-    test: (text) => /^\d{1,12}(\.\d{1,18})?$/.test(text),
-    pattern: "^\\d{1,12}(\\.\\d{1,18})?$",
+    test: (text) => decimal.test(text),
+    pattern: decimal.source,
     numeric: true,
   },
-  "overage-rate": {
+  "decimal-or-none": {
     says: 'a decimal number such as 0.001, or "none"',
-    test: (text) => text === "none" || /^\d{1,12}(\.\d{1,18})?$/.test(text),
+    test: (text) => text === "none" || decimal.test(text),
     pattern: "^(none|\\d{1,12}(\\.\\d{1,18})?)$",
     numeric: true,
   },
-  "usd-rate": {
+  "decimal-or-document-url": {
     says: "a decimal number, or an http(s) URL that ends in a JSON Pointer such as #/data/price",
     test: (text) =>
-      /^\d{1,12}(\.\d{1,18})?$/.test(text) ||
-      (isUrl(text, httpSchemes) && fragmentPointer(text) !== undefined),
+      decimal.test(text) || (isUrl(text, httpSchemes) && fragmentPointer(text) !== undefined),
     pattern: "^(\\d{1,12}(\\.\\d{1,18})?|https?://.*#/.*)$",
     numeric: true,
   },

@@ -7,7 +7,7 @@ import type { SectionOwner } from "./sections.ts";
 import { shapeConfig } from "./shape.ts";
 import { readYaml } from "./yaml.ts";
 
-export interface Reading {
+export interface ParsedConfig {
   /**
    * Defined if the file is YAML with a mapping at the top level, so that later checks can find more faults. It may only
    * be run if `faults` is empty.
@@ -24,7 +24,7 @@ export async function readConfig(
   file: string,
   env: Environment,
   services: readonly SectionOwner[] = [],
-): Promise<Reading> {
+): Promise<ParsedConfig> {
   let text: string;
   try {
     text = await readFile(file, "utf8");
@@ -45,7 +45,7 @@ export function parseConfig(
   file: string,
   env: Environment,
   services: readonly SectionOwner[] = [],
-): Reading {
+): ParsedConfig {
   const { root, faults } = readYaml(text, file, env);
   if (root?.kind === "map") {
     const shaped = shapeConfig(root, file, env, services);

@@ -64,9 +64,10 @@ export function shapeConfig(
   env: Environment,
   services: readonly SectionOwner[],
 ): { config: Config; faults: Fault[] } {
-  fillNulls(root);
+  const schema = readingSchema(services);
+  fillNulls(root, schema);
   const serviceSections = takeServiceSections(root, services);
-  const { faults: found, value } = validate(root, readingSchema(services));
+  const { faults: found, value } = validate(root, schema);
   const faults = [...found];
   const sections = new Map([...root.entries, ...serviceSections]);
   // `validate` returns a value that matches the schema, without the parts that have faults.

@@ -2,12 +2,15 @@
  * The service `gateway`: facts about this process and its traffic. Implemented in src/pipeline/load/gateway-info.ts.
  */
 import type { ReportedCalls } from "./called.ts";
+import type { NotedFacts } from "./slots.ts";
 
 export interface GatewayInfo {
   /** Returns an environment variable. Undefined if it is not set. */
   variable(name: string): string | undefined;
   /** Returns the running gateway. Throws while the first plugins start. */
   running(): RunningGateway;
+  /** Calls `observer` for each exchange that has ended, until the result is disposed. */
+  onSettled(observer: (exchange: SettledExchange) => void): Disposable;
 }
 
 export interface RunningGateway {
@@ -24,7 +27,6 @@ export interface RunningGateway {
   readonly exchanges: number;
   /** The routes, and the list for requests that match no route. */
   readonly routes: readonly RouteStatus[];
-  readonly activity: GatewayActivity;
   /** Returns the explanations of the requests with this id, newest first. */
   explain(requestId: string): readonly object[];
 }
@@ -70,51 +72,19 @@ export interface PluginStatus {
   readonly refusals: Readonly<Record<string, number>>;
 }
 
-/** The exchanges of the last ten minutes. Callers belong to groups, which are also counted on their own. */
-export interface GatewayActivity {
-  /** Length of a step of `RecentCount`, in milliseconds. */
-  readonly stepMs: number;
-  readonly all: ActivityTally;
-  /** Returns the tally of a group. It is empty if no caller of the group has made a request since the start. */
-  group(name: string): ActivityTally;
-}
-
-export interface ActivityTally {
-  readonly requests: RecentCount;
-  readonly refused: RecentCount;
-  /** Requests that were answered with a status of 500 or more. */
-  readonly failed: RecentCount;
-  /** Refusals by code. */
-  readonly refusals: ReadonlyMap<string, RecentCount>;
-  /** Returns the quantile `q` (0 to 1) of the latest durations in milliseconds. Undefined if there are none. */
-  quantile(q: number): number | undefined;
-  /** Returns the latest exchanges, newest first. They are kept for 15 seconds after each call. */
-  watch(now: number): readonly EndedExchange[];
-}
-
-/** A count with its history of ten minutes. */
-export interface RecentCount {
-  /** The count since the start of the process. */
-  readonly total: number;
-  /** Returns one count per step, oldest first. The last step is the current one. */
-  read(now: number): number[];
-}
-
-export interface EndedExchange {
-  /** Arrival in milliseconds since 1970. */
-  readonly at: number;
+/** An exchange that has ended. Observers must not change it. They may keep it, because it keeps nothing else alive. */
+export interface SettledExchange {
+  /** Milliseconds since 1970. */
+  readonly arrivedAt: number;
+  /** Duration in milliseconds. */
   readonly ms: number;
   readonly method: string;
   /** The route as written in pipeline.yaml. The path of the request may contain secrets of its client. */
-  readonly route: string;
+  readonly route: { readonly path: string };
   /** 0 if no head was sent. */
   readonly status: number;
   readonly code: string | undefined;
-  /** Undefined if the caller is not known. */
-  readonly callerId: string | undefined;
-  readonly callerGroup: string | undefined;
-  readonly requestId: string | undefined;
-  readonly costMilli: number | undefined;
+  readonly facts: Readonly<NotedFacts>;
   /** Undefined if the exchange carried no call of a method, tool or model. */
   readonly calls: ReportedCalls | undefined;
 }

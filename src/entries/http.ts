@@ -7,8 +7,8 @@ export { addressKey } from "../address.ts";
 export { addressReader } from "../http/address.ts";
 export { answerErrors, sendJson, sendRefusal } from "../http/admin-answer.ts";
 export { ArrivalRate } from "../http/arrival-rate.ts";
+export { etagOf, matchesEtag } from "../http/etag.ts";
 export type { RpcItem } from "../http/json/envelope.ts";
-export { splitBatch, splitResponse, type SplitResponse } from "../http/json/response.ts";
 export {
   closeBracket,
   findMember,
@@ -17,6 +17,7 @@ export {
   openBracket,
   quote,
   rangeIs,
+  readElements,
   readMembers,
   skipSpace,
   skipString,
@@ -24,7 +25,6 @@ export {
   type ReadMember,
 } from "../http/json/scan.ts";
 export { Liveness, pingMs } from "../http/liveness.ts";
-export { EventStream, type EventReader } from "../http/sse.ts";
 export { offeredSubprotocols } from "../http/subprotocols.ts";
 export { startTicker, type Ticker } from "../http/ticker.ts";
 export {

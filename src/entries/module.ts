@@ -9,18 +9,7 @@ export {
   type CommandContext,
   type OptionValues,
 } from "../commands/command.ts";
-export {
-  addresses,
-  checkName,
-  checkWord,
-  duration,
-  milliCu,
-  orNone,
-  rate,
-  required,
-  text,
-  texts,
-} from "../commands/option.ts";
+export { checkName, checkWord, required, text, texts } from "../commands/option.ts";
 export { runSubcommand, unknown, type Subcommand } from "../commands/subcommand.ts";
 export {
   exampleRequest,

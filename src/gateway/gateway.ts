@@ -1,20 +1,20 @@
-/** A running gateway: opens its services, provisions the first generation, listens, reloads and drains. */
+/** A running gateway: opens its resources, provisions the first generation, listens, reloads and drains. */
 import { systemClock } from "../clock.ts";
 import type { Config } from "../config/config.ts";
 import { createLog } from "../log.ts";
-import { Activity } from "../pipeline/observe/activity.ts";
-import { checkFile, type Checked } from "../pipeline/load/check-file.ts";
+import { checkFile, type ValidatedConfig } from "../pipeline/load/check-file.ts";
 import { Closer, ClosingStack } from "../pipeline/load/closer.ts";
 import { describePipelines } from "../pipeline/load/describe.ts";
 import { gatewayInfo, type StartedParts } from "../pipeline/load/gateway-info.ts";
 import { provision, type Generation } from "../pipeline/load/generation.ts";
 import { coreMetrics } from "../pipeline/observe/stats.ts";
+import type { ExchangeObserver } from "../pipeline/observe/record.ts";
 import { ExplanationStore } from "../pipeline/observe/explanation-store.ts";
 import type { Clock, Log, ServiceName, ServiceTypes } from "../plugin.ts";
 import { startAdmin, type Admin } from "../http/admin.ts";
 import { countBuild } from "./build-info.ts";
 import { listen, type Listener } from "../http/listen.ts";
-import { openServices } from "./open-services.ts";
+import { openHostResources } from "./open-host-resources.ts";
 import { backendsOf, readiness } from "../http/readiness.ts";
 import { createReloader, type Reloader } from "./reload.ts";
 import { StartError } from "../start-error.ts";
@@ -57,55 +57,57 @@ export interface Gateway {
 
 /** Starts everything or nothing; throws `StartError`. */
 export async function startGateway(options: StartOptions): Promise<Gateway> {
-  const { checked, faults } = await checkFile(options.configFile, options.env);
-  if (checked === undefined) throw new StartError(faults);
+  const { validated, faults } = await checkFile(options.configFile, options.env);
+  if (validated === undefined) throw new StartError(faults);
   const clock = options.clock ?? systemClock;
-  const log = options.log ?? createLog({ level: checked.config.log.level });
+  const log = options.log ?? createLog({ level: validated.config.log.level });
   // Closed in reverse order, when the start fails half-way and when the gateway stops.
   const stack = new ClosingStack(new Closer({ clock, log }));
   try {
-    return await assemble(checked, { ...options, clock, log }, stack);
+    return await assemble(validated, { ...options, clock, log }, stack);
   } catch (error) {
     await stack.disposeAsync();
-    throw StartError.from(error, checked.config);
+    throw StartError.from(error, validated.config);
   }
 }
 
 async function assemble(
-  checked: Checked,
+  validated: ValidatedConfig,
   options: StartOptions & { readonly clock: Clock; readonly log: Log },
   stack: ClosingStack,
 ): Promise<Gateway> {
-  const { config } = checked;
+  const { config } = validated;
   const { clock, log, strict = false } = options;
   const late: { admin?: Admin; started?: StartedParts } = {};
   // First in, last out: metrics and health stay readable until everything else has stopped.
   stack.add("admin listener", () => late.admin?.close());
+  const explanations = new ExplanationStore();
+  const observers = new Set<ExchangeObserver>([(record) => explanations.settled(record)]);
   const gateway = gatewayInfo(
     (name) => options.env[name],
+    observers,
     () => late.started,
   );
-  const services = openServices(config, { clock, log, gateway }, stack);
-  const { metrics } = services;
+  const resources = openHostResources(config, { clock, log, gateway }, stack);
+  const { metrics } = resources;
   countBuild(metrics);
   const core = coreMetrics(metrics);
-  const { generation, faults } = await provision(checked, services, core, undefined, strict);
+  const { generation, faults } = await provision(validated, resources, core, undefined, strict);
   if (generation === undefined) throw new StartError(faults);
   const state: State = { draining: false, generation };
   stack.defer(() => state.generation.retire(stack.closer));
   const ready: StartedParts["ready"] = () => readiness(state);
-  const observers = { activity: new Activity(), explanations: new ExplanationStore() };
   const { server } = config;
   const { closer } = stack;
   const parts = { server, generation, clock, log, metrics, closer };
-  const listener = await listen({ ...parts, readiness: ready, ...observers });
+  const listener = await listen({ ...parts, readiness: ready, observers });
   stack.defer(() => listener.close(0));
   const reloader = createReloader({
     ...options,
     metrics,
     current: generation,
-    plugins: checked.plugins,
-    build: (next, previous) => provision(next, services, core, previous, strict),
+    plugins: validated.plugins,
+    build: (next, previous) => provision(next, resources, core, previous, strict),
     swap(next) {
       state.generation = next;
       next.update();
@@ -113,14 +115,12 @@ async function assemble(
     },
   });
   stack.use(reloader);
-  const { activity, explanations } = observers;
   late.started = {
     generation: () => state.generation,
     reload: () => reloader.state,
     ready,
     backends: () => backendsOf(state.generation),
     exchanges: () => listener.running,
-    activity,
     explain: (requestId) => explanations.find(requestId),
     metrics,
   };

@@ -6,7 +6,7 @@
 import type { Config } from "../config/config.ts";
 import { fault, type Fault } from "../config/fault.ts";
 import type { Generation } from "../pipeline/load/generation.ts";
-import { checkFile, type Checked } from "../pipeline/load/check-file.ts";
+import { checkFile, type ValidatedConfig } from "../pipeline/load/check-file.ts";
 import { localFiles } from "../pipeline/load/local-modules.ts";
 import type { Clock, Gauge, Log, Metrics, Plugin } from "../plugin.ts";
 import { watchCode, watchFile } from "./watch-file.ts";
@@ -41,7 +41,7 @@ interface ReloaderOptions {
   readonly metrics: Metrics;
   readonly current: Generation;
   readonly build: (
-    next: Checked,
+    next: ValidatedConfig,
     previous: Generation,
   ) => Promise<{ generation: Generation | undefined; faults: readonly Fault[] }>;
   readonly swap: (generation: Generation) => void;
@@ -115,12 +115,12 @@ class FileReloader implements Reloader {
 
   async #load(reason: string): Promise<readonly Fault[]> {
     const { configFile, env, log, build, swap } = this.#options;
-    const { checked, faults, outdated } = await checkFile(configFile, env);
+    const { validated, faults, outdated } = await checkFile(configFile, env);
     for (const what of outdated) log.warn({ reason }, `${what}: restart to load it`);
-    if (checked === undefined) return this.#refused(reason, faults);
-    const fixed = needsRestart(this.#current.config, checked);
+    if (validated === undefined) return this.#refused(reason, faults);
+    const fixed = needsRestart(this.#current.config, validated);
     if (fixed.length > 0) return this.#refused(reason, fixed);
-    const built = await build(checked, this.#current);
+    const built = await build(validated, this.#current);
     if (built.generation === undefined) return this.#refused(reason, built.faults);
     if (this.#disposed) {
       await built.generation.retire();
@@ -136,8 +136,8 @@ class FileReloader implements Reloader {
       );
     });
     this.#state = this.#loaded();
-    const plugins = changedCode(this.#plugins, checked.plugins);
-    this.#plugins = checked.plugins;
+    const plugins = changedCode(this.#plugins, validated.plugins);
+    this.#plugins = validated.plugins;
     const { number: generation } = this.#current;
     log.info(
       { reason, generation, ...(plugins.length > 0 && { plugins }) },
@@ -204,7 +204,7 @@ function oneAtATime<T>(task: (reason: string) => Promise<T>): (reason: string) =
 /** Sections of the gateway whose changes need a restart of the process. */
 const fixedSections = ["environment", "server", "admin", "store", "log", "secret"] as const;
 
-function needsRestart(before: Config, { config: after, plugins }: Checked): Fault[] {
+function needsRestart(before: Config, { config: after, plugins }: ValidatedConfig): Fault[] {
   const isChanged = (one: unknown, other: unknown): boolean =>
     JSON.stringify(one) !== JSON.stringify(other);
   const changed: string[] = fixedSections.filter((name) => isChanged(before[name], after[name]));

@@ -7,9 +7,8 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import { refuse } from "../errors.ts";
-import type { Activity } from "../pipeline/observe/activity.ts";
 import type { Closer } from "../pipeline/load/closer.ts";
-import type { ExplanationStore } from "../pipeline/observe/explanation-store.ts";
+import type { ExchangeObserver } from "../pipeline/observe/record.ts";
 import type { Runtime } from "../pipeline/run/exchange.ts";
 import type { Generation } from "../pipeline/load/generation.ts";
 import { bodyRefused, bodyTimedOut } from "../pipeline/run/request-body.ts";
@@ -36,8 +35,8 @@ export interface ListenerOptions {
   readonly closer: Closer;
   readonly metrics: Metrics;
   readonly readiness: () => Readiness;
-  readonly activity?: Activity;
-  readonly explanations?: ExplanationStore;
+  /** Called for each exchange that has ended. */
+  readonly observers: Iterable<ExchangeObserver>;
 }
 
 export interface Listener {
@@ -74,8 +73,7 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
     bodyWatch,
     surfaceWatch,
     stallMs: config.bodyIdleMs,
-    activity: options.activity,
-    explanations: options.explanations,
+    observers: options.observers,
   };
   const dispatch = new Dispatch(options, runtime);
   const wrapped = await withFastify(

@@ -16,7 +16,7 @@ export class Liveness {
     webSocket.on("pong", () => this.confirm());
   }
 
-  /** Something has arrived from the peer. */
+  /** Called when something has arrived from the peer. */
   confirm(): void {
     this.#unanswered = 0;
   }

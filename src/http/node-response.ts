@@ -21,7 +21,7 @@ export class ExchangeResponse extends ServerResponse implements ClientResponse {
   }
 
   /**
-   * Before its turn, node:http would only forget a pipelined response, and every response after it would wait for ever.
+   * Before its turn, node:http would only drop a pipelined response, and every response after it would wait forever.
    */
   override destroy(error?: Error): this {
     if (this.socket === null) this.once("socket", (socket: Socket) => socket.destroy());

@@ -15,7 +15,7 @@ export interface ClaimsService extends Claims {
   close(): void;
 }
 
-/** Throws StoreError when the data folder cannot be used. */
+/** Opens the claims. Throws StoreError if the data folder cannot be used. */
 export function openClaims(dataDir: string, clock: Clock): ClaimsService {
   const db = openDatabase(join(dataDir, "claims.db"), migrations);
   const insert = db.prepare("INSERT INTO claims (id, until) VALUES (?, ?) ON CONFLICT DO NOTHING");

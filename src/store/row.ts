@@ -15,10 +15,10 @@ export function number(row: Row, column: string): number {
   return value;
 }
 
-export function blob(row: Row, column: string): Uint8Array {
+export function blob(row: Row, column: string): Buffer {
   const value = row[column];
   if (!(value instanceof Uint8Array)) throw wrongType(column, "bytes", value);
-  return value;
+  return Buffer.from(value.buffer, value.byteOffset, value.byteLength);
 }
 
 /** Returns undefined for NULL. */

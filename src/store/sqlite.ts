@@ -7,7 +7,7 @@ import { DatabaseSync } from "node:sqlite";
 import { makeFolder } from "./make-folder.ts";
 import { explain, isBusy, StoreError } from "./store-error.ts";
 
-/** How long a statement waits for another connection's lock. */
+/** Maximum time that a statement waits for another connection's lock. */
 const busyMs = 5_000;
 
 /**

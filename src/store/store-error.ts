@@ -34,13 +34,13 @@ const sqlite = {
   notADb: 26,
 };
 
-/** The primary SQLite result code of a node:sqlite error; undefined for any other error. */
+/** Returns the primary SQLite result code of a node:sqlite error. Undefined for any other error. */
 function sqliteCode(error: unknown): number | undefined {
   if (!(error instanceof Error) || !("errcode" in error)) return undefined;
   return typeof error.errcode === "number" ? error.errcode & 0xff : undefined;
 }
 
-/** Whether another connection holds the lock, so that a later attempt may succeed. */
+/** Returns true if another connection holds the lock, so that a later attempt may succeed. */
 export function isBusy(error: unknown): boolean {
   const code = sqliteCode(error);
   return code === sqlite.busy || code === sqlite.locked;

@@ -28,7 +28,7 @@ test("the default template is the shipped pipeline.yaml itself", async (t) => {
 });
 
 for (const template of templateNames) {
-  test(`the template ${template} is written as it is, and is in order`, async (t) => {
+  test(`the template ${template} is written unchanged and has no faults`, async (t) => {
     const { run, json, folder } = commandLine(t);
     const target = join(folder, "app");
     const files = [join(target, "pipeline.yaml"), join(target, ".env.example")];
@@ -73,7 +73,7 @@ test("existing files are kept, unless --force is given", async (t) => {
   }
 });
 
-test("a folder that cannot be written is said, exit 1", async (t) => {
+test("a folder that cannot be written is reported, with exit code 1", async (t) => {
   const folder = temporaryFolder(t);
   writeFileSync(join(folder, "file"), "");
   const { code, err } = await commandLine(t).run(init, "--dir", join(folder, "file", "app"));
@@ -81,7 +81,7 @@ test("a folder that cannot be written is said, exit 1", async (t) => {
   assert.match(err.join("\n"), /^init: cannot write to .*ENOTDIR/);
 });
 
-test("wrong usage names what was wrong", async (t) => {
+test("a usage error names the mistake", async (t) => {
   const { run } = commandLine(t);
   for (const [argv, said] of [
     [["--template", "ia"], /--template: unknown value "ia"; did you mean "ai"\?/],

@@ -45,7 +45,7 @@ test("the process is replaced once, by one with the same id, streams and argumen
   });
 });
 
-test("what the environment says of malloc counts", async () => {
+test("malloc settings of the environment take precedence", async () => {
   const { told } = await run(asModule, { env: { ...plainEnv, [threshold]: "65536" } });
   assert.equal(told.threshold, "65536");
 });
@@ -58,7 +58,7 @@ for (const [what, args, stdio] of [
     ["ignore", "pipe", "ignore"],
   ],
 ] as const) {
-  test(`a process ${what} stays as it is`, async () => {
+  test(`a process ${what} is not replaced`, async () => {
     const { told, pid } = await run(args, { env: plainEnv, stdio: [...stdio] });
     assert.deepEqual(told, { pid, flags: args, args: [] });
   });

@@ -61,7 +61,7 @@ test("a job can return nothing", async () => {
   assert.deepEqual(await threads.run({ kind: "none" }), { ok: true, bytes: undefined });
 });
 
-test("a job that throws, and one whose thread dies, fail alone", async () => {
+test("a job that throws, or whose thread dies, does not affect other jobs", async () => {
   await using threads = testPool();
   for (const kind of ["throw", "die"] as const) {
     assert.deepEqual(await threads.run({ kind }), { ok: false, reason: "crashed" });

@@ -11,9 +11,9 @@ import { printOrder } from "../../src/commands/check.ts";
 import { printFault } from "../../src/config/fault.ts";
 import { parseConfig } from "../../src/config/read.ts";
 import { sluiceErrors } from "../../src/errors.ts";
-import { checkReading } from "../../src/pipeline/load/check-file.ts";
+import { checkParsed } from "../../src/pipeline/load/check-file.ts";
 import { shippedServices } from "../../src/pipeline/load/modules.ts";
-import { tryOut } from "../../src/pipeline/load/trial.ts";
+import { dryRun } from "../../src/pipeline/load/dry-run.ts";
 
 const folder = import.meta.dirname;
 const files = globSync(join(folder, "cases", "*.case")).toSorted();
@@ -25,11 +25,11 @@ async function printed(text: string): Promise<string> {
     [...text.matchAll(/^# env (\w+)=(.*)$/gm)].map(([, name = "", value]) => [name, value]),
   );
   const reading = parseConfig(text, join(folder, "pipeline.yaml"), env, services);
-  const { checked, faults } = await tryOut(await checkReading(reading), env);
-  if (checked === undefined) {
+  const { validated, faults } = await dryRun(await checkParsed(reading), env);
+  if (validated === undefined) {
     return faults.map((fault) => printFault(fault, folder)).join("\n");
   }
-  return ["in order", ...printOrder(checked.config)].join("\n");
+  return ["in order", ...printOrder(validated.config)].join("\n");
 }
 
 for (const file of files) {

@@ -50,7 +50,7 @@ test("the examples type-check", async (t) => {
   });
 });
 
-test("the first example says what it says in the page, beside `npm start`", async (t) => {
+test("the first example works beside `npm start` as the page shows", async (t) => {
   const dev = await spawnDev(t);
   const env = {
     ...process.env,

@@ -10,7 +10,7 @@ import GithubSlugger from "github-slugger";
 import { parseArgs } from "node:util";
 import { parse } from "yaml";
 import type { Command, CommandContext } from "../../src/commands/command.ts";
-import { checkReading } from "../../src/pipeline/load/check-file.ts";
+import { checkParsed } from "../../src/pipeline/load/check-file.ts";
 import { parseConfig } from "../../src/config/read.ts";
 import { shippedServices } from "../../src/pipeline/load/modules.ts";
 import { loadShipped } from "../../src/pipeline/load/load.ts";
@@ -80,7 +80,7 @@ test("there are complete pipelines in the pages", () => {
 
 for (const { page, text } of complete) {
   test(`a complete pipeline of ${page} has no fault`, async () => {
-    const { faults } = await checkReading(
+    const { faults } = await checkParsed(
       parseConfig(text, join(root, "docs/pipeline.yaml"), {}, services),
     );
     assert.deepEqual(faults, []);
@@ -131,7 +131,7 @@ const commands: Readonly<Record<string, () => Promise<Command>>> = {
   worker: async () => (await import("../../plugins/confidential/commands/worker.ts")).worker,
 };
 
-test("every column of the usage export stands in docs/credit-and-metering.md", async () => {
+test("every column of the usage export is listed in docs/credit-and-metering.md", async () => {
   const pipeline = `version: 1
 server: { port: "\${PORT}", drainDelaySeconds: 0 }
 admin: { port: "\${ADMIN_PORT}" }

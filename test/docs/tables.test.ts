@@ -15,7 +15,7 @@ function cells(line: string): string[] {
 }
 
 for (const [name, { page, table }] of await renderTables()) {
-  test(`the table "${name}" of docs/${page} is what the code says`, () => {
+  test(`the table "${name}" of docs/${page} agrees with the code`, () => {
     const text = readFileSync(join(root, "docs", page), "utf8");
     const written = findTable(text, name)?.lines.map(cells) ?? [];
     const [head, , ...rows] = written;

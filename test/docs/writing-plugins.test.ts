@@ -122,7 +122,7 @@ async function greets(url: string): Promise<void> {
   });
 }
 
-test("the example runs as the page says", async (t) => {
+test("the example runs as the page describes", async (t) => {
   const folder = project(t);
   const pipeline = readFileSync(join(folder, "pipeline.yaml"), "utf8");
   const byPath = placed(pipeline).replaceAll(": ./", `: ${folder}/`);
@@ -183,7 +183,7 @@ ${forTests}`;
   assert.match(JSON.stringify(prompt), /"Plan my monday\."/);
 });
 
-test("the surface that says what it answers compiles, and stands in the OpenAPI document", async (t) => {
+test("the surface with `operation` compiles and is in the OpenAPI document", async (t) => {
   const folder = project(t);
   writeSample(folder, "salute.ts");
   await compile(folder, join(folder, "out"));

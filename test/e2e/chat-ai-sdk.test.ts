@@ -4,7 +4,7 @@ import { after, before, describe, it } from "node:test";
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import { APICallError, generateText, jsonSchema, streamText, tool, type LanguageModel } from "ai";
 import { failing, streamed } from "../plugins/inference/networks/worker-scripts.ts";
-import { tokenMilli } from "../plugins/inference/chat-gateway.ts";
+import { tokenMilli } from "../plugins/inference/chat/gateway.ts";
 import { startJudged, type Judged } from "./chat-clients.ts";
 
 const prompt = "Hi";
@@ -26,7 +26,7 @@ function modelOf(apiKey: string, id = "Test/Model-1"): LanguageModel {
 }
 
 describe("the ai SDK", { timeout: 20_000 }, () => {
-  it("reads an answer in one piece, its usage and what it cost", async () => {
+  it("reads an answer in one piece with its usage and its cost", async () => {
     const { text, finishReason, usage } = await generateText({
       model: modelOf(judged.key),
       prompt,
@@ -67,7 +67,7 @@ describe("the ai SDK", { timeout: 20_000 }, () => {
     assert.deepEqual(Object.keys(body), ["model", "messages", "stream", "chat_template_kwargs"]);
   });
 
-  it("stops a stream: the worker's request ends, what came is charged", async () => {
+  it("stops a stream: the worker's request ends, and what has arrived is charged", async () => {
     const earlier = judged.charges().length;
     const held = judged.worker.hold();
     const leaving = new AbortController();
@@ -100,7 +100,7 @@ describe("the ai SDK", { timeout: 20_000 }, () => {
     return assert.fail("it was answered");
   };
 
-  it("knows each refusal by its status, and which are worth another try", async () => {
+  it("recognises each refusal by its status, and retries only those that can succeed", async () => {
     const told: unknown[] = [];
     for (const model of [
       modelOf(judged.unknownKey),

@@ -3,7 +3,7 @@ import {
   startChat,
   type ChatGateway,
   type ChatOptions,
-} from "../plugins/inference/chat-gateway.ts";
+} from "../plugins/inference/chat/gateway.ts";
 
 export const messages = [{ role: "user" as const, content: "Hi" }];
 

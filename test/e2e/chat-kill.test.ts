@@ -10,7 +10,7 @@ import { test } from "node:test";
 import { chunkOf, eventOf, usageChunkOf } from "../plugins/inference/networks/chat-events.ts";
 import { usageOf } from "../plugins/inference/networks/worker-scripts.ts";
 import { startWorker, type Worker } from "../plugins/inference/networks/scripted-worker.ts";
-import { chatBody, pipelineOf } from "../plugins/inference/chat-gateway.ts";
+import { chatBody, pipelineOf } from "../plugins/inference/chat/gateway.ts";
 import { sluice, spawnGateway, type GatewayProcess } from "./gateway-process.ts";
 
 const inTime = { timeout: 60_000 };

@@ -53,7 +53,7 @@ describe("LangChain's ChatOpenAI", { timeout: 20_000 }, () => {
     assert.equal(judged.worker.received.at(-1)?.body["tools"], undefined);
   });
 
-  it("stops a stream: the worker's request ends, what came is charged", async () => {
+  it("stops a stream: the worker's request ends, and what has arrived is charged", async () => {
     const earlier = judged.charges().length;
     const held = judged.worker.hold();
     const leaving = new AbortController();

@@ -20,7 +20,7 @@ import {
   usageOf,
   whole,
 } from "../plugins/inference/networks/worker-scripts.ts";
-import { tokenMilli } from "../plugins/inference/chat-gateway.ts";
+import { tokenMilli } from "../plugins/inference/chat/gateway.ts";
 import { messages, startJudged, type Judged } from "./chat-clients.ts";
 
 const model = "Test/Model-1";
@@ -50,7 +50,7 @@ function clientOf(apiKey: string, options: { timeout?: number } = {}): OpenAI {
 }
 
 describe("the openai client", { timeout: 20_000 }, () => {
-  it("reads an answer in one piece, its usage and what it cost", async () => {
+  it("reads an answer in one piece with its usage and its cost", async () => {
     const answer = await client.chat.completions.create({ model, messages });
     assert.equal(answer.choices[0]?.message.content, "Hello world");
     assert.equal(answer.choices[0].finish_reason, "stop");
@@ -128,7 +128,7 @@ describe("the openai client", { timeout: 20_000 }, () => {
     ]);
   });
 
-  it("stops a stream: the worker's request ends, what came is charged", async () => {
+  it("stops a stream: the worker's request ends, and what has arrived is charged", async () => {
     const earlier = judged.charges().length;
     const held = judged.worker.hold();
     const opening = client.chat.completions.create({ model, messages, stream: true });

@@ -260,7 +260,7 @@ test("the rate table: an override lowers a key's rate and never raises it", asyn
   }
 });
 
-test("the rate table: without a valid key five at once from an address, whatever the header said", async () => {
+test("the rate table: without a valid key, an address may send five requests at once, whatever the header is", async () => {
   await using edge = await startEdge();
   const from = "203.0.113.5";
   const first = await edge.ask("/public", { from });
@@ -293,7 +293,7 @@ test("the rate table: an IPv6 address counts as its /64", async () => {
   assert.equal((await edge.ask("/public", { from: "2001:db8:0:8::1" })).status, 200);
 });
 
-test("429 comes before 401, 403, 404 and 405; 404 and 405 before 401; 401 before 403", async () => {
+test("429 takes precedence over 401, 403, 404 and 405; 404 and 405 over 401; 401 over 403", async () => {
   await using edge = await startEdge({ account: { plan: "free", capabilities: [] } });
   const authorization = bearer(edge.gateway.key);
   // With tokens left.
@@ -392,7 +392,7 @@ test("the body and the query of a route are held against their schemas before th
   assert.equal(edge.upstreamCalls(), 0);
 });
 
-test("after many unknown keys an address gets 429 for the next, and nobody else does", async () => {
+test("after many unknown keys, the next one from the same address gets 429, and other callers do not", async () => {
   const authenticate = "{ authenticate: { failures: 3 } }";
   await using edge = await startEdge({ changes: { authenticate } });
   const from = "203.0.113.5";
@@ -412,7 +412,7 @@ test("after many unknown keys an address gets 429 for the next, and nobody else 
   unauthorized(other, "unauthorized");
 });
 
-test("a limit in shadow mode refuses nobody, counts whom it would have, and tells no client", async () => {
+test("a limit in shadow mode refuses no request, counts what it would have refused, and shows nothing to clients", async () => {
   const rateLimit = "{ rate-limit: {}, mode: shadow }";
   await using edge = await startEdge({ changes: { "rate-limit": rateLimit } });
   for (let i = 0; i < 8; i++) {
@@ -471,7 +471,7 @@ test("the access log has one line for every exchange, refused, unmatched and aba
   assert.ok(!text.includes("hidden") && !text.includes(gateway.key.slice(-32)));
 });
 
-test("the line of a metered call has what it cost; that of a call which cost nothing says nothing", async () => {
+test("the line of a metered call has its cost, and the line of a free call has none", async () => {
   await using node = await startRpcNode();
   await using edge = await startEdge({
     changes: {

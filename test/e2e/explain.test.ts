@@ -86,7 +86,7 @@ async function only(gateway: TestGateway, id: string): Promise<Explanation> {
 const did = ({ steps }: Explanation): string[] => steps.map((one) => `${one.step}: ${one.did}`);
 
 describe("/explain", () => {
-  it("tells an exchange that went well: who, what each step did, how long it took", async () => {
+  it("shows a successful exchange: the caller, the result and the time of each step", async () => {
     await using gateway = await start();
     const { id } = await send(gateway, "/keyed", { key: gateway.key });
     const told = await only(gateway, id);
@@ -110,7 +110,7 @@ describe("/explain", () => {
     assert.equal(steps.at(-1)?.did, "replied");
   });
 
-  it("tells who refused, who would have, who was passed over and who was never reached", async () => {
+  it("shows which step refused, would have refused, was skipped or was not reached", async () => {
     await using gateway = await start();
     const refused = await send(gateway, "/keyed");
     assert.equal(refused.status, 401);
@@ -176,7 +176,7 @@ describe("/explain", () => {
     assert.ok(Date.parse(limit?.clears_at ?? "") > Date.now());
   });
 
-  it("names the window or the plan that has no credit left, and when it clears", async () => {
+  it("names the window or the plan that is used up, and the time at which it has room again", async () => {
     const clock = manualClock();
     await using gateway = await start({
       clock,
@@ -234,7 +234,7 @@ describe("/explain", () => {
     assert.deepEqual(told.limit, { scope: "24h", unit: "milli-CU", used: 0, limit: 99 });
   });
 
-  it("tells all exchanges of one id, newest first, and 404 where there is none", async () => {
+  it("shows all exchanges of one id, newest first, and answers 404 if there is none", async () => {
     const clock = manualClock();
     await using gateway = await start({ clock, account: { createdAt: clock.now() } });
     const headers = { "x-request-id": "same" };
@@ -272,7 +272,7 @@ describe("/explain", () => {
     assert.equal((await toldOf(gateway, id)).length, 1);
   });
 
-  it("keeps nothing of what a client has sent, but its request id", async () => {
+  it("keeps nothing that a client has sent except the request id", async () => {
     await using gateway = await start();
     const secret = "gateway_dev_0123456789abcdef0123456789abcdef";
     const headers = { authorization: `Bearer ${secret}`, "x-a": secret, cookie: secret };
@@ -289,7 +289,7 @@ describe("X-Sluice-Trace", () => {
   const asked = { "x-sluice-trace": "1" };
   const admin: readonly Capability[] = ["platform:admin"];
 
-  it("tells a platform's administrator the story in the answer, and its times in Server-Timing", async () => {
+  it("sends a platform administrator the explanation in the answer, with its times in Server-Timing", async () => {
     await using gateway = await start({ account: { capabilities: admin } });
     const { id, headers } = await send(gateway, "/keyed", { key: gateway.key, headers: asked });
     // Our own header.
@@ -302,7 +302,7 @@ describe("X-Sluice-Trace", () => {
     assert.match(timing, /, discovery;dur=[\d.]+;desc="replied", total;dur=[\d.]+$/);
   });
 
-  it("tells refusals too", async () => {
+  it("includes refusals", async () => {
     await using gateway = await start({ account: { capabilities: admin, cuLimit24hMilli: 1 } });
     const { status, headers } = await send(gateway, "/keyed", { key: gateway.key, headers: asked });
     assert.equal(status, 429);
@@ -311,7 +311,7 @@ describe("X-Sluice-Trace", () => {
     assert.partialDeepStrictEqual(told.limit, { scope: "24h", used: 0, limit: 1 });
   });
 
-  it("comes with a stream's head, and the command tells the rest", async () => {
+  it("is sent with the head of a stream, and the command shows the rest", async () => {
     const upstream = createServer((_, res) => {
       res.writeHead(200, { "content-type": "text/plain" });
       res.write("first ");
@@ -374,7 +374,7 @@ describe("sluice explain", () => {
     return { code: await explain.run(context, values, args), out, err };
   }
 
-  it("prints what the gateway of pipeline.yaml knows, as prose or as JSON", async () => {
+  it("prints what the gateway of pipeline.yaml knows, as text or as JSON", async () => {
     await using gateway = await start({ account: { cuLimit24hMilli: 1 } });
     const { id } = await send(gateway, "/keyed", { key: gateway.key });
     const { code, out } = await run(gateway, [id]);
@@ -392,7 +392,7 @@ describe("sluice explain", () => {
     assert.deepEqual(JSON.parse(json.out.join("")), { exchanges: await toldOf(gateway, id) });
   });
 
-  it("says that a request is not known, and that no gateway answers", async () => {
+  it("reports that a request is unknown, or that no gateway answers", async () => {
     await using gateway = await start();
     const unknown = await run(gateway, ["nobody"]);
     assert.equal(unknown.code, 1);

@@ -48,7 +48,7 @@ describe("the root", () => {
     assert.equal(html.headers.get("vary"), "accept");
   });
 
-  test("does not link to what pipeline.yaml does not route", async () => {
+  test("does not link to documents without a route in pipeline.yaml", async () => {
     const pipeline = shipped
       .split("\n")
       .filter((line) => !line.includes("path: /docs/api"))

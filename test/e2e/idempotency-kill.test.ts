@@ -199,7 +199,7 @@ describe("killed at every point it can reach", { concurrency: 2, timeout: 120_00
     ],
   };
   for (const [path, all] of Object.entries(ways)) {
-    test(`what ${path} does outside the store is not done again while its slot is held`, async () => {
+    test(`the work of ${path} outside the store does not run again while its slot is held`, async () => {
       using shop = openShop();
       let done = 0;
       await killAt(shop, all, path, (point, _, [again, more]) => {

@@ -109,7 +109,7 @@ function isReplayOf(again: Answer, first: Answer): void {
   );
 }
 
-test("a repetition is answered with the stored response for 24 hours, and then runs anew", async () => {
+test("a repeated request gets the stored response for 24 hours, and then runs again", async () => {
   await using shop = await start();
   const { post, clock, done } = shop;
   const first = await post("cu/purchase", buy, { idempotencyKey });
@@ -207,7 +207,7 @@ test("another body, path or query under the same key is 422; another API key has
   assert.equal(done().length, 2);
 });
 
-test("what the handler refuses is stored, too; what the steps refuse is not", async () => {
+test("refusals of the surface are stored, and refusals of the steps are not", async () => {
   await using shop = await start();
   const { post, gateway, admin } = shop;
   const conflict = await post("cancel-downgrade", "{}", { idempotencyKey });

@@ -42,7 +42,7 @@ describe("the tools over chopsticks", { skip: withoutSpecs }, () => {
     return (await call.signAsync(signer, { nonce })).toHex();
   };
 
-  it("say of a hash that it does not know that there is no such block, though it answers genesis", async () => {
+  it("report an unknown hash as an unknown block, although the node answers with its genesis block", async () => {
     for (const [tool, params] of [
       ["ledger_getBlock", { hash: unknownHash }],
       ["ledger_getBlock", { height: 4_000_000 }],
@@ -100,7 +100,7 @@ describe("the tools over chopsticks", { skip: withoutSpecs }, () => {
     assert(BigInt(alicesBefore.data.free) - BigInt(alices.data.free) > amount);
   });
 
-  it("say that the node refused an extrinsic, not in its words", async () => {
+  it("report that the node refused an extrinsic, without the node's message", async () => {
     const extrinsic = await transfer(0);
     const { confirmation_token } = (await submit({ extrinsic })).error?.data.details ?? {};
     const stale = await submit({ extrinsic, confirmation_token });
@@ -108,7 +108,7 @@ describe("the tools over chopsticks", { skip: withoutSpecs }, () => {
     assert.equal(stale.error.message, "the node refused the extrinsic");
   });
 
-  it("ask for no confirmation of what is no extrinsic of this runtime", async () => {
+  it("do not ask to confirm bytes that are not an extrinsic of this runtime", async () => {
     const extrinsic = await transfer(1);
     for (const bad of ["0x", "0x00", "0xffffffff", extrinsic.slice(0, -2), `${extrinsic}00`]) {
       const { error } = await submit({ extrinsic: bad });

@@ -74,7 +74,7 @@ describe("a confirmed submission", { skip: withoutFixtures }, () => {
     assert.equal(batch.error?.data.errorCode, "GATEWAY_WRITE_IN_BATCH");
   });
 
-  it("comes too late after five minutes", async () => {
+  it("is not accepted after five minutes", async () => {
     const clock = manualClock(Date.now());
     await using node = await startRecordedNode("westend-dev", answers);
     await using tools = await startToolsGateway(node.url, clock);
@@ -89,7 +89,7 @@ describe("a confirmed submission", { skip: withoutFixtures }, () => {
     assert.equal(submissions(node), 1);
   });
 
-  it("is remembered by a gateway that starts anew on the same store", async () => {
+  it("is remembered by a gateway that is restarted on the same store", async () => {
     await using node = await startRecordedNode("westend-dev", answers);
     await using tools = await startToolsGateway(node.url);
     const [extrinsic] = extrinsics();

@@ -97,7 +97,7 @@ for (const set of chainSets) {
       }
     });
 
-    it("say of an unknown block that there is none", async () => {
+    it("report an unknown block", async () => {
       await using node = await startRecordedNode(set);
       await using tools = await startToolsGateway(node.url);
       const address = "5GrwvaEF5zXb26Fz9rcQpDWS57CtERHpNehXCPcNoHGKutQY";
@@ -118,7 +118,7 @@ for (const set of chainSets) {
       }
     });
 
-    it("tell names, health and statistics", async () => {
+    it("return names, health and statistics", async () => {
       await using node = await startRecordedNode(set);
       await using tools = await startToolsGateway(node.url);
       const chain = recordedChain(set);

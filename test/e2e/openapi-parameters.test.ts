@@ -106,7 +106,7 @@ test("there are samples of every parameter that is constrained", () => {
   assert.deepEqual([...documented].toSorted(), [...Object.keys(samples), ...inPaths].toSorted());
 });
 
-test("a value that the document lets pass is taken, and one just beside it is not", async () => {
+test("a value that the document allows is accepted, and a value just outside of it is not", async () => {
   const ajv = new Ajv2020({ coerceTypes: true, allowUnionTypes: true });
   ajv.addFormat("date", (text) => parseTime(text) !== undefined && text.length === 10);
   ajv.addFormat("date-time", (text) => parseTime(text) !== undefined && text.length > 10);

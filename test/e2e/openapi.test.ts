@@ -184,7 +184,7 @@ describe("the OpenAPI document of the shipped pipeline", () => {
     assert.deepEqual(told, []);
   });
 
-  it("says which capability a route asks for, and where none is needed", () => {
+  it("lists the capability that a route requires, and the routes without one", () => {
     const security = (path: string, method: string): unknown =>
       (document.paths[path]?.[method] as { security?: unknown } | undefined)?.security;
     assert.deepEqual(security("/v1/ledger/rpc", "post"), [{ key: ["ledger:read"] }]);
@@ -203,7 +203,7 @@ describe("the OpenAPI document of the shipped pipeline", () => {
     ]);
   });
 
-  it("is what the routes for anyone answer", async () => {
+  it("matches the answers of the public routes", async () => {
     for (const path of [
       "/healthz",
       "/readyz",
@@ -222,7 +222,7 @@ describe("the OpenAPI document of the shipped pipeline", () => {
     }
   });
 
-  it("is what the tools' routes answer", async () => {
+  it("matches the answers of the routes for tools", async () => {
     const rpc = (request: Request): Promise<Headers> => check("POST", "/rpc", request);
     const call = (tool: string, params: object = {}): object => {
       return { jsonrpc: "2.0", id: 1, method: "tools.call", params: { tool, params } };
@@ -265,7 +265,7 @@ describe("the OpenAPI document of the shipped pipeline", () => {
     await check("DELETE", "/mcp", { status: 404, headers: session });
   });
 
-  it("is what the node proxy answers", async () => {
+  it("matches the answers of the node proxy", async () => {
     const rpc = (request: Request): Promise<Headers> => check("POST", "/v1/ledger/rpc", request);
     const call = (method: string): object => ({ jsonrpc: "2.0", id: "a", method, params: [] });
     const charged = await rpc({ status: 200, body: call("system_chain") });
@@ -283,7 +283,7 @@ describe("the OpenAPI document of the shipped pipeline", () => {
     }
   });
 
-  it("is what inference answers", async () => {
+  it("matches the answers of inference", async () => {
     const chat = { model: "Demo/Echo-1", messages: [{ role: "user", content: "hello" }] };
     for (const path of ["/v1/chat/completions", "/{network}/v1/chat/completions"]) {
       const params = { network: "confidential-classic" };
@@ -325,7 +325,7 @@ describe("the OpenAPI document of the shipped pipeline", () => {
     await change({ status: 200, body: { models: [] } });
   });
 
-  it("is what the routes beside the encrypted stream answer", async () => {
+  it("matches the answers of the routes that accompany the encrypted stream", async () => {
     await check("GET", "/.well-known/confidential-policy.json", { key: null, status: 200 });
     const tickets = "/v1/confidential/tickets";
     const body = { model: "M/One-1", origin: "https://app.example" };
@@ -346,7 +346,7 @@ describe("the OpenAPI document of the shipped pipeline", () => {
     await check("GET", upgrade, { status: 401, key: null });
   });
 
-  it("is what the workspace routes answer", async () => {
+  it("matches the answers of the workspace routes", async () => {
     const { workspaceId: id, key } = gateway.issue({
       plan: "developer",
       capabilities: ["workspace:admin"],
@@ -379,7 +379,7 @@ describe("the OpenAPI document of the shipped pipeline", () => {
     await ask("GET", "/audit", { status: 400, query: "?limit=0" });
   });
 
-  it("is what every route refuses callers who may not, may no more, or send another content type", async () => {
+  it("matches the refusals of every route: no permission, used-up limits, wrong content type", async () => {
     const nobody = gateway.issue({ capabilities: [] }).key;
     const busy = gateway.issue({ rpsLimit: 1 }).key;
     const params = { network: "none", id: "ws", digest: "x", session: "x", rid: "1" };

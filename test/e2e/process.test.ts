@@ -90,7 +90,7 @@ test("SIGHUP reloads the file", async () => {
   });
 });
 
-test("a second gateway on the same data folder does not start, and says why", async () => {
+test("a second gateway on the same data folder does not start, and reports the reason", async () => {
   await withFolder(async (folder) => {
     await using upstream = await heldUpstream();
     const file = join(folder, "pipeline.yaml");

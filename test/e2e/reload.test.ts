@@ -143,7 +143,7 @@ test(
   },
 );
 
-test("a reload keeps what has not changed: the buckets of a rate limit go on where they were", async () => {
+test("a reload keeps what has not changed, such as the level of the rate-limit buckets", async () => {
   await using node = await startRpcNode();
   await using streams = await streamServer();
   await using gateway = await startTestGateway({

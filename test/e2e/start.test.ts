@@ -134,7 +134,7 @@ test("the requests it prints work, the pipeline is shown, and SIGTERM ends it wi
   assert.equal(code, 0);
 });
 
-test("the encrypted stream ends here in a simulated enclave, and sluice verify says so", async () => {
+test("the encrypted stream ends in a simulated enclave, and sluice verify reports that", async () => {
   await withDev({}, async ({ stream_url: streamUrl = "", key, simulated_root: root = "" }) => {
     const model = ["--network", "confidential-classic", "--model", demoModelId];
     const trust = ["--image-hash", "any", "--termination", "gateway", "--simulated-root", root];
@@ -250,7 +250,7 @@ for (const [name, section] of [
   ["PORT", "server"],
   ["ADMIN_PORT", "admin"],
 ] as const) {
-  test(`a ${name} that is in use is said with its place and the remedy, exit 1`, async () => {
+  test(`a ${name} that is in use is reported with its position and remedy, with exit code 1`, async () => {
     const taken = createServer().listen(0, "127.0.0.1");
     await once(taken, "listening");
     // A server that listens on a port has an AddressInfo.

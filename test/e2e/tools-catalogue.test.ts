@@ -4,7 +4,7 @@ import { cpSync, mkdirSync, readFileSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { it } from "node:test";
 import discovery from "../../plugins/tools/discovery/index.ts";
-import { announcedRevisions } from "../../plugins/tools/mcp/revisions.ts";
+import { announcedRevisions } from "../../plugins/tools/mcp-revisions.ts";
 import { readUsage } from "../../plugins/billing/metering/read-usage.ts";
 import { fakeExchange, fakeHost } from "../plugins/fakes.ts";
 import { call, pipelineOf, send, startToolsGateway, type ToolsGateway } from "./tools-gateway.ts";
@@ -102,7 +102,7 @@ it("charges are recorded by surface and tool, those inside a batch as well", asy
   );
 });
 
-it("what an agent says of itself stands in the access log and in the record of a charge", async () => {
+it("the X-Agent-* headers are in the access log and in the record of a charge", async () => {
   await using gateway = await startToolsGateway();
   const headers = {
     "x-agent-name": "Planner",
@@ -192,7 +192,7 @@ it("discovery names the protocol versions that /mcp speaks", async () => {
   assert.deepEqual(Object(document)["protocolVersions"], announcedRevisions);
 });
 
-it("the discovery document is public, tagged, and says the version of this package", async () => {
+it("the discovery document is public, has an ETag, and contains the version of this package", async () => {
   await using gateway = await startToolsGateway();
   const get = (headers: Record<string, string> = {}) =>
     send(gateway, undefined, { method: "GET", path: "/.well-known/mcp", key: null, headers });

@@ -238,7 +238,7 @@ async function charges(
 }
 
 describe("a client that leaves", () => {
-  it("pays for what the node or the tool's worker was asked, on every surface, at every moment", async () => {
+  it("pays for what the node or the tool's worker was asked to do, on every surface and at every moment", async () => {
     const expected: (readonly [id: string, costs: readonly number[]])[] = [];
     const charged = await charges(async (setup) => {
       for (const [name, body] of Object.entries(surfaces)) {
@@ -277,7 +277,7 @@ describe("a client that leaves", () => {
     for (const id of ids) assert.deepEqual(charged.get(id), [1000], id);
   });
 
-  it("pays for what has begun of an array or a batch, and nothing else of it is begun", async () => {
+  it("pays for the calls of an array or a batch that have begun, and no others begin", async () => {
     const calls = (): object[] =>
       Array.from({ length: 6 }, () => ({ tool: storage, params: { key: newKey() } }));
     const batches: Readonly<Record<string, { wanted: () => Wanted; begun: number }>> = {
@@ -331,7 +331,7 @@ describe("a client that leaves", () => {
     }
   });
 
-  it("pays for what it asked of the node itself", async () => {
+  it("pays for a call that it sent to the node itself", async () => {
     const asked = new Map<string, number>();
     const charged = await charges(async (setup) => {
       for (const moment of moments) {

@@ -32,7 +32,7 @@ function errorOf(json: unknown): Told["error"] {
 }
 
 describe("a request", () => {
-  it("calls a tool; its result is spliced in as it is, its cost told twice", async () => {
+  it("calls a tool; its result is inserted unchanged, and its cost is in the result and in the header", async () => {
     const answer = await send(gateway, echo);
     assert.deepEqual([answer.status, answer.text], [200, echoed]);
     assert.equal(answer.headers["x-used-cu-milli"], "100");
@@ -173,7 +173,7 @@ describe("a malformed request", () => {
     assert.match(answer.text, /"GATEWAY_INVALID_PARAMS".*"nested_too_deeply"/);
   });
 
-  it("calls a tool by its name as a method: told how it is called", async () => {
+  it("refuses the name of a tool as a method, and describes how to call the tool", async () => {
     const { text } = await send(
       gateway,
       '{"jsonrpc":"2.0","id":1,"method":"echo","params":{"text":"x"}}',
@@ -240,8 +240,8 @@ describe("a malformed request", () => {
   });
 });
 
-describe("what HTTP itself refuses", () => {
-  it("is told in the canonical envelope before a byte of the body is looked at", async () => {
+describe("a request that HTTP itself refuses", () => {
+  it("is answered in the canonical envelope before any byte of the body is read", async () => {
     for (const body of [echo, "{", "[]", ""]) {
       for (const key of [
         null,
@@ -341,7 +341,7 @@ describe("a tool that fails", () => {
     });
   }
 
-  it("tells details where it has some", async () => {
+  it("includes details if there are any", async () => {
     const { data } = errorOf((await send(gateway, call("lost"))).json());
     assert.deepEqual(data, { errorCode: "GATEWAY_NOT_FOUND", details: { hash: "0x1" } });
   });
@@ -540,7 +540,7 @@ describe("an array", () => {
     assert.equal(answer.headers["x-used-cu-milli"], "100");
   });
 
-  it("reserves for each call when it runs: what no longer fits fails alone", async () => {
+  it("reserves credit for each call when it runs; a call that exceeds it does not affect the others", async () => {
     const { key } = gateway.issue({ cuLimit24hMilli: 250 });
     const answer = await send(gateway, `[${echo},${echo},${echo},${call("raw", {}, "2")}]`, {
       key,
@@ -560,7 +560,7 @@ describe("an array", () => {
 });
 
 describe("gateway_batch over /rpc", () => {
-  it("costs what its calls cost, and says so in the result and in the header", async () => {
+  it("costs the sum of its calls, which is in the result and in the header", async () => {
     const calls = [
       { tool: "echo", params: { text: "x" } },
       { tool: "reserved", params: {} },

@@ -186,7 +186,7 @@ for (const transport of transports) {
       assert.equal(batch.headers["x-used-cu-milli"], "100");
     });
 
-    it("tells of a tool that throws, answers what is no JSON, or fails, and not why", async () => {
+    it("reports a tool that throws, fails or returns something that is not JSON, without the reason", async () => {
       for (const [tool, code] of [
         ["throws", "GATEWAY_INTERNAL_ERROR"],
         ["cycles", "GATEWAY_INTERNAL_ERROR"],
@@ -203,7 +203,7 @@ for (const transport of transports) {
       }
     });
 
-    it("tells what a success cost, in the answer as in the header", async () => {
+    it("reports the cost of a success in the answer and in the header", async () => {
       const calls = [
         { tool: "docs_search", params: { query: "gateway" } },
         { tool: "ledger_listMethods", params: {} },

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { pathToFileURL } from "node:url";
-import { openReceiver } from "../plugins/edge/otlp-receiver.ts";
+import { openReceiver } from "../plugins/edge/trace/otlp-receiver.ts";
 import { spawnGateway } from "./gateway-process.ts";
 
 const pipeline = `

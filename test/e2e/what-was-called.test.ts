@@ -12,7 +12,7 @@ import type { Explanation } from "../../src/pipeline/observe/explanation.ts";
 import { startTestGateway, type TestGateway } from "../../src/testing/gateway.ts";
 import { whole } from "../plugins/inference/networks/worker-scripts.ts";
 import { startWorker, type Worker } from "../plugins/inference/networks/scripted-worker.ts";
-import { ask, signIn } from "../plugins/dashboard/dashboard-gateway.ts";
+import { ask, signIn } from "../plugins/dashboard/dashboard/gateway.ts";
 import { startRpcNode, type RpcNode } from "./rpc-node.ts";
 
 const pipeline = `
@@ -177,7 +177,7 @@ describe("the node proxy", () => {
     assert.ok((await metric(refusals)) >= 1);
   });
 
-  it("counts names that are not whitelisted together, and shows only what looks like a name", async () => {
+  it("counts names that are not whitelisted together, and shows only texts that look like a name", async () => {
     const other =
       'sluice_calls_total{route="/v1/ledger/rpc",kind="node",name="other",code="METHOD_NOT_ALLOWED"}';
     const earlier = await metric(other);
@@ -216,7 +216,7 @@ describe("the node proxy", () => {
     assert.equal(seen.told.steps.at(-1)?.did, "replied");
   });
 
-  it("names what a key without credit wanted to call", async () => {
+  it("names the call that a key without credit requested", async () => {
     const poor = gateway.issue({ plan: "free", capabilities: ["ledger:read"] });
     const headers = { authorization: `Bearer ${poor.key}` };
     const seen = await observe(
@@ -340,7 +340,7 @@ describe("chat completions", () => {
 });
 
 describe("sluice explain", () => {
-  it("prints what was called and why it was refused", async () => {
+  it("prints the calls and the reasons for their refusal", async () => {
     const { told } = await observe("/v1/ledger/rpc", call("author_rotateKeys", []));
     const lines: string[] = [];
     // The command uses nothing else of it.

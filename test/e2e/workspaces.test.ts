@@ -202,7 +202,7 @@ async function startShipped(more: Pick<TestGatewayOptions, "clock"> = {}): Promi
   return { gateway, admin, platform };
 }
 
-test("the shipped routes: every change is answered with the workspace and stands in its record", async () => {
+test("the shipped routes: every change returns the workspace and is in its audit log", async () => {
   const { gateway, admin } = await startShipped();
   await using _ = gateway;
   const path = `/tma/workspaces/${admin.workspaceId}`;
@@ -249,7 +249,7 @@ test("the shipped routes: every change is answered with the workspace and stands
   assert.equal(mine.length, changes.length);
 });
 
-test("the shipped routes: who may not is told so in the right order, and nothing changes", async () => {
+test("the shipped routes: callers without permission are refused in the right order, and nothing changes", async () => {
   const { gateway, admin, platform } = await startShipped();
   await using _ = gateway;
   const code = async (key: string, path: string, wanted: Wanted = {}): Promise<unknown[]> => {
@@ -292,7 +292,7 @@ test("the shipped routes: who may not is told so in the right order, and nothing
   assert.deepEqual([status, shown["plan"]], [200, "enterprise"]);
 });
 
-test("the shipped routes: none of them opens another's workspace, or any to a key without the right", async () => {
+test("the shipped routes: none of them gives access to another workspace, or to a key without the capability", async () => {
   const clock = manualClock();
   const { gateway, admin, platform } = await startShipped({ clock });
   await using _ = gateway;

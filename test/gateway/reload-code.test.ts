@@ -127,7 +127,7 @@ test("a plugin that is broken by its change is refused with its place, and loads
   assert.equal(await project.says("/one"), "new");
 });
 
-test("what only a restart can load is logged: CommonJS, and packages of another version", async (t) => {
+test("changes that only a restart can load are logged: CommonJS, and packages of another version", async (t) => {
   const manifest = (version: string): string =>
     `{ "name": "acme-two", "version": "${version}", "type": "module", "exports": "./two.js" }`;
   const files = {

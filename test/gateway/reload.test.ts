@@ -52,7 +52,7 @@ test("a call made while a reload runs sees what was written before it", async (t
   assert.deepEqual(await reloader.reload("third"), []);
 });
 
-test("a gateway that stops loads nothing any more, not even what was under way", async (t) => {
+test("a gateway that stops does not reload, and ends a reload that is running", async (t) => {
   const gateway = await start(t);
   const { reloader } = gateway.gateway;
   const underWay = reloader.reload("under way");
@@ -67,7 +67,7 @@ test("a gateway that stops loads nothing any more, not even what was under way",
   assert.equal(reloader.state.generation, 1);
 });
 
-test("a change that needs a restart is told with the place of its section", async (t) => {
+test("a change that needs a restart is reported at the position of its section", async (t) => {
   const gateway = await start(t);
   const folder = join(gateway.folder, "elsewhere");
   await gateway.write(
@@ -87,7 +87,7 @@ test("a change that needs a restart is told with the place of its section", asyn
   );
 });
 
-test("a section that is gone is told at the top of the file", async (t) => {
+test("a section that was removed is reported at the top of the file", async (t) => {
   const folder = temporaryFolder(t);
   const configFile = join(folder, "pipeline.yaml");
   writeFileSync(configFile, pipeline("log: { level: fatal }"));
@@ -117,7 +117,7 @@ function systemError(code: string): Error {
   return Object.assign(new Error(`${code}: no watch left`), { code });
 }
 
-test("a system without a watch left is told in the log, and the gateway runs", async (t) => {
+test("if the system has no watch left, the log reports it and the gateway runs", async (t) => {
   watchWith(t, () => {
     throw systemError("ENOSPC");
   });
@@ -129,7 +129,7 @@ test("a system without a watch left is told in the log, and the gateway runs", a
   assert.deepEqual(await gateway.gateway.reloader.reload("SIGHUP"), []);
 });
 
-test("a watch that fails later is told in the log, and closed with the gateway", async (t) => {
+test("a watch that fails later is logged, and closed with the gateway", async (t) => {
   let closed = 0;
   const watcher = Object.assign(new EventEmitter(), { close: () => void closed++ });
   // The reloader listens for errors and closes it, nothing else.

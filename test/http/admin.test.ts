@@ -166,7 +166,7 @@ test("a service answers the requests below its name, with the body unread, until
   assert.match(await ask("/metrics"), /method not allowed/);
 });
 
-test("a service gets no request with a foreign host name, and what it throws is logged", async () => {
+test("a service gets no request with a foreign host name, and its exceptions are logged", async () => {
   let calls = 0;
   await using started = await start({
     service: () => ({

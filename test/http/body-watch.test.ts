@@ -274,7 +274,7 @@ test("two hundred clients with the maximum memory each do not exceed the total l
   await gateway.holds(0);
 });
 
-test("connections above the limit are closed at once, and counted; a place that falls free is taken", async () => {
+test("connections above the limit are closed at once and counted; after a connection has ended, a new one is accepted", async () => {
   await using gateway = await bench({ connections: 2 });
   const refusedCount = (): number =>
     gateway.metrics.read("sluice_connections_refused_total")[0]?.value ?? NaN;

@@ -69,7 +69,7 @@ for (const target of [
   "http://x/a",
   "/a%2fb",
 ]) {
-  test(`a request for ${target} is the pipeline's to answer, behind the plugins`, async () => {
+  test(`a request for ${target} passes the plugins and is answered by the pipeline`, async () => {
     await using gateway = await behind(seals);
     const answer = await send(gateway, `OPTIONS ${target} HTTP/1.1`);
     assert.equal(answer.status, 404);
@@ -140,7 +140,7 @@ const thrown: readonly (readonly [what: string, status: number, code: string])[]
   ['{ statusCode: "many" }', 500, "GATEWAY_INTERNAL_ERROR"],
 ];
 for (const [what, status, code] of thrown) {
-  test(`a plugin that throws ${what} is answered for with ${code}`, async () => {
+  test(`if a plugin throws ${what}, the answer is ${code}`, async () => {
     const source = `app.addHook("onRequest", async (_, reply) => {
       reply.header("retry-after", "7");
       throw ${what};
@@ -169,7 +169,7 @@ test("a parameter that is too long for a plugin's route leaves the request to th
   assert.deepEqual([answer.status, codeOf(answer)], [404, "GATEWAY_NOT_FOUND"]);
 });
 
-test("a plugin may take all of a method, and give up what it does not have", async () => {
+test("a plugin may take every request of a method, and leave those that it cannot answer", async () => {
   const source = `app.get("/*", async (request, reply) =>
     request.url === "/file" ? "a file" : reply.callNotFound());`;
   await using gateway = await behind(source);

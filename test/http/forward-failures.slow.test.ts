@@ -141,7 +141,7 @@ test("a fresh connection that ends without an answer is not tried again", async 
   assert.equal(heads, 1);
 });
 
-test("a url that refuses connections is passed over, for a POST too, and then left out", async () => {
+test("a URL that refuses connections is skipped, also for a POST, and then ejected", async () => {
   await using upstream = await httpUpstream((req, res) => void req.pipe(res));
   const clock = manualClock();
   await using gateway = await through([await deadPort(), upstream.port], { clock });
@@ -338,7 +338,7 @@ function closesOnReuse(heads: string[]) {
   });
 }
 
-test("an upload that moved to another url is not ended by the attempt that it left behind", async () => {
+test("an upload that moved to another URL is not ended by the failed attempt", async () => {
   const { promise: reached, resolve: taken } = Promise.withResolvers<Socket>();
   const heads: string[] = [];
   await using busy = await rawUpstream((socket, head) => {

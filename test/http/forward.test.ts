@@ -69,7 +69,7 @@ test("a body keeps its framing: a length stays a length, chunks stay chunks", as
   assert.ok(!chunked.rawHeaders.includes("content-length"));
 });
 
-test("a body that comes after its head is streamed, one that comes with it leaves at once", async () => {
+test("a body that arrives after its head is streamed, and one that arrives with it is sent at once", async () => {
   await using upstream = await mirror();
   await using gateway = await through(upstream.port);
   using client = rawClient(gateway.port);
@@ -200,7 +200,7 @@ test("100 Continue is the gateway's own, sent when an upstream is ready to read"
   assert.doesNotMatch(seen[0] ?? "", /expect/);
 });
 
-test("a client that waits for 100 Continue is not asked for a body that will not be read", async () => {
+test("a client that waits for 100 Continue does not get it if its body will not be read", async () => {
   await using gateway = await through(await deadPort());
   using client = rawClient(gateway.port);
   client.send("POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n");
@@ -261,7 +261,7 @@ test("connections to an upstream are kept and never more than configured", async
   assert.ok(upstream.sockets.length <= 2, `${upstream.sockets.length} connections`);
 });
 
-test("a body above bodyBytes is refused before the upstream is asked", async () => {
+test("a body above bodyBytes is refused before anything is sent to the upstream", async () => {
   await using upstream = await mirror();
   await using gateway = await through(upstream.port, { forward: { bodyBytes: 4 } });
   const { status, body } = await ask(gateway, "/", { method: "POST", body: "hello" });

@@ -95,7 +95,7 @@ test("only `trailers` of TE is forwarded", () => {
   assert.deepEqual(sent, ["te", "trailers", ...ours]);
 });
 
-test("the API key does not cross unless the operator says so", () => {
+test("the API key is not forwarded unless the operator configures it", () => {
   const raw = [...host, "AUTHORIZATION", "Bearer gateway_dev_x"];
   assert.deepEqual(requestFields(request(raw), requestRules()), ours);
   assert.deepEqual(requestFields(request(raw), requestRules({}, true)), [...raw.slice(2), ...ours]);

@@ -214,7 +214,7 @@ describe("a WebSocket surface", () => {
   }
 });
 
-describe("a plugin that returns what is not a reply", () => {
+describe("a plugin that returns something other than a reply", () => {
   const nothing = null as unknown as Reply;
   for (const [kind, hooks] of Object.entries({
     step: { requestHeaders: () => nothing },
@@ -242,7 +242,7 @@ describe("a plugin that returns what is not a reply", () => {
   }
 });
 
-it("a surface that never returns after its client has left is settled in the end, and named", async () => {
+it("a surface that never returns after its client has left is settled after a time limit, and the log names it", async () => {
   const clock = manualClock();
   const settled = settling();
   const left = Promise.withResolvers<void>();

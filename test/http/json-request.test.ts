@@ -135,7 +135,7 @@ describe("an invalid request", () => {
     assert.deepEqual(single('{"jsonrpc":"2.0","method":1}'), invalid("null"));
   });
 
-  it("is one in which a member stands twice, however it is spelt", () => {
+  it("is one in which a member occurs twice, in any spelling", () => {
     const twice = [
       '"jsonrpc":"2.0","jsonrpc":"2.0","id":5,"method":"m"',
       '"jsonrpc":"2.0","id":5,"method":"m","method":"m"',
@@ -148,7 +148,7 @@ describe("an invalid request", () => {
     for (const members of twice) assert.deepEqual(single(`{${members}}`), invalid("5"), members);
   });
 
-  it("has no id to answer with when the id itself stands twice", () => {
+  it("is answered without an id if the id itself occurs twice", () => {
     assert.deepEqual(single('{"jsonrpc":"2.0","id":5,"id":5,"method":"m"}'), invalid("null"));
     assert.deepEqual(single('{"jsonrpc":"2.0","id":5,"\\u0069d":6,"method":"m"}'), invalid("null"));
     assert.deepEqual(single('{"jsonrpc":"2.0","id":[],"id":6,"method":"m"}'), invalid("null"));
@@ -213,7 +213,7 @@ describe("a batch", () => {
   });
 });
 
-describe("a body that is no request", () => {
+describe("a body that is not a request", () => {
   it("is invalid when it is a scalar", () => {
     for (const body of ["1", "-0.5e+3", '"x"', "true", "false", "null", ' "a\\n" ']) {
       assert.deepEqual(read(body), { kind: "invalid" }, body);

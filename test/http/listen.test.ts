@@ -49,7 +49,7 @@ test("unknown paths are 404 and wrong methods 405, both through the unmatched li
   assert.deepEqual(seen, [404, 405]);
 });
 
-test("/healthz answers while the process lives, /readyz says whether it can serve", async () => {
+test("/healthz answers while the process runs, and /readyz reports whether it can serve", async () => {
   let ready = true;
   await using served = await serve([], { ready: () => ready });
   assert.equal((await ask(served, "/healthz")).status, 200);

@@ -186,7 +186,7 @@ it("a frame that breaks RFC 6455 closes with 1002", async () => {
   socket.destroy();
 });
 
-it("messages that come before anybody listens are kept", async () => {
+it("messages that arrive before there is a listener are kept", async () => {
   const arrived = Promise.withResolvers<Connection>();
   await using served = await serve([route(socketSurface((c) => arrived.resolve(c)))]);
   const client = await open(served);
@@ -204,7 +204,7 @@ it("messages that come before anybody listens are kept", async () => {
   client.close();
 });
 
-it("a client that reads nothing is waited for: send says stop, onDrain says go on", async () => {
+it("if a client does not read, send returns false, and onDrain is called when there is room again", async () => {
   const arrived = Promise.withResolvers<Connection>();
   const surface = socketSurface((c) => arrived.resolve(c));
   await using served = await serve([route(surface)]);
@@ -341,7 +341,7 @@ for (const offered of ["test.v1, test.v1", "test.v1,,", ", test.v1", "", "test v
   });
 }
 
-it("a subprotocol that comes twice in two fields is refused, too", async () => {
+it("a subprotocol that occurs in two fields is refused, too", async () => {
   await using served = await serve([route(echo)]);
   const field = "Sec-WebSocket-Protocol: test.v1";
   assert.match(await handshake(served, [field, field]), /^HTTP\/1\.1 400 /);

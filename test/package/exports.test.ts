@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import manifest from "../../package.json" with { type: "json" };
 
-test("the package exports what is promised, and nothing else", async () => {
+test("the package exports the documented names and no others", async () => {
   assert.deepEqual(manifest.exports, {
     "./plugin": "./src/plugin.ts",
     "./services": "./plugins/contracts/index.ts",

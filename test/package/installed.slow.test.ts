@@ -10,7 +10,7 @@ import { templateNames } from "../../src/commands/init.ts";
 import { installPackage } from "./package-fixture.ts";
 
 const installed = installPackage();
-const { app, main, install } = installed;
+const { app, main } = installed;
 after(() => installed[Symbol.dispose]());
 
 // Without the variables that would change the outcome.
@@ -39,7 +39,7 @@ test("accounts survive an upgrade of the package", () => {
   assert.equal(sluice(...create).status, 0);
   const kept = sluice("workspaces", "list", "--json").stdout;
   assert.match(kept, /acme/);
-  install();
+  installed.install();
   assert.equal(sluice("workspaces", "list", "--json").stdout, kept);
   assert.ok(existsSync(join(app, "data", "accounts.db")));
 });

@@ -18,7 +18,8 @@ import { provision, type Generation } from "../../src/pipeline/load/generation.t
 import { Closer } from "../../src/pipeline/load/closer.ts";
 import { createSeal } from "../../src/store/seal.ts";
 import { KeptParts } from "../../src/pipeline/load/kept-parts.ts";
-import type { Services } from "../../src/pipeline/load/services.ts";
+import type { HostResources } from "../../src/pipeline/load/host-resources.ts";
+import type { ExchangeObserver } from "../../src/pipeline/observe/record.ts";
 import { coreMetrics } from "../../src/pipeline/observe/stats.ts";
 import { listen, type Listener } from "../../src/http/listen.ts";
 import { systemClock } from "../../src/clock.ts";
@@ -80,6 +81,7 @@ export async function serve(
     readonly ready?: () => boolean;
     /** Default: real time. */
     readonly clock?: Clock;
+    readonly observers?: readonly ExchangeObserver[];
     /** Of the listener. */
     readonly metrics?: Metrics;
   } = {},
@@ -93,13 +95,13 @@ export async function serve(
     child: () => log,
   };
   const { clock = systemClock } = options;
-  const services = { ...testServices(log), clock };
-  const closer = new Closer(services);
+  const resources = { ...testResources(log), clock };
+  const closer = new Closer(resources);
   const core = coreMetrics(noMetrics);
   const serverConfig = { ...server, ...options.server };
   const load = async (wanted: readonly TestRoute[], previous?: Generation): Promise<Generation> => {
     const { config, plugins } = describe(wanted, options.unmatched ?? [], serverConfig);
-    const { generation, faults } = await provision({ config, plugins }, services, core, previous);
+    const { generation, faults } = await provision({ config, plugins }, resources, core, previous);
     if (generation === undefined) throw new Error(JSON.stringify(faults));
     return generation;
   };
@@ -111,6 +113,7 @@ export async function serve(
     log,
     metrics: options.metrics ?? noMetrics,
     closer,
+    observers: options.observers ?? [],
     readiness: () => ({ ready: options.ready?.() ?? true, checks: {} }),
   });
   return {
@@ -142,7 +145,7 @@ export function quietCloser(): Closer {
   return new Closer({ clock: systemClock, log });
 }
 
-function testServices(log: Log): Services {
+function testResources(log: Log): HostResources {
   return {
     log,
     clock: systemClock,
@@ -154,6 +157,7 @@ function testServices(log: Log): Services {
     parts: new KeptParts(),
     gateway: gatewayInfo(
       () => undefined,
+      new Set(),
       () => undefined,
     ),
   };

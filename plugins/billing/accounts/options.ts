@@ -41,7 +41,7 @@ function plan(name: string, rps: number, includedCu: number, overage: string): J
       },
       overageUsdPerCu: {
         type: "string",
-        format: "overage-rate",
+        format: "decimal-or-none",
         default: overage,
         description:
           'USD per CU beyond the included and purchased amount. With "none", such calls are refused.',

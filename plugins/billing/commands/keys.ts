@@ -2,13 +2,8 @@
  * `sluice keys`: creates, lists, changes, revokes and rotates API keys, also while a gateway runs on the same store.
  */
 import {
-  addresses,
   checkName,
   checkWord,
-  duration,
-  milliCu,
-  orNone,
-  rate,
   required,
   runSubcommand,
   text,
@@ -27,6 +22,7 @@ import { defaultCapabilities } from "../accounts/plans.ts";
 import { findWorkspace } from "../accounts/workspaces.ts";
 import { notFound } from "../accounts/failed.ts";
 import { printRecord, printRecords, withAccounts, type Flat } from "./accounts.ts";
+import { addresses, duration, milliCu, orNone, rate } from "./limits.ts";
 
 const defaultOverlapMs = 24 * 3_600_000;
 

@@ -5,8 +5,6 @@
 import {
   checkName,
   checkWord,
-  milliCu,
-  orNone,
   required,
   runSubcommand,
   text,
@@ -27,6 +25,7 @@ import {
 } from "../accounts/workspaces.ts";
 import { printRecord, printRecords, withAccounts, type OpenAccounts } from "./accounts.ts";
 import { readPurchasedDrawn } from "../metering/purchased-drawn.ts";
+import { milliCu, orNone } from "./limits.ts";
 
 const create: Subcommand = {
   options: ["name", "plan", "overage-limit"],

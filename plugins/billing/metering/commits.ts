@@ -1,7 +1,6 @@
 /** Reads the commits of the journal, also while a gateway writes it. */
 import type { DatabaseSync } from "node:sqlite";
-import { number, text } from "sluice-gateway/store";
-import { blob } from "./journal-file.ts";
+import { blob, number, text } from "sluice-gateway/store";
 import { singleRow } from "./journal-reader.ts";
 
 export interface Commit {
@@ -38,7 +37,7 @@ export function* commitsWithin(
       if (number(row, "first_at") >= to) return;
       const seq = number(row, "seq");
       next = seq + 1;
-      yield { seq, records: blob(row["records"]) };
+      yield { seq, records: blob(row, "records") };
     }
     if (commits.length === 0) return;
   }

@@ -3,7 +3,7 @@
  * recovers both after a crash. It does not depend on threads.
  */
 import type { DatabaseSync } from "node:sqlite";
-import { number, transaction } from "sluice-gateway/store";
+import { blob, number, transaction } from "sluice-gateway/store";
 import { openJournalDatabase } from "./journal-schema.ts";
 import { at, closeReason, kind, RecordCursor, maxRecordBytes, writeClosed } from "./records.ts";
 import { Views } from "./views.ts";
@@ -47,7 +47,7 @@ export class JournalFile {
     const { seq, checkpoint } = readPositions(db);
     this.#seq = seq;
     const tail = db.prepare("SELECT records FROM commits WHERE seq > ? ORDER BY seq");
-    for (const row of tail.iterate(checkpoint)) this.#views.fold(blob(row["records"]));
+    for (const row of tail.iterate(checkpoint)) this.#views.fold(blob(row, "records"));
     this.#insert = db.prepare("INSERT INTO commits VALUES (?, ?, ?, ?)");
     this.#insertName = db.prepare("INSERT INTO names VALUES (?, ?) ON CONFLICT DO NOTHING");
   }
@@ -175,9 +175,4 @@ function readPositions(db: DatabaseSync): { seq: number; checkpoint: number } {
   if (row === undefined) throw new Error("the journal has no checkpoint");
   const checkpoint = number(row, "checkpoint");
   return { seq: Math.max(number(row, "seq"), checkpoint), checkpoint };
-}
-
-export function blob(value: unknown): Buffer {
-  if (!(value instanceof Uint8Array)) throw new TypeError("a journal column is not a blob");
-  return Buffer.from(value.buffer, value.byteOffset, value.byteLength);
 }

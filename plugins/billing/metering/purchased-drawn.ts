@@ -1,6 +1,5 @@
 /** Reads how much purchased credit workspaces have drawn, for commands that run at the same time as the gateway. */
-import { explain, number, text } from "sluice-gateway/store";
-import { blob } from "./journal-file.ts";
+import { blob, explain, number, text } from "sluice-gateway/store";
 import { hasJournal, singleRow, openJournalReader } from "./journal-reader.ts";
 import { journalPath } from "./journal-schema.ts";
 import { at, kind, RecordCursor } from "./records.ts";
@@ -26,7 +25,7 @@ export function readPurchasedDrawn(dataDir: string): ReadonlyMap<string, number>
     const nameOf = db.prepare("SELECT name FROM names WHERE id = ?");
     const tail = db.prepare("SELECT records FROM commits WHERE seq > ?");
     for (const row of tail.iterate(number(singleRow(db, "SELECT seq FROM checkpoint"), "seq"))) {
-      const cursor = new RecordCursor(blob(row["records"]));
+      const cursor = new RecordCursor(blob(row, "records"));
       while (cursor.next()) {
         if (cursor.kind !== kind.charge) continue;
         const purchased = cursor.float(at.charge.purchased);

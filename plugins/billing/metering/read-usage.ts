@@ -3,10 +3,9 @@
  */
 import type { DatabaseSync } from "node:sqlite";
 import type { Agent, Pricing } from "sluice-gateway/services";
-import { explain, StoreError, text } from "sluice-gateway/store";
+import { blob, explain, StoreError, text } from "sluice-gateway/store";
 import { readChargeText } from "./charge-text.ts";
 import { commitsWithin, NameReader } from "./commits.ts";
-import { blob } from "./journal-file.ts";
 import { singleRow, openJournalReader } from "./journal-reader.ts";
 import { journalPath } from "./journal-schema.ts";
 import { at, kind, RecordCursor } from "./records.ts";
@@ -99,7 +98,7 @@ export function findCharge(db: DatabaseSync, id: string): JournalPosition {
 function isCharge(db: DatabaseSync, { commit, place }: JournalPosition): boolean {
   const row = db.prepare("SELECT records FROM commits WHERE seq = ?").get(commit);
   if (row === undefined) return false;
-  const cursor = new RecordCursor(blob(row["records"]));
+  const cursor = new RecordCursor(blob(row, "records"));
   for (let next = 0; cursor.next(); next++) if (next === place) return cursor.kind === kind.charge;
   return false;
 }

@@ -9,37 +9,22 @@ import {
   type Price,
   type Receipt,
   type StreamCharge,
-  type StreamCustomer,
 } from "sluice-gateway/services";
 import { fault, isFault, type Fault } from "../protocol/fault.ts";
-import type { Hello } from "../protocol/hello.ts";
 import { toBase64Url } from "../protocol/encoding.ts";
 import { maxUnseenTokens } from "../protocol/limits.ts";
 import { nodeSuite } from "../protocol/node-crypto.ts";
-import type { FrameWatch, WatchedExchange } from "../protocol/frame-watch.ts";
+import type { WatchedExchange } from "../protocol/frame-watch.ts";
 import type { Finish, UsageReport } from "../protocol/usage-report.ts";
 import {
   sessionExpectation,
   verifyUsageReport,
   type ReportVerdict,
 } from "../protocol/verify-usage-report.ts";
-import type { SeenCounters } from "../protocol/seen-counters.ts";
 import { usageOf, type ReportFrame } from "../protocol/text-frames.ts";
-import { creditMilli, type RetryCredits } from "./retry-credits.ts";
+import { creditMilli } from "./retry-credits.ts";
+import type { SessionContext } from "./session-context.ts";
 import type { UpstreamSession } from "./upstream-session.ts";
-
-export interface SessionContext {
-  readonly hello: Hello;
-  /** base64url of 16 bytes. */
-  readonly id: string;
-  readonly upstream: UpstreamSession;
-  readonly watch: FrameWatch;
-  readonly customer: StreamCustomer;
-  readonly counters: SeenCounters;
-  readonly retryCredits: RetryCredits;
-  /** Seconds since 1970. */
-  readonly now: () => number;
-}
 
 /** The result of charging a request. */
 export interface RequestBill {

@@ -3,7 +3,7 @@
  * session is returned only after its signature, its keyset and its evidence have been checked.
  */
 import type { Clock } from "sluice-gateway/plugin";
-import { fault, isFault, type Fault, type StreamCode } from "../protocol/fault.ts";
+import { fault, isFault, type Fault } from "../protocol/fault.ts";
 import { readAnswer, type Attested } from "../protocol/handshake.ts";
 import type { Hello, Role } from "../protocol/hello.ts";
 import { handshakeMs } from "../protocol/limits.ts";
@@ -14,6 +14,7 @@ import type { VerificationPolicy } from "../verify/policy.ts";
 import type { EvidenceVerifier } from "../verify/evidence-verifier.ts";
 import type { VerificationReport } from "../verify/report.ts";
 import type { EvidenceCache } from "./evidence-cache.ts";
+import { codeForClient } from "./enclave-errors.ts";
 import type { EnclaveLink } from "./link.ts";
 
 export interface OpenEnclave {
@@ -43,16 +44,6 @@ export interface OpenFailure extends Fault {
    * The enclave named evidence by a digest that is not in the cache. The client may know it through another gateway.
    */
   readonly isUnseen?: true;
-}
-
-/**
- * Returns the code for the client's error frame. `code`: the code of the enclave's error frame. An enclave knows
- * nothing about the client's key and credit, so codes about them are replaced.
- */
-export function codeForClient(code: StreamCode | undefined): StreamCode {
-  return code === undefined || code === "UNAUTHORIZED" || code === "INSUFFICIENT_BALANCE"
-    ? "UPSTREAM_FAILED"
-    : code;
 }
 
 /** `helloBytes`: forwarded unchanged. Closes the link if no session could be opened. */

@@ -3,7 +3,7 @@
  * directions as they arrive. The gateway observes and accounts for the frames, but it cannot decrypt them. However the
  * session ends, every request is either charged or its reservation is released.
  */
-import type { Clock, Connection, Log } from "sluice-gateway/plugin";
+import type { Connection, Log } from "sluice-gateway/plugin";
 import type { StreamCustomer } from "sluice-gateway/services";
 import { guarded } from "sluice-gateway/toolkit";
 import {
@@ -13,48 +13,27 @@ import {
   isFault,
   plainCloseCodes,
   type Fault,
-  type StreamCode,
 } from "../protocol/fault.ts";
-import { createFrameWatch } from "../protocol/frame-watch.ts";
-import { nodeSuite } from "../protocol/node-crypto.ts";
-import type { SeenCounters } from "../protocol/seen-counters.ts";
 import { SessionTimers } from "../protocol/session-timers.ts";
 import { readTextFrame, writeCancelFrame, type ReportFrame } from "../protocol/text-frames.ts";
-import {
-  BilledRequest,
-  settleRequest,
-  unreadable,
-  type RequestBill,
-  type SessionContext,
-} from "./billed-request.ts";
+import { BilledRequest, settleRequest, unreadable, type RequestBill } from "./billed-request.ts";
 import { acceptHello, type AcceptedSession, type AcceptHelloDeps } from "./accept-hello.ts";
 import type { LinkListener } from "./link.ts";
-import { codeForClient } from "./open-enclave.ts";
-import type { RetryCredits } from "./retry-credits.ts";
+import { codeForClient, isClientError } from "./enclave-errors.ts";
+import {
+  createSessionContext,
+  type SessionContext,
+  type SessionContextDeps,
+} from "./session-context.ts";
 
-export interface StreamSessionDeps extends AcceptHelloDeps {
-  readonly clock: Clock;
+export interface StreamSessionDeps extends AcceptHelloDeps, SessionContextDeps {
   readonly log: Log;
-  readonly counters: SeenCounters;
-  readonly retryCredits: RetryCredits;
   /** Stores the receipt. Resolves to true when it is on disk, and to false if it cannot be written. */
   keep(bill: RequestBill): Promise<boolean>;
 }
 
 /** Maximum time from the final frame to the report, and from the client's disconnect to both. */
 const reportMs = 10_000;
-
-/**
- * Error codes that an enclave sends for mistakes of the client. They do not count against the worker: otherwise a
- * client could make the gateway eject every worker.
- */
-const clientErrorCodes: ReadonlySet<StreamCode> = new Set([
-  "BAD_FRAME",
-  "REPLAY",
-  "LIMIT_EXCEEDED",
-  "RATE_LIMITED",
-  "TIMEOUT",
-]);
 
 export class StreamSession implements LinkListener {
   /** Resolves when the connection has ended and every request has been settled. */
@@ -133,23 +112,13 @@ export class StreamSession implements LinkListener {
 
   #onAccepted(accepted: AcceptedSession | Fault): void {
     if (isFault(accepted)) return this.#fail(accepted);
-    const { hello, id, upstream, attestation } = accepted;
-    const { clock, counters, retryCredits, sessionIds } = this.#deps;
+    const { id, upstream, attestation } = accepted;
     if (this.#isClosed) {
-      sessionIds.release(id);
+      this.#deps.sessionIds.release(id);
       upstream.link.close();
       return upstream.ended(true);
     }
-    this.#context = {
-      hello,
-      id,
-      upstream,
-      customer: this.#customer,
-      counters,
-      retryCredits,
-      watch: createFrameWatch(nodeSuite.newHash),
-      now: () => Math.floor(clock.now() / 1000),
-    };
+    this.#context = createSessionContext(accepted, this.#customer, this.#deps);
     this.#timers.begin(upstream.attested.keyset.notAfter * 1000);
     this.#connection.send(attestation);
     upstream.link.listener = this;
@@ -275,7 +244,7 @@ export class StreamSession implements LinkListener {
 
   /** Handles an error frame. Only the enclave can see the plaintext of a request and refuse it. */
   #onEnclaveError(code: Fault["code"]): void {
-    if (!clientErrorCodes.has(code)) return this.#onEnclaveFailure(code);
+    if (!isClientError(code)) return this.#onEnclaveFailure(code);
     this.#isHealthy = undefined;
     const isBusy = this.#request !== undefined;
     this.#releaseUnreported();

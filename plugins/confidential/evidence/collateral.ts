@@ -9,6 +9,7 @@ import { fromBase64, toHex } from "../verify/binary-text.ts";
 import type { AttestationEvidence } from "../verify/evidence.ts";
 import { readTdxCollateral } from "../verify/tdx-collateral.ts";
 import type { TdxCollateral } from "../verify/tdx-collateral.ts";
+import { HourlyValue } from "./hourly-value.ts";
 
 /** Returns the collateral for a quote in base64. Undefined if it is not available. Never rejects. */
 export type CollateralSource = (
@@ -26,11 +27,6 @@ export async function stapleCollateral(
   const collateral = await source(evidence.quote, signal);
   return collateral === undefined ? evidence : { ...evidence, collateral };
 }
-
-/** Intel publishes new collateral about once a day. It is valid for 30 days. */
-const freshMs = 3_600_000;
-const retryMs = 60_000;
-const timeoutMs = 5_000;
 
 /** Reads the file again for each quote. `path`: JSON file with the members of `TdxCollateral`. */
 export function collateralFile(path: string): CollateralSource {
@@ -56,26 +52,12 @@ export function collateralService(
   clock: Clock,
   fetchCollateral: FetchCollateral = fetchWithLibrary,
 ): CollateralSource {
-  let known: TdxCollateral | undefined;
-  let nextAt = -Infinity;
-  return async (quote) => {
+  const known = new HourlyValue<TdxCollateral>(clock);
+  return async (quote, signal) => {
     const bytes = fromBase64(quote);
-    if (clock.monotonic() < nextAt || bytes === undefined) return known;
-    nextAt = clock.monotonic() + retryMs;
-    const found = parseCollateral(await withTimeout(fetchCollateral(url, bytes), clock));
-    // The previous collateral stays valid until its own dates end it.
-    if (found === undefined) return known;
-    nextAt = clock.monotonic() + freshMs;
-    known = found;
-    return known;
+    if (bytes === undefined) return undefined;
+    return known.get(async () => parseCollateral(await fetchCollateral(url, bytes)), signal);
   };
-}
-
-/** Resolves to undefined if the promise rejects or takes too long. */
-async function withTimeout(promise: Promise<unknown>, clock: Clock): Promise<unknown> {
-  const { promise: late, resolve } = Promise.withResolvers<undefined>();
-  using _limit = clock.after(timeoutMs, () => resolve(undefined));
-  return await Promise.race([promise.catch(() => undefined), late]);
 }
 
 async function fetchWithLibrary(url: string, quote: Uint8Array): Promise<unknown> {

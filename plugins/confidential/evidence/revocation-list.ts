@@ -11,7 +11,7 @@ import { readEvidence } from "../verify/evidence.ts";
 import type { AttestationEvidence } from "../verify/evidence.ts";
 import type { SnpProduct } from "../verify/policy.ts";
 import { certificateGuids, readCertificateTable, readVcek } from "../verify/snp-certificates.ts";
-import { whenAborted } from "./provider.ts";
+import { HourlyValue } from "./hourly-value.ts";
 
 /** Returns the DER of the revocation list of a product. Undefined if it cannot be fetched. Never rejects. */
 export type RevocationListSource = (
@@ -22,17 +22,8 @@ export type RevocationListSource = (
 /** Fetches the bytes at a URL. May reject. */
 export type FetchList = (url: string, signal: AbortSignal) => Promise<Uint8Array>;
 
-const freshMs = 3_600_000;
-const retryMs = 60_000;
-const timeoutMs = 5_000;
 /** Lists have about 1 kB. */
 const maxListBytes = 32_768;
-
-interface KnownList {
-  list: Bytes | undefined;
-  /** Time of the next fetch, in monotonic milliseconds. */
-  nextAt: number;
-}
 
 /** Fetches lists from the service at `url`, such as `https://kdsintf.amd.com`, at most once per hour and product. */
 export function revocationListService(
@@ -41,38 +32,18 @@ export function revocationListService(
   fetchBytes: FetchList = fetchList,
 ): RevocationListSource {
   const base = url.replace(/\/+$/, "");
-  const known = new Map<SnpProduct, KnownList>();
-  return async (product, signal) => {
-    const entry = known.get(product) ?? { list: undefined, nextAt: -Infinity };
-    known.set(product, entry);
-    if (clock.monotonic() < entry.nextAt) return entry.list;
-    entry.nextAt = clock.monotonic() + retryMs;
-    const found = await fetchWithTimeout(
-      fetchBytes,
-      `${base}/vcek/v1/${product}/crl`,
-      clock,
-      signal,
-    );
-    // The previous list stays valid until its own dates end it.
-    if (found === undefined) return entry.list;
-    entry.nextAt = clock.monotonic() + freshMs;
-    entry.list = found;
-    return found;
+  const known = new Map<SnpProduct, HourlyValue<Bytes>>();
+  return (product, signal) => {
+    const list = known.get(product) ?? new HourlyValue<Bytes>(clock);
+    known.set(product, list);
+    const listUrl = `${base}/vcek/v1/${product}/crl`;
+    return list.get(async (until) => validList(await fetchBytes(listUrl, until)), signal);
   };
 }
 
-async function fetchWithTimeout(
-  fetchBytes: FetchList,
-  url: string,
-  clock: Clock,
-  signal: AbortSignal,
-): Promise<Bytes | undefined> {
-  const late = new AbortController();
-  using _limit = clock.after(timeoutMs, () => late.abort());
-  const until = AbortSignal.any([signal, late.signal]);
-  const fetched = fetchBytes(url, until).catch(() => undefined);
-  const bytes = await Promise.race([fetched, whenAborted(until)]);
-  if (bytes === undefined || bytes.length > maxListBytes) return undefined;
+/** Returns the list. Undefined if it is too long or cannot be read. */
+function validList(bytes: Uint8Array): Bytes | undefined {
+  if (bytes.length > maxListBytes) return undefined;
   const list = Uint8Array.from(bytes);
   return readRevocationList(list) === undefined ? undefined : list;
 }

@@ -3,8 +3,9 @@ import { randomUUID } from "node:crypto";
 import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import { RateLimiterMemory } from "rate-limiter-flexible";
 import { answerErrors, sendJson, sendRefusal } from "sluice-gateway/http";
-import type { Host, ServiceContext, ServiceHooks } from "sluice-gateway/plugin";
+import type { GatewayInfo, Host, ServiceContext, ServiceHooks } from "sluice-gateway/plugin";
 import { parseJson } from "sluice-gateway/toolkit";
+import { Activity } from "./activity.ts";
 import { foreign, protect } from "./guard.ts";
 import { health } from "./health.ts";
 import { queryOf } from "./input.ts";
@@ -28,7 +29,12 @@ export async function openDashboard(
   { keep }: Pick<ServiceContext, "keep">,
 ): Promise<NonNullable<ServiceHooks<undefined>["admin"]>> {
   const newLimiter = () => new RateLimiterMemory({ points: maxAttempts, duration: 60 });
-  // Not a spread of `host`, whose getters open what they return.
+  const gateway = host.use("gateway");
+  const { activity } = keep(
+    "activity",
+    () => observed(gateway),
+    (part) => part.stop(),
+  );
   const { environment, seal, claims, clock, log, version } = host;
   const parts: DashboardParts = {
     environment,
@@ -37,7 +43,8 @@ export async function openDashboard(
     claims,
     clock,
     log,
-    gateway: host.use("gateway"),
+    gateway,
+    activity,
     accounts: host.use("accounts"),
     metering: host.use("metering"),
     attempts: keep("attempts to sign in", newLimiter, () => undefined),
@@ -47,6 +54,12 @@ export async function openDashboard(
   await app.register(async (scope) => pages(scope, parts), { prefix: "/dashboard" });
   await app.ready();
   return (request, response) => app.routing(request, response);
+}
+
+function observed(gateway: GatewayInfo): { readonly activity: Activity; stop(): void } {
+  const activity = new Activity();
+  const observer = gateway.onSettled((exchange) => activity.settled(exchange));
+  return { activity, stop: () => observer[Symbol.dispose]() };
 }
 
 async function pages(scope: FastifyInstance, parts: DashboardParts): Promise<void> {

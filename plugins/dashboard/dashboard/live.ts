@@ -1,23 +1,18 @@
 /** Reports the current activity: the last ten minutes, refusals by reason, and the latest exchanges. */
-import type {
-  ActivityTally,
-  EndedExchange,
-  ReportedCalls,
-  RunningGateway,
-} from "sluice-gateway/plugin";
+import type { ReportedCalls, RunningGateway, SettledExchange } from "sluice-gateway/plugin";
+import { stepMs, type Tally } from "./activity.ts";
 import type { DashboardParts } from "./parts.ts";
 import type { Viewer } from "./session.ts";
 
 /** Returns the activity for JSON. A workspace administrator sees only the calls of the workspace's keys. */
 export function live(parts: DashboardParts, { only }: Viewer): object {
-  const { gateway, clock } = parts;
+  const { activity, gateway, clock } = parts;
   const running = gateway.running();
-  const { activity } = running;
   const now = clock.now();
   const tally = only === undefined ? activity.all : activity.group(only);
   return {
     now: new Date(now).toISOString(),
-    step_seconds: activity.stepMs / 1000,
+    step_seconds: stepMs / 1000,
     requests: tally.requests.read(now),
     refused: tally.refused.read(now),
     failed: tally.failed.read(now),
@@ -35,7 +30,7 @@ export function live(parts: DashboardParts, { only }: Viewer): object {
 }
 
 /** Returns the reasons of the last ten minutes first, ordered by frequency. */
-function refusals(tally: ActivityTally, now: number): object[] {
+function refusals(tally: Tally, now: number): object[] {
   return Array.from(tally.refusals, ([code, counts]) => ({
     code,
     recent: counts.read(now).reduce((sum, count) => sum + count, 0),
@@ -43,19 +38,20 @@ function refusals(tally: ActivityTally, now: number): object[] {
   })).toSorted((a, b) => b.recent - a.recent || b.total - a.total);
 }
 
-function exchangeJson(ended: EndedExchange): object {
+function exchangeJson({ facts, calls, ...exchange }: SettledExchange): object {
+  const { requestId, caller, costMilliCu } = facts;
   return {
-    time: new Date(ended.at).toISOString(),
-    ms: rounded(ended.ms),
-    method: ended.method,
-    route: ended.route,
-    status: ended.status,
-    code: ended.code,
-    key_id: ended.callerId,
-    workspace_id: ended.callerGroup,
-    request_id: ended.requestId,
-    used_cu_milli: ended.costMilli,
-    calls: ended.calls && callsJson(ended.calls),
+    time: new Date(exchange.arrivedAt).toISOString(),
+    ms: rounded(exchange.ms),
+    method: exchange.method,
+    route: exchange.route.path,
+    status: exchange.status,
+    code: exchange.code,
+    key_id: caller?.id,
+    workspace_id: caller?.group,
+    request_id: requestId,
+    used_cu_milli: costMilliCu,
+    calls: calls && callsJson(calls),
   };
 }
 

@@ -2,11 +2,11 @@
  * Serves the page and its assets: the files in page/, and uPlot, which draws its charts. They are read once and served
  * from memory.
  */
-import { hash } from "node:crypto";
 import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { packageFile } from "sluice-gateway/package-files";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { etagOf, matchesEtag } from "sluice-gateway/http";
 
 interface Asset {
   readonly bytes: Buffer;
@@ -78,7 +78,7 @@ function uplotFile(name: string, source: string): string {
 function read(name: string, path: string): Asset {
   const bytes = readFileSync(path);
   const type = types[name.slice(name.lastIndexOf(".") + 1)] ?? "application/octet-stream";
-  return { bytes, type, etag: `"${hash("sha256", bytes, "base64url").slice(0, 22)}"` };
+  return { bytes, type, etag: etagOf(bytes) };
 }
 
 /** Serves the page at /dashboard and its files below /dashboard/assets. */
@@ -93,6 +93,6 @@ export function servePages(scope: FastifyInstance): void {
 function send(request: FastifyRequest, reply: FastifyReply, asset: Asset): FastifyReply {
   // Browsers must revalidate each time, so that a new release is shown at once.
   void reply.header("cache-control", "no-cache").header("etag", asset.etag);
-  if (request.headers["if-none-match"] === asset.etag) return reply.code(304).send();
+  if (matchesEtag(request.headers["if-none-match"], asset.etag)) return reply.code(304).send();
   return reply.type(asset.type).send(asset.bytes);
 }

@@ -2,11 +2,13 @@
 import type { RateLimiterMemory } from "rate-limiter-flexible";
 import type { GatewayInfo, Host } from "sluice-gateway/plugin";
 import type { Accounts, Metering } from "sluice-gateway/services";
+import type { Activity } from "./activity.ts";
 
 type FromHost = "environment" | "seal" | "claims" | "clock" | "log" | "version";
 
 export interface DashboardParts extends Pick<Host, FromHost> {
   readonly gateway: GatewayInfo;
+  readonly activity: Activity;
   readonly accounts: Accounts;
   readonly metering: Metering;
   /** Counts the attempts to sign in, per address. */

@@ -2,14 +2,15 @@
  * Surface `openapi`: the OpenAPI 3.1 document of all loaded routes, or a page that shows it. It is built from the
  * manifests of the plugins (`operation`), which document what they accept and answer.
  */
-import { createHash } from "node:crypto";
 import {
   defineSurface,
   type DocumentedRoute,
   type Operation,
   type Reply,
 } from "sluice-gateway/plugin";
+import { etagOf, matchesEtag } from "sluice-gateway/http";
 import { documentOf } from "./document.ts";
+import { healthRoutes } from "./health-routes.ts";
 import { pageOf } from "./page.ts";
 import { styleSource } from "./style.ts";
 
@@ -89,7 +90,9 @@ export default defineSurface<Options>({
     return {
       answer({ request }) {
         made ??= repliesOf(options, routes, host.version);
-        return names(request.headers["if-none-match"], made.etag) ? made.unchanged : made.whole;
+        return matchesEtag(request.headers["if-none-match"], made.etag)
+          ? made.unchanged
+          : made.whole;
       },
     };
   },
@@ -100,9 +103,9 @@ function repliesOf(
   routes: readonly DocumentedRoute[],
   version: string,
 ): { whole: Reply; unchanged: Reply; etag: string } {
-  const document = documentOf(routes, { title, description, version, url });
+  const document = documentOf([...healthRoutes, ...routes], { title, description, version, url });
   const body = as === "page" ? pageOf(document, source) : JSON.stringify(document);
-  const etag = `"${createHash("sha256").update(body).digest("base64url").slice(0, 22)}"`;
+  const etag = etagOf(body);
   const { type, headers } = contentOf[as];
   const shared = ["etag", etag, "cache-control", cacheControl, ...headers];
   return {
@@ -110,15 +113,6 @@ function repliesOf(
     unchanged: { status: 304, headers: shared },
     etag,
   };
-}
-
-/** RFC 9110 section 13.1.2: a list of tags or `*`, compared weakly. The gateway's tag contains no comma. */
-function names(ifNoneMatch: string | undefined, etag: string): boolean {
-  if (ifNoneMatch === undefined) return false;
-  return ifNoneMatch.split(",").some((part) => {
-    const tag = part.trim();
-    return tag === "*" || tag === etag || tag === `W/${etag}`;
-  });
 }
 
 const documentOperation: Operation = {

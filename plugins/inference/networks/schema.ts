@@ -20,7 +20,7 @@ const day = 86_400_000;
 /** Price of one native token in USD: decisions.md section 8. */
 export const rateSchema: JsonSchema = {
   type: ["string", "object"],
-  format: "usd-rate",
+  format: "decimal-or-document-url",
   description:
     "Price of one native token in USD: a decimal, a URL that ends in a JSON Pointer (#/data/price), or { url, pointer, every }.",
   additionalProperties: false,
@@ -54,7 +54,7 @@ const networkSchema: JsonSchema = {
     },
     url: {
       type: "string",
-      format: "network-url",
+      format: "http-or-websocket-url",
       description:
         "For openai, the base URL, with or without /v1. For enclave, the URL of the worker. Without a URL, the network is disabled.",
     },

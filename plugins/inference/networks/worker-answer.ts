@@ -2,9 +2,10 @@
  * Parses the answer of a worker while it arrives: server-sent events, or one JSON document. Anything else (garbage, an
  * error, an answer that ends too early) is reported as `broken`.
  */
-import { EventStream, skipValue, type EventReader } from "sluice-gateway/http";
+import { skipValue } from "sluice-gateway/http";
 import type { Produced, TokenUsage, WholeMessage } from "sluice-gateway/services";
 import { isObject, parseJson } from "sluice-gateway/toolkit";
+import { EventStream, type EventReader } from "./event-stream.ts";
 import { emptyChunk, readChunk, textBytes, type Chunk } from "./chunk.ts";
 import { ChunkShape } from "./chunk-shape.ts";
 import { readUsage } from "./token-usage.ts";

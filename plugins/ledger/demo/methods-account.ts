@@ -1,5 +1,5 @@
 /** The methods for accounts and their extrinsics. No extrinsics are pending, because a recording accepts none. */
-import { accountIdOf } from "./account-id.ts";
+import { accountIdOf } from "../ledger/decode/ss58.ts";
 import type { Chain } from "./chain.ts";
 import { invalidParams } from "./failure.ts";
 import type { Method, Methods } from "./method.ts";
@@ -10,9 +10,11 @@ export function accountMethods(chain: Chain): Methods {
   const accountNextIndex: Method = {
     params: ["account"],
     run(account) {
-      const accountId = accountIdOf(readText(account, "account"));
-      if (accountId === undefined) throw invalidParams("account: not an SS58 address");
-      return nonceAt(chain, accountId, chain.head);
+      const address = readText(account, "account");
+      // Nodes accept an address with any prefix, but not an account id in hex.
+      const id = address.startsWith("0x") ? undefined : accountIdOf(address);
+      if (id?.length !== 32) throw invalidParams("account: not an SS58 address");
+      return nonceAt(chain, Buffer.from(id).toString("hex"), chain.head);
     },
   };
   return {

@@ -1,6 +1,7 @@
 /** Surface `discovery`: the public document about this deployment for agents (gateway.md, GET /.well-known/mcp). */
-import { createHash } from "node:crypto";
 import { defineSurface, type Host, type Reply } from "sluice-gateway/plugin";
+import { etagOf, matchesEtag } from "sluice-gateway/http";
+import { announcedRevisions } from "../mcp-revisions.ts";
 import { operation } from "./operation.ts";
 
 interface Options {
@@ -9,9 +10,6 @@ interface Options {
   readonly mcp?: string;
   readonly rpc?: string;
 }
-
-/** Revisions of the Model Context Protocol that POST /mcp speaks, newest first (decisions.md section 7). */
-const protocolVersions = ["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26"];
 
 /** Tools change with a deployment only. Agents may miss a change for five minutes. */
 const cacheControl = "public, max-age=300";
@@ -35,7 +33,7 @@ export default defineSurface<Options>({
   operation: () => operation,
   start(options, host) {
     const body = JSON.stringify(documentOf(options, host));
-    const etag = `"${createHash("sha256").update(body).digest("base64url")}"`;
+    const etag = etagOf(body);
     const shared = [
       "etag",
       etag,
@@ -51,7 +49,7 @@ export default defineSurface<Options>({
     };
     const unchanged: Reply = { status: 304, headers: shared };
     return {
-      answer: (x) => (matchesTag(x.request.headers["if-none-match"], etag) ? unchanged : whole),
+      answer: (x) => (matchesEtag(x.request.headers["if-none-match"], etag) ? unchanged : whole),
     };
   },
 });
@@ -78,15 +76,6 @@ function documentOf(options: Options, host: Host): object {
       estimatedCUVaries: tool.estimatedCUVaries,
     })),
     capabilities: ["tools", ...(batches ? ["batch"] : []), "agent-tracking"],
-    protocolVersions,
+    protocolVersions: announcedRevisions,
   };
-}
-
-/** RFC 9110 section 13.1.2: a list of tags or `*`, with weak comparison. The tag of this surface contains no comma. */
-function matchesTag(ifNoneMatch: string | undefined, etag: string): boolean {
-  if (ifNoneMatch === undefined) return false;
-  return ifNoneMatch.split(",").some((part) => {
-    const tag = part.trim();
-    return tag === "*" || tag === etag || tag === `W/${etag}`;
-  });
 }

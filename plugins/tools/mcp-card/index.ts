@@ -2,8 +2,9 @@
  * Surface `mcp-card`: the server card (SEP-2127), which describes the MCP endpoint to clients that have no key yet.
  * Cards do not list tools.
  */
-import { createHash } from "node:crypto";
 import { defineSurface, type Reply, type RequestHead } from "sluice-gateway/plugin";
+import { etagOf, matchesEtag } from "sluice-gateway/http";
+import { announcedRevisions } from "../mcp-revisions.ts";
 
 interface Options {
   readonly name: string;
@@ -14,8 +15,6 @@ interface Options {
 }
 
 const schema = "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json";
-/** The revisions that the `mcp` surface announces; a test compares the two. */
-const revisions = ["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26"];
 
 const card = {
   type: "object",
@@ -109,8 +108,7 @@ export default defineSurface<Options>({
       answer({ request }) {
         const base = options.url ?? baseOf(request);
         const body = JSON.stringify(cardOf(options, host.version, base));
-        const etag = `"${createHash("sha256").update(body).digest("base64url").slice(0, 22)}"`;
-        return replyWith(body, etag, request.headers["if-none-match"]);
+        return replyWith(body, request.headers["if-none-match"]);
       },
     };
   },
@@ -128,7 +126,7 @@ function cardOf(options: Options, version: string, base: string): object {
       {
         type: "streamable-http",
         url: `${base}${endpoint}`,
-        supportedProtocolVersions: revisions,
+        supportedProtocolVersions: announcedRevisions,
         headers: [
           {
             name: "Authorization",
@@ -149,7 +147,8 @@ function baseOf({ headers, peer }: RequestHead): string {
   return `${isTls ? "https" : "http"}://${headers.host ?? "localhost"}`;
 }
 
-function replyWith(body: string, etag: string, known: string | undefined): Reply {
+function replyWith(body: string, ifNoneMatch: string | undefined): Reply {
+  const etag = etagOf(body);
   const headers = Object.entries({
     "content-type": "application/mcp-server-card+json",
     "cache-control": "public, max-age=3600",
@@ -158,6 +157,5 @@ function replyWith(body: string, etag: string, known: string | undefined): Reply
     vary: "Host",
     "access-control-allow-origin": "*",
   }).flat();
-  const isKnown = known?.split(",").some((one) => one.trim() === etag) === true;
-  return isKnown ? { status: 304, headers } : { status: 200, headers, body };
+  return matchesEtag(ifNoneMatch, etag) ? { status: 304, headers } : { status: 200, headers, body };
 }

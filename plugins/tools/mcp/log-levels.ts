@@ -5,7 +5,7 @@
 import type { LogLevel } from "sluice-gateway/services";
 import { BoundedMap, isObject } from "sluice-gateway/toolkit";
 import { type Params } from "./json-rpc.ts";
-import { metaKeys } from "./revisions.ts";
+import { metaKeys } from "../mcp-revisions.ts";
 import type { Session } from "./sessions.ts";
 
 /** Lowest level first. */

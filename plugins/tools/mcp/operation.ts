@@ -2,7 +2,7 @@
 import type { JsonSchema, Operation, OperationPlace } from "sluice-gateway/plugin";
 import type { CatalogueEntry } from "sluice-gateway/services";
 import { maxItems } from "./json-rpc.ts";
-import { metaKeys } from "./revisions.ts";
+import { metaKeys } from "../mcp-revisions.ts";
 
 const jsonrpc = { const: "2.0" };
 

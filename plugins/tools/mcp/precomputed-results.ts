@@ -11,7 +11,7 @@ import type {
 } from "sluice-gateway/services";
 import { paramHeadersOf, type ParamHeader } from "./param-headers.ts";
 import type { ResultFrame } from "./tool-result.ts";
-import { announcedRevisions, metaKeys } from "./revisions.ts";
+import { announcedRevisions, metaKeys } from "../mcp-revisions.ts";
 
 /** Name and version of this server; the same in `initialize`, `server/discover` and the server card. */
 export interface ServerInfo {

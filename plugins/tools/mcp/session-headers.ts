@@ -8,7 +8,7 @@ import {
   metaKeys,
   sessionRevisions,
   statelessRevision,
-} from "./revisions.ts";
+} from "../mcp-revisions.ts";
 import type { Session } from "./sessions.ts";
 
 export type SessionHeaders =

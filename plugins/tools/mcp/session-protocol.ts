@@ -31,7 +31,7 @@ import {
   linksRevision,
   newestSessionRevision,
   sessionRevisions,
-} from "./revisions.ts";
+} from "../mcp-revisions.ts";
 import { readSessionHeaders } from "./session-headers.ts";
 import { callInSession, refusedAnswer, type ToolAnswer } from "./session-tool-call.ts";
 import type { Session } from "./sessions.ts";

@@ -7,7 +7,7 @@ import { isObject } from "sluice-gateway/toolkit";
 import { decodeHeader } from "./decode-header.ts";
 import { codes, invalidParams, type Params, type RpcFailure } from "./json-rpc.ts";
 import { isLogLevel } from "./log-levels.ts";
-import { announcedRevisions, metaKeys, statelessRevision } from "./revisions.ts";
+import { announcedRevisions, metaKeys, statelessRevision } from "../mcp-revisions.ts";
 
 /** The member of `params` that the header `Mcp-Name` repeats. */
 const memberInHeader: Readonly<Record<string, string>> = {

@@ -6,7 +6,7 @@ import type { Clock, Seal } from "sluice-gateway/plugin";
 import type { Dialogue, Questions } from "sluice-gateway/services";
 import { isObject } from "sluice-gateway/toolkit";
 import { codes, invalidParams, type Params, type RpcFailure } from "./json-rpc.ts";
-import { metaKeys } from "./revisions.ts";
+import { metaKeys } from "../mcp-revisions.ts";
 
 const purpose = "mcp dialogue";
 /** Lifetime of a state: the same as for a confirmation (decisions.md section 6). */

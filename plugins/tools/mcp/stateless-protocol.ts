@@ -22,7 +22,7 @@ import {
 } from "./json-rpc.ts";
 import { completion, getPrompt, promptFailure, promptMembers } from "./prompts.ts";
 import { readResource } from "./resources.ts";
-import { metaKeys } from "./revisions.ts";
+import { metaKeys } from "../mcp-revisions.ts";
 import { statelessProblem } from "./stateless-checks.ts";
 import { completeResult, inputRequiredResult } from "./stateless-result.ts";
 import { callTool } from "./stateless-tool-call.ts";

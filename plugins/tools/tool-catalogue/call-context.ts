@@ -6,7 +6,7 @@ import {
   type ToolContext,
   type ToolOutcome,
 } from "sluice-gateway/services";
-import type { NestingTools } from "./catalogue.ts";
+import type { NestingTools } from "./nesting.ts";
 
 /**
  * The context is a class because of its getters. V8 allocates the accessors of an object literal in the old generation,

@@ -11,10 +11,12 @@ import {
   type ToolOutcome,
   type Tools,
 } from "sluice-gateway/services";
+import type { CataloguedTool } from "./catalogued-tool.ts";
 import { createConfirmations, withToken } from "./confirmation.ts";
-import { toolMetrics, type ToolMetrics } from "./tool-metrics.ts";
+import { createSchemaCompiler } from "./input-schema.ts";
+import type { Nesting, NestingTools } from "./nesting.ts";
+import { toolMetrics } from "./tool-metrics.ts";
 import { ToolRun, type RunParts } from "./tool-run.ts";
-import { createSchemaCompiler, type InputCheck } from "./input-schema.ts";
 
 /** Dependencies of the catalogue. */
 export interface CatalogueParts {
@@ -30,38 +32,6 @@ export interface Catalogue extends Tools {
    * Adds the tools, resources and prompts of one plugin. Returns one sentence per problem; what is invalid is skipped.
    */
   add(hooks: ToolsHooks): string[];
-}
-
-/** The position of a call in the calls of other tools. */
-export interface Nesting {
-  /** Number of enclosing calls. */
-  readonly depth: number;
-  /** Aborts when the enclosing call has ended. This call then fails, even if it has begun. */
-  readonly stop: AbortSignal | undefined;
-}
-
-/** The catalogue for the code of tools: calls carry their nesting. */
-export interface NestingTools {
-  entry(name: string): CatalogueEntry | undefined;
-  callAt(
-    nesting: Nesting,
-    name: string,
-    input: unknown,
-    caller: ToolCaller,
-  ): ToolOutcome | Promise<ToolOutcome>;
-}
-
-/** A tool with its compiled schema and its price. */
-export interface CataloguedTool {
-  readonly tool: Tool;
-  readonly entry: CatalogueEntry;
-  readonly check: InputCheck;
-  readonly metrics: ToolMetrics;
-  /**
-   * Returns the price of a call with this (valid) input in milli-CU. Throws for an invalid price, which is a bug of the
-   * tool.
-   */
-  costOf(input: unknown): number;
 }
 
 const notNested: Nesting = { depth: 0, stop: undefined };

@@ -9,9 +9,10 @@ import {
   type ToolOutcome,
   type ToolResult,
 } from "sluice-gateway/services";
-import type { CataloguedTool, Nesting, NestingTools } from "./catalogue.ts";
 import { CallContext } from "./call-context.ts";
+import type { CataloguedTool } from "./catalogued-tool.ts";
 import { confirmationExpired, takeToken, type Confirmations } from "./confirmation.ts";
+import type { Nesting, NestingTools } from "./nesting.ts";
 
 export interface RunParts {
   readonly clock: Clock;

@@ -11,7 +11,7 @@ export interface ConnectionDeps {
   /** Monotonic time in milliseconds, read once per sweep. */
   readonly now: number;
   serve(req: ClientRequest, res: FastResponse, body: Buffer): void;
-  /** Hands the connection over to node:http for good. */
+  /** Hands the connection over to node:http permanently. */
   handOver(socket: Socket): void;
   closed(connection: FastConnection): void;
 }

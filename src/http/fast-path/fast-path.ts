@@ -2,7 +2,7 @@
  * Serves ordinary requests without node:http, whose parser and messages cost 5 of the 12 µs of CPU that its server
  * takes for a small request (bench/notes/2026-11-node-proxy.md). Every connection starts here, and remains here while
  * each request is small, arrives quickly and has the form that request-head.ts accepts. At the first other request, the
- * connection is handed over to node:http for good, with all bytes that were read of that request.
+ * connection is handed over to node:http permanently, with all bytes that were read of that request.
  */
 import type { Server } from "node:http";
 import type { Socket } from "node:net";

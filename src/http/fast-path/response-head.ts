@@ -1,7 +1,7 @@
 /** Writes the head of an answer like node:http. */
 import { STATUS_CODES, validateHeaderName, validateHeaderValue } from "node:http";
 
-/** What ends the body: its length, or the last chunk. `none`: there is no body, and written bytes are dropped. */
+/** How the body ends: by its length or by the last chunk. `none`: there is no body, and written bytes are dropped. */
 export type BodyFraming = "sized" | "chunked" | "none";
 
 export interface ResponseHeadText {

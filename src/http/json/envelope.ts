@@ -1,4 +1,4 @@
-/** Reads one JSON-RPC request object: which members it has and where their values stand. */
+/** Reads JSON-RPC request objects: finds their members and the positions of the values. */
 import type { JsonRpcItem } from "../../contract/json.ts";
 import { openBrace, openBracket, quote, rangeIs, readMembers, type ReadMember } from "./scan.ts";
 
@@ -6,19 +6,19 @@ export type RpcItem = JsonRpcItem;
 
 export const invalidItem: RpcItem = { kind: "invalid", id: "null" };
 
-/** More unknown members than this make an envelope invalid: their names are kept to find one that stands twice. */
+/** Maximum number of unknown members. Their names are kept to find duplicates, so an envelope with more is invalid. */
 const maxUnknownMembers = 64;
 
-/** Bits of the members seen. */
+/** One bit per known member, to record which ones an envelope has. */
 const jsonrpcBit = 1;
 const idBit = 2;
 const methodBit = 4;
 const paramsBit = 8;
 
-/** Reads envelopes of one body, one after the other; it keeps nothing of the one before. */
+/** Reads the envelopes of one body, one after the other. */
 export class EnvelopeReader {
   readonly #bytes: Buffer;
-  /** The whole body as text where its indices are those of the bytes (ASCII); parts of it are then cheap. */
+  /** The whole body as text, if its indices equal those of the bytes (ASCII). Its substrings are then cheap. */
   readonly #text: string | undefined;
   #seen = 0;
   #twice = 0;
@@ -33,7 +33,10 @@ export class EnvelopeReader {
     this.#text = text;
   }
 
-  /** Index after the object that starts at `i`, `depth` arrays around it; `malformed` where it is not JSON. */
+  /**
+   * Returns the index after the object that starts at `i`, or `malformed` if it is not JSON. `depth`: number of arrays
+   * around it.
+   */
   read(i: number, depth: number): number {
     this.#seen = 0;
     this.#twice = 0;
@@ -55,9 +58,9 @@ export class EnvelopeReader {
   static readonly #read: ReadMember<EnvelopeReader> = (_, name, nameEnd, value, valueEnd, reader) =>
     reader.#member(name, nameEnd, value, valueEnd);
 
-  /** What the envelope read last is. */
+  /** Returns the item of the envelope that was read last. */
   item(): RpcItem {
-    // An id that stands twice is no id to answer with.
+    // If the id occurs twice, neither of them can be used in the answer.
     const id = (this.#twice & idBit) === 0 ? this.#id : undefined;
     const required = jsonrpcBit | methodBit;
     if (!this.#valid || this.#twice !== 0 || (this.#seen & required) !== required) {
@@ -69,20 +72,20 @@ export class EnvelopeReader {
     return { kind: "call", id, method, params };
   }
 
-  /** The text of a range. The body has been found to be UTF-8, so it stands for exactly these bytes. */
+  /** Returns the text of a range. The body is valid UTF-8, so the text represents exactly these bytes. */
   #slice(start: number, end: number): string {
     return this.#text?.substring(start, end) ?? this.#bytes.toString("utf8", start, end);
   }
 
-  /** The value of a JSON string, whose range includes its quotes. */
+  /** Returns the value of a JSON string. The range includes its quotes. */
   #decode(start: number, end: number): string {
     const inner = this.#slice(start + 1, end - 1);
     if (!inner.includes("\\")) return inner;
-    // It has been scanned as a JSON string: parsing it cannot fail and gives nothing else.
+    // The text has been scanned as a JSON string, so parsing it cannot fail and returns a string.
     return JSON.parse(`"${inner}"`) as string;
   }
 
-  /** The name's range includes its quotes. */
+  /** Records a member. The range of the name includes its quotes. */
   #member(name: number, nameEnd: number, value: number, valueEnd: number): void {
     const bit = this.#bitOf(name, nameEnd);
     if (bit === 0) return;
@@ -94,7 +97,7 @@ export class EnvelopeReader {
     else this.#valid &&= this.#isVersion2(value, valueEnd);
   }
 
-  /** Which of the four members it is; 0 for another, whose name is remembered. */
+  /** Returns the bit of a known member. For any other member, stores its name and returns 0. */
   #bitOf(name: number, nameEnd: number): number {
     const bytes = this.#bytes;
     const start = name + 1;
@@ -107,7 +110,7 @@ export class EnvelopeReader {
   }
 
   #rareBit(name: string): number {
-    // Reached by these names only where they were written with escapes.
+    // A known name gets here only if it was written with escapes.
     if (name === "id") return idBit;
     if (name === "method") return methodBit;
     if (name === "params") return paramsBit;
@@ -120,7 +123,7 @@ export class EnvelopeReader {
 
   #takeId(start: number, end: number): void {
     const first = this.#bytes[start];
-    // What is left when it is not text, a number or null: { [ t f
+    // An id that is not a text, a number or null starts with one of: { [ t f
     if (first === openBrace || first === openBracket || first === 0x74 || first === 0x66) {
       this.#valid = false;
     } else {

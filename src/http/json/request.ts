@@ -1,6 +1,6 @@
 /**
- * Reads a JSON-RPC 2.0 request body, one call or a batch: ids and params come out as the text the client sent, the
- * method decoded. Params are never made into values, so numbers, key order and escapes cannot change on the way.
+ * Reads a JSON-RPC 2.0 request body, one call or a batch. Ids and params are returned as the text that the client sent,
+ * and the method is decoded. Params are never parsed to values, so numbers, key order and escapes cannot change.
  */
 import { isAscii, isUtf8 } from "node:buffer";
 import type { JsonRpcBody } from "../../contract/json.ts";
@@ -20,13 +20,16 @@ export type RpcBody = JsonRpcBody;
 const invalidBody: RpcBody = { kind: "invalid" };
 const malformedBody: RpcBody = { kind: "malformed" };
 
-/** A body up to this is made a string once, and its parts share it; a longer one is not kept alive by its parts. */
+/**
+ * A body of up to this size is converted to one string, which its parts share. The parts of a longer body are converted
+ * separately, so that they do not keep the whole body in memory.
+ */
 const sharedTextBytes = 2048;
 
 /**
- * Reads a whole body, strictly. An item is invalid when a member stands in it twice (escaped spellings included: the
- * classic way past a whitelist is a second `method`), `jsonrpc` is not "2.0", `method` is not a string, `params` is a
- * scalar or `id` is neither string, number nor null. `params: null` counts as none, as it does for a Substrate node.
+ * Reads a whole body strictly. An item is invalid if a member occurs twice (a second `method`, possibly spelled with
+ * escapes, is the classic way to bypass a whitelist), if `jsonrpc` is not "2.0", `method` is not a string, `params` is
+ * a scalar, or `id` is neither a string, a number nor null. `params: null` counts as missing, as in a Substrate node.
  */
 export function readRequest(body: Buffer, maxItems: number): RpcBody {
   const end = body.length;
@@ -46,7 +49,7 @@ export function readRequest(body: Buffer, maxItems: number): RpcBody {
   return opening === openBrace ? { kind: "single", item: reader.item() } : invalidBody;
 }
 
-/** Reads the items of a batch. One that is too long is still read to its end, because it may prove to be malformed. */
+/** Reads the items of a batch. A batch that is too long is still read to its end, because it may be malformed. */
 class BatchReader {
   readonly #reader: EnvelopeReader;
   readonly #maxItems: number;

@@ -1,12 +1,12 @@
 /**
- * Walks JSON in a Buffer without making values of it: every function takes an index and returns the index after what
- * it has read, or `malformed`. What a range means is its caller's affair.
+ * Steps through JSON in a Buffer without parsing it. Each function takes an index and returns the index after what it
+ * has read, or `malformed`. The callers interpret the ranges.
  */
 
-/** Returned instead of an index where the bytes are not JSON, or are nested too deeply. */
+/** Returned instead of an index if the bytes are not JSON, or are nested too deeply. */
 export const malformed = -1;
 
-/** The nesting that serde_json, the parser of every Substrate node, refuses to pass (its default recursion limit). */
+/** Maximum nesting: the default recursion limit of serde_json, the parser of every Substrate node. */
 const maxDepth = 128;
 
 export const quote = 0x22;
@@ -21,18 +21,18 @@ const minus = 0x2d;
 const zero = 0x30;
 
 /**
- * How much of the bytes' own claims is believed. `strict` is RFC 8259 to the letter, for what clients send. `trusted`
- * is for what a node sends: structure as strictly, but inside a string only its end is looked for, with a native
- * search, so that a block of megabytes costs microseconds. UTF-8 is checked by neither: see `isUtf8` of node:buffer.
+ * How strictly bytes are checked. `strict` requires RFC 8259 and is for what clients send. `trusted` is for what a node
+ * sends. It checks the structure in the same way, but finds the end of a string by a native search and does not check
+ * what is inside, so that a block of megabytes takes microseconds. Neither checks UTF-8: see `isUtf8` of node:buffer.
  */
 export type Trust = "strict" | "trusted";
 
-/** Index of the first byte at or after `i` that is not white space; `end` when there is none. */
+/** Returns the index of the first byte at or after `i` that is not white space, or `end` if there is none. */
 export function skipSpace(bytes: Buffer, i: number, end: number): number {
   let at = i;
   while (at < end) {
     const byte = bytes[at] ?? 0;
-    // One comparison for nearly every byte.
+    // The first comparison decides for almost every byte.
     if (byte > 0x20 || (byte !== 0x20 && byte !== 0x0a && byte !== 0x0d && byte !== 0x09)) break;
     at++;
   }
@@ -40,8 +40,8 @@ export function skipSpace(bytes: Buffer, i: number, end: number): number {
 }
 
 /**
- * Index after the value that starts at `i`. `depth`: how many arrays and objects are open around it.
- * Never reads at or after `end`, never recurses deeper than `maxDepth`.
+ * Returns the index after the value that starts at `i`. `depth`: number of arrays and objects around it. Never reads at
+ * or after `end`, and never recurses deeper than `maxDepth`.
  */
 export function skipValue(
   bytes: Buffer,
@@ -69,12 +69,12 @@ export function skipValue(
   }
 }
 
-/** 1 for the bytes that end a run of ordinary ones inside a string: quote, backslash and control characters. */
+/** 1 for the bytes that need attention inside a string: the quote, the backslash and control characters. */
 const special = new Uint8Array(256).fill(1, 0, 0x20);
 special[quote] = 1;
 special[backslash] = 1;
 
-/** Index after the string whose opening quote is at `i`. */
+/** Returns the index after the string whose opening quote is at `i`. */
 export function skipString(bytes: Buffer, i: number, end: number, trust: Trust): number {
   const near = trust === "strict" ? end : Math.min(end, i + nativeFrom);
   let at = i + 1;
@@ -92,10 +92,10 @@ export function skipString(bytes: Buffer, i: number, end: number, trust: Trust):
   return trust === "strict" ? malformed : findStringEnd(bytes, at, end);
 }
 
-/** Bytes of a trusted string read one by one before the native search takes over: its call costs as much (measured). */
+/** Number of bytes of a trusted string that are read one by one. A native search costs as much (measured). */
 const nativeFrom = 16;
 
-/** Index after the closing quote of a string, from somewhere inside it (not inside an escape). */
+/** Returns the index after the closing quote of a string. `inside`: an index in the string, not within an escape. */
 function findStringEnd(bytes: Buffer, inside: number, end: number): number {
   let from = inside;
   for (;;) {
@@ -108,7 +108,7 @@ function findStringEnd(bytes: Buffer, inside: number, end: number): number {
   }
 }
 
-/** Index after the escape whose backslash is at `i`. */
+/** Returns the index after the escape whose backslash is at `i`. */
 function skipEscape(bytes: Buffer, i: number, end: number): number {
   if (i + 1 >= end) return malformed;
   switch (bytes[i + 1] ?? 0) {
@@ -128,7 +128,7 @@ function skipEscape(bytes: Buffer, i: number, end: number): number {
   }
 }
 
-/** Whether every byte of the range is a hexadecimal digit. */
+/** Returns true if every byte of the range is a hexadecimal digit. */
 function areHex(bytes: Buffer, start: number, end: number): boolean {
   for (let at = start; at < end; at++) {
     const byte = bytes[at] ?? 0;
@@ -171,7 +171,7 @@ function skipWord(bytes: Buffer, i: number, end: number, word: string): number {
   return after <= end && rangeIs(bytes, i, after, word) ? after : malformed;
 }
 
-/** Whether the range holds exactly this ASCII word. */
+/** Returns true if the range contains exactly this ASCII word. */
 export function rangeIs(bytes: Buffer, start: number, end: number, word: string): boolean {
   if (end - start !== word.length) return false;
   for (let k = 0; k < word.length; k++) {
@@ -183,7 +183,7 @@ export function rangeIs(bytes: Buffer, start: number, end: number, word: string)
 /** Called for an element of an array at `i`. Returns the index after it, or `malformed`. */
 export type ReadElement<T> = (bytes: Buffer, i: number, end: number, context: T) => number;
 
-/** Called for a member of an object: the range of its name, quotes included, and of its value. */
+/** Called for a member of an object with the range of its name, including the quotes, and the range of its value. */
 export type ReadMember<T> = (
   bytes: Buffer,
   nameStart: number,
@@ -204,8 +204,8 @@ const skipTrustedElement: ReadElement<number> = (bytes, i, end, depth) =>
   skipValue(bytes, i, end, depth, "trusted");
 
 /**
- * Index after the array that starts at `i`; `element` reads each of its elements. `depth`: how many arrays and objects
- * are open around the array.
+ * Returns the index after the array that starts at `i`. `element`: reads each of its elements. `depth`: number of
+ * arrays and objects around the array.
  */
 export function readElements<T>(
   bytes: Buffer,
@@ -234,8 +234,8 @@ function skipObject(bytes: Buffer, i: number, end: number, depth: number, trust:
 }
 
 /**
- * Index after the object that starts at `i`; `member` is called for each of its members. `depth`: how many arrays and
- * objects are open around the object.
+ * Returns the index after the object that starts at `i`. `member`: called for each of its members. `depth`: number of
+ * arrays and objects around the object.
  */
 export function readMembers<T>(
   bytes: Buffer,
@@ -267,8 +267,8 @@ export function readMembers<T>(
 }
 
 /**
- * Index of the value of the first member with this name, an ASCII word, of the object that starts at `i`; `malformed`
- * if it has none. What comes after the member is not read.
+ * Returns the index of the value of the first member with this name in the object that starts at `i`, or `malformed` if
+ * it has none. Does not read what follows the member. `name`: an ASCII word.
  */
 export function findMember(bytes: Buffer, i: number, end: number, name: string): number {
   if (i >= end || bytes[i] !== openBrace) return malformed;
@@ -286,7 +286,7 @@ export function findMember(bytes: Buffer, i: number, end: number, name: string):
   }
 }
 
-/** Index of the value after the colon that follows a member's name; white space may surround the colon. */
+/** Returns the index of a member's value. `i`: the index after the name. White space may surround the colon. */
 function skipColon(bytes: Buffer, i: number, end: number): number {
   const at = skipSpace(bytes, i, end);
   return at < end && bytes[at] === colon ? skipSpace(bytes, at + 1, end) : malformed;

@@ -11,10 +11,10 @@ import { Ejection, type EjectionPolicy } from "./ejection.ts";
 import { addressOf } from "./open-socket.ts";
 import { undici } from "./undici.ts";
 
-/** One url of an upstream. */
+/** One URL of an upstream. */
 export interface Member extends Backend {
   readonly pool: Pool;
-  /** Path of the url without a slash at its end; stands before every path that is sent. */
+  /** Path of the URL without a slash at its end. It is prepended to every path that is sent. */
   readonly basePath: string;
   readonly url: URL;
   readonly ejection: Ejection;
@@ -22,9 +22,9 @@ export interface Member extends Backend {
 
 /** A request that waits for a connection. */
 export interface Waiting extends Linked<Waiting> {
-  /** Monotonic milliseconds. */
+  /** Start of the wait in monotonic milliseconds. */
   waitingSince: number;
-  /** Its time is over. Called once, after it was taken off the list. */
+  /** Called once if no connection was free in time, after the request was removed from the list. */
   expired(): void;
 }
 
@@ -37,7 +37,7 @@ const ejectionPolicy: EjectionPolicy = {
   jitter: 0,
 };
 
-/** More requests than this waiting for connections are refused at once: their answers would come too late anyway. */
+/** Maximum number of waiting requests. Further ones are refused at once, because they would be answered too late. */
 const waitingLimit = 1_000;
 
 export class UpstreamPools {
@@ -57,12 +57,12 @@ export class UpstreamPools {
     this.members = upstream.urls.map((url) => this.#openMember(new URL(url), upstream));
   }
 
-  /** The next member in turn. An ejected one comes only if all are ejected. */
+  /** Returns the next member in turn, an ejected one only if all are ejected. */
   next(): Member | undefined {
     return chooseBackend(this.members, this.#draw);
   }
 
-  /** Whether at least one of its urls can be connected to, as far as is known. */
+  /** True if at least one URL can be connected to, as far as is known. */
   get ready(): boolean {
     return this.members.some((member) => !member.isEjected);
   }
@@ -71,7 +71,7 @@ export class UpstreamPools {
     return this.#waiting.size >= waitingLimit;
   }
 
-  /** Puts a request on the clock until it has a connection. */
+  /** Limits the time until a request has a connection. */
   wait(request: Waiting): void {
     request.waitingSince = this.#clock.monotonic();
     this.#waiting.add(request);
@@ -90,7 +90,7 @@ export class UpstreamPools {
     await Promise.all(this.members.map((member) => member.pool.close()));
   }
 
-  /** All wait equally long, so the oldest is always first, and one timer serves them all. */
+  /** Ends waits that took too long. All requests have the same limit, so one timer for the oldest one is enough. */
   #sweep(): void {
     this.#timer = undefined;
     const now = this.#clock.monotonic();
@@ -115,7 +115,7 @@ export class UpstreamPools {
       connectTimeout: upstream.connectMs,
       headersTimeout: upstream.headersMs,
       bodyTimeout: upstream.idleMs,
-      // One request at a time on a connection: no client waits behind another one's answer.
+      // With one request at a time on a connection, no client waits for the answer to another one.
       pipelining: 1,
       allowH2: false,
     });
@@ -138,7 +138,7 @@ export class UpstreamPools {
   }
 }
 
-/** Whether something listens there. */
+/** Resolves to true if the address of the URL accepts a connection. */
 function connects(url: URL, timeoutMs: number, signal: AbortSignal): Promise<boolean> {
   const { host, port } = addressOf(url);
   return new Promise((resolve) => {

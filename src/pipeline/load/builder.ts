@@ -15,8 +15,8 @@ import type {
 } from "../../plugin.ts";
 import { compileRoute, type CompiledRoute, type PlacedStep } from "./compile.ts";
 import { documentRoute } from "./document.ts";
-import type { HandOver, Needs, Started } from "./hand-over.ts";
-import type { Services } from "./services.ts";
+import type { PluginCarryOver, StartedPlugin } from "./plugin-carry-over.ts";
+import type { HostResources } from "./host-resources.ts";
 import { heldToManifest } from "./strict.ts";
 import { stableJson } from "../../canonical-json.ts";
 import { RouteStats, type CoreMetrics } from "../observe/stats.ts";
@@ -34,29 +34,30 @@ export class Builder {
   readonly #config: Config;
   readonly #plugins: ReadonlyMap<string, Plugin>;
   readonly #core: CoreMetrics;
-  readonly #parts: HandOver;
-  readonly #services: Services;
+  readonly #carryOver: PluginCarryOver;
+  readonly #resources: HostResources;
   readonly #strict: boolean;
 
   constructor(
     config: Config,
     plugins: ReadonlyMap<string, Plugin>,
-    services: Services,
+    resources: HostResources,
     core: CoreMetrics,
-    parts: HandOver,
+    carryOver: PluginCarryOver,
     strict: boolean,
   ) {
     this.#config = config;
     this.#plugins = plugins;
     this.#core = core;
-    this.#parts = parts;
-    this.#services = services;
+    this.#carryOver = carryOver;
+    this.#resources = resources;
     this.#strict = strict;
-    this.#registry = new ServiceRegistry(config, services);
+    this.#registry = new ServiceRegistry(config, resources);
   }
 
-  get services(): ServiceRegistry["running"] {
-    return this.#registry.running;
+  /** The services that have started, by name. */
+  get services(): ReadonlyMap<string, ServiceHooks<unknown>> {
+    return this.#registry.started;
   }
 
   /**
@@ -76,7 +77,7 @@ export class Builder {
     if (plugin?.kind !== "service") return;
     const hooks = await this.#start<ServiceHooks<unknown>>(plugin, use, "enforce");
     if (hooks === undefined) return;
-    this.#registry.running.set(use.name, hooks);
+    this.#registry.addService(use.name, hooks);
     // The options were checked against the plugin's schema, which matches its `Options` type.
     this.updates.push(() => plugin.update?.(hooks.service, use.options as never));
   }
@@ -88,7 +89,7 @@ export class Builder {
     if (hooks === undefined) return;
     const reportInvalid = (problem: string): void =>
       this.#fault("SLUICE_TOOL_INVALID", `${use.name}: ${problem}`, use.at);
-    this.#registry.tools.push({ plugin: use.name, hooks, reportInvalid });
+    this.#registry.addTools({ plugin: use.name, hooks, reportInvalid });
   }
 
   async route(config: RouteConfig): Promise<CompiledRoute | undefined> {
@@ -106,9 +107,9 @@ export class Builder {
 
   #document(compiled: CompiledRoute): void {
     const hostOf = (name: string, mode: Host["mode"]): Host =>
-      this.#registry.hostFor(this.#plugins.get(name) ?? { name }, mode).host;
+      this.#registry.hostFor(this.#plugins.get(name) ?? { name }, mode);
     try {
-      this.#registry.documented.push(documentRoute(compiled, this.#plugins, hostOf));
+      this.#registry.addRoute(documentRoute(compiled, this.#plugins, hostOf));
     } catch (error) {
       const { path, at } = compiled.config;
       const reason = error instanceof Error ? error.message : String(error);
@@ -170,7 +171,7 @@ export class Builder {
   ): Promise<Hooks | undefined> {
     // A service that could not start has been reported. The plugins that use it cannot start either.
     if (plugin.uses?.some((name) => !this.#registry.has(name)) === true) return undefined;
-    const { host, needs } = this.#registry.hostFor(plugin, mode);
+    const host = this.#registry.hostFor(plugin, mode);
     try {
       // The options were checked against the plugin's schema, which matches its `Options` type.
       const options = use.options as never;
@@ -179,18 +180,17 @@ export class Builder {
         this.#fault("SLUICE_OPTION_INVALID", message, use.positionOf(pointer));
       }
       if (wrong.length > 0) return undefined;
-      const isUpdated = plugin.kind === "service" && plugin.update !== undefined;
-      const key = `plugin ${mode} ${plugin.name} ${isUpdated ? "" : stableJson(use.options)}`;
-      const start = async (): Promise<Started<unknown>> => {
-        if (plugin.kind === "service") {
-          return { ...(await this.#startService(plugin, use, host)), needs, stopsLast: true };
-        }
+      const start = async (): Promise<StartedPlugin> => {
+        if (plugin.kind === "service") return this.#startService(plugin, options, host);
         const hooks = await plugin.start(options, host);
-        return { value: hooks, stop: () => hooks.stop?.(), needs };
+        return { hooks, stop: () => hooks.stop?.(), isService: false };
       };
-      const holds = (earlier: Needs): boolean => this.#registry.renew(earlier);
+      // A service that can be updated keeps running although its options have changed.
+      const isUpdated = plugin.kind === "service" && plugin.update !== undefined;
+      const inputs = [isUpdated ? "" : stableJson(use.options), this.#registry.identityOf(plugin)];
+      const title = `plugin ${mode} ${plugin.name}`;
       // The plugin's kind determines which hooks `start` returns.
-      return (await this.#parts.acquire(key, plugin, start, holds)) as Hooks;
+      return (await this.#carryOver.acquire(title, inputs.join(" "), plugin, start)) as Hooks;
     } catch (error) {
       // The faults of its options have been reported already.
       if (use.incomplete === true) return undefined;
@@ -204,21 +204,20 @@ export class Builder {
     }
   }
 
-  async #startService(
-    service: Service<never>,
-    { options }: PluginUse,
-    host: Host,
-  ): Promise<Started<ServiceHooks<unknown>>> {
-    const { dryRun, parts } = this.#services;
+  async #startService(service: Service<never>, options: never, host: Host): Promise<StartedPlugin> {
+    const { dryRun, parts } = this.#resources;
     if (dryRun === true && service.dryRun !== undefined) {
-      const standIn = await service.dryRun(options as never, host);
-      return { value: { service: standIn }, stop: () => undefined };
+      return {
+        hooks: { service: await service.dryRun(options, host) },
+        stop() {},
+        isService: true,
+      };
     }
     const holder = parts.holder(service);
     try {
       const { keep } = holder;
       const isDefault = (pointer: string): boolean => this.#config.isDefault(pointer);
-      const hooks = await service.start(options as never, host, { keep, isDefault });
+      const hooks = await service.start(options, host, { keep, isDefault });
       const stop = async (): Promise<void> => {
         try {
           await hooks.stop?.();
@@ -226,7 +225,7 @@ export class Builder {
           await holder.release();
         }
       };
-      return { value: hooks, stop };
+      return { hooks, stop, isService: true };
     } catch (error) {
       await holder.release();
       throw error;

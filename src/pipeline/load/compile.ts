@@ -23,9 +23,9 @@ export interface PlacedStep {
   readonly hooks: StepHooks;
   readonly shadow: boolean;
   readonly when: Condition | undefined;
-  /** How long one asynchronous hook may take; 0: no limit. */
+  /** Time limit of one asynchronous hook in milliseconds. 0 means no limit. */
   readonly timeoutMs: number;
-  /** Refusals that a shadow step would have made. */
+  /** Counts the refusals that a step in shadow mode would have made. */
   readonly shadowRefusals: Counter;
 }
 
@@ -42,7 +42,10 @@ export interface PlacedHook {
   readonly run: (this: StepHooks, x: Exchange, arg: unknown, state: unknown) => unknown;
 }
 
-/** Down arrays run from the top of the list to the bottom, up arrays from the bottom to the top. */
+/**
+ * A compiled route. The hooks of the way down (`requestHeaders`, `requestBody`, `around`) are in the order of the list,
+ * those of the way up in reverse.
+ */
 export interface CompiledRoute {
   readonly config: RouteConfig;
   readonly route: Exchange["route"];
@@ -52,12 +55,12 @@ export interface CompiledRoute {
   readonly stats: RouteStats;
   readonly stepStats: RouteSteps;
   readonly conditional: readonly PlacedStep[];
-  /** The cap of the buffered body; undefined: the body is not buffered. */
+  /** Maximum size of the buffered body. Undefined if the body is not buffered. */
   readonly bodyBytes: number | undefined;
-  /** The status of the refusal of a larger one. */
+  /** Status of the answer to a larger body. */
   readonly tooLargeStatus: number;
   readonly mediaTypes: readonly string[] | undefined;
-  /** The buffered body is JSON: its bounds are checked before any hook gets it. */
+  /** True if the buffered body is JSON, whose bounds are checked before any hook gets it. */
   readonly readsJson: boolean;
   readonly requestHeaders: readonly PlacedHook[];
   readonly requestBody: readonly PlacedHook[];
@@ -68,7 +71,7 @@ export interface CompiledRoute {
   readonly settled: readonly PlacedHook[];
 }
 
-/** 1 MiB: decisions.md section 4, for a body that is buffered by a step which names no cap of its own. */
+/** Maximum size of a body that is buffered for a step without `bodyBytes` (decisions.md section 4). */
 const defaultBodyBytes = 1 << 20;
 
 export function compileRoute(

@@ -1,4 +1,4 @@
-/** The order as loaded, for /pipelines and `sluice check --json`. Options are left out: they may hold secrets. */
+/** Describes the loaded order for /pipelines and `sluice check --json`, without options, which may contain secrets. */
 import { defaultTimeoutMs } from "../../config/config.ts";
 import type { Position } from "../../config/fault.ts";
 import type { CompiledRoute } from "./compile.ts";
@@ -8,7 +8,7 @@ interface StepDescription {
   readonly step: string;
   readonly mode: "enforce" | "shadow";
   readonly when?: object;
-  /** Absent: the default. */
+  /** Missing if it is the default. */
   readonly timeoutMs?: number;
 }
 
@@ -18,7 +18,7 @@ interface RouteDescription {
   readonly run: readonly StepDescription[];
   readonly to: string;
   readonly at: Position;
-  /** By phase, the steps whose hooks run, in the order in which they run. */
+  /** The steps whose hooks run, by phase, in the order in which they run. */
   readonly hooks: Readonly<Record<string, readonly string[]>>;
 }
 

@@ -18,7 +18,7 @@ import fastify, {
 } from "fastify";
 import type { PluginUse } from "../../config/config.ts";
 import { fault, type Fault } from "../../config/fault.ts";
-import { isReadable } from "../../config/sound.ts";
+import { isReadable } from "../../config/startable.ts";
 import type { Log } from "../../plugin.ts";
 import { answerFastifyError } from "./fastify-errors.ts";
 import { locatePackage } from "./load.ts";

@@ -1,15 +1,10 @@
 /** Collects the facts about the running gateway that plugins may read: the service `gateway`. */
 import type { RenderedMetrics } from "../../metrics.ts";
-import type {
-  BackendStatus,
-  GatewayActivity,
-  GatewayInfo,
-  PluginStatus,
-  RouteStatus,
-} from "../../plugin.ts";
+import type { BackendStatus, GatewayInfo, PluginStatus, RouteStatus } from "../../plugin.ts";
 import type { CompiledRoute } from "./compile.ts";
 import { describeRoute } from "./describe.ts";
 import type { Generation } from "./generation.ts";
+import type { ExchangeObserver } from "../observe/record.ts";
 
 /** The parts of a gateway after it has started. */
 export interface StartedParts {
@@ -22,28 +17,34 @@ export interface StartedParts {
   readonly backends: () => readonly BackendStatus[];
   /** Returns the number of running exchanges. */
   readonly exchanges: () => number;
-  readonly activity: GatewayActivity;
   readonly explain: (requestId: string) => readonly object[];
   readonly metrics: Pick<RenderedMetrics, "read">;
 }
 
-/** `started`: returns undefined while the first generation starts. */
+/**
+ * `observers`: the functions that are called for each exchange that has ended. `started`: returns undefined while the
+ * first generation starts.
+ */
 export function gatewayInfo(
   variable: GatewayInfo["variable"],
+  observers: Set<ExchangeObserver>,
   started: () => StartedParts | undefined,
 ): GatewayInfo {
   return {
     variable,
+    onSettled(observer) {
+      observers.add(observer);
+      return { [Symbol.dispose]: () => void observers.delete(observer) };
+    },
     running() {
       const parts = started();
       if (parts === undefined) throw new Error("the gateway has not started yet");
-      const { activity, explain } = parts;
+      const { explain } = parts;
       const generation = parts.generation();
       return {
         ...parts.ready(),
         generation: generation.number,
         reload: parts.reload(),
-        activity,
         explain,
         get backends() {
           return parts.backends();

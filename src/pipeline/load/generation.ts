@@ -1,19 +1,19 @@
 /**
- * A generation: everything that one reading of pipeline.yaml brought to life. A reload provisions a whole new one; what
- * has not changed (a plugin with the same options, a node pool with the same settings) is handed over alive, and what
- * the old one alone used is stopped when its last exchange has ended.
+ * A generation: the plugins and routes that were started for one version of pipeline.yaml. A reload provisions a whole
+ * new generation. Plugins that have not changed are carried over, and the others stop when the last exchange of the old
+ * generation has ended.
  */
 import type { Config } from "../../config/config.ts";
 import { orderFaults, type Fault } from "../../config/fault.ts";
 import type { ServiceHooks } from "../../plugin.ts";
 import { awaitBackends } from "./await-backends.ts";
 import { Builder } from "./builder.ts";
-import type { Checked } from "./check-file.ts";
+import type { ValidatedConfig } from "./check-file.ts";
 import { Closer } from "./closer.ts";
 import type { CompiledRoute } from "./compile.ts";
-import { HandOver } from "./hand-over.ts";
+import { PluginCarryOver } from "./plugin-carry-over.ts";
 import { createRouter, type Router } from "./router.ts";
-import type { Services } from "./services.ts";
+import type { HostResources } from "./host-resources.ts";
 import type { CoreMetrics } from "../observe/stats.ts";
 
 export interface Generation {
@@ -26,7 +26,7 @@ export interface Generation {
   readonly routes: readonly CompiledRoute[];
   /** Services that run, by name. */
   readonly services: ReadonlyMap<string, ServiceHooks<unknown>>;
-  readonly parts: HandOver;
+  readonly carryOver: PluginCarryOver;
   /** Gives the services that outlived the reload their new options. Called when this generation starts to serve. */
   update(): void;
   /** One exchange more or less; the last one to leave a retired generation stops what it alone used. */
@@ -45,18 +45,18 @@ export interface Provisioned {
 }
 
 /**
- * Starts every plugin of a checked configuration and waits, for a short time, until new node pools know their nodes.
+ * Starts every plugin of a validated configuration and waits, for a short time, until new node pools know their nodes.
  * On any fault nothing stays started. `strict`: plugins are held to their manifests.
  */
 export async function provision(
-  { config, plugins }: Checked,
-  services: Services,
+  { config, plugins }: ValidatedConfig,
+  resources: HostResources,
   core: CoreMetrics,
   previous?: Generation,
   strict = false,
 ): Promise<Provisioned> {
-  const parts = new HandOver(previous?.parts);
-  const builder = new Builder(config, plugins, services, core, parts, strict);
+  const carryOver = new PluginCarryOver(previous?.carryOver);
+  const builder = new Builder(config, plugins, resources, core, carryOver, strict);
   const routes: CompiledRoute[] = [];
   await builder.startServices();
   for (const route of config.routes) {
@@ -65,17 +65,17 @@ export async function provision(
   }
   const unmatched = await builder.unmatched();
   if (builder.faults.length > 0 || unmatched === undefined) {
-    await parts.release(new Closer(services)).catch((error: unknown) => {
-      services.log.error({ err: error }, "the plugins of a failed load did not stop cleanly");
+    await carryOver.release(new Closer(resources)).catch((error: unknown) => {
+      resources.log.error({ err: error }, "the plugins of a failed load did not stop cleanly");
     });
     return { generation: undefined, faults: orderFaults(builder.faults) };
   }
-  parts.complete();
+  carryOver.complete();
   const initialized = Array.from(builder.services.values(), (hooks) => hooks.initialized?.());
-  await awaitBackends(initialized, services.clock);
+  await awaitBackends(initialized, resources.clock);
   const number = (previous?.number ?? 0) + 1;
   return {
-    generation: createGeneration(number, config, routes, unmatched, builder, parts, services),
+    generation: createGeneration(number, config, routes, unmatched, builder, carryOver, resources),
     faults: [],
   };
 }
@@ -86,8 +86,8 @@ function createGeneration(
   routes: readonly CompiledRoute[],
   unmatched: CompiledRoute,
   { services: running, updates }: Builder,
-  parts: HandOver,
-  { clock, log }: Services,
+  carryOver: PluginCarryOver,
+  { clock, log }: HostResources,
 ): Generation {
   let exchanges = 0;
   let retired = false;
@@ -99,7 +99,7 @@ function createGeneration(
     unmatched,
     routes,
     services: running,
-    parts,
+    carryOver,
     update() {
       for (const update of updates) {
         try {
@@ -120,7 +120,7 @@ function createGeneration(
       retired = true;
       if (exchanges === 0 || closer !== undefined) empty.resolve();
       await empty.promise;
-      await parts.release(closer ?? new Closer({ clock, log }));
+      await carryOver.release(closer ?? new Closer({ clock, log }));
     },
   };
 }

@@ -1,4 +1,4 @@
-/** Finds the plugin in whose code an error was made, by the files that the stack names. */
+/** Finds the plugin whose code caused an error, by the files in the error's stack. */
 import { dirname } from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -6,10 +6,10 @@ import { fileURLToPath } from "node:url";
 const frame = /^\s+at (?:.*\()?(.+?):\d+:\d+\)?$/gm;
 
 /**
- * The name of the plugin whose code is nearest to the top of `stack`; undefined if it names none. `modules`: the file
- * of each plugin's module to the plugin's name. Code of a plugin is its module, what lies in the same folder or below
- * it if no other plugin has that folder, and the rest of its package. `core`: a file of Sluice, whose package holds many
- * plugins and is none itself.
+ * Returns the name of the plugin whose code is nearest to the top of `stack`. Undefined if the stack names none. The
+ * code of a plugin is its module, the files in the same folder or below it if no other plugin has that folder, and the
+ * rest of its package. `modules`: maps the file of each plugin's module to the plugin's name. `core`: a file of Sluice,
+ * whose package contains many plugins and is not a plugin itself.
  */
 export function pluginOfStack(
   stack: string,
@@ -38,13 +38,13 @@ function pathOf(place: string): string {
   }
 }
 
-/** Whether a file is in a folder or below it, and not in a package that is installed there. */
+/** Returns true if a file is in a folder or below it, and not in a package that is installed there. */
 function isWithin(file: string, folder: string): boolean {
   if (!file.startsWith(`${folder}/`)) return false;
   return !file.slice(folder.length).includes("/node_modules/");
 }
 
-/** The folder of the installed package that a file belongs to. */
+/** Returns the folder of the installed package that a file belongs to. */
 function packageOf(file: string): string | undefined {
   return /^.*\/node_modules\/(?:@[^/]+\/)?[^/]+\//.exec(file)?.[0];
 }

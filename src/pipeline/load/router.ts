@@ -1,7 +1,8 @@
 /**
- * Finds the route of a request. Literal paths are one Map look-up; then patterns with `{name}` segments, then those
- * ending in `*`, each group in the order of pipeline.yaml. Paths are matched as sent: nothing is decoded or normalised
- * before a route is chosen, so a policy cannot be walked around with `..` or `%2e`.
+ * Finds the route of a request: first among the literal paths, with one Map look-up, then among the patterns with
+ * `{name}` segments, then among those that end in `*`. The patterns of a group are tried in the order of pipeline.yaml.
+ * Paths are matched as they were sent. Nothing is decoded or normalised before, so `..` or `%2e` cannot bypass a
+ * policy.
  */
 import type { CompiledRoute } from "./compile.ts";
 
@@ -11,7 +12,7 @@ export type Match =
       readonly route: CompiledRoute;
       readonly params: Readonly<Record<string, string>>;
     }
-  /** The path exists, the method does not: `allow` is the value of the Allow header. */
+  /** The path exists with other methods only. `allow`: value of the Allow header. */
   | { readonly kind: "wrongMethod"; readonly allow: string }
   | { readonly kind: "unknown" };
 
@@ -97,7 +98,7 @@ function findPattern(patterns: readonly Pattern[], method: string, path: string)
   return wrongMethod ?? unknown;
 }
 
-/** `.` and `..`, also percent-encoded: an upstream may resolve them, and so leave the route's prefix. */
+/** Matches `.` and `..`, also percent-encoded. An upstream that resolves them could leave the prefix of the route. */
 function isDotSegment(segment: string): boolean {
   if (segment.length === 0 || segment.length > 6) return false;
   const plain = segment.replaceAll(/%2e/gi, ".");

@@ -1,7 +1,4 @@
-/**
- * The services of one generation, and the `host` objects through which plugins reach them. It records what each plugin
- * asked for while it started, so that a reload carries over only the plugins for which all of that is unchanged.
- */
+/** The services of one generation, and the `host` objects through which plugins reach them. */
 import { randomUUID } from "node:crypto";
 import type { Config } from "../../config/config.ts";
 import type {
@@ -9,62 +6,77 @@ import type {
   Host,
   Plugin,
   ServiceHooks,
+  ServiceName,
   ServiceTypes,
   StartedTools,
 } from "../../plugin.ts";
 import { version } from "../../version.ts";
-import { healthRoutes } from "./document.ts";
-import type { Needs } from "./hand-over.ts";
-import { instanceId } from "./instance-id.ts";
-import type { Services } from "./services.ts";
+import type { HostResources } from "./host-resources.ts";
 
 type User = Pick<Plugin, "name" | "uses">;
 
-/** A service that the gateway provides itself. */
-interface BuiltIn {
+interface AvailableService {
   readonly service: unknown;
-  /** A text that changes if plugins which use the service must be restarted. */
-  readonly id: () => string;
+  /** Returns a text that changes if the plugins that use the service must be restarted. */
+  readonly identity: () => string;
 }
 
 export class ServiceRegistry {
-  /** Services that have started, by name, each after those that it uses. */
-  readonly running = new Map<string, ServiceHooks<unknown>>();
-  /** The plugins of kind `tools` that have started, in order. */
-  readonly tools: StartedTools[] = [];
-  /** The documentation of the routes, which is complete when all of them are compiled. */
-  readonly documented: DocumentedRoute[] = [...healthRoutes];
-  readonly #builtIn: ReadonlyMap<string, BuiltIn>;
-  /** Routes are documented again by each load, so plugins that use the documentation are always restarted. */
-  readonly #loading = randomUUID();
+  readonly #available = new Map<string, AvailableService>();
+  readonly #started = new Map<string, ServiceHooks<unknown>>();
+  readonly #tools: StartedTools[] = [];
+  readonly #routes: DocumentedRoute[] = [];
   readonly #config: Config;
-  readonly #services: Services;
+  readonly #resources: HostResources;
 
-  constructor(config: Config, services: Services) {
+  constructor(config: Config, resources: HostResources) {
     this.#config = config;
-    this.#services = services;
-    this.#builtIn = new Map<string, BuiltIn>([
-      // Until `accounts` is a service of the module billing.
-      ["gateway", { service: services.gateway, id: () => "" }],
-      ["routes", { service: this.documented, id: () => this.#loading }],
-      ["tools", { service: this.tools, id: () => this.#toolsId() }],
-    ]);
+    this.#resources = resources;
+    const { gateway } = resources;
+    this.#available.set("gateway", { service: gateway, identity: () => idOf(gateway) });
+    // The routes are documented again by each load, so plugins that use the documentation are always restarted.
+    this.#available.set("routes", { service: this.#routes, identity: () => idOf(this.#routes) });
+    this.#available.set("tools", {
+      service: this.#tools,
+      identity: () => this.#tools.map(({ hooks }) => idOf(hooks)).join(),
+    });
+  }
+
+  /** The services that plugins provide, each after those that it uses. */
+  get started(): ReadonlyMap<string, ServiceHooks<unknown>> {
+    return this.#started;
+  }
+
+  addService(name: string, hooks: ServiceHooks<unknown>): void {
+    this.#started.set(name, hooks);
+    this.#available.set(name, { service: hooks.service, identity: () => idOf(hooks) });
+  }
+
+  /** Adds tools to the service `tools`. */
+  addTools(tools: StartedTools): void {
+    this.#tools.push(tools);
+  }
+
+  /** Adds a route to the service `routes`. */
+  addRoute(route: DocumentedRoute): void {
+    this.#routes.push(route);
   }
 
   has(name: string): boolean {
-    return this.running.has(name) || this.#builtIn.has(name);
+    return this.#available.has(name);
   }
 
-  /** Returns a host for one plugin instance. `needs` is filled while the plugin asks. */
-  hostFor(plugin: User, mode: Host["mode"]): { host: Host; needs: Needs } {
-    const { log, clock, metrics, seal, claims, store, compute } = this.#services;
+  /** Returns a text that changes if one of the services that the plugin uses is another instance. */
+  identityOf({ uses = [] }: User): string {
+    return uses.map((name) => this.#available.get(name)?.identity()).join(" ");
+  }
+
+  /** Returns the host of one plugin instance. It gives the plugin the services of this generation. */
+  hostFor(plugin: User, mode: Host["mode"]): Host {
+    const { log, clock, metrics, seal, claims, store, compute } = this.#resources;
     const { environment, file } = this.#config;
-    const needs = new Map<string, string>();
-    const asked = <T>(need: string, give: () => T): T => {
-      needs.set(need, this.#state(need));
-      return give();
-    };
-    const host: Host = {
+    const used = new Map((plugin.uses ?? []).map((name) => [name, this.#available.get(name)]));
+    return {
       environment,
       mode,
       log: log.child({ plugin: plugin.name }),
@@ -74,36 +86,23 @@ export class ServiceRegistry {
       compute,
       seal,
       claims,
-      use: (name) => asked(`service ${name}`, () => this.#service(name, plugin)),
+      use<Name extends ServiceName>(name: Name): ServiceTypes[Name] {
+        const found = used.get(name);
+        if (found === undefined) {
+          throw new Error(`plugin "${plugin.name}" must list the service "${name}" under \`uses\``);
+        }
+        // The plugin that declares the type of a service under a name is the one that provides it.
+        return found.service as ServiceTypes[Name];
+      },
       version,
       folder: file.slice(0, file.lastIndexOf("/") + 1) || ".",
     };
-    return { host, needs };
   }
+}
 
-  /** Returns true if everything that a plugin asked for is unchanged, so that this generation can hold the plugin. */
-  renew(needs: Needs): boolean {
-    for (const [need, state] of needs) if (this.#state(need) !== state) return false;
-    return true;
-  }
+/** Ids of objects, by which a later load recognizes them. */
+const ids = new WeakMap<object, string>();
 
-  #state(need: string): string {
-    const name = need.slice("service ".length);
-    const running = this.running.get(name);
-    if (running !== undefined) return instanceId(running);
-    return this.#builtIn.get(name)?.id() ?? "none";
-  }
-
-  #toolsId(): string {
-    return this.tools.map(({ hooks }) => instanceId(hooks)).join();
-  }
-
-  #service<Name extends keyof ServiceTypes & string>(name: Name, plugin: User): ServiceTypes[Name] {
-    const running = this.running.get(name) ?? this.#builtIn.get(name);
-    if (plugin.uses?.includes(name) !== true || running === undefined) {
-      throw new Error(`plugin "${plugin.name}" must list the service "${name}" under \`uses\``);
-    }
-    // The plugin that declares the type of a service under a name is the one that provides it.
-    return running.service as ServiceTypes[Name];
-  }
+function idOf(instance: object): string {
+  return ids.getOrInsertComputed(instance, () => randomUUID());
 }

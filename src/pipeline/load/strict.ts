@@ -14,7 +14,7 @@ import type {
   SurfaceHooks,
 } from "../../plugin.ts";
 
-/** Position of each phase in an exchange; `around` belongs to the surface's answer. */
+/** Position of each phase in an exchange. `around` has the position of the surface's answer. */
 const phaseOf: Readonly<Record<string, number>> = {
   ...Object.fromEntries(phases.map((phase, index) => [phase, index])),
   createState: 0,
@@ -48,17 +48,17 @@ export function heldToManifest<Hooks extends StepHooks | SurfaceHooks>(
   });
 }
 
-/** One exchange as one plugin may see it. */
+/** Limits one exchange to what one plugin may see of it. */
 class View {
   readonly exchange: Exchange;
-  /** Of the hook that runs, or ran last. */
+  /** Phase of the hook that runs or has run last. */
   phase = 0;
   readonly #plugin: Plugin;
 
   constructor(plugin: Plugin, x: Exchange) {
     this.#plugin = plugin;
     freeze(x.request);
-    // The exchange is a class with private members: its own methods need it, not the proxy.
+    // The exchange is a class with private members, so its methods must be called on it and not on the proxy.
     this.exchange = new Proxy(x, {
       get: (target, name) => {
         const member: unknown = Reflect.get(target, name, target);
@@ -110,7 +110,7 @@ function phaseIn(slots: SlotPhases, slot: unknown): Phase | undefined {
   return new Map<unknown, Phase>(Object.entries(slots)).get(slot);
 }
 
-/** A write to what like requests of a connection share throws, as it does for anything frozen. */
+/** Freezes the parts that requests with the same head share on their connection, so that a write to them throws. */
 function freeze({ headers, rawHeaders, params }: RequestHead): void {
   for (const value of Object.values(headers)) if (Array.isArray(value)) Object.freeze(value);
   for (const part of [headers, rawHeaders, params]) Object.freeze(part);

@@ -11,6 +11,9 @@ export interface RouteShape {
   readonly steps: readonly string[];
 }
 
+/** Called for each exchange that has ended. */
+export type ExchangeObserver = (record: ExchangeRecord) => void;
+
 /** `repliedDepth` if the core replied. The surface and all steps are above it. */
 export const coreDepth = Infinity;
 

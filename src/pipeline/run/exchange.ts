@@ -23,9 +23,7 @@ import type {
 } from "../../plugin.ts";
 import { runGuarded } from "../../guard.ts";
 import type { CompiledRoute, PlacedStep } from "../load/compile.ts";
-import type { Activity } from "../observe/activity.ts";
-import type { ExplanationStore } from "../observe/explanation-store.ts";
-import { coreDepth, ExchangeRecord } from "../observe/record.ts";
+import { coreDepth, ExchangeRecord, type ExchangeObserver } from "../observe/record.ts";
 import { asksForTrace } from "../observe/trace-header.ts";
 import type { ClientResponse, ResponseOwner } from "./client-response.ts";
 import { earlyHints } from "./early-hints.ts";
@@ -60,8 +58,8 @@ export interface Runtime extends Addresses {
   readonly bodyWatch: BodyWatch;
   /** Limits how long an exchange waits for its surface after the response is over. */
   readonly surfaceWatch: ExchangeWatch;
-  readonly activity?: Activity | undefined;
-  readonly explanations?: ExplanationStore | undefined;
+  /** Called for each exchange that has ended. */
+  readonly observers: Iterable<ExchangeObserver>;
   /** Maximum time, in milliseconds, for which a client may take nothing of an answer that waits for it. */
   readonly stallMs: number;
 }

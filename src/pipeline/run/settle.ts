@@ -5,25 +5,21 @@ import { runHooks, settled } from "./hooks.ts";
 
 /** Runs once per exchange. Never throws. */
 export function settle(x: LiveExchange, outcome: Outcome): void {
+  const { record, runtime, compiled } = x;
   // An answer with HTTP status 200 can carry calls that were refused. Observers see their code like any other.
-  x.record.code ??= x.record.calls?.code;
+  record.code ??= record.calls?.code;
   void runHooks(x, settled, outcome);
-  try {
-    observe(x, outcome);
-  } catch (error) {
-    x.runtime.log.error(
-      { err: error, route: x.route.path },
-      "cannot record the outcome of an exchange",
-    );
-  }
-}
-
-function observe({ record, runtime, compiled, arrivedMonotonic }: LiveExchange, outcome: Outcome) {
-  record.ms = runtime.clock.monotonic() - arrivedMonotonic;
+  record.ms = runtime.clock.monotonic() - x.arrivedMonotonic;
   const { status, code, times, repliedDepth } = record;
   compiled.stats.settled(status, code, outcome, record.ms / 1000);
   if (code !== undefined) compiled.stepStats.refused(repliedDepth ?? Infinity, code);
   if (times !== undefined) compiled.stepStats.ended(times);
-  runtime.activity?.settled(record);
-  runtime.explanations?.settled(record);
+  for (const observer of runtime.observers) {
+    try {
+      observer(record);
+    } catch (error) {
+      const message = "an observer of exchanges failed";
+      runtime.log.error({ err: error, route: x.route.path }, message);
+    }
+  }
 }

@@ -10,7 +10,7 @@ import { readUsage, type UsageRow } from "../../../plugins/billing/metering/read
 import { manualClock } from "../../../src/testing/clock.ts";
 import { startTestGateway, type TestGateway } from "../../../src/testing/gateway.ts";
 import { dataOf } from "../../plugins/inference/networks/chat-events.ts";
-import { chatBody, model, pipelineOf, tokenMilli } from "../../plugins/inference/chat-gateway.ts";
+import { chatBody, model, pipelineOf, tokenMilli } from "../../plugins/inference/chat/gateway.ts";
 import { gaugesAreZero } from "../gauges.ts";
 import { mutantsOf } from "../mutants.ts";
 import { httpAnswer, startRawServer, type RawAnswer, type RawServer } from "../raw-server.ts";

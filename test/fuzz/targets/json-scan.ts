@@ -6,7 +6,7 @@ import assert from "node:assert/strict";
 import { isUtf8 } from "node:buffer";
 import * as fc from "fast-check";
 import { readRequest } from "../../../src/http/json/request.ts";
-import { splitResponse } from "../../../src/http/json/response.ts";
+import { splitResponse } from "../../../plugins/ledger/ledger/pool/split-response.ts";
 import { malformed, skipValue } from "../../../src/http/json/scan.ts";
 import { mutantsOf } from "../mutants.ts";
 import type { FuzzTarget, Random } from "../target.ts";

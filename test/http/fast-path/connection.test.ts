@@ -61,7 +61,7 @@ test("more pipelined requests than are kept wait in the kernel, and all are answ
   assert.equal(ways.length, 21);
 });
 
-test("head and body may come apart", async () => {
+test("head and body may arrive separately", async () => {
   const { ways, surface } = echo();
   await using served = await serve([{ path: "/x", surface }]);
   const socket = await open(served.port);

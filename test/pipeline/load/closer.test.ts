@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Closer, ClosingStack } from "../../../src/pipeline/load/closer.ts";
-import { HandOver } from "../../../src/pipeline/load/hand-over.ts";
+import { PluginCarryOver } from "../../../src/pipeline/load/plugin-carry-over.ts";
 import { manualClock } from "../../../src/testing/clock.ts";
 import type { Log } from "../../../src/plugin.ts";
 
@@ -16,7 +16,7 @@ function closing() {
 const hangs = (): Promise<never> => new Promise(() => {});
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
-test("parts close in reverse order; those that hang are named and left behind, the later ones sooner", async () => {
+test("parts close in reverse order; parts that hang are logged and abandoned, later ones sooner", async () => {
   const { clock, lines, closer } = closing();
   const stack = new ClosingStack(closer);
   let closed = 0;
@@ -37,7 +37,7 @@ test("parts close in reverse order; those that hang are named and left behind, t
   assert.equal(closed, 1);
 });
 
-test("what a part throws is passed on, and what it throws later is ignored", async () => {
+test("an exception of a part is passed on, and a later one is ignored", async () => {
   const { clock, closer } = closing();
   const bug = new Error("a bug");
   await assert.rejects(
@@ -56,12 +56,17 @@ test("what a part throws is passed on, and what it throws later is ignored", asy
 
 test("a plugin that does not stop is named without its options, and the others are stopped", async () => {
   const { clock, lines, closer } = closing();
-  const parts = new HandOver(undefined);
+  const plugins = new PluginCarryOver(undefined);
   let stopped = 0;
-  const key = 'plugin enforce acme {"password":"secret"}';
-  parts.acquireNow(key, undefined, () => ({ value: 1, stop: hangs }));
-  parts.acquireNow("other", undefined, () => ({ value: 2, stop: () => stopped++ }));
-  const done = parts.release(closer);
+  const hold = (title: string, stop: () => unknown): Promise<unknown> =>
+    plugins.acquire(title, '{"password":"secret"}', undefined, async () => ({
+      hooks: {},
+      stop,
+      isService: false,
+    }));
+  await hold("plugin enforce acme", hangs);
+  await hold("other", () => stopped++);
+  const done = plugins.release(closer);
   clock.advance(4_000);
   await done;
   assert.deepEqual(lines, ['{"part":"plugin enforce acme"}']);

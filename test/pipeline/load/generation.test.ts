@@ -3,39 +3,7 @@ import { once } from "node:events";
 import { connect } from "node:net";
 import { test } from "node:test";
 import type { Exchange, Reply } from "../../../src/plugin.ts";
-import { HandOver } from "../../../src/pipeline/load/hand-over.ts";
-import { ask, quietCloser, serve, type TestRoute, type TestStep } from "../harness.ts";
-
-test("an unchanged part is handed over alive; a changed one starts anew; each stops once, after its last user", async () => {
-  const events: string[] = [];
-  const start = (name: string) => async () => {
-    events.push(`start ${name}`);
-    return { value: name, stop: () => events.push(`stop ${name}`) };
-  };
-  const maker = {};
-  const first = new HandOver(undefined);
-  await first.acquire("kept", maker, start("kept"));
-  await first.acquire("old", maker, start("old"));
-  assert.equal(await first.acquire("kept", maker, start("kept again")), "kept");
-  const second = new HandOver(first);
-  assert.equal(await second.acquire("kept", maker, start("kept again")), "kept");
-  await second.acquire("new", maker, start("new"));
-  second.complete();
-  await first.release(quietCloser());
-  assert.deepEqual(events, ["start kept", "start old", "start new", "stop old"]);
-  await second.release(quietCloser());
-  assert.deepEqual(events.slice(4).toSorted(), ["stop kept", "stop new"]);
-});
-
-test("the same options under another plugin's code are another part", async () => {
-  const first = new HandOver(undefined);
-  await first.acquire("key", "code 1", async () => ({ value: 1, stop: () => {} }));
-  const second = new HandOver(first);
-  assert.equal(
-    await second.acquire("key", "code 2", async () => ({ value: 2, stop: () => {} })),
-    2,
-  );
-});
+import { ask, serve, type TestRoute, type TestStep } from "../harness.ts";
 
 test("an exchange under way finishes on its generation, which stops afterwards", async () => {
   const gate = Promise.withResolvers<void>();

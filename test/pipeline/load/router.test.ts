@@ -43,7 +43,7 @@ test("paths are matched as sent: no slash is folded, no case ignored, nothing de
   }
 });
 
-test("a prefix route takes what is below it and nothing that climbs out of it", () => {
+test("a prefix route matches the paths below it, and none that leaves it with `..`", () => {
   assert.equal(find("GET", "/files/a/b"), "/files/* {}");
   assert.equal(find("GET", "/files/"), "/files/* {}");
   assert.equal(find("GET", "/files"), "404");

@@ -4,9 +4,9 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { readConfig } from "../../../src/config/read.ts";
-import { checkReading } from "../../../src/pipeline/load/check-file.ts";
+import { checkParsed } from "../../../src/pipeline/load/check-file.ts";
 import { shippedServices } from "../../../src/pipeline/load/modules.ts";
-import { tryOut } from "../../../src/pipeline/load/trial.ts";
+import { dryRun } from "../../../src/pipeline/load/dry-run.ts";
 import { StartError } from "../../../src/start-error.ts";
 import { startTestGateway, type TestGateway } from "../../../src/testing/gateway.ts";
 
@@ -121,6 +121,39 @@ test("a reload replaces a service whose section has changed, and everything that
   assert.deepEqual(journal.slice(0, 3), ["start lower", "start upper", "start page"]);
 });
 
+/** A surface that asks for the service only when it answers. */
+const lateSurface = (journal: string): string => `
+const journal = globalThis.serviceJournals.get("${journal}");
+export default {
+  kind: "surface",
+  name: "page",
+  description: "Answers with the text of a service.",
+  uses: ["upper"],
+  start(_, host) {
+    journal.push("start page");
+    return { answer: () => ({ status: 200, body: host.use("upper").text }) };
+  },
+};
+`;
+
+test("a plugin that first asks for its service after a reload gets the one that is running", async (t) => {
+  const { journal, prepare: write } = prepare(t);
+  await using gateway = await startTestGateway({
+    pipeline: pipeline(),
+    prepare(folder) {
+      write(folder);
+      writeFileSync(join(folder, "page.js"), lateSurface(t.name));
+    },
+  });
+  journal.length = 0;
+  await gateway.write(pipeline("lists: {}"));
+  assert.deepEqual(await gateway.gateway.reloader.reload("test"), []);
+  assert.deepEqual(journal, []);
+  await gateway.write(pipeline("lower: { state: tired }"));
+  assert.deepEqual(await gateway.gateway.reloader.reload("test"), []);
+  assert.equal(await textOf(gateway), "upper fine,lower tired");
+});
+
 /** A plugin of kind `tools` that uses the service `lower`, and a pipeline in which `upper` uses the catalogue. */
 function withTools(t: TestContext) {
   const { journal, prepare: prepareServices } = prepare(t);
@@ -214,7 +247,7 @@ test("a check asks a service for its dry run instead of starting it", async (t) 
   const env = { PORT: "0", ADMIN_PORT: "0", DATA_DIR: join(folder, "data") };
   const services = await shippedServices();
   const reading = await readConfig(join(folder, "pipeline.yaml"), env, services);
-  const { faults } = await tryOut(await checkReading(reading), env);
+  const { faults } = await dryRun(await checkParsed(reading), env);
   assert.deepEqual(faults, []);
   assert.deepEqual(journal, ["start upper", "start page", "stop page", "stop upper"]);
 });

@@ -112,7 +112,7 @@ const faults: readonly (readonly [title: string, plugin: Faulty, error: string])
 
 describe("a plugin that", () => {
   for (const [title, plugin, error] of faults) {
-    it(`${title} fails with an error that says so, and with the id of the request`, async () => {
+    it(`${title} fails with an error that describes it and has the id of the request`, async () => {
       const { status, lines } = await answered(plugin);
       assert.equal(status, 500);
       const line = lines.find((each) => each.startsWith("a plugin failed")) ?? "";

@@ -51,7 +51,7 @@ test("runs after all other hooks of the way down", async () => {
 for (const late of [false, true]) {
   const how = late ? "later" : "at once";
 
-  test(`a reply of its own, ${how}, is a step's: the surface is not asked`, async () => {
+  test(`a step's own reply, ${how}, is sent, and the surface does not run`, async () => {
     const froms: string[] = [];
     const steps: TestStep[] = [
       {
@@ -84,7 +84,7 @@ for (const late of [false, true]) {
     assert.deepEqual(froms, ["step"]);
   });
 
-  test(`what the surface throws, ${how}, passes through to a 500`, async () => {
+  test(`an exception of the surface, ${how}, results in a 500`, async () => {
     const seen: string[] = [];
     const failing = (): Promise<Reply> => {
       if (!late) throw new Error("broken");

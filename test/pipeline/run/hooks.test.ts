@@ -96,7 +96,7 @@ test("runs each responseEnd hook once, even if a later one fails or refuses", as
   }
 });
 
-test("measures the time of the hooks of every phase, and not that of what a step wraps", async () => {
+test("measures the time of the hooks of every phase, without the time of what a step wraps", async () => {
   const clock = manualClock();
   const takes = (ms: number) => (): void => clock.advance(ms);
   const steps: TestStep[] = [

@@ -73,7 +73,7 @@ test("keeps the order of asynchronous hooks", async () => {
   assert.deepEqual(seen.slice(0, 6), ["a down", "b down", "b up", "a up", "b end", "a end"]);
 });
 
-test("runs nothing below a step that replies, and settles what ran", async () => {
+test("runs nothing below a step that replies, and settles the steps that ran", async () => {
   const seen: string[] = [];
   const steps = [
     witness("a", seen),
@@ -366,7 +366,7 @@ test("keeps the last byte of a stream until responseEnd has run", async () => {
   socket.destroy();
 });
 
-test("cuts a stream that fails, so that nobody mistakes it for complete", async () => {
+test("cuts a stream that fails, so that it cannot be mistaken for complete", async () => {
   for (const outcomeWanted of ["upstreamFailed", "timedOut"] as const) {
     const { hook, outcome } = settledOnce();
     const steps: TestStep[] = [{ name: "watch", requestHeaders: () => {}, settled: hook! }];
@@ -531,7 +531,7 @@ test("replaces the answer with a 500 if a responseHeaders hook throws, and shows
   assert.equal(headers["x-request-id"], "r-1");
 });
 
-test("ignores what a step in shadow mode throws or replies, in any phase", async () => {
+test("ignores exceptions and replies of a step in shadow mode, in any phase", async () => {
   const wrong = (): never => {
     throw new Error("no");
   };

@@ -4,7 +4,7 @@ import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { checkFile } from "../../../src/pipeline/load/check-file.ts";
-import { tryOut } from "../../../src/pipeline/load/trial.ts";
+import { dryRun } from "../../../src/pipeline/load/dry-run.ts";
 import { startTestGateway } from "../../../src/testing/gateway.ts";
 import { temporaryFolder } from "../../store/folder.ts";
 
@@ -60,7 +60,7 @@ test("a check opens no database", async (t) => {
   const file = join(folder, "pipeline.yaml");
   writeFileSync(file, pipeline("5"));
   const env = { PORT: "0", ADMIN_PORT: "0", DATA_DIR: join(folder, "data") };
-  const { faults } = await tryOut(await checkFile(file, env), env);
+  const { faults } = await dryRun(await checkFile(file, env), env);
   assert.deepEqual(faults, []);
   assert.equal(existsSync(join(folder, "data")), false);
 });

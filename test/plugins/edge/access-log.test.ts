@@ -113,7 +113,7 @@ test("a line contains the caller, the request, the outcome, the duration and the
   ]);
 });
 
-test("a refusal has its code, and unknown members are left out", async (t) => {
+test("a refusal has its code, and members without a value are omitted", async (t) => {
   const { settle, lines } = await setUp(t);
   settle({ sent: { status: 404, code: "GATEWAY_NOT_FOUND" } }, "replied");
   const [line] = await lines();
@@ -232,7 +232,7 @@ test("a client's words cannot break a line or forge another", async (t) => {
   assert.equal(written[0]?.["path"], path);
 });
 
-test("ten thousand lines are all there, whole and in order, after stop", async (t) => {
+test("after stop, the file has all of ten thousand lines, whole and in order", async (t) => {
   const { settle, lines } = await setUp(t);
   for (let i = 0; i < 10_000; i++) settle({ path: `/${i}` });
   const written = await lines();
@@ -240,7 +240,7 @@ test("ten thousand lines are all there, whole and in order, after stop", async (
   assert.ok(written.every((line, i) => line["path"] === `/${i}`));
 });
 
-test("lines come to the file by themselves soon after", async (t) => {
+test("lines are written to the file soon without further events", async (t) => {
   const { settle, clock, file, hooks } = await setUp(t);
   settle({ path: "/now" });
   clock.advance(250);

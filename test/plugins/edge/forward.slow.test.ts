@@ -75,7 +75,7 @@ test("the API key stays in the gateway unless passAuthorization is set", async (
   assert.equal(headers["authorization"], passed);
 });
 
-test("prefixes are taken off and put on, the rest is untouched", async () => {
+test("prefixes are removed and added, and the rest is unchanged", async () => {
   await using upstream = await mirror();
   await using gateway = await start(upstream, ", stripPrefix: /api, prefix: /v2", "/base/");
   assert.equal((await seen(gateway, "/api/a%2Fb//c?x=%20")).url, "/base/v2/a%2Fb//c?x=%20");
@@ -129,7 +129,7 @@ test("the operator adds, replaces and removes header fields in both directions",
   assert.equal(answer.headers.get("x-powered-by"), null);
 });
 
-test("bodies are limited to 1 MiB unless bodyBytes says otherwise", async () => {
+test("bodies are limited to 1 MiB unless bodyBytes is set", async () => {
   await using upstream = await mirror();
   const body = Buffer.alloc((1 << 20) + 1);
   const post = { method: "POST", body } as const;
@@ -140,7 +140,7 @@ test("bodies are limited to 1 MiB unless bodyBytes says otherwise", async () => 
   assert.equal((await fetch(open.url, post)).status, 200);
 });
 
-test("an upstream that is down is a 503 that says nothing of it", async () => {
+test("if an upstream is down, the answer is a 503 that does not mention it", async () => {
   const port = await deadPort();
   await using gateway = await startTestGateway({
     pipeline: pipeline(`http://127.0.0.1:${port}`, ""),

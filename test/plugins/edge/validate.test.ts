@@ -96,7 +96,7 @@ test("a path made of the client's own words is cut", async () => {
   assert.equal(first?.path.length, 256);
 });
 
-test("no value of the request comes back", async () => {
+test("no value of the request is repeated in the answer", async () => {
   const schema = {
     type: "object",
     properties: {
@@ -223,7 +223,7 @@ const faults: readonly [string, Options, string, RegExp][] = [
   ],
 ];
 for (const [what, options, pointer, message] of faults) {
-  test(`${what} is a fault of the configuration, with its place`, () => {
+  test(`${what} is a fault of the configuration, with its position`, () => {
     const found = validate.check?.(options, fakeHost()) ?? [];
     assert.ok(found.length > 0);
     assert.equal(found[0]?.pointer, pointer);

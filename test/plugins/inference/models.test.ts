@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { it } from "node:test";
 import OpenAI, { NotFoundError } from "openai";
 import { startWorker } from "./networks/scripted-worker.ts";
-import { assertChatError, assertRefused, startChat, type Ask } from "./chat-gateway.ts";
+import { assertChatError, assertRefused, startChat, type Ask } from "./chat/gateway.ts";
 
 const get = (path: string): Ask => ({ method: "GET", path });
 const withStatus = (url: string) => ({

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { startWorker } from "./networks/scripted-worker.ts";
-import { assertRefused, startChat, type Ask } from "./chat-gateway.ts";
+import { assertRefused, startChat, type Ask } from "./chat/gateway.ts";
 
 const path = "/v1/confidential/workers";
 const get = (at: string = path): Ask => ({ method: "GET", path: at });

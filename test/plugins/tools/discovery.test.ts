@@ -78,7 +78,7 @@ describe("the discovery document", () => {
     const tools = catalogueOf(tool());
     const first = await ask(tools);
     const etag = headerOf(first, "etag") ?? "";
-    assert.match(etag, /^"[\w-]{43}"$/);
+    assert.match(etag, /^"[\w-]{22}"$/);
     assert.equal(headerOf(first, "cache-control"), "public, max-age=300");
     assert.equal(headerOf(first, "content-type"), "application/json");
     for (const sent of [etag, `W/${etag}`, `"a", ${etag}`, `"a",W/${etag} , "b"`, "*"]) {

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import type { Prompt, PromptResult } from "sluice-gateway/services";
 import docsSearch from "../../../plugins/tools/docs-search/index.ts";
 import { fakeHost, keyPrincipal } from "../fakes.ts";
-import { scriptedTools } from "../ledger/ledger-tools-chain.ts";
+import { scriptedTools } from "../ledger/ledger-tools/chain.ts";
 import { address } from "../wrong-inputs.ts";
 
 const context = { principal: keyPrincipal({}), dialogue: undefined };

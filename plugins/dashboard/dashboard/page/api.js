@@ -44,8 +44,8 @@ export async function ask(path, { method = "GET", body, signal } = {}) {
 }
 
 /**
- * Polls while the page is visible. `failed`: called with an error, or with undefined when it is over. Returns functions
- * that poll at once and that stop polling.
+ * Polls while the page is visible. `failed`: called with an error, or with undefined when polling works again. Returns
+ * functions that poll at once and that stop polling.
  */
 export function poll(everyMs, path, took, failed) {
   let timer;

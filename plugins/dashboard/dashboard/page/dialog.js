@@ -34,7 +34,7 @@ export function formDialog({ title, fields, action, danger, submit }) {
       dialog.close();
     } catch (thrown) {
       if (!(thrown instanceof ApiError) && !(thrown instanceof RangeError)) throw thrown;
-      error.textContent = `Not done: ${thrown.message}.`;
+      error.textContent = `The change was not made: ${thrown.message}.`;
     } finally {
       button.disabled = false;
     }
@@ -81,7 +81,7 @@ export function secretDialog(secret, words, closed) {
     }
   };
   const dialog = openDialog(
-    "Keep this key now",
+    "Save this key now",
     h("p", {}, words),
     text,
     h(
@@ -92,7 +92,7 @@ export function secretDialog(secret, words, closed) {
       h(
         "button",
         { type: "button", class: "primary", onclick: () => dialog.close() },
-        "I have kept it",
+        "I have saved it",
       ),
     ),
   );

@@ -7,7 +7,7 @@ export const exchangeColumns = [
   { title: "Time" },
   { title: "Request" },
   { title: "Result" },
-  { title: "Took", number: true },
+  { title: "Duration", number: true },
   { title: "Charged", number: true },
   { title: "Key" },
 ];
@@ -28,7 +28,7 @@ export function exchangeRow(exchange, isPlatform) {
         h("span", { class: "quiet" }, format.callsText(exchange.calls)),
     ],
     [
-      badge(meaning(status, code), status === 0 ? "left" : String(status)),
+      badge(meaning(status, code), status === 0 ? "client left" : String(status)),
       code !== undefined && h("span", { class: "quiet" }, format.reason(code)),
     ],
     format.duration(ms),
@@ -43,7 +43,7 @@ function explanationButton(id, time) {
     {
       type: "button",
       class: "link",
-      "aria-label": `What became of the request at ${format.timeOfDay(time)}`,
+      "aria-label": `Explain the request at ${format.timeOfDay(time)}`,
       data: { focus: id },
       onclick: () => void explanationDialog(id),
     },

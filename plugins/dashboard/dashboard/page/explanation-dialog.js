@@ -4,7 +4,7 @@ import { openDialog } from "./dialog.js";
 import { badge, h, row, table } from "./dom.js";
 import * as format from "./format.js";
 
-const columns = [{ title: "Step" }, { title: "Did" }, { title: "Took", number: true }];
+const columns = [{ title: "Step" }, { title: "Result" }, { title: "Duration", number: true }];
 
 /** Opens a dialog for the request with this id. */
 export async function explanationDialog(requestId) {
@@ -47,10 +47,10 @@ function explanation(exchange) {
     h(
       "dl",
       { class: "facts story" },
-      fact("Answer", `${status}${code === undefined ? "" : `, ${format.reason(code)}`}`),
+      fact("Response", `${status}${code === undefined ? "" : `, ${format.reason(code)}`}`),
       fact("Ended", outcome ?? "not yet"),
       fact("At", format.timeOfDay(at)),
-      fact("Took", format.duration(ms)),
+      fact("Duration", format.duration(ms)),
       fact("Request id", h("code", {}, exchange.request_id)),
       exchange.key_id !== undefined && fact("Key", h("code", {}, exchange.key_id)),
       calls !== undefined && fact("Called", format.callsText(calls), "wide"),
@@ -69,7 +69,7 @@ function limitText({ scope, unit, used, limit, clears_at: clearsAt }) {
     unit === "milli-CU"
       ? `${format.cu(used)} of ${format.cu(limit)}`
       : `${format.count(used)} of ${format.counted(limit, "request")}`;
-  const room = clearsAt === undefined ? "" : `, room again at ${format.instant(clearsAt)}`;
+  const room = clearsAt === undefined ? "" : `, has room again at ${format.instant(clearsAt)}`;
   return `${scope}: ${amounts}${room}`;
 }
 

@@ -113,7 +113,7 @@ function networkPanel({ name, ready, workers, models }) {
   );
   const content =
     rows.length === 0
-      ? empty("No workers", "The network lists none, or has not been heard of yet.")
+      ? empty("No workers", "The network lists no workers, or its status has not been read yet.")
       : table(`Workers of ${name}`, workerColumns, rows).element;
   return panel(
     `Network ${name}`,

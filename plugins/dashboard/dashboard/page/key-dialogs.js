@@ -4,8 +4,8 @@ import { field, formDialog, secretDialog } from "./dialog.js";
 import { h } from "./dom.js";
 import { workspaceSelect } from "./usage.js";
 
-const usual = ["ledger:read", "platform:read", "docs:read", "inference"];
-const notShownAgain = "It is not stored and cannot be shown again.";
+const defaultCapabilities = ["ledger:read", "platform:read", "docs:read", "inference"];
+const notShownAgain = "Only its hash is stored, so it cannot be shown again.";
 
 const lifetimes = [
   ["", "never"],
@@ -18,7 +18,7 @@ const lifetimes = [
 
 const overlaps = [
   ["86400", "24 hours"],
-  ["0", "not at all: it ends at once"],
+  ["0", "0 seconds (it ends at once)"],
   ["3600", "1 hour"],
   ["604800", "7 days"],
 ];
@@ -39,48 +39,52 @@ export function createDialog(session, done) {
         type: "checkbox",
         name: "capability",
         value: name,
-        checked: usual.includes(name),
+        checked: defaultCapabilities.includes(name),
       }),
       h("code", {}, name),
     ),
   );
   formDialog({
     title: "New key",
-    action: "Make the key",
+    action: "Create key",
     fields: [
       workspace === undefined ? undefined : field("Workspace", workspace),
       field(
         "Name",
         h("input", { name: "name", required: true, maxlength: 200, autocomplete: "off" }),
-        "What or who it is for",
+        "Purpose or owner of the key",
       ),
       h("fieldset", {}, h("legend", {}, "Capabilities"), h("div", { class: "checks" }, ...boxes)),
       h(
         "div",
         { class: "pair" },
-        field("CU in 24 hours", amount("day"), "Empty: no limit"),
-        field("CU in 30 days", amount("month"), "Empty: no limit"),
+        field("CU in 24 hours", amount("day"), "Leave empty for no limit"),
+        field("CU in 30 days", amount("month"), "Leave empty for no limit"),
       ),
       h(
         "div",
         { class: "pair" },
-        field("Requests per second", number("rps", "0.001"), "Empty: the plan's"),
+        field(
+          "Requests per second",
+          number("rps", "0.001"),
+          "Leave empty for the rate of the plan",
+        ),
         field("Expires", select("life", lifetimes)),
       ),
       field(
-        "Only from",
+        "Allowed addresses",
         h("input", {
           name: "addresses",
           autocomplete: "off",
           placeholder: "10.0.0.0/8, 2001:db8::/32",
         }),
-        "Addresses or blocks; empty: from anywhere",
+        "IP addresses or blocks. Leave empty to allow every address.",
       ),
     ].filter((each) => each !== undefined),
     async submit(form) {
       const body = wanted(form, session);
       const { secret, key } = await ask("keys", { method: "POST", body });
-      secretDialog(secret, `“${key.name}” can be used now. ${notShownAgain}`, done);
+      secretDialog(secret, `The key “${key.name}” is ready to use. ${notShownAgain}`, done);
     },
   });
 }
@@ -90,13 +94,13 @@ export function rotateDialog(key, done) {
     title: `Rotate ${titleOf(key)}`,
     action: "Rotate",
     fields: [
-      h("p", {}, "A new key with the same rights and limits takes its place."),
-      field("The old key lives on for", select("overlap", overlaps)),
+      h("p", {}, "This creates a new key with the same capabilities and limits."),
+      field("Keep the old key valid for", select("overlap", overlaps)),
     ],
     async submit(form) {
       const body = { overlap_seconds: Number(form.get("overlap")) };
       const { secret } = await ask(`keys/${key.id}/rotate`, { method: "POST", body });
-      secretDialog(secret, `This is the successor of ${titleOf(key)}. ${notShownAgain}`, done);
+      secretDialog(secret, `This key replaces ${titleOf(key)}. ${notShownAgain}`, done);
     },
   });
 }
@@ -107,7 +111,11 @@ export function revokeDialog(key, done) {
     action: "Revoke",
     danger: true,
     fields: [
-      h("p", {}, "It ends at once, everywhere, and for good. Calls with it get 401."),
+      h(
+        "p",
+        {},
+        "The key ends at once and cannot be restored. Requests with it are answered with 401.",
+      ),
       h("p", {}, h("code", {}, key.id)),
     ],
     async submit() {
@@ -138,7 +146,7 @@ function wanted(form, session) {
   const text = (name) => String(form.get(name) ?? "").trim();
   const given = (name, convert) => (text(name) === "" ? undefined : convert(text(name)));
   const capabilities = form.getAll("capability");
-  if (capabilities.length === 0) throw new RangeError("a key needs a capability");
+  if (capabilities.length === 0) throw new RangeError("select at least one capability");
   const milli = (value) => Math.round(Number(value) * 1000);
   return {
     workspace_id: session.scope === "platform" ? text("workspace") : session.workspace.id,

@@ -25,7 +25,7 @@ export function keysView(session) {
     { title: "Actions" },
   ];
   const error = errorLine();
-  const { element, body } = table("Keys, the newest first", columns, []);
+  const { element, body } = table("Keys, newest first", columns, []);
   const note = h("div", {}, h("p", { class: "loading" }, "Loading…"));
   element.hidden = true;
 
@@ -33,11 +33,17 @@ export function keysView(session) {
     element.hidden = keys.length === 0;
     replace(body, ...keys.map((key) => keyRow(columns, key, isPlatform, again)));
     if (keys.length === 0)
-      replace(note, empty("No keys here", "Change the search, or make a new key."));
+      replace(note, empty("No keys found", "Change the search, or create a new key."));
     else
       replace(
         note,
-        truncated ? h("p", { class: "hint" }, "The newest 100 are shown: search for others.") : "",
+        truncated
+          ? h(
+              "p",
+              { class: "hint" },
+              "Only the newest 100 keys are shown. Use the search to find others.",
+            )
+          : "",
       );
   };
   const path = () => {
@@ -141,7 +147,7 @@ function keyRow(columns, key, isPlatform, again) {
           canRotate && action("Rotate", rotateDialog),
           action("Revoke", revokeDialog),
         )
-      : h("span", { class: "quiet" }, isActive ? "not yours" : format.none),
+      : h("span", { class: "quiet" }, isActive ? "needs platform:admin" : format.none),
   ]);
 }
 
@@ -156,7 +162,7 @@ function marks({ state, expires_at: expiresAt, rotated_to: rotatedTo, revoked_at
   if (state === "revoked") return [badge("bad", `revoked ${format.moment(revokedAt)}`)];
   if (state === "expired") return [badge("quiet", `expired ${format.moment(expiresAt)}`)];
   if (expiresAt === undefined) return [];
-  const word = rotatedTo === undefined ? "expires" : "replaced, ends";
+  const word = rotatedTo === undefined ? "expires" : "replaced, expires";
   const isSoon = Date.parse(expiresAt) - Date.now() < warnedMs;
   return [badge(isSoon ? "warn" : "quiet", `${word} ${format.relative(expiresAt)}`)];
 }
@@ -187,10 +193,10 @@ function windowCell(window, name) {
 /** Returns the times at which a window frees up, one per line. */
 function clears({ room_at: roomAt, frees_at: freesAt, empty_at: emptyAt }) {
   if (roomAt !== undefined) return lines(`full until ${format.moment(roomAt)}`);
-  if (freesAt === undefined) return lines("nothing used");
-  const end = `empty ${format.moment(emptyAt)}`;
+  if (freesAt === undefined) return lines("no usage");
+  const end = `empty from ${format.moment(emptyAt)}`;
   if (Date.parse(emptyAt) - Date.parse(freesAt) < soonMs) return lines(end);
-  return lines(`frees from ${format.moment(freesAt)}`, end);
+  return lines(`frees up from ${format.moment(freesAt)}`, end);
 }
 
 function lines(...texts) {

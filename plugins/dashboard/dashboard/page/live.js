@@ -17,8 +17,8 @@ export function liveView(session) {
   const isPlatform = session.scope === "platform";
   const error = errorLine();
   const tiles = {
-    rate: tile("Requests", "per second, last minute"),
-    latency: tile("Latency", "half of the latest within"),
+    rate: tile("Requests", "per second in the last minute"),
+    latency: tile("Latency", "median of the latest requests"),
     refused: tile("Refused", "of the last ten minutes"),
     last: isPlatform ? tile("In flight", "now") : tile("Failed", "of the last ten minutes"),
   };
@@ -161,7 +161,7 @@ function refusalList(refusals) {
   if (refusals.length === 0) {
     return empty(
       "Nothing was refused",
-      "Refusals are counted here by their reason since the start.",
+      "Refusals are counted here by reason since the start of the gateway.",
     );
   }
   const most = Math.max(1, ...refusals.map(({ recent }) => recent));
@@ -177,7 +177,7 @@ function refusalList(refusals) {
           "span",
           { class: "number" },
           h("b", {}, format.count(recent)),
-          h("small", {}, `${format.count(total)} in all`),
+          h("small", {}, `${format.count(total)} in total`),
         ),
       ),
     ),

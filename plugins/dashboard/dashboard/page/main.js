@@ -26,14 +26,14 @@ async function begin(note) {
   try {
     const session = await ask("session");
     if (session.signed_in) frame(session);
-    else door(note);
+    else showSignIn(note);
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
-    door(`The gateway cannot be asked just now: ${error.message}.`);
+    showSignIn(`The session could not be checked: ${error.message}.`);
   }
 }
 
-function door(note) {
+function showSignIn(note) {
   document.title = "Sign in · Sluice";
   app.replaceChildren(signInView(begin, note));
   document.getElementById("key")?.focus();
@@ -106,7 +106,7 @@ function header(session, links, signOut) {
         {
           class: "plain",
           type: "button",
-          "aria-label": "Light or dark",
+          "aria-label": "Switch between light and dark",
           onclick: () => document.dispatchEvent(new CustomEvent("themetoggle")),
         },
         icon("M8 2.5a5.5 5.5 0 1 0 0 11zM8 2.5a5.5 5.5 0 0 1 0 11"),
@@ -121,5 +121,5 @@ document.querySelector(".skip")?.addEventListener("click", (event) => {
   event.preventDefault();
   document.getElementById("content")?.focus();
 });
-document.addEventListener("signedout", () => void begin("Your session has ended: sign in again."));
+document.addEventListener("signedout", () => void begin("Your session has ended. Sign in again."));
 void begin();

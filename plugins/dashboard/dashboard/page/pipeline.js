@@ -42,7 +42,7 @@ export function pipelineView() {
       h(
         "p",
         { class: "hint" },
-        "Requests run down the steps to the surface, answers run back up. Times are means since this pipeline was loaded, waiting included, of a sample under load; requests count since the start of the process.",
+        "Requests run through the steps to the surface, and responses run back. Each time is the mean since this pipeline was loaded and includes waiting; under load, only a sample of the requests is timed. Requests are counted since the start of the process.",
       ),
       content,
     ),

@@ -42,11 +42,11 @@ export function signInView(entered, note) {
     h(
       "p",
       { id: "key-hint", class: "hint" },
-      "It needs the capability ",
+      "The key needs the capability ",
       h("code", {}, "platform:admin"),
       ", or ",
       h("code", {}, "workspace:admin"),
-      " for one workspace alone. The key itself is not kept in this browser.",
+      " to see one workspace. The browser does not store the key.",
     ),
     error,
     button,

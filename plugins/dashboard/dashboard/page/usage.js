@@ -20,7 +20,7 @@ export function usageView(session) {
   const error = errorLine();
   const chart = stackedBars("Credit Units over time");
   const total = h("p", { class: "figure" });
-  const details = h("div", {}, h("p", { class: "loading" }, "Adding up…"));
+  const details = h("div", {}, h("p", { class: "loading" }, "Loading…"));
   const period = h("div", {});
 
   const show = () => {
@@ -74,7 +74,7 @@ export function usageView(session) {
           state.range = range;
           void polling.now();
         }),
-        choice("Divided by", groups, state.by, (by) => {
+        choice("Group by", groups, state.by, (by) => {
           state.by = by;
           show();
         }),

@@ -3,8 +3,8 @@
  * heads. Nodes process the items of a batch one after the other, so only calls that cost the node almost nothing are
  * batched.
  */
-import { splitBatch, type SplitResponse } from "sluice-gateway/http";
 import type { Clock } from "sluice-gateway/plugin";
+import { splitBatch, type SplitResponse } from "./split-response.ts";
 import { noId, type NodeCall, type Job, type NodeClient } from "./node-call.ts";
 import { failures, type Failure } from "./failure.ts";
 import type { HttpClient } from "./http-client.ts";

@@ -1,5 +1,5 @@
 /** A call to one node, and the client that sends it. */
-import { splitResponse } from "sluice-gateway/http";
+import { splitResponse } from "./split-response.ts";
 import type { NodeRequest } from "../node-pool.ts";
 import { failures, type Failure } from "./failure.ts";
 

@@ -10,12 +10,12 @@ import {
   pingMs,
   skipSpace,
   skipValue,
-  splitResponse,
   startTicker,
   type Ticker,
 } from "sluice-gateway/http";
 import type { Clock } from "sluice-gateway/plugin";
 import { WebSocket } from "ws";
+import { splitResponse } from "./split-response.ts";
 import type { NodeCall, NodeClient } from "./node-call.ts";
 import { failures, type Failure } from "./failure.ts";
 import type { ClientOptions } from "./http-client.ts";

@@ -86,7 +86,7 @@ describe("a hostile worker", () => {
     ["a bill", (t) => t.mock.method(RetryCredits.prototype, "take", fail).mock],
   ];
   for (const [what, breakIt] of exceptions) {
-    it(`an exception over ${what} ends its session alone, and reserves nothing any more`, async (t) => {
+    it(`an exception about ${what} ends only its session and releases its reservation`, async (t) => {
       const broken = breakIt(t);
       using session = await stream.open();
       session.ask();

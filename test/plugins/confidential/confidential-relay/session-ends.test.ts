@@ -159,7 +159,7 @@ describe("the end of a session", () => {
     ["NO_SUCH_CODE", "UPSTREAM_FAILED"],
   ];
   for (const [said, code] of told) {
-    it(`a worker that refuses with ${said}: the client hears ${code}`, async () => {
+    it(`if a worker refuses with ${said}, the client gets ${code}`, async () => {
       const error = JSON.stringify({ type: "error", error: "secret", code: said });
       stream.worker.script = { answer: () => error };
       using wire = await stream.wire();
@@ -383,7 +383,7 @@ describe("the end of a session", () => {
     assert.match(metrics, /^sluice_stream_retry_credits_total [1-9]/m);
   });
 
-  it("an answer that lacks only its final frame gives no credit", async () => {
+  it("an answer without its final frame gives no credit", async () => {
     const attempt = { idempotencyKey: "no-final" };
     stream.worker.script = { frame: (frame, index) => (index === 2 ? undefined : frame) };
     using cut = await stream.open(attempt);

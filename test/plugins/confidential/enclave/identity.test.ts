@@ -118,7 +118,7 @@ describe("an enclave's identity", () => {
     identity.close();
   });
 
-  test("without evidence is a fault, and the platform is asked again after 10 s", async () => {
+  test("without evidence is a fault, and evidence is requested again after 10 s", async () => {
     const started = await start(fault("ATTESTATION_UNAVAILABLE", "no quote"));
     const { identity, clock } = started;
     assert.equal(codeOf(identity.current()), "ATTESTATION_UNAVAILABLE");

@@ -43,7 +43,7 @@ describe("compact", () => {
     assert.equal(compact("[1,2]"), "[1,2]");
   });
 
-  it("gives what JSON.stringify gives without indentation", () => {
+  it("returns the same text as JSON.stringify without indentation", () => {
     fc.assert(
       fc.property(fc.jsonValue(), (value) => {
         assert.equal(compact(JSON.stringify(value, undefined, "\t \n")), JSON.stringify(value));

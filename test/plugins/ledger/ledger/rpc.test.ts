@@ -139,7 +139,7 @@ describe("a single call", () => {
   });
 });
 
-describe("what never reaches a node", () => {
+describe("calls that never reach a node", () => {
   it("is a method that is not on the whitelist", async () => {
     const names = [
       "author_rotateKeys",
@@ -291,7 +291,7 @@ describe("a batch", () => {
     assert.equal(rpc.failure, undefined);
   });
 
-  it("tells why when no node answered any of it", async () => {
+  it("reports why no node answered any of it", async () => {
     const { ledger, pool } = testLedger();
     const rpc = ledger.rpc(Buffer.from(`[${request("chain_getHead")},${request("nope")}]`));
     const running = rpc.run();
@@ -326,7 +326,7 @@ describe("a batch", () => {
     );
   });
 
-  it("begins nothing more once its caller has left, and owes for what was answered", async () => {
+  it("begins no further call after its caller has left, and owes for the answered calls", async () => {
     const { ledger, pool } = testLedger({ batchParallel: 1 });
     const caller = { clientLeft: false };
     const rpc = ledger.rpc(Buffer.from(`[${request("chain_getHead")},${request("system_name")}]`));

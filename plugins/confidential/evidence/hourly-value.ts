@@ -1,0 +1,47 @@
+import type { Clock } from "sluice-gateway/plugin";
+import { whenAborted } from "./provider.ts";
+
+/** Intel publishes new collateral about once a day and AMD a new revocation list less often. Both are valid for weeks. */
+const freshMs = 3_600_000;
+const retryMs = 60_000;
+const timeoutMs = 5_000;
+
+/**
+ * A value that is fetched at most once per hour, and once per minute while the fetch fails. Until a newer value has
+ * arrived, the previous one is used, because it stays valid until its own dates end it.
+ */
+export class HourlyValue<T> {
+  readonly #clock: Clock;
+  #value: T | undefined;
+  /** Time of the next fetch, in monotonic milliseconds. */
+  #nextAt = -Infinity;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /**
+   * Returns the value, after fetching it if it is due. Undefined if it has never been available. `fetchValue`: may
+   * reject, and resolves to undefined if what it got is invalid. `signal`: ends the wait but not the fetch, whose value
+   * others need too.
+   */
+  async get(
+    fetchValue: (signal: AbortSignal) => Promise<T | undefined>,
+    signal: AbortSignal,
+  ): Promise<T | undefined> {
+    if (this.#clock.monotonic() < this.#nextAt) return this.#value;
+    this.#nextAt = this.#clock.monotonic() + retryMs;
+    await Promise.race([this.#fetch(fetchValue), whenAborted(signal)]);
+    return this.#value;
+  }
+
+  async #fetch(fetchValue: (signal: AbortSignal) => Promise<T | undefined>): Promise<void> {
+    const late = new AbortController();
+    using _limit = this.#clock.after(timeoutMs, () => late.abort());
+    const fetched = fetchValue(late.signal).catch(() => undefined);
+    const found = await Promise.race([fetched, whenAborted(late.signal)]);
+    if (found === undefined) return;
+    this.#nextAt = this.#clock.monotonic() + freshMs;
+    this.#value = found;
+  }
+}

@@ -1,0 +1,127 @@
+/**
+ * The current activity of all callers and of each group of callers: the last ten minutes in steps of five seconds,
+ * refusals by reason, the latest durations, and single exchanges while somebody watches.
+ */
+import type { SettledExchange } from "sluice-gateway/plugin";
+import { BoundedMap } from "sluice-gateway/toolkit";
+
+export const stepMs = 5_000;
+/** Number of steps that are kept: ten minutes. */
+export const steps = 120;
+/** Number of durations from which the percentiles are computed. */
+const latestDurations = 256;
+const latestExchanges = 100;
+/** Single exchanges are kept until nobody has asked for them for this long. */
+const watchedMs = 15_000;
+/** Above this number, the group that was first seen longest ago is forgotten. A tally takes about 3 KB. */
+const maxGroups = 4_096;
+
+export class Activity {
+  readonly all = new Tally();
+  readonly #groups = new BoundedMap<string, Tally>(maxGroups);
+
+  settled(exchange: SettledExchange): void {
+    this.all.add(exchange);
+    const { caller } = exchange.facts;
+    if (caller !== undefined) this.#tallyOf(caller.group).add(exchange);
+  }
+
+  /** Returns the tally of a group. It is empty if no caller of the group has made a request since the start. */
+  group(name: string): Tally {
+    return this.#groups.peek(name) ?? new Tally();
+  }
+
+  #tallyOf(id: string): Tally {
+    const known = this.#groups.peek(id);
+    if (known !== undefined) return known;
+    const tally = new Tally();
+    this.#groups.set(id, tally);
+    return tally;
+  }
+}
+
+/** The exchanges that have ended, of all callers or of one group. */
+export class Tally {
+  readonly requests = new Recent();
+  readonly refused = new Recent();
+  /** Exchanges that were answered with a status of 500 or more. */
+  readonly failed = new Recent();
+  readonly #refusals = new Map<string, Recent>();
+  readonly #durations = new Float32Array(latestDurations);
+  #latest: SettledExchange[] = [];
+  #watchedUntil = 0;
+
+  add(exchange: SettledExchange): void {
+    const { status, code, ms } = exchange;
+    const now = exchange.arrivedAt + ms;
+    this.#durations[this.requests.total % latestDurations] = ms;
+    this.requests.add(now);
+    if (status >= 500) this.failed.add(now);
+    if (code !== undefined) {
+      this.refused.add(now);
+      let counts = this.#refusals.get(code);
+      if (counts === undefined) {
+        counts = new Recent();
+        this.#refusals.set(code, counts);
+      }
+      counts.add(now);
+    }
+    if (now < this.#watchedUntil) this.#keep(exchange);
+  }
+
+  /** Refusals by GATEWAY code. */
+  get refusals(): ReadonlyMap<string, Recent> {
+    return this.#refusals;
+  }
+
+  /**
+   * Returns the milliseconds within which a share `q` (0 to 1) of the latest exchanges ended. Undefined without any.
+   */
+  quantile(q: number): number | undefined {
+    const known = Math.min(this.requests.total, latestDurations);
+    if (known === 0) return undefined;
+    return this.#durations.slice(0, known).sort()[Math.ceil(q * known) - 1];
+  }
+
+  /** Returns the latest exchanges, newest first. They are kept for 15 seconds after each call. */
+  watch(now: number): readonly SettledExchange[] {
+    if (now >= this.#watchedUntil) this.#latest = [];
+    this.#watchedUntil = now + watchedMs;
+    return this.#latest.toReversed();
+  }
+
+  #keep(exchange: SettledExchange): void {
+    if (this.#latest.length >= latestExchanges) this.#latest.shift();
+    this.#latest.push(exchange);
+  }
+}
+
+/** Counts events: in the last ten minutes step by step, and since the start. */
+export class Recent {
+  readonly #counts = new Uint32Array(steps);
+  #newest = 0;
+  total = 0;
+
+  add(now: number): void {
+    const step = this.#moveTo(now);
+    this.#counts[step % steps] = (this.#counts[step % steps] ?? 0) + 1;
+    this.total++;
+  }
+
+  /** Returns the counts of the steps, oldest first. The last step is not over yet. */
+  read(now: number): number[] {
+    const step = this.#moveTo(now);
+    return Array.from({ length: steps }, (_, i) => this.#counts[(step + 1 + i) % steps] ?? 0);
+  }
+
+  /** If the clock goes back, events count in the newest step. */
+  #moveTo(now: number): number {
+    const step = Math.floor(now / stepMs);
+    if (step > this.#newest) {
+      if (step - this.#newest >= steps) this.#counts.fill(0);
+      else for (let past = this.#newest + 1; past <= step; past++) this.#counts[past % steps] = 0;
+      this.#newest = step;
+    }
+    return this.#newest;
+  }
+}

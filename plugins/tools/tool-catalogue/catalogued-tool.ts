@@ -1,0 +1,16 @@
+import type { CatalogueEntry, Tool } from "sluice-gateway/services";
+import type { InputCheck } from "./input-schema.ts";
+import type { ToolMetrics } from "./tool-metrics.ts";
+
+/** A tool with its compiled schema and its price. */
+export interface CataloguedTool {
+  readonly tool: Tool;
+  readonly entry: CatalogueEntry;
+  readonly check: InputCheck;
+  readonly metrics: ToolMetrics;
+  /**
+   * Returns the price of a call with this (valid) input in milli-CU. Throws for an invalid price, which is a bug of the
+   * tool.
+   */
+  costOf(input: unknown): number;
+}

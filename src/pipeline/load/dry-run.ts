@@ -1,0 +1,62 @@
+/**
+ * The dry run of `sluice check`: starts every plugin of a configuration with resources that touch nothing (no store, no
+ * node, no log) and stops them again. A gateway may run on the same files meanwhile.
+ */
+import { systemClock } from "../../clock.ts";
+import { orderFaults, type Fault } from "../../config/fault.ts";
+import { createLog } from "../../log.ts";
+import { createMetrics } from "../../metrics.ts";
+import type { ComputeOutcome } from "../../plugin.ts";
+import type { CheckResult, ValidatedConfig } from "./check-file.ts";
+import { gatewayInfo } from "./gateway-info.ts";
+import { provision } from "./generation.ts";
+import { createSeal } from "../../store/seal.ts";
+import { KeptParts } from "./kept-parts.ts";
+import type { HostResources } from "./host-resources.ts";
+import { coreMetrics } from "../observe/stats.ts";
+
+type Env = Readonly<Record<string, string | undefined>>;
+
+/** Returns the faults of a file that was checked, including those of starting the part that can be started. */
+export async function dryRun(
+  { validated, startable, faults }: Omit<CheckResult, "outdated">,
+  env: Env,
+): Promise<Pick<CheckResult, "validated" | "faults">> {
+  if (startable === undefined) return { validated, faults };
+  const all = orderFaults([...faults, ...(await startFaults(startable, env))]);
+  return { validated: all.length === 0 ? validated : undefined, faults: all };
+}
+
+async function startFaults(startable: ValidatedConfig, env: Env): Promise<readonly Fault[]> {
+  const resources = inertResources(env);
+  const core = coreMetrics(resources.metrics);
+  const { generation, faults } = await provision(startable, resources, core);
+  await generation?.retire();
+  const { fastify } = startable.config;
+  if (fastify.length === 0) return faults;
+  const { fastifyFaults } = await import("./fastify-app.ts");
+  return [...faults, ...(await fastifyFaults(fastify, resources.log))];
+}
+
+/** No request reaches a dry run, so the results of these functions do not matter. */
+function inertResources(env: Env): HostResources {
+  const metrics = createMetrics();
+  return {
+    dryRun: true,
+    log: createLog({ level: "silent" }),
+    clock: systemClock,
+    metrics,
+    seal: createSeal("dry run"),
+    claims: { claim: () => false, has: () => false },
+    store: { folder: "" },
+    compute: { run: notRun, background: { run: notRun } },
+    parts: new KeptParts(),
+    gateway: gatewayInfo(
+      (name) => env[name],
+      new Set(),
+      () => undefined,
+    ),
+  };
+}
+
+const notRun = (): Promise<ComputeOutcome> => Promise.resolve({ ok: false, reason: "busy" });

@@ -1,0 +1,13 @@
+/** The resources behind the `host` of every plugin. They outlive generations. */
+import type { GatewayInfo, Host } from "../../plugin.ts";
+import type { KeptParts } from "./kept-parts.ts";
+
+/** Members of `host` that are the same for every plugin. */
+type Shared = "log" | "clock" | "metrics" | "seal" | "claims" | "store" | "compute";
+
+export interface HostResources extends Pick<Host, Shared> {
+  /** True for `sluice check`: service plugins are asked for their `dryRun` instead of being started. */
+  readonly dryRun?: boolean;
+  readonly parts: KeptParts;
+  readonly gateway: GatewayInfo;
+}

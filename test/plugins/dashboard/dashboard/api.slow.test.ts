@@ -1,0 +1,466 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { listChanges } from "../../../../plugins/billing/accounts/change-log.ts";
+import { openAccountsDatabase } from "../../../../plugins/billing/accounts/schema.ts";
+import { manualClock } from "../../../../src/testing/clock.ts";
+import { ask, call, signIn, startWatched } from "./gateway.ts";
+
+const noon = Date.UTC(2026, 10, 21, 12);
+
+test("live: calls, refusals with their reasons, and single exchanges while someone is viewing", async () => {
+  await using gateway = await startWatched();
+  const cookie = await signIn(gateway, gateway.key);
+  const before = await ask(gateway, "live", { cookie });
+  assert.equal(before.status, 200);
+  assert.equal(before.body.totals.requests, 0);
+  assert.deepEqual(before.body.exchanges, []);
+  assert.equal(before.body.ready, true);
+  assert.equal(before.body.p50_ms, undefined);
+
+  assert.equal(await call(gateway, gateway.key), 200);
+  assert.equal(await call(gateway, gateway.tenant.key), 200);
+  assert.equal(await call(gateway, undefined), 401);
+  assert.equal(await call(gateway, undefined, "/none"), 404);
+  const { body } = await ask(gateway, "live", { cookie });
+  assert.deepEqual(body.totals, { requests: 4, refused: 2, failed: 0 });
+  assert.equal(body.requests.length, 120);
+  assert.equal(
+    body.requests.reduce((sum: number, n: number) => sum + n, 0),
+    4,
+  );
+  assert.deepEqual(body.refusals, [
+    { code: "GATEWAY_UNAUTHORIZED", recent: 1, total: 1 },
+    { code: "GATEWAY_NOT_FOUND", recent: 1, total: 1 },
+  ]);
+  assert.ok(body.p95_ms >= body.p50_ms && body.p50_ms > 0);
+  assert.equal(body.exchanges.length, 4);
+  const [newest, , , oldest] = body.exchanges;
+  assert.equal(newest.route, "(unmatched)");
+  assert.equal(newest.code, "GATEWAY_NOT_FOUND");
+  assert.deepEqual(
+    { ...oldest, time: "", ms: 0, request_id: "" },
+    {
+      time: "",
+      ms: 0,
+      method: "GET",
+      route: "/call",
+      status: 200,
+      key_id: gateway.keyId,
+      workspace_id: gateway.workspaceId,
+      request_id: "",
+      used_cu_milli: 500,
+    },
+  );
+});
+
+test("live: a workspace's administrator sees the calls of its keys and nothing of the deployment", async () => {
+  await using gateway = await startWatched();
+  const { tenant } = gateway;
+  const cookie = await signIn(gateway, tenant.key);
+  assert.equal((await ask(gateway, "live", { cookie })).body.totals.requests, 0);
+  await call(gateway, gateway.key);
+  await call(gateway, undefined);
+  await call(gateway, tenant.key);
+  await ask(gateway, "live", { cookie });
+  await call(gateway, tenant.key);
+  const { body } = await ask(gateway, "live", { cookie });
+  assert.deepEqual(body.totals, { requests: 2, refused: 0, failed: 0 });
+  assert.deepEqual(
+    body.exchanges.map((each: { workspace_id: string }) => each.workspace_id),
+    [tenant.workspaceId],
+  );
+  for (const member of ["in_flight", "ready", "wrong"]) assert.ok(!(member in body), member);
+});
+
+test("usage: charges over time by surface, workspace and key", async () => {
+  const clock = manualClock(noon);
+  await using gateway = await startWatched({ clock });
+  const cookie = await signIn(gateway, gateway.key);
+  await call(gateway, gateway.key);
+  await call(gateway, gateway.tenant.key);
+  clock.advance(60_000);
+  await call(gateway, gateway.key);
+  const { status, body } = await ask(gateway, "usage?range=1h", { cookie });
+  assert.equal(status, 200);
+  assert.equal(body.from, new Date(noon - 58 * 60_000).toISOString());
+  assert.equal(body.step_seconds, 60);
+  assert.equal(body.used_cu_milli, 1_500);
+  assert.equal(body.calls, 3);
+  assert.deepEqual(
+    body.surfaces.map(({ id, values }: { id: string; values: number[] }) => [id, values.slice(-3)]),
+    [["discovery", [0, 1_000, 500]]],
+  );
+  assert.deepEqual(
+    body.workspaces.map((line: Record<string, unknown>) => [
+      line["id"],
+      line["name"],
+      line["used_cu_milli"],
+    ]),
+    [
+      [gateway.workspaceId, "test", 1_000],
+      [gateway.tenant.workspaceId, "test", 500],
+    ],
+  );
+  assert.deepEqual(
+    body.keys.map(({ id }: { id: string }) => id),
+    [gateway.keyId, gateway.tenant.keyId],
+  );
+  for (const range of ["24h", "30d"]) {
+    const wide = await ask(gateway, `usage?range=${range}`, { cookie });
+    assert.equal(wide.body.used_cu_milli, 1_500, range);
+  }
+  const one = await ask(gateway, `usage?range=1h&workspace=${gateway.tenant.workspaceId}`, {
+    cookie,
+  });
+  assert.equal(one.body.used_cu_milli, 500);
+  assert.deepEqual(one.body.period, {
+    start: "2026-11-01T00:00:00.000Z",
+    plan: "free",
+    plan_includes_cu_milli: 1_000_000,
+    included_cu_milli: 500,
+    purchased_cu_milli: 0,
+    purchased_left_cu_milli: 0,
+    overage_cu_milli: 0,
+  });
+});
+
+test("usage: an answer is cached for some seconds and then computed again", async () => {
+  const clock = manualClock(noon);
+  await using gateway = await startWatched({ clock });
+  const cookie = await signIn(gateway, gateway.key);
+  const used = async (): Promise<number> =>
+    (await ask(gateway, "usage?range=1h", { cookie })).body.used_cu_milli;
+  await call(gateway, gateway.key);
+  assert.equal(await used(), 500);
+  await call(gateway, gateway.key);
+  assert.equal(await used(), 500);
+  clock.advance(5_000);
+  assert.equal(await used(), 1_000);
+});
+
+test("usage: the administrator of a workspace gets only its own, and other workspaces do not exist", async () => {
+  await using gateway = await startWatched();
+  const { tenant } = gateway;
+  const cookie = await signIn(gateway, tenant.key);
+  await call(gateway, gateway.key);
+  await call(gateway, tenant.key);
+  const own = await ask(gateway, "usage?range=24h", { cookie });
+  assert.equal(own.body.used_cu_milli, 500);
+  assert.equal(own.body.period.plan, "free");
+  const named = await ask(gateway, `usage?range=24h&workspace=${tenant.workspaceId}`, { cookie });
+  assert.equal(named.status, 200);
+  const other = await ask(gateway, `usage?range=24h&workspace=${gateway.workspaceId}`, { cookie });
+  assert.equal(other.status, 404);
+  assert.equal(JSON.stringify(own.body).includes(gateway.workspaceId), false);
+});
+
+test("usage: any other query is 400, a workspace that does not exist 404", async () => {
+  await using gateway = await startWatched();
+  const cookie = await signIn(gateway, gateway.key);
+  for (const query of [
+    "",
+    "?range=2h",
+    "?range=1h&range=24h",
+    "?range=1h&more=1",
+    "?range=__proto__",
+    "?range=constructor",
+  ]) {
+    const { status, body } = await ask(gateway, `usage${query}`, { cookie });
+    assert.equal(status, 400, query);
+    assert.equal(body.error_code, "GATEWAY_INVALID_PARAMS");
+  }
+  assert.equal((await ask(gateway, "usage?range=1h&workspace=ws_none", { cookie })).status, 404);
+});
+
+test("keys: how full their windows are and when they clear", async () => {
+  const clock = manualClock(noon);
+  await using gateway = await startWatched({ clock });
+  const cookie = await signIn(gateway, gateway.key);
+  for (let i = 0; i < 4; i++) assert.equal(await call(gateway, gateway.key), 200);
+  assert.equal(await call(gateway, gateway.key), 429);
+  const { body } = await ask(gateway, `keys?q=${gateway.keyId.slice(4)}`, { cookie });
+  assert.equal(body.truncated, false);
+  assert.equal(body.keys.length, 1);
+  const [key] = body.keys;
+  assert.equal(key.id, gateway.keyId);
+  assert.equal(key.manageable, true);
+  assert.deepEqual(key.windows["24h"], {
+    used_cu_milli: 2_000,
+    reserved_cu_milli: 0,
+    limit_cu_milli: 2_000,
+    frees_at: "2026-11-22T12:01:00.000Z",
+    room_at: "2026-11-22T12:01:00.000Z",
+    empty_at: "2026-11-22T12:01:00.000Z",
+  });
+  assert.equal(key.windows["30d"].used_cu_milli, 2_000);
+  assert.ok(!("limit_cu_milli" in key.windows["30d"]));
+  assert.ok(!JSON.stringify(body).includes(gateway.key.slice(-32)), "no key's text");
+});
+
+test("keys: found by id, name or workspace; revoked ones only on request", async () => {
+  await using gateway = await startWatched();
+  const cookie = await signIn(gateway, gateway.key);
+  const found = async (query: string): Promise<string[]> =>
+    (await ask(gateway, `keys${query}`, { cookie })).body.keys.map(({ id }: { id: string }) => id);
+  const { tenant } = gateway;
+  assert.deepEqual((await found("")).toSorted(), [gateway.keyId, tenant.keyId].toSorted());
+  assert.deepEqual(await found(`?workspace=${tenant.workspaceId}`), [tenant.keyId]);
+  assert.deepEqual(await found(`?q=${tenant.workspaceId}`), [tenant.keyId]);
+  assert.equal((await found("?q=TEST")).length, 2);
+  assert.deepEqual(await found("?q=%25"), []);
+  await ask(gateway, `keys/${tenant.keyId}/revoke`, { cookie, body: {} });
+  assert.deepEqual(await found(""), [gateway.keyId]);
+  assert.equal((await found("?state=all")).length, 2);
+  for (const query of ["?state=none", "?q=a&q=b", "?limit=1", `?q=${"x".repeat(101)}`]) {
+    assert.equal((await ask(gateway, `keys${query}`, { cookie })).status, 400, query);
+  }
+});
+
+test("a key is made, works, is rotated and revoked, and each is on record with who did it", async () => {
+  await using gateway = await startWatched();
+  const cookie = await signIn(gateway, gateway.key);
+  const made = await ask(gateway, "keys", {
+    cookie,
+    body: {
+      workspace_id: gateway.tenant.workspaceId,
+      name: "CI <b>runner</b>",
+      capabilities: ["ledger:read"],
+      cu_limit_24h_milli: 5_000,
+      allowed_addresses: ["127.0.0.0/8"],
+      expires_in_seconds: 3_600,
+    },
+  });
+  assert.equal(made.status, 201);
+  assert.match(made.body.secret, /^gateway_dev_[0-9a-f]{32}$/);
+  assert.equal(made.body.key.name, "CI <b>runner</b>");
+  assert.equal(made.body.key.cu_limit_24h_milli, 5_000);
+  const lifeMs = Date.parse(made.body.key.expires_at) - Date.parse(made.body.key.created_at);
+  assert.equal(lifeMs, 3_600_000);
+  assert.equal(await call(gateway, made.body.secret), 200);
+
+  const { id } = made.body.key;
+  const rotated = await ask(gateway, `keys/${id}/rotate`, {
+    cookie,
+    body: { overlap_seconds: 60 },
+  });
+  assert.equal(rotated.status, 201);
+  assert.notEqual(rotated.body.secret, made.body.secret);
+  assert.equal(rotated.body.replaced.id, id);
+  assert.equal(await call(gateway, made.body.secret), 200);
+  assert.equal(await call(gateway, rotated.body.secret), 200);
+  const again = await ask(gateway, `keys/${id}/rotate`, { cookie, body: { overlap_seconds: 60 } });
+  assert.equal(again.status, 409);
+
+  const successor = rotated.body.key.id;
+  const revoked = await ask(gateway, `keys/${successor}/revoke`, { cookie, body: {} });
+  assert.equal(revoked.status, 200);
+  assert.equal(revoked.body.key.state, "revoked");
+  assert.equal(await call(gateway, rotated.body.secret), 401);
+
+  const db = openAccountsDatabase(`${gateway.folder}/data`);
+  const changes = listChanges(db).filter(({ actor }) => actor === gateway.keyId);
+  db.close();
+  assert.deepEqual(
+    changes.map(({ action, keyId, workspaceId, requestId }) => [
+      action,
+      keyId,
+      workspaceId,
+      requestId,
+    ]),
+    [
+      ["key.create", id, gateway.tenant.workspaceId, made.headers.get("x-request-id")],
+      ["key.create", successor, gateway.tenant.workspaceId, rotated.headers.get("x-request-id")],
+      ["key.rotate", id, gateway.tenant.workspaceId, rotated.headers.get("x-request-id")],
+      ["key.revoke", successor, gateway.tenant.workspaceId, revoked.headers.get("x-request-id")],
+    ],
+  );
+  const text = JSON.stringify(changes) + gateway.lines.join("\n");
+  assert.ok(!text.includes(made.body.secret) && !text.includes(rotated.body.secret));
+});
+
+test("a workspace's administrator makes and revokes its keys, but no platform administrator's", async () => {
+  await using gateway = await startWatched();
+  const { tenant } = gateway;
+  const cookie = await signIn(gateway, tenant.key);
+  const wanted = { workspace_id: tenant.workspaceId, name: "own", capabilities: ["ledger:read"] };
+  const made = await ask(gateway, "keys", { cookie, body: wanted });
+  assert.equal(made.status, 201);
+  const foreign = { ...wanted, workspace_id: gateway.workspaceId };
+  assert.equal((await ask(gateway, "keys", { cookie, body: foreign })).status, 404);
+  const higher = await ask(gateway, "keys", {
+    cookie,
+    body: { ...wanted, capabilities: ["platform:admin"] },
+  });
+  assert.equal(higher.status, 403);
+  for (const [what, body] of [
+    ["revoke", {}],
+    ["rotate", { overlap_seconds: 0 }],
+  ] as const) {
+    const path = `keys/${gateway.keyId}/${what}`;
+    assert.equal((await ask(gateway, path, { cookie, body })).status, 404, what);
+  }
+
+  // A platform administrator's key in this very workspace: its successor would be the workspace's to use.
+  const admin = await ask(gateway, "keys", {
+    cookie: await signIn(gateway, gateway.key),
+    body: { ...wanted, capabilities: ["platform:admin"] },
+  });
+  assert.equal(admin.status, 201);
+  const list = await ask(gateway, "keys", { cookie });
+  assert.deepEqual(
+    list.body.keys
+      .map(({ name, manageable }: { name: string; manageable: boolean }) => [name, manageable])
+      .toSorted(),
+    [
+      ["own", false],
+      ["own", true],
+      ["test", true],
+    ],
+  );
+  for (const [what, body] of [
+    ["revoke", {}],
+    ["rotate", { overlap_seconds: 0 }],
+  ] as const) {
+    const path = `keys/${admin.body.key.id}/${what}`;
+    assert.equal((await ask(gateway, path, { cookie, body })).status, 403, what);
+  }
+  assert.equal(
+    (await ask(gateway, `keys?workspace=${gateway.workspaceId}`, { cookie })).status,
+    404,
+  );
+  const { body } = await ask(gateway, "workspaces", { cookie });
+  assert.deepEqual(
+    body.workspaces.map(({ id }: { id: string }) => id),
+    [tenant.workspaceId],
+  );
+  assert.equal(
+    (await ask(gateway, `keys/${made.body.key.id}/revoke`, { cookie, body: {} })).status,
+    200,
+  );
+});
+
+test("the input for a new key is validated strictly", async () => {
+  await using gateway = await startWatched();
+  const cookie = await signIn(gateway, gateway.key);
+  const good = { workspace_id: gateway.workspaceId, name: "x", capabilities: ["inference"] };
+  const wrong: readonly object[] = [
+    {},
+    { ...good, name: "" },
+    { ...good, name: "a\u0007b" },
+    { ...good, name: "x".repeat(201) },
+    { ...good, name: 1 },
+    { ...good, capabilities: [] },
+    { ...good, capabilities: ["everything"] },
+    { ...good, capabilities: ["inference", "inference"] },
+    { ...good, rps_limit: 0 },
+    { ...good, rps_limit: "5" },
+    { ...good, cu_limit_24h_milli: 1.5 },
+    { ...good, cu_limit_30d_milli: -1 },
+    { ...good, cu_limit_30d_milli: 2 ** 53 },
+    { ...good, allowed_addresses: [] },
+    { ...good, allowed_addresses: ["300.1.1.1"] },
+    { ...good, expires_in_seconds: 0 },
+    { ...good, environment: "prod" },
+  ];
+  for (const body of wrong) {
+    const answer = await ask(gateway, "keys", { cookie, body });
+    assert.equal(answer.status, 400, JSON.stringify(body));
+    assert.equal(answer.body.error_code, "GATEWAY_SCHEMA_VIOLATION");
+  }
+  const none = { ...good, workspace_id: "ws_none" };
+  assert.equal((await ask(gateway, "keys", { cookie, body: none })).status, 404);
+  for (const body of [
+    {},
+    { overlap_seconds: -1 },
+    { overlap_seconds: 1.5 },
+    { overlap_seconds: 1e9 },
+  ]) {
+    const path = `keys/${gateway.tenant.keyId}/rotate`;
+    assert.equal((await ask(gateway, path, { cookie, body })).status, 400, JSON.stringify(body));
+  }
+  assert.equal((await ask(gateway, "keys/key_none/revoke", { cookie, body: {} })).status, 404);
+});
+
+test("health and the pipeline are a platform administrator's to see", async () => {
+  await using gateway = await startWatched();
+  await call(gateway, gateway.key);
+  await call(gateway, undefined);
+  await call(gateway, gateway.key, "/free?x=1");
+  const cookie = await signIn(gateway, gateway.key);
+  const health = await ask(gateway, "health", { cookie });
+  assert.equal(health.body.ready, true);
+  assert.equal(health.body.checks.journal, "ok");
+  assert.deepEqual(health.body.ledgers, []);
+  assert.ok(health.body.process.memory_bytes > 0);
+
+  const { body } = await ask(gateway, "routes", { cookie });
+  assert.deepEqual(
+    body.routes.map(({ path }: { path: string }) => path),
+    ["/call", "/free", "(unmatched)"],
+  );
+  const [called, free] = body.routes;
+  assert.deepEqual(
+    called.steps.map(({ name, mode }: { name: string; mode: string }) => `${name} ${mode}`),
+    ["request-id enforce", "authenticate enforce", "authorize enforce", "meter enforce"],
+  );
+  assert.equal(called.surface.name, "discovery");
+  assert.equal(called.requests["2xx"], 1);
+  assert.equal(called.requests["4xx"], 1);
+  const [, , authorize, meter] = called.steps;
+  assert.deepEqual(authorize.refusals, { GATEWAY_UNAUTHORIZED: 1 });
+  assert.equal(meter.timed, 1);
+  assert.ok(meter.mean_ms > 0 && meter.p95_ms > 0);
+  assert.equal(free.steps.at(-1).mode, "shadow");
+  assert.deepEqual(free.steps.at(-1).refusals, {});
+
+  const tenant = await signIn(gateway, gateway.tenant.key);
+  for (const path of ["health", "routes"]) {
+    const refused = await ask(gateway, path, { cookie: tenant });
+    assert.equal(refused.status, 403, path);
+    assert.equal(refused.body.error_code, "GATEWAY_PERMISSION_DENIED");
+  }
+});
+
+test("a platform administrator can see the explanation of a request", async () => {
+  await using gateway = await startWatched();
+  const cookie = await signIn(gateway, gateway.key);
+  await ask(gateway, "live", { cookie });
+  await call(gateway, undefined);
+  const [{ request_id: id }] = (await ask(gateway, "live", { cookie })).body.exchanges;
+  const { status, body } = await ask(gateway, `explain?id=${id}`, { cookie });
+  assert.equal(status, 200);
+  assert.equal(body.exchanges.length, 1);
+  const [told] = body.exchanges;
+  assert.equal(told.code, "GATEWAY_UNAUTHORIZED");
+  assert.deepEqual(
+    told.steps.map(({ step, did }: { step: string; did: string }) => `${step} ${did}`),
+    [
+      "request-id passed",
+      "authenticate passed",
+      "authorize refused",
+      "meter not reached",
+      "discovery not reached",
+    ],
+  );
+  assert.equal((await ask(gateway, "explain?id=unknown", { cookie })).status, 404);
+  assert.equal((await ask(gateway, "explain", { cookie })).status, 400);
+  const tenant = await signIn(gateway, gateway.tenant.key);
+  assert.equal((await ask(gateway, `explain?id=${id}`, { cookie: tenant })).status, 403);
+});
+
+test("while the store cannot be read, the API reports that and the page is still served", async () => {
+  await using gateway = await startWatched();
+  const cookie = await signIn(gateway, gateway.key);
+  const db = openAccountsDatabase(`${gateway.folder}/data`);
+  db.exec("ALTER TABLE keys RENAME TO lost");
+  db.close();
+  for (const path of ["session", "keys", "live"]) {
+    const { status, body } = await ask(gateway, path, { cookie });
+    assert.equal(status, 503, path);
+    assert.deepEqual(body, {
+      error: "temporarily unavailable",
+      error_code: "GATEWAY_SERVICE_UNAVAILABLE",
+    });
+  }
+  assert.equal((await fetch(`${gateway.adminUrl}/dashboard`)).status, 200);
+});

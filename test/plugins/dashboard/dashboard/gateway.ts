@@ -1,0 +1,107 @@
+/** A whole gateway for tests of its dashboard: a surface that costs, one that is free, and who may look at it. */
+import {
+  startTestGateway,
+  type TestGateway,
+  type TestKey,
+} from "../../../../src/testing/gateway.ts";
+import type { Clock } from "../../../../src/plugin.ts";
+
+/** A call of /call costs 500 milli-CU. */
+const pipeline = `
+version: 1
+server: { port: "\${PORT}" }
+admin: { port: "\${ADMIN_PORT}", hosts: [gateway.internal] }
+store: { data: "\${DATA_DIR}" }
+plans:
+  free: { rps: 1000, includedCu: 1000, overageUsdPerCu: none }
+  enterprise: { rps: 1000, includedCu: 1000, overageUsdPerCu: none }
+lists:
+  edge: [request-id, authenticate]
+unmatched: [request-id, authenticate]
+routes:
+  - { path: /call, methods: [GET], run: [{ use: edge }, { authorize: { require: key } }, { meter: { price: 500 } }], to: discovery }
+  - { path: /free, methods: [GET], run: [{ use: edge }, { validate: { query: { type: object, additionalProperties: false } }, mode: shadow }], to: discovery }
+`;
+
+export interface Watched extends TestGateway {
+  /** A key of another workspace that administers that workspace alone. */
+  readonly tenant: TestKey;
+}
+
+/** The gateway's first key has `platform:admin`. */
+export async function startWatched(more: { readonly clock?: Clock } = {}): Promise<Watched> {
+  const gateway = await startTestGateway({
+    pipeline,
+    account: { capabilities: ["platform:admin", "ledger:read"], cuLimit24hMilli: 2_000 },
+    ...more,
+  });
+  const tenant = gateway.issue({ plan: "free", capabilities: ["workspace:admin", "ledger:read"] });
+  return Object.assign(gateway, { tenant });
+}
+
+/** Calls a route of the gateway; resolves to the status. */
+export async function call(
+  { url }: Pick<TestGateway, "url">,
+  key: string | undefined,
+  path = "/call",
+): Promise<number> {
+  const response = await fetch(url + path, {
+    headers: key === undefined ? {} : { authorization: `Bearer ${key}` },
+  });
+  await response.arrayBuffer();
+  return response.status;
+}
+
+export interface Answer {
+  readonly status: number;
+  readonly headers: Headers;
+  /** What the tests of each endpoint look at, member by member. */
+  // oxlint-disable-next-line typescript/no-explicit-any
+  readonly body: any;
+}
+
+/** Asks the API as the page does. `headers` with undefined takes one of the page's away. */
+export async function ask(
+  { adminUrl }: Pick<TestGateway, "adminUrl">,
+  path: string,
+  more: {
+    readonly cookie?: string;
+    readonly method?: string;
+    readonly body?: unknown;
+    readonly text?: string;
+    readonly headers?: Readonly<Record<string, string | undefined>>;
+  } = {},
+): Promise<Answer> {
+  const { cookie, body, method = body === undefined ? "GET" : "POST" } = more;
+  const text = more.text ?? (body === undefined ? undefined : JSON.stringify(body));
+  const headers = new Headers();
+  const wanted = {
+    "x-sluice-dashboard": "1",
+    origin: method === "GET" ? undefined : adminUrl,
+    cookie,
+    "content-type": text === undefined ? undefined : "application/json",
+    ...more.headers,
+  };
+  for (const [name, value] of Object.entries(wanted)) {
+    if (value !== undefined) headers.set(name, value);
+  }
+  const response = await fetch(`${adminUrl}/dashboard/api/${path}`, {
+    method,
+    headers,
+    ...(text !== undefined && { body: text }),
+  });
+  const answer = await response.text();
+  return {
+    status: response.status,
+    headers: response.headers,
+    body: answer === "" ? undefined : JSON.parse(answer),
+  };
+}
+
+/** Signs in; resolves to the cookie. */
+export async function signIn(gateway: Pick<TestGateway, "adminUrl">, key: string): Promise<string> {
+  const { status, headers } = await ask(gateway, "session", { body: { key } });
+  const cookie = headers.get("set-cookie")?.split(";", 1)[0];
+  if (status !== 200 || cookie === undefined) throw new Error(`not signed in: ${status}`);
+  return cookie;
+}

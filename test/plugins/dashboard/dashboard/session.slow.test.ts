@@ -1,0 +1,392 @@
+import assert from "node:assert/strict";
+import { readFile, writeFile } from "node:fs/promises";
+import { request } from "node:http";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { test } from "node:test";
+import { openAccountsDatabase } from "../../../../plugins/billing/accounts/schema.ts";
+import { revokeKey } from "../../../../plugins/billing/accounts/keys.ts";
+import type { Log } from "../../../../src/plugin.ts";
+import { startGateway, type Gateway } from "../../../../src/gateway/gateway.ts";
+import { createSeal, keptSecret } from "../../../../src/store/seal.ts";
+import { manualClock } from "../../../../src/testing/clock.ts";
+import { ask, signIn, startWatched, type Watched } from "./gateway.ts";
+
+const noLog: Log = { debug() {}, info() {}, warn() {}, error() {}, child: () => noLog };
+
+/** The same folder again, after the gateway was stopped. */
+function restart({ folder }: Watched): Promise<Gateway> {
+  return startGateway({
+    configFile: join(folder, "pipeline.yaml"),
+    env: { PORT: "0", ADMIN_PORT: "0", DATA_DIR: join(folder, "data") },
+    log: noLog,
+    watch: false,
+    drainDelaySeconds: 0,
+  });
+}
+
+/** A cookie has its port in its name. */
+function renamedFor({ adminUrl }: Pick<Gateway, "adminUrl">, cookie: string): string {
+  return cookie.replace(/^[^=]+/, `sluice_dashboard_${new URL(adminUrl).port}`);
+}
+
+/** A request with headers that fetch does not let go (Host, Sec-Fetch-Site). */
+function raw(
+  { adminUrl }: Watched,
+  path: string,
+  headers: Record<string, string>,
+): Promise<{ status: number; headers: Record<string, unknown>; text: string }> {
+  const { promise, resolve, reject } = Promise.withResolvers<Awaited<ReturnType<typeof raw>>>();
+  request(adminUrl + path, { headers }, (response) => {
+    let text = "";
+    response.setEncoding("utf8");
+    response.on("data", (chunk: string) => (text += chunk));
+    response.on("end", () =>
+      resolve({ status: response.statusCode ?? 0, headers: response.headers, text }),
+    );
+  })
+    .on("error", reject)
+    .end();
+  return promise;
+}
+
+test("the page needs no session, and neither it nor its files hold anything inline", async () => {
+  await using gateway = await startWatched();
+  const response = await fetch(`${gateway.adminUrl}/dashboard`);
+  assert.equal(response.status, 200);
+  assert.equal(response.headers.get("content-type"), "text/html; charset=utf-8");
+  const html = await response.text();
+  assert.doesNotMatch(html, /<script(?![^>]*\ssrc=)|<style|\son\w+=|\sstyle=/);
+  const paths = [...html.matchAll(/(?:src|href)="(\/[^"]+)"/g)].map(([, path = ""]) => path);
+  assert.ok(paths.length >= 5, "the page loads its files");
+  for (const path of paths) {
+    const file = await fetch(gateway.adminUrl + path);
+    assert.equal(file.status, 200, path);
+    const etag = file.headers.get("etag") ?? "";
+    await file.arrayBuffer();
+    const again = await fetch(gateway.adminUrl + path, { headers: { "if-none-match": etag } });
+    assert.equal(again.status, 304, path);
+  }
+});
+
+test("whatever is answered is guarded, errors too", async () => {
+  await using gateway = await startWatched();
+  for (const path of ["", "/", "/assets/main.js", "/api/live", "/none"]) {
+    const { headers } = await fetch(`${gateway.adminUrl}/dashboard${path}`);
+    const policy = headers.get("content-security-policy") ?? "";
+    assert.match(policy, /default-src 'none'; script-src 'self'; style-src 'self';/, path);
+    assert.match(policy, /frame-ancestors 'none'; require-trusted-types-for 'script'/);
+    assert.doesNotMatch(policy, /unsafe|https?:|\*/);
+    assert.equal(headers.get("x-frame-options"), "DENY");
+    assert.equal(headers.get("x-content-type-options"), "nosniff");
+    assert.equal(headers.get("referrer-policy"), "no-referrer");
+    assert.equal(headers.get("cross-origin-opener-policy"), "same-origin");
+    const isFile = path === "" || path === "/" || path.includes("assets");
+    assert.equal(headers.get("cache-control"), isFile ? "no-cache" : "no-store", path);
+  }
+});
+
+test("the other pages of the listener have no headers of the dashboard, and health answers to any host", async () => {
+  await using gateway = await startWatched();
+  for (const path of ["/healthz", "/readyz", "/metrics", "/pipelines"]) {
+    const response = await fetch(gateway.adminUrl + path, { headers: { "x-other": "1" } });
+    assert.equal(response.status, 200, path);
+    assert.equal(response.headers.get("content-security-policy"), null, path);
+    const isHealth = path.endsWith("z");
+    const { status } = await raw(gateway, path, { host: "anything.example" });
+    assert.equal(status, isHealth ? 200 : 403, path);
+  }
+});
+
+test("a session begins with a key, is a cookie that no script reads, and ends for good", async () => {
+  await using gateway = await startWatched();
+  const entered = await ask(gateway, "session", { body: { key: gateway.key } });
+  assert.equal(entered.status, 200);
+  assert.deepEqual(entered.body, { key_id: gateway.keyId });
+  const set = entered.headers.get("set-cookie") ?? "";
+  assert.match(set, /; Path=\/dashboard; Max-Age=28800; HttpOnly; SameSite=Strict$/);
+  assert.ok(!set.includes(gateway.key), "the cookie does not hold the key");
+  const cookie = set.split(";", 1)[0] ?? "";
+  const { body } = await ask(gateway, "session", { cookie });
+  assert.equal(body.signed_in, true);
+  assert.equal(body.scope, "platform");
+  assert.equal(body.key_id, gateway.keyId);
+  assert.equal(body.environment, "dev");
+
+  const left = await ask(gateway, "session", { method: "DELETE", cookie });
+  assert.equal(left.status, 204);
+  assert.match(left.headers.get("set-cookie") ?? "", /=; Path=\/dashboard; Max-Age=0;/);
+  // A copy of the cookie is worth nothing any more.
+  assert.deepEqual((await ask(gateway, "session", { cookie })).body, { signed_in: false });
+  assert.equal((await ask(gateway, "live", { cookie })).status, 401);
+});
+
+test("after a restart, a session that was ended stays ended, and any other session continues", async () => {
+  await using gateway = await startWatched();
+  const [left, kept] = [await signIn(gateway, gateway.key), await signIn(gateway, gateway.key)];
+  await ask(gateway, "session", { method: "DELETE", cookie: left });
+  await gateway.gateway.stop();
+  const restarted = await restart(gateway);
+  try {
+    const statuses = [left, kept].map(async (cookie) => {
+      const renamed = renamedFor(restarted, cookie);
+      return (await ask(restarted, "live", { cookie: renamed })).status;
+    });
+    assert.deepEqual(await Promise.all(statuses), [401, 200]);
+  } finally {
+    await restarted.stop();
+  }
+});
+
+test("a session and the count of attempts outlive a reload, and the dashboard shows the new pipeline", async () => {
+  await using gateway = await startWatched();
+  const cookie = await signIn(gateway, gateway.key);
+  const routes = async (): Promise<string[]> =>
+    (await ask(gateway, "routes", { cookie })).body.routes.map(
+      (route: { path: string }) => route.path,
+    );
+  assert.deepEqual(await routes(), ["/call", "/free", "(unmatched)"]);
+  for (let i = 0; i < 9; i++) await ask(gateway, "session", { body: { key: "wrong" } });
+  const text = await readFile(join(gateway.folder, "pipeline.yaml"), "utf8");
+  await gateway.write(text.replace("path: /free", "path: /gratis"));
+  assert.deepEqual(await gateway.gateway.reloader.reload("test"), []);
+  assert.deepEqual(await routes(), ["/call", "/gratis", "(unmatched)"]);
+  assert.equal((await ask(gateway, "session", { body: { key: gateway.key } })).status, 429);
+});
+
+test("while the store cannot be written a session does not end unsaid; the browser forgets it all the same", async () => {
+  await using gateway = await startWatched();
+  const cookie = await signIn(gateway, gateway.key);
+  const db = new DatabaseSync(join(gateway.folder, "data/claims.db"));
+  db.exec("ALTER TABLE claims RENAME TO lost");
+  const left = await ask(gateway, "session", { method: "DELETE", cookie });
+  assert.equal(left.status, 503);
+  assert.match(left.headers.get("set-cookie") ?? "", /; Max-Age=0;/);
+  db.exec("ALTER TABLE lost RENAME TO claims");
+  db.close();
+  assert.equal((await ask(gateway, "live", { cookie })).status, 200);
+});
+
+test("behind a proxy that terminates TLS, the cookie is sent over TLS only", async () => {
+  await using gateway = await startWatched();
+  const origin = gateway.adminUrl.replace("http:", "https:");
+  const { headers } = await ask(gateway, "session", {
+    body: { key: gateway.key },
+    headers: { origin },
+  });
+  assert.match(headers.get("set-cookie") ?? "", /; Secure$/);
+});
+
+test("a session lasts eight hours", async () => {
+  const clock = manualClock(Date.now());
+  await using gateway = await startWatched({ clock });
+  const cookie = await signIn(gateway, gateway.key);
+  clock.advance(8 * 3_600_000 - 1);
+  assert.equal((await ask(gateway, "live", { cookie })).status, 200);
+  clock.advance(1);
+  assert.equal((await ask(gateway, "live", { cookie })).status, 401);
+});
+
+test("a key that is revoked is out at once", async () => {
+  await using gateway = await startWatched();
+  const cookie = await signIn(gateway, gateway.tenant.key);
+  assert.equal((await ask(gateway, "live", { cookie })).status, 200);
+  const db = openAccountsDatabase(`${gateway.folder}/data`);
+  revokeKey(db, gateway.tenant.keyId, { actor: "test", at: Date.now() });
+  db.close();
+  const { status, body } = await ask(gateway, "live", { cookie });
+  assert.equal(status, 401);
+  assert.deepEqual(body, { error: "not signed in", error_code: "GATEWAY_UNAUTHORIZED" });
+});
+
+test("a cookie that was changed gives no session", async () => {
+  await using gateway = await startWatched();
+  const cookie = await signIn(gateway, gateway.key);
+  const [name = "", token = ""] = cookie.split("=", 2);
+  const [payload = "", mac = ""] = token.split(".");
+  const forged = Buffer.from(payload, "base64url")
+    .toString()
+    .replace(gateway.keyId, gateway.tenant.keyId);
+  for (const value of [
+    "",
+    ".",
+    "x",
+    token.slice(0, -1),
+    `${Buffer.from(forged).toString("base64url")}.${mac}`,
+    `${payload}.${mac}.${mac}`,
+  ]) {
+    assert.equal((await ask(gateway, "live", { cookie: `${name}=${value}` })).status, 401, value);
+  }
+});
+
+test("a token that was sealed for another purpose gives no session, even with an administrator's key", async () => {
+  await using gateway = await startWatched();
+  const cookie = await signIn(gateway, gateway.key);
+  const [name = "", token = ""] = cookie.split("=", 2);
+  const seal = createSeal(keptSecret(join(gateway.folder, "data")));
+  const opened = seal.open("dashboard session", token);
+  assert.ok(opened !== undefined);
+  const resealed = (purpose: string): string =>
+    `${name}=${seal.seal(purpose, opened.value as object, opened.expiresAt)}`;
+  const statusOf = async (purpose: string): Promise<number> =>
+    (await ask(gateway, "live", { cookie: resealed(purpose) })).status;
+  assert.equal(await statusOf("dashboard session"), 200);
+  assert.equal(await statusOf("ticket"), 401);
+});
+
+test("two session cookies give no session, because another service may have planted one", async () => {
+  await using gateway = await startWatched();
+  const own = await signIn(gateway, gateway.key);
+  const planted = await signIn(gateway, gateway.tenant.key);
+  for (const cookie of [`${planted}; ${own}`, `${own}; ${planted}`]) {
+    assert.equal((await ask(gateway, "live", { cookie })).status, 401);
+  }
+  assert.equal((await ask(gateway, "live", { cookie: `a=b; ${own}; c=d` })).status, 200);
+});
+
+test("a session does not open a deployment of another environment on the same store", async () => {
+  await using gateway = await startWatched();
+  const cookie = await signIn(gateway, gateway.key);
+  const file = join(gateway.folder, "pipeline.yaml");
+  await writeFile(file, `environment: stage\n${await readFile(file, "utf8")}`);
+  await gateway.gateway.stop();
+  const stage = await restart(gateway);
+  try {
+    assert.equal((await ask(stage, "live", { cookie: renamedFor(stage, cookie) })).status, 401);
+  } finally {
+    await stage.stop();
+  }
+});
+
+test("a session cannot be started without a key or with an unknown one", async () => {
+  await using gateway = await startWatched();
+  const digits = "0".repeat(32);
+  for (const key of ["", "guess", `gateway_dev_${digits}`, `gateway_prod_${digits}`]) {
+    const { status, body, headers } = await ask(gateway, "session", { body: { key } });
+    assert.equal(status, 401, key);
+    assert.equal(body.error_code, "GATEWAY_UNAUTHORIZED");
+    assert.equal(headers.get("set-cookie"), null);
+  }
+});
+
+test("a key without an administrator's capability, or out of its place, does not open the door", async () => {
+  await using gateway = await startWatched();
+  const plain = gateway.issue({ capabilities: ["ledger:read"] });
+  const refused = await ask(gateway, "session", { body: { key: plain.key } });
+  assert.equal(refused.status, 403);
+  assert.equal(refused.body.error, "the key needs platform:admin or workspace:admin");
+  const elsewhere = gateway.issue({
+    capabilities: ["platform:admin"],
+    allowedAddresses: ["192.0.2.1"],
+  });
+  assert.equal((await ask(gateway, "session", { body: { key: elsewhere.key } })).status, 401);
+  assert.ok(!gateway.lines.some((line) => line.includes(plain.key)), "no key is logged");
+});
+
+test("a sign-in is an object with a key and nothing else", async () => {
+  await using gateway = await startWatched();
+  for (const text of ["{", "[]", "null", "{}", '{"key":1}', '{"key":"x","more":1}']) {
+    const { status, body } = await ask(gateway, "session", { method: "POST", text });
+    assert.equal(status, 400, text);
+    assert.equal(body.error_code, "GATEWAY_INVALID_PARAMS");
+  }
+});
+
+test("a body of another type is 415, one that is too large 413", async () => {
+  await using gateway = await startWatched();
+  const key = gateway.key;
+  const form = await ask(gateway, "session", {
+    body: { key },
+    headers: { "content-type": "application/x-www-form-urlencoded" },
+  });
+  assert.equal(form.status, 415);
+  const large = await ask(gateway, "session", { body: { key: "x".repeat(20_000) } });
+  assert.equal(large.status, 413);
+});
+
+test("an address may try ten times a minute, then it waits, with good keys too", async () => {
+  await using gateway = await startWatched();
+  for (let i = 0; i < 10; i++) {
+    assert.equal((await ask(gateway, "session", { body: { key: "guess" } })).status, 401);
+  }
+  const { status, headers, body } = await ask(gateway, "session", { body: { key: gateway.key } });
+  assert.equal(status, 429);
+  assert.equal(body.error_code, "GATEWAY_RATE_LIMITED");
+  const wait = Number(headers.get("retry-after")?.split(",").at(-1));
+  assert.ok(wait > 0 && wait <= 60, `retry-after ${wait}`);
+});
+
+const foreign: readonly (readonly [string, Record<string, string | undefined>])[] = [
+  ["without the page's own header", { "x-sluice-dashboard": undefined }],
+  ["without an origin", { origin: undefined }],
+  ["from another origin", { origin: "http://evil.example" }],
+  ["from the same host on another port", { origin: "http://127.0.0.1:1" }],
+  ["from nowhere", { origin: "null" }],
+];
+test("a change that is not the page's own is refused, whatever the cookie", async () => {
+  await using gateway = await startWatched();
+  const cookie = await signIn(gateway, gateway.key);
+  for (const [what, headers] of foreign) {
+    const revoke = `keys/${gateway.tenant.keyId}/revoke`;
+    // The router reads percent-encoded letters as letters.
+    for (const path of ["session", "keys", revoke, `../%61pi/${revoke}`, `../a%70i/${revoke}`]) {
+      const { status, body } = await ask(gateway, path, { cookie, body: {}, headers });
+      assert.equal(status, 403, `${path} ${what}`);
+      assert.equal(body.error_code, "GATEWAY_PERMISSION_DENIED");
+    }
+  }
+});
+
+test("another site cannot read either", async () => {
+  await using gateway = await startWatched();
+  const cookie = await signIn(gateway, gateway.key);
+  const path = "/dashboard/api/live";
+  const own = { cookie, "x-sluice-dashboard": "1" };
+  assert.equal((await raw(gateway, path, { ...own, "sec-fetch-site": "same-origin" })).status, 200);
+  for (const site of ["cross-site", "same-site", "none"]) {
+    assert.equal((await raw(gateway, path, { ...own, "sec-fetch-site": site })).status, 403, site);
+  }
+  assert.equal((await raw(gateway, path, { cookie })).status, 403);
+  assert.equal((await raw(gateway, "/dashboard/%61pi/live", { cookie })).status, 403);
+});
+
+test("a name that was made to resolve here is refused; addresses, localhost and admin.hosts are not", async () => {
+  await using gateway = await startWatched();
+  const of = async (host: string): Promise<number> =>
+    (await raw(gateway, "/dashboard", { host })).status;
+  for (const host of [
+    "evil.example",
+    "gateway.internal.evil.example",
+    "localhost.evil.example",
+    "a b",
+    "x@127.0.0.1",
+  ]) {
+    assert.equal(await of(host), 403, host);
+  }
+  for (const host of [
+    "127.0.0.1",
+    "127.0.0.1:9090",
+    "[::1]:9090",
+    "localhost:9090",
+    "LOCALHOST",
+    "a.localhost",
+    "gateway.internal",
+    "Gateway.Internal:80",
+  ]) {
+    assert.equal(await of(host), 200, host);
+  }
+});
+
+test("unknown paths are 404, known ones with another method 405", async () => {
+  await using gateway = await startWatched();
+  const cookie = await signIn(gateway, gateway.key);
+  assert.equal((await ask(gateway, "nothing", { cookie })).status, 404);
+  assert.equal((await fetch(`${gateway.adminUrl}/dashboard/assets/..%2fparts.ts`)).status, 404);
+  assert.equal((await fetch(`${gateway.adminUrl}/dashboard/assets/pages.ts`)).status, 404);
+  const wrong = await ask(gateway, "live", { cookie, method: "POST", body: {} });
+  assert.equal(wrong.status, 405);
+  assert.equal(wrong.headers.get("allow"), "GET, HEAD");
+  const key = await ask(gateway, "keys/x/revoke", { cookie });
+  assert.equal(key.status, 405);
+  assert.equal(key.headers.get("allow"), "POST");
+});

@@ -1,0 +1,167 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import * as fc from "fast-check";
+import { Buckets } from "../../../../plugins/edge/rate-limit/buckets.ts";
+import {
+  createTerms,
+  limitField,
+  TokenBucket,
+} from "../../../../plugins/edge/rate-limit/token-bucket.ts";
+
+/**
+ * The definition, in exact integers: a request may pass at `t` if and only if, for every earlier grant at `s`, the
+ * grants from that one on, this one included, are at most burst + rate × (t - s). Times in microseconds, rate in
+ * thousandths of a request per second.
+ */
+function mayPass(grants: readonly bigint[], t: bigint, rateMilli: bigint, burst: bigint): boolean {
+  const total = BigInt(grants.length) + 1n;
+  return grants.every((s, index) => {
+    const granted = total - BigInt(index);
+    return (granted - burst) * 1_000_000_000n <= rateMilli * (t - s);
+  });
+}
+
+const rateMilli = fc.oneof(
+  fc.constantFrom(2_000, 10_000, 50_000, 200_000, 5_000, 3_000, 7_000, 333, 1),
+  fc.integer({ min: 1, max: 1_000_000_000 }),
+);
+
+/** Gaps around the time that one token takes, where an error of rounding would show, and long rests. */
+function gaps(rate: number): fc.Arbitrary<number[]> {
+  const token = 1e9 / rate;
+  const gap = fc.oneof(
+    { weight: 4, arbitrary: fc.constantFrom(0, Math.floor(token), Math.ceil(token)) },
+    { weight: 2, arbitrary: fc.integer({ min: 0, max: Math.ceil(token * 3) }) },
+    { weight: 1, arbitrary: fc.integer({ min: 0, max: 1_000_000_000_000 }) },
+  );
+  return fc.array(gap, { minLength: 1, maxLength: 80 });
+}
+
+const scenario = fc
+  .record({ rate: rateMilli, burst: fc.integer({ min: 1, max: 20 }) })
+  .chain(({ rate, burst }) =>
+    fc.record({ rate: fc.constant(rate), burst: fc.constant(burst), gaps: gaps(rate) }),
+  );
+
+test("grants exactly what the definition of a token bucket grants", () => {
+  fc.assert(
+    fc.property(scenario, ({ rate, burst, gaps: waits }) => {
+      let now = 0;
+      const bucket = new TokenBucket(createTerms("t", rate / 1000, burst), now);
+      const grants: bigint[] = [];
+      for (const wait of waits) {
+        now += wait;
+        const expected = mayPass(grants, BigInt(now), BigInt(rate), BigInt(burst));
+        assert.equal(bucket.remaining(now) >= 1, expected, "what it says is left agrees");
+        assert.equal(bucket.take(now), expected, `at ${now} after ${grants.length} grants`);
+        if (expected) grants.push(BigInt(now));
+      }
+    }),
+    { numRuns: 500 },
+  );
+});
+
+test("a million requests a millisecond apart drift by nothing", () => {
+  const bucket = new TokenBucket(createTerms("t", 7, 1), 0);
+  let granted = 0;
+  for (let ms = 0; ms < 1_000_000; ms++) if (bucket.take(ms * 1000)) granted++;
+  // With a burst of 1 no token is saved up, so each waits for the first millisecond at or after 1/7 s: every 143 ms.
+  assert.equal(granted, Math.ceil(1_000_000 / 143));
+});
+
+test("an earlier time than the last one refills nothing and breaks nothing", () => {
+  const bucket = new TokenBucket(createTerms("t", 1, 1), 5_000_000);
+  assert.equal(bucket.take(5_000_000), true);
+  assert.equal(bucket.take(4_000_000), false);
+  assert.equal(bucket.take(5_999_999), false);
+  assert.equal(bucket.take(6_000_000), true);
+});
+
+test("new terms keep the tokens that fit", () => {
+  const slow = createTerms("t", 2, 4);
+  const fast = createTerms("t", 200, 400);
+  const bucket = new TokenBucket(slow, 0);
+  bucket.change(fast, 0);
+  assert.equal(bucket.remaining(0), 4, "a better plan does not fill the bucket at once");
+  assert.equal(bucket.remaining(1_000_000), 204, "but it fills faster");
+  bucket.change(slow, 1_000_000);
+  assert.equal(bucket.remaining(1_000_000), 4, "a smaller plan holds less");
+});
+
+test("new terms keep the tokens that were refilled with the old terms", () => {
+  const bucket = new TokenBucket(createTerms("t", 1, 1), 0);
+  bucket.take(0);
+  bucket.change(createTerms("t", 1000, 2000), 500_000);
+  assert.equal(bucket.take(500_000), false, "half a token");
+  assert.equal(bucket.take(500_500), true);
+});
+
+test("a burst below one token is one, so that some request can pass", () => {
+  const bucket = new TokenBucket(createTerms("t", 0.3, 0.6), 0);
+  assert.equal(bucket.take(0), true);
+  assert.equal(bucket.take(3_333_333), false);
+  assert.equal(bucket.take(3_333_334), true);
+});
+
+test("a rate of zero grants the first token and no other", () => {
+  const bucket = new TokenBucket(createTerms("t", 0, 0), 0);
+  assert.equal(bucket.take(0), true);
+  assert.equal(bucket.take(Number.MAX_SAFE_INTEGER), false);
+});
+
+test("the fields name the policy, its quota and its window", () => {
+  const cases = [
+    [2, 4, '"key";q=4;w=2'],
+    [5, 5, '"key";q=5;w=1'],
+    [200, 400, '"key";q=400;w=2'],
+    [2.5, 5, '"key";q=5;w=2'],
+    [1.3, 2.6, '"key";q=2;w=2'],
+    [1000, 1, '"key";q=1;w=1'],
+    [0.001, 1, '"key";q=1;w=1000'],
+    [0, 0, '"key";q=1'],
+  ] as const;
+  for (const [rps, burst, policy] of cases) {
+    assert.equal(createTerms("key", rps, burst).policy, policy);
+  }
+  const terms = createTerms("key", 2, 4);
+  assert.equal(limitField(terms, 3), '"key";r=3;t=1');
+  assert.equal(limitField(terms, 3), limitField(terms, 3));
+});
+
+const terms = createTerms("address", 5, 5);
+
+test("a caller finds its bucket again", () => {
+  const buckets = new Buckets(10);
+  const first = buckets.of("a", terms, 0);
+  first.take(0);
+  assert.equal(buckets.of("a", terms, 0), first);
+  assert.notEqual(buckets.of("b", terms, 0), first);
+});
+
+test("a full table forgets buckets that are full again, and keeps those in use", () => {
+  const buckets = new Buckets(3);
+  const busy = buckets.of("busy", terms, 0);
+  const rested = buckets.of("rested", terms, 0);
+  buckets.of("third", terms, 0).take(0);
+  rested.take(0);
+  busy.take(0);
+  const later = 200_000;
+  busy.take(later);
+  buckets.of("new", terms, later).take(later);
+  assert.equal(buckets.size, 3);
+  assert.equal(buckets.of("busy", terms, later), busy);
+  assert.notEqual(buckets.of("rested", terms, later), rested);
+});
+
+test("the table never grows beyond its cap, even when every bucket is in use", () => {
+  const buckets = new Buckets(50);
+  for (let caller = 0; caller < 5_000; caller++) {
+    buckets.of(String(caller), terms, 0).take(0);
+    assert.ok(buckets.size <= 50);
+  }
+  assert.equal(buckets.size, 50);
+  const tiny = new Buckets(1);
+  tiny.of("a", terms, 0).take(0);
+  tiny.of("b", terms, 0).take(0);
+  assert.equal(tiny.size, 1);
+});

@@ -1,0 +1,35 @@
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { test } from "node:test";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { deadPort } from "../../../http/through.ts";
+
+const child = fileURLToPath(new URL("loading-child.ts", import.meta.url));
+
+/** What a gateway has loaded of OpenTelemetry, in a process of its own with these variables and no others of it. */
+async function loadedWith(variables: Readonly<Record<string, string>>): Promise<number> {
+  const others = Object.entries(process.env).filter(([name]) => !name.startsWith("OTEL_"));
+  const env = { ...Object.fromEntries(others), ...variables };
+  const { stdout } = await promisify(execFile)(process.execPath, [child], { env });
+  // What the child prints; the access log follows.
+  const [said = ""] = stdout.split("\n");
+  const { status, loaded } = JSON.parse(said) as { status: number; loaded: number };
+  assert.equal(status, 200);
+  return loaded;
+}
+
+test("with the variables unset nothing of OpenTelemetry is loaded", async () => {
+  assert.equal(await loadedWith({}), 0);
+});
+
+test("nothing is loaded where the variables switch traces off", async () => {
+  const endpoint = { OTEL_EXPORTER_OTLP_ENDPOINT: "http://collector:4318" };
+  assert.equal(await loadedWith({ ...endpoint, OTEL_SDK_DISABLED: "true" }), 0);
+});
+
+test("with an endpoint it is loaded, so that the count of nothing means something", async () => {
+  const endpoint = `http://127.0.0.1:${await deadPort()}`;
+  const variables = { OTEL_EXPORTER_OTLP_ENDPOINT: endpoint, OTEL_EXPORTER_OTLP_TIMEOUT: "100" };
+  assert.notEqual(await loadedWith(variables), 0);
+});

@@ -1,0 +1,118 @@
+/** What is taken for a client's trace and what is not: W3C Trace Context, section 3. */
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { trace, type SpanContext } from "@opentelemetry/api";
+import * as fc from "fast-check";
+import { fieldsOf, parentOf } from "../../../../plugins/edge/trace/trace-context.ts";
+
+const traceId = "4bf92f3577b34da6a3ce929d0e0e4736";
+const spanId = "00f067aa0ba902b7";
+const traceparent = `00-${traceId}-${spanId}-01`;
+
+function contextOf(headers: Parameters<typeof parentOf>[0]): SpanContext | undefined {
+  return trace.getSpanContext(parentOf(headers));
+}
+
+describe("a traceparent that is accepted", () => {
+  const taken: readonly (readonly [string, string, number])[] = [
+    ["sampled", traceparent, 1],
+    ["not sampled", `00-${traceId}-${spanId}-00`, 0],
+    ["with a flag of level 2", `00-${traceId}-${spanId}-03`, 1],
+    ["of a later version", `cc-${traceId}-${spanId}-01`, 1],
+    ["of a later version that says more", `cc-${traceId}-${spanId}-01-what-the-future-holds`, 1],
+  ];
+  for (const [title, value, sampled] of taken) {
+    it(title, () => {
+      const context = contextOf({ traceparent: value });
+      assert.equal(context?.traceId, traceId);
+      assert.equal(context?.spanId, spanId);
+      assert.equal((context?.traceFlags ?? 2) & 1, sampled);
+      assert.equal(context?.isRemote, true);
+      // What goes on is of the version that is spoken here.
+      assert(context !== undefined);
+      assert.deepEqual(fieldsOf(context), ["traceparent", `00-${traceId}-${spanId}-0${sampled}`]);
+    });
+  }
+});
+
+describe("an invalid traceparent, whose trace is not continued", () => {
+  const refused: Readonly<Record<string, string>> = {
+    empty: "",
+    "version ff": `ff-${traceId}-${spanId}-01`,
+    "version 00 with more behind it": `${traceparent}-more`,
+    "version of one digit": `0-${traceId}-${spanId}-01`,
+    "version that is no number": `zz-${traceId}-${spanId}-01`,
+    "trace id of zeros": `00-${"0".repeat(32)}-${spanId}-01`,
+    "span id of zeros": `00-${traceId}-${"0".repeat(16)}-01`,
+    "upper case": traceparent.toUpperCase(),
+    "a trace id too short": `00-${traceId.slice(1)}-${spanId}-01`,
+    "a trace id too long": `00-${traceId}0-${spanId}-01`,
+    "a span id too short": `00-${traceId}-${spanId.slice(1)}-01`,
+    "flags of one digit": `00-${traceId}-${spanId}-1`,
+    "flags that are no number": `00-${traceId}-${spanId}-0x`,
+    "without flags": `00-${traceId}-${spanId}`,
+    "other separators": traceparent.replaceAll("-", "_"),
+    // As Node joins two fields of the name.
+    "two of them": `${traceparent}, ${traceparent}`,
+  };
+  for (const [title, value] of Object.entries(refused)) {
+    it(title, () => {
+      assert.equal(contextOf({ traceparent: value, tracestate: "a=1" }), undefined);
+    });
+  }
+
+  it("absent, whatever tracestate contains", () => {
+    assert.equal(contextOf({ tracestate: "a=1" }), undefined);
+  });
+});
+
+describe("tracestate", () => {
+  function passedOn(tracestate: string): string | undefined {
+    const context = contextOf({ traceparent, tracestate });
+    assert(context !== undefined);
+    const [, , name, value] = fieldsOf(context);
+    assert.equal(name, value === undefined ? undefined : "tracestate");
+    return value;
+  }
+
+  it("is passed on in its order", () => {
+    assert.equal(
+      passedOn("rojo=00f067aa0ba902b7,congo=t61rcWkgMzE"),
+      "rojo=00f067aa0ba902b7,congo=t61rcWkgMzE",
+    );
+    assert.equal(passedOn("tenant@vendor=1 , b=2"), "tenant@vendor=1,b=2");
+  });
+
+  it("loses invalid members, and is removed if none is left", () => {
+    assert.equal(passedOn("a=1,B=2,,c,=d,e=5"), "a=1,e=5");
+    assert.equal(passedOn("Not A State"), undefined);
+    assert.equal(passedOn(""), undefined);
+  });
+
+  it("is bounded", () => {
+    const members = Array.from({ length: 40 }, (_, i) => `k${i}=v`);
+    assert.equal(passedOn(members.join(",")), members.slice(0, 32).join(","));
+    assert.ok(
+      (passedOn(`a=1,b=${"x".repeat(250)},c=${"x".repeat(250)},d=${"x".repeat(250)}`) ?? "")
+        .length <= 512,
+    );
+  });
+});
+
+it("no header makes anything but a valid context or none", () => {
+  const part = fc.string({
+    unit: fc.constantFrom(...Array.from("0123456789abcdefABZ-, =")),
+    maxLength: 40,
+  });
+  const near = fc.tuple(part, part, part, part).map((parts) => parts.join("-"));
+  fc.assert(
+    fc.property(fc.oneof(fc.string(), near), fc.string(), (value, tracestate) => {
+      const context = contextOf({ traceparent: value, tracestate });
+      if (context === undefined) return;
+      assert.ok(trace.isSpanContextValid(context));
+      const [, passed = "", , state = ""] = fieldsOf(context);
+      assert.match(passed, /^00-[0-9a-f]{32}-[0-9a-f]{16}-0[01]$/);
+      assert.match(state, /^[\x20-\x7e]*$/);
+    }),
+  );
+});

@@ -1,0 +1,617 @@
+/** What a collector gets to see of exchanges, and what upstreams get to see of the trace. */
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import type { RequestListener } from "node:http";
+import type { Socket } from "node:net";
+import { join } from "node:path";
+import { test, type TestContext } from "node:test";
+import traceStep from "../../../../plugins/edge/trace/index.ts";
+import { createMetrics } from "../../../../src/metrics.ts";
+import type { StepHooks } from "../../../../src/plugin.ts";
+import { manualClock } from "../../../../src/testing/clock.ts";
+import { startTestGateway, type TestGateway } from "../../../../src/testing/gateway.ts";
+import {
+  deadPort,
+  httpUpstream,
+  rawClient,
+  rawUpstream,
+  type Upstream,
+} from "../../../http/through.ts";
+import { stateless } from "../../../e2e/mcp-gateway.ts";
+import { fakeExchange, fakeHost } from "../../fakes.ts";
+import {
+  environment,
+  one,
+  openReceiver,
+  type ReceivedSpan,
+  type Receiver,
+} from "./otlp-receiver.ts";
+
+const traceId = "4bf92f3577b34da6a3ce929d0e0e4736";
+const spanId = "00f067aa0ba902b7";
+const sampled = `00-${traceId}-${spanId}-01`;
+const tools = JSON.stringify(join(import.meta.dirname, "../../../e2e/tools-plugin.ts"));
+
+const pipelineTo = (port: number): string => `
+version: 1
+server: { host: 127.0.0.1, port: "\${PORT}", drainDelaySeconds: 0, trustProxy: [127.0.0.1] }
+admin: { host: 127.0.0.1, port: "\${ADMIN_PORT}" }
+store: { data: "\${DATA_DIR}" }
+upstreams: { inner: { urls: "http://127.0.0.1:${port}", idleMs: 5000 } }
+plugins: { tools-plugin: ${tools} }
+tools: [tools-plugin, gateway-batch]
+lists:
+  edge: [request-id, trace, { access-log: { file: access.log } }, agent-headers, authenticate]
+  keyed: [{ use: edge }, { authorize: { require: key } }]
+unmatched: [request-id, trace]
+routes:
+  - { path: /open/*, methods: ["*"], run: [{ use: edge }], to: { forward: { upstream: inner } } }
+  - path: /silent/*
+    run: [{ use: edge }]
+    to: { forward: { upstream: inner, request: { remove: [TraceParent, tracestate] } } }
+  - path: /own/*
+    run: [{ use: edge }]
+    to: { forward: { upstream: inner, request: { set: { traceparent: theirs } } } }
+  - path: /paid/{name}
+    run: [{ use: keyed }, { meter: { price: 1500 } }]
+    to: { forward: { upstream: inner } }
+  - { path: /rpc, methods: [POST], run: [{ use: keyed }, meter], to: tool-rpc }
+  - { path: /mcp, methods: [POST], run: [{ use: keyed }, meter], to: mcp }
+`;
+
+interface Scene {
+  readonly gateway: TestGateway;
+  readonly receiver: Receiver;
+}
+
+/** Runs `act` on a gateway that traces, stops it, and gives what the collector got by then. */
+async function traced(
+  t: TestContext,
+  upstream: Upstream | number,
+  act: (scene: Scene) => Promise<void>,
+  env: Readonly<Record<string, string>> = {},
+): Promise<readonly ReceivedSpan[]> {
+  await using receiver = await openReceiver();
+  environment(t, { OTEL_EXPORTER_OTLP_ENDPOINT: receiver.url, ...env });
+  const port = typeof upstream === "number" ? upstream : upstream.port;
+  {
+    await using gateway = await startTestGateway({ pipeline: pipelineTo(port) });
+    await act({ gateway, receiver });
+  }
+  return receiver.spans;
+}
+
+/** Answers with the trace headers that it got. */
+const mirror: RequestListener = (req, res) => {
+  req.resume();
+  const { traceparent, tracestate } = req.headers;
+  res.end(JSON.stringify({ traceparent, tracestate }));
+};
+
+type Seen = { readonly traceparent?: string; readonly tracestate?: string };
+
+async function get(url: string, headers: Record<string, string> = {}): Promise<Seen> {
+  const response = await fetch(url, { headers });
+  assert.equal(response.status, 200);
+  return (await response.json()) as Seen;
+}
+
+test("the access log names the trace that the client sent, or the gateway's own", async (t) => {
+  await using upstream = await httpUpstream(mirror);
+  let lines: string[] = [];
+  const spans = await traced(t, upstream, async ({ gateway }) => {
+    await get(`${gateway.url}/open/a`, { traceparent: sampled });
+    await get(`${gateway.url}/open/b`);
+    await gateway.gateway.stop();
+    lines = readFileSync(join(gateway.folder, "access.log"), "utf8").trim().split("\n");
+  });
+  const servers = spans.filter((span) => span.name === "GET /open/*");
+  const logged = lines.map((line) => JSON.parse(line) as { trace_id: string; span_id: string });
+  assert.deepEqual(
+    logged.map(({ trace_id, span_id }) => `${trace_id} ${span_id}`).toSorted(),
+    servers.map((span) => `${span.traceId} ${span.spanId}`).toSorted(),
+  );
+  assert.ok(logged.some(({ trace_id }) => trace_id === traceId));
+});
+
+test("an exchange continues its client's trace, and its upstream continues the gateway's", async (t) => {
+  await using upstream = await httpUpstream(mirror);
+  let seen: Seen = {};
+  const spans = await traced(t, upstream, async ({ gateway }) => {
+    const headers = { traceparent: sampled, tracestate: "rojo=1,congo=2", "x-request-id": "r-1" };
+    seen = await get(`${gateway.url}/open/a?secret=1`, headers);
+  });
+  assert.equal(spans.length, 2);
+  const server = one(spans, "GET /open/*");
+  const client = one(spans, "GET");
+  assert.deepEqual(
+    [server.traceId, server.parentSpanId, server.traceState, server.kind, server.status],
+    [traceId, spanId, "rojo=1,congo=2", 2, 0],
+  );
+  assert.deepEqual(
+    [client.traceId, client.parentSpanId, client.kind, client.status],
+    [traceId, server.spanId, 3, 0],
+  );
+  assert.deepEqual(seen, {
+    traceparent: `00-${traceId}-${client.spanId}-01`,
+    tracestate: "rojo=1,congo=2",
+  });
+  assert.ok(server.start <= client.start && client.start <= client.end && client.end <= server.end);
+  assert.deepEqual(server.attributes, {
+    "http.request.method": "GET",
+    "http.route": "/open/*",
+    "url.scheme": "http",
+    "url.path": "/open/a",
+    "client.address": "127.0.0.1",
+    "http.response.status_code": 200,
+    "http.response.body.size": Buffer.byteLength(JSON.stringify(seen)),
+    "sluice.outcome": "complete",
+    "sluice.request.id": "r-1",
+  });
+  assert.deepEqual(client.attributes, {
+    "http.request.method": "GET",
+    "sluice.upstream": "inner",
+    "http.response.status_code": 200,
+  });
+});
+
+test("without a valid traceparent a new trace begins, and the client's headers go no further", async (t) => {
+  await using upstream = await httpUpstream(mirror);
+  const seen: Seen[] = [];
+  const spans = await traced(t, upstream, async ({ gateway }) => {
+    seen.push(await get(`${gateway.url}/open/a`));
+    const headers = { traceparent: `${sampled}-more`, tracestate: "rojo=1" };
+    seen.push(await get(`${gateway.url}/open/b`, headers));
+  });
+  const roots = spans.filter((span) => span.kind === 2);
+  assert.equal(roots.length, 2);
+  for (const root of roots) {
+    assert.equal(root.parentSpanId, "");
+    assert.match(root.traceId, /^(?!0{32})[0-9a-f]{32}$/);
+    assert.notEqual(root.traceId, traceId);
+  }
+  assert.notEqual(roots[0]?.traceId, roots[1]?.traceId);
+  for (const { traceparent = "", tracestate } of seen) {
+    assert.ok(spans.some((s) => traceparent === `00-${s.traceId}-${s.spanId}-01` && s.kind === 3));
+    assert.equal(tracestate, undefined);
+  }
+});
+
+test("a trace that its client does not sample is passed on and not exported", async (t) => {
+  await using upstream = await httpUpstream(mirror);
+  let seen: Seen = {};
+  const spans = await traced(t, upstream, async ({ gateway }) => {
+    const headers = { traceparent: `00-${traceId}-${spanId}-00`, tracestate: "a=1" };
+    seen = await get(`${gateway.url}/open/a`, headers);
+  });
+  assert.deepEqual(spans, []);
+  assert.match(seen.traceparent ?? "", new RegExp(`^00-${traceId}-[0-9a-f]{16}-00$`));
+  assert.notEqual(seen.traceparent, `00-${traceId}-${spanId}-00`);
+  assert.equal(seen.tracestate, "a=1");
+});
+
+test("the sampler is the operator's: always_on overrules the client, traceidratio 0 takes no root", async (t) => {
+  await using upstream = await httpUpstream(mirror);
+  const unsampled = { traceparent: `00-${traceId}-${spanId}-00` };
+  const all = await traced(
+    t,
+    upstream,
+    async ({ gateway }) => void (await get(`${gateway.url}/open/a`, unsampled)),
+    { OTEL_TRACES_SAMPLER: "always_on" },
+  );
+  assert.equal(all.length, 2);
+  const some = await traced(
+    t,
+    upstream,
+    async ({ gateway }) => {
+      await get(`${gateway.url}/open/a`);
+      await get(`${gateway.url}/open/b`, { traceparent: sampled });
+    },
+    { OTEL_TRACES_SAMPLER: "parentbased_traceidratio", OTEL_TRACES_SAMPLER_ARG: "0" },
+  );
+  assert.deepEqual(
+    some.map((span) => span.traceId),
+    [traceId, traceId],
+  );
+  const none = await traced(
+    t,
+    upstream,
+    async ({ gateway }) => void (await get(`${gateway.url}/open/a`, { traceparent: sampled })),
+    { OTEL_TRACES_SAMPLER: "always_off" },
+  );
+  assert.deepEqual(none, []);
+});
+
+test("requests with a body carry the context too, whether it arrives with the head or after it", async (t) => {
+  await using upstream = await httpUpstream(mirror);
+  const seen: Seen[] = [];
+  const spans = await traced(t, upstream, async ({ gateway }) => {
+    const streamed = new Blob(["a".repeat(100_000)]).stream();
+    for (const body of ["small", streamed]) {
+      const response = await fetch(`${gateway.url}/open/a`, {
+        method: "POST",
+        headers: { traceparent: sampled },
+        body,
+        duplex: "half",
+      });
+      // What the mirror answers.
+      seen.push((await response.json()) as Seen);
+    }
+  });
+  const clients = spans.filter((span) => span.kind === 3);
+  assert.deepEqual(
+    seen.map(({ traceparent }) => traceparent),
+    clients.map((span) => `00-${traceId}-${span.spanId}-01`),
+  );
+  assert.equal(clients.length, 2);
+});
+
+test("the upstream gets the trace headers as the operator has set or removed them", async (t) => {
+  await using upstream = await httpUpstream(mirror);
+  const headers = { traceparent: sampled, tracestate: "rojo=1" };
+  await traced(t, upstream, async ({ gateway }) => {
+    assert.deepEqual(await get(`${gateway.url}/silent/a`, headers), {});
+    assert.deepEqual(await get(`${gateway.url}/own/a`, headers), {
+      traceparent: "theirs",
+      tracestate: "rojo=1",
+    });
+  });
+});
+
+test("the span contains the caller, the call and the cost, and no secrets", async (t) => {
+  await using upstream = await httpUpstream(mirror);
+  let ids: string[] = [];
+  let secret = "";
+  const spans = await traced(t, upstream, async ({ gateway }) => {
+    ids = [gateway.keyId, gateway.workspaceId];
+    secret = gateway.key;
+    const authorization = `Bearer ${gateway.key}`;
+    await get(`${gateway.url}/paid/${gateway.key}?key=${gateway.key}`, {
+      authorization,
+      "x-request-id": gateway.key,
+      "x-forwarded-for": "203.0.113.9",
+      "x-forwarded-proto": "https",
+      "x-agent-name": "Ada\u00e9",
+      "x-agent-version": "1.2",
+      "x-agent-session-id": "s-1",
+      "x-agent-provider": "acme",
+      "x-agent-capabilities": "read, write",
+    });
+  });
+  const { attributes, resource } = one(spans, "GET /paid/{name}");
+  assert.deepEqual([attributes["sluice.key.id"], attributes["sluice.workspace.id"]], ids);
+  assert.equal(attributes["sluice.cu.used_milli"], 1500);
+  assert.equal(attributes["gen_ai.agent.name"], "Ada?");
+  assert.equal(attributes["gen_ai.agent.version"], "1.2");
+  assert.equal(attributes["gen_ai.conversation.id"], "s-1");
+  assert.equal(attributes["sluice.agent.provider"], "acme");
+  assert.deepEqual(attributes["sluice.agent.capabilities"], ["read", "write"]);
+  assert.equal(attributes["client.address"], "203.0.113.9");
+  assert.equal(attributes["url.scheme"], "https");
+  assert.ok(secret.length > 20);
+  assert.ok(
+    !JSON.stringify(spans, (_, v: unknown) => (typeof v === "bigint" ? String(v) : v)).includes(
+      secret,
+    ),
+  );
+  assert.equal(resource["service.name"], "sluice");
+  assert.match(String(resource["service.version"]), /^\d+\.\d+\.\d+/);
+  assert.equal(resource["deployment.environment.name"], "dev");
+});
+
+test("the resource is set by OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES", async (t) => {
+  await using upstream = await httpUpstream(mirror);
+  const [span] = await traced(
+    t,
+    upstream,
+    async ({ gateway }) => void (await get(`${gateway.url}/open/a`)),
+    {
+      OTEL_SERVICE_NAME: "edge",
+      OTEL_RESOURCE_ATTRIBUTES: "service.name=other,deployment.environment.name=blue",
+    },
+  );
+  assert.equal(span?.resource["service.name"], "edge");
+  assert.equal(span?.resource["deployment.environment.name"], "blue");
+});
+
+test("refusals and unknown paths have a span too: error.type is their code, and only our errors are errors", async (t) => {
+  const spans = await traced(t, await deadPort(), async ({ gateway }) => {
+    assert.equal((await fetch(`${gateway.url}/paid/a`)).status, 401);
+    assert.equal((await fetch(`${gateway.url}/nowhere/gateway_x`)).status, 404);
+    assert.equal((await fetch(`${gateway.url}/rpc`)).status, 405);
+    assert.equal((await fetch(`${gateway.url}/open/a`)).status, 503);
+  });
+  const told = spans
+    .filter((span) => span.kind === 2)
+    .map(({ name, status, attributes }) => [
+      name,
+      attributes["http.response.status_code"],
+      attributes["error.type"],
+      attributes["sluice.outcome"],
+      status,
+    ]);
+  assert.deepEqual(told, [
+    ["GET /paid/{name}", 401, "GATEWAY_UNAUTHORIZED", "replied", 0],
+    ["GET", 404, "GATEWAY_NOT_FOUND", "complete", 0],
+    ["GET", 405, "GATEWAY_INVALID_PARAMS", "complete", 0],
+    ["GET /open/*", 503, "GATEWAY_SERVICE_UNAVAILABLE", "complete", 2],
+  ]);
+  const unmatched = spans.filter((span) => span.name === "GET" && span.kind === 2);
+  for (const { attributes } of unmatched) assert.ok(!("http.route" in attributes));
+  const client = spans.filter((span) => span.kind === 3);
+  assert.deepEqual(
+    client.map(({ status, attributes }) => [status, attributes["error.type"]]),
+    [[2, "unreachable"]],
+  );
+});
+
+test("an upstream's 404 and 500 end its span as errors; an answer that breaks off ends both as one", async (t) => {
+  await using upstream = await httpUpstream((req, res) => {
+    const status = Number(req.url?.slice("/open/".length));
+    if (status > 0) res.writeHead(status).end();
+    else res.writeHead(200, { "content-length": "10" }).write("12345", () => res.destroy());
+  });
+  const spans = await traced(t, upstream, async ({ gateway }) => {
+    assert.equal((await fetch(`${gateway.url}/open/404`)).status, 404);
+    assert.equal((await fetch(`${gateway.url}/open/500`)).status, 500);
+    await assert.rejects((await fetch(`${gateway.url}/open/cut`)).text());
+  });
+  const told = (kind: number): unknown[] =>
+    spans
+      .filter((span) => span.kind === kind)
+      .map(({ status, attributes }) => [
+        attributes["http.response.status_code"],
+        attributes["error.type"],
+        status,
+      ]);
+  assert.deepEqual(told(3), [
+    [404, "404", 2],
+    [500, "500", 2],
+    [200, "broken", 2],
+  ]);
+  assert.deepEqual(told(2), [
+    [404, undefined, 0],
+    [500, "500", 2],
+    [200, "upstreamFailed", 2],
+  ]);
+});
+
+test("a client that leaves ends both spans, without an error of the gateway", async (t) => {
+  const { promise: arrived, resolve: arrive } = Promise.withResolvers<void>();
+  const { promise: left, resolve: leave } = Promise.withResolvers<void>();
+  await using upstream = await rawUpstream((socket) => {
+    socket.on("close", leave);
+    arrive();
+  });
+  const spans = await traced(t, upstream, async ({ gateway }) => {
+    const client = rawClient(Number(new URL(gateway.url).port));
+    client.send("GET /open/a HTTP/1.1\r\nhost: a\r\n\r\n");
+    await arrived;
+    client[Symbol.dispose]();
+    await left;
+  });
+  const server = one(spans, "GET /open/*");
+  assert.equal(server.attributes["sluice.outcome"], "clientLeft");
+  assert.equal(server.attributes["client.address"], "127.0.0.1");
+  assert.ok(!("http.response.status_code" in server.attributes));
+  assert.equal(server.status, 0);
+  assert.equal(one(spans, "GET").attributes["error.type"], "clientLeft");
+});
+
+test("each tool call has a span, nested ones below the call that made them", async (t) => {
+  const spans = await traced(t, await deadPort(), async ({ gateway }) => {
+    const headers = {
+      authorization: `Bearer ${gateway.key}`,
+      "content-type": "application/json",
+      traceparent: sampled,
+    };
+    const post = (path: string, body: object): Promise<Response> =>
+      fetch(gateway.url + path, { method: "POST", headers, body: JSON.stringify(body) });
+    const call = (tool: string, params: object): object => ({
+      jsonrpc: "2.0",
+      id: 1,
+      method: "tools.call",
+      params: { tool, params },
+    });
+    await post("/rpc", call("echo", { text: "a" }));
+    await post("/rpc", call("throws", {}));
+    await post("/mcp", {
+      tool: "gateway_batch",
+      input: { calls: [{ tool: "echo", params: { text: "a" } }] },
+    });
+  });
+  const [first, second, third] = spans.filter((span) => span.kind === 2);
+  const below = (parent: ReceivedSpan | undefined): readonly ReceivedSpan[] =>
+    spans.filter((span) => span.parentSpanId === parent?.spanId);
+  const [echo] = below(first);
+  assert.equal(echo?.name, "execute_tool echo");
+  assert.equal(echo.kind, 1);
+  assert.equal(echo.traceId, traceId);
+  assert.equal(echo.attributes["gen_ai.operation.name"], "execute_tool");
+  assert.equal(echo.attributes["gen_ai.tool.name"], "echo");
+  assert.equal(echo.status, 0);
+  const [broken] = below(second);
+  assert.equal(broken?.name, "execute_tool throws");
+  assert.equal(broken.attributes["error.type"], "GATEWAY_INTERNAL_ERROR");
+  assert.equal(broken.status, 2);
+  const [batch] = below(third);
+  assert.equal(batch?.name, "execute_tool gateway_batch");
+  assert.deepEqual(
+    below(batch).map((span) => span.name),
+    ["execute_tool echo"],
+  );
+  assert.equal(spans.length, 7);
+});
+
+test("a call whose message has its own trace gets its span there, linked to the request's span", async (t) => {
+  const other = "0af7651916cd43dd8448eb211c80319c";
+  const named = { traceparent: `00-${other}-b7ad6b7169203331-01`, tracestate: "vendor=1" };
+  const metas: readonly unknown[] = [
+    named,
+    { traceparent: sampled },
+    { traceparent: "nonsense", tracestate: "vendor=1" },
+    { traceparent: 1 },
+    { traceparent: [named.traceparent] },
+    { tracestate: "vendor=1" },
+    { traceparent: named.traceparent, tracestate: 7 },
+    "no object",
+  ];
+  const spans = await traced(t, await deadPort(), async ({ gateway }) => {
+    const headers = {
+      authorization: `Bearer ${gateway.key}`,
+      "content-type": "application/json",
+      traceparent: sampled,
+    };
+    for (const meta of metas) {
+      const params = { name: "echo", arguments: { text: "a" }, _meta: meta };
+      const message = { jsonrpc: "2.0", id: 1, method: "tools/call", params };
+      const { body, headers: more } = stateless("tools/call", {
+        ...params,
+        _meta: typeof meta === "object" ? meta : {},
+      });
+      const inSession = { method: "POST", headers, body: JSON.stringify(message) };
+      assert.equal((await fetch(`${gateway.url}/mcp`, inSession)).status, 200);
+      const alone = {
+        method: "POST",
+        headers: { ...headers, ...more },
+        body: JSON.stringify(body),
+      };
+      assert.equal((await fetch(`${gateway.url}/mcp`, alone)).status, 200);
+    }
+  });
+  const servers = spans.filter((span) => span.kind === 2);
+  assert.ok(servers.every((span) => span.traceId === traceId));
+  const calls = spans.filter((span) => span.name === "execute_tool echo");
+  assert.equal(calls.length, 2 * metas.length);
+  for (const [at, span] of calls.entries()) {
+    const meta = metas[Math.floor(at / 2)];
+    const request = servers[at];
+    assert(request !== undefined);
+    if (Object(meta).traceparent === named.traceparent) {
+      assert.deepEqual([span.traceId, span.parentSpanId], [other, "b7ad6b7169203331"]);
+      assert.equal(span.traceState, meta === named ? "vendor=1" : "");
+      assert.deepEqual(span.links, [`${traceId} ${request.spanId}`]);
+    } else {
+      assert.deepEqual([span.traceId, span.parentSpanId], [traceId, request.spanId]);
+      assert.deepEqual(span.links, []);
+    }
+  }
+});
+
+async function spanCounts(gateway: TestGateway): Promise<Record<string, number>> {
+  const text = await (await fetch(`${gateway.adminUrl}/metrics`)).text();
+  return Object.fromEntries(
+    [...text.matchAll(/^sluice_trace_spans_total\{result="(\w+)"\} (\d+)$/gm)].map(
+      ([, result = "", count]) => [result, Number(count)],
+    ),
+  );
+}
+
+test("a collector that refuses is logged once an outage and counted; requests never notice", async (t) => {
+  await using upstream = await httpUpstream(mirror);
+  const env = { OTEL_BSP_MAX_EXPORT_BATCH_SIZE: "2", OTEL_BSP_SCHEDULE_DELAY: "2000000" };
+  await traced(
+    t,
+    upstream,
+    async ({ gateway, receiver }) => {
+      const outages = (): number =>
+        gateway.lines.filter((line) => line.startsWith("traces cannot be exported")).length;
+      // Two spans, one batch, one post; its answer has been seen when the next batch goes out.
+      const ask = async (posts: number): Promise<void> => {
+        await get(`${gateway.url}/open/a`);
+        await receiver.posted(posts);
+      };
+      receiver.answerWith(400);
+      await ask(1);
+      await ask(2);
+      receiver.answerWith(200);
+      await ask(3);
+      assert.equal(outages(), 1);
+      receiver.answerWith(400);
+      await ask(4);
+      await ask(5);
+      assert.equal(outages(), 2);
+      const { failed = 0, exported = 0, dropped } = await spanCounts(gateway);
+      assert.ok(failed >= 6 && failed <= 8, `failed ${failed}`);
+      assert.equal(exported, 2);
+      assert.equal(dropped, 0);
+    },
+    env,
+  );
+});
+
+test("nothing listens at the collector's port: requests are served, and a stop does not wait for it", async (t) => {
+  await using upstream = await httpUpstream(mirror);
+  environment(t, {
+    OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${await deadPort()}`,
+    OTEL_EXPORTER_OTLP_TIMEOUT: "100",
+  });
+  const gateway = await startTestGateway({ pipeline: pipelineTo(upstream.port) });
+  await get(`${gateway.url}/open/a`);
+  await gateway[Symbol.asyncDispose]();
+  const told = gateway.lines.filter((line) => line.startsWith("traces cannot be exported"));
+  assert.equal(told.length, 1);
+});
+
+/** An exchange that ends at once. */
+function exchange(hooks: StepHooks): void {
+  const x = fakeExchange();
+  const state = hooks.createState?.(x);
+  void hooks.requestHeaders?.(x, state);
+  hooks.settled?.(x, "complete", state);
+}
+
+test("spans beyond the queue are dropped and counted", async (t) => {
+  await using receiver = await openReceiver();
+  environment(t, {
+    OTEL_EXPORTER_OTLP_ENDPOINT: receiver.url,
+    OTEL_BSP_MAX_QUEUE_SIZE: "3",
+    OTEL_BSP_SCHEDULE_DELAY: "2000000",
+  });
+  const metrics = createMetrics();
+  const hooks = await traceStep.start({}, fakeHost({ metrics }));
+  // Three leave at once as a full batch, three find room behind it.
+  for (let count = 0; count < 8; count++) exchange(hooks);
+  await hooks.stop?.();
+  assert.equal(receiver.spans.length, 6);
+  const text = await metrics.render();
+  assert.match(text, /^sluice_trace_spans_total\{result="exported"\} 6$/m);
+  assert.match(text, /^sluice_trace_spans_total\{result="dropped"\} 2$/m);
+});
+
+test("a stop gives up on a collector that does not answer", async (t) => {
+  const { promise: arrived, resolve: arrive } = Promise.withResolvers<Socket>();
+  await using collector = await rawUpstream((socket) => arrive(socket));
+  environment(t, {
+    OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${collector.port}`,
+    OTEL_EXPORTER_OTLP_TIMEOUT: "1500",
+  });
+  const clock = manualClock();
+  const hooks = await traceStep.start({}, fakeHost({ clock }));
+  exchange(hooks);
+  const stopping = hooks.stop?.();
+  const socket = await arrived;
+  clock.advance(3000);
+  await stopping;
+  // The exporter is still waiting for its answer: it was not its own time-out that ended the stop.
+  assert.equal(socket.closed, false);
+});
+
+test("without the variables, the step has no hooks and the client's trace is forwarded unchanged", async (t) => {
+  environment(t, {});
+  assert.deepEqual(await traceStep.start({}, fakeHost()), {});
+  await using upstream = await httpUpstream(mirror);
+  await using gateway = await startTestGateway({ pipeline: pipelineTo(upstream.port) });
+  const headers = { traceparent: sampled, tracestate: "rojo=1" };
+  assert.deepEqual(await get(`${gateway.url}/open/a`, headers), headers);
+  assert.deepEqual(await spanCounts(gateway), {});
+});
+
+test("a variable that nothing can be made of is a warning in the log", async (t) => {
+  environment(t, { OTEL_EXPORTER_OTLP_ENDPOINT: "collector" });
+  await using gateway = await startTestGateway({ pipeline: pipelineTo(await deadPort()) });
+  const told = gateway.lines.filter((line) =>
+    line.includes("is not an http url: tracing is disabled"),
+  );
+  assert.equal(told.length, 1);
+});

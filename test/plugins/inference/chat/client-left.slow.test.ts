@@ -1,0 +1,220 @@
+/** Callers who leave or dawdle, and a gateway that drains, reloads or cannot write while streams run. */
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import type { IncomingMessage } from "node:http";
+import { describe, it } from "node:test";
+import { openJournalDatabase } from "../../../../plugins/billing/metering/journal-schema.ts";
+import { chunkOf, dataOf, eventOf, usageChunkOf } from "../networks/chat-events.ts";
+import { usageOf } from "../networks/worker-scripts.ts";
+import type { Exchange } from "../networks/scripted-worker.ts";
+import {
+  assertRefused,
+  pipelineOf,
+  startChat,
+  textOf,
+  tokenMilli,
+  type ChatGateway,
+} from "./gateway.ts";
+
+const inTime = { timeout: 20_000 };
+
+const role = eventOf(chunkOf({ role: "assistant", content: "" }));
+const token = eventOf(chunkOf({ content: "x" }));
+const end =
+  eventOf(chunkOf({}, { finishReason: "stop" })) +
+  eventOf(usageChunkOf(usageOf(5, 2))) +
+  eventOf("[DONE]");
+
+interface Running {
+  readonly answer: IncomingMessage;
+  readonly worker: Exchange;
+}
+
+/** Starts a stream and waits until its role and first token have arrived at the client. */
+async function running(chat: ChatGateway, members: object = {}): Promise<Running> {
+  const held = chat.worker.hold();
+  const opening = chat.open(members);
+  const worker = await held;
+  worker.begin();
+  await worker.push(role + token);
+  const answer = await opening;
+  let seen = "";
+  while (!seen.includes('"x"')) {
+    // A stream without an encoding reads Buffers.
+    const piece = answer.read() as Buffer | null;
+    if (piece === null) await once(answer, "readable");
+    else seen += piece.toString();
+  }
+  return { answer, worker };
+}
+
+describe("a client that leaves", inTime, () => {
+  it("during a stream: the worker's request ends within two seconds, and the produced tokens are charged as estimated", async () => {
+    await using chat = await startChat();
+    const { answer, worker } = await running(chat);
+    answer.destroy();
+    await worker.left;
+    const [charge, ...more] = await chat.charged(1);
+    assert.deepEqual(more, []);
+    // "Hi" makes one token, one chunk with content one.
+    assert.equal(charge?.usedMilliCu, 2 * tokenMilli);
+    assert.deepEqual([charge.inputTokens, charge.outputTokens, charge.estimated], [1, 1, true]);
+    assert.equal(charge.outcome, "clientLeft");
+    assert.equal(charge.pricing?.network, "classic");
+    assert.match(await chat.logged(), /"status":200,"outcome":"clientLeft"/);
+  });
+
+  it("after the worker has reported its usage: the report is charged", async () => {
+    await using chat = await startChat();
+    const { answer, worker } = await running(chat);
+    await worker.push(eventOf(chunkOf({ content: "y" }, { extra: { usage: usageOf(50, 20) } })));
+    await once(answer, "readable");
+    answer.destroy();
+    await worker.left;
+    const [charge] = await chat.charged(1);
+    assert.equal(charge?.usedMilliCu, 70 * tokenMilli);
+    assert.equal(charge.estimated, false);
+  });
+
+  for (const stream of [true, false]) {
+    it(`before the first byte (stream: ${stream}): the worker's request ends, and the prompt is charged`, async () => {
+      await using chat = await startChat();
+      const held = chat.worker.hold();
+      const leaving = new AbortController();
+      const { url, key } = chat.gateway;
+      const asking = fetch(`${url}/v1/chat/completions`, {
+        method: "POST",
+        headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+        body: JSON.stringify({
+          model: "Test/Model-1",
+          stream,
+          messages: [{ role: "user", content: "Hi" }],
+        }),
+        signal: leaving.signal,
+      });
+      const worker = await held;
+      leaving.abort();
+      await assert.rejects(asking, { name: "AbortError" });
+      await worker.left;
+      const [charge, ...more] = await chat.charged(1);
+      assert.deepEqual(more, []);
+      // "Hi" makes one token.
+      assert.deepEqual([charge?.inputTokens, charge?.outputTokens], [1, 0]);
+      assert.equal(charge?.usedMilliCu, tokenMilli);
+      assert.deepEqual([charge?.estimated, charge?.outcome], [true, "clientLeft"]);
+      assert.match(await chat.logged(), /"outcome":"clientLeft"/);
+    });
+  }
+
+  it("releases the rest of the reservation", async () => {
+    await using chat = await startChat({ account: { cuLimit24hMilli: 6_000 } });
+    const members = { max_tokens: 1_500 };
+    const { answer, worker } = await running(chat, members);
+    assertRefused(await chat.ask(members), 429, "GATEWAY_CU_LIMIT_EXCEEDED");
+    answer.destroy();
+    await worker.left;
+    await chat.charged(1);
+    assert.equal((await chat.ask(members)).status, 200);
+  });
+});
+
+it(
+  "a client that does not read stops the worker by backpressure and later gets the whole answer",
+  inTime,
+  async () => {
+    await using chat = await startChat();
+    const { answer, worker } = await running(chat, { max_tokens: 5_000_000 });
+    answer.pause();
+    const long = eventOf(chunkOf({ content: "z".repeat(64 * 1024) }));
+    let sent = 0;
+    let waiting: Promise<unknown> = Promise.resolve();
+    // Until the kernel takes no more on the worker's side: sockets hold some MiB, the gateway nearly nothing.
+    for (let stuck = false; !stuck;) {
+      waiting = worker.push(long);
+      sent++;
+      stuck = await Promise.race([waiting.then(() => false), turns(2_000).then(() => true)]);
+      assert.ok(sent < 2_000, "128 MiB and no backpressure");
+    }
+    const reading = textOf(answer);
+    await waiting;
+    await worker.push(end);
+    worker.end();
+    const events = dataOf(await reading);
+    assert.equal(events.filter((data) => data.includes("zzzz")).length, sent);
+    assert.equal(events.at(-1), "[DONE]");
+    const [charge] = chat.charges();
+    assert.equal(charge?.usedMilliCu, 7 * tokenMilli);
+  },
+);
+
+/** So many turns of the event loop. */
+async function turns(count: number): Promise<void> {
+  for (let n = 0; n < count; n++) await new Promise(setImmediate);
+}
+
+it("a draining gateway completes a running stream and writes its charge", inTime, async () => {
+  await using chat = await startChat();
+  const { answer, worker } = await running(chat);
+  const stopping = chat.gateway.gateway.stop();
+  await worker.push(token + end);
+  worker.end();
+  const events = dataOf(await textOf(answer));
+  assert.equal(events.at(-1), "[DONE]");
+  await stopping;
+  assert.deepEqual(
+    chat.charges().map(({ usedMilliCu, outcome }) => [usedMilliCu, outcome]),
+    [[7 * tokenMilli, "complete"]],
+  );
+});
+
+it(
+  "after a reload with new prices, running streams keep the old price and new ones use the new",
+  inTime,
+  async () => {
+    await using chat = await startChat();
+    const { answer, worker } = await running(chat);
+    await chat.gateway.write(pipelineOf({ price: "120" }));
+    assert.deepEqual(await chat.gateway.gateway.reloader.reload("test"), []);
+    assert.equal((await chat.ask()).json.usage.usedCUMilli, 7 * 10 * tokenMilli);
+    await worker.push(token + end);
+    worker.end();
+    assert.equal(dataOf(await textOf(answer)).at(-1), "[DONE]");
+    assert.deepEqual(
+      chat.charges().map(({ usedMilliCu }) => usedMilliCu),
+      [7 * 10 * tokenMilli, 7 * tokenMilli],
+    );
+  },
+);
+
+/** Holds the journal's write lock, so that nothing can be written until it is disposed of. */
+function lockJournal(chat: ChatGateway): Disposable {
+  const db = openJournalDatabase(`${chat.gateway.folder}/data`);
+  db.exec("BEGIN IMMEDIATE");
+  return {
+    [Symbol.dispose]() {
+      db.exec("ROLLBACK");
+      db.close();
+    },
+  };
+}
+
+describe("a charge that is not on disk yet", inTime, () => {
+  it("delays only [DONE] and the usage", async () => {
+    await using chat = await startChat();
+    const { answer, worker } = await running(chat, { stream_options: { include_usage: true } });
+    let seen = "";
+    answer.on("data", (piece: Buffer) => (seen += String(piece)));
+    {
+      using _ = lockJournal(chat);
+      await worker.push(token + end);
+      worker.end();
+      while (!seen.includes('"stop"')) await once(answer, "data");
+      await turns(500);
+      assert.ok(!seen.includes("[DONE]") && !seen.includes("usedCUMilli"));
+      assert.deepEqual(chat.charges(), []);
+    }
+    await once(answer, "end");
+    assert.ok(seen.endsWith("data: [DONE]\n\n"));
+    assert.equal(chat.charges().length, 1);
+  });
+});

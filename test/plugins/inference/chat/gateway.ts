@@ -1,0 +1,226 @@
+/** A whole gateway in front of one scripted worker, for tests of the chat surface. */
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { readFileSync } from "node:fs";
+import { request, type IncomingHttpHeaders, type IncomingMessage } from "node:http";
+import { join } from "node:path";
+import { readUsage, type UsageRow } from "../../../../plugins/billing/metering/read-usage.ts";
+import type { Clock } from "../../../../src/plugin.ts";
+import {
+  startTestGateway,
+  type TestGateway,
+  type WantedKey,
+} from "../../../../src/testing/gateway.ts";
+import { dataOf } from "../networks/chat-events.ts";
+import { streamed, whole } from "../networks/worker-scripts.ts";
+import { startWorker, type Script, type Worker } from "../networks/scripted-worker.ts";
+
+export const model = "Test/Model-1";
+
+/** 12 nano native tokens × 0.25 USD: 3 milli-CU a token. */
+export const tokenMilli = 3;
+
+export interface ChatOptions {
+  readonly account?: WantedKey;
+  readonly clock?: Clock;
+  /** Further members of the network `classic`, such as `idleMs: 50`. */
+  readonly network?: string;
+  /** Further networks, indented by two. */
+  readonly networks?: string;
+  readonly price?: string;
+  readonly rate?: string;
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+/** Reads `WORKER_URL`; what the shipped pipeline.yaml has for inference. */
+export function pipelineOf({
+  network = "",
+  price = "12",
+  networks = "",
+  rate = '"0.25"',
+}: ChatOptions): string {
+  return `
+version: 1
+server: { port: "\${PORT}", drainSeconds: 5, drainDelaySeconds: 0 }
+admin: { port: "\${ADMIN_PORT}" }
+store: { data: "\${DATA_DIR}" }
+rate: ${rate}
+networks:
+  classic: { kind: openai, url: "\${WORKER_URL}", price_per_token_nano: "${price}", ${network} }
+${networks}
+lists:
+  edge: [request-id, { access-log: { file: access.log } }, authenticate, rate-limit]
+  inference: [{ use: edge }, { authorize: { require: inference } }, meter]
+  catalogue: [{ use: edge }, { authorize: { require: "platform:read" } }]
+unmatched: [request-id, rate-limit]
+routes:
+  - { path: /v1/chat/completions, methods: [POST], run: [{ use: inference }], to: chat }
+  - { path: "/{network}/v1/chat/completions", methods: [POST], run: [{ use: inference }], to: chat }
+  - { path: /v1/models, methods: [GET], run: [{ use: catalogue }], to: models }
+  - { path: "/{network}/v1/models", methods: [GET], run: [{ use: catalogue }], to: models }
+  - { path: "/v1/models/*", methods: [GET], run: [{ use: catalogue }], to: models }
+  - { path: "/{network}/v1/models/*", methods: [GET], run: [{ use: catalogue }], to: models }
+  - { path: /v1/confidential/workers, methods: [GET], run: [{ use: catalogue }], to: workers }
+  - { path: "/{network}/v1/confidential/workers", methods: [GET], run: [{ use: catalogue }], to: workers }
+`;
+}
+
+export interface Answer {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly text: string;
+  // Tests read what they expect to be there, and fail where it is not.
+  // oxlint-disable-next-line typescript/no-explicit-any
+  readonly json: any;
+}
+
+export interface Ask {
+  readonly path?: string;
+  readonly method?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly key?: string;
+}
+
+export interface ChatGateway extends AsyncDisposable {
+  readonly gateway: TestGateway;
+  readonly worker: Worker;
+  /** A chat request of the model with one short message, and these members beside or instead. */
+  ask(members?: object, options?: Ask): Promise<Answer>;
+  /** Sends any request. A body that is not text is sent as JSON. */
+  send(body: unknown, options?: Ask): Promise<Answer>;
+  /** The data of the events of a streamed answer. */
+  stream(members?: object, options?: Ask): Promise<string[]>;
+  /** A streamed answer in the test's own hands, from its head on; nothing is read yet. */
+  open(members?: object): Promise<IncomingMessage>;
+  /** Stops the gateway; the lines of its access log and its log, as text. */
+  logged(): Promise<string>;
+  /** Returns the charges so far. */
+  charges(): UsageRow[];
+  /** Resolves when so many charges are on disk. */
+  charged(count: number): Promise<UsageRow[]>;
+  /** The value of a metric's line, by how the line begins. */
+  metric(line: string): Promise<number | undefined>;
+}
+
+/** One script for both shapes. */
+export function asAsked(said: Parameters<typeof whole>[0]): Script {
+  return (exchange) =>
+    exchange.body["stream"] === true ? streamed(said)(exchange) : whole(said)(exchange);
+}
+
+export async function startChat(options: ChatOptions = {}): Promise<ChatGateway> {
+  const worker = await startWorker({ otherwise: asAsked({}) });
+  const gateway = await startTestGateway({
+    pipeline: pipelineOf(options),
+    env: { WORKER_URL: worker.url, LOG_LEVEL: "info", ...options.env },
+    ...(options.clock !== undefined && { clock: options.clock }),
+    ...(options.account !== undefined && { account: options.account }),
+  });
+  const charges = (): UsageRow[] => [...readUsage(`${gateway.folder}/data`)];
+  const send = (body: unknown, ask: Ask = {}): Promise<Answer> => sendTo(gateway, body, ask);
+  return {
+    gateway,
+    worker,
+    ask: (members = {}, ask = {}) => send(chatBody(members), ask),
+    send,
+    async stream(members = {}, ask = {}) {
+      const answer = await send(chatBody({ stream: true, ...members }), ask);
+      assert.equal(answer.status, 200, answer.text);
+      return dataOf(answer.text);
+    },
+    async open(members = {}) {
+      const sent = requestTo(gateway, {});
+      sent.end(JSON.stringify(chatBody({ stream: true, ...members })));
+      const [answer] = (await once(sent, "response")) as [IncomingMessage];
+      return answer;
+    },
+    async logged() {
+      await gateway.gateway.stop();
+      const accesses = readFileSync(join(gateway.folder, "access.log"), "utf8");
+      return `${accesses}\n${gateway.lines.join("\n")}`;
+    },
+    charges,
+    async charged(count) {
+      for (;;) {
+        const rows = charges();
+        if (rows.length >= count) return rows;
+        await new Promise(setImmediate);
+      }
+    },
+    async metric(line) {
+      const text = await (await fetch(`${gateway.adminUrl}/metrics`)).text();
+      const found = text.split("\n").find((each) => each.startsWith(line));
+      return found === undefined ? undefined : Number(found.slice(found.lastIndexOf(" ")));
+    },
+    async [Symbol.asyncDispose]() {
+      await gateway[Symbol.asyncDispose]();
+      await worker[Symbol.asyncDispose]();
+    },
+  };
+}
+
+export function chatBody(members: object = {}): object {
+  return { model, messages: [{ role: "user", content: "Hi" }], ...members };
+}
+
+function requestTo({ url, key }: TestGateway, ask: Ask): ReturnType<typeof request> {
+  const { path = "/v1/chat/completions", method = "POST", headers = {} } = ask;
+  return request(url + path, {
+    method,
+    agent: false,
+    headers: {
+      authorization: `Bearer ${ask.key ?? key}`,
+      ...(method === "POST" && { "content-type": "application/json" }),
+      ...headers,
+    },
+  });
+}
+
+async function sendTo(gateway: TestGateway, body: unknown, ask: Ask): Promise<Answer> {
+  const sent = requestTo(gateway, ask);
+  const arrived = once(sent, "response");
+  // A refusal may come before the whole body was sent, and the connection is closed then.
+  sent.on("error", () => {});
+  const isRaw = typeof body === "string" || body instanceof Uint8Array || body === undefined;
+  sent.end(isRaw ? body : JSON.stringify(body));
+  const [answer] = (await arrived) as [IncomingMessage];
+  const text = await textOf(answer);
+  const { statusCode: status = 0, headers } = answer;
+  const isJson = headers["content-type"] === "application/json";
+  return { status, headers, text, json: isJson ? JSON.parse(text) : undefined };
+}
+
+/** All that comes until the end; throws when the connection breaks before it. */
+export async function textOf(answer: IncomingMessage): Promise<string> {
+  const pieces: Buffer[] = [];
+  for await (const piece of answer) pieces.push(piece as Buffer);
+  return Buffer.concat(pieces).toString();
+}
+
+/** The chunks of a stream without its `[DONE]`, which must be there. */
+// oxlint-disable-next-line typescript/no-explicit-any -- as `Answer.json`
+export function chunksOf(events: readonly string[]): any[] {
+  assert.equal(events.at(-1), "[DONE]");
+  return events.slice(0, -1).map((data) => JSON.parse(data));
+}
+
+/** A refusal of the surface itself. */
+export function assertChatError(answer: Answer, status: number, code: string): void {
+  assert.equal(answer.status, status, answer.text);
+  const { error, ...rest } = answer.json;
+  assert.deepEqual(rest, {});
+  assert.deepEqual(Object.keys(error), ["message", "type", "code"]);
+  assert.equal(error.code, code);
+  assert.equal(error.type, status === 503 ? "internal_error" : "invalid_request_error");
+  assert.equal(typeof error.message, "string");
+  assert.equal(answer.headers["retry-after"], status === 503 ? "5" : undefined);
+  assert.equal(answer.headers["x-used-cu-milli"], undefined);
+  assert.ok(answer.headers["x-request-id"]);
+}
+
+/** A refusal of the gateway: the canonical envelope. */
+export function assertRefused(answer: Answer, status: number, code: string): void {
+  assert.equal(answer.status, status, answer.text);
+  assert.equal(answer.json.error_code, code);
+  assert.equal(typeof answer.json.error, "string");
+}

@@ -1,0 +1,266 @@
+/**
+ * Model servers that answer whatever they like, and one promise in three parts: the gateway lives, no charge exceeds its
+ * reservation, and the next caller's answer is their own.
+ */
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { chunkOf, eventOf, usageChunkOf } from "../networks/chat-events.ts";
+import { cutAtOnce, failing, raw, streamed, usageOf, whole } from "../networks/worker-scripts.ts";
+import type { Script } from "../networks/scripted-worker.ts";
+import { asAsked, startChat, tokenMilli, type Answer, type ChatGateway } from "./gateway.ts";
+
+const inTime = { timeout: 30_000 };
+const maxTokens = 20;
+/**
+ * Upper bound for the prompt "Hi": one token per byte of text and role, the constant per message and the template
+ * variables.
+ */
+const reservedMilli = tokenMilli * (maxTokens + 2 + 4 + 32 + '{"enable_thinking":false}'.length);
+
+const content = eventOf(chunkOf({ content: "word " }));
+const stop = eventOf(chunkOf({}, { finishReason: "stop" }));
+const done = eventOf("[DONE]");
+const absurd = [
+  usageOf(1e9, 1e9),
+  usageOf(5, maxTokens + 1),
+  usageOf(1e6, 2),
+  usageOf(Number.MAX_SAFE_INTEGER, 1),
+  { prompt_tokens: -1e9, completion_tokens: 5 },
+  { prompt_tokens: "1e400", completion_tokens: "20" },
+  { prompt_tokens: 0.5, completion_tokens: null },
+  [usageOf(1e9, 1e9)],
+];
+
+/** Streams without end, in pieces, until the gateway has had enough. */
+function endless(piece: string): Script {
+  return async (exchange) => {
+    exchange.begin();
+    while ((await exchange.push(piece)) === "taken");
+  };
+}
+
+const scripts: readonly (readonly [name: string, script: Script])[] = [
+  ...absurd.flatMap((usage) => [
+    [`reports ${JSON.stringify(usage)}`, asAsked({ usage })] as const,
+    [
+      `reports ${JSON.stringify(usage)} with every chunk`,
+      asAsked({ usage, extra: { usage } }),
+    ] as const,
+  ]),
+  ["writes one-token chunks without end", endless(content.repeat(100))],
+  ["writes long chunks without end", endless(eventOf(chunkOf({ content: "x".repeat(10_000) })))],
+  ["writes empty choices without end", endless(eventOf(chunkOf({})).repeat(100))],
+  ["writes thoughts without end", endless(eventOf(chunkOf({ reasoning: "hm" })).repeat(100))],
+  ["writes all of it at once", raw(200, {}, [content.repeat(5_000) + stop + done])],
+  ["writes one line without end", endless("data: x".repeat(1_000))],
+  ["writes a whole answer of a million words", whole({ tokens: ["word ".repeat(1_000_000)] })],
+  ["says that it is compressed", raw(200, { "content-encoding": "gzip" }, ["data: {}\n\n"])],
+  [
+    "compresses what it writes a thousand times over",
+    (exchange) => raw(200, {}, [content.repeat(50_000) + stop + done], true)(exchange),
+  ],
+  ["says nothing of use", raw(200, {}, ["\0\0\0", "{", "data: [1,2", "\n\n"])],
+  ["is deeply nested", raw(200, {}, [`data: {"choices":${"[".repeat(100_000)}\n\n`])],
+  ["says that it is done at once", raw(200, {}, [done])],
+  [
+    "reports usage and nothing else",
+    raw(200, {}, [eventOf(usageChunkOf(usageOf(1e9, 1e9))) + done]),
+  ],
+  [
+    "has names of Object.prototype",
+    raw(200, {}, [
+      'data: {"__proto__":{"usage":1},"constructor":1,"choices":[{"delta":{"__proto__":1}}]}\n\n',
+    ]),
+  ],
+  ["goes on after its end", raw(200, {}, [content + stop + done, content.repeat(100) + done])],
+  ["ends its head oddly", raw(200, { "content-length": "3" }, ["abc"])],
+  ["refuses", failing(418)],
+  ["cuts the connection", cutAtOnce],
+];
+
+describe("a model server that", inTime, () => {
+  let chat: ChatGateway;
+  before(async () => {
+    chat = await startChat({ network: "idleMs: 2000, answerMs: 2000" });
+  });
+  after(() => chat[Symbol.asyncDispose]());
+
+  for (const [name, script] of scripts) {
+    for (const stream of [true, false]) {
+      it(`${name} (stream: ${stream}) does no harm`, async () => {
+        const earlier = chat.charges().length;
+        // The network has one worker: there is one attempt.
+        chat.worker.script(script);
+        const answer = await asked({ stream, max_tokens: maxTokens });
+        assert.ok([200, 400, 503, undefined].includes(answer?.status), answer?.text ?? "cut");
+        await chat.worker.idle();
+        for (const { usedMilliCu } of chat.charges().slice(earlier)) {
+          assert.ok(usedMilliCu <= reservedMilli, `${usedMilliCu} of ${reservedMilli}`);
+        }
+        await lives();
+        await ownAnswer();
+      });
+    }
+  }
+
+  /** Undefined where the answer was cut. */
+  function asked(members: object): Promise<Answer | undefined> {
+    return chat.ask(members).catch(() => undefined);
+  }
+
+  async function lives(): Promise<void> {
+    const { status } = await fetch(`${chat.gateway.adminUrl}/healthz`);
+    assert.equal(status, 200);
+  }
+
+  async function ownAnswer(): Promise<void> {
+    const own = `mine ${Math.random()}`;
+    chat.worker.script(whole({ tokens: [own] }));
+    const answer = await chat.ask({ messages: [{ role: "user", content: own }] });
+    assert.equal(answer.status, 200, answer.text);
+    assert.equal(answer.json.choices[0].message.content, own);
+  }
+});
+
+describe("a usage report above the limits of the request", inTime, () => {
+  it("is replaced by an estimate, marked as estimated, logged and counted by worker", async () => {
+    await using chat = await startChat();
+    for (const stream of [true, false]) {
+      chat.worker.script(asAsked({ usage: usageOf(1e9, 1e9) }));
+      await chat.ask({ stream, max_tokens: maxTokens });
+    }
+    for (const charge of chat.charges()) {
+      // "Hi" is one token, the eleven bytes of "Hello world" are three.
+      assert.deepEqual([charge.inputTokens, charge.outputTokens], [1, 3]);
+      assert.equal(charge.estimated, true);
+      assert.equal(charge.usedMilliCu, 4 * tokenMilli);
+    }
+    assert.equal(chat.charges().length, 2);
+    const series =
+      'sluice_inference_disbelieved_usage_total{network="classic",worker="Test/Model-1"}';
+    assert.equal(await chat.metric(series), 2);
+    const lines = (await chat.logged()).split("\n");
+    assert.equal(lines.filter((line) => line.includes("reported more usage")).length, 1);
+  });
+
+  it("is accepted up to max_tokens, or up to the network's maxOutputTokens without it", async () => {
+    await using chat = await startChat({ network: "maxOutputTokens: 50" });
+    const used = async (completion: number, members: object): Promise<unknown> => {
+      chat.worker.script(whole({ usage: usageOf(5, completion) }));
+      const { json } = await chat.ask(members);
+      return json.usage.completion_tokens;
+    };
+    assert.equal(await used(20, { max_tokens: 20 }), 20);
+    assert.equal(await used(21, { max_tokens: 20 }), 3);
+    assert.equal(await used(50, {}), 50);
+    assert.equal(await used(51, {}), 3);
+  });
+
+  it("that is accepted is charged up to the reservation, and the answer contains the charge", async () => {
+    await using chat = await startChat();
+    // A template may add to the prompt more than was reserved for it.
+    chat.worker.script(whole({ usage: usageOf(10_000, 2) }));
+    const { json, headers } = await chat.ask({ max_tokens: maxTokens });
+    assert.equal(json.usage.usedCUMilli, reservedMilli);
+    assert.equal(headers["x-used-cu-milli"], String(reservedMilli));
+    const [charge] = chat.charges();
+    assert.equal(charge?.usedMilliCu, reservedMilli);
+    const cut = 10_002 * tokenMilli - reservedMilli;
+    assert.equal(await chat.metric('sluice_cut_cu_milli_total{surface="chat"}'), cut);
+  });
+});
+
+describe("a stream that exceeds its token limit", inTime, () => {
+  it("ends with finish_reason length and [DONE], and the request to the worker is ended", async () => {
+    await using chat = await startChat();
+    const left = Promise.withResolvers<void>();
+    chat.worker.script(async (exchange) => {
+      exchange.begin();
+      while ((await exchange.push(content)) === "taken");
+      left.resolve();
+    });
+    const members = { max_tokens: maxTokens, stream_options: { include_usage: true } };
+    const events = await chat.stream(members);
+    await left.promise;
+    assert.equal(events.at(-1), "[DONE]");
+    const documents = events.slice(0, -1).map((event) => JSON.parse(event));
+    const [last, usage] = documents.slice(-2);
+    assert.deepEqual(last.choices, [{ index: 0, delta: {}, finish_reason: "length" }]);
+    assert.equal(usage.usage.completion_tokens, maxTokens);
+    const said = documents.filter(({ choices }) => choices[0]?.delta.content !== undefined).length;
+    assert.ok(said >= maxTokens && said < 3 * maxTokens + 32, `${said} chunks`);
+    const [charge] = chat.charges();
+    assert.deepEqual([charge?.outputTokens, charge?.outcome], [maxTokens, "complete"]);
+    assert.ok((charge?.usedMilliCu ?? Infinity) <= reservedMilli);
+    const series = 'sluice_inference_capped_streams_total{network="classic",worker="Test/Model-1"}';
+    assert.equal(await chat.metric(series), 1);
+  });
+
+  it("is not ended within the limit, in whatever way tokens are split into chunks", async () => {
+    await using chat = await startChat();
+    chat.worker.script(streamed({ tokens: Array.from({ length: maxTokens + 10 }, () => "x") }));
+    const events = await chat.stream({ max_tokens: maxTokens });
+    assert.match(events.at(-2) ?? "", /"finish_reason":"stop"/);
+  });
+});
+
+it(
+  "ignored fields of a request are listed in a header and counted, streamed and whole",
+  inTime,
+  async () => {
+    await using chat = await startChat();
+    const lost = { tools: [], temperature: 0, response_format: { type: "json_object" }, odd: 1 };
+    for (const stream of [true, false]) {
+      const { status, headers } = await chat.ask({ stream, ...lost });
+      assert.equal(status, 200);
+      assert.equal(headers["x-sluice-ignored"], "temperature, tools, response_format");
+    }
+    assert.equal((await chat.ask()).headers["x-sluice-ignored"], undefined);
+    assert.equal(await chat.metric('sluice_chat_ignored_fields_total{field="tools"}'), 2);
+  },
+);
+
+it(
+  "the error for an unknown model contains its shortened, printable id and the route that lists models",
+  inTime,
+  async () => {
+    await using chat = await startChat();
+    const none = await chat.ask({ model: "Test/None\u001b[31m\u202e-1" });
+    assert.equal(none.status, 404);
+    assert.equal(
+      none.json.error.message,
+      'the model "Test/None?[31m?-1" does not exist; GET /v1/models lists the models',
+    );
+    const path = "/classic/v1/chat/completions";
+    const long = await chat.ask({ model: "x".repeat(100_000) }, { path });
+    assert.ok(long.text.length < 300);
+    assert.match(long.json.error.message, /x…" does not exist; GET \/classic\/v1\/models/);
+  },
+);
+
+it(
+  "tokens, duration and time to the first token are measured by model and network",
+  inTime,
+  async () => {
+    await using chat = await startChat();
+    await chat.stream();
+    await chat.ask();
+    chat.worker.script(failing(500));
+    await chat.ask();
+    const of =
+      'gen_ai_operation_name="chat",gen_ai_provider_name="openai",gen_ai_request_model="Test/Model-1",network="classic"';
+    const metric = (line: string): Promise<number | undefined> => chat.metric(line);
+    assert.equal(
+      await metric(`gen_ai_client_token_usage_sum{${of},gen_ai_token_type="input"}`),
+      10,
+    );
+    assert.equal(
+      await metric(`gen_ai_client_token_usage_sum{${of},gen_ai_token_type="output"}`),
+      4,
+    );
+    assert.equal(await metric(`gen_ai_server_time_to_first_token_seconds_count{${of}}`), 1);
+    const duration = "gen_ai_server_request_duration_seconds_count";
+    assert.equal(await metric(`${duration}{${of},error_type=""}`), 2);
+    assert.equal(await metric(`${duration}{${of},error_type="unavailable"}`), 1);
+  },
+);

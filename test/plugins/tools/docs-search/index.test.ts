@@ -1,0 +1,125 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { Paragraph } from "../../../../plugins/tools/docs-search/paragraphs.ts";
+import { SearchIndex } from "../../../../plugins/tools/docs-search/search-index.ts";
+
+function paragraph(text: string, position = 0, title = "Page"): Paragraph {
+  return { title, url: `u${position}`, text };
+}
+
+function found(texts: readonly string[], query: string, limit = 10): string[] {
+  const index = new SearchIndex(texts.map((text, position) => paragraph(text, position)));
+  return index.search(query, limit).map(({ text }) => text);
+}
+
+const docs = [
+  "state_getStorage reads one key",
+  "The reservation is settled when the answer has ended",
+  "A bucket holds twice the rate",
+  "Prüfung der Signatur",
+  "const whiteList = readWhitelist()",
+];
+
+for (const [query, position] of [
+  ["getStorage", 0],
+  ["state_getStorage", 0],
+  ["STATE_GETSTORAGE", 0],
+  ["storage", 0],
+  ["keys", 0],
+  ["reservations", 1],
+  ["what is a reservation?", 1],
+  ["prufung", 3],
+  ["whitelist", 4],
+  ["white list", 4],
+  ["rese", 1],
+] as const) {
+  test(`${JSON.stringify(query)} is found`, () => {
+    assert.equal(found(docs, query)[0], docs[position]);
+  });
+}
+
+for (const query of ["   ", "xyzzy", "zz", "🦀", "…"]) {
+  test(`${JSON.stringify(query)} finds nothing`, () => {
+    assert.deepEqual(found(docs, query), []);
+  });
+}
+
+test("an empty index finds nothing", () => {
+  assert.deepEqual(found([], "anything"), []);
+});
+
+test("a rare word weighs more than a common one, and two rare words more than one", () => {
+  const texts = ["node node node", "node probe", "node", "probe lag node", "node head"];
+  assert.deepEqual(found(texts, "probe lag", 2), ["probe lag node", "node probe"]);
+  assert.deepEqual(found(texts, "node lag", 1), ["probe lag node"]);
+});
+
+test("stop words are ignored unless the query has no other words", () => {
+  const texts = ["how do I", "journal backup", "what is it"];
+  assert.deepEqual(found(texts, "how do I do a backup of it?"), ["journal backup"]);
+  assert.deepEqual(found(texts, "how"), ["how do I"]);
+});
+
+test("a word in the title weighs more than one in the text", () => {
+  const index = new SearchIndex([
+    paragraph("draining and more words", 0, "Page"),
+    paragraph("some and more words", 1, "Draining"),
+  ]);
+  assert.deepEqual(
+    index.search("draining", 2).map(({ url }) => url),
+    ["u1", "u0"],
+  );
+});
+
+test("equal scores keep the order of the documents, also where the limit cuts them", () => {
+  const texts = Array.from({ length: 30 }, () => "same words");
+  const index = new SearchIndex(texts.map((text, position) => paragraph(text, position)));
+  const urls = (limit: number): string[] => index.search("words", limit).map(({ url }) => url);
+  assert.deepEqual(
+    urls(25),
+    Array.from({ length: 25 }, (_, position) => `u${position}`),
+  );
+  assert.deepEqual(urls(3), ["u0", "u1", "u2"]);
+});
+
+test("scores are positive and descending", () => {
+  const index = new SearchIndex(docs.map((text, position) => paragraph(text, position)));
+  const hits = index.search("the rate reads", 10);
+  assert.equal(hits.length, 3);
+  assert.deepEqual(Object.keys(hits[0] ?? {}), ["title", "url", "text", "score"]);
+  const scores = hits.map(({ score }) => score);
+  assert.deepEqual(
+    scores,
+    scores.toSorted((a, b) => b - a),
+  );
+  assert.ok(scores.every((score) => score > 0));
+});
+
+test("a word that almost every paragraph has weighs less than a rare one, and is found alone", () => {
+  const texts = Array.from(
+    { length: 700 },
+    (_, n) => `common filler ${n % 7 === 0 ? "rare" : "usual"}`,
+  );
+  const index = new SearchIndex(texts.map((text, position) => paragraph(text, position)));
+  const urls = (query: string): string[] => index.search(query, 25).map(({ url }) => url);
+  assert.deepEqual(urls("common rare"), urls("rare"));
+  assert.deepEqual(
+    urls("common"),
+    Array.from({ length: 25 }, (_, position) => `u${position}`),
+  );
+});
+
+/** Returns a word that consists of letters only, so that it is one term. */
+function wordOf(n: number): string {
+  return `q${String.fromCharCode(97 + (n % 20), 97 + Math.floor(n / 20))}`;
+}
+
+test("only the first 32 words of a query are searched for", () => {
+  const words = Array.from({ length: 33 }, (_, n) => wordOf(n));
+  assert.deepEqual(found(words, words.join(" "), 40), words.slice(0, 32));
+});
+
+test("only the beginning of a very long query is read", () => {
+  const query = `bucket ${"filler ".repeat(100_000)} signatur`;
+  assert.deepEqual(found(docs, query), [docs[2]]);
+});

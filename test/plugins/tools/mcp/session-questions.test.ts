@@ -1,0 +1,332 @@
+/** Questions during a call of a session: who is asked, which answers count, and what ends the wait. */
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { request, type IncomingMessage } from "node:http";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+import {
+  createSessionQuestions,
+  type SessionQuestions,
+} from "../../../../plugins/tools/mcp/session-questions.ts";
+import { createSeal } from "../../../../src/store/seal.ts";
+import { manualClock, type ManualClock } from "../../../../src/testing/clock.ts";
+import type { TestGateway } from "../../../../src/testing/gateway.ts";
+import {
+  ask,
+  startMcpGateway,
+  stateless,
+  type Answer,
+  type Parsed,
+} from "../../../e2e/mcp-gateway.ts";
+import { seen } from "../../../e2e/mcp-tools.ts";
+
+let gateway: TestGateway;
+let other: string;
+before(async () => {
+  gateway = await startMcpGateway({ account: { capabilities: ["ledger:write"] } });
+  other = gateway.issue({ capabilities: ["ledger:write"] }).key;
+});
+after(() => gateway[Symbol.asyncDispose]());
+
+interface Open extends Disposable {
+  readonly questions: SessionQuestions;
+  readonly clock: ManualClock;
+  /** Ids of the questions that were sent. */
+  readonly sent: string[];
+  readonly claimed: Set<string>;
+  readonly client: AbortController;
+  answered: Promise<unknown>;
+}
+
+const ours = { keyId: "key_1", session: "s", request: "1" };
+
+/** One question to `key_1`, asked. */
+function asked(): Open {
+  const clock = manualClock();
+  const claimed = new Set<string>();
+  const claims = {
+    claim: (id: string) => !claimed.has(id) && claimed.add(id).has(id),
+    has: (id: string) => claimed.has(id),
+  };
+  const questions = createSessionQuestions({ clock, seal: createSeal("test"), claims });
+  const sent: string[] = [];
+  const client = new AbortController();
+  const answered = questions.ask(ours, client.signal, (id) => void sent.push(id));
+  const close = (): void => client.abort();
+  return { questions, clock, sent, claimed, client, answered, [Symbol.dispose]: close };
+}
+
+test("only the first answer counts, and only from the key that was asked", async () => {
+  using open = asked();
+  const { questions, sent } = open;
+  assert.equal(sent.length, 1);
+  for (const id of [undefined, null, 1, "", "nonsense", `${sent[0]}x`]) {
+    questions.answer("key_1", id, "made up");
+  }
+  questions.answer("key_2", sent[0], "another key's");
+  questions.answer("key_1", sent[0], { action: "accept" });
+  questions.answer("key_1", sent[0], "too late");
+  assert.deepEqual(await open.answered, { action: "accept" });
+  assert.equal(open.claimed.size, 0, "it did not go astray");
+});
+
+test("an error, five minutes without an answer, and a client that has left all end a question without an answer", async () => {
+  using refused = asked();
+  refused.questions.answer("key_1", refused.sent[0], undefined);
+  assert.equal(await refused.answered, undefined);
+
+  using late = asked();
+  late.clock.advance(5 * 60_000 - 1);
+  const first = await Promise.race([late.answered, Promise.resolve("waits")]);
+  assert.equal(first, "waits");
+  late.clock.advance(1);
+  assert.equal(await late.answered, undefined);
+
+  using left = asked();
+  left.client.abort();
+  assert.equal(await left.answered, undefined);
+  const { questions, client, sent } = left;
+  assert.equal(await questions.ask(ours, client.signal, (id) => void sent.push(id)), undefined);
+  assert.equal(sent.length, 1, "nobody is there to be asked");
+});
+
+test("a cancelled call stops waiting for its question; calls of others with the same id do not", async () => {
+  using open = asked();
+  const { questions, sent } = open;
+  for (const more of [{ keyId: "key_2" }, { session: "t" }, { request: "2" }, { request: '"1"' }]) {
+    questions.cancel({ ...ours, ...more });
+  }
+  assert.equal(await Promise.race([open.answered, Promise.resolve("waits")]), "waits");
+  questions.cancel(ours);
+  questions.answer("key_1", sent[0], "too late");
+  assert.equal(await open.answered, undefined);
+});
+
+/** The claim of a replica that got the answer to a question of another replica. */
+function strayClaimOf({ sent: [id = ""] }: Open): string {
+  const opened = createSeal("test").open("mcp question", id);
+  assert.ok(opened !== undefined);
+  return `mcp question ${(opened.value as { i: string }).i}`;
+}
+
+test("an answer that reaches another replica ends the wait within a second", async () => {
+  using open = asked();
+  open.clock.advance(1_000);
+  assert.equal(await Promise.race([open.answered, Promise.resolve("waits")]), "waits");
+  open.claimed.add(strayClaimOf(open));
+  open.clock.advance(1_000);
+  assert.equal(await open.answered, undefined);
+});
+
+test("an answer to the question of another replica is recorded while that replica may still wait", async () => {
+  using open = asked();
+  const { questions, sent, clock, claimed, client } = open;
+  // From here on this process knows no more of the question than one that never asked it.
+  client.abort();
+  await open.answered;
+  questions.answer("key_2", sent[0], {});
+  assert.equal(claimed.size, 0);
+  questions.answer("key_1", sent[0], {});
+  assert.deepEqual([...claimed], [strayClaimOf(open)]);
+  claimed.clear();
+  clock.advance(5 * 60_000);
+  questions.answer("key_1", sent[0], {});
+  assert.equal(claimed.size, 0);
+});
+
+test("if the store fails, the call still waits for the answer or its time limit", async () => {
+  const clock = manualClock();
+  const fail = (): never => {
+    throw new Error("disk full");
+  };
+  const claims = { claim: fail, has: fail };
+  const questions = createSessionQuestions({ clock, seal: createSeal("test"), claims });
+  const sent: string[] = [];
+  const askOne = (): Promise<unknown> =>
+    questions.ask(ours, new AbortController().signal, (id) => void sent.push(id));
+  const late = askOne();
+  const answered = askOne();
+  clock.advance(60_000);
+  questions.answer("key_1", sent[1], "yes");
+  assert.equal(await answered, "yes");
+  // By now it is a stray one.
+  questions.answer("key_1", sent[1], "yes");
+  clock.advance(4 * 60_000);
+  assert.equal(await late, undefined);
+});
+
+const rpc = (method: string, params: object): object => ({ jsonrpc: "2.0", id: 1, method, params });
+const write = rpc("tools/call", { name: "write", arguments: { to: "Alice" } });
+const events = { accept: "application/json, text/event-stream" };
+
+async function begin(capabilities: unknown, revision = "2025-11-25"): Promise<string> {
+  const body = rpc("initialize", { protocolVersion: revision, capabilities });
+  return String((await ask(gateway, { body })).headers["mcp-session-id"]);
+}
+
+for (const [what, capabilities, headers] of [
+  ["declared nothing", {}, events],
+  ["declared no object", { elicitation: true, sampling: 1, roots: [] }, events],
+  ["shows no forms", { elicitation: { url: {} } }, events],
+  ["answers other questions only", { sampling: {}, roots: {} }, events],
+  ["takes no events", { elicitation: {} }, { accept: "application/json" }],
+  ["declared no capabilities at all", null, events],
+] as const) {
+  test(`a client that ${what} gets the token as JSON`, async () => {
+    const session = await begin(capabilities);
+    const answer = await ask(gateway, {
+      body: write,
+      headers: { ...headers, "mcp-session-id": session },
+    });
+    assert.equal(answer.headers["content-type"], "application/json");
+    assert.equal(answer.json.result._meta.errorCode, "GATEWAY_CONFIRMATION_REQUIRED");
+  });
+}
+
+test("without a session no question is asked", async () => {
+  const answer = await ask(gateway, { body: write, headers: events });
+  assert.equal(answer.json.result._meta.errorCode, "GATEWAY_CONFIRMATION_REQUIRED");
+});
+
+interface Conversation {
+  readonly session: string;
+  /** The next message of the server on the call's stream. */
+  next(): Promise<Parsed>;
+  answer(id: unknown, more: object, key?: string): Promise<Answer>;
+  leave(): void;
+}
+
+/** Calls the write tool in a session whose client can show forms. */
+async function converse(revision?: string): Promise<Conversation> {
+  const session = await begin({ elicitation: {} }, revision);
+  const { promise, resolve } = Promise.withResolvers<IncomingMessage>();
+  const req = request(`${gateway.url}/mcp`, {
+    method: "POST",
+    headers: {
+      authorization: `Bearer ${gateway.key}`,
+      "content-type": "application/json",
+      "mcp-session-id": session,
+      ...events,
+    },
+  });
+  req.on("response", resolve).on("error", () => {});
+  req.end(JSON.stringify(write));
+  const messages = messagesOf(await promise);
+  return {
+    session,
+    next: async () => (await messages.next()).value,
+    answer: (id, more, key = gateway.key) =>
+      ask(gateway, { body: { jsonrpc: "2.0", id, ...more }, key }),
+    leave: () => req.destroy(),
+  };
+}
+
+async function* messagesOf(response: IncomingMessage): AsyncGenerator<Parsed> {
+  let text = "";
+  for await (const chunk of response.setEncoding("utf8")) {
+    text += chunk as string;
+    for (let end = text.indexOf("\n\n"); end !== -1; end = text.indexOf("\n\n")) {
+      const line = text.slice(0, end).split("data: ")[1];
+      text = text.slice(end + 2);
+      if (line !== undefined) yield JSON.parse(line);
+    }
+  }
+}
+
+const accept = { result: { action: "accept", content: { confirm: true } } };
+
+for (const revision of ["2025-11-25", "2025-06-18"]) {
+  test(`${revision}: the user is asked on the stream of the call, and after acceptance it runs once`, async () => {
+    const earlier = seen.writes.length;
+    const call = await converse(revision);
+    const question = await call.next();
+    assert.equal(question.method, "elicitation/create");
+    assert.match(question.params.message, /^Run write\?\n.*Alice/s);
+    assert.deepEqual(question.params.requestedSchema.required, ["confirm"]);
+    // Neither of these is the answer.
+    assert.equal((await call.answer("made up", accept)).status, 202);
+    assert.equal((await call.answer(question.id, accept, other)).status, 202);
+    const answered = await call.answer(question.id, accept);
+    assert.deepEqual([answered.status, answered.text], [202, ""]);
+    const { id, result } = await call.next();
+    assert.deepEqual([id, result._meta.usedCUMilli, result.isError], [1, 1000, undefined]);
+    assert.equal(seen.writes.length, earlier + 1);
+    assert.equal((await call.answer(question.id, accept)).status, 202);
+    assert.equal(seen.writes.length, earlier + 1);
+  });
+}
+
+test("2025-03-26: the answer may be an item of an array", async () => {
+  const call = await converse("2025-03-26");
+  const { id } = await call.next();
+  const answer = { jsonrpc: "2.0", id, ...accept };
+  const taken = await ask(gateway, { body: [rpc("ping", {}), answer] });
+  assert.deepEqual(taken.json, [{ jsonrpc: "2.0", id: 1, result: {} }]);
+  assert.equal((await call.next()).result._meta.toolName, "write");
+});
+
+const endings: readonly [what: string, answer: object, code: string][] = [
+  ["declines", { result: { action: "decline" } }, "GATEWAY_PERMISSION_DENIED"],
+  [
+    "accepts without a yes",
+    { result: { action: "accept", content: { confirm: "true" } } },
+    "GATEWAY_PERMISSION_DENIED",
+  ],
+  ["puts the question away", { result: { action: "cancel" } }, "GATEWAY_CONFIRMATION_REQUIRED"],
+  ["says nothing of use", { result: { action: "maybe" } }, "GATEWAY_CONFIRMATION_REQUIRED"],
+  ["answers null", { result: null }, "GATEWAY_CONFIRMATION_REQUIRED"],
+  ["answers an array", { result: [] }, "GATEWAY_CONFIRMATION_REQUIRED"],
+  [
+    "cannot ask after all",
+    { error: { code: -32601, message: "Method not found" } },
+    "GATEWAY_CONFIRMATION_REQUIRED",
+  ],
+];
+for (const [what, answer, code] of endings) {
+  test(`a client that ${what}: ${code}, and nothing runs`, async () => {
+    const earlier = seen.writes.length;
+    const call = await converse();
+    const question = await call.next();
+    assert.equal((await call.answer(question.id, answer)).status, 202);
+    const { result } = await call.next();
+    assert.deepEqual([result.isError, result._meta.errorCode], [true, code]);
+    assert.equal(seen.writes.length, earlier);
+  });
+}
+
+test("a question ends when its client leaves, and a later answer runs nothing", async () => {
+  const earlier = seen.writes.length;
+  const call = await converse();
+  const question = await call.next();
+  call.leave();
+  // A whole further exchange: the gateway has seen the other connection close by then.
+  await ask(gateway, { body: rpc("ping", {}) });
+  assert.equal((await call.answer(question.id, accept)).status, 202);
+  await ask(gateway, { body: rpc("ping", {}) });
+  assert.equal(seen.writes.length, earlier);
+});
+
+test("a cancelled write does not run when the user accepts afterwards", async () => {
+  const earlier = seen.writes.length;
+  const call = await converse();
+  const question = await call.next();
+  const cancelled = { jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: 1 } };
+  const headers = { "mcp-session-id": call.session };
+  assert.equal((await ask(gateway, { body: cancelled, headers })).status, 202);
+  await call.answer(question.id, accept);
+  const { result } = await call.next();
+  assert.equal(result._meta.errorCode, "GATEWAY_CONFIRMATION_REQUIRED");
+  assert.equal(seen.writes.length, earlier);
+});
+
+test("the answer to a question from before a reload reaches the waiting call", async () => {
+  const call = await converse();
+  const question = await call.next();
+  const pipeline = await readFile(join(gateway.folder, "pipeline.yaml"), "utf8");
+  await gateway.write(pipeline.replace("{ mcp: {} }", "{ mcp: { title: Anew } }"));
+  assert.deepEqual(await gateway.gateway.reloader.reload("test"), []);
+  const discovered = await ask(gateway, stateless("server/discover"));
+  assert.match(discovered.text, /"title":"Anew"/);
+  await call.answer(question.id, accept);
+  assert.equal((await call.next()).result._meta.toolName, "write");
+});

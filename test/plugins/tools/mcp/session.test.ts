@@ -1,0 +1,556 @@
+/** `/mcp` in the revisions with `initialize`: versions, sessions, messages of every shape, arrays, documents. */
+import assert from "node:assert/strict";
+import { request } from "node:http";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+import { startGateway } from "../../../../src/gateway/gateway.ts";
+import { createSeal } from "../../../../src/store/seal.ts";
+import { manualClock } from "../../../../src/testing/clock.ts";
+import { createSessions } from "../../../../plugins/tools/mcp/sessions.ts";
+import type { Claims, Log } from "../../../../src/plugin.ts";
+import type { TestGateway } from "../../../../src/testing/gateway.ts";
+import {
+  ask,
+  eventsOf,
+  startMcpGateway,
+  type Answer,
+  type Ask,
+  type Parsed,
+} from "../../../e2e/mcp-gateway.ts";
+import { seen } from "../../../e2e/mcp-tools.ts";
+
+const noLog: Log = { debug() {}, info() {}, warn() {}, error() {}, child: () => noLog };
+
+let gateway: TestGateway;
+before(async () => {
+  gateway = await startMcpGateway({ account: { capabilities: ["docs:read"] } });
+});
+after(() => gateway[Symbol.asyncDispose]());
+
+const send = (body: unknown, more: Ask = {}): Promise<Answer> => ask(gateway, { body, ...more });
+const rpc = (method: string, params?: unknown, id: unknown = 1): object => ({
+  jsonrpc: "2.0",
+  id,
+  method,
+  ...(params !== undefined && { params }),
+});
+const echo = rpc("tools/call", { name: "echo", arguments: { text: "x" } });
+const version = (text: string): Record<string, string> => ({ "mcp-protocol-version": text });
+const inSession = (id: string): Record<string, string> => ({ "mcp-session-id": id });
+
+async function begin(revision = "2025-11-25", key = gateway.key): Promise<string> {
+  const answer = await send(rpc("initialize", { protocolVersion: revision }), { key });
+  const id = answer.headers["mcp-session-id"];
+  assert.equal(typeof id, "string");
+  return String(id);
+}
+
+const versions: readonly [asked: unknown, given: string][] = [
+  ["2025-11-25", "2025-11-25"],
+  ["2025-06-18", "2025-06-18"],
+  ["2025-03-26", "2025-03-26"],
+  ["2024-11-05", "2024-11-05"],
+  ["2026-07-28", "2025-11-25"],
+  ["2099-01-01", "2025-11-25"],
+  ["", "2025-11-25"],
+  [undefined, "2025-11-25"],
+  [7, "2025-11-25"],
+];
+for (const [asked, given] of versions) {
+  test(`initialize with ${JSON.stringify(asked)} agrees on ${given}`, async () => {
+    const params = {
+      protocolVersion: asked,
+      capabilities: {},
+      clientInfo: { name: "t", version: "1" },
+    };
+    // The header is ignored here, because some clients already send the revision that they hope for.
+    const answer = await send(rpc("initialize", params), { headers: version("2026-07-28") });
+    assert.equal(answer.status, 200);
+    const { result } = answer.json;
+    assert.equal(result.protocolVersion, given);
+    assert.deepEqual(result.capabilities, { tools: {}, logging: {}, resources: {} });
+    assert.equal(result.serverInfo.name, "local.sluice/gateway");
+    assert.ok(/^[\x21-\x7e]+$/.test(String(answer.headers["mcp-session-id"])));
+  });
+}
+
+test("a session survives a restart, is bound to its key, and is ended permanently by DELETE", async () => {
+  await using mine = await startMcpGateway();
+  const other = mine.issue({});
+  const initialize = rpc("initialize", { protocolVersion: "2025-06-18" });
+  const token = String((await ask(mine, { body: initialize })).headers["mcp-session-id"]);
+  const ping = (url: string, key: string, id = token): Promise<Answer> =>
+    ask({ ...mine, url }, { key, body: rpc("ping"), headers: inSession(id) });
+  assert.equal((await ping(mine.url, mine.key)).status, 200);
+  await mine.gateway.stop();
+  const restarted = await startGateway({
+    configFile: join(mine.folder, "pipeline.yaml"),
+    env: { PORT: "0", ADMIN_PORT: "0", DATA_DIR: join(mine.folder, "data") },
+    log: noLog,
+    watch: false,
+  });
+  try {
+    const { url } = restarted;
+    assert.equal((await ping(url, mine.key)).status, 200);
+    const lost = [
+      await ping(url, other.key),
+      await ping(url, mine.key, `${token}A`),
+      await ping(url, mine.key, `x${token}`),
+      await ping(url, mine.key, "nonsense"),
+    ];
+    for (const answer of lost) assert.equal(answer.status, 404, answer.text);
+    assert.deepEqual(lost[0]?.json, {
+      jsonrpc: "2.0",
+      id: 1,
+      error: {
+        code: -32600,
+        message: "Session not found",
+        data: { errorCode: "GATEWAY_NOT_FOUND" },
+      },
+    });
+    const end = (key: string, headers = inSession(token)): Promise<Answer> =>
+      ask({ ...mine, url }, { method: "DELETE", key, headers });
+    assert.equal((await end(other.key)).status, 404);
+    assert.equal((await end(mine.key, {})).status, 400);
+    const ended = await end(mine.key);
+    assert.deepEqual([ended.status, ended.text], [204, ""]);
+    assert.equal((await end(mine.key)).status, 404);
+    assert.equal((await ping(url, mine.key)).status, 404);
+  } finally {
+    await restarted.stop();
+  }
+});
+
+test("a session expires, and a session that is ended ends within a second on other replicas", () => {
+  const clock = manualClock();
+  const ended = new Set<string>();
+  const claims: Claims = {
+    claim: (id) => ended.size < ended.add(id).size,
+    has: (id) => ended.has(id),
+  };
+  const parts = { seal: createSeal("test"), claims, clock };
+  const [here, there] = [createSessions(parts), createSessions(parts)];
+  const token = here.begin("key_1", "2025-11-25", []);
+  const found = there.find(token, "key_1");
+  assert.equal(found?.revision, "2025-11-25");
+  assert.equal(there.find(token, "key_2"), undefined);
+  here.end(found);
+  assert.equal(here.find(token, "key_1"), undefined);
+  clock.advance(1000);
+  assert.equal(there.find(token, "key_1"), undefined);
+  const long = here.begin("key_1", "2025-11-25", []);
+  clock.advance(7 * 24 * 3600_000 - 1);
+  assert.ok(here.find(long, "key_1"));
+  clock.advance(1);
+  assert.equal(there.find(long, "key_1"), undefined);
+  clock.advance(999);
+  assert.equal(here.find(long, "key_1"), undefined);
+});
+
+test("initialize in a lost session starts a new one", async () => {
+  const answer = await send(rpc("initialize", {}), { headers: inSession("lost") });
+  assert.equal(answer.status, 200);
+  assert.ok(answer.headers["mcp-session-id"]);
+});
+
+test("a request without a session is served, and so is one that names another known revision", async () => {
+  assert.equal((await send(echo)).status, 200);
+  const session = inSession(await begin("2025-11-25"));
+  for (const one of ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]) {
+    const answer = await send(echo, { headers: { ...session, ...version(one) } });
+    assert.equal(answer.status, 200, one);
+  }
+});
+
+test("an unknown revision in the header returns 400; for the stateless one the error lists what the body lacks", async () => {
+  for (const one of ["2025-01-01", "1", "latest", ""]) {
+    const answer = await send(echo, { headers: version(one) });
+    assert.equal(answer.status, 400, one);
+    assert.equal(answer.json.error.code, -32600);
+    assert.equal(answer.json.id, 1);
+  }
+  for (const one of ["2026-07-28", "2099-12-31"]) {
+    const answer = await send(echo, { headers: version(one) });
+    assert.equal(answer.status, 400, one);
+    assert.equal(answer.json.error.code, -32602);
+    assert.match(answer.json.error.message, /io\.modelcontextprotocol\/protocolVersion/);
+    assert.match(answer.json.error.message, /io\.modelcontextprotocol\/clientCapabilities/);
+  }
+});
+
+const malformed: readonly [what: string, body: string][] = [
+  ["nothing", ""],
+  ["no JSON", "{"],
+  ["two values", "{} {}"],
+  ["not UTF-8 quotes", "{'jsonrpc':'2.0'}"],
+];
+for (const [what, body] of malformed) {
+  test(`a body of ${what} returns 400, -32700`, async () => {
+    const answer = await send(body, { headers: { "content-type": "application/json" } });
+    assert.equal(answer.status, 400);
+    assert.deepEqual(answer.json, {
+      jsonrpc: "2.0",
+      id: null,
+      error: { code: -32700, message: "Parse error" },
+    });
+  });
+}
+
+const invalid: readonly unknown[] = [
+  null,
+  true,
+  1,
+  "text",
+  {},
+  { jsonrpc: "2.0" },
+  { jsonrpc: "2.0", id: 1 },
+  { jsonrpc: "1.0", id: 1, method: "ping" },
+  { jsonrpc: 2, id: 1, method: "ping" },
+  { id: 1, method: "ping" },
+  { jsonrpc: "2.0", id: 1, method: 5 },
+  { jsonrpc: "2.0", id: null, method: "ping" },
+  { jsonrpc: "2.0", id: true, method: "ping" },
+  { jsonrpc: "2.0", id: {}, method: "ping" },
+  { jsonrpc: "2.0", id: [1], method: "ping" },
+];
+for (const body of invalid) {
+  test(`${JSON.stringify(body)} returns 400, -32600 without an id`, async () => {
+    const answer = await send(JSON.stringify(body), {
+      headers: { "content-type": "application/json" },
+    });
+    assert.equal(answer.status, 400);
+    assert.equal(answer.json.id, null);
+    assert.equal(answer.json.error.code, -32600);
+  });
+}
+
+test("a message with jsonrpc is not a plain call, even with a member `tool`", async () => {
+  const answer = await send({ jsonrpc: "2.0", id: 4, method: "ping", tool: "echo", input: {} });
+  assert.deepEqual(answer.json, { jsonrpc: "2.0", id: 4, result: {} });
+});
+
+test("ids come back exactly as sent, also in arrays", async () => {
+  const ids = ["0", "-1", '""', '"a\\u00e9\\n"', "12345678901234567890", "1.5", "1e400", "-7e-9"];
+  const headers = { "content-type": "application/json" };
+  const ping = (id: string): string => `{"jsonrpc":"2.0","id":${id},"method":"ping"}`;
+  const pong = (id: string): string => {
+    const sent = id.startsWith('"') ? JSON.stringify(JSON.parse(id)) : id;
+    return `{"jsonrpc":"2.0","id":${sent},"result":{}}`;
+  };
+  for (const id of ids) assert.equal((await send(ping(id), { headers })).text, pong(id));
+  const { text } = await send(`[${ids.map(ping).join()}]`, { headers });
+  assert.equal(text, `[${ids.map(pong).join()}]`);
+});
+
+test("notifications and unexpected responses return 202 without a body and cost nothing", async () => {
+  for (const body of [
+    { jsonrpc: "2.0", method: "notifications/initialized" },
+    { jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: 1 } },
+    { jsonrpc: "2.0", method: "tools/call", params: { name: "echo", arguments: { text: "" } } },
+    { jsonrpc: "2.0", id: 9, result: {} },
+    { jsonrpc: "2.0", id: 9, error: { code: 1, message: "" } },
+  ]) {
+    const answer = await send(body);
+    assert.deepEqual([answer.status, answer.text], [202, ""]);
+    assert.equal(answer.headers["x-used-cu-milli"], "0");
+  }
+});
+
+test("methods that the server does not offer return -32601 with status 200", async () => {
+  for (const method of ["server/discover", "prompts/list", "prompts/get", "completion/complete"]) {
+    const answer = await send(rpc(method, {}));
+    assert.equal(answer.status, 200, method);
+    assert.deepEqual(answer.json, {
+      jsonrpc: "2.0",
+      id: 1,
+      error: { code: -32601, message: "Method not found" },
+    });
+  }
+  assert.deepEqual((await send(rpc("logging/setLevel", { level: "info" }))).json.result, {});
+});
+
+test("tools/list contains every tool in a stable order, with all hints and without members of later revisions", async () => {
+  const { result } = (await send(rpc("tools/list"))).json;
+  assert.deepEqual(Object.keys(result), ["tools"]);
+  const names = result.tools.map((tool: { name: string }) => tool.name);
+  assert.deepEqual(names.slice(0, 3), ["echo", "infer", "linked"]);
+  for (const tool of result.tools) {
+    assert.equal(tool.inputSchema.type, "object");
+    for (const hint of ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"]) {
+      assert.equal(typeof tool.annotations[hint], "boolean", `${tool.name} ${hint}`);
+    }
+  }
+  const write = result.tools.find((tool: { name: string }) => tool.name === "write");
+  assert.equal(write.annotations.readOnlyHint, false);
+  assert.equal(write.annotations.destructiveHint, true);
+  assert.equal(result.tools[0].title, "Echo");
+  assert.deepEqual(result.tools[0]._meta, { estimatedCUMilli: 100, estimatedCUVaries: false });
+  const paged = await send(rpc("tools/list", { cursor: "x" }));
+  assert.deepEqual([paged.status, paged.json.error.code], [200, -32602]);
+});
+
+test("invalid params of a call return -32602; tool and input are accepted for name and arguments", async () => {
+  for (const params of [undefined, null, {}, { name: 1 }, { name: null }, [], "x", 5]) {
+    const answer = await send(rpc("tools/call", params));
+    assert.deepEqual(
+      [answer.status, answer.json.error?.code],
+      [200, -32602],
+      JSON.stringify(params),
+    );
+    assert.equal(answer.json.error.data.errorCode, "GATEWAY_INVALID_PARAMS");
+  }
+  const answer = await send(rpc("tools/call", { tool: "echo", input: { text: "x" } }));
+  assert.equal(answer.json.result._meta.toolName, "echo");
+});
+
+test("a failed tool is a result, not an error", async () => {
+  const table: readonly [string, string][] = [
+    ["nothing", "GATEWAY_TOOL_NOT_FOUND"],
+    ["echo", "GATEWAY_SCHEMA_VIOLATION"],
+    ["reserved", "GATEWAY_PERMISSION_DENIED"],
+    ["broken", "GATEWAY_INTERNAL_ERROR"],
+    ["failing", "GATEWAY_TOOL_EXECUTION_ERROR"],
+  ];
+  for (const [name, errorCode] of table) {
+    const answer = await send(rpc("tools/call", { name }));
+    assert.equal(answer.status, 200);
+    assert.equal(answer.json.result.isError, true);
+    assert.deepEqual(answer.json.result._meta, { errorCode });
+    assert.equal("structuredContent" in answer.json.result, false);
+  }
+});
+
+test("links are sent only in revisions that support them", async () => {
+  const linked = rpc("tools/call", { name: "linked" });
+  const types = (answer: Answer): string[] =>
+    answer.json.result.content.map((item: { type: string }) => item.type);
+  const known = await send(linked, { headers: version("2025-06-18") });
+  assert.deepEqual(types(known), ["text", "resource_link"]);
+  assert.deepEqual(known.json.result.content[1], {
+    type: "resource_link",
+    uri: "doc://guide#part",
+    name: "guide",
+    title: "Guide",
+    mimeType: "text/markdown",
+  });
+  assert.deepEqual(types(await send(linked, { headers: version("2025-03-26") })), ["text"]);
+  assert.deepEqual(types(await send(linked)), ["text"]);
+  const session = inSession(await begin("2025-11-25"));
+  assert.deepEqual(types(await send(linked, { headers: session })), ["text", "resource_link"]);
+});
+
+test("documents are listed and read; a fragment is ignored; a missing document returns -32002", async () => {
+  const { resources } = (await send(rpc("resources/list"))).json.result;
+  assert.deepEqual(resources[0], {
+    uri: "doc://guide",
+    name: "guide",
+    title: "Guide",
+    description: "How to.",
+    mimeType: "text/markdown",
+    size: 7,
+  });
+  const templates = await send(rpc("resources/templates/list"));
+  assert.deepEqual(templates.json.result, { resourceTemplates: [] });
+  const read = async (uri: unknown, key = gateway.key): Promise<Parsed> =>
+    (await send(rpc("resources/read", { uri }), { key })).json;
+  const [guide] = (await read("doc://guide#part")).result.contents;
+  assert.deepEqual(guide, { uri: "doc://guide#part", mimeType: "text/markdown", text: "# Guide" });
+  const [picture] = (await read("doc://picture")).result.contents;
+  assert.equal(picture.blob, "AQID");
+  assert.equal((await read("doc://nothing")).error.code, -32002);
+  assert.equal((await read(5)).error.code, -32602);
+  const broken = await read("doc://broken");
+  assert.equal(broken.error.code, -32603);
+  assert.ok(!JSON.stringify(broken).includes("secret"));
+  const poor = gateway.issue({ capabilities: ["ledger:read"] });
+  assert.equal(
+    (await read("doc://guide", poor.key)).error.data.errorCode,
+    "GATEWAY_PERMISSION_DENIED",
+  );
+});
+
+test("an array is answered item by item under 2025-03-26, and each item is charged", async () => {
+  const body = [
+    echo,
+    { jsonrpc: "2.0", method: "notifications/initialized" },
+    { jsonrpc: "2.0", id: "x", method: "ping" },
+    rpc("initialize", {}, 3),
+    7,
+    rpc("tools/call", { name: "echo", arguments: { text: "y" } }, 12),
+  ];
+  for (const headers of [{}, version("2025-03-26")]) {
+    const answer = await send(body, { headers });
+    assert.equal(answer.status, 200);
+    const [first, ping, initialize, scalar, last] = answer.json;
+    assert.equal(first.result._meta.usedCUMilli, 100);
+    assert.deepEqual(ping, { jsonrpc: "2.0", id: "x", result: {} });
+    assert.deepEqual([initialize.id, initialize.error.code], [3, -32600]);
+    assert.deepEqual([scalar.id, scalar.error.code], [null, -32600]);
+    assert.equal(last.id, 12);
+    assert.equal(answer.json.length, 5);
+    assert.equal(answer.headers["x-used-cu-milli"], "200");
+  }
+  const silent = await send([{ jsonrpc: "2.0", method: "notifications/initialized" }]);
+  assert.deepEqual([silent.status, silent.text], [202, ""]);
+});
+
+test("only the item of an array that exceeds the credit fails", async () => {
+  const poor = gateway.issue({ cuLimit24hMilli: 150 });
+  const answer = await send([echo, echo, rpc("ping")], { key: poor.key });
+  assert.equal(answer.status, 200);
+  const [paid, refused, ping] = answer.json;
+  assert.equal(paid.result._meta.usedCUMilli, 100);
+  assert.deepEqual(refused.result._meta, { errorCode: "GATEWAY_CU_LIMIT_EXCEEDED" });
+  assert.deepEqual(ping.result, {});
+  assert.equal((await send(echo, { key: poor.key })).status, 429);
+});
+
+test("an array is refused if it is empty, longer than 20, of another revision or has a stateless item", async () => {
+  const stateless = rpc("ping", {
+    _meta: { "io.modelcontextprotocol/protocolVersion": "2026-07-28" },
+  });
+  const later = await begin("2025-06-18");
+  const cases: readonly [unknown, Record<string, string>][] = [
+    [[], {}],
+    [Array.from({ length: 21 }, () => rpc("ping")), {}],
+    [[echo], version("2025-06-18")],
+    [[echo], version("2025-11-25")],
+    [[echo], inSession(later)],
+    [[echo, stateless], {}],
+  ];
+  for (const [body, headers] of cases) {
+    const answer = await send(body, { headers });
+    assert.deepEqual([answer.status, answer.json.error.code], [400, -32600]);
+  }
+  const most = Array.from({ length: 20 }, (_, id) => rpc("ping", undefined, id));
+  assert.equal((await send(most)).json.length, 20);
+  const session = inSession(await begin("2025-03-26"));
+  assert.equal((await send([echo], { headers: session })).status, 200);
+});
+
+test("Accept is read liberally: only clients that accept nothing else get an event", async () => {
+  const json = [undefined, "*/*", "application/json", "application/*", "text/html", ""];
+  json.push("application/json, text/event-stream", "text/event-stream, */*;q=0.1");
+  for (const accept of json) {
+    const headers: Record<string, string> = accept === undefined ? {} : { accept };
+    const answer = await send(echo, { headers });
+    assert.equal(answer.headers["content-type"], "application/json", accept ?? "absent");
+  }
+  const answer = await send(echo, { headers: { accept: "text/event-stream" } });
+  assert.equal(answer.headers["content-type"], "text/event-stream");
+  assert.equal(eventsOf(answer.text)[0].result._meta.toolName, "echo");
+});
+
+const counting = (token: unknown, until = 3): object =>
+  rpc("tools/call", { name: "counts", arguments: { until }, _meta: { progressToken: token } }, "c");
+const both = { accept: "application/json, text/event-stream" };
+
+test("requested progress comes as events with increasing values, and the answer last", async () => {
+  for (const token of ["t", 0, 7]) {
+    const answer = await send(counting(token), { headers: both });
+    assert.equal(answer.headers["content-type"], "text/event-stream");
+    assert.equal(answer.headers["x-accel-buffering"], "no");
+    const events = eventsOf(answer.text);
+    assert.deepEqual(
+      events.slice(0, -1).map((event) => event.params),
+      [1, 2, 3].map((progress) => ({
+        progressToken: token,
+        progress,
+        total: 3,
+        message: `step ${progress}`,
+      })),
+    );
+    assert.equal(events.at(-1).id, "c");
+    assert.equal(events.at(-1).result._meta.usedCUMilli, 100);
+  }
+});
+
+test("without a token, without events in Accept, or without progress the answer is plain JSON", async () => {
+  const cases: readonly [unknown, Record<string, string>][] = [
+    [counting(undefined), both],
+    [counting(null), both],
+    [counting({}), both],
+    [counting("t"), { accept: "application/json" }],
+    [counting("t"), {}],
+    [counting("t", 0), both],
+  ];
+  for (const [body, headers] of cases) {
+    const answer = await send(body, { headers });
+    assert.equal(answer.headers["content-type"], "application/json");
+    assert.equal(answer.json.result._meta.toolName, "counts");
+  }
+});
+
+test("log messages of tools come as events, from the level of the session on", async () => {
+  const session = await begin();
+  const headers = { ...both, ...inSession(session) };
+  const told = async (accept = both): Promise<Parsed[]> => {
+    const answer = await send(rpc("tools/call", { name: "logs" }), {
+      headers: { ...headers, ...accept },
+    });
+    return answer.headers["content-type"] === "application/json"
+      ? [answer.json]
+      : eventsOf(answer.text);
+  };
+  const setLevel = async (level: unknown): Promise<Parsed> =>
+    (await send(rpc("logging/setLevel", { level }), { headers })).json;
+  const message = (level: string, data: unknown): object => ({
+    jsonrpc: "2.0",
+    method: "notifications/message",
+    params: { level, logger: "logs", data },
+  });
+  const looking = message("debug", "looking");
+  const late = message("warning", { late: true });
+  const none = message("error", null);
+  assert.equal((await told()).length, 1, "nobody has asked");
+  assert.deepEqual((await setLevel("debug")).result, {});
+  const events = await told();
+  assert.deepEqual(events.slice(0, -1), [looking, late, none]);
+  assert.equal(events.at(-1).result._meta.toolName, "logs");
+  assert.equal((await told({ accept: "application/json" })).length, 1, "no stream to tell it on");
+  await setLevel("warning");
+  assert.deepEqual((await told()).slice(0, -1), [late, none]);
+  await setLevel("critical");
+  assert.equal((await told()).length, 1);
+  for (const level of ["loud", "INFO", 3, undefined]) {
+    assert.equal((await setLevel(level)).error.code, -32602);
+  }
+  await setLevel("debug");
+  const other = inSession(await begin());
+  const elsewhere = await send(rpc("tools/call", { name: "logs" }), {
+    headers: { ...both, ...other },
+  });
+  assert.equal(elsewhere.headers["content-type"], "application/json");
+});
+
+test("items of an array have no stream, so no progress and no questions", async () => {
+  const session = await begin("2025-03-26");
+  const headers = { ...both, ...inSession(session) };
+  const answer = await send([counting("t"), echo], { headers });
+  assert.equal(answer.headers["content-type"], "application/json");
+  assert.deepEqual(
+    answer.json.map((one: Parsed) => one.result._meta.toolName),
+    ["counts", "echo"],
+  );
+});
+
+test("in these revisions a client that leaves does not cancel anything", async () => {
+  const begun = Promise.withResolvers<void>();
+  const hanging = seen.hanging;
+  const aborted = seen.aborted;
+  seen.onChange = () => {
+    if (seen.hanging > hanging) begun.resolve();
+  };
+  const req = request(`${gateway.url}/mcp`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${gateway.key}`, "content-type": "application/json" },
+  });
+  req.on("error", () => {});
+  req.end(JSON.stringify(rpc("tools/call", { name: "hangs" })));
+  await begun.promise;
+  req.destroy();
+  // A whole further exchange: the gateway has seen the other connection close by then.
+  await send(echo);
+  assert.equal(seen.aborted, aborted);
+  seen.finish();
+});
