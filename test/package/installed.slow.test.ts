@@ -128,7 +128,7 @@ test("sluice dev answers a charged call, searches the documentation and shows th
   };
   const rpc = { jsonrpc: "2.0", id: 1 };
   assert.match(await call("/v1/ledger/rpc", { ...rpc, method: "system_health" }), /"result"/);
-  const params = { query: "how do I reload pipeline.yaml" };
-  assert.match(await call("/rpc", { ...rpc, method: "docs_search", params }), /docs:\/\/sluice/);
+  const params = { name: "docs_search", arguments: { query: "reload pipeline.yaml" } };
+  assert.match(await call("/rpc", { ...rpc, method: "tools.call", params }), /docs:\/\/sluice/);
   assert.equal((await fetch(`${adminUrl}/dashboard/assets/uplot.js`)).status, 200);
 });

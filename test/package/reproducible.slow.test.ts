@@ -28,7 +28,9 @@ test("two builds in different folders have the same files", () => {
       return hashesOf(dist);
     });
     assert.ok(first !== undefined && first.size > 100);
-    assert.deepEqual(second, first);
+    const paths = new Set([...first.keys(), ...(second?.keys() ?? [])]);
+    const different = [...paths].filter((path) => first.get(path) !== second?.get(path));
+    assert.deepEqual(different, []);
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
