@@ -4,7 +4,15 @@
  * it is, but not below node_modules, where it does not strip types.
  */
 import { execFileSync } from "node:child_process";
-import { chmodSync, cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  cpSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { indexPages } from "../plugins/tools/docs-search/library.ts";
 import { ownLibraryFiles } from "../plugins/tools/docs-search/own-library.ts";
@@ -13,6 +21,8 @@ import { bundle } from "./bundle.ts";
 import { licencesOf } from "./licences.ts";
 
 const root = join(import.meta.dirname, "..");
+/** Minimum major version of Node. */
+const minNode = 24;
 const dist = resolve(process.argv[2] ?? join(root, "dist"));
 
 interface Manifest {
@@ -51,7 +61,7 @@ function publishedManifest(): object {
   return {
     ...rest,
     // Not in a checkout, where the devDependency `node` runs everything, whatever node there is otherwise.
-    engines: { node: ">=24" },
+    engines: { node: `>=${minNode}` },
     exports: Object.fromEntries(Object.entries(exports).map(([name, path]) => [name, built(path)])),
     bin: Object.fromEntries(
       Object.entries(bin).map(([name, path]) => [name, path.replace(/\.ts$/, ".js")]),
@@ -86,7 +96,20 @@ for (const [path, text] of ownLibraryFiles(pages, index)) write(path, text);
 const copied = Object.values(copiedFiles);
 write("THIRD-PARTY-LICENCES.txt", licencesOf(root, [...bundled, ...copied]));
 write("package.json", `${JSON.stringify(publishedManifest(), undefined, 2)}\n`);
-for (const path of Object.values(manifest.bin)) {
-  chmodSync(join(dist, path.replace(/\.ts$/, ".js")), 0o755);
+// An old Node cannot load the bundle, so the command first checks the version, in syntax that every Node reads.
+renameSync(join(dist, "src/main.js"), join(dist, "src/command-line.js"));
+write(
+  "src/main.js",
+  `#!/usr/bin/env node
+if (Number.parseInt(process.versions.node, 10) >= ${minNode}) {
+  await import("./command-line.js");
+} else {
+  console.error(
+    \`sluice requires Node ${minNode} or later; this is Node \${process.versions.node}. Install a newer one: https://nodejs.org\`,
+  );
+  process.exitCode = 1;
 }
+`,
+);
+chmodSync(join(dist, "src/main.js"), 0o755);
 console.log(`built ${dist}: publish it with \`npm publish ${dist}\``);

@@ -128,7 +128,19 @@ test("sluice dev answers a charged call, searches the documentation and shows th
   };
   const rpc = { jsonrpc: "2.0", id: 1 };
   assert.match(await call("/v1/ledger/rpc", { ...rpc, method: "system_health" }), /"result"/);
-  const params = { name: "docs_search", arguments: { query: "reload pipeline.yaml" } };
+  const params = { tool: "docs_search", params: { query: "reload pipeline.yaml" } };
   assert.match(await call("/rpc", { ...rpc, method: "tools.call", params }), /docs:\/\/sluice/);
   assert.equal((await fetch(`${adminUrl}/dashboard/assets/uplot.js`)).status, 200);
+});
+
+test("a Node that cannot load the package gets one line that says what to do", () => {
+  const old = `Object.defineProperty(process, "versions", { value: { node: "18.20.8" } });
+    process.getBuiltinModule = undefined;`;
+  const { status, stderr } = spawnSync(
+    process.execPath,
+    ["--import", `data:text/javascript,${encodeURIComponent(old)}`, main, "version"],
+    { encoding: "utf8", env },
+  );
+  assert.equal(status, 1);
+  assert.match(stderr, /^sluice requires Node 24 or later; this is Node 18\.20\.8\. Install .*\n$/);
 });
