@@ -100,9 +100,9 @@ export interface Metering extends Meter {
 /** One rolling window of a key. Times are in milliseconds since 1970 and assume that nothing more is charged. */
 export interface WindowState {
   /** In milli-CU. */
-  readonly used: number;
+  readonly usedMilliCu: number;
   /** In milli-CU. Undefined if the window has no limit. */
-  readonly limit: number | undefined;
+  readonly limitMilliCu: number | undefined;
   /** Time at which the oldest charges leave the window. Undefined if it is empty. */
   readonly freesAt: number | undefined;
   /** Time at which there is room for the smallest charge again. Undefined if there is room now. */
@@ -115,17 +115,17 @@ export interface KeyWindows {
   readonly day: WindowState;
   readonly month: WindowState;
   /** Reserved and not settled, in milli-CU. Counts in both windows. */
-  readonly open: number;
+  readonly openMilliCu: number;
 }
 
 /** Credit that a workspace has drawn in the current period, in milli-CU. */
 export interface WorkspaceUsage {
   /** Milliseconds since 1970. */
   readonly periodStart: number;
-  readonly included: number;
-  readonly purchased: number;
-  readonly overage: number;
-  readonly open: number;
+  readonly includedMilliCu: number;
+  readonly purchasedMilliCu: number;
+  readonly overageMilliCu: number;
+  readonly openMilliCu: number;
 }
 
 /**

@@ -10,7 +10,7 @@ import type { Line } from "./order.ts";
 import { proveLines } from "./prove-lines.ts";
 import { routeFaults } from "./routes.ts";
 import { sectionsOf } from "./sections.ts";
-import { declaredServices, serviceFaults, startOrder } from "./services.ts";
+import { declaredServices, serviceFaults, servicesOf, startOrder } from "./services.ts";
 import { isReadable, startablePart } from "./startable.ts";
 import { validate } from "./validate.ts";
 
@@ -200,7 +200,7 @@ export function allUses(config: Config): PluginUse[] {
 
 function unusedPlugins(config: Config, plugins: ReadonlyMap<string, Plugin>): Fault[] {
   const uses = [...allUses(config), ...config.services];
-  const names = new Set<string>(uses.flatMap(({ name }) => plugins.get(name)?.uses ?? []));
+  const names = new Set<string>(uses.flatMap(({ name }) => servicesOf(plugins.get(name) ?? {})));
   for (const { name } of allUses(config)) names.add(name);
   const meant = [...names].map((name) => nearest(name, config.plugins.keys()));
   return [...config.plugins].flatMap(([name, { at }]) =>

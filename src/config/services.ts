@@ -13,6 +13,11 @@ export function isBuiltIn(name: string): boolean {
   return (builtInServices as readonly string[]).includes(name);
 }
 
+/** Returns the names of all services that a plugin may use. */
+export function servicesOf(plugin: Pick<Plugin, "uses" | "usesIfInstalled">): readonly string[] {
+  return [...(plugin.uses ?? []), ...(plugin.usesIfInstalled ?? [])];
+}
+
 type Plugins = ReadonlyMap<string, Plugin>;
 
 /**
@@ -67,7 +72,7 @@ export function startOrder(services: readonly PluginUse[], plugins: Plugins): Pl
   const ordered = new Set<PluginUse>();
   const visit = (service: PluginUse, path: ReadonlySet<PluginUse>): void => {
     if (path.has(service)) return;
-    for (const name of plugins.get(service.name)?.uses ?? []) {
+    for (const name of servicesOf(plugins.get(service.name) ?? {})) {
       const used = byName.get(name);
       if (used !== undefined) visit(used, new Set([...path, service]));
     }
@@ -88,8 +93,8 @@ export function dependents(
 ): ReadonlySet<string> {
   const found = new Set<string>();
   for (const service of services) {
-    const { uses = [] } = plugins.get(service.name) ?? {};
-    if (uses.some((used) => used === name || found.has(used))) found.add(service.name);
+    const used = servicesOf(plugins.get(service.name) ?? {});
+    if (used.some((each) => each === name || found.has(each))) found.add(service.name);
   }
   return found;
 }
@@ -126,7 +131,7 @@ function cycles({ tools }: Config, services: readonly PluginUse[], plugins: Plug
   const faults: Fault[] = [];
   const reported = new Set<string>();
   const usedBy = (name: string): readonly string[] =>
-    name === "tools" ? tools.map((use) => use.name) : (plugins.get(name)?.uses ?? []);
+    name === "tools" ? tools.map((use) => use.name) : servicesOf(plugins.get(name) ?? {});
   const follow = (name: string, path: readonly string[]): void => {
     const start = path.indexOf(name);
     if (start === -1) {

@@ -24,6 +24,9 @@ export interface ComputeThreads {
 
 /** Threads that requests wait for. */
 export interface Compute extends ComputeThreads {
-  /** A thread for long work, such as reports, which must not delay other jobs. */
+  /**
+   * A thread for long work, such as reports, which must not delay other jobs. Its queue is short, and a job may wait for
+   * 30 s, so no answer of another request may depend on it.
+   */
   readonly background: ComputeThreads;
 }

@@ -34,6 +34,11 @@ export interface Host {
    * is not listed there.
    */
   use<Name extends ServiceName>(name: Name): ServiceTypes[Name];
+  /**
+   * Returns the service of that name, or undefined if no plugin that provides it is installed. Throws an Error if the
+   * manifest does not list it under `usesIfInstalled`.
+   */
+  useIfInstalled<Name extends ServiceName>(name: Name): ServiceTypes[Name] | undefined;
   /** The version of Sluice, as in its package.json. */
   readonly version: string;
   /** The folder of pipeline.yaml. Relative paths in options are resolved against it. */

@@ -25,6 +25,11 @@ export interface Manifest<Options> {
   /** Services that this plugin gets from `host.use`. They start before the plugin and stop after it. */
   readonly uses?: readonly ServiceName[];
   /**
+   * Services that this plugin gets from `host.useIfInstalled`. Those that are installed start before the plugin and stop
+   * after it. The plugin also works without them.
+   */
+  readonly usesIfInstalled?: readonly ServiceName[];
+  /**
    * Checks rules that a schema cannot express (a name that must exist, two options that exclude each other). Returns
    * one entry per fault. `pointer`: a JSON Pointer into the options, from which the position in the file is found.
    */

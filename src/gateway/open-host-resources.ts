@@ -37,7 +37,8 @@ export function openHostResources(
   stack.add("claims", () => claims.close());
   const compute = openComputePool({ clock, metrics });
   stack.add("compute threads", () => compute.close());
-  // Reports have a thread of their own, because decoding must not wait for the sum of a month.
+  // A separate thread makes one report at a time, so that decoding does not wait for the sum of a month. Work that a
+  // request waits for must not use it: see docs/operations.md, "Threads".
   const reports = openComputePool({ clock, metrics, threads: 1, queue: 8, timeoutMs: 30_000 });
   stack.add("threads of usage reports", () => reports.close());
   const seal = createSeal(config.secret ?? keptSecret(dataDir));

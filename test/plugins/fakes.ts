@@ -85,8 +85,8 @@ export function fakeAccounts(more: Partial<Accounts> = {}): Accounts {
 /** The service `metering` with this meter. */
 export function fakeMetering(meter: Partial<Meter>): Metering {
   const empty = {
-    used: 0,
-    limit: undefined,
+    usedMilliCu: 0,
+    limitMilliCu: undefined,
     freesAt: undefined,
     roomAt: undefined,
     emptyAt: undefined,
@@ -95,8 +95,14 @@ export function fakeMetering(meter: Partial<Meter>): Metering {
     reserve: () => unavailable,
     clearsAt: () => undefined,
     purchasedLeft: () => 0,
-    keyWindows: () => ({ day: empty, month: empty, open: 0 }),
-    workspaceUsage: () => ({ periodStart: 0, included: 0, purchased: 0, overage: 0, open: 0 }),
+    keyWindows: () => ({ day: empty, month: empty, openMilliCu: 0 }),
+    workspaceUsage: () => ({
+      periodStart: 0,
+      includedMilliCu: 0,
+      purchasedMilliCu: 0,
+      overageMilliCu: 0,
+      openMilliCu: 0,
+    }),
     usage: { series: () => Promise.resolve(undefined) },
     ...meter,
   };
@@ -126,6 +132,7 @@ export function fakeHost(more: Partial<Host> = {}, services: Partial<ServiceType
       if (service === undefined) throw new Error(`there is no service "${name}" in this test`);
       return service;
     },
+    useIfInstalled: (name) => all[name],
     version: "1.2.3",
     folder: "/",
     ...more,

@@ -1,31 +1,39 @@
-/** The account of one exchange: the value of the slot `charge`. */
-import { refuse, type Exchange, type Reply } from "sluice-gateway/plugin";
+/**
+ * The charge of one exchange: the state of the step `meter`, and the value of the slot `charge`.
+ *
+ * | state      | entered by                   | reserved credit          | `usedMilli`        |
+ * | ---------- | ---------------------------- | ------------------------ | ------------------ |
+ * | `empty`    | `createState` of the step    | none                     | undefined          |
+ * | `reserved` | `reserve`, `open`            | one reservation per call | undefined          |
+ * | `settled`  | `settle`, `settle` of a part | that of parts still open | sum of the charges |
+ * | `released` | `release`                    | that of detached parts   | sum of the charges |
+ *
+ * An exchange with parts is `settled` after its first part has settled. `usedMilli` is undefined again if the last
+ * commit could not be written.
+ */
+import type { Exchange, Reply } from "sluice-gateway/plugin";
 import type {
   Charge,
   ChargeLine,
   ChargePart,
   CuRefusal,
-  KeyPrincipal,
   PartOptions,
   Reservation,
 } from "sluice-gateway/services";
-import { unavailable, type ChargeRefusals } from "./charge-refusals.ts";
+import type { CommitReplies } from "./commit-replies.ts";
+import { replyTo, type Reserve } from "./reserve.ts";
 
 /** A line from a surface, without the surface's name, which the exchange adds. */
 type Line = Omit<ChargeLine, "surface">;
-/** `anonymous`: nobody can be charged, because `authorize` is missing before this step or is in shadow mode. */
-type ReserveResult = Reservation | CuRefusal | { readonly kind: "unavailable" | "anonymous" };
 
-interface ReserveOptions {
-  readonly streamed?: boolean | undefined;
-  readonly principal?: KeyPrincipal | undefined;
-  readonly force?: boolean;
+/** What all exchanges of one step share. */
+export interface ExchangeChargeDeps {
+  readonly reserve: Reserve;
+  readonly commits: CommitReplies;
 }
 
-const unauthorized = refuse("GATEWAY_UNAUTHORIZED");
-
 export class ExchangeCharge implements Charge {
-  readonly #refusals: ChargeRefusals;
+  readonly #deps: ExchangeChargeDeps;
   readonly #x: Exchange;
   /** The reservation that `settle` charges. Further reservations only hold credit until then, or belong to parts. */
   #first: Reservation | undefined;
@@ -36,19 +44,19 @@ export class ExchangeCharge implements Charge {
   /** Reply for a failure of the meter during `settle`, which the surface was not notified of. */
   #failed: Reply | undefined;
 
-  constructor(refusals: ChargeRefusals, x: Exchange) {
-    this.#refusals = refusals;
+  constructor(deps: ExchangeChargeDeps, x: Exchange) {
+    this.#deps = deps;
     this.#x = x;
   }
 
   /** Undefined after a failed write, because nothing is charged then. */
   get usedMilli(): number | undefined {
-    const isLost = this.#commit !== undefined && this.#refusals.isLost(this.#commit);
+    const isLost = this.#commit !== undefined && this.#deps.commits.isLost(this.#commit);
     return isLost ? undefined : this.#usedMilliCu;
   }
 
   reserve(costMilliCu: number, options?: { readonly streamed?: boolean }): Reply | undefined {
-    const taken = this.#tryReserve(costMilliCu, options);
+    const taken = this.#deps.reserve(this.#x, costMilliCu, options);
     return taken.kind === "reserved" ? this.#hold(taken) : replyTo(taken);
   }
 
@@ -56,36 +64,23 @@ export class ExchangeCharge implements Charge {
     costMilliCu: number,
     { streamed, detached = false, principal }: PartOptions = {},
   ): ChargePart | CuRefusal | { readonly kind: "unavailable" } {
-    const taken = this.#tryReserve(costMilliCu, { streamed, principal });
-    if (taken.kind === "reserved") {
-      if (!detached) this.#hold(taken);
-      return new Part(this, taken);
+    const taken = this.#deps.reserve(this.#x, costMilliCu, { streamed, principal });
+    if (taken.kind !== "reserved") {
+      return taken.kind === "refused" ? taken : { kind: "unavailable" };
     }
-    return taken.kind === "refused" ? taken : { kind: "unavailable" };
-  }
-
-  /** Reserves credit. In shadow mode the result is always a reservation. `force`: ignore the limits. */
-  #tryReserve(
-    costMilliCu: number,
-    { streamed, principal: payer, force }: ReserveOptions = {},
-  ): ReserveResult {
-    const x = this.#x;
-    const refusals = this.#refusals;
-    const principal = payer ?? x.get("principal");
-    if (principal.kind === "anonymous") return refusals.refusalOrShadow({ kind: "anonymous" }, x);
-    const about = {
-      requestId: x.peek("requestId") ?? "",
-      surface: x.route.surface,
-      agent: x.peek("agent"),
-      streamed,
-      ...(force === true && { force }),
+    if (!detached) this.#hold(taken);
+    let commit: Promise<void> | undefined;
+    return {
+      reservedMilli: taken.costMilli,
+      settle: (lines) => {
+        commit = this.#charge(taken, lines);
+      },
+      written: () => {
+        if (commit === undefined) throw new Error("a part is written after it is settled");
+        return this.#deps.commits.replyAfter(commit, this.#x);
+      },
+      release: () => taken.release(),
     };
-    const taken = refusals.meter.reserve(principal, costMilliCu, about);
-    if (taken.kind === "reserved") return taken;
-    const instead = refusals.refusalOrShadow(taken, x);
-    if (instead.kind !== "reserved" || taken.kind !== "refused") return instead;
-    const forced = refusals.meter.reserve(principal, costMilliCu, { ...about, force: true });
-    return forced.kind === "reserved" ? forced : refusals.refusalOrShadow(forced, x);
   }
 
   #hold(reservation: Reservation): undefined {
@@ -98,31 +93,22 @@ export class ExchangeCharge implements Charge {
     const first = this.#first ?? this.#reserveAll(lines);
     if (first === undefined) return;
     this.#first = first;
-    void this.settlePart(first, lines, this.#more);
+    void this.#charge(first, lines, this.#more);
     this.release();
   }
 
   /** Reserves the sum of `lines` when nothing was reserved before. The work is done, so the limits are ignored. */
   #reserveAll(lines: readonly Line[]): Reservation | undefined {
-    const total = sumOf(lines);
-    const taken = this.#tryReserve(Number.isSafeInteger(total) && total > 0 ? total : 0, {
-      force: true,
-    });
+    const totalMilliCu = sumOf(lines);
+    const costMilliCu = Number.isSafeInteger(totalMilliCu) ? Math.max(totalMilliCu, 0) : 0;
+    const taken = this.#deps.reserve(this.#x, costMilliCu, { force: true });
     if (taken.kind === "reserved") return taken;
     this.#failed = replyTo(taken);
     return undefined;
   }
 
-  /** Resolves to undefined when `written` is on disk, or to the reply to send instead of the answer. */
-  replyAfter(written: Promise<void>): Promise<Reply | undefined> {
-    return this.#refusals.replyAfter(written, this.#x);
-  }
-
-  /**
-   * Charges one reservation, or several together with `more`. Resolves when the charge is on disk. Called for parts;
-   * `settle` settles the whole exchange.
-   */
-  settlePart(
+  /** Charges one reservation, or several together with `more`. Resolves when the charge is on disk. */
+  #charge(
     reservation: Reservation,
     lines: readonly Line[],
     more: readonly Reservation[] = [],
@@ -150,7 +136,7 @@ export class ExchangeCharge implements Charge {
   written(): Promise<Reply | undefined> | Reply | undefined {
     if (this.#failed !== undefined) return this.#failed;
     if (this.#commit === undefined) return undefined;
-    const last = this.#refusals.replyAfter(this.#commit, this.#x);
+    const last = this.#deps.commits.replyAfter(this.#commit, this.#x);
     return this.#earlierCommits === undefined ? last : this.#allWritten(this.#earlierCommits, last);
   }
 
@@ -159,7 +145,7 @@ export class ExchangeCharge implements Charge {
     last: Promise<Reply | undefined>,
   ): Promise<Reply | undefined> {
     for (const commit of earlier) {
-      const reply = await this.#refusals.replyAfter(commit, this.#x);
+      const reply = await this.#deps.commits.replyAfter(commit, this.#x);
       if (reply !== undefined) return reply;
     }
     return last;
@@ -174,50 +160,7 @@ export class ExchangeCharge implements Charge {
 }
 
 function sumOf(lines: readonly Line[]): number {
-  let total = 0;
-  for (const line of lines) total += line.costMilli;
-  return total;
-}
-
-class Part implements ChargePart {
-  readonly #charge: ExchangeCharge;
-  readonly #reservation: Reservation;
-  #commit: Promise<void> | undefined;
-
-  constructor(charge: ExchangeCharge, reservation: Reservation) {
-    this.#charge = charge;
-    this.#reservation = reservation;
-  }
-
-  get reservedMilli(): number {
-    return this.#reservation.costMilli;
-  }
-
-  settle(lines: readonly Line[]): void {
-    this.#commit = this.#charge.settlePart(this.#reservation, lines);
-  }
-
-  written(): Promise<Reply | undefined> {
-    if (this.#commit === undefined) throw new Error("a part is written after it is settled");
-    return this.#charge.replyAfter(this.#commit);
-  }
-
-  release(): void {
-    this.#reservation.release();
-  }
-}
-
-/** Omits `window` if the limit is that of the plan (decisions.md section 3). */
-function replyTo(refused: Exclude<ReserveResult, Reservation>): Reply {
-  if (refused.kind !== "refused") {
-    return refused.kind === "anonymous" ? unauthorized : unavailable;
-  }
-  const { window, usedCuMilli, limitCuMilli } = refused;
-  return refuse("GATEWAY_CU_LIMIT_EXCEEDED", {
-    details: {
-      ...(window !== undefined && { window }),
-      used_cu_milli: usedCuMilli,
-      limit_cu_milli: limitCuMilli,
-    },
-  });
+  let sumMilliCu = 0;
+  for (const line of lines) sumMilliCu += line.costMilli;
+  return sumMilliCu;
 }

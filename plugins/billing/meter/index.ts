@@ -2,9 +2,11 @@
  * Gives the exchange its account. Credit is reserved before the work and charged after it, and the charge is on disk
  * before the answer ends.
  */
-import { defineStep, type Exchange } from "sluice-gateway/plugin";
-import { ExchangeCharge } from "./exchange-charge.ts";
-import { ChargeRefusals } from "./charge-refusals.ts";
+import { defineStep } from "sluice-gateway/plugin";
+import { createCommitReplies } from "./commit-replies.ts";
+import { ExchangeCharge, type ExchangeChargeDeps } from "./exchange-charge.ts";
+import { createReserve } from "./reserve.ts";
+import { createShadowRefusals } from "./shadow-refusals.ts";
 
 interface Options {
   readonly price?: number;
@@ -29,7 +31,7 @@ const limitDetails = {
   additionalProperties: false,
 };
 
-export default defineStep<Options>({
+export default defineStep<Options, ExchangeCharge>({
   name: "meter",
   description: "Reserves and charges credit units; answers 429 if a limit is reached.",
   options: {
@@ -69,15 +71,18 @@ export default defineStep<Options>({
     },
   }),
   start({ price }, host) {
-    const refusals = new ChargeRefusals(host);
+    const countShadowRefusal = createShadowRefusals(host);
+    const deps: ExchangeChargeDeps = {
+      reserve: createReserve(host, countShadowRefusal),
+      commits: createCommitReplies(host, countShadowRefusal),
+    };
     return {
-      requestHeaders(x) {
-        const charge = new ExchangeCharge(refusals, x);
+      createState: (x) => new ExchangeCharge(deps, x),
+      requestHeaders(x, charge) {
         x.set("charge", charge);
         return price === undefined ? undefined : charge.reserve(price);
       },
-      responseHeaders(x, head) {
-        const charge = chargeOf(x);
+      responseHeaders(x, head, charge) {
         const answered = head.from === "surface";
         if (price !== undefined && answered && head.status < 500) {
           charge.settle([{ method: `${x.request.method} ${x.route.path}`, costMilli: price }]);
@@ -86,9 +91,8 @@ export default defineStep<Options>({
           head.set("x-used-cu-milli", String(charge.usedMilli ?? 0));
         }
       },
-      responseEnd: (x) => chargeOf(x).written(),
-      settled(x) {
-        const charge = chargeOf(x);
+      responseEnd: (_x, _outcome, charge) => charge.written(),
+      settled(x, _outcome, charge) {
         charge.release();
         // A charge that could not be written is not charged.
         if (x.facts.costMilliCu !== charge.usedMilli) x.note("costMilliCu", charge.usedMilli);
@@ -96,8 +100,3 @@ export default defineStep<Options>({
     };
   },
 });
-
-function chargeOf(x: Exchange): ExchangeCharge {
-  // A slot has one provider, and this step sets nothing else.
-  return x.get("charge") as ExchangeCharge;
-}

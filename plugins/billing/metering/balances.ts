@@ -60,9 +60,9 @@ function loadPeriods(db: DatabaseSync, names: ReadonlyMap<number, string>, book:
     const workspace = book.workspace(nameOf(names, id));
     workspace.number = id;
     workspace.roll(number(row, "period"));
-    workspace.included = number(row, "included");
-    workspace.purchased = number(row, "purchased");
-    workspace.overage = number(row, "overage");
+    workspace.includedMilliCu = number(row, "included");
+    workspace.purchasedMilliCu = number(row, "purchased");
+    workspace.overageMilliCu = number(row, "overage");
   }
 }
 

@@ -1,5 +1,6 @@
 /**
- * The meter reserves credit in all scopes at once, settles reservations into charges, and accounts for every milli-CU.
+ * The meter reserves credit in all scopes at once, and reports how much is used. A reservation then settles itself
+ * (reservation.ts).
  *
  * It runs only on the main thread. Checking a limit and reserving credit are therefore one step, and two parallel calls
  * can never both take the last unit. Charges are durable: a settled charge is in the journal before its promise
@@ -11,23 +12,24 @@
 import type { Clock } from "sluice-gateway/plugin";
 import type {
   ApiKey,
-  ChargeLine,
   CuRefusal,
   KeyPrincipal,
   KeyWindows,
   Meter,
   Reservation,
-  WindowState,
   Workspace,
+  WorkspaceUsage,
 } from "sluice-gateway/services";
+import { isAmount, notAnAmount } from "./charge-lines.ts";
+import { chargeText } from "./charge-text.ts";
+import { maxExactMilliCu, refusalOf } from "./credit-limits.ts";
 import type { CreditBook, KeyCredit, WorkspaceCredit } from "./credit.ts";
-import type { CommitPriority, Journal } from "./journal.ts";
+import type { Journal } from "./journal.ts";
+import { MeterTime } from "./meter-time.ts";
 import type { MeterMetrics } from "./metrics.ts";
-import { periodOf, type Split } from "./periods.ts";
-import { chargeText, withPricing } from "./charge-text.ts";
-import { closeReason } from "./records.ts";
-import { OpenReservation } from "./reservation.ts";
-import type { RollingWindow } from "./windows.ts";
+import { periodOf } from "./periods.ts";
+import { CreditReservation, type ReservationDeps } from "./reservation.ts";
+import { windowState } from "./windows.ts";
 
 interface CreditMeterDeps {
   readonly journal: Journal;
@@ -40,32 +42,24 @@ interface CreditMeterDeps {
 }
 
 const unavailable = { kind: "unavailable" } as const;
-const resolved = Promise.resolve();
 
 export class CreditMeter implements Meter {
   readonly #journal: Journal;
-  readonly book: CreditBook;
-  readonly #metrics: MeterMetrics;
-  readonly #clock: Clock;
-  readonly #isAsync: boolean;
+  readonly #book: CreditBook;
+  readonly #time: MeterTime;
+  /** What every reservation gets. */
+  readonly #shared: ReservationDeps;
   readonly #sweeper: Disposable;
   readonly #sampler: Disposable;
-  /** The latest time seen. The meter's time never goes back. */
-  #newest: number;
-  #period = { start: 0, end: 0 };
   #nextIntent = 1;
-  readonly #split: Split = { included: 0, purchased: 0, overage: 0 };
 
-  constructor(parts: CreditMeterDeps) {
-    this.#journal = parts.journal;
-    this.book = parts.book;
-    this.#metrics = parts.metrics;
-    this.#clock = parts.clock;
-    this.#isAsync = parts.durability === "async";
-    this.#newest = parts.newest;
-    this.#sweeper = parts.clock.every(10_000, () => this.book.sweep(this.#now()));
-    const { openReservations } = parts.metrics;
-    this.#sampler = parts.clock.every(1_000, () => openReservations.set(this.book.holders));
+  constructor({ journal, book, metrics, clock, durability, newest }: CreditMeterDeps) {
+    this.#journal = journal;
+    this.#book = book;
+    this.#time = new MeterTime(clock, newest);
+    this.#shared = { journal, book, metrics, time: this.#time, isAsync: durability === "async" };
+    this.#sweeper = clock.every(10_000, () => book.sweep(this.#time.now()));
+    this.#sampler = clock.every(1_000, () => metrics.openReservations.set(book.holders));
   }
 
   reserve(
@@ -75,8 +69,8 @@ export class CreditMeter implements Meter {
   ): Reservation | CuRefusal | typeof unavailable {
     if (!isAmount(costMilliCu)) throw notAnAmount(costMilliCu);
     if (!this.#journal.writable) return unavailable;
-    const now = this.#now();
-    const key = this.book.key(principal.key.id);
+    const now = this.#time.now();
+    const key = this.#book.key(principal.key.id);
     const workspace = this.#workspace(principal.workspace.id, now);
     if (costMilliCu > 0 && about.force !== true) {
       const refused = refusalOf(principal, key, workspace, costMilliCu, now);
@@ -91,7 +85,8 @@ export class CreditMeter implements Meter {
     if (intent !== 0)
       this.#writeIntent(key, workspace, about, { now, intent, reservedMilliCu: heldMilliCu });
     const text = chargeText(about.requestId, about.agent);
-    return new OpenReservation(this, principal, key, workspace, heldMilliCu, text, intent);
+    const credit = { principal, key, workspace, costMilliCu: heldMilliCu, text, intent };
+    return new CreditReservation(this.#shared, credit);
   }
 
   #writeIntent(
@@ -115,105 +110,33 @@ export class CreditMeter implements Meter {
     void journal.publish(1, "deferred");
   }
 
-  /**
-   * Called only by OpenReservation. Its callers run in handlers of sockets and timers, where nothing catches an error.
-   * A wrong amount therefore rejects, and the reservation ends without a charge.
-   */
-  settle(
-    reservation: OpenReservation,
-    given: readonly ChargeLine[],
-    maxMilliCu: number,
-  ): Promise<void> {
-    const now = this.#now();
-    const wrong = given.find((line) => !isChargeable(line));
-    if (wrong !== undefined || given.length === 0) {
-      this.#end(reservation, closeReason.settled, now);
-      return wrong === undefined ? resolved : Promise.reject(notChargeable(wrong));
-    }
-    const lines = cutLines(given, maxMilliCu, (surface, milliCu) =>
-      this.#metrics.cut(surface).add(milliCu),
-    );
-    const { key, workspace } = reservation;
-    let total = 0;
-    for (const line of lines) total += line.costMilli;
-    reservation.free();
-    if (!this.#journal.hasRoom(lines.length)) return Promise.reject(new Error("cannot be written"));
-    workspace.roll(this.#periodStart(now));
-    key.add(now, total);
-    key.number ||= this.#journal.nameNumber(key.id);
-    workspace.number ||= this.#journal.nameNumber(workspace.id);
-    for (const line of lines) this.#charge(reservation, line, now);
-    const written = this.#journal.publish(lines.length, this.#priority(reservation));
-    return this.#isAsync ? resolved : written;
-  }
-
-  #charge(reservation: OpenReservation, line: ChargeLine, now: number): void {
-    const { principal, key, workspace, intent, text } = reservation;
-    const journal = this.#journal;
-    workspace.draw(line.costMilli, principal.plan, principal.workspace, this.#split);
-    journal.appendCharge({
-      key: key.number,
-      workspace: workspace.number,
-      surface: journal.nameNumber(line.surface),
-      method: journal.nameNumber(line.method),
-      model: line.model === undefined ? 0 : journal.nameNumber(line.model),
-      outcome: line.outcome === undefined ? 0 : journal.nameNumber(line.outcome),
-      time: now,
-      split: this.#split,
-      inputTokens: line.inputTokens ?? 0,
-      outputTokens: line.outputTokens ?? 0,
-      estimated: line.estimated === true,
-      intent,
-      text: withPricing(text, line.pricing),
-    });
-    this.#metrics.charged(line.surface).add(line.costMilli);
-  }
-
-  release(reservation: OpenReservation): void {
-    this.#end(reservation, closeReason.released, this.#now());
-  }
-
-  /** Ends a reservation without a charge. If its intent cannot be closed now, the intent expires at the next start. */
-  #end(reservation: OpenReservation, why: number, now: number): void {
-    reservation.free();
-    if (reservation.intent === 0 || !this.#journal.hasRoom(1)) return;
-    this.#journal.appendClosed(now, reservation.intent, why);
-    void this.#journal.publish(1, "deferred");
-  }
-
-  /**
-   * Returns `deferred` for the end of a stream, which may be committed a few milliseconds later, and for charges that
-   * no caller waits for.
-   */
-  #priority({ intent }: OpenReservation): CommitPriority {
-    if (this.#isAsync) return "deferred";
-    if (this.book.holders === 0) return "immediate";
-    return intent === 0 ? "batched" : "deferred";
-  }
-
   get writable(): boolean {
     return this.#journal.writable;
   }
 
   purchasedLeft(workspace: Workspace): number {
-    const known = this.book.findWorkspace(workspace.id);
+    const known = this.#book.findWorkspace(workspace.id);
     return known === undefined ? workspace.purchasedTotalCuMilli : known.purchasedLeft(workspace);
   }
 
-  keyUsage(keyId: string): { day: number; month: number; open: number } {
-    const now = this.#now();
-    const key = this.book.findKey(keyId);
-    return { day: key?.day.sum(now) ?? 0, month: key?.month.sum(now) ?? 0, open: key?.open ?? 0 };
+  keyUsage(keyId: string): { dayMilliCu: number; monthMilliCu: number; openMilliCu: number } {
+    const now = this.#time.now();
+    const key = this.#book.findKey(keyId);
+    return {
+      dayMilliCu: key?.day.sum(now) ?? 0,
+      monthMilliCu: key?.month.sum(now) ?? 0,
+      openMilliCu: key?.openMilliCu ?? 0,
+    };
   }
 
   keyWindows(key: Pick<ApiKey, "id" | "cuLimit24hMilli" | "cuLimit30dMilli">): KeyWindows {
-    const now = this.#now();
-    const known = this.book.findKey(key.id);
-    const open = known?.open ?? 0;
+    const now = this.#time.now();
+    const known = this.#book.findKey(key.id);
+    const openMilliCu = known?.openMilliCu ?? 0;
     return {
-      day: windowState(known?.day, key.cuLimit24hMilli, open, now),
-      month: windowState(known?.month, key.cuLimit30dMilli, open, now),
-      open,
+      day: windowState(known?.day, key.cuLimit24hMilli, openMilliCu, now),
+      month: windowState(known?.month, key.cuLimit30dMilli, openMilliCu, now),
+      openMilliCu,
     };
   }
 
@@ -226,10 +149,19 @@ export class CreditMeter implements Meter {
     return window.roomAt ?? window.freesAt;
   }
 
-  workspaceUsage(workspaceId: string): Split & { periodStart: number; open: number } {
-    const now = this.#now();
-    const { included, purchased, overage, open } = this.#workspace(workspaceId, now);
-    return { periodStart: this.#periodStart(now), included, purchased, overage, open };
+  workspaceUsage(workspaceId: string): WorkspaceUsage {
+    const now = this.#time.now();
+    const { includedMilliCu, purchasedMilliCu, overageMilliCu, openMilliCu } = this.#workspace(
+      workspaceId,
+      now,
+    );
+    return {
+      periodStart: this.#time.periodStart(now),
+      includedMilliCu,
+      purchasedMilliCu,
+      overageMilliCu,
+      openMilliCu,
+    };
   }
 
   flush(): Promise<void> {
@@ -242,125 +174,9 @@ export class CreditMeter implements Meter {
     await this.#journal.close();
   }
 
-  #now(): number {
-    const now = this.#clock.now();
-    if (now > this.#newest) this.#newest = now;
-    return this.#newest;
-  }
-
-  #periodStart(now: number): number {
-    if (now >= this.#period.end) this.#period = periodOf(now);
-    return this.#period.start;
-  }
-
   #workspace(id: string, now: number): WorkspaceCredit {
-    const workspace = this.book.workspace(id);
-    workspace.roll(this.#periodStart(now));
+    const workspace = this.#book.workspace(id);
+    workspace.roll(this.#time.periodStart(now));
     return workspace;
   }
-}
-
-function windowState(
-  window: RollingWindow | undefined,
-  limit: number | undefined,
-  open: number,
-  now: number,
-): WindowState {
-  const used = window?.sum(now) ?? 0;
-  // At most the limit minus one milli-CU leaves room for a charge. A limit of 0 never has room.
-  const room = limit === undefined || limit === 0 ? Infinity : limit - 1 - open;
-  return {
-    used,
-    limit,
-    freesAt: window?.clearsAt(now, used - 1),
-    roomAt: window?.clearsAt(now, Math.max(room, 0)),
-    emptyAt: window?.clearsAt(now, 0),
-  };
-}
-
-/**
- * Returns the reason why `costMilliCu` does not fit, or undefined if it fits. If several scopes refuse, the one that
- * takes longest to clear is reported: plan, then 30d, then 24h.
- */
-function refusalOf(
-  principal: KeyPrincipal,
-  key: KeyCredit,
-  workspace: WorkspaceCredit,
-  costMilliCu: number,
-  now: number,
-): CuRefusal | undefined {
-  const { plan } = principal;
-  if (!workspace.fits(costMilliCu, plan, principal.workspace)) {
-    return refusal(undefined, workspace.used, workspace.limit(plan, principal.workspace));
-  }
-  const month = key.month.sum(now) + key.open;
-  const monthLimit = principal.key.cuLimit30dMilli ?? Number.MAX_SAFE_INTEGER;
-  if (month + costMilliCu > monthLimit) return refusal("30d", month, monthLimit);
-  const day = key.day.sum(now) + key.open;
-  const dayLimit = principal.key.cuLimit24hMilli ?? Number.MAX_SAFE_INTEGER;
-  if (day + costMilliCu > dayLimit) return refusal("24h", day, dayLimit);
-  return undefined;
-}
-
-function refusal(window: CuRefusal["window"], usedMilliCu: number, limit: number): CuRefusal {
-  const limitCuMilli = Math.min(limit, Number.MAX_SAFE_INTEGER);
-  return { kind: "refused", window, usedCuMilli: usedMilliCu, limitCuMilli };
-}
-
-/**
- * Returns how much more can be reserved while all sums stay safe integers, even if the journal holds larger sums of
- * earlier days.
- */
-function maxExactMilliCu(key: KeyCredit, workspace: WorkspaceCredit, now: number): number {
-  const used = Math.max(key.month.sum(now) + key.open, workspace.used);
-  return Math.max(0, Number.MAX_SAFE_INTEGER - used);
-}
-
-/**
- * Returns the lines with their sum cut to `maxMilliCu`, from the last line backwards. `onCut` is called with the
- * surface and the milli-CU of each line that is cut.
- */
-function cutLines(
-  lines: readonly ChargeLine[],
-  maxMilliCu: number,
-  onCut: (surface: string, milliCu: number) => void,
-): readonly ChargeLine[] {
-  let left = maxMilliCu;
-  let isCut = false;
-  const charged = lines.map((line) => {
-    const costMilliCu = Math.min(line.costMilli, left);
-    left -= costMilliCu;
-    if (costMilliCu === line.costMilli) return line;
-    isCut = true;
-    onCut(line.surface, line.costMilli - costMilliCu);
-    return { ...line, costMilli: costMilliCu };
-  });
-  return isCut ? charged : lines;
-}
-
-/** Sums are exact only if every amount is a safe integer. */
-function isAmount(milliCu: number): boolean {
-  return Number.isSafeInteger(milliCu) && milliCu >= 0;
-}
-
-/** Names are written to the journal, which accepts only text. */
-function isChargeable({
-  costMilli: costMilliCu,
-  method,
-  model = "",
-  outcome = "",
-}: ChargeLine): boolean {
-  return (
-    isAmount(costMilliCu) && [method, model, outcome].every((name) => typeof name === "string")
-  );
-}
-
-function notChargeable({ costMilli: costMilliCu }: ChargeLine): RangeError {
-  return isAmount(costMilliCu)
-    ? new RangeError("a charge's method, model and outcome must be text")
-    : notAnAmount(costMilliCu);
-}
-
-function notAnAmount(milliCu: number): RangeError {
-  return new RangeError(`${milliCu} is not an amount in milli-CU`);
 }

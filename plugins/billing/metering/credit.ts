@@ -8,7 +8,7 @@ export class KeyCredit {
   /** Number of the key in the journal. 0 before its first charge. */
   number = 0;
   /** Sum of the open reservations, in milli-CU. */
-  open = 0;
+  openMilliCu = 0;
   /** Number of open reservations, including those of 0 milli-CU. */
   holders = 0;
   readonly day = new RollingWindow(dayWindow);
@@ -64,15 +64,15 @@ export class CreditBook {
   hold(key: KeyCredit, workspace: WorkspaceCredit, costMilliCu: number): void {
     this.holders++;
     key.holders++;
-    key.open += costMilliCu;
-    workspace.open += costMilliCu;
+    key.openMilliCu += costMilliCu;
+    workspace.openMilliCu += costMilliCu;
   }
 
   free(key: KeyCredit, workspace: WorkspaceCredit, costMilliCu: number): void {
     this.holders--;
     key.holders--;
-    key.open -= costMilliCu;
-    workspace.open -= costMilliCu;
+    key.openMilliCu -= costMilliCu;
+    workspace.openMilliCu -= costMilliCu;
   }
 
   findKey(id: string): KeyCredit | undefined {

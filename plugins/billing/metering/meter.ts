@@ -23,9 +23,9 @@ export interface MeterOptions {
 
 /** Credit that a key has used, in milli-CU. */
 interface KeyUsage {
-  readonly day: number;
-  readonly month: number;
-  readonly open: number;
+  readonly dayMilliCu: number;
+  readonly monthMilliCu: number;
+  readonly openMilliCu: number;
 }
 
 export interface MeterService extends Omit<Metering, "usage"> {
@@ -74,13 +74,13 @@ function takeBack(records: RecordCursor, book: CreditBook, metrics: MeterMetrics
   while (records.next()) {
     if (records.kind !== kind.charge) continue;
     const time = records.float(at.charge.time);
-    const cost = records.costMilliCu;
-    keys.get(records.uint(at.charge.key))?.takeBack(time, cost);
+    const costMilliCu = records.costMilliCu;
+    keys.get(records.uint(at.charge.key))?.takeBack(time, costMilliCu);
     workspaces.get(records.uint(at.charge.workspace))?.takeBack(periodOf(time).start, {
-      included: records.float(at.charge.included),
-      purchased: records.float(at.charge.purchased),
-      overage: records.float(at.charge.overage),
+      includedMilliCu: records.float(at.charge.included),
+      purchasedMilliCu: records.float(at.charge.purchased),
+      overageMilliCu: records.float(at.charge.overage),
     });
-    metrics.lost.add(cost);
+    metrics.lost.add(costMilliCu);
   }
 }

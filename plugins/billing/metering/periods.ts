@@ -22,59 +22,65 @@ export function periodOf(time: number): Period {
 
 /** A charge divided by its sources. The sum of the three is the charge. */
 export interface Split {
-  included: number;
-  purchased: number;
-  overage: number;
+  includedMilliCu: number;
+  purchasedMilliCu: number;
+  overageMilliCu: number;
 }
 
 /** Credit that one workspace has drawn. */
 export class Draws {
   /** Sum of the open reservations. */
-  open = 0;
+  openMilliCu = 0;
   /** Start of the period of the three amounts. */
   period = 0;
-  included = 0;
-  purchased = 0;
-  overage = 0;
+  includedMilliCu = 0;
+  purchasedMilliCu = 0;
+  overageMilliCu = 0;
   /** Drawn from the purchased balance in all earlier periods. Purchased credit does not expire. */
-  purchasedBefore = 0;
+  purchasedBeforeMilliCu = 0;
 
   /** Starts a new period if `period` is later than the current one. Time never goes back. */
   roll(period: number): void {
     if (period <= this.period) return;
-    this.purchasedBefore += this.purchased;
-    this.included = 0;
-    this.purchased = 0;
-    this.overage = 0;
+    this.purchasedBeforeMilliCu += this.purchasedMilliCu;
+    this.includedMilliCu = 0;
+    this.purchasedMilliCu = 0;
+    this.overageMilliCu = 0;
     this.period = period;
   }
 
   /** Sum of the settled charges of this period and the open reservations. */
-  get used(): number {
-    return this.included + this.purchased + this.overage + this.open;
+  get usedMilliCu(): number {
+    return this.includedMilliCu + this.purchasedMilliCu + this.overageMilliCu + this.openMilliCu;
   }
 
   /** Returns the remaining purchased balance. Reservations have not drawn from it yet. */
   purchasedLeft(workspace: Workspace): number {
-    const drawn = this.purchasedBefore + this.purchased;
-    return Math.max(0, workspace.purchasedTotalCuMilli - drawn);
+    const drawnMilliCu = this.purchasedBeforeMilliCu + this.purchasedMilliCu;
+    return Math.max(0, workspace.purchasedTotalCuMilli - drawnMilliCu);
   }
 
   /** Returns the total credit of the period, as the 429 reports it. Infinity if overage has no limit. */
   limit(plan: Plan, workspace: Workspace): number {
-    const purchased = Math.max(0, workspace.purchasedTotalCuMilli - this.purchasedBefore);
-    return plan.includedCuMilli + purchased + overageLimit(plan, workspace);
+    const purchasedMilliCu = Math.max(
+      0,
+      workspace.purchasedTotalCuMilli - this.purchasedBeforeMilliCu,
+    );
+    return plan.includedCuMilli + purchasedMilliCu + overageLimit(plan, workspace);
   }
 
   /** Returns true if `costMilliCu` can be drawn after all open reservations. */
   fits(costMilliCu: number, plan: Plan, workspace: Workspace): boolean {
     // This compares the rest of each source, not the used amount with the limit. If a smaller plan was set within the
     // period, more may have been included than the plan includes now. That must not use up purchased credit.
-    const included = Math.max(0, plan.includedCuMilli - this.included);
-    const overage = Math.max(0, overageLimit(plan, workspace) - this.overage);
+    const includedMilliCu = Math.max(0, plan.includedCuMilli - this.includedMilliCu);
+    const overageMilliCu = Math.max(0, overageLimit(plan, workspace) - this.overageMilliCu);
     // Sums above 2^53 would not be exact.
-    if (this.used + costMilliCu > Number.MAX_SAFE_INTEGER) return false;
-    return this.open + costMilliCu <= included + this.purchasedLeft(workspace) + overage;
+    if (this.usedMilliCu + costMilliCu > Number.MAX_SAFE_INTEGER) return false;
+    return (
+      this.openMilliCu + costMilliCu <=
+      includedMilliCu + this.purchasedLeft(workspace) + overageMilliCu
+    );
   }
 
   /**
@@ -83,29 +89,30 @@ export class Draws {
    * agreement.
    */
   draw(costMilliCu: number, plan: Plan, workspace: Workspace, split: Split): void {
-    const includedLeft = Math.max(0, plan.includedCuMilli - this.included);
-    split.included = Math.min(costMilliCu, includedLeft);
-    const beyond = costMilliCu - split.included;
-    split.purchased = beyond === 0 ? 0 : Math.min(beyond, this.purchasedLeft(workspace));
-    split.overage = beyond - split.purchased;
-    if (split.overage > 0 && plan.overageUsdPerCu === undefined) {
-      split.included += split.overage;
-      split.overage = 0;
+    const includedLeftMilliCu = Math.max(0, plan.includedCuMilli - this.includedMilliCu);
+    split.includedMilliCu = Math.min(costMilliCu, includedLeftMilliCu);
+    const beyondMilliCu = costMilliCu - split.includedMilliCu;
+    split.purchasedMilliCu =
+      beyondMilliCu === 0 ? 0 : Math.min(beyondMilliCu, this.purchasedLeft(workspace));
+    split.overageMilliCu = beyondMilliCu - split.purchasedMilliCu;
+    if (split.overageMilliCu > 0 && plan.overageUsdPerCu === undefined) {
+      split.includedMilliCu += split.overageMilliCu;
+      split.overageMilliCu = 0;
     }
-    this.included += split.included;
-    this.purchased += split.purchased;
-    this.overage += split.overage;
+    this.includedMilliCu += split.includedMilliCu;
+    this.purchasedMilliCu += split.purchasedMilliCu;
+    this.overageMilliCu += split.overageMilliCu;
   }
 
   /** Reverses a draw that was made in `period`. */
   takeBack(period: number, split: Readonly<Split>): void {
     if (period !== this.period) {
-      this.purchasedBefore -= split.purchased;
+      this.purchasedBeforeMilliCu -= split.purchasedMilliCu;
       return;
     }
-    this.included -= split.included;
-    this.purchased -= split.purchased;
-    this.overage -= split.overage;
+    this.includedMilliCu -= split.includedMilliCu;
+    this.purchasedMilliCu -= split.purchasedMilliCu;
+    this.overageMilliCu -= split.overageMilliCu;
   }
 }
 

@@ -15,8 +15,8 @@ export function readPurchasedDrawn(dataDir: string): ReadonlyMap<string, number>
   try {
     // A transaction, so that the sums and the commits after them are of the same moment.
     db.exec("BEGIN");
-    const add = (name: string, milli: number): void => {
-      if (milli > 0) drawn.set(name, (drawn.get(name) ?? 0) + milli);
+    const add = (name: string, milliCu: number): void => {
+      if (milliCu > 0) drawn.set(name, (drawn.get(name) ?? 0) + milliCu);
     };
     const sums = db.prepare(
       "SELECT name, sum(purchased) AS purchased FROM periods JOIN names ON id = workspace GROUP BY name",
@@ -28,9 +28,10 @@ export function readPurchasedDrawn(dataDir: string): ReadonlyMap<string, number>
       const cursor = new RecordCursor(blob(row, "records"));
       while (cursor.next()) {
         if (cursor.kind !== kind.charge) continue;
-        const purchased = cursor.float(at.charge.purchased);
-        const name = purchased > 0 ? nameOf.get(cursor.uint(at.charge.workspace)) : undefined;
-        if (name !== undefined) add(text(name, "name"), purchased);
+        const purchasedMilliCu = cursor.float(at.charge.purchased);
+        const name =
+          purchasedMilliCu > 0 ? nameOf.get(cursor.uint(at.charge.workspace)) : undefined;
+        if (name !== undefined) add(text(name, "name"), purchasedMilliCu);
       }
     }
     return drawn;

@@ -97,9 +97,9 @@ export function writeCharge(to: Target, start: number, charge: ChargeFields): nu
   view.setUint32(start + at.charge.model, charge.model, true);
   view.setUint32(start + at.charge.outcome, charge.outcome, true);
   view.setFloat64(start + at.charge.time, charge.time, true);
-  view.setFloat64(start + at.charge.included, charge.split.included, true);
-  view.setFloat64(start + at.charge.purchased, charge.split.purchased, true);
-  view.setFloat64(start + at.charge.overage, charge.split.overage, true);
+  view.setFloat64(start + at.charge.included, charge.split.includedMilliCu, true);
+  view.setFloat64(start + at.charge.purchased, charge.split.purchasedMilliCu, true);
+  view.setFloat64(start + at.charge.overage, charge.split.overageMilliCu, true);
   view.setFloat64(start + at.charge.inputTokens, charge.inputTokens, true);
   view.setFloat64(start + at.charge.outputTokens, charge.outputTokens, true);
   view.setFloat64(start + at.charge.intent, charge.intent, true);

@@ -82,12 +82,12 @@ export class Views {
     const drawn = sumsOf(this.#periods, this.#period.start);
     let split = drawn.get(workspace);
     if (split === undefined) {
-      split = { included: 0, purchased: 0, overage: 0 };
+      split = { includedMilliCu: 0, purchasedMilliCu: 0, overageMilliCu: 0 };
       drawn.set(workspace, split);
     }
-    split.included += cursor.float(at.charge.included);
-    split.purchased += cursor.float(at.charge.purchased);
-    split.overage += cursor.float(at.charge.overage);
+    split.includedMilliCu += cursor.float(at.charge.included);
+    split.purchasedMilliCu += cursor.float(at.charge.purchased);
+    split.overageMilliCu += cursor.float(at.charge.overage);
     const intent = cursor.float(at.charge.intent);
     if (intent !== 0) this.#intents.delete(intent);
   }
@@ -164,8 +164,14 @@ function writePeriods(db: DatabaseSync, sums: Sums<Split>): void {
        overage = ${exactSum("overage")}`,
   );
   for (const [period, workspaces] of sums) {
-    for (const [workspace, { included, purchased, overage }] of workspaces) {
-      insert.run(period, workspace, exact(included), exact(purchased), exact(overage));
+    for (const [workspace, { includedMilliCu, purchasedMilliCu, overageMilliCu }] of workspaces) {
+      insert.run(
+        period,
+        workspace,
+        exact(includedMilliCu),
+        exact(purchasedMilliCu),
+        exact(overageMilliCu),
+      );
     }
   }
 }

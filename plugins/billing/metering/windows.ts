@@ -2,6 +2,7 @@
  * Rolling windows: the amount charged within the last n steps. A step counts until it has left the window completely,
  * so a window of n steps holds up to n + 1 of them.
  */
+import type { WindowState } from "sluice-gateway/services";
 
 export interface WindowShape {
   readonly stepMs: number;
@@ -135,4 +136,24 @@ export class RollingWindow {
     this.#amounts = amounts;
     this.#first = 0;
   }
+}
+
+/** Returns how full a window of a key is. `openMilliCu`: reserved credit of the key in milli-CU. */
+export function windowState(
+  window: RollingWindow | undefined,
+  limitMilliCu: number | undefined,
+  openMilliCu: number,
+  now: number,
+): WindowState {
+  const usedMilliCu = window?.sum(now) ?? 0;
+  // At most the limit minus one milli-CU leaves room for a charge. A limit of 0 never has room.
+  const roomMilliCu =
+    limitMilliCu === undefined || limitMilliCu === 0 ? Infinity : limitMilliCu - 1 - openMilliCu;
+  return {
+    usedMilliCu,
+    limitMilliCu,
+    freesAt: window?.clearsAt(now, usedMilliCu - 1),
+    roomAt: window?.clearsAt(now, Math.max(roomMilliCu, 0)),
+    emptyAt: window?.clearsAt(now, 0),
+  };
 }

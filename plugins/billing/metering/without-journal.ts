@@ -2,8 +2,8 @@
 import type { Metering } from "sluice-gateway/services";
 
 const empty = {
-  used: 0,
-  limit: undefined,
+  usedMilliCu: 0,
+  limitMilliCu: undefined,
   freesAt: undefined,
   roomAt: undefined,
   emptyAt: undefined,
@@ -13,7 +13,13 @@ export const meteringWithoutJournal: Metering = {
   reserve: () => ({ kind: "unavailable" }),
   clearsAt: () => undefined,
   purchasedLeft: () => 0,
-  keyWindows: () => ({ day: empty, month: empty, open: 0 }),
-  workspaceUsage: () => ({ periodStart: 0, included: 0, purchased: 0, overage: 0, open: 0 }),
+  keyWindows: () => ({ day: empty, month: empty, openMilliCu: 0 }),
+  workspaceUsage: () => ({
+    periodStart: 0,
+    includedMilliCu: 0,
+    purchasedMilliCu: 0,
+    overageMilliCu: 0,
+    openMilliCu: 0,
+  }),
   usage: { series: () => Promise.resolve(undefined) },
 };

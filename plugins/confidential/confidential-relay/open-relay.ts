@@ -7,7 +7,7 @@ import { createOpenSessions } from "./open-sessions.ts";
 import { openOwnEnclaves } from "./own-enclaves.ts";
 import { createPolicy, policySigner } from "./policy.ts";
 import { createQuoteLimit } from "./quote-limit.ts";
-import { Receipts } from "./receipts.ts";
+import { openReceipts } from "./receipts.ts";
 import { RetryCredits } from "./retry-credits.ts";
 import { createConfidential, type SharedStreamState } from "./service.ts";
 import { createSessionIds } from "./session-ids.ts";
@@ -59,8 +59,9 @@ type KeptState = Omit<
   "clock" | "log" | "metrics" | "counters" | "evidenceCache"
 >;
 
-function openState({ clock, metrics, store, compute }: Host): KeptState {
-  const receipts = new Receipts(store.folder, clock, compute.background);
+function openState(host: Host): KeptState {
+  const { clock, metrics } = host;
+  const receipts = openReceipts(host);
   return {
     receipts,
     retryCredits: new RetryCredits(clock, metrics),

@@ -3,8 +3,9 @@
  * their key is deleted, after their keyset expires and after a restart.
  */
 import type { DatabaseSync, StatementSync } from "node:sqlite";
+import { openComputePool, type ComputePool } from "sluice-gateway/compute";
 import { threadModule } from "sluice-gateway/package-files";
-import type { Clock, ComputeThreads } from "sluice-gateway/plugin";
+import type { Clock, Host } from "sluice-gateway/plugin";
 import type { Receipt } from "sluice-gateway/services";
 import { text } from "sluice-gateway/store";
 import type { ReceiptsJob } from "./receipts-job.ts";
@@ -17,18 +18,18 @@ const keptMs = 90 * 86_400_000;
 export class Receipts {
   readonly #dataDir: string;
   readonly #clock: Clock;
-  readonly #threads: ComputeThreads;
+  readonly #thread: ComputePool;
   readonly #db: DatabaseSync;
   /** Prepared, because it runs for every handshake. */
   readonly #hasSession: StatementSync;
   #waiting: { readonly row: ReceiptRow; readonly done: (isKept: boolean) => void }[] = [];
-  #isWriting = false;
+  /** Resolves when no receipt is waiting. Undefined while nothing is written. */
+  #writing: Promise<void> | undefined;
 
-  /** Throws StoreError if the data folder cannot be used. */
-  constructor(dataDir: string, clock: Clock, threads: ComputeThreads) {
+  constructor(dataDir: string, clock: Clock, thread: ComputePool) {
     this.#dataDir = dataDir;
     this.#clock = clock;
-    this.#threads = threads;
+    this.#thread = thread;
     this.#db = openReceiptsDatabase(dataDir);
     this.#hasSession = this.#db.prepare("SELECT 1 FROM receipts WHERE session = ? LIMIT 1");
   }
@@ -39,7 +40,7 @@ export class Receipts {
     const row = { session, rid, at: this.#clock.now(), receipt: JSON.stringify(receipt) };
     const { promise, resolve } = Promise.withResolvers<boolean>();
     this.#waiting.push({ row, done: resolve });
-    if (!this.#isWriting) void this.#write();
+    this.#writing ??= this.#write();
     return promise;
   }
 
@@ -55,12 +56,14 @@ export class Receipts {
     return this.#hasSession.get(session) !== undefined;
   }
 
-  close(): void {
+  /** Resolves when the receipts that are waiting have been written and the files are closed. */
+  async close(): Promise<void> {
+    await this.#writing;
+    await this.#thread.close();
     this.#db.close();
   }
 
   async #write(): Promise<void> {
-    this.#isWriting = true;
     while (this.#waiting.length > 0) {
       const batch = this.#waiting;
       this.#waiting = [];
@@ -70,9 +73,22 @@ export class Receipts {
         rows,
         keepFrom: this.#clock.now() - keptMs,
       };
-      const outcome = await this.#threads.run({ module, input: job, transfer: [] });
+      const outcome = await this.#thread.run({ module, input: job, transfer: [] });
       for (const { done } of batch) done(outcome.ok);
     }
-    this.#isWriting = false;
+    this.#writing = undefined;
   }
+}
+
+/**
+ * Opens the receipts of the data folder. They have their own thread, which has at most one job, because a client waits
+ * for each receipt: a queue that is full of other work must not refuse it. Throws StoreError if the data folder cannot
+ * be used.
+ */
+export function openReceipts({
+  store,
+  clock,
+  metrics,
+}: Pick<Host, "store" | "clock" | "metrics">): Receipts {
+  return new Receipts(store.folder, clock, openComputePool({ clock, metrics, threads: 1 }));
 }

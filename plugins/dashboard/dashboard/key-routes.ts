@@ -55,12 +55,12 @@ function list(
   });
   return sendJson(reply, 200, {
     keys: found.slice(0, maxKeys).map(({ key, workspaceName }) => {
-      const { day, month, open } = metering.keyWindows(key);
+      const { day, month, openMilliCu } = metering.keyWindows(key);
       return {
         ...admin.keyJson(key),
         workspace_name: workspaceName,
         rotated_to: key.rotatedTo,
-        windows: { "24h": windowJson(day, open), "30d": windowJson(month, open) },
+        windows: { "24h": windowJson(day, openMilliCu), "30d": windowJson(month, openMilliCu) },
         /** True if this viewer may rotate and revoke the key. */
         manageable: mayGrant(viewer.only, key.capabilities),
       };
@@ -69,11 +69,14 @@ function list(
   });
 }
 
-function windowJson({ used, limit, freesAt, roomAt, emptyAt }: WindowState, open: number): object {
+function windowJson(
+  { usedMilliCu, limitMilliCu, freesAt, roomAt, emptyAt }: WindowState,
+  openMilliCu: number,
+): object {
   return {
-    used_cu_milli: used,
-    reserved_cu_milli: open,
-    limit_cu_milli: limit,
+    used_cu_milli: usedMilliCu,
+    reserved_cu_milli: openMilliCu,
+    limit_cu_milli: limitMilliCu,
     frees_at: time(freesAt),
     room_at: time(roomAt),
     empty_at: time(emptyAt),

@@ -105,10 +105,10 @@ function periodJson(
     start: new Date(used.periodStart).toISOString(),
     plan: workspace.plan,
     plan_includes_cu_milli: admin.plan(workspace.plan).includedCuMilli,
-    included_cu_milli: used.included,
-    purchased_cu_milli: used.purchased,
+    included_cu_milli: used.includedMilliCu,
+    purchased_cu_milli: used.purchasedMilliCu,
     purchased_left_cu_milli: metering.purchasedLeft(workspace),
-    overage_cu_milli: used.overage,
+    overage_cu_milli: used.overageMilliCu,
     overage_limit_cu_milli: workspace.overageLimitCuMilli,
   };
 }

@@ -4,6 +4,7 @@
  */
 import { defineTools } from "sluice-gateway/plugin";
 import type { Prompt, Resource, ResourceLink, Tool } from "sluice-gateway/services";
+import { integerSchema } from "sluice-gateway/toolkit";
 import { folderProblems, type Sources } from "./folders.ts";
 import { openLibrary, type Library, type LibraryPage } from "./library.ts";
 import type { Hit } from "./search-index.ts";
@@ -104,13 +105,7 @@ function docsSearch(search: Library["search"]): Tool<DocsSearchInput> {
           minLength: 1,
           description: "Words or identifiers, such as state_getStorage.",
         },
-        limit: {
-          type: "integer",
-          minimum: 1,
-          maximum: 25,
-          default: defaultLimit,
-          description: "Maximum number of paragraphs to return.",
-        },
+        limit: integerSchema(defaultLimit, [1, 25], "Maximum number of paragraphs to return."),
       },
       required: ["query"],
       additionalProperties: false,

@@ -52,13 +52,16 @@ export default defineTools<PlatformToolsOptions>({
     },
     additionalProperties: false,
   },
-  uses: ["networks", "attestation"],
+  usesIfInstalled: ["networks", "attestation"],
   start({ evidence }, host) {
+    const networks = host.useIfInstalled("networks");
+    const source = host.useIfInstalled("attestation");
     const attestation =
-      evidence?.kind === undefined
+      source === undefined || evidence?.kind === undefined
         ? undefined
-        : { evidence: host.use("attestation").evidence(evidence.kind), binding: evidence.binding };
-    return { tools: [listModels(host.use("networks")), getAttestationQuote(attestation)] };
+        : { evidence: source.evidence(evidence.kind), binding: evidence.binding };
+    const quote = getAttestationQuote(attestation);
+    return { tools: networks === undefined ? [quote] : [listModels(networks), quote] };
   },
 });
 

@@ -2,11 +2,25 @@
 import type { Service, ServiceContext } from "../../plugin.ts";
 import type { Closer } from "./closer.ts";
 
-interface Part {
+class Part {
+  /** Service and key, for the log. */
+  readonly name: string;
   readonly value: unknown;
-  readonly close: () => unknown;
   /** Number of running instances of the service that hold the part. */
-  holders: number;
+  holders = 1;
+  readonly #close: () => unknown;
+  #closed: Promise<unknown> | undefined;
+
+  constructor(name: string, value: unknown, close: () => unknown) {
+    this.name = name;
+    this.value = value;
+    this.#close = close;
+  }
+
+  /** Closes the part once. Every call returns the same promise, which rejects with what `close` of the part throws. */
+  close(): Promise<unknown> {
+    return (this.#closed ??= Promise.try(this.#close));
+  }
 }
 
 export interface PartHolder extends Pick<ServiceContext, "keep"> {
@@ -20,10 +34,10 @@ export interface PartHolder extends Pick<ServiceContext, "keep"> {
 type Owner = Pick<Service, "name">;
 
 export class KeptParts {
-  /** By service. A service whose code was reloaded is another service. */
+  /** The parts that can be held, by service. A service whose code was reloaded is another service. */
   readonly #parts = new Map<Owner, Map<string, Part>>();
-  /** Releases that have not ended. */
-  readonly #releases = new Set<Promise<void>>();
+  /** Every part that is not closed, including those that a release will close, in the order in which they were opened. */
+  readonly #unclosed = new Set<Part>();
 
   /** Returns the holder of one instance of a service. */
   holder(service: Owner): PartHolder {
@@ -31,7 +45,7 @@ export class KeptParts {
     this.#parts.set(service, parts);
     const held = new Set<string>();
     return {
-      keep<T>(key: string, open: () => T, close: (part: T) => unknown): T {
+      keep: <T>(key: string, open: () => T, close: (part: T) => unknown): T => {
         const known = parts.get(key);
         if (known !== undefined) {
           if (!held.has(key)) known.holders++;
@@ -40,11 +54,13 @@ export class KeptParts {
           return known.value as T;
         }
         const value = open();
-        parts.set(key, { value, close: () => close(value), holders: 1 });
+        const part = new Part(`service ${service.name}: ${key}`, value, () => close(value));
+        parts.set(key, part);
+        this.#unclosed.add(part);
         held.add(key);
         return value;
       },
-      release: async () => {
+      release: () => {
         const unused: Part[] = [];
         for (const key of [...held].toReversed()) {
           held.delete(key);
@@ -53,39 +69,34 @@ export class KeptParts {
           parts.delete(key);
           unused.push(part);
         }
-        const release = closeParts(unused);
-        this.#releases.add(release);
-        try {
-          await release;
-        } finally {
-          this.#releases.delete(release);
-        }
+        return this.#closeEach(unused, (part) => part.close());
       },
     };
   }
 
   /**
-   * Closes every part that is still open, the last opened first, and waits for those that are being closed. The
-   * gateway calls it when it stops, because an exchange of an old generation that does not end holds its services.
+   * Closes every part that is still open, the last opened first, each within the limit of `closer`. The gateway calls
+   * it when it stops, because an exchange of an old generation that does not end holds its services, and because a
+   * release waits without a limit for a part that does not end. Rejects with an AggregateError of what the parts threw.
    */
   async close(closer: Closer): Promise<void> {
-    await closer.close("services", () => Promise.allSettled(this.#releases));
-    for (const [{ name }, parts] of [...this.#parts].toReversed()) {
-      const open = [...parts.values()].toReversed();
-      parts.clear();
-      await closer.close(`service ${name}`, () => closeParts(open));
-    }
+    for (const parts of this.#parts.values()) parts.clear();
+    await this.#closeEach([...this.#unclosed].toReversed(), (part) =>
+      closer.close(part.name, () => part.close()),
+    );
   }
-}
 
-async function closeParts(parts: readonly Part[]): Promise<void> {
-  const errors: unknown[] = [];
-  for (const part of parts) {
-    try {
-      await part.close();
-    } catch (error) {
-      errors.push(error);
+  /** Closes the parts one after the other, also after one that throws. */
+  async #closeEach(parts: readonly Part[], close: (part: Part) => Promise<unknown>): Promise<void> {
+    const errors: unknown[] = [];
+    for (const part of parts) {
+      try {
+        await close(part);
+      } catch (error) {
+        errors.push(error);
+      }
+      this.#unclosed.delete(part);
     }
+    if (errors.length > 0) throw new AggregateError(errors, errors.map(String).join("; "));
   }
-  if (errors.length > 0) throw new AggregateError(errors, errors.map(String).join("; "));
 }

@@ -10,7 +10,7 @@ import { allUses } from "../../config/check.ts";
 import type { Config } from "../../config/config.ts";
 import { fault, type Fault, type Position } from "../../config/fault.ts";
 import { nearest } from "../../config/nearest.ts";
-import { isBuiltIn } from "../../config/services.ts";
+import { isBuiltIn, servicesOf } from "../../config/services.ts";
 import { codeSuffix } from "../../package-files.ts";
 import type { Plugin } from "../../plugin.ts";
 import { describeImportError } from "./import-error.ts";
@@ -82,9 +82,9 @@ async function servicesInUse(
     const service = services.get(name);
     if (service === undefined || plugins.has(name) || found.has(name)) return;
     found.set(name, service);
-    service.uses?.forEach(add);
+    servicesOf(service).forEach(add);
   };
-  for (const { uses = [] } of plugins.values()) uses.forEach(add);
+  for (const plugin of plugins.values()) servicesOf(plugin).forEach(add);
   // Without the module that has a service which it uses, such a service does not run.
   const hasItsServices = (name: string): boolean =>
     isBuiltIn(name) || (services.get(name)?.uses?.every(hasItsServices) ?? services.has(name));

@@ -25,6 +25,7 @@ const members = [
   "wants",
   "provides",
   "uses",
+  "usesIfInstalled",
   "check",
   "start",
 ];
@@ -39,8 +40,7 @@ const kinds = Object.keys(membersOf);
 /** Returns the reasons why `value` is not a valid plugin. Empty if it is valid. */
 export function pluginProblems(value: unknown): string[] {
   if (!isObject(value)) return ["the default export must be an object"];
-  const { kind, name, description, start, check, operation, options, websocket } = value;
-  const { uses, dryRun, update } = value;
+  const { kind, name, description, start, options, websocket } = value;
   const problems: string[] = [];
   if (!isKind(kind)) {
     return [
@@ -53,18 +53,21 @@ export function pluginProblems(value: unknown): string[] {
   if (typeof description !== "string" || description === "")
     problems.push("`description` must be a non-empty string");
   if (typeof start !== "function") problems.push("`start` must be a function");
-  if (check !== undefined && typeof check !== "function")
-    problems.push("`check` must be a function");
-  if (operation !== undefined && typeof operation !== "function")
-    problems.push("`operation` must be a function");
+  for (const member of ["check", "operation", "dryRun", "update"]) {
+    const isFunction = typeof value[member] === "function";
+    if (value[member] !== undefined && !isFunction) {
+      problems.push(`\`${member}\` must be a function`);
+    }
+  }
   if (websocket !== undefined && typeof websocket !== "boolean")
     problems.push("`websocket` must be a boolean");
-  if (dryRun !== undefined && typeof dryRun !== "function")
-    problems.push("`dryRun` must be a function");
-  if (update !== undefined && typeof update !== "function")
-    problems.push("`update` must be a function");
-  const isNames = Array.isArray(uses) && uses.every((each) => typeof each === "string");
-  if (uses !== undefined && !isNames) problems.push("`uses` must be a list of service names");
+  for (const member of ["uses", "usesIfInstalled"]) {
+    const names = value[member];
+    const isNames = Array.isArray(names) && names.every((each) => typeof each === "string");
+    if (names !== undefined && !isNames) {
+      problems.push(`\`${member}\` must be a list of service names`);
+    }
+  }
   problems.push(...optionsProblems(options));
   for (const member of ["needs", "wants", "provides"]) {
     problems.push(...slotProblems(member, value[member], phasesOf[kind]));

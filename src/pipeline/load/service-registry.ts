@@ -11,9 +11,10 @@ import type {
   StartedTools,
 } from "../../plugin.ts";
 import { version } from "../../version.ts";
+import { servicesOf } from "../../config/services.ts";
 import type { HostResources } from "./host-resources.ts";
 
-type User = Pick<Plugin, "name" | "uses">;
+type User = Pick<Plugin, "name" | "uses" | "usesIfInstalled">;
 
 interface AvailableService {
   readonly service: unknown;
@@ -67,15 +68,20 @@ export class ServiceRegistry {
   }
 
   /** Returns a text that changes if one of the services that the plugin uses is another instance. */
-  identityOf({ uses = [] }: User): string {
-    return uses.map((name) => this.#available.get(name)?.identity()).join(" ");
+  identityOf(plugin: User): string {
+    return servicesOf(plugin)
+      .map((name) => this.#available.get(name)?.identity() ?? "none")
+      .join(" ");
   }
 
   /** Returns the host of one plugin instance. It gives the plugin the services of this generation. */
   hostFor(plugin: User, mode: Host["mode"]): Host {
     const { log, clock, metrics, seal, claims, store, compute } = this.#resources;
     const { environment, file } = this.#config;
-    const used = new Map((plugin.uses ?? []).map((name) => [name, this.#available.get(name)]));
+    const required = this.#find(plugin.uses);
+    const optional = this.#find(plugin.usesIfInstalled);
+    const notListed = (name: string, member: string): Error =>
+      new Error(`plugin "${plugin.name}" must list the service "${name}" under \`${member}\``);
     return {
       environment,
       mode,
@@ -86,17 +92,24 @@ export class ServiceRegistry {
       compute,
       seal,
       claims,
+      // The plugin that declares the type of a service under a name is the one that provides it.
       use<Name extends ServiceName>(name: Name): ServiceTypes[Name] {
-        const found = used.get(name);
-        if (found === undefined) {
-          throw new Error(`plugin "${plugin.name}" must list the service "${name}" under \`uses\``);
-        }
-        // The plugin that declares the type of a service under a name is the one that provides it.
+        const found = required.get(name);
+        if (found === undefined) throw notListed(name, "uses");
         return found.service as ServiceTypes[Name];
+      },
+      useIfInstalled<Name extends ServiceName>(name: Name): ServiceTypes[Name] | undefined {
+        if (!optional.has(name)) throw notListed(name, "usesIfInstalled");
+        return optional.get(name)?.service as ServiceTypes[Name] | undefined;
       },
       version,
       folder: file.slice(0, file.lastIndexOf("/") + 1) || ".",
     };
+  }
+
+  /** Maps each name to its service, or to undefined if there is none. */
+  #find(names: readonly string[] = []): ReadonlyMap<string, AvailableService | undefined> {
+    return new Map(names.map((name) => [name, this.#available.get(name)]));
   }
 }
 

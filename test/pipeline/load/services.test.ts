@@ -154,6 +154,48 @@ test("a plugin that first asks for its service after a reload gets the one that 
   assert.equal(await textOf(gateway), "upper fine,lower tired");
 });
 
+/** A surface that also works without the service `lower`. */
+const optionalSurface = (journal: string): string => `
+const journal = globalThis.serviceJournals.get("${journal}");
+export default {
+  kind: "surface",
+  name: "page",
+  description: "Answers with the text of a service.",
+  usesIfInstalled: ["lower"],
+  start(_, host) {
+    const { text } = host.useIfInstalled("lower") ?? { text: "nothing" };
+    journal.push("start page");
+    return { answer: () => ({ status: 200, body: text }) };
+  },
+};
+`;
+
+test("a plugin gets a service that it uses if it is installed, and restarts when the service appears or changes", async (t) => {
+  const { journal, prepare: write } = prepare(t);
+  const installed = "page: ./page.js, lower: ./lower.js";
+  const pipelineOf = (plugins: string, sections?: string): string =>
+    pipeline(sections).replace("page: ./page.js, upper: ./upper.js, lower: ./lower.js", plugins);
+  await using gateway = await startTestGateway({
+    pipeline: pipelineOf("page: ./page.js"),
+    prepare(folder) {
+      write(folder);
+      writeFileSync(join(folder, "page.js"), optionalSurface(t.name));
+    },
+  });
+  const load = async (text: string): Promise<string> => {
+    await gateway.write(text);
+    assert.deepEqual(await gateway.gateway.reloader.reload("test"), []);
+    return textOf(gateway);
+  };
+  assert.equal(await textOf(gateway), "nothing");
+  assert.equal(await load(pipelineOf(installed)), "lower fine");
+  assert.equal(await load(pipelineOf(installed, "lower: { state: tired }")), "lower tired");
+  assert.deepEqual(
+    journal.filter((line) => line.startsWith("start")),
+    ["start page", "start lower", "start page", "start lower", "start page"],
+  );
+});
+
 /** A plugin of kind `tools` that uses the service `lower`, and a pipeline in which `upper` uses the catalogue. */
 function withTools(t: TestContext) {
   const { journal, prepare: prepareServices } = prepare(t);

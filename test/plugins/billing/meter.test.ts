@@ -72,6 +72,18 @@ interface Started {
   readonly metrics: ReturnType<typeof createMetrics>;
 }
 
+/** Returns the hooks with the state of the exchange `x`, which the pipeline passes to them. */
+function hooksOf(step: Awaited<ReturnType<typeof meter.start>>, x: Exchange): StepHooks {
+  const state = step.createState?.(x);
+  assert.ok(state !== undefined);
+  return {
+    requestHeaders: () => step.requestHeaders?.(x, state),
+    responseHeaders: (_, head) => step.responseHeaders?.(x, head, state),
+    responseEnd: (_, outcome) => step.responseEnd?.(x, outcome, state),
+    settled: (_, outcome) => step.settled?.(x, outcome, state),
+  };
+}
+
 /** Runs the hooks of one exchange on the way down. */
 async function enter(
   options: {
@@ -86,8 +98,8 @@ async function enter(
   prepare?.(fake);
   const metrics = createMetrics();
   const host = fakeHost({ mode, metrics }, { metering: fakeMetering(fake) });
-  const hooks = await meter.start(price === undefined ? {} : { price }, host);
   const x = fakeExchange({ slots: { principal, requestId: "req-1" } });
+  const hooks = hooksOf(await meter.start(price === undefined ? {} : { price }, host), x);
   const reply = await hooks.requestHeaders?.(x);
   return { hooks, fake, x, charge: x.get("charge"), reply, metrics };
 }
@@ -276,9 +288,9 @@ test("a caller without a key cannot be charged", async () => {
 
 test("without the step request-id, a charge has an empty request id", async () => {
   const fake = fakeMeter();
-  const hooks = await meter.start({}, fakeHost({}, { metering: fakeMetering(fake) }));
   const x = fakeExchange({ slots: { principal: keyPrincipal() } });
-  await hooks.requestHeaders?.(x);
+  const host = fakeHost({}, { metering: fakeMetering(fake) });
+  await hooksOf(await meter.start({}, host), x).requestHeaders?.(x);
   x.get("charge").reserve(1);
   assert.equal(fake.taken[0]?.about.requestId, "");
 });

@@ -56,6 +56,14 @@ function contentOf(outcome: ToolOutcome): unknown {
 }
 
 describe("platform_listModels", () => {
+  it("is missing without the service `networks`", async () => {
+    const { tools } = await platformTools.start({}, fakeHost({ useIfInstalled: () => undefined }));
+    assert.deepEqual(
+      tools.map(({ name }) => name),
+      ["platform_getAttestationQuote"],
+    );
+  });
+
   it("returns [] without a configured network and costs 0.1 CU", async () => {
     const outcome = await (await start({})).call("platform_listModels", {}, able());
     assert.deepEqual(contentOf(outcome), []);

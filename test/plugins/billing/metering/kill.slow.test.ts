@@ -53,8 +53,12 @@ test("every acknowledged charge is in the journal exactly once after SIGKILL, ho
     const charged = rows
       .filter((row) => row.keyId === key)
       .reduce((sum, row) => sum + row.usedMilliCu, 0);
-    assert.deepEqual(meter.keyUsage(key), { day: charged, month: charged, open: 0 });
+    assert.deepEqual(meter.keyUsage(key), {
+      dayMilliCu: charged,
+      monthMilliCu: charged,
+      openMilliCu: 0,
+    });
   }
   const drawn = rows.reduce((sum, row) => sum + row.includedMilliCu, 0);
-  assert.equal(meter.workspaceUsage("ws_1").included, drawn);
+  assert.equal(meter.workspaceUsage("ws_1").includedMilliCu, drawn);
 });

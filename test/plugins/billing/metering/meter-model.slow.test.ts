@@ -110,15 +110,15 @@ class Model {
 function check(meter: MeterService, model: Model, now: number): void {
   for (const [key, principal] of principals.entries()) {
     assert.deepEqual(meter.keyUsage(principal.key.id), {
-      day: model.usedInWindow(key, now, minute, day),
-      month: model.usedInWindow(key, now, hour, 30 * day),
-      open: model.openOf(key),
+      dayMilliCu: model.usedInWindow(key, now, minute, day),
+      monthMilliCu: model.usedInWindow(key, now, hour, 30 * day),
+      openMilliCu: model.openOf(key),
     });
     assert.ok(model.usedInWindow(key, now, minute, day) + model.openOf(key) <= dayLimit);
   }
   assert.ok(model.planLeft(now) >= 0);
-  const { open } = meter.workspaceUsage("ws_1");
-  assert.equal(open, model.openOf(0) + model.openOf(1));
+  const { openMilliCu } = meter.workspaceUsage("ws_1");
+  assert.equal(openMilliCu, model.openOf(0) + model.openOf(1));
 }
 
 function compareRows(fixture: MeterFixture, model: Model): void {

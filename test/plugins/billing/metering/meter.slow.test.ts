@@ -64,17 +64,17 @@ test("a reservation counts until it ends; afterwards only its charge counts", as
   const meter = await open();
   const first = take(meter, principalOf(), 500);
   const second = take(meter, principalOf(), 300);
-  assert.deepEqual(meter.keyUsage("key_1"), { day: 0, month: 0, open: 800 });
-  assert.equal(meter.workspaceUsage("ws_1").open, 800);
+  assert.deepEqual(meter.keyUsage("key_1"), { dayMilliCu: 0, monthMilliCu: 0, openMilliCu: 800 });
+  assert.equal(meter.workspaceUsage("ws_1").openMilliCu, 800);
   await first.settle([line(200), line(50)]);
   second.release();
-  assert.deepEqual(meter.keyUsage("key_1"), { day: 250, month: 250, open: 0 });
+  assert.deepEqual(meter.keyUsage("key_1"), { dayMilliCu: 250, monthMilliCu: 250, openMilliCu: 0 });
   assert.deepEqual(meter.workspaceUsage("ws_1"), {
     periodStart: Date.UTC(2026, 0),
-    included: 250,
-    purchased: 0,
-    overage: 0,
-    open: 0,
+    includedMilliCu: 250,
+    purchasedMilliCu: 0,
+    overageMilliCu: 0,
+    openMilliCu: 0,
   });
 });
 
@@ -89,7 +89,7 @@ test("settling or releasing a reservation repeatedly charges and releases it onc
   released.release();
   released.release();
   await released.settle([line(100)]);
-  assert.deepEqual(meter.keyUsage("key_1"), { day: 100, month: 100, open: 0 });
+  assert.deepEqual(meter.keyUsage("key_1"), { dayMilliCu: 100, monthMilliCu: 100, openMilliCu: 0 });
   assert.equal([...readUsage(dataDir)].length, 1);
 });
 
@@ -97,7 +97,7 @@ test("settling without lines charges nothing", async (t) => {
   const { open, dataDir } = meterFixture(t);
   const meter = await open();
   await take(meter, principalOf(), 100).settle([]);
-  assert.deepEqual(meter.keyUsage("key_1"), { day: 0, month: 0, open: 0 });
+  assert.deepEqual(meter.keyUsage("key_1"), { dayMilliCu: 0, monthMilliCu: 0, openMilliCu: 0 });
   await meter.flush();
   assert.deepEqual([...readUsage(dataDir)], []);
 });
@@ -107,7 +107,7 @@ test("a charge above its reservation is cut to it from the last line backwards, 
   const meter = await open();
   const principal = principalOf({ key: { cuLimit24hMilli: 100 } });
   await take(meter, principal, 100).settle([line(70), line(100), line(80)]);
-  assert.deepEqual(meter.keyUsage("key_1"), { day: 100, month: 100, open: 0 });
+  assert.deepEqual(meter.keyUsage("key_1"), { dayMilliCu: 100, monthMilliCu: 100, openMilliCu: 0 });
   assert.deepEqual(meter.reserve(principal, 1, about), {
     kind: "refused",
     window: "24h",
@@ -129,10 +129,10 @@ test("several reservations can pay for one charge, and all of them end", async (
   const meter = await open();
   const [one, other] = [take(meter, principalOf(), 100), take(meter, principalOf(), 50)];
   await one.settle([line(130)], [other]);
-  assert.deepEqual(meter.keyUsage("key_1"), { day: 130, month: 130, open: 0 });
+  assert.deepEqual(meter.keyUsage("key_1"), { dayMilliCu: 130, monthMilliCu: 130, openMilliCu: 0 });
   // A reservation that has ended pays for nothing more.
   await take(meter, principalOf(), 10).settle([line(40)], [other]);
-  assert.deepEqual(meter.keyUsage("key_1"), { day: 140, month: 140, open: 0 });
+  assert.deepEqual(meter.keyUsage("key_1"), { dayMilliCu: 140, monthMilliCu: 140, openMilliCu: 0 });
 });
 
 test("a forced reservation is held and charged only as far as sums stay exact", async (t) => {
@@ -146,7 +146,11 @@ test("a forced reservation is held and charged only as far as sums stay exact", 
     assert.equal(taken.costMilli, expected);
     await taken.settle([line(most)]);
   }
-  assert.deepEqual(meter.keyUsage("key_1"), { day: most, month: most, open: 0 });
+  assert.deepEqual(meter.keyUsage("key_1"), {
+    dayMilliCu: most,
+    monthMilliCu: most,
+    openMilliCu: 0,
+  });
 });
 
 test("a refused reservation takes credit from no scope", async (t) => {
@@ -154,8 +158,8 @@ test("a refused reservation takes credit from no scope", async (t) => {
   const meter = await open();
   const principal = principalOf({ key: { cuLimit24hMilli: 100 } });
   assert.equal(meter.reserve(principal, 101, about).kind, "refused");
-  assert.deepEqual(meter.keyUsage("key_1"), { day: 0, month: 0, open: 0 });
-  assert.equal(meter.workspaceUsage("ws_1").open, 0);
+  assert.deepEqual(meter.keyUsage("key_1"), { dayMilliCu: 0, monthMilliCu: 0, openMilliCu: 0 });
+  assert.equal(meter.workspaceUsage("ws_1").openMilliCu, 0);
   assert.equal(meter.reserve(principal, 100, about).kind, "reserved");
 });
 
@@ -213,7 +217,7 @@ test("force reserves credit above the limits", async (t) => {
   const meter = await open();
   const principal = principalOf({ key: { cuLimit24hMilli: 10 } });
   assert.equal(meter.reserve(principal, 50, { ...about, force: true }).kind, "reserved");
-  assert.equal(meter.keyUsage("key_1").open, 50);
+  assert.equal(meter.keyUsage("key_1").openMilliCu, 50);
 });
 
 test("keys of a workspace share its plan and have separate windows", async (t) => {
@@ -222,7 +226,7 @@ test("keys of a workspace share its plan and have separate windows", async (t) =
   const plan = { includedCuMilli: 100 };
   await charge(meter, principalOf({ plan, key: { id: "key_a" } }), 60);
   const other = principalOf({ plan, key: { id: "key_b", cuLimit24hMilli: 50 } });
-  assert.equal(meter.keyUsage("key_b").day, 0);
+  assert.equal(meter.keyUsage("key_b").dayMilliCu, 0);
   assert.equal(meter.reserve(other, 41, about).kind, "refused");
   assert.equal(meter.reserve(other, 40, about).kind, "reserved");
 });
@@ -236,7 +240,7 @@ test("windows clear with time, and the plan clears with the month", async (t) =>
   assert.equal(meter.reserve(principal, 1, about).kind, "refused");
   clock.advance(minute);
   await charge(meter, principal, 5);
-  assert.deepEqual(meter.keyUsage("key_1"), { day: 5, month: 15, open: 0 });
+  assert.deepEqual(meter.keyUsage("key_1"), { dayMilliCu: 5, monthMilliCu: 15, openMilliCu: 0 });
   clock.advance(2 * day);
   assert.equal(meter.reserve(principal, 1, about).kind, "refused");
   // February.
@@ -253,7 +257,7 @@ test("a clock that jumps back releases no credit, within the day or across month
   clock.jump(-hour);
   assert.equal(meter.reserve(principal, 1, about).kind, "refused");
   await take(meter, principalOf(), 3).settle([line(3)]);
-  assert.deepEqual(meter.keyUsage("key_1"), { day: 13, month: 13, open: 0 });
+  assert.deepEqual(meter.keyUsage("key_1"), { dayMilliCu: 13, monthMilliCu: 13, openMilliCu: 0 });
   assert.equal(meter.workspaceUsage("ws_1").periodStart, Date.UTC(2026, 1));
   const times = Array.from(readUsage(dataDir), (row) => row.time);
   assert.deepEqual(times, [Date.UTC(2026, 1, 1, 0, 30), Date.UTC(2026, 1, 1, 0, 30)]);
@@ -270,10 +274,10 @@ test("a start with a clock behind the journal keeps all charges and logs a warni
   clock.jump(-3 * day);
   const later = crashed();
   const again = await later.open();
-  assert.deepEqual(again.keyUsage("key_1"), { day: 7, month: 7, open: 0 });
+  assert.deepEqual(again.keyUsage("key_1"), { dayMilliCu: 7, monthMilliCu: 7, openMilliCu: 0 });
   assert.match(later.logged.join(), /warn the clock is behind the last charge in the journal/);
   await charge(again, principalOf(), 1);
-  assert.equal(again.keyUsage("key_1").day, 8);
+  assert.equal(again.keyUsage("key_1").dayMilliCu, 8);
 });
 
 test("an amount that is not a whole number of milli-CU throws or rejects and charges nothing", async (t) => {
@@ -284,9 +288,9 @@ test("an amount that is not a whole number of milli-CU throws or rejects and cha
     const reservation = take(meter, principalOf(), 10);
     // This runs in handlers of sockets, where nothing catches an error.
     await assert.rejects(reservation.settle([line(1), line(wrong)]), RangeError, String(wrong));
-    assert.equal(meter.keyUsage("key_1").open, 0);
+    assert.equal(meter.keyUsage("key_1").openMilliCu, 0);
   }
-  assert.deepEqual(meter.keyUsage("key_1"), { day: 0, month: 0, open: 0 });
+  assert.deepEqual(meter.keyUsage("key_1"), { dayMilliCu: 0, monthMilliCu: 0, openMilliCu: 0 });
   await meter.flush();
   assert.deepEqual([...readUsage(dataDir)], []);
 });
@@ -300,7 +304,7 @@ test("reservations that would bring a sum above 2^53 are refused", async (t) => 
   assert.equal(meter.reserve(paid, half, about).kind, "refused");
   const reservation = take(meter, paid, half - 1);
   await reservation.settle([line(Number.MAX_SAFE_INTEGER)]);
-  assert.equal(meter.keyUsage("key_1").day, Number.MAX_SAFE_INTEGER);
+  assert.equal(meter.keyUsage("key_1").dayMilliCu, Number.MAX_SAFE_INTEGER);
 });
 
 test("a journal with sums above 2^53 from an earlier release opens, and inexact reservations are refused", async (t) => {
@@ -315,16 +319,16 @@ test("a journal with sums above 2^53 from an earlier release opens, and inexact 
   db.exec("UPDATE periods SET overage = 9223372036854775807");
   db.close();
   const meter = await open();
-  assert.equal(meter.keyUsage("key_1").month, Number.MAX_SAFE_INTEGER);
+  assert.equal(meter.keyUsage("key_1").monthMilliCu, Number.MAX_SAFE_INTEGER);
   assert.equal(meter.reserve(paid, 1, about).kind, "refused");
   const forced = meter.reserve(paid, 1_000, { ...about, force: true });
   assert.ok(forced.kind === "reserved");
   await forced.settle([line(1_000)]);
-  assert.equal(meter.keyUsage("key_1").month, Number.MAX_SAFE_INTEGER);
+  assert.equal(meter.keyUsage("key_1").monthMilliCu, Number.MAX_SAFE_INTEGER);
   await meter.close();
   // The sums that are written at close can be read again.
   const again = await open();
-  assert.equal(again.keyUsage("key_1").open, 0);
+  assert.equal(again.keyUsage("key_1").openMilliCu, 0);
 });
 
 test("many charges of one turn of the event loop share few commits", async (t) => {
@@ -368,7 +372,7 @@ describe("the records for the begin and the end of a stream", () => {
     const charged = ending.settle([line(7)]);
     t.mock.timers.tick(4);
     await charged;
-    assert.equal(meter.keyUsage("key_1").day, 7);
+    assert.equal(meter.keyUsage("key_1").dayMilliCu, 7);
   });
 
   test("the end of a stream and unstreamed answers do not wait if there is no other reservation", async (t) => {
@@ -378,7 +382,7 @@ describe("the records for the begin and the end of a stream", () => {
     const alone = stream(meter);
     await charge(meter, principalOf({ key: { id: "key_2" } }), 1);
     await alone.settle([line(3)]);
-    assert.equal(meter.keyUsage("key_1").day, 3);
+    assert.equal(meter.keyUsage("key_1").dayMilliCu, 3);
   });
 
   test("are written by an immediate close", async (t) => {
@@ -421,7 +425,7 @@ test("1,000 parallel calls on a budget for 100 charge exactly 100", async (t) =>
     const rows = [...readUsage(dataDir)].filter((row) => row.keyId === principal.key.id);
     assert.equal(rows.length, 100);
     assert.equal(new Set(rows.map((row) => row.id)).size, 100);
-    assert.equal(meter.keyUsage(principal.key.id).day, 10_000);
+    assert.equal(meter.keyUsage(principal.key.id).dayMilliCu, 10_000);
   }
 });
 
@@ -471,7 +475,7 @@ test("the intent of a stream is soon on disk, and the start after a crash releas
     await new Promise(setImmediate);
   const crashed = fixture.crashed();
   const again = await crashed.open();
-  assert.deepEqual(again.keyUsage("key_1"), { day: 0, month: 0, open: 0 });
+  assert.deepEqual(again.keyUsage("key_1"), { dayMilliCu: 0, monthMilliCu: 0, openMilliCu: 0 });
   assert.match(await crashed.metrics.render(), /sluice_expired_intents_total 1/);
   assert.deepEqual([...readUsage(crashed.dataDir)], []);
   // An intent expires once: the next start finds none.
@@ -490,7 +494,7 @@ test("an intent that was settled or released is not open after a crash", async (
   await meter.flush();
   const crashed = fixture.crashed();
   const again = await crashed.open();
-  assert.equal(again.keyUsage("key_1").day, 400);
+  assert.equal(again.keyUsage("key_1").dayMilliCu, 400);
   assert.match(await crashed.metrics.render(), /sluice_expired_intents_total 0/);
 });
 
@@ -505,7 +509,7 @@ test("an intent that was opened minutes before a crash is found too", async (t) 
   }
   const crashed = fixture.crashed();
   const again = await crashed.open();
-  assert.equal(again.keyUsage("key_1").day, 3);
+  assert.equal(again.keyUsage("key_1").dayMilliCu, 3);
   assert.match(await crashed.metrics.render(), /sluice_expired_intents_total 1/);
 });
 
@@ -516,11 +520,11 @@ test("idle keys are dropped, but keys with open reservations or counting charges
   const reservation = take(meter, holder, 5);
   await charge(meter, principalOf(), 5);
   clock.advance(31 * day);
-  assert.deepEqual(meter.keyUsage("key_1"), { day: 0, month: 0, open: 0 });
+  assert.deepEqual(meter.keyUsage("key_1"), { dayMilliCu: 0, monthMilliCu: 0, openMilliCu: 0 });
   await reservation.settle([line(5)]);
-  assert.equal(meter.keyUsage("key_holder").day, 5);
+  assert.equal(meter.keyUsage("key_holder").dayMilliCu, 5);
   await charge(meter, principalOf(), 5);
-  assert.equal(meter.keyUsage("key_1").day, 5);
+  assert.equal(meter.keyUsage("key_1").dayMilliCu, 5);
 });
 
 test("with asynchronous durability a charge resolves at once, and is on disk after a flush", async (t) => {
@@ -549,19 +553,19 @@ test("the windows of a key report their usage, when there is room again and when
   const { clock, open } = meterFixture(t);
   const meter = await open();
   const { key } = principalOf({ key: { id: "key_1", cuLimit24hMilli: 100 } });
-  const idle = { used: 0, freesAt: undefined, roomAt: undefined, emptyAt: undefined };
+  const idle = { usedMilliCu: 0, freesAt: undefined, roomAt: undefined, emptyAt: undefined };
   assert.deepEqual(meter.keyWindows(key), {
-    day: { ...idle, limit: 100 },
-    month: { ...idle, limit: undefined },
-    open: 0,
+    day: { ...idle, limitMilliCu: 100 },
+    month: { ...idle, limitMilliCu: undefined },
+    openMilliCu: 0,
   });
   await take(meter, principalOf({ key }), 40).settle([line(40)]);
   clock.advance(hour);
   await take(meter, principalOf({ key }), 60).settle([line(60)]);
   const frees = noon + day + minute;
   assert.deepEqual(meter.keyWindows(key).day, {
-    used: 100,
-    limit: 100,
+    usedMilliCu: 100,
+    limitMilliCu: 100,
     freesAt: frees,
     roomAt: frees,
     emptyAt: frees + hour,
@@ -570,8 +574,8 @@ test("the windows of a key report their usage, when there is room again and when
   clock.advance(day - hour + minute);
   const held = take(meter, principalOf({ key }), 40);
   const full = meter.keyWindows(key);
-  assert.equal(full.open, 40);
-  assert.equal(full.day.used, 60);
+  assert.equal(full.openMilliCu, 40);
+  assert.equal(full.day.usedMilliCu, 60);
   assert.equal(full.day.roomAt, frees + hour);
   held.release();
   assert.equal(meter.keyWindows(key).day.roomAt, undefined);

@@ -4,7 +4,7 @@ import * as fc from "fast-check";
 import { Draws, periodOf, type Split } from "../../../../plugins/billing/metering/periods.ts";
 import { planOf, workspaceOf } from "./fixture.ts";
 
-const emptySplit = (): Split => ({ included: 0, purchased: 0, overage: 0 });
+const emptySplit = (): Split => ({ includedMilliCu: 0, purchasedMilliCu: 0, overageMilliCu: 0 });
 
 test("a period is the calendar month in UTC, including leap years and year ends", () => {
   const cases = [
@@ -27,11 +27,11 @@ test("the included amount is drawn first, then the purchased balance, then overa
   const workspace = workspaceOf({ purchasedTotalCuMilli: 50 });
   const split = emptySplit();
   draws.draw(90, plan, workspace, split);
-  assert.deepEqual(split, { included: 90, purchased: 0, overage: 0 });
+  assert.deepEqual(split, { includedMilliCu: 90, purchasedMilliCu: 0, overageMilliCu: 0 });
   draws.draw(80, plan, workspace, split);
-  assert.deepEqual(split, { included: 10, purchased: 50, overage: 20 });
+  assert.deepEqual(split, { includedMilliCu: 10, purchasedMilliCu: 50, overageMilliCu: 20 });
   draws.draw(5, plan, workspace, split);
-  assert.deepEqual(split, { included: 0, purchased: 0, overage: 5 });
+  assert.deepEqual(split, { includedMilliCu: 0, purchasedMilliCu: 0, overageMilliCu: 5 });
   assert.equal(draws.purchasedLeft(workspace), 0);
 });
 
@@ -77,7 +77,7 @@ test("overage is limited by the limit of the workspace, and unlimited without on
 test("amounts above 2^53 do not fit, because they could not be counted exactly", () => {
   const plan = planOf({ includedCuMilli: 10, overageUsdPerCu: "0.001" });
   const draws = new Draws();
-  draws.open = 1;
+  draws.openMilliCu = 1;
   assert.equal(draws.fits(Number.MAX_SAFE_INTEGER - 1, plan, workspaceOf({})), true);
   assert.equal(draws.fits(Number.MAX_SAFE_INTEGER, plan, workspaceOf({})), false);
 });
@@ -91,17 +91,17 @@ test("a smaller plan that is set within the month does not use up purchased cred
   assert.equal(draws.fits(50, smaller, workspace), true);
   assert.equal(draws.fits(51, smaller, workspace), false);
   draws.draw(50, smaller, workspace, split);
-  assert.deepEqual(split, { included: 0, purchased: 50, overage: 0 });
+  assert.deepEqual(split, { includedMilliCu: 0, purchasedMilliCu: 50, overageMilliCu: 0 });
 });
 
 test("a charge above every source is overage if the plan has it, else it overdraws the included amount", () => {
   const split = emptySplit();
   const workspace = workspaceOf({ purchasedTotalCuMilli: 5, overageLimitCuMilli: 7 });
   new Draws().draw(40, planOf({ includedCuMilli: 10, overageUsdPerCu: "1" }), workspace, split);
-  assert.deepEqual(split, { included: 10, purchased: 5, overage: 25 });
+  assert.deepEqual(split, { includedMilliCu: 10, purchasedMilliCu: 5, overageMilliCu: 25 });
   const draws = new Draws();
   draws.draw(40, planOf({ includedCuMilli: 10, overageUsdPerCu: undefined }), workspace, split);
-  assert.deepEqual(split, { included: 35, purchased: 5, overage: 0 });
+  assert.deepEqual(split, { includedMilliCu: 35, purchasedMilliCu: 5, overageMilliCu: 0 });
   assert.equal(
     draws.fits(1, planOf({ includedCuMilli: 10, overageUsdPerCu: undefined }), workspace),
     false,
@@ -117,38 +117,46 @@ test("splits match a model that draws unit by unit, and takeBack reverses them",
       const plan = planOf({ includedCuMilli, overageUsdPerCu: pays ? "0.001" : undefined });
       const workspace = workspaceOf({ purchasedTotalCuMilli: bought });
       const draws = new Draws();
-      const model = { included: 0, purchased: 0, overage: 0, purchasedEver: 0 };
+      const model = {
+        includedMilliCu: 0,
+        purchasedMilliCu: 0,
+        overageMilliCu: 0,
+        purchasedEver: 0,
+      };
       let period = 1;
       draws.roll(period);
       const undo: [number, Split][] = [];
       for (const [cost, newPeriod] of list) {
         if (newPeriod) {
           draws.roll(++period);
-          Object.assign(model, { included: 0, purchased: 0, overage: 0 });
+          Object.assign(model, { includedMilliCu: 0, purchasedMilliCu: 0, overageMilliCu: 0 });
         }
         const expected = emptySplit();
         for (let unit = 0; unit < cost; unit++) {
           const source =
-            model.included < includedCuMilli
-              ? "included"
+            model.includedMilliCu < includedCuMilli
+              ? "includedMilliCu"
               : model.purchasedEver < bought
-                ? "purchased"
+                ? "purchasedMilliCu"
                 : pays
-                  ? "overage"
-                  : "included";
+                  ? "overageMilliCu"
+                  : "includedMilliCu";
           model[source]++;
           expected[source]++;
-          if (source === "purchased") model.purchasedEver++;
+          if (source === "purchasedMilliCu") model.purchasedEver++;
         }
         const split = emptySplit();
         draws.draw(cost, plan, workspace, split);
         assert.deepEqual(split, expected);
-        assert.equal(draws.used, model.included + model.purchased + model.overage);
+        assert.equal(
+          draws.usedMilliCu,
+          model.includedMilliCu + model.purchasedMilliCu + model.overageMilliCu,
+        );
         assert.equal(draws.purchasedLeft(workspace), bought - model.purchasedEver);
         undo.push([period, split]);
       }
       for (const [inPeriod, split] of undo) draws.takeBack(inPeriod, split);
-      assert.equal(draws.used, 0);
+      assert.equal(draws.usedMilliCu, 0);
       assert.equal(draws.purchasedLeft(workspace), bought);
     }),
     { numRuns: 300 },

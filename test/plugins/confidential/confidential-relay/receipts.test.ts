@@ -1,13 +1,16 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 import type { Receipt } from "sluice-gateway/services";
-import { openComputePool } from "../../../../src/compute/pool.ts";
 import writeReceipts from "../../../../plugins/confidential/confidential-relay/receipts-job.ts";
-import { Receipts } from "../../../../plugins/confidential/confidential-relay/receipts.ts";
-import { createMetrics } from "../../../../src/metrics.ts";
+import {
+  openReceipts,
+  type Receipts,
+} from "../../../../plugins/confidential/confidential-relay/receipts.ts";
+import type { ComputeThreads, Host } from "../../../../src/plugin.ts";
 import { manualClock } from "../../../../src/testing/clock.ts";
 import { systemClock } from "../../../../src/clock.ts";
 import { temporaryFolder } from "../../../store/folder.ts";
+import { fakeHost } from "../../fakes.ts";
 
 const day = 86_400_000;
 
@@ -33,15 +36,32 @@ function receipt(rid: number): Receipt {
   };
 }
 
+/** A host whose threads refuse every job, as they do while their queues are full. */
+function busyHost(folder: string, clock = systemClock): Host {
+  const busy: ComputeThreads = { run: () => Promise.resolve({ ok: false, reason: "busy" }) };
+  return fakeHost({ store: { folder }, clock, compute: { ...busy, background: busy } });
+}
+
 function open(t: TestContext, folder: string, clock = systemClock): Receipts {
-  const pool = openComputePool({ clock: systemClock, metrics: createMetrics(), threads: 1 });
-  const receipts = new Receipts(folder, clock, pool);
-  t.after(async () => {
-    await pool.close();
-    receipts.close();
-  });
+  const receipts = openReceipts(busyHost(folder, clock));
+  t.after(() => receipts.close());
   return receipts;
 }
+
+test("a receipt is stored while usage reports fill the queue of the background thread", async (t) => {
+  const receipts = open(t, temporaryFolder(t));
+  assert.equal(await receipts.keep(receipt(1)), true);
+  assert.equal(receipts.find("A".repeat(22), 1)?.rid, 1);
+});
+
+test("receipts that are being written when the store closes are on disk", async (t) => {
+  const folder = temporaryFolder(t);
+  const closing = openReceipts(busyHost(folder));
+  const kept = [1, 2].map((rid) => closing.keep(receipt(rid)));
+  await closing.close();
+  assert.deepEqual(await Promise.all(kept), [true, true]);
+  assert.equal(open(t, folder).find("A".repeat(22), 2)?.rid, 2);
+});
 
 test("stored receipts are found after the data folder is opened again", async (t) => {
   const folder = temporaryFolder(t);

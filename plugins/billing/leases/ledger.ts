@@ -1,0 +1,169 @@
+/**
+ * The contract between a replica and the ledger, which is the authority for the credit of all replicas.
+ *
+ * The ledger grants credit to replicas (`lease`). A replica reserves and charges inside what it holds, in memory, and
+ * reports its charges in numbered batches (`post`). At every grant, for every source of every scope: what is posted,
+ * plus what all replicas hold and have not posted, is at most the limit. So no interleaving exceeds a limit.
+ *
+ * Every message may be lost, delayed, doubled or overtaken by a later one. Messages therefore state totals and numbers,
+ * never differences: a lease states everything that the replica keeps, and a batch has the numbers of its charges. All
+ * amounts are whole milli-CU and at most 2^53 - 1.
+ */
+
+/**
+ * One amount per source of a scope, in the order in which sources are drawn: [included, purchased, overage] for a
+ * workspace, [window] for a key.
+ */
+export type Amounts = readonly number[];
+
+/** Stands for a limit that is not set. */
+export const unlimitedMilliCu = Number.MAX_SAFE_INTEGER;
+
+/** The limits of a key. `unlimitedMilliCu` stands for a window without a limit. */
+export interface KeyLimits {
+  readonly kind: "key";
+  readonly dayMilliCu: number;
+  readonly monthMilliCu: number;
+}
+
+/** The limits of a workspace. */
+export interface WorkspaceLimits {
+  readonly kind: "workspace";
+  /** Per calendar month. */
+  readonly includedMilliCu: number;
+  /** Sum of all purchases. */
+  readonly purchasedMilliCu: number;
+  /** Per calendar month. 0 if the plan has no overage, `unlimitedMilliCu` if overage has no limit. */
+  readonly overageMilliCu: number;
+}
+
+/**
+ * A scope of credit: a key (both windows together) or a workspace. A replica that sees a new limit creates a new object
+ * for it, and its leases are given again under the new limit.
+ */
+export type Limits = KeyLimits | WorkspaceLimits;
+
+/**
+ * `settled`, `async`: a replica that falls silent is fenced, and its credit is free again. `local`: its charges are on
+ * its own disk, so its credit stays out until it returns.
+ */
+export type ReplicaMode = "settled" | "local" | "async";
+
+/**
+ * The state of a replica. `silent`: a `local` replica that was not heard for a while; its next message makes it live.
+ * `fenced`, `gone`: it holds nothing, and nothing that it sends is accepted any more. `unknown`: the ledger has no such
+ * replica, because a backup was restored.
+ */
+export type ReplicaState = "live" | "silent" | "fenced" | "gone" | "unknown";
+
+/** The part that all replies have. Times are in milliseconds since 1970 of the ledger's clock. */
+export interface Standing {
+  readonly state: ReplicaState;
+  /** Number of the last charge that was accepted from the replica. */
+  readonly posted: number;
+  /** Number of the last lease request that was accepted from the replica. */
+  readonly leaseNo: number;
+  readonly time: number;
+}
+
+export interface Registered extends Standing {
+  readonly replica: number;
+}
+
+export interface FeedReply extends Standing {
+  /** Scopes in which the replica holds credit and has not answered the newest recall yet. */
+  readonly recalls: readonly { readonly scope: string; readonly recall: number }[];
+}
+
+/** States what a replica keeps in one scope, and asks for more. */
+export interface Want {
+  readonly scope: string;
+  readonly limits: Limits;
+  /** All credit that the replica was ever granted, without what it gives back with this message. */
+  readonly grantedMilliCu: Amounts;
+  /** The part of `grantedMilliCu` that is neither charged nor reserved. */
+  readonly slackMilliCu: Amounts;
+  /** Costs of the waiting reservations, oldest first. Each is granted completely or not at all. */
+  readonly needsMilliCu: readonly number[];
+  /** Further credit that the replica would like to hold as slack. */
+  readonly extraMilliCu: number;
+  /** The newest recall that the replica has seen. With this message it is answered. */
+  readonly recall: number;
+  /** True if a waiting reservation is stated for the first time. Other replicas are then recalled if it does not fit. */
+  readonly hasNewNeeds: boolean;
+  /** True if a later source may be granted even though another replica may hold slack of an earlier one. */
+  readonly anySource: boolean;
+}
+
+/** The limit that a need exceeds, for the 429. `window` is undefined for a workspace. */
+export interface LimitReached {
+  readonly window: "24h" | "30d" | undefined;
+  /** Charges and open reservations of all replicas. */
+  readonly usedMilliCu: number;
+  readonly limitMilliCu: number;
+}
+
+/** What a replica may spend in one scope. */
+export interface Granted {
+  readonly scope: string;
+  readonly grantedMilliCu: Amounts;
+  /** Number of the newest recall. */
+  readonly recall: number;
+  /** Every other live replica that holds credit of this scope has answered this recall, and holds no slack. */
+  readonly answered: number;
+  /** True if little credit is left, so that the replica should give back at once what it does not need. */
+  readonly isTight: boolean;
+  /** Undefined if all needs were granted. */
+  readonly reached: LimitReached | undefined;
+}
+
+export interface LeaseRequest {
+  readonly replica: number;
+  /** Greater than the number of every earlier lease request of the replica. Other requests are ignored. */
+  readonly leaseNo: number;
+  readonly wants: readonly Want[];
+}
+
+export interface LeaseReply extends Standing {
+  /** Undefined if the request was ignored: a later one was accepted before, or the replica is fenced. */
+  readonly granted: readonly Granted[] | undefined;
+}
+
+/** One charge. `keyId` and `workspaceId` name its scopes. */
+export interface LeasedCharge {
+  readonly id: string;
+  readonly keyId: string;
+  readonly workspaceId: string;
+  /** Time of the charge in milliseconds since 1970. Its month is the month of the bill. */
+  readonly time: number;
+  /** The charge divided by the sources of the workspace. */
+  readonly splitMilliCu: Amounts;
+  /** The part that the leases of the workspace cover, by source. The rest had no reservation. */
+  readonly takenMilliCu: Amounts;
+  /** The part that the lease of the key covers. */
+  readonly keyTakenMilliCu: number;
+}
+
+export interface PostRequest {
+  readonly replica: number;
+  /** Number of the first charge. The charges of a replica are numbered from 1 without gaps. */
+  readonly first: number;
+  readonly charges: readonly LeasedCharge[];
+}
+
+type Awaitable<T> = T | Promise<T>;
+
+/** The authority for the credit of all replicas. */
+export interface CreditLedger {
+  /** Adds a replica. A `local` one with a known name continues as the replica that it was. */
+  register(name: string, mode: ReplicaMode): Awaitable<Registered>;
+  /** Reports that the replica is alive, and returns what others ask of it. */
+  feed(replica: number): Awaitable<FeedReply>;
+  lease(request: LeaseRequest): Awaitable<LeaseReply>;
+  /** Accepts all charges of a batch, or none of them. The batch was accepted if the reply's `posted` reaches its end. */
+  post(request: PostRequest): Awaitable<Standing>;
+  /** Fences the replicas that have been silent for too long, and returns their numbers. `replica`: the caller. */
+  fence(replica: number): Awaitable<readonly number[]>;
+  /** Ends a replica that has posted all its charges. What it holds is free again. */
+  leave(replica: number): Awaitable<Standing>;
+}

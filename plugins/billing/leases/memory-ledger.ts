@@ -1,0 +1,397 @@
+/**
+ * The ledger in memory. It is the executable specification of the functions in PostgreSQL: each method is one
+ * transaction there, and each map is a table.
+ */
+import { periodOf } from "../metering/periods.ts";
+import { dayWindow, monthWindow, type WindowShape } from "../metering/windows.ts";
+import { unlimitedMilliCu } from "./ledger.ts";
+import type {
+  Amounts,
+  CreditLedger,
+  FeedReply,
+  Granted,
+  LeasedCharge,
+  LeaseReply,
+  LeaseRequest,
+  LimitReached,
+  Limits,
+  PostRequest,
+  Registered,
+  ReplicaMode,
+  ReplicaState,
+  Standing,
+  Want,
+} from "./ledger.ts";
+import { add, difference, sum, takeInOrder } from "./amounts.ts";
+
+export interface ReplicaRow {
+  readonly name: string;
+  readonly mode: ReplicaMode;
+  readonly registeredAt: number;
+  state: ReplicaState;
+  heardAt: number;
+  posted: number;
+  leaseNo: number;
+}
+
+/** What one replica holds in one scope. Totals since its registration, by source. */
+export interface LeaseRow {
+  granted: Amounts;
+  /** What its posted charges took from `granted`. */
+  spent: Amounts;
+  /** The part of `granted` that was neither charged nor reserved when the replica last stated it. */
+  slack: Amounts;
+  /** The newest recall that the replica has answered. */
+  recall: number;
+}
+
+export interface ScopeRow {
+  recall: number;
+  isTight: boolean;
+  /** By the number of the replica. */
+  readonly leases: Map<number, LeaseRow>;
+  /** The windows of a key: milli-CU by step. */
+  readonly daySteps: Map<number, number>;
+  readonly monthSteps: Map<number, number>;
+  /** The draws of a workspace: amounts by the start of the month. */
+  readonly draws: Map<number, Amounts>;
+}
+
+/** A replica that was not heard for this time is fenced. */
+export const silenceMs = 10_000;
+
+export class MemoryLedger implements CreditLedger {
+  readonly #now: () => number;
+  /** Start of the ledger. For a while after it, no replica could have been heard. */
+  readonly #startedAt: number;
+  readonly replicas = new Map<number, ReplicaRow>();
+  readonly scopes = new Map<string, ScopeRow>();
+  readonly charges: LeasedCharge[] = [];
+
+  constructor(now: () => number) {
+    this.#now = now;
+    this.#startedAt = now();
+  }
+
+  register(name: string, mode: ReplicaMode): Registered {
+    const now = this.#now();
+    for (const [replica, row] of this.replicas) {
+      if (mode !== "local" || row.mode !== "local" || row.name !== name) continue;
+      if (!this.hear(row)) continue;
+      return { replica, ...this.#standing(row) };
+    }
+    const replica = this.replicas.size + 1;
+    const row: ReplicaRow = {
+      name,
+      mode,
+      registeredAt: now,
+      state: "live",
+      heardAt: now,
+      posted: 0,
+      leaseNo: 0,
+    };
+    this.replicas.set(replica, row);
+    return { replica, ...this.#standing(row) };
+  }
+
+  feed(replica: number): FeedReply {
+    const row = this.replicas.get(replica);
+    if (row === undefined || !this.hear(row)) return { ...this.#standing(row), recalls: [] };
+    const recalls: { scope: string; recall: number }[] = [];
+    for (const [scope, { recall, leases }] of this.scopes) {
+      const lease = leases.get(replica);
+      if (lease !== undefined && outstanding(lease) > 0 && lease.recall < recall) {
+        recalls.push({ scope, recall });
+      }
+    }
+    return { ...this.#standing(row), recalls };
+  }
+
+  post({ replica, first, charges }: PostRequest): Standing {
+    const row = this.replicas.get(replica);
+    if (row === undefined || !this.isNextBatch(row, first) || !this.hear(row)) {
+      return this.#standing(row);
+    }
+    row.posted = first + charges.length - 1;
+    for (const charge of charges) this.#record(replica, charge);
+    return this.#standing(row);
+  }
+
+  /**
+   * The windows count from now on, by the ledger's clock. Until now the charge counted as granted, so it counts without
+   * a gap, whatever the clock of the replica says.
+   */
+  #record(replica: number, charge: LeasedCharge): void {
+    const now = this.#now();
+    const costMilliCu = sum(charge.splitMilliCu);
+    const key = this.#scope(charge.keyId);
+    addTo(key.daySteps, Math.floor(now / dayWindow.stepMs), costMilliCu);
+    addTo(key.monthSteps, Math.floor(now / monthWindow.stepMs), costMilliCu);
+    if (charge.keyTakenMilliCu > 0) this.#spend(key, replica, [charge.keyTakenMilliCu]);
+    const workspace = this.#scope(charge.workspaceId);
+    const { start } = periodOf(Math.min(charge.time, now));
+    workspace.draws.set(start, add(workspace.draws.get(start) ?? nothing, charge.splitMilliCu));
+    if (sum(charge.takenMilliCu) > 0) this.#spend(workspace, replica, charge.takenMilliCu);
+    this.charges.push(charge);
+  }
+
+  #spend(scope: ScopeRow, replica: number, taken: Amounts): void {
+    const lease = leaseOf(scope, replica, taken.length);
+    lease.spent = add(lease.spent, taken);
+  }
+
+  lease({ replica, leaseNo, wants }: LeaseRequest): LeaseReply {
+    const row = this.replicas.get(replica);
+    if (row === undefined || !this.isNewRequest(row, leaseNo) || !this.hear(row)) {
+      return { ...this.#standing(row), granted: undefined };
+    }
+    row.leaseNo = leaseNo;
+    const granted = wants.map((want) => this.#grant(replica, want));
+    return { ...this.#standing(row), granted };
+  }
+
+  #grant(replica: number, want: Want): Granted {
+    const scope = this.#scope(want.scope);
+    const lease = leaseOf(scope, replica, want.grantedMilliCu.length);
+    lease.granted = this.keptBy(lease, want);
+    lease.slack = want.slackMilliCu;
+    lease.recall = want.recall;
+    // A backup may have been restored, so the replica may have seen a later recall.
+    scope.recall = Math.max(scope.recall, want.recall);
+    let left = this.#left(scope, want.limits);
+
+    // Credit of a later source is granted only when nobody holds unused credit of an earlier one.
+    const others = this.#others(scope, replica);
+    let otherSlack: Amounts = left.map(() => 0);
+    for (const { slack } of others) otherSlack = add(otherSlack, slack);
+    const firstSlack = want.anySource ? -1 : otherSlack.findIndex((amount) => amount > 0);
+    const reach = firstSlack === -1 ? left.length : firstSlack + 1;
+    const within = (amounts: Amounts): Amounts => amounts.slice(0, reach);
+
+    let unmetMilliCu = 0;
+    for (const need of want.needsMilliCu) {
+      const taken = takeInOrder(within(left), need);
+      if (sum(taken) === need) {
+        lease.granted = add(lease.granted, taken);
+        left = difference(left, taken);
+      } else unmetMilliCu ||= need;
+    }
+    // A holder of slack that has answered the newest recall was granted the slack later, so it is recalled once more.
+    const hasNewSlack = others.some(
+      ({ slack, recall }) => sum(slack) > 0 && recall === scope.recall,
+    );
+    if (unmetMilliCu > 0 && (want.hasNewNeeds || hasNewSlack)) {
+      // The caller has just stated what it keeps, so it has answered its own recall.
+      if (sum(lease.slack) === 0 && lease.recall === scope.recall) lease.recall++;
+      scope.recall++;
+      scope.isTight = true;
+    }
+    if (unmetMilliCu === 0 && want.extraMilliCu > 0)
+      this.#grantExtra(scope, lease, within(left), want);
+    return {
+      scope: want.scope,
+      grantedMilliCu: lease.granted,
+      recall: scope.recall,
+      answered: answeredRecall(scope, others),
+      isTight: scope.isTight,
+      reached: unmetMilliCu > 0 ? this.#reached(scope, want.limits, unmetMilliCu) : undefined,
+    };
+  }
+
+  /**
+   * Grants slack from the first source that has credit left. No replica gets more than its share of half of what is
+   * left, so that a replica that dies keeps little from the others.
+   */
+  #grantExtra(scope: ScopeRow, lease: LeaseRow, left: Amounts, want: Want): void {
+    const source = left.findIndex((amount) => amount > 0);
+    let live = 0;
+    for (const { state } of this.replicas.values()) if (state === "live") live++;
+    const share = Math.floor((left[source] ?? 0) / (2 * live));
+    if (share >= want.extraMilliCu) scope.isTight = false;
+    if (scope.isTight || share === 0) return;
+    const extra = left.map((_, at) => (at === source ? Math.min(share, want.extraMilliCu) : 0));
+    lease.granted = add(lease.granted, extra);
+    lease.slack = add(lease.slack, extra);
+  }
+
+  fence(replica: number): readonly number[] {
+    const now = this.#now();
+    const caller = this.replicas.get(replica);
+    const heardSince = Math.max(this.#startedAt, caller?.registeredAt ?? now);
+    if (caller?.state !== "live" || now - heardSince < silenceMs) return [];
+    const fenced: number[] = [];
+    for (const [each, row] of this.replicas) {
+      if (row.state !== "live" || now - row.heardAt <= silenceMs) continue;
+      if (row.mode === "local") row.state = "silent";
+      else this.end(each, row, "fenced");
+      fenced.push(each);
+    }
+    return fenced;
+  }
+
+  leave(replica: number): Standing {
+    const row = this.replicas.get(replica);
+    if (row !== undefined && this.hear(row)) this.end(replica, row, "gone");
+    return this.#standing(row);
+  }
+
+  /** Ends a replica: it can post nothing any more, and what it holds is free. */
+  protected end(replica: number, row: ReplicaRow, state: "fenced" | "gone"): void {
+    row.state = state;
+    for (const { leases } of this.scopes.values()) leases.delete(replica);
+  }
+
+  /** Returns true if the replica may act. Such a replica is live and has been heard now. */
+  protected hear(row: ReplicaRow): boolean {
+    if (row.state !== "live" && row.state !== "silent") return false;
+    row.state = "live";
+    row.heardAt = this.#now();
+    return true;
+  }
+
+  protected isNextBatch(row: ReplicaRow, first: number): boolean {
+    return row.posted === first - 1;
+  }
+
+  protected isNewRequest(row: ReplicaRow, leaseNo: number): boolean {
+    return row.leaseNo < leaseNo;
+  }
+
+  /** Returns what the replica keeps. Its statement counts, because a reply to an earlier request may be lost. */
+  protected keptBy(_lease: LeaseRow, want: Want): Amounts {
+    return want.grantedMilliCu;
+  }
+
+  /** Returns what is neither posted nor held by a replica, by source. */
+  #left(scope: ScopeRow, limits: Limits): Amounts {
+    let left = this.#notPosted(scope, limits);
+    for (const lease of scope.leases.values()) left = difference(left, outstandingBySource(lease));
+    return left.map((amount) => Math.max(0, amount));
+  }
+
+  /** Returns how much of the limits is not posted, by source. */
+  #notPosted(scope: ScopeRow, limits: Limits): Amounts {
+    if (limits.kind === "key") {
+      const { day, month } = this.windows(scope);
+      return [Math.min(limits.dayMilliCu - day, limits.monthMilliCu - month)];
+    }
+    const drawn = this.drawn(scope);
+    const { includedMilliCu, purchasedMilliCu, overageMilliCu } = limits;
+    return difference([includedMilliCu, purchasedMilliCu, overageMilliCu], drawn);
+  }
+
+  /** Returns the posted charges in both windows of a key. Steps that have left their window are deleted. */
+  windows({ daySteps, monthSteps }: ScopeRow): { readonly day: number; readonly month: number } {
+    const now = this.#now();
+    return {
+      day: windowSum(daySteps, dayWindow, now),
+      month: windowSum(monthSteps, monthWindow, now),
+    };
+  }
+
+  /** Returns the draws of this month, by source. Purchased credit does not expire, so its draws count for ever. */
+  drawn({ draws }: ScopeRow): Amounts {
+    const { start } = periodOf(this.#now());
+    const [included = 0, , overage = 0] = draws.get(start) ?? nothing;
+    let purchased = 0;
+    for (const amounts of draws.values()) purchased += amounts[1] ?? 0;
+    return [included, purchased, overage];
+  }
+
+  /** Names the limit that a need exceeds. If both windows do, it is the one that takes longer to clear. */
+  #reached(scope: ScopeRow, limits: Limits, need: number): LimitReached {
+    let openMilliCu = 0;
+    for (const lease of scope.leases.values()) openMilliCu += outstanding(lease);
+    if (limits.kind === "key") {
+      const { day, month } = this.windows(scope);
+      const { dayMilliCu, monthMilliCu } = limits;
+      return month + openMilliCu + need > monthMilliCu
+        ? { window: "30d", usedMilliCu: month + openMilliCu, limitMilliCu: monthMilliCu }
+        : { window: "24h", usedMilliCu: day + openMilliCu, limitMilliCu: dayMilliCu };
+    }
+    const thisMonth = scope.draws.get(periodOf(this.#now()).start) ?? nothing;
+    const purchasedBefore = (this.drawn(scope)[1] ?? 0) - (thisMonth[1] ?? 0);
+    const purchased = Math.max(0, limits.purchasedMilliCu - purchasedBefore);
+    const allSources = limits.includedMilliCu + purchased + limits.overageMilliCu;
+    const limitMilliCu = Math.min(allSources, unlimitedMilliCu);
+    return { window: undefined, usedMilliCu: sum(thisMonth) + openMilliCu, limitMilliCu };
+  }
+
+  /** Returns what the other live replicas hold. The credit of a silent replica is not waited for. */
+  #others(scope: ScopeRow, replica: number): readonly LeaseRow[] {
+    const others: LeaseRow[] = [];
+    for (const [each, lease] of scope.leases) {
+      if (each === replica || outstanding(lease) === 0) continue;
+      if (this.replicas.get(each)?.state === "live") others.push(lease);
+    }
+    return others;
+  }
+
+  #scope(id: string): ScopeRow {
+    let scope = this.scopes.get(id);
+    if (scope === undefined) {
+      scope = {
+        recall: 0,
+        isTight: false,
+        leases: new Map(),
+        daySteps: new Map(),
+        monthSteps: new Map(),
+        draws: new Map(),
+      };
+      this.scopes.set(id, scope);
+    }
+    return scope;
+  }
+
+  #standing(row: ReplicaRow | undefined): Standing {
+    const { state, posted, leaseNo } = row ?? { state: "unknown", posted: 0, leaseNo: 0 };
+    return { state, posted, leaseNo, time: this.#now() };
+  }
+}
+
+const nothing: Amounts = [0, 0, 0];
+
+function outstandingBySource({ granted, spent }: LeaseRow): Amounts {
+  return difference(granted, spent).map((amount) => Math.max(0, amount));
+}
+
+function outstanding(lease: LeaseRow): number {
+  return sum(outstandingBySource(lease));
+}
+
+/** Returns the newest recall that all other holders have answered without keeping slack. */
+function answeredRecall(scope: ScopeRow, others: readonly LeaseRow[]): number {
+  return Math.min(
+    scope.recall,
+    ...others.map(({ slack, recall }) => (sum(slack) > 0 ? 0 : recall)),
+  );
+}
+
+function leaseOf(scope: ScopeRow, replica: number, sources: number): LeaseRow {
+  let lease = scope.leases.get(replica);
+  if (lease === undefined) {
+    const none = nothing.slice(0, sources);
+    lease = { granted: none, spent: none, slack: none, recall: 0 };
+    scope.leases.set(replica, lease);
+  }
+  return lease;
+}
+
+function addTo(steps: Map<number, number>, step: number, milliCu: number): void {
+  steps.set(step, (steps.get(step) ?? 0) + milliCu);
+}
+
+/** A step counts until it has left the window completely. */
+function windowSum(
+  steps: Map<number, number>,
+  { stepMs, steps: length }: WindowShape,
+  now: number,
+): number {
+  const oldest = Math.floor(now / stepMs) - length;
+  let total = 0;
+  for (const [step, milliCu] of steps) {
+    if (step < oldest) steps.delete(step);
+    else total += milliCu;
+  }
+  return total;
+}

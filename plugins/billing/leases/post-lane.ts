@@ -1,0 +1,126 @@
+/**
+ * The charges of a replica on their way to the ledger: numbered batches, one at a time. A batch whose reply is missing is
+ * sent again with the same numbers, so the ledger accepts it once.
+ */
+import type { LeasedCharge, Standing } from "./ledger.ts";
+import type { Settlement } from "./leased-credit.ts";
+
+interface Batch {
+  /** Number of the first charge. */
+  readonly first: number;
+  readonly last: number;
+  readonly settlements: readonly Settlement[];
+  readonly charges: readonly LeasedCharge[];
+  postedAt: number;
+}
+
+/** Maximum number of charges that begin a further settlement in the same batch. */
+const maxCharges = 1_000;
+/** Posted batches are kept for this time, because a failover of the ledger may lose them. */
+const keptMs = 60_000;
+
+export class PostLane {
+  #queue: Settlement[] = [];
+  /** The batch on its way. */
+  #sent: Batch | undefined;
+  /** Batches that were posted before and must be posted again, oldest first. */
+  #again: Batch[] = [];
+  #kept: Batch[] = [];
+  #posted = 0;
+
+  /** True if all charges are posted. */
+  get isEmpty(): boolean {
+    return this.#queue.length === 0 && this.#sent === undefined && this.#again.length === 0;
+  }
+
+  add(settlement: Settlement): void {
+    this.#queue.push(settlement);
+  }
+
+  /** Returns the next batch, or undefined while one is on its way or if there is none. */
+  request(): { readonly first: number; readonly charges: readonly LeasedCharge[] } | undefined {
+    if (this.#sent !== undefined) return undefined;
+    this.#sent = this.#again.shift() ?? this.nextBatch(this.#posted + 1);
+    return this.#sent;
+  }
+
+  /** Numbers the charges that are queued. The charges of one settlement stay in one batch. */
+  protected nextBatch(first: number): Batch | undefined {
+    const settlements: Settlement[] = [];
+    const charges: LeasedCharge[] = [];
+    while (charges.length < maxCharges) {
+      const settlement = this.#queue.shift();
+      if (settlement === undefined) break;
+      settlements.push(settlement);
+      charges.push(...settlement.charges);
+    }
+    if (settlements.length === 0) return undefined;
+    return { first, last: first + charges.length - 1, settlements, charges, postedAt: 0 };
+  }
+
+  /** The batch on its way is sent again with the same numbers, because its reply is missing. */
+  lost(): void {
+    if (this.#sent !== undefined) this.#again.unshift(this.#sent);
+    this.#sent = undefined;
+  }
+
+  /**
+   * Handles the reply to the batch on its way, and returns the settlements that are posted. Returns undefined if the
+   * ledger has lost batches that are not kept any more.
+   */
+  receive(now: number, { posted }: Standing): readonly Settlement[] | undefined {
+    const batch = this.#sent;
+    if (batch === undefined) return [];
+    this.#sent = undefined;
+    if (posted < batch.last) {
+      this.#again.unshift(batch);
+      return this.wentBack(posted) ? [] : undefined;
+    }
+    batch.postedAt = now;
+    this.#posted = Math.max(this.#posted, batch.last);
+    this.#kept = this.#kept.filter(({ postedAt }) => now - postedAt < keptMs);
+    this.#kept.push(batch);
+    return batch.settlements;
+  }
+
+  /**
+   * Posts again what the ledger has lost: everything after the charge `posted`. Returns false if some of it is not kept
+   * any more.
+   */
+  wentBack(posted: number): boolean {
+    const missing = this.#kept.filter(({ last }) => last > posted);
+    this.#kept = this.#kept.filter(({ last }) => last <= posted);
+    this.#again = [...missing, ...this.#again];
+    const next = this.#sent ?? this.#again[0];
+    return next === undefined ? posted >= this.#posted : next.first <= posted + 1;
+  }
+
+  /**
+   * Starts again at number 1 after a fence. `posted`: the last charge that the ledger accepted. Returns the settlements
+   * that were posted, and those that surely never will be.
+   */
+  restart(posted: number): {
+    readonly posted: readonly Settlement[];
+    readonly unposted: readonly Settlement[];
+  } {
+    const batches = [
+      ...this.#kept,
+      ...this.#again,
+      ...(this.#sent === undefined ? [] : [this.#sent]),
+    ];
+    const isPosted = ({ last }: Batch): boolean => last <= posted;
+    const unposted = batches
+      .filter((batch) => !isPosted(batch))
+      .flatMap(({ settlements }) => settlements);
+    const result = {
+      posted: batches.filter(isPosted).flatMap(({ settlements }) => settlements),
+      unposted: [...unposted, ...this.#queue],
+    };
+    this.#queue = [];
+    this.#sent = undefined;
+    this.#again = [];
+    this.#kept = [];
+    this.#posted = 0;
+    return result;
+  }
+}

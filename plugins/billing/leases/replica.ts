@@ -1,0 +1,269 @@
+/**
+ * The replica's side of the lease protocol: reservations (`credit`), charges on their way (`#lane`), and the messages of
+ * both. It has no timers and no sockets: its owner passes the time, sends `messages` and hands in the replies, in any
+ * order. A reply that is missing for `lostMs` counts as lost.
+ */
+import type {
+  FeedReply,
+  LeaseReply,
+  LeaseRequest,
+  PostRequest,
+  Registered,
+  ReplicaMode,
+  Standing,
+} from "./ledger.ts";
+import {
+  LeasedCredit,
+  type Account,
+  type LeasedLine,
+  type LeasedReservation,
+  type Settlement,
+} from "./leased-credit.ts";
+import { PostLane } from "./post-lane.ts";
+
+/** What a replica sends. `no`: number of the message; the reply carries it. */
+export type Message = { readonly no: number } & (
+  | { readonly kind: "register"; readonly name: string; readonly mode: ReplicaMode }
+  | { readonly kind: "feed" | "fence" | "leave"; readonly replica: number }
+  | { readonly kind: "lease"; readonly request: LeaseRequest }
+  | { readonly kind: "post"; readonly request: PostRequest }
+);
+
+export type Reply = { readonly no: number } & (
+  | { readonly kind: "register"; readonly reply: Registered }
+  | { readonly kind: "feed"; readonly reply: FeedReply }
+  | { readonly kind: "lease"; readonly reply: LeaseReply }
+  | { readonly kind: "post" | "leave"; readonly reply: Standing }
+  | { readonly kind: "fence"; readonly reply: readonly number[] }
+);
+
+type Kind = Message["kind"];
+
+/** A message on its way, with what the ledger had confirmed when it was sent. */
+interface Sent {
+  readonly no: number;
+  readonly at: number;
+  readonly posted: number;
+  readonly leaseNo: number;
+}
+
+const feedMs = 250;
+const fenceMs = 1_000;
+const lostMs = 2_000;
+/** A replica that has not heard of recalls and changed limits for this time asks for no credit. */
+const staleMs = 1_000;
+
+export class LedgerReplica {
+  readonly #name: string;
+  readonly #mode: ReplicaMode;
+  readonly #credit: LeasedCredit;
+  readonly #lane: PostLane;
+  /** Number that the ledger gave to this replica. Undefined while it is not registered. */
+  #replica: number | undefined;
+  #no = 0;
+  /** One message of each kind is on its way. */
+  readonly #sent = new Map<Kind, Sent>();
+  readonly #nextAt = { feed: 0, fence: 0 };
+  #heardAt = -Infinity;
+  /** The newest charge and lease request that the ledger has confirmed. */
+  #posted = 0;
+  #leaseNo = 0;
+  /** The ledger's clock minus the clock of this replica. */
+  #offsetMs: number | undefined;
+  #isDraining = false;
+  #isGone = false;
+  /** Reservations whose state has changed since the last call of `takeChanged`. */
+  #changed: LeasedReservation[] = [];
+
+  constructor(name: string, mode: ReplicaMode, lane: PostLane = new PostLane()) {
+    this.#name = name;
+    this.#mode = mode;
+    this.#credit = new LeasedCredit(mode === "local" ? 60_000 : 5_000);
+    this.#lane = lane;
+  }
+
+  get replica(): number | undefined {
+    return this.#replica;
+  }
+
+  get credit(): LeasedCredit {
+    return this.#credit;
+  }
+
+  /** True if the replica has left the ledger after `drain`. */
+  get isGone(): boolean {
+    return this.#isGone;
+  }
+
+  reserve(now: number, account: Account, costMilliCu: number, isForced = false): LeasedReservation {
+    this.#moveTo(now);
+    return this.#credit.reserve(now, account, costMilliCu, isForced);
+  }
+
+  /** Charges a reservation. Its state becomes posted when the ledger has confirmed it. */
+  settle(now: number, reservation: LeasedReservation, lines: readonly LeasedLine[]): void {
+    this.#moveTo(now);
+    this.#credit.settle(reservation, lines);
+    this.#passOn();
+  }
+
+  release(reservation: LeasedReservation): void {
+    this.#credit.release(reservation);
+  }
+
+  /** Leaves the ledger as soon as all reservations have ended and all charges are posted. */
+  drain(): void {
+    this.#isDraining = true;
+  }
+
+  /** Returns the reservations that were opened, posted or refused since the last call. */
+  takeChanged(): readonly LeasedReservation[] {
+    const changed = this.#changed;
+    this.#changed = [];
+    return changed;
+  }
+
+  /** Returns the messages to send now. Call it after every event, and at least every 100 ms. */
+  messages(now: number): readonly Message[] {
+    if (this.#isGone) return [];
+    this.#moveTo(now);
+    this.#findLost(now);
+    this.#credit.sweep(now);
+    const messages: Message[] = [];
+    const replica = this.#replica;
+    if (replica === undefined) {
+      if (!this.#sent.has("register")) {
+        messages.push({
+          no: this.#send("register", now),
+          kind: "register",
+          name: this.#name,
+          mode: this.#mode,
+        });
+      }
+    } else this.#speak(now, replica, messages);
+    this.#passOn();
+    return messages;
+  }
+
+  #speak(now: number, replica: number, messages: Message[]): void {
+    for (const kind of ["feed", "fence"] as const) {
+      if (this.#sent.has(kind) || now < this.#nextAt[kind]) continue;
+      this.#nextAt[kind] = now + (kind === "feed" ? feedMs : fenceMs);
+      messages.push({ no: this.#send(kind, now), kind, replica });
+    }
+    const wants = now - this.#heardAt <= staleMs ? this.#credit.request(now) : [];
+    if (wants.length > 0) {
+      const no = this.#send("lease", now);
+      messages.push({ no, kind: "lease", request: { replica, leaseNo: no, wants } });
+    }
+    const batch = this.#lane.request();
+    if (batch !== undefined) {
+      const { first, charges } = batch;
+      messages.push({
+        no: this.#send("post", now),
+        kind: "post",
+        request: { replica, first, charges },
+      });
+    }
+    const isDone = this.#isDraining && this.#credit.reservations === 0 && this.#lane.isEmpty;
+    if (isDone && !this.#sent.has("leave")) {
+      messages.push({ no: this.#send("leave", now), kind: "leave", replica });
+    }
+  }
+
+  /** Handles a reply. A reply to a message that counts as lost is ignored. */
+  receive(now: number, message: Reply): void {
+    const { no, kind, reply } = message;
+    const sent = this.#sent.get(kind);
+    if (sent?.no !== no || this.#isGone) return;
+    this.#sent.delete(kind);
+    if (kind === "fence") return;
+    this.#offsetMs = reply.time - now;
+    this.#moveTo(now);
+    if (kind === "register") this.#register(reply);
+    else if (reply.state === "gone") this.#isGone = true;
+    else if (reply.state !== "live") this.#startAgain(now, reply.posted);
+    else this.#hear(now, sent, message);
+    this.#passOn();
+  }
+
+  #register(reply: Registered): void {
+    this.#replica = reply.replica;
+    this.#no = Math.max(this.#no, reply.leaseNo);
+    this.#posted = reply.posted;
+    this.#leaseNo = reply.leaseNo;
+    this.#nextAt.feed = 0;
+  }
+
+  #hear(
+    now: number,
+    sent: Sent,
+    { kind, reply }: Exclude<Reply, { kind: "register" | "fence" }>,
+  ): void {
+    // Numbers that are lower than those confirmed before mean that the ledger was restored from a backup.
+    if (reply.leaseNo < sent.leaseNo) this.#credit.stateAgain();
+    this.#leaseNo = reply.leaseNo;
+    if (kind === "post") {
+      const settlements = this.#lane.receive(now, reply);
+      if (settlements === undefined) return this.#startAgain(now, reply.posted);
+      this.#confirm(settlements);
+    } else if (reply.posted < sent.posted && !this.#lane.wentBack(reply.posted)) {
+      return this.#startAgain(now, reply.posted);
+    }
+    this.#posted = reply.posted;
+    if (kind === "lease") this.#credit.receive(now, reply.granted);
+    if (kind !== "feed") return;
+    this.#heardAt = now;
+    this.#credit.recalled(reply.recalls);
+  }
+
+  /**
+   * Registers again, because the ledger has fenced the replica. What it has not posted surely never will be, so it must
+   * be reserved again.
+   */
+  #startAgain(now: number, posted: number): void {
+    this.#replica = undefined;
+    this.#sent.clear();
+    const settlements = this.#lane.restart(posted);
+    this.#confirm(settlements.posted);
+    this.#credit.restart(
+      now,
+      settlements.unposted.map(({ reservation }) => reservation),
+    );
+  }
+
+  #confirm(settlements: readonly Settlement[]): void {
+    for (const { reservation } of settlements) {
+      if (reservation.state === "posted") continue;
+      reservation.state = "posted";
+      this.#changed.push(reservation);
+    }
+  }
+
+  /** Passes settled reservations to the lane, and those that have ended to the owner. */
+  #passOn(): void {
+    for (const settlement of this.#credit.settled) this.#lane.add(settlement);
+    this.#changed.push(...this.#credit.ended);
+    this.#credit.settled = [];
+    this.#credit.ended = [];
+  }
+
+  #moveTo(now: number): void {
+    if (this.#offsetMs !== undefined) this.#credit.moveTo(now + this.#offsetMs);
+  }
+
+  #send(kind: Kind, now: number): number {
+    this.#no++;
+    this.#sent.set(kind, { no: this.#no, at: now, posted: this.#posted, leaseNo: this.#leaseNo });
+    return this.#no;
+  }
+
+  #findLost(now: number): void {
+    for (const [kind, { at }] of this.#sent) {
+      if (now - at < lostMs) continue;
+      this.#sent.delete(kind);
+      if (kind === "lease") this.#credit.receive(now, undefined);
+      if (kind === "post") this.#lane.lost();
+    }
+  }
+}

@@ -1,0 +1,199 @@
+/** The lease of a replica in one scope: what it was granted, what it spent, what it reserved, and who waits for more. */
+import { add, difference, sum, takeFromEnd, takeInOrder } from "./amounts.ts";
+import type { Amounts, Granted, LimitReached, Limits, Want } from "./ledger.ts";
+import type { LeasedReservation } from "./leased-credit.ts";
+
+/** A lease that was not used for this time is given back. */
+const idleMs = 30_000;
+/** A question that was not answered with enough credit is asked again after this time. */
+const askAgainMs = 50;
+/** A refusal is answered from memory for this time. */
+const rememberMs = 1_000;
+/** Maximum number of waiting reservations that one message states. */
+const maxNeeds = 100;
+
+export class ScopeLease {
+  readonly id: string;
+  readonly #horizonMs: number;
+  #limits: Limits;
+  /** Totals since the registration, by source. */
+  granted: Amounts = [];
+  #spent: Amounts = [];
+  /** Sum of the open reservations that this lease covers. */
+  reserved = 0;
+  /**
+   * The reservations that wait for credit of this scope, oldest first. The value is the recall that must be answered
+   * before the reservation may be refused; 0 before the ledger was asked.
+   */
+  readonly waiting = new Map<LeasedReservation, number>();
+  /** The newest recall that the replica has seen. */
+  #recall = 0;
+  /** True if the replica must answer a recall. */
+  #isRecalled = false;
+  #isTight = false;
+  /** True if the slack may not be used any more: the limits have changed, or the month has ended. */
+  #isStale = false;
+  /** True if the ledger may know another total, because a reply is missing. */
+  #isUncertain = false;
+  #askAt = 0;
+  #usedAt: number;
+  #refused:
+    | { readonly costMilliCu: number; readonly until: number; readonly reached: LimitReached }
+    | undefined;
+  /** What was asked for in the current slot of `horizonMs` and in the one before. */
+  #slot = 0;
+  #demand = 0;
+  #demandBefore = 0;
+
+  /** `horizonMs`: the lease is to last for so long at the measured demand. */
+  constructor(id: string, limits: Limits, horizonMs: number, now: number) {
+    this.id = id;
+    this.#limits = limits;
+    this.#horizonMs = horizonMs;
+    this.#usedAt = now;
+    this.restart();
+  }
+
+  /** Forgets what was granted, because the ledger has fenced the replica. */
+  restart(): void {
+    this.granted = this.#limits.kind === "key" ? [0] : [0, 0, 0];
+    this.#spent = this.granted;
+    this.reserved = 0;
+    this.waiting.clear();
+    this.#isStale = false;
+    this.#isRecalled = false;
+    this.#isTight = false;
+    this.#isUncertain = false;
+    this.#refused = undefined;
+  }
+
+  /** What is granted and neither charged nor reserved. */
+  get slackMilliCu(): number {
+    return sum(this.granted) - sum(this.#spent) - this.reserved;
+  }
+
+  /** Notes a request for `costMilliCu` under `limits`. */
+  use(now: number, limits: Limits, costMilliCu: number): void {
+    this.#moveTo(now);
+    this.#usedAt = now;
+    this.#demand += costMilliCu;
+    if (limits === this.#limits) return;
+    this.#limits = limits;
+    this.#isStale = true;
+    this.#refused = undefined;
+  }
+
+  /** Slack must not pass into the next month: its first credit is the included amount. */
+  startMonth(): void {
+    if (this.#limits.kind === "workspace") this.#isStale = true;
+  }
+
+  /** The slack that was granted may be lost in the ledger, so it is stated again. */
+  stateAgain(): void {
+    this.#isUncertain = true;
+  }
+
+  /** Another replica needs credit of this scope. */
+  recalled(recall: number): void {
+    this.#recall = Math.max(this.#recall, recall);
+    this.#isRecalled = true;
+  }
+
+  /** Holds the credit of a reservation, or lets it wait. Those that wait already come first. */
+  tryToHold(reservation: LeasedReservation): boolean {
+    const { costMilliCu } = reservation;
+    const isItsTurn = this.waiting.size === 0 || this.waiting.has(reservation);
+    const fits = isItsTurn && !this.#isStale && costMilliCu <= this.slackMilliCu;
+    if (fits || costMilliCu === 0) {
+      this.waiting.delete(reservation);
+      this.reserved += costMilliCu;
+      return true;
+    }
+    if (!this.waiting.has(reservation)) this.waiting.set(reservation, 0);
+    return false;
+  }
+
+  /** Returns the remembered refusal of an amount, if there is one. */
+  refusal(now: number, costMilliCu: number): LimitReached | undefined {
+    const refused = this.#refused;
+    if (refused === undefined || now >= refused.until) return undefined;
+    return costMilliCu >= refused.costMilliCu ? refused.reached : undefined;
+  }
+
+  remember(now: number, costMilliCu: number, reached: LimitReached): void {
+    this.#refused = { costMilliCu, until: now + rememberMs, reached };
+  }
+
+  /** Takes a charge from what is not reserved, the first source first. Returns what the lease covers of it. */
+  take(costMilliCu: number): Amounts {
+    const covered = Math.min(costMilliCu, this.slackMilliCu);
+    const taken = takeInOrder(difference(this.granted, this.#spent), covered);
+    this.#spent = add(this.#spent, taken);
+    return taken;
+  }
+
+  /** Returns true if the ledger should hear of this scope now. */
+  isDue(now: number): boolean {
+    this.#moveTo(now);
+    if (this.#isUncertain || this.#isRecalled) return true;
+    if (this.slackMilliCu > 0 && (this.#isStale || this.#isTight || this.#isIdle(now))) return true;
+    return now >= this.#askAt && (this.waiting.size > 0 || this.#asksAhead);
+  }
+
+  /** Gives back what is not needed, and returns the statement for the ledger. `anySource`: see Want. */
+  state(now: number, anySource: boolean): Want {
+    const isAsking = this.waiting.size > 0 || this.#asksAhead;
+    const keepsSlack = this.waiting.size === 0 && !this.#isTight && !this.#isIdle(now);
+    if (!keepsSlack || this.#isStale || this.#isRecalled) {
+      this.granted = difference(this.granted, this.#slackBySource());
+    }
+    this.#isStale = false;
+    this.#isRecalled = false;
+    this.#isUncertain = false;
+    const needs = [...this.waiting].slice(0, maxNeeds);
+    return {
+      scope: this.id,
+      limits: this.#limits,
+      grantedMilliCu: this.granted,
+      slackMilliCu: this.#slackBySource(),
+      needsMilliCu: needs.map(([{ costMilliCu }]) => costMilliCu),
+      extraMilliCu: isAsking ? Math.max(0, this.#target - this.slackMilliCu) : 0,
+      recall: this.#recall,
+      hasNewNeeds: needs.some(([, recall]) => recall === 0),
+      anySource,
+    };
+  }
+
+  receive(now: number, granted: Granted): void {
+    this.granted = granted.grantedMilliCu;
+    this.#isTight = granted.isTight;
+    this.#recall = Math.max(this.#recall, granted.recall);
+    const isShort = granted.reached !== undefined || this.#asksAhead;
+    this.#askAt = isShort ? now + askAgainMs : now;
+  }
+
+  get #target(): number {
+    return Math.max(this.#demand, this.#demandBefore);
+  }
+
+  get #asksAhead(): boolean {
+    return !this.#isTight && this.slackMilliCu < this.#target / 2;
+  }
+
+  #isIdle(now: number): boolean {
+    return this.waiting.size === 0 && now - this.#usedAt >= idleMs;
+  }
+
+  /** Open reservations will draw the first sources, so the slack is in the last ones. */
+  #slackBySource(): Amounts {
+    return takeFromEnd(difference(this.granted, this.#spent), this.slackMilliCu);
+  }
+
+  #moveTo(now: number): void {
+    const slot = Math.floor(now / this.#horizonMs);
+    if (slot === this.#slot) return;
+    this.#demandBefore = slot === this.#slot + 1 ? this.#demand : 0;
+    this.#demand = 0;
+    this.#slot = slot;
+  }
+}

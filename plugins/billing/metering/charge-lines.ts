@@ -1,0 +1,58 @@
+/** Checks the lines of a charge, and cuts them to the reserved amount. */
+import type { ChargeLine } from "sluice-gateway/services";
+
+/** Returns true for a non-negative safe integer. Sums are exact only if every amount is one. */
+export function isAmount(milliCu: number): boolean {
+  return Number.isSafeInteger(milliCu) && milliCu >= 0;
+}
+
+export function notAnAmount(milliCu: number): RangeError {
+  return new RangeError(`${milliCu} is not an amount in milli-CU`);
+}
+
+/** Names are written to the journal, which accepts only text. */
+export function isChargeable({
+  costMilli: costMilliCu,
+  method,
+  model = "",
+  outcome = "",
+}: ChargeLine): boolean {
+  return (
+    isAmount(costMilliCu) && [method, model, outcome].every((name) => typeof name === "string")
+  );
+}
+
+export function notChargeable({ costMilli: costMilliCu }: ChargeLine): RangeError {
+  return isAmount(costMilliCu)
+    ? new RangeError("a charge's method, model and outcome must be text")
+    : notAnAmount(costMilliCu);
+}
+
+/** Returns the sum of the lines in milli-CU. */
+export function sumOf(lines: readonly ChargeLine[]): number {
+  let sumMilliCu = 0;
+  for (const line of lines) sumMilliCu += line.costMilli;
+  return sumMilliCu;
+}
+
+/**
+ * Returns the lines with their sum cut to `maxMilliCu`, from the last line backwards. `onCut` is called with the
+ * surface and the milli-CU of each line that is cut.
+ */
+export function cutLines(
+  lines: readonly ChargeLine[],
+  maxMilliCu: number,
+  onCut: (surface: string, milliCu: number) => void,
+): readonly ChargeLine[] {
+  let left = maxMilliCu;
+  let isCut = false;
+  const charged = lines.map((line) => {
+    const costMilliCu = Math.min(line.costMilli, left);
+    left -= costMilliCu;
+    if (costMilliCu === line.costMilli) return line;
+    isCut = true;
+    onCut(line.surface, line.costMilli - costMilliCu);
+    return { ...line, costMilli: costMilliCu };
+  });
+  return isCut ? charged : lines;
+}
