@@ -6,7 +6,8 @@ import { defineTools } from "sluice-gateway/plugin";
 import type { Prompt, Resource, ResourceLink, Tool } from "sluice-gateway/services";
 import { integerSchema } from "sluice-gateway/toolkit";
 import { folderProblems, type Sources } from "./folders.ts";
-import { openLibrary, type Library, type LibraryPage } from "./library.ts";
+import type { Library, LibraryPage } from "./library-types.ts";
+import { openLibrary } from "./library.ts";
 import type { Hit } from "./search-index.ts";
 
 interface DocsSearchInput {

@@ -1,25 +1,9 @@
 /** The library: every page for reading, and the search in the paragraphs of all pages. */
 import { readPages, UnreadableDocs, type Sources } from "./folders.ts";
+import type { Library } from "./library-types.ts";
 import { openOwnLibrary } from "./own-library.ts";
 import type { Page, PageParagraphs, Paragraph } from "./paragraphs.ts";
-import { SearchIndex, type Hit } from "./search-index.ts";
-
-export interface Library {
-  readonly pages: readonly LibraryPage[];
-  /** Number of paragraphs. */
-  readonly size: number;
-  /** Returns the best `limit` paragraphs, best first. */
-  readonly search: (query: string, limit: number) => Hit[];
-}
-
-export interface LibraryPage {
-  readonly url: string;
-  readonly title: string;
-  /** Size of the Markdown in UTF-8. */
-  readonly bytes: number;
-  /** Returns the Markdown. */
-  readonly read: () => string;
-}
+import { SearchIndex } from "./search-index.ts";
 
 interface IndexedPage {
   readonly url: string;

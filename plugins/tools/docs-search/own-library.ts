@@ -4,7 +4,7 @@
  */
 import { existsSync, readFileSync } from "node:fs";
 import { packageFile } from "sluice-gateway/package-files";
-import type { Library } from "./library.ts";
+import type { Library } from "./library-types.ts";
 import { SearchIndex, type SavedIndex } from "./search-index.ts";
 
 /** Files of the package. The contents are read when the documentation is first searched or read. */
