@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { build, type BuildOptions, type Plugin } from "esbuild";
 import { compiledMetaSchemas } from "./meta-schemas.ts";
 
-/** A native package, with which Piscina could set the priority of its threads. Sluice does not use that. */
-const external = ["@napi-rs/nice"];
+/** Native and optional packages of Piscina and pg, which Sluice does not use. */
+const external = ["@napi-rs/nice", "pg-native"];
 
 const common: BuildOptions = {
   bundle: true,

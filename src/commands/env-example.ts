@@ -14,6 +14,9 @@ const meanings: Readonly<Record<string, string>> = {
   LOG_LEVEL: "Log level: trace, debug, info, warn, error, fatal or silent.",
   DATA_DIR:
     "Folder for accounts and charges. A relative path is relative to the folder of pipeline.yaml.",
+  DATABASE_URL:
+    "PostgreSQL database that gets a copy of every charge, such as postgres://user:password@host/database.",
+  REPLICA_NAME: "Name of this gateway in that database. By default, its host name.",
   LEDGER_RPC_URL:
     "Address of the Substrate node (http, https, ws or wss). Separate several addresses with commas.",
   UPSTREAM_URL:

@@ -119,7 +119,14 @@ const store = closed(
     postgres: {
       type: "string",
       format: "postgres-url",
-      description: "Accounts and usage that replicas share. This release does not support it.",
+      description:
+        "PostgreSQL database to which every settled charge is copied. By default, there is none.",
+    },
+    replica: {
+      type: "string",
+      minLength: 1,
+      maxLength: 63,
+      description: "Name of this gateway in the database, for people. By default, the host name.",
     },
   },
   { default: {} },

@@ -152,7 +152,7 @@ function testResources(log: Log): HostResources {
     metrics: noMetrics,
     seal: createSeal("test"),
     claims: { claim: () => false, has: () => false },
-    store: { folder: "data" },
+    store: { folder: "data", postgres: undefined },
     compute: { run: notRun, background: { run: notRun } },
     parts: new KeptParts(),
     gateway: gatewayInfo(
@@ -210,7 +210,7 @@ function describe(
     environment: "dev",
     server: serverConfig,
     admin: { host: "127.0.0.1", port: 0, hosts: [] },
-    store: { data: "data", redis: undefined, postgres: undefined },
+    store: { data: "data", redis: undefined, postgres: undefined, replica: undefined },
     sections: {},
     isDefault: () => false,
     keysOf: () => [],

@@ -1,6 +1,6 @@
-/** Opens the journal, the usage export and the thread of usage reports. */
-import { threadModule } from "sluice-gateway/package-files";
+/** Opens the journal, the usage export, the copy in PostgreSQL and the thread of usage reports. */
 import { openComputePool, type ComputePool } from "sluice-gateway/compute";
+import { threadModule } from "sluice-gateway/package-files";
 import type { Host, Log, ServiceContext, ServiceHooks } from "sluice-gateway/plugin";
 import type { Metering, UsageReports, UsageSeries } from "sluice-gateway/services";
 import { openUsageExport } from "./export/open.ts";
@@ -12,7 +12,7 @@ const seriesModule = threadModule("plugins/billing/metering/usage-series");
 
 export async function startMetering(
   options: Options,
-  { clock, log, metrics, store }: Host,
+  { clock, log, metrics, store, seal, version }: Host,
   { keep }: ServiceContext,
 ): Promise<ServiceHooks<Metering>> {
   const dataDir = store.folder;
@@ -25,6 +25,18 @@ export async function startMetering(
       await opened?.close();
     },
   );
+  const { postgres: database } = store;
+  if (database !== undefined) {
+    const { openShipping } = await import("../shipping/open.ts");
+    await keep(
+      "shipping",
+      () => openShipping({ dataDir, database, seal, version, clock, log, metrics }),
+      async (opening) => {
+        const opened = await opening.catch(() => undefined);
+        await opened?.close();
+      },
+    );
+  }
   const settings = exportOf(options);
   if (settings !== undefined) {
     keep(

@@ -48,7 +48,7 @@ function inertResources(env: Env): HostResources {
     metrics,
     seal: createSeal("dry run"),
     claims: { claim: () => false, has: () => false },
-    store: { folder: "" },
+    store: { folder: "", postgres: undefined },
     compute: { run: notRun, background: { run: notRun } },
     parts: new KeptParts(),
     gateway: gatewayInfo(
