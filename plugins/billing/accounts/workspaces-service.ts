@@ -3,6 +3,7 @@
  * running gateway.
  */
 import type { DatabaseSync } from "node:sqlite";
+import { threadModule } from "sluice-gateway/package-files";
 import type { Clock, ComputeThreads, Log } from "sluice-gateway/plugin";
 import type {
   ChangeAuthor,
@@ -38,10 +39,7 @@ type Answer<T> = WorkspaceAnswer<T>;
 const unavailable = { kind: "unavailable" } as const;
 const notFound = { kind: "notFound" } as const;
 
-const reportModule = new URL(
-  import.meta.url.endsWith(".ts") ? "../metering/usage-report.ts" : "../metering/usage-report.js",
-  import.meta.url,
-).href;
+const reportModule = threadModule("plugins/billing/metering/usage-report");
 
 export function createWorkspaces(parts: WorkspacesDeps): Workspaces {
   const { accounts, clock, log } = parts;

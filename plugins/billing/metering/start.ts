@@ -1,5 +1,6 @@
 /** Opens the journal, the usage export, the copy in PostgreSQL and the thread of usage reports. */
 import { openComputePool, type ComputePool } from "sluice-gateway/compute";
+import { threadModule } from "sluice-gateway/package-files";
 import type { Host, Log, ServiceContext, ServiceHooks } from "sluice-gateway/plugin";
 import type { Metering, UsageReports, UsageSeries } from "sluice-gateway/services";
 import { openUsageExport } from "./export/open.ts";
@@ -7,10 +8,7 @@ import { openMeter } from "./meter.ts";
 import { exportOf, type Options } from "./options.ts";
 import type { UsageSeriesJob } from "./usage-series.ts";
 
-const seriesModule = new URL(
-  import.meta.url.endsWith(".ts") ? "./usage-series.ts" : "./usage-series.js",
-  import.meta.url,
-).href;
+const seriesModule = threadModule("plugins/billing/metering/usage-series");
 
 export async function startMetering(
   options: Options,

@@ -1,6 +1,7 @@
 /** Starts the copy of the charges in PostgreSQL. */
 import { setTimeout as wait } from "node:timers/promises";
 import { openComputePool } from "sluice-gateway/compute";
+import { threadModule } from "sluice-gateway/package-files";
 import type { Clock, Log, Metrics, Postgres, Seal } from "sluice-gateway/plugin";
 import {
   checkSchema,
@@ -28,10 +29,7 @@ export interface ShippingOptions {
   readonly metrics: Metrics;
 }
 
-const batchModule = new URL(
-  import.meta.url.endsWith(".ts") ? "./batch.ts" : "./batch.js",
-  import.meta.url,
-).href;
+const batchModule = threadModule("plugins/billing/shipping/batch");
 
 /**
  * Registers this gateway in the database and starts the copy. Rejects with StoreError if the database cannot be

@@ -7,10 +7,13 @@
  */
 import { createRequire } from "node:module";
 import type * as Undici from "undici";
+import { codeSuffix, packageFile } from "../../package-files.ts";
 import type { Upstream } from "../../plugin.ts";
 import type { Carrier, UpstreamClient, UpstreamFailure } from "./upstream-client.ts";
 
 const require = createRequire(import.meta.url);
+/** The build puts undici into a file of its own (.ci/bundle.ts). */
+const source = codeSuffix === ".ts" ? "undici" : packageFile("src/chunks/undici.cjs");
 
 /**
  * Loads undici on first use, which saves 3 to 4 MiB in a gateway that only uses nodes. Call it during the start, because
@@ -18,7 +21,7 @@ const require = createRequire(import.meta.url);
  */
 export function undici(): typeof Undici {
   // `require` returns any. These are the package's own types.
-  return require("undici") as typeof Undici;
+  return require(source) as typeof Undici;
 }
 
 /** The head of a final or interim response. */

@@ -11,11 +11,12 @@ import type { Config } from "../../config/config.ts";
 import { fault, type Fault, type Position } from "../../config/fault.ts";
 import { nearest } from "../../config/nearest.ts";
 import { isBuiltIn, servicesOf } from "../../config/services.ts";
+import { codeSuffix } from "../../package-files.ts";
 import type { Plugin } from "../../plugin.ts";
 import { describeImportError } from "./import-error.ts";
 import { currentUrl, importAgain, localFiles, refreshLocalModules } from "./local-modules.ts";
 import { pluginProblems } from "./manifest.ts";
-import { codeSuffix, shippedFolder, shippedModules } from "./modules.ts";
+import { shippedFolder, shippedModules } from "./modules.ts";
 
 export interface Loaded {
   /** The plugins of the configuration that could be loaded, by the name in the configuration. */
