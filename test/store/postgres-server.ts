@@ -27,6 +27,8 @@ export async function startPostgres(
   { durable = false } = {},
 ): Promise<PostgresServer> {
   const folder = serverFolder("postgres");
+  const remove = (): void => rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
+  process.once("exit", remove);
   const data = join(folder, "data");
   const setUp = ["-D", data, "-U", "sluice", "-A", "trust", "-E", "UTF8", "--locale=C"];
   execFileSync(initdb, [...setUp, "--no-sync"], { ...unprivileged, stdio: "ignore" });
@@ -62,7 +64,8 @@ export async function startPostgres(
     async [Symbol.asyncDispose]() {
       // SIGQUIT ends the backends too, without writing anything.
       await endServer(child, "SIGQUIT");
-      rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
+      process.off("exit", remove);
+      remove();
     },
   };
 }

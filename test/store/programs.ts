@@ -1,12 +1,15 @@
 /** Finds the database programs that tests start, and starts them as a user that they accept. */
 import { spawnSync } from "node:child_process";
-import { chownSync, cpSync, existsSync, globSync, mkdtempSync } from "node:fs";
+import { chownSync, cpSync, existsSync, globSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
 import type { TestContext } from "node:test";
 
-/** PostgreSQL and PgBouncer refuse to run as root. Undefined if the tests do not run as root. */
-export const unprivileged = process.getuid?.() === 0 ? idsOfNobody() : undefined;
+/**
+ * Options of a child process. PostgreSQL and PgBouncer refuse to run as root, and PostgreSQL needs a working folder that
+ * its user can enter. Undefined if the tests do not run as root.
+ */
+export const unprivileged = process.getuid?.() === 0 ? { cwd: "/", ...idsOfNobody() } : undefined;
 
 function idsOfNobody(): { readonly uid: number; readonly gid: number } {
   const id = (flag: string): number =>
@@ -52,6 +55,7 @@ function runnable({ initdb, postgres }: PostgresPrograms): PostgresPrograms {
   if (spawnSync(initdb, ["--version"], { ...unprivileged }).status === 0)
     return { initdb, postgres };
   const copy = serverFolder("postgres-programs");
+  process.once("exit", () => rmSync(copy, { recursive: true, force: true }));
   cpSync(dirname(dirname(initdb)), copy, { recursive: true, verbatimSymlinks: true });
   return { initdb: join(copy, "bin", "initdb"), postgres: join(copy, "bin", "postgres") };
 }

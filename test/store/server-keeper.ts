@@ -5,21 +5,22 @@
 import { renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { packagedPostgres } from "./programs.ts";
-import { startPostgres } from "./postgres-server.ts";
+import { startPostgres, type PostgresServer } from "./postgres-server.ts";
 
 const [runId = "", file = ""] = process.argv.slice(2);
 let text = "";
+let server: PostgresServer | undefined;
 try {
-  const server = await startPostgres(await packagedPostgres());
+  server = await startPostgres(await packagedPostgres());
   text = server.url;
-  setInterval(() => {
-    if (isRunning(Number(runId))) return;
-    rmSync(dirname(file), { recursive: true, force: true });
-    void Promise.resolve(server[Symbol.asyncDispose]()).finally(() => process.exit());
-  }, 500);
 } catch (error) {
   text = `failed: ${String(error)}`;
 }
+setInterval(() => {
+  if (isRunning(Number(runId))) return;
+  rmSync(dirname(file), { recursive: true, force: true });
+  void Promise.resolve(server?.[Symbol.asyncDispose]()).finally(() => process.exit());
+}, 500);
 writeFileSync(`${file}.next`, text);
 renameSync(`${file}.next`, file);
 
