@@ -48,6 +48,7 @@ test("the package exports the documented names and no others", async () => {
     "durationMs",
     "fragmentPointer",
     "guarded",
+    "integerSchema",
     "isObject",
     "jsonExcess",
     "parseBoundedJson",
