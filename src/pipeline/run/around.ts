@@ -18,9 +18,24 @@ export function answerOf(x: LiveExchange, from = 0): Answer {
   if (step.shadow) return shadowAnswer(x, hook, inner);
   x.at = step;
   const since = startTimer(x);
-  const reply = callHook(x, hook, inner);
-  if (!(reply instanceof Promise)) return finished(x, step, inner, since, reply);
-  return withinOwnTime(x, step, inner, reply).then((late) => finished(x, step, inner, since, late));
+  const stop = (): void => void stopTimer(x, step.depth, since + inner.tookMs);
+  let reply: Answer = undefined;
+  try {
+    reply = callHook(x, hook, inner);
+  } finally {
+    if (!(reply instanceof Promise)) stop();
+  }
+  if (!(reply instanceof Promise)) return finished(x, step, inner, reply);
+  return withinOwnTime(x, step, inner, reply).then(
+    (late) => {
+      stop();
+      return finished(x, step, inner, late);
+    },
+    (error: unknown) => {
+      stop();
+      throw error;
+    },
+  );
 }
 
 function callHook(x: LiveExchange, { step, run, hasState }: PlacedHook, inner: Inner): Answer {
@@ -33,11 +48,14 @@ function surfaceAnswer(x: LiveExchange): Answer {
   x.at = undefined;
   const since = startTimer(x);
   const depth = x.compiled.steps.length;
-  const answer = x.compiled.surface.answer(x);
-  if (x.record.times === undefined) return answer;
-  if (answer instanceof Promise) return answer.finally(() => stopTimer(x, depth, since));
-  stopTimer(x, depth, since);
-  return answer;
+  let answer: Answer = undefined;
+  try {
+    answer = x.compiled.surface.answer(x);
+  } finally {
+    if (!(answer instanceof Promise)) stopTimer(x, depth, since);
+  }
+  if (!(answer instanceof Promise) || x.record.times === undefined) return answer;
+  return answer.finally(() => stopTimer(x, depth, since));
 }
 
 /** A reply that does not come from the surface is the step's own. */
@@ -45,10 +63,8 @@ function finished(
   x: LiveExchange,
   step: PlacedStep,
   inner: Inner,
-  since: number,
   reply: Reply | undefined,
 ): Reply | undefined {
-  stopTimer(x, step.depth, since + inner.tookMs);
   if (reply === undefined || reply === inner.reply) return reply;
   x.at = step;
   x.repliedBy(step);

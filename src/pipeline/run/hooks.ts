@@ -1,6 +1,7 @@
 /**
- * Runs the hooks of steps. This is the only place that decides whether a hook runs, measures its time, limits how long
- * it may take, and ignores what a step in shadow mode refuses. A route of synchronous hooks costs no promise.
+ * Runs the hooks of steps, except `around` (`around.ts`), which encloses the surface instead of running before or after
+ * it. `runHooks` alone decides whether a hook runs, measures its time, limits how long it may take, and ignores what a
+ * step in shadow mode refuses. A route of synchronous hooks costs no promise.
  */
 import type { Outcome, Reply, ResponseHead } from "../../plugin.ts";
 import type { HookName, PlacedStep } from "../load/compile.ts";
@@ -150,7 +151,10 @@ export function runHooks<Arg>(
         result = undefined;
       }
     } catch (error) {
-      if (!phase.ignoresFailure(x, step, error)) throw error;
+      if (!phase.ignoresFailure(x, step, error)) {
+        stopTimer(x, depth, since);
+        throw error;
+      }
     }
     if (result instanceof Promise) return runLater(x, step, phase, arg, i, since, result);
     if (isTimed) since = stopTimer(x, depth, since);
@@ -173,17 +177,25 @@ function runLater<Arg>(
   running: Promise<unknown>,
 ): Promise<Reply | undefined> {
   const resume = (result: unknown): Reply | undefined | Promise<Reply | undefined> => {
-    x.at = step;
-    stopTimer(x, step.depth, since);
     if (x.hasSettled) return undefined;
     const reply = result === undefined || !phase.mayReply ? undefined : replyOf(x, step, result);
     return reply === undefined ? runHooks(x, phase, arg, i + 1) : reply;
   };
-  return withinLimit(x, step, phase.name, running).then(resume, (error: unknown) => {
+  const stopped = (): void => {
     x.at = step;
-    if (!phase.ignoresFailure(x, step, error)) throw error;
-    return resume(undefined);
-  });
+    stopTimer(x, step.depth, since);
+  };
+  return withinLimit(x, step, phase.name, running).then(
+    (result) => {
+      stopped();
+      return resume(result);
+    },
+    (error: unknown) => {
+      stopped();
+      if (!phase.ignoresFailure(x, step, error)) throw error;
+      return resume(undefined);
+    },
+  );
 }
 
 /** Returns the result of a hook as a reply. Undefined if its step is in shadow mode. */

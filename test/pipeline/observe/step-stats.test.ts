@@ -95,3 +95,23 @@ test("adds up the time of the hooks of each step, and records none for steps bel
   assert.deepEqual(of("/late", 0), { timed: 1, refusals: { GATEWAY_SERVICE_UNAVAILABLE: 1 } });
   assert.deepEqual(of("/surface", 1), { timed: 1, refusals: { GATEWAY_NOT_FOUND: 1 } });
 });
+
+test("times hooks and surfaces that fail, like any other", async () => {
+  const throws = (): never => {
+    throw new Error("failed");
+  };
+  const rejects = (): Promise<never> => Promise.reject(new Error("failed"));
+  const hello = { answer: () => ({ status: 200, body: "ok" }) };
+  await using served = await serve([
+    { path: "/throws", steps: [{ name: "fails", requestHeaders: throws }], surface: hello },
+    { path: "/rejects", steps: [{ name: "fails", requestHeaders: rejects }], surface: hello },
+    { path: "/around", steps: [{ name: "fails", around: throws }], surface: hello },
+    { path: "/around-rejects", steps: [{ name: "fails", around: rejects }], surface: hello },
+    { path: "/surface", steps: [], surface: { answer: throws } },
+    { path: "/surface-rejects", steps: [], surface: { answer: rejects } },
+  ]);
+  for (const { config, stepStats } of served.generation.routes) {
+    assert.equal((await fetch(served.url + config.path)).status, 500, config.path);
+    assert.equal(stepStats.at(0).time.count, 1, config.path);
+  }
+});
