@@ -1,7 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Activity, Recent, stepMs, steps } from "../../../plugins/dashboard/dashboard/activity.ts";
-import { ExchangeRecord } from "../../../src/pipeline/observe/record.ts";
+import {
+  Activity,
+  Recent,
+  stepMs,
+  steps,
+} from "../../../../plugins/dashboard/dashboard/activity.ts";
+import { ExchangeRecord } from "../../../../src/pipeline/observe/record.ts";
 
 const start = Date.UTC(2026, 10, 21, 12);
 
