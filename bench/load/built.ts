@@ -1,11 +1,11 @@
-/** The package as it is published: what operators run, without the compiler of types that development loads. */
+/** Builds the published package, which operators run: it does not strip types at the start, as a checkout does. */
 import { execFileSync } from "node:child_process";
 import { join } from "node:path";
 
 const root = join(import.meta.dirname, "../..");
 let command: readonly string[] | undefined;
 
-/** Builds dist/ once a run; the command line of `sluice`. */
+/** Builds dist/ once per run. Returns the command line of `sluice`. */
 export function builtSluice(): readonly string[] {
   command ??= build();
   return command;

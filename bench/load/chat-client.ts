@@ -1,7 +1,8 @@
 /**
- * Many streams at once, read at little cost: raw sockets, one connection a stream, events counted by their empty lines.
- * Streams begin evenly spread over the length of one and each is followed by another, so that from then on as many run
- * as were asked for. The time to the first token counts from the writing of the request.
+ * Reads many streams at the same time at little cost: it uses raw sockets and one connection per stream, and counts
+ * events by their empty lines. The first streams begin evenly spread over the length of one stream, and each is
+ * followed by another, so that the requested number of streams runs from then on. The time to the first token begins
+ * when the request is written.
  */
 import { connect, type Socket } from "node:net";
 
@@ -9,24 +10,24 @@ export interface StreamsOptions {
   readonly port: number;
   readonly path: string;
   readonly headers: readonly string[];
-  /** Streams at once. */
+  /** Number of streams that run at the same time. */
   readonly streams: number;
-  /** From the first stream's begin to the last one's end. */
+  /** Time from the begin of the first stream to the end of the last one. */
   readonly seconds: number;
-  /** Tokens of each stream, at 50 a second. */
+  /** Number of tokens of each stream, at 50 per second. */
   readonly tokens: number;
 }
 
 export interface StreamsResult {
   readonly started: number;
-  /** All tokens, `[DONE]` and the end of the answer arrived. */
+  /** Number of streams whose tokens, `[DONE]` and end all arrived. */
   readonly completed: number;
   readonly tokens: number;
   readonly seconds: number;
   /** Milliseconds to the first token. */
   readonly p50: number;
   readonly p99: number;
-  /** How streams ended that did not complete. */
+  /** Numbers of streams that did not complete, by the way in which they ended. */
   readonly faults: Readonly<Record<string, number>>;
 }
 
@@ -34,15 +35,15 @@ interface Lane {
   socket: Socket | undefined;
   asked: number;
   isStreaming: boolean;
-  /** What came before the first event; undefined from then on. */
+  /** Text that arrived before the first event. Undefined after it. */
   opening: Buffer | undefined;
-  /** The last read: the end of an answer may come in two. */
+  /** The previous read, because the end of an answer may arrive in two reads. */
   last: Buffer;
   events: number;
 }
 
 const tokensPerSecond = 50;
-/** Grace for answers that are late, before they count as never ended. */
+/** Time for late answers. After it, they count as unfinished. */
 const graceMs = 15_000;
 const nothing = Buffer.alloc(0);
 const firstEvent = Buffer.from("data: ");
@@ -79,7 +80,7 @@ export async function runStreams(options: StreamsOptions): Promise<StreamsResult
     tokens += Math.min(lane.events, options.tokens);
     if (fault === undefined) completed++;
     else faults[fault] = (faults[fault] ?? 0) + 1;
-    // A stream that fails at once must not become a flood of requests: its lane rests.
+    // The lane pauses, so that streams that fail at once do not become a flood of requests.
     if (fault === undefined && performance.now() <= lastStart) begin(lane);
     else retire();
   };
@@ -146,7 +147,7 @@ function requestOf({ path, headers, tokens }: StreamsOptions): Buffer {
   return Buffer.from(`${lines.join("\r\n")}\r\n\r\n${body}`);
 }
 
-/** Counts what came. A fault: the answer is none. */
+/** Counts the events of a chunk. Returns a fault if the answer is not a stream of events. */
 function read(lane: Lane, chunk: Buffer, latencies: number[]): string | undefined {
   let bytes = chunk;
   if (lane.opening !== undefined) {
@@ -164,7 +165,7 @@ function read(lane: Lane, chunk: Buffer, latencies: number[]): string | undefine
   for (let at = bytes.indexOf(eventEnd); at !== -1; at = bytes.indexOf(eventEnd, at + 2)) {
     lane.events++;
   }
-  // Only its end matters later on.
+  // Later only the end of the chunk is needed.
   lane.last =
     bytes.length >= 64 ? bytes.subarray(-64) : Buffer.concat([lane.last, bytes]).subarray(-64);
   return undefined;
@@ -172,7 +173,7 @@ function read(lane: Lane, chunk: Buffer, latencies: number[]): string | undefine
 
 function hasEnded({ opening, last }: Lane): boolean {
   if (opening !== undefined) return false;
-  // `0`, an empty line: the last chunk of HTTP. No event ends that way.
+  // The last chunk of HTTP is `0` and an empty line. No event ends that way.
   const at = last.length - 5;
   return at >= 0 && last[at] === 48 && last[at + 1] === 13 && last[at + 3] === 13;
 }

@@ -1,4 +1,4 @@
-/** What stands between the client and the model in bench/load/chat.ts: nothing, four proxies, and Sluice. */
+/** The targets of bench/load/chat.ts between the client and the model: no proxy, four proxies, and Sluice. */
 import { spawnSync } from "node:child_process";
 import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -9,21 +9,21 @@ import { startPeer, type Peer } from "./process.ts";
 
 export interface ChatTarget {
   readonly name: string;
-  /** Why it cannot run here; undefined: it can. */
+  /** The reason why the target cannot run here. Undefined if it can. */
   readonly missing?: string | undefined;
-  /** `folder` is the run's own. Disposing the peer ends it. */
+  /** `folder`: a folder for this run alone. The process ends when the peer is disposed of. */
   start(model: Peer, folder: string): Promise<{ peer: Peer; headers: readonly string[] }>;
 }
 
 export const chatPath = "/v1/chat/completions";
-/** The row that others are compared with. */
+/** The row with which the others are compared. */
 export const yardstick = "bare fastify + @fastify/http-proxy";
 
 const proxyCore = 0;
 const here = import.meta.dirname;
 const root = join(here, "../..");
 const node = process.execPath;
-/** Connections that a proxy may open: every stream needs its own. */
+/** Number of connections that a proxy may open. Each stream needs one. */
 const connections = 2048;
 const portkeyEntry = join(root, "node_modules/@portkey-ai/gateway/build/start-server.js");
 const chatPlugin = join(root, "plugins/inference/chat/index.ts");
@@ -32,7 +32,7 @@ const urlOf = ({ port }: Peer): string => `http://127.0.0.1:${port}`;
 
 const direct: ChatTarget = {
   name: "the mock model itself",
-  // It goes on living when this target ends.
+  // The process continues when this target ends.
   start: (model) =>
     Promise.resolve({
       peer: { ...model, [Symbol.asyncDispose]: () => Promise.resolve() },
@@ -80,7 +80,7 @@ function script(name: string, file: string, ...args: readonly string[]): ChatTar
   };
 }
 
-/** It is told by headers where the model is. It keeps nothing, and checks no key. */
+/** Headers name the address of the model. This proxy stores nothing and checks no key. */
 const portkey: ChatTarget = {
   name: "@portkey-ai/gateway",
   missing: existsSync(portkeyEntry) ? undefined : "@portkey-ai/gateway is not installed",
@@ -100,7 +100,7 @@ const portkey: ChatTarget = {
   },
 };
 
-/** Everything on: key, limits, metering with fsync, access log to a file. */
+/** All features are on: key, limits, metering with fsync, and an access log in a file. */
 const sluice: ChatTarget = {
   name: "sluice",
   missing: existsSync(chatPlugin) ? undefined : "plugins/inference/chat does not exist yet",

@@ -1,7 +1,7 @@
 /**
- * Many streams of 50 tokens a second through Sluice and its peers, side by side in one run: time added to the first
- * token, CPU of the proxy's process per token and per stream, memory per stream, streams that completed. The proxy has
- * core 0; the model and the client share core 1, each a process of its own.
+ * Measures many streams of 50 tokens per second through Sluice and its peers, side by side in one run: the time added
+ * to the first token, the CPU time of the proxy's process per token and per stream, the memory per stream, and the
+ * number of streams that completed. The proxy runs on core 0. The model and the client, one process each, share core 1.
  *
  *   node bench/load/chat.ts [--streams 500 --streams 1000] [--seconds 8] [--tokens 100] [--rounds 1] [--only sluice]
  */
@@ -23,7 +23,7 @@ const { values } = parseArgs({
     tokens: { type: "string", default: "100" },
     rounds: { type: "string", default: "1" },
     only: { type: "string", multiple: true },
-    // Set by this script for the process that makes the load.
+    // This script sets it for the process that makes the load.
     drive: { type: "string" },
   },
 });
@@ -35,7 +35,7 @@ const sampleMs = 100;
 
 interface Figures {
   readonly result: StreamsResult;
-  /** User and system, of the whole process. */
+  /** User and system time of the whole process. */
   readonly cpuMicros: number;
   readonly idleMiB: number;
   readonly peakMiB: number;
@@ -47,7 +47,7 @@ else console.log(JSON.stringify(await runStreams(JSON.parse(values.drive) as Str
 async function main(): Promise<void> {
   const wanted = chatTargets.filter(
     ({ name }, index) =>
-      // The first is what the others add to.
+      // The others add to the first one.
       index === 0 || values.only === undefined || values.only.some((part) => name.includes(part)),
   );
   for (const { name, missing } of wanted) {
@@ -74,7 +74,7 @@ async function measure(target: ChatTarget, model: Peer, streams: number): Promis
     const { peer, headers } = await target.start(model, folder);
     await using _ = peer;
     const options = { port: peer.port, path: chatPath, headers, tokens };
-    // Code is loaded and compiled before anything is counted; so few streams leave the memory as it is at rest.
+    // This compiles the code before the measurement. So few streams do not change the memory of an idle process.
     await drive({ ...options, streams: 10, seconds: 1.5, tokens: 25 });
     const idleMiB = peer.rssMiB();
     let peakMiB = idleMiB;
@@ -91,7 +91,7 @@ async function measure(target: ChatTarget, model: Peer, streams: number): Promis
   }
 }
 
-/** The load comes from a process of its own on the model's core. */
+/** A separate process on the model's core makes the load. */
 async function drive(options: StreamsOptions): Promise<StreamsResult> {
   const args = ["-c", loadCore, node, import.meta.filename, "--drive", JSON.stringify(options)];
   const child = spawn("taskset", args, { stdio: ["ignore", "pipe", "inherit"] });

@@ -1,7 +1,8 @@
 /**
- * A load generator that costs little: raw sockets, requests made in advance, answers split by Content-Length or chunks.
- * `closed`: every connection asks again as soon as it is answered. `open`: a fixed rate, latency counted from the
- * moment a request was due, so that a stall is not hidden (coordinated omission).
+ * A load generator that needs little CPU: it uses raw sockets, prepares the requests in advance, and splits answers by
+ * Content-Length or chunks. `closed`: each connection sends its next request as soon as it has an answer. `open`:
+ * requests have a fixed rate, and their latency begins when they are due, so that a stall is not hidden (coordinated
+ * omission).
  */
 import { connect, type Socket } from "node:net";
 
@@ -12,16 +13,16 @@ export interface LoadOptions {
   readonly bodies: readonly string[];
   readonly connections: number;
   readonly seconds: number;
-  /** Requests per second; absent: closed loop. */
+  /** Requests per second. Without it, the loop is closed. */
   readonly rate?: number;
 }
 
 export interface LoadResult {
   readonly requests: number;
   readonly seconds: number;
-  /** By first line of the answer, such as `200`. */
+  /** Numbers of answers by status, such as `200`. */
   readonly statuses: Readonly<Record<string, number>>;
-  /** Answers whose body was a JSON-RPC error. */
+  /** Number of answers whose body was a JSON-RPC error. */
   readonly errors: number;
   /** Milliseconds. */
   readonly p50: number;
@@ -31,7 +32,7 @@ export interface LoadResult {
 interface Lane {
   readonly socket: Socket;
   pending: Buffer | undefined;
-  /** When the request in flight was due; -1: idle. */
+  /** Time at which the request in flight was due. -1 if the connection is idle. */
   due: number;
 }
 
@@ -112,7 +113,7 @@ function openLane(port: number): Promise<Lane> {
   });
 }
 
-/** Calls `due` for every request whose time has come, every millisecond. */
+/** Calls `due` each millisecond for every request whose time has come. */
 function pace(rate: number, started: number, due: (at: number) => void): NodeJS.Timeout {
   let issued = 0;
   return setInterval(() => {

@@ -1,4 +1,4 @@
-/** A step in place of `meter` that charges nobody: what is left when metering is off. */
+/** A step that replaces `meter` and charges nothing. It shows the cost of a request without metering. */
 import { defineStep } from "sluice-gateway/plugin";
 import type { Charge } from "sluice-gateway/services";
 

@@ -1,10 +1,10 @@
-/** A workspace and a key for a gateway that is to be measured, made by its own commands before it starts. */
+/** Creates a workspace and a key with the gateway's own commands, before the measured gateway starts. */
 import { spawnSync } from "node:child_process";
 import { join } from "node:path";
 
 const main = join(import.meta.dirname, "../../src/main.ts");
 
-/** The text of a key of an enterprise workspace. `file` is the pipeline.yaml of the gateway, `env` what it reads. */
+/** Returns the text of a key of an enterprise workspace. `file`: pipeline.yaml. `env`: the variables that it reads. */
 export function issueKey(file: string, env: Readonly<Record<string, string>>): string {
   const run = (...args: string[]): { id: string; key: string } => {
     const result = spawnSync(process.execPath, [main, ...args, "--json", "--config", file], {
@@ -12,7 +12,7 @@ export function issueKey(file: string, env: Readonly<Record<string, string>>): s
       encoding: "utf8",
     });
     if (result.status !== 0) throw new Error(result.stderr);
-    // What both commands print with --json.
+    // Both commands print this with --json.
     return JSON.parse(result.stdout) as { id: string; key: string };
   };
   const { id } = run("workspaces", "create", "--name", "bench", "--plan", "enterprise");

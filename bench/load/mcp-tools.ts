@@ -1,4 +1,4 @@
-/** Fifteen small tools, the first of which answers with its text: what the MCP benchmark calls. */
+/** Fifteen small tools for the MCP benchmark. The first one returns its input text. */
 import { defineTools } from "../../src/plugin.ts";
 
 export const toolNames: readonly string[] = Array.from({ length: 15 }, (_, at) => `bench_${at}`);

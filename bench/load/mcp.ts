@@ -1,6 +1,6 @@
 /**
- * `tools/call` per second: `/mcp` with everything on, the official SDK's server in its two ways, and a bare fastify
- * route, side by side in one run. The peer has core 0, the load core 1.
+ * Measures `tools/call` per second, side by side in one run: `/mcp` with all features on, the official SDK's server in
+ * both of its modes, and a bare fastify route. The peer runs on core 0, the load on core 1.
  *
  *   node bench/load/mcp.ts [--connections 64 --connections 256] [--seconds 3] [--rounds 3] [--only sluice]
  */
@@ -19,14 +19,14 @@ const { values } = parseArgs({
     seconds: { type: "string", default: "3" },
     rounds: { type: "string", default: "3" },
     only: { type: "string", multiple: true },
-    // Set by this script for the process that makes the load.
+    // This script sets it for the process that makes the load.
     drive: { type: "string" },
   },
 });
 const seconds = Number(values.seconds);
-/** V8 has compiled most of what is hot by then: after 1.5 s its compiler takes some µs more of every request. */
+/** After this time V8 has compiled most hot code. After 1.5 s its compiler still takes some µs of each request. */
 const warmUpSeconds = 5;
-/** The row that others are compared with. */
+/** The row with which the others are compared. */
 const yardstick = "bare fastify route";
 const here = import.meta.dirname;
 const root = join(here, "../..");
@@ -137,7 +137,7 @@ async function sluice(
         path: "/mcp",
         methods: ["POST", "DELETE"],
         run: [{ use: "edge" }, { authorize: { require: "key" } }, meter],
-        // What the load generator writes in `Host`.
+        // The load generator writes this into `Host`.
         to: { mcp: { hosts: ["bench", "127.0.0.1"] } },
       },
     ],
@@ -219,7 +219,7 @@ async function measure(target: Target, connections: number): Promise<Figures> {
   }
 }
 
-/** The load comes from a process of its own on the other core. */
+/** A separate process on the other core makes the load. */
 function driveLoad(options: Drive): LoadResult {
   const args = ["-c", "1", node, import.meta.filename, "--drive", JSON.stringify(options)];
   const result = spawnSync("taskset", args, {

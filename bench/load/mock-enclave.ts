@@ -1,11 +1,11 @@
 /**
- * A worker with a simulated enclave that costs little: a real handshake, real evidence, real digests and a signed
- * report for each answer, and between them frames of the right form with nothing in them, which only a client could
- * tell. Prints `{ url, simulated_root }`.
+ * A worker with a simulated enclave that needs little CPU. The handshake, the evidence, the digests and the signed
+ * report of each answer are real. The frames between them have the right form but no content, which only a client could
+ * notice. Prints `{ url, simulated_root }`.
  *
- * `max_output_tokens` is the number of chunks. Those of `Bench/Paced-1` come 20 ms apart, each with the moment of its
- * sending in it (nanoseconds of the machine's monotonic clock, at byte 16); those of `Bench/Burst-1` as fast as they
- * go.
+ * `max_output_tokens` is the number of chunks. Those of `Bench/Paced-1` are sent 20 ms apart and contain the time at
+ * which they were sent (nanoseconds of the machine's monotonic clock, at byte 16). Those of `Bench/Burst-1` are sent as
+ * fast as possible.
  */
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
@@ -38,15 +38,15 @@ interface Session {
   readonly watch: FrameWatch;
   readonly model: string;
   readonly chunks: number;
-  /** Text of the report for a request whose final has been sent. */
+  /** Text of the report for a request whose final frame has been sent. */
   readonly report: (rid: number) => Promise<string>;
   rid: number;
-  /** Chunks still to come. */
+  /** Number of chunks that have not been sent yet. */
   left: number;
 }
 
 const chunkMs = 20;
-/** 256 bytes padded, with header and tag. */
+/** Size of a frame of 256 bytes with its padding, header and tag. */
 const frameBytes = 16 + 256 + 16;
 const net = "bench";
 
@@ -79,7 +79,7 @@ function turn(sessions: Session[]): void {
   sessions.length = kept;
 }
 
-/** One chunk; or what ends the answer. */
+/** Sends one chunk, or the end of the answer. */
 function send(session: Session): void {
   const { webSocket, watch, rid } = session;
   const isEnd = session.left === 0;
@@ -103,7 +103,7 @@ function send(session: Session): void {
   );
 }
 
-/** Until the connection has no room. */
+/** Sends until the connection has no room. */
 function burst(session: Session): void {
   while (session.rid !== 0 && !session.socket.writableNeedDrain) send(session);
 }
@@ -155,7 +155,7 @@ async function serve(webSocket: WebSocket, socket: Socket): Promise<void> {
   webSocket.send(writeAttestation(core, sig, { evidence }));
 }
 
-/** `nonce`: of a client that wants a quote of its own. */
+/** `nonce`: the nonce of a client that wants a quote of its own. */
 async function evidenceFor(nonce: Uint8Array | undefined): Promise<object> {
   const reportData = await sessionReportData(nodeSuite, digest, nonce, "worker");
   return platform.evidence(reportData, Date.now());
@@ -177,7 +177,7 @@ const http = createServer((_, res) =>
 const sockets = new WebSocketServer({
   server: http,
   perMessageDeflate: false,
-  // The gateway speaks to a worker, a bare relay passes on what its client says.
+  // The gateway sends messages for workers, and a bare relay forwards those of its client.
   handleProtocols: ([first]) => first ?? false,
 });
 sockets.on("connection", (webSocket, { socket }) => {

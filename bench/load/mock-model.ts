@@ -1,22 +1,22 @@
 /**
- * A model that costs little: it speaks HTTP on raw sockets, and one timer writes the next token to all streams that are
- * due. Every stream has its own place in the 20 ms between two tokens. The first token leaves with the head, so that
- * the time to it is the path's alone. Prints its port.
+ * A model server that needs little CPU: it serves HTTP on raw sockets, and one timer writes the next token to all
+ * streams that are due. Each stream has its own moment in the 20 ms between two tokens. The first token is sent with
+ * the head, so the time to it is that of the path alone. Prints its port.
  *
- * The tokens of `Bench/Paced-1` say when they were sent (nanoseconds of the machine's monotonic clock); those of
- * `Bench/Burst-1` come all at once.
+ * The tokens of `Bench/Paced-1` contain the time at which they were sent (nanoseconds of the machine's monotonic
+ * clock). Those of `Bench/Burst-1` are all sent at once.
  */
 import { createServer, type AddressInfo, type Socket } from "node:net";
 
 interface Stream {
   readonly socket: Socket;
-  /** Tokens still to come. */
+  /** Number of tokens that have not been sent yet. */
   left: number;
   readonly end: string;
   readonly isTimed: boolean;
 }
 
-/** 50 tokens a second. */
+/** Milliseconds between two tokens: 50 tokens per second. */
 const tokenMs = 20;
 const model = "Bench/Echo-1";
 const models = [model, "Bench/Paced-1", "Bench/Burst-1"];
@@ -43,7 +43,7 @@ const documents = new Map([
   ],
 ]);
 
-/** One event as one chunk of HTTP. */
+/** Returns one event as one chunk of HTTP. */
 function framed(data: string): string {
   const event = `data: ${data}\n\n`;
   return `${event.length.toString(16)}\r\n${event}\r\n`;
@@ -67,10 +67,10 @@ const started = performance.now();
 let turns = 0;
 setInterval(() => {
   const due = Math.floor(performance.now() - started);
-  for (; turns < due; turns++) speak(wheel[turns % tokenMs]!);
+  for (; turns < due; turns++) sendTokens(wheel[turns % tokenMs]!);
 }, 1);
 
-function speak(streams: Stream[]): void {
+function sendTokens(streams: Stream[]): void {
   let kept = 0;
   for (const stream of streams) {
     if (stream.socket.destroyed) continue;
@@ -112,7 +112,7 @@ function answer(socket: Socket, requestHead: string, body: string): void {
   wheel[(turns + tokenMs - 1) % tokenMs]!.push({ socket, left: tokens - 1, end, isTimed });
 }
 
-/** Requests come one at a time on a connection; a body has a length, or chunks that end with the empty one. */
+/** A connection has one request at a time. Its body has a length, or chunks that end with an empty one. */
 function take(socket: Socket): (chunk: Buffer) => void {
   let pending = "";
   return (chunk) => {
@@ -130,7 +130,7 @@ function take(socket: Socket): (chunk: Buffer) => void {
 }
 
 const server = createServer({ noDelay: true }, (socket) => {
-  // A proxy that goes away ends its streams; `speak` finds them.
+  // When a proxy disconnects, its streams end. `sendTokens` removes them.
   socket.on("error", () => {});
   socket.on("data", take(socket));
 });

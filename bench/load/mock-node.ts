@@ -1,4 +1,4 @@
-/** A node that answers the workload at once: what is measured is the gateway before it. Prints its port. */
+/** A node that answers the workload at once, so that only the gateway in front of it is measured. Prints its port. */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { finalizedHeight, hashOf } from "./workload.ts";

@@ -1,7 +1,7 @@
-/** Ports for peers that do not print theirs. */
+/** Chooses ports for peers that do not print their own. */
 import { createServer } from "node:net";
 
-/** One that nobody had a moment ago. */
+/** Returns a port that was free a moment ago. */
 export async function freePort(): Promise<number> {
   const server = createServer();
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -11,7 +11,7 @@ export async function freePort(): Promise<number> {
   return address.port;
 }
 
-/** Resolves once something answers HTTP there, whatever it says; rejects after about 4 s. */
+/** Resolves when a server on the port answers HTTP with any status. Rejects after about 4 s. */
 export async function listening(port: number): Promise<void> {
   for (let attempt = 0; attempt < 200; attempt++) {
     const up = await fetch(`http://127.0.0.1:${port}`).then(

@@ -1,4 +1,4 @@
-/** Starts a peer as a process of its own, pinned to a core, and reads what it cost from the kernel's accounting. */
+/** Starts a peer as a separate process, pinned to a core, and reads its costs from the kernel's accounting. */
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync, readdirSync } from "node:fs";
@@ -6,18 +6,18 @@ import { createInterface } from "node:readline";
 
 export interface Peer extends AsyncDisposable {
   readonly port: number;
-  /** First line that it printed. */
+  /** The first line that the process printed. */
   readonly line: string;
-  /** User and system CPU of the process, its threads and its children so far, microseconds. */
+  /** User and system time of the process, its threads and its children so far, in microseconds. */
   cpuMicros(): number;
-  /** Resident memory of process and children, MiB. */
+  /** Resident memory of the process and its children in MiB. */
   rssMiB(): number;
 }
 
-/** Clock ticks of /proc/<pid>/stat: 100 a second on every Linux that Node supports. */
+/** Clock ticks of /proc/<pid>/stat: 100 per second on every Linux that Node supports. */
 const microsPerTick = 10_000;
 
-/** `core`: the CPU it may use, where `taskset` exists. The first line it prints must hold its port. */
+/** `core`: the CPU that the process may use, if `taskset` exists. Its first line must contain its port. */
 export async function startPeer(
   command: readonly string[],
   options: {
@@ -57,10 +57,10 @@ function portIn(line: string): number {
   return Number(line);
 }
 
-/** The first line that says where the peer listens: a port, or a document with a url. Log lines may come before it. */
+/** Returns the first line with the peer's port or a document with its URL. Log lines may come before it. */
 async function addressLine(child: ChildProcess): Promise<string> {
   const { promise, resolve, reject } = Promise.withResolvers<string>();
-  // Read to the end: a peer must never wait for somebody to take its log.
+  // The output is read to the end, so that a peer never waits until its log is read.
   createInterface({ input: child.stdout! }).on("line", (line) => {
     if (/^\d+$/.test(line) || line.startsWith('{"url"')) resolve(line);
   });
@@ -72,12 +72,12 @@ function sum(pids: readonly number[], of: (pid: number) => number): number {
   return pids.reduce((total, pid) => total + of(pid), 0);
 }
 
-/** Resident memory of a process and its children, MiB. */
+/** Returns the resident memory of a process and its children in MiB. */
 export function memoryMiB(pid: number): number {
   return sum(family(pid), rssOf);
 }
 
-/** The process and its children: nginx works in those. */
+/** Returns the ids of the process and its children, because nginx works in its children. */
 function family(pid: number): number[] {
   const children = readdirSync(`/proc/${pid}/task`).flatMap((task) =>
     readFileSync(`/proc/${pid}/task/${task}/children`, "utf8").trim().split(" ").filter(Boolean),
@@ -86,7 +86,7 @@ function family(pid: number): number[] {
 }
 
 function cpuOf(pid: number): number {
-  // The command's name may hold spaces; the fields after its closing bracket do not.
+  // The name of the command may contain spaces. The fields after its closing bracket do not.
   const stat = readFileSync(`/proc/${pid}/stat`, "latin1");
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
   return (Number(fields[11]) + Number(fields[12])) * microsPerTick;

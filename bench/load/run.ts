@@ -1,7 +1,7 @@
 /**
- * The node-RPC workload against Sluice and its peers, side by side in one run. Throughput is closed loop; latency is at
- * a fixed rate. CPU per request is the kernel's accounting of the peer's process: the figure that a noisy machine hurts
- * least. The peer has core 0, the mock node and the load share core 1.
+ * Measures the node-RPC workload with Sluice and its peers, side by side in one run. Throughput is measured in a closed
+ * loop, latency at a fixed rate. CPU per request comes from the kernel's accounting of the peer's process; a noisy
+ * machine distorts it least. The peer runs on core 0. The mock node and the load share core 1.
  *
  *   npm run bench -- [--seconds 5] [--rounds 3] [--connections 32] [--only sluice]
  *   npm run bench -- --start   (start, memory and size: bench/start/run.ts)
@@ -30,13 +30,13 @@ const { values } = parseArgs({
     only: { type: "string", multiple: true },
     plot: { type: "boolean", default: false },
     start: { type: "boolean", default: false },
-    // Set by this script for the process that makes the load.
+    // This script sets it for the process that makes the load.
     drive: { type: "string" },
   },
 });
 const seconds = Number(values.seconds);
 const connections = Number(values.connections);
-/** V8 has compiled most of what is hot by then: after 1.5 s its compiler takes some µs more of every request. */
+/** After this time V8 has compiled most hot code. After 1.5 s its compiler still takes some µs of each request. */
 const warmUpSeconds = 5;
 const gatewayCore = 0;
 const loadCore = 1;
@@ -75,11 +75,11 @@ function peerTarget(name: string, file: string): Target {
 interface Variant {
   readonly upstream?: object;
   readonly metering?: object;
-  /** The step that stands where `meter` does. */
+  /** The step in the place of `meter`. */
   readonly meter?: "meter" | "free";
 }
 
-/** Everything on unless a variant says otherwise: auth, limits, metering with fsync, access log to a file. */
+/** All features are on unless a variant turns them off: keys, limits, metering with fsync, an access log in a file. */
 function sluice(name: string, variant: Variant): Target {
   return {
     name,
@@ -157,7 +157,7 @@ const nginx: Target = {
 
 const cacheOff = { cacheBytes: 0, singleFlight: false };
 const hasNginx = spawnSync("nginx", ["-v"]).error === undefined;
-/** No gateway at all: its latency is what the others add to. */
+/** The node without a gateway. The latency of the others is added to this one. */
 const direct: Target = {
   name: "the mock node itself",
   path: "/",
@@ -231,7 +231,7 @@ async function measure(target: Target, mock: Peer, folder: string): Promise<Figu
 
 type Drive = Omit<Parameters<typeof load>[0], "bodies">;
 
-/** The load comes from a process of its own on the other core. */
+/** A separate process on the other core makes the load. */
 function driveLoad(options: Drive): LoadResult {
   const args = [
     "-c",

@@ -1,5 +1,5 @@
 /**
- * A client of the encrypted stream for bench/load/stream.ts: it verifies all but the evidence, as cheaply as that goes.
+ * A client of the encrypted stream for bench/load/stream.ts. It verifies everything but the evidence, with little CPU.
  */
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
@@ -16,14 +16,14 @@ import { createNodeChannel } from "../../plugins/confidential/protocol/node-chan
 import { nodeSuite } from "../../plugins/confidential/protocol/node-crypto.ts";
 import { readTextFrame } from "../../plugins/confidential/protocol/text-frames.ts";
 
-/** Where to, and what for. */
+/** The address of the stream, and the properties of the request. */
 export interface Destination {
   readonly url: string;
   readonly key: string;
   readonly network: string;
   readonly model: string;
   readonly termination: Role;
-  /** Tokens of each answer. */
+  /** Number of tokens of each answer. */
   readonly tokens: number;
 }
 
@@ -32,7 +32,7 @@ export interface ClientSession {
   readonly channel: Channel;
 }
 
-/** Connects and shakes hands; throws when the answer is no attestation of this session. */
+/** Connects and makes the handshake. Throws if the answer does not attest this session. */
 export async function openSession(to: Destination): Promise<ClientSession> {
   const ephemeral = await nodeSuite.createEphemeral();
   const hello = helloFor(to, ephemeral.publicKey);
@@ -46,7 +46,7 @@ export async function openSession(to: Destination): Promise<ClientSession> {
   return { socket, channel };
 }
 
-/** Connects, sends `hello`, and leaves the answer as it came. */
+/** Connects and sends `hello`. Returns the answer unchanged. */
 export async function sayHello(
   { url, key }: Destination,
   hello: Uint8Array,
@@ -78,7 +78,7 @@ export function helloFor(to: Destination, epk: Uint8Array<ArrayBuffer>): Uint8Ar
   });
 }
 
-/** A fault ends the measurement. */
+/** Any fault ends the measurement. */
 export function sound<T extends object>(value: T | Fault): T {
   if (isFault(value)) throw new Error(`${value.code}: ${value.message}`);
   return value;

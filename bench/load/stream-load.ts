@@ -1,7 +1,7 @@
 /**
- * The load of bench/load/stream.ts, in a process of its own: handshakes, sessions that do nothing, or answers.
- * Argument: a StreamLoad as JSON. Prints a line when it is ready, waits for one, does it, and prints the result as
- * JSON. Whatever is not as it should be ends it without a result.
+ * Makes the load of bench/load/stream.ts in a separate process: handshakes, idle sessions, or answers. Its argument is
+ * a StreamLoad as JSON. It prints a line when it is ready, waits for a line, makes the load, and prints the result as
+ * JSON. Anything unexpected ends it without a result.
  */
 import { once } from "node:events";
 import { nodeSuite } from "../../plugins/confidential/protocol/node-crypto.ts";
@@ -18,11 +18,11 @@ import {
 
 export interface StreamLoad extends Destination {
   readonly phase: "handshakes" | "idle" | "answers";
-  /** At once. */
+  /** Number of sessions that run at the same time. */
   readonly sessions: number;
-  /** From the first request to the last answer's end. */
+  /** Seconds from the first request to the end of the last answer. */
   readonly seconds: number;
-  /** How long an answer takes at the model's pace; 0: as fast as it goes. */
+  /** Duration of an answer at the model's pace in milliseconds. 0 if it is sent as fast as possible. */
   readonly answerMs: number;
 }
 
@@ -30,14 +30,14 @@ export interface StreamResult {
   readonly seconds: number;
   readonly handshakes: number;
   readonly answers: number;
-  /** Chunks and finals. */
+  /** Number of chunks and final frames. */
   readonly frames: number;
-  /** Milliseconds from the sending of a chunk's first token to its receipt; NaN where the sender does not say. */
+  /** Milliseconds from the sending of a chunk's first token to its receipt. NaN if the chunk has no time. */
   readonly p50: number;
   readonly p99: number;
 }
 
-/** Opening, and answers that are late. */
+/** Time for opening the sessions, and for late answers. */
 const graceMs = 20_000;
 const nothing: StreamResult = {
   seconds: 0,
@@ -48,7 +48,7 @@ const nothing: StreamResult = {
   p99: NaN,
 };
 
-// What this script is told by stream.ts.
+// stream.ts passes this argument.
 const load = JSON.parse(process.argv[2] ?? "") as StreamLoad;
 setTimeout(
   () => {
@@ -81,7 +81,7 @@ async function openAll(): Promise<readonly ClientSession[]> {
   return opened;
 }
 
-/** Session after session in each lane. */
+/** Opens session after session in each lane. */
 async function handshakes(): Promise<StreamResult> {
   const { publicKey } = await nodeSuite.createEphemeral();
   const hello = helloFor(load, publicKey);
@@ -101,7 +101,7 @@ async function handshakes(): Promise<StreamResult> {
   return { ...nothing, handshakes: done, seconds: (performance.now() - begun) / 1000 };
 }
 
-/** Sessions that ask again as soon as they are answered, begun evenly over the length of the first answer. */
+/** Sessions send the next request as soon as they have an answer. They begin evenly spread over the first answer. */
 async function answers(): Promise<StreamResult> {
   const latencies: number[] = [];
   const begun = performance.now();
@@ -117,7 +117,7 @@ async function answers(): Promise<StreamResult> {
   const sum = (of: "answers" | "frames"): number =>
     counts.reduce((total, count) => total + count[of], 0);
   const done = { answers: sum("answers"), frames: sum("frames") };
-  // The mock enclave seals each token on its own.
+  // The mock enclave seals each token separately.
   if (load.termination === "worker" && done.frames !== done.answers * (load.tokens + 1)) {
     throw new Error(`${done.frames} frames of ${done.answers} answers`);
   }
@@ -126,7 +126,7 @@ async function answers(): Promise<StreamResult> {
   return { ...nothing, ...done, seconds, p50: at(0.5), p99: at(0.99) };
 }
 
-/** One session until `end`. Adds to `latencies`. */
+/** Runs one session until `end`. Adds to `latencies`. */
 function converse(
   { socket, channel }: ClientSession,
   end: number,
@@ -140,7 +140,7 @@ function converse(
   let frames = 0;
   let isDone = false;
   const ask = (): void => socket.send(sound(channel.seal("request", ++rid, request, true)));
-  /** What the mock enclave sends is not sealed: where it stands in for one, frames are watched, not opened. */
+  /** Returns the time in a chunk. The mock enclave does not seal its frames, so they are observed and not opened. */
   const take = (frame: Buffer): number | undefined => {
     if (termination === "gateway") return momentIn(sound(channel.open(frame)).data);
     sound(channel.watch.observe("s2c", frame));
@@ -150,7 +150,7 @@ function converse(
     if (isBinary) {
       frames++;
       const sent = take(data);
-      // On one machine both ends read the same clock.
+      // Both ends run on one machine and read the same clock.
       if (sent !== undefined) latencies.push((Number(process.hrtime.bigint()) - sent) / 1e6);
       return;
     }
@@ -167,17 +167,17 @@ function converse(
   return promise;
 }
 
-/** Nanoseconds, as the mock model writes them into a token; of several tokens, the first. */
+/** Returns the nanoseconds that the mock model wrote into the first token. */
 function momentIn(data: Uint8Array): number | undefined {
   const digits = /\d{9,}/.exec(Buffer.from(data).toString("latin1"))?.[0];
   return digits === undefined ? undefined : Number(digits);
 }
 
-/** After all of the answer comes what it cost, with the enclave's report of as many tokens as were asked for. */
+/** The cost follows the answer, with the enclave's report of as many tokens as the request asked for. */
 function checkEnd(text: Buffer, isWhole: boolean): void {
   const frame = sound(readTextFrame(text));
-  const told = frame.kind === "report" || frame.kind === "done" ? frame.report : undefined;
-  const report = told && readReport(told);
+  const reportText = frame.kind === "report" || frame.kind === "done" ? frame.report : undefined;
+  const report = reportText && readReport(reportText);
   if (!isWhole || report?.tokens.completion !== load.tokens) {
     throw new Error(`an answer that is not whole: ${text.toString()}`);
   }

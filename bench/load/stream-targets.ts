@@ -1,6 +1,6 @@
 /**
- * What stands before an enclave in bench/load/stream.ts: nothing, a bare relay, Sluice; and Sluice as the enclave
- * itself.
+ * The targets of bench/load/stream.ts: an enclave alone, behind a bare relay and behind Sluice, and Sluice as the
+ * enclave itself.
  */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -9,11 +9,11 @@ import { builtSluice } from "./built.ts";
 import { issueKey } from "./key.ts";
 import { startPeer, type Peer } from "./process.ts";
 
-/** What stands behind every target. */
+/** The servers behind every target. */
 export interface Backends {
-  /** mock-enclave.ts. */
+  /** The process of mock-enclave.ts. */
   readonly enclave: Peer;
-  /** mock-model.ts, in the clear. */
+  /** The process of mock-model.ts, which is reached without encryption. */
   readonly model: Peer;
 }
 
@@ -21,14 +21,14 @@ export interface StreamTarget {
   readonly name: string;
   readonly termination: Role;
   readonly network: string;
-  /** `folder` is the run's own. Disposing the peer ends it. */
+  /** `folder`: a folder for this run alone. The process ends when the peer is disposed of. */
   start(
     backends: Backends,
     folder: string,
   ): Promise<{ readonly peer: Peer; readonly url: string; readonly key: string }>;
 }
 
-/** The row that others are compared with. */
+/** The row with which the others are compared. */
 export const yardstick = "bare ws relay";
 export const direct = "the mock enclave itself";
 
@@ -45,10 +45,10 @@ export const streamTargets: readonly StreamTarget[] = [
     start: ({ enclave }) => {
       const peer = {
         ...enclave,
-        // An end is no relay: what it costs compares with nothing here.
+        // This target is an end of the stream and not a relay, so its cost is not compared.
         cpuMicros: () => NaN,
         rssMiB: () => NaN,
-        // It goes on living when this target ends.
+        // The process continues when this target ends.
         [Symbol.asyncDispose]: () => Promise.resolve(),
       };
       return Promise.resolve({ peer, url: wsUrl(enclave), key: "" });
@@ -68,7 +68,7 @@ export const streamTargets: readonly StreamTarget[] = [
   sluice("sluice, its own enclave", "gateway", "plain"),
 ];
 
-/** Everything on: key, limits, metering with fsync, receipts, access log to a file. */
+/** All features are on: key, limits, metering with fsync, receipts, and an access log in a file. */
 function sluice(name: string, termination: Role, network: string): StreamTarget {
   return {
     name,
@@ -87,7 +87,7 @@ function sluice(name: string, termination: Role, network: string): StreamTarget 
 }
 
 function pipeline({ enclave, model }: Backends, folder: string): string {
-  // What the mock enclave prints.
+  // The mock enclave prints this.
   const { simulated_root: root } = JSON.parse(enclave.line) as { simulated_root: string };
   const edge = [
     "request-id",
@@ -119,7 +119,7 @@ function pipeline({ enclave, model }: Backends, folder: string): string {
         path: "/v1/confidential/stream",
         websocket: true,
         run: [{ use: "edge" }, { authorize: { require: "inference" } }, "meter"],
-        // One key has all of the load's.
+        // All sessions of the load use one key.
         to: { "confidential-stream": { sessionsPerKey: 100_000, evidence: { kind: "simulated" } } },
       },
     ],

@@ -1,7 +1,7 @@
 /**
- * The encrypted stream over WebSockets, straight to a mock enclave, through a bare `ws` relay and through Sluice:
- * handshakes, sessions that do nothing, answers as fast as they go, and answers at the pace of a model. What is
- * measured has core 0; the enclave, the model and the clients share core 1.
+ * Measures the encrypted stream over WebSockets, directly to a mock enclave, through a bare `ws` relay and through
+ * Sluice: handshakes, idle sessions, answers as fast as possible, and answers at the pace of a model. The measured
+ * process runs on core 0. The enclave, the model and the clients share core 1.
  *
  *   node bench/load/stream.ts [--seconds 3] [--rounds 1] [--idle 1000] [--paced 200] [--only sluice]
  */
@@ -37,11 +37,11 @@ const here = import.meta.dirname;
 const node = process.execPath;
 const loadCore = 1;
 
-/** A phase's result, and what it cost the process that is measured. */
+/** The result of a phase, and its cost to the measured process. */
 interface Phase extends StreamResult {
-  /** User and system, without the opening of the sessions. */
+  /** User and system time, without the opening of the sessions. */
   readonly cpuMicros: number;
-  /** What its resident memory grew by while the sessions were opened. */
+  /** Growth of the resident memory while the sessions were opened. */
   readonly grownMiB: number;
 }
 
@@ -54,7 +54,7 @@ interface Figures {
 
 const burstTokens = 2000;
 const pacedTokens = 100;
-/** At 50 tokens a second. */
+/** Duration of a paced answer in milliseconds, at 50 tokens per second. */
 const pacedMs = 2000;
 
 type Column = readonly [title: string, digits: number, of: (figures: Figures) => number];
@@ -91,7 +91,7 @@ const results = new Map<string, Figures[]>(targets.map(({ name }) => [name, []])
 }
 print();
 
-/** What fails has no figures, and the others still have theirs. */
+/** A target that fails has no figures. The others still have theirs. */
 async function attempt(target: StreamTarget, backends: Backends): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), "sluice-bench-"));
   try {
@@ -122,7 +122,7 @@ async function measure(target: StreamTarget, backends: Backends, folder: string)
   };
   const burst = { model: "Bench/Burst-1", sessions: 16, tokens: burstTokens, answerMs: 0, seconds };
   const shaken: StreamLoad = { ...paced, phase: "handshakes", sessions: 8, seconds };
-  // Compiles what a handshake needs.
+  // This compiles the code of a handshake.
   await run(peer, { ...shaken, seconds: 0.5 });
   return {
     idle: await run(peer, { ...paced, phase: "idle", sessions: idleSessions }),
@@ -148,7 +148,7 @@ async function run(peer: Peer, load: StreamLoad): Promise<Phase> {
   const cpuMicros = peer.cpuMicros() - before;
   await closed;
   if (value === undefined) throw new Error(`no result of the phase ${load.phase}, ${load.model}`);
-  // What stream-load.ts prints.
+  // stream-load.ts prints this.
   return { ...(JSON.parse(value) as StreamResult), cpuMicros, grownMiB };
 }
 

@@ -1,14 +1,14 @@
 /**
  * The node-RPC workload: 40 % system_health, 20 % chain_getBlockHash, 30 % state_getStorage at a hash, 10 % blocks of
- * 20 KB by hash. Deterministic, so that every peer gets the same requests in the same order.
+ * 20 KB by hash. It is deterministic, so every peer gets the same requests in the same order.
  */
 
-/** Distinct arguments: enough that a cache has to be one, few enough that it can hold them. */
+/** Number of distinct arguments: enough to need a cache, and few enough to fit into it. */
 const storageKeys = 400;
 const blockHashes = 60;
 const heights = 500;
 
-/** The head of the chain that the mock node claims. Everything asked for is finalized. */
+/** The head of the chain, as the mock node reports it. All requests are for finalized blocks. */
 export const finalizedHeight = 10_000;
 
 export function hashOf(n: number): string {
@@ -26,7 +26,7 @@ function random(seed: number): () => number {
   };
 }
 
-/** `count` JSON-RPC bodies. */
+/** Returns `count` JSON-RPC bodies. */
 export function requestBodies(count: number): string[] {
   const next = random(20_261_120);
   const pick = (n: number): number => Math.floor(next() * n);

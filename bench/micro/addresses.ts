@@ -1,6 +1,7 @@
 /**
- * Addresses and storage keys: our own code (and @noble/hashes) beside @polkadot/util-crypto with its WebAssembly, on the
- * same accounts, after a check that both answer the same; and what it costs to load either, in a process of its own.
+ * Measures addresses and storage keys: our own code (with @noble/hashes) beside @polkadot/util-crypto with its
+ * WebAssembly. Both use the same accounts and must give the same results. The cost of loading each is measured in a
+ * separate process.
  *
  *   node bench/micro/addresses.ts
  */
@@ -19,7 +20,7 @@ import { hashKey, storagePrefix } from "../../plugins/ledger/ledger/decode/stora
 
 interface Operation {
   readonly name: string;
-  /** Of the nth account. */
+  /** Returns the address of the nth account. */
   readonly ours: (n: number) => string | Uint8Array | undefined;
   readonly theirs: (n: number) => string | Uint8Array;
 }
@@ -80,7 +81,7 @@ function assertSame({ name, ours, theirs }: Operation): void {
   }
 }
 
-/** Microseconds a call. */
+/** Returns microseconds per call. */
 function timed(task: (n: number) => unknown): number {
   const start = performance.now();
   for (let n = 0; n < callsPerRound; n++) task(n);
@@ -103,7 +104,7 @@ function cells(ours: number, theirs: number): string {
   return [ours, theirs, theirs / ours].map((n) => n.toPrecision(n < 100 ? 2 : 3)).join(" | ");
 }
 
-/** What `modules` add to a fresh process that runs TypeScript: milliseconds of processor time, MiB of resident memory. */
+/** Returns the CPU time in milliseconds and the memory in MiB that `modules` add to a fresh process. */
 function loaded(modules: readonly string[]): Record<"cpu" | "rss", number> {
   const script = `await import(${JSON.stringify(source("clock.ts"))});
     const cpu = process.cpuUsage(), rss = process.memoryUsage.rss();
@@ -113,7 +114,7 @@ function loaded(modules: readonly string[]): Record<"cpu" | "rss", number> {
   const said = execFileSync(process.execPath, ["--input-type=module", "-e", script], {
     encoding: "utf8",
   });
-  // The script's last line writes it.
+  // The last line of the script writes this.
   return JSON.parse(said) as Record<"cpu" | "rss", number>;
 }
 

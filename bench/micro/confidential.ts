@@ -1,6 +1,6 @@
 /**
- * The encrypted stream without a network: handshakes a second, frames of 256 bytes a second with the processor time of
- * each, beside the bare cipher and beside @noble/*.
+ * Measures the encrypted stream without a network: handshakes per second, and frames of 256 bytes per second with their
+ * CPU time, beside the bare cipher and beside @noble/*.
  *
  *   node bench/micro/confidential.ts
  */
@@ -32,7 +32,7 @@ import {
   reportSigner,
 } from "../../test/plugins/confidential/protocol/session.ts";
 
-/** Of one round; the first rounds compile. */
+/** Duration of one round. The first rounds compile the code. */
 const roundMs = 250;
 const rounds = 9;
 
@@ -42,7 +42,8 @@ function sound<Value extends object>(value: Value | Fault | undefined): Value {
 }
 
 /**
- * Calls a second and processor time of this thread, microseconds a call; medians of rounds. `task`: `calls` of them.
+ * Returns calls per second and the CPU time of this thread in microseconds per call, as medians of all rounds. `task`:
+ * makes `calls` calls.
  */
 async function measured(
   name: string,
@@ -81,11 +82,11 @@ async function answer(): Promise<Awaited<ReturnType<typeof answerHello>>> {
 
 const opened = await openSession({ pad: 0 });
 const { keys, th } = opened.answer;
-/** With prefix, header and tag a frame of 256 bytes. */
+/** Bytes that make a frame of 256 bytes with prefix, header and tag. */
 const data = new Uint8Array(256 - 36).fill(0x61);
 const burst = 2000;
 
-/** Sealed frames of one response, after a request of one frame. */
+/** Returns the sealed frames of one response, after a request of one frame. */
 function response(): readonly Uint8Array[] {
   const { enclave, client } = opened.ends();
   sound(enclave.open(sound(client.seal("request", 1, data, true))));

@@ -1,6 +1,6 @@
 /**
- * The decoders that ours is measured beside, brought to the same answer: the JSON text of a block's extrinsics or
- * events.
+ * The decoders with which ours is compared. They are brought to the same answer: the JSON text of a block's extrinsics
+ * or events.
  */
 import { getDynamicBuilder, getLookupFn } from "@polkadot-api/metadata-builders";
 import { Tuple, decAnyMetadata, unifyMetadata, type Codec } from "@polkadot-api/substrate-bindings";
@@ -8,12 +8,12 @@ import { readMetadata } from "../../plugins/ledger/ledger/decode/metadata.ts";
 import { judgeOf } from "../../test/plugins/ledger/ledger/decode/judge.ts";
 
 export interface BlockDecoder {
-  /** From the node's JSON to the finished answer, as ours. */
+  /** Returns the finished answer to the node's JSON, as our decoder does. */
   extrinsics(list: Buffer): string;
   events(value: Buffer): string;
 }
 
-/** @polkadot/types, which makes values of every argument. */
+/** The decoder of @polkadot/types, which creates a value for each argument. */
 export function polkadotTypes(metadata: string): BlockDecoder {
   const judge = judgeOf(metadata);
   return {
@@ -23,15 +23,15 @@ export function polkadotTypes(metadata: string): BlockDecoder {
   };
 }
 
-/** An enum as scale-ts gives it. */
+/** An enum as scale-ts returns it. */
 interface Tagged {
   readonly type: string;
   readonly value: unknown;
 }
 
 /**
- * PAPI's codecs. They tell no offsets: what the arguments' bytes are is known only by encoding them again, which its
- * own clients do not need and this answer does.
+ * The decoder of PAPI's codecs. They report no offsets, so the arguments must be encoded again to get their bytes.
+ * PAPI's own clients do not need these bytes, but this answer does.
  */
 export function papi(metadata: string): BlockDecoder {
   const unified = unifyMetadata(decAnyMetadata(metadata));
@@ -56,7 +56,7 @@ export function papi(metadata: string): BlockDecoder {
           const at = [1, 2, 4, 5][(bytes[0] ?? 0) & 3] ?? 1;
           const isSigned = (bytes[at] ?? 0) >= 0x80;
           const body = new Uint8Array(bytes.subarray(at + 1));
-          // The call is the last part of a signed one.
+          // In a signed extrinsic the call is the last part.
           const found = (isSigned ? signed.dec(body).at(-1) : calls.dec(body)) as Tagged;
           return { index, ...named(found, calls), isSigned, raw };
         }),
@@ -85,7 +85,7 @@ function named(
   return { pallet: found.type, method: inner.type, args: `0x${encoded.toString("hex", 2)}` };
 }
 
-/** Metadata 14 hides them in the parameters of a type, which PAPI's reader drops. */
+/** In metadata 14 they are parameters of a type, which PAPI's reader does not keep. */
 function extrinsicTypes(hex: string): {
   address: number;
   signature: number;
@@ -106,6 +106,6 @@ function eventType(lookup: ReturnType<typeof getLookupFn>): number {
   return event?.id ?? 0;
 }
 
-// The node's own answers: an array of hex strings, one hex string.
+// Answers of the node: an array of hex strings, and one hex string.
 const listOf = (list: Buffer): string[] => JSON.parse(list.toString()) as string[];
 const textOf = (value: Buffer): string => JSON.parse(value.toString()) as string;

@@ -1,7 +1,8 @@
 /**
- * Decoding of blocks: beside @polkadot/types and PAPI on the same real blocks, with the same answer to the byte; on the
- * event loop and in the worker pool by size of the node's answer, wall time and the time that the event loop is busy;
- * metadata. The demo's blocks, and those of ../shared where they are.
+ * Measures the decoding of blocks and of metadata. The same real blocks are decoded beside @polkadot/types and PAPI,
+ * and all answers must be equal. The event loop and the thread pool are compared by the size of the node's answer: wall
+ * time, and the time for which the event loop is busy. The blocks are those of the demo, and those in ../shared if it
+ * exists.
  *
  *   node bench/micro/decode.ts
  */
@@ -53,7 +54,7 @@ function inputsOf(chain: Chain): Input[] {
     }));
 }
 
-/** Runs for about `time` milliseconds; microseconds a call, the median. */
+/** Runs for about `time` milliseconds. Returns the median in microseconds per call. */
 async function measured(
   tasks: Readonly<Record<string, () => unknown>>,
   time = 400,
@@ -87,7 +88,7 @@ async function blocks(chain: Chain): Promise<void> {
       .map(({ extrinsics, events }) => decoder.extrinsics(extrinsics) + decoder.events(events))
       .join(),
   }));
-  // PAPI reads the error of a failed dispatch by its name, and encodes it again without its padding.
+  // PAPI reads the error of a failed dispatch by its name and encodes it without its padding.
   for (const { name, text } of answers) {
     if (text !== answers[0]?.text) console.log(`(${name} answers otherwise for ${chain.name})`);
   }
@@ -109,7 +110,7 @@ async function blocks(chain: Chain): Promise<void> {
   console.log(`| ${chain.name} | ${inputs.length} | ${cells.join(" | ")} |`);
 }
 
-/** A list of extrinsics of about that size, of the chain's own. */
+/** Returns a list of about that size with extrinsics of the chain. */
 function listOf(chain: Chain, bytes: number): Buffer {
   const all = chain.blocks.flatMap(({ result }) => result.block.extrinsics);
   const list: string[] = [];
@@ -123,7 +124,8 @@ function listOf(chain: Chain, bytes: number): Buffer {
 }
 
 /**
- * Wall time, and processor time of this thread, microseconds a call, of calls one after the other; medians of rounds.
+ * Returns the wall time and the CPU time of this thread in microseconds per call, as medians of all rounds. The calls
+ * do not overlap.
  */
 async function busy(
   calls: number,
@@ -136,7 +138,7 @@ async function busy(
     for (let call = 0; call < calls; call++) await task();
     const wall = performance.now() - start;
     const { user, system } = process.threadCpuUsage(before);
-    // The first ones compile.
+    // The first calls compile the code.
     if (i > 2) rounds.push({ wall: (wall * 1000) / calls, cpu: (user + system) / calls });
   }
   const middle = (of: "wall" | "cpu"): number => {
@@ -146,7 +148,7 @@ async function busy(
   return { wall: middle("wall"), cpu: middle("cpu") };
 }
 
-/** Node spends as much on writing the answer either way; a text put together of pieces is only then made one. */
+/** Makes one string of a text that consists of pieces, which otherwise happens only when the answer is written. */
 const written = (json: string): number => Buffer.from(json, "latin1").length;
 
 async function curve(chain: Chain): Promise<void> {
@@ -158,7 +160,7 @@ async function curve(chain: Chain): Promise<void> {
   const module = new URL("../../plugins/ledger/ledger/decode/decode-job.ts", import.meta.url).href;
   for (const kib of [2, 16, 64, 128, 256, 512, 2048]) {
     const body = listOf(chain, kib * 1024);
-    // Enough for a clock that counts in milliseconds.
+    // This is long enough for a clock that counts in milliseconds.
     const calls = Math.max(16, Math.ceil(8192 / kib));
     const inline = await busy(calls, () =>
       written(decodeText(runtime, "extrinsics", body.toString("latin1")) ?? ""),

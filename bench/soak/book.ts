@@ -1,4 +1,4 @@
-/** What clients were told that they paid, and whether the journal says the same. */
+/** Compares the prices that clients received with the charges in the journal. */
 
 /** A row of `sluice usage export`. */
 export interface ChargeRow {
@@ -8,33 +8,33 @@ export interface ChargeRow {
 }
 
 export interface Entry {
-  /** Milli-CU as the client was told them; undefined while it has not been told, or if it left before that. */
-  toldMilli: number | undefined;
-  /** No more than this may be charged. */
-  readonly mostMilli: number;
+  /** Price in milli-CU that the client received. Undefined if it has not received one, or left before. */
+  pricedMilli: number | undefined;
+  /** Maximum amount that may be charged. */
+  readonly maxMilli: number;
 }
 
 export interface BookResult {
   readonly requests: number;
-  /** Requests whose client was told what it paid. */
-  readonly told: number;
-  readonly toldMilli: number;
+  /** Number of requests whose client received a price. */
+  readonly priced: number;
+  readonly pricedMilli: number;
   readonly charges: number;
   readonly chargedMilli: number;
-  /** A sentence per request that was charged something else than it was told, or more than it may be. */
+  /** One sentence per request whose charge differs from its price or exceeds its maximum. */
   readonly faults: readonly string[];
 }
 
 export class Book {
   readonly #entries = new Map<string, Entry>();
-  /** The encrypted sessions choose their own request ids: their charges are compared by what each amount is. */
+  /** Prices of encrypted answers. Sessions choose their own request ids, so their charges are compared by amount. */
   readonly sessionMilli: number[] = [];
-  /** Encrypted answers that a client asked for and was not told the price of. */
+  /** Number of encrypted answers that a client asked for and whose price it did not receive. */
   sessionsLeft = 0;
 
-  /** A request that is about to be sent. */
-  open(requestId: string, mostMilli: number): Entry {
-    const entry: Entry = { toldMilli: undefined, mostMilli };
+  /** Adds a request that is about to be sent. */
+  open(requestId: string, maxMilli: number): Entry {
+    const entry: Entry = { pricedMilli: undefined, maxMilli };
     this.#entries.set(requestId, entry);
     return entry;
   }
@@ -43,10 +43,10 @@ export class Book {
     return this.#entries.size;
   }
 
-  /** `sessionKey`: id of the key that only the encrypted sessions use. `mostMilli`: of one of their answers. */
+  /** `session`: the key that only the encrypted sessions use, and the maximum charge of one of their answers. */
   compare(
     rows: readonly ChargeRow[],
-    session: { readonly keyId: string; readonly mostMilli: number },
+    session: { readonly keyId: string; readonly maxMilli: number },
   ): BookResult {
     const faults: string[] = [];
     const charged = new Map<string, number>();
@@ -59,27 +59,27 @@ export class Book {
         charged.set(row.request_id, (charged.get(row.request_id) ?? 0) + row.used_cu_milli);
       }
     }
-    let [told, toldMilli] = [0, 0];
+    let [priced, pricedMilli] = [0, 0];
     for (const [id, entry] of this.#entries) {
       const milli = charged.get(id) ?? 0;
-      if (milli > entry.mostMilli) {
-        faults.push(`${id} was charged ${milli}, more than the ${entry.mostMilli} of its request`);
+      if (milli > entry.maxMilli) {
+        faults.push(`${id} was charged ${milli}, more than the ${entry.maxMilli} of its request`);
       }
-      if (entry.toldMilli === undefined) continue;
-      told++;
-      toldMilli += entry.toldMilli;
-      if (milli !== entry.toldMilli) {
-        faults.push(`${id} was told ${entry.toldMilli} and charged ${milli}`);
+      if (entry.pricedMilli === undefined) continue;
+      priced++;
+      pricedMilli += entry.pricedMilli;
+      if (milli !== entry.pricedMilli) {
+        faults.push(`${id} has the price ${entry.pricedMilli} and was charged ${milli}`);
       }
     }
-    faults.push(...compareSessions(this.sessionMilli, sessionRows, session.mostMilli));
+    faults.push(...compareSessions(this.sessionMilli, sessionRows, session.maxMilli));
     if (sessionRows.length > this.sessionMilli.length + this.sessionsLeft) {
       faults.push("there are more charges for encrypted answers than answers");
     }
     return {
       requests: this.#entries.size,
-      told: told + this.sessionMilli.length,
-      toldMilli: toldMilli + sum(this.sessionMilli),
+      priced: priced + this.sessionMilli.length,
+      pricedMilli: pricedMilli + sum(this.sessionMilli),
       charges: rows.length,
       chargedMilli: sum([...charged.values()]) + sum(sessionRows),
       faults,
@@ -87,17 +87,22 @@ export class Book {
   }
 }
 
-/** Every answer that a client was told the price of has a charge of that amount; the others stay within the bound. */
-function compareSessions(told: readonly number[], rows: readonly number[], most: number): string[] {
+/** Each answer with a price must have a charge of that amount. The others must not exceed `max`. */
+function compareSessions(
+  prices: readonly number[],
+  rows: readonly number[],
+  max: number,
+): string[] {
   const faults: string[] = [];
   const left = new Map<number, number>();
   for (const milli of rows) {
     left.set(milli, (left.get(milli) ?? 0) + 1);
-    if (milli > most) faults.push(`an encrypted answer was charged ${milli}, more than ${most}`);
+    if (milli > max) faults.push(`an encrypted answer was charged ${milli}, more than ${max}`);
   }
-  for (const milli of told) {
+  for (const milli of prices) {
     const count = left.get(milli) ?? 0;
-    if (count === 0 && milli > 0) faults.push(`an encrypted answer was told ${milli}, not charged`);
+    if (count === 0 && milli > 0)
+      faults.push(`an encrypted answer has the price ${milli} and was not charged`);
     left.set(milli, count - 1);
   }
   return faults;

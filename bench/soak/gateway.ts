@@ -21,17 +21,17 @@ export interface SoakedGateway extends AsyncDisposable {
   readonly pid: number;
   readonly folder: string;
   readonly key: Key;
-  /** Used by the encrypted sessions only. */
+  /** A key that only the encrypted sessions use. */
   readonly sessionKey: Key;
-  /** The process has ended: with this code, or by a signal. */
+  /** Resolves with the exit code or the signal when the process has ended. */
   readonly exited: Promise<number | NodeJS.Signals>;
-  /** Undefined while it runs. */
+  /** The exit code or the signal. Undefined while the process runs. */
   readonly ended: number | NodeJS.Signals | undefined;
   /** The last lines of its log at level error or above, and what it wrote to standard error. */
   readonly complaints: readonly string[];
   reload(): Promise<void>;
   signal(name: NodeJS.Signals): void;
-  /** What `sluice usage export` prints; also after the process has ended. */
+  /** Returns the output of `sluice usage export`, also after the process has ended. */
   charges(): readonly ChargeRow[];
 }
 
@@ -179,7 +179,7 @@ export interface WorkerProcess extends AsyncDisposable {
   readonly simulatedRoot: string;
 }
 
-/** `sluice worker` with simulated evidence in front of a model server. */
+/** Starts `sluice worker` with simulated evidence in front of a model server. */
 export async function startWorkerProcess(modelUrl: string, model: string): Promise<WorkerProcess> {
   const args = ["worker", "--upstream", modelUrl, "--model", model, "--network", "alpha"];
   const more = ["--listen", "127.0.0.1:0", "--evidence", "simulated", "--json"];

@@ -1,4 +1,4 @@
-/** The clients of a soak run. Each lane is one client that does the same again and again, with a pause in between. */
+/** The clients of a soak run. Each lane is one client that repeats the same request with pauses. */
 import { Agent, request, type ClientRequest, type IncomingMessage } from "node:http";
 import { connect as connectSocket, type Socket } from "node:net";
 import { connect } from "../../plugins/confidential/client/client.ts";
@@ -11,9 +11,9 @@ export interface LaneContext {
   readonly gateway: SoakedGateway;
   readonly book: Book;
   readonly workerRoot: string;
-  /** Pauses are multiplied by it: what keeps the load bounded. */
+  /** Pauses are multiplied by `factor`, which limits the load. */
   readonly pace: { factor: number };
-  /** Aborted when the lanes are to end. */
+  /** Aborts when the lanes must end. */
   readonly signal: AbortSignal;
 }
 
@@ -24,19 +24,19 @@ interface Lane extends LaneContext {
   count: number;
 }
 
-/** 12 nano native tokens × 0.25 USD. */
+/** Price of a token: 12 nano native tokens × 0.25 USD. */
 const tokenMilli = 3;
-/** Tokens that the reservation of a chat has beside its prompt: the allowance for the model's template. */
+/** Number of tokens that a chat reserves for the template of the model, in addition to its prompt. */
 const templateTokens = 16_384;
-/** The price of the dearest node method or tool of these lanes, with room. */
+/** Maximum price of a node method or tool of these lanes, with a margin. */
 const callMilli = 5_000;
 const longAnswer = 400;
 const encryptedTokens = 20;
-export const mostSessionMilli = (64 * 1024 + templateTokens + encryptedTokens) * tokenMilli;
+export const maxSessionMilli = (64 * 1024 + templateTokens + encryptedTokens) * tokenMilli;
 
 type Turn = (lane: Lane) => Promise<void>;
 
-/** By name: the turn of a lane, and the pause after it in milliseconds. */
+/** Maps the name of a lane to its request and the pause after it in milliseconds. */
 const turns: Readonly<Record<string, readonly [turn: Turn, pauseMs: number]>> = {
   "node call": [nodeCall, 15],
   "node batch": [nodeBatch, 60],
@@ -57,7 +57,7 @@ const turns: Readonly<Record<string, readonly [turn: Turn, pauseMs: number]>> = 
 
 const streaming = { stream: true, stream_options: { include_usage: true } };
 
-/** Runs every lane until the signal; resolves when all have ended. Rejects with what a lane throws. */
+/** Runs every lane until the signal aborts. Resolves when all have ended. Rejects with the error of a lane. */
 export async function runLanes(context: LaneContext, seed: number): Promise<void> {
   const lanes = Object.entries(turns).map(async ([name, [turn, pauseMs]], at) => {
     const agent = new Agent({ keepAlive: true, maxSockets: 2 });
@@ -75,7 +75,7 @@ export async function runLanes(context: LaneContext, seed: number): Promise<void
 interface Sent {
   readonly id: string;
   readonly request: ClientRequest;
-  /** Undefined: the connection broke before an answer came. */
+  /** Undefined if the connection broke before an answer arrived. */
   readonly response: Promise<IncomingMessage | undefined>;
 }
 
@@ -99,7 +99,7 @@ function send(lane: Lane, path: string, body: unknown): Sent {
   return { id, request: sent, response: promise };
 }
 
-/** The whole text; undefined if the connection broke before its end. */
+/** Returns the whole text. Undefined if the connection broke before its end. */
 async function read(response: IncomingMessage): Promise<string | undefined> {
   let text = "";
   response.setEncoding("utf8");
@@ -111,20 +111,20 @@ async function read(response: IncomingMessage): Promise<string | undefined> {
   }
 }
 
-/** Sends, reads to the end, and notes what the answer says that it cost: nothing if it does not say. */
-async function paid(lane: Lane, path: string, body: unknown, mostMilli: number): Promise<void> {
+/** Sends the request, reads the answer to its end, and keeps its price if it has one. */
+async function paid(lane: Lane, path: string, body: unknown, maxMilli: number): Promise<void> {
   const { id, response } = send(lane, path, body);
-  const entry = lane.book.open(id, mostMilli);
+  const entry = lane.book.open(id, maxMilli);
   const answer = await response;
   if (answer === undefined) return;
   const text = await read(answer);
   if (text === undefined) return;
   if (answer.headers["content-type"]?.startsWith("text/event-stream") === true) {
     const milli = /"usedCUMilli":(\d+)\}\}\n\ndata: \[DONE\]\n\n$/.exec(text)?.[1];
-    if (milli !== undefined) entry.toldMilli = Number(milli);
+    if (milli !== undefined) entry.pricedMilli = Number(milli);
     return;
   }
-  entry.toldMilli = Number(answer.headers["x-used-cu-milli"] ?? 0);
+  entry.pricedMilli = Number(answer.headers["x-used-cu-milli"] ?? 0);
 }
 
 const call = (id: number, method: string, params: readonly unknown[]): object => ({
@@ -184,7 +184,7 @@ function chat(lane: Lane, members: { readonly max_tokens: number }): Promise<voi
   return paid(lane, "/v1/chat/completions", body, chatMostMilli(body, members.max_tokens));
 }
 
-/** Leaves before the answer, in its head or in the middle of its words. */
+/** Leaves before the answer, during its head or during its words. */
 async function leaveChat(lane: Lane): Promise<void> {
   const body = chatBody({ max_tokens: 40, ...(lane.dice.int(3) > 0 ? streaming : {}) });
   const { id, request: sent, response } = send(lane, "/v1/chat/completions", body);
@@ -219,7 +219,7 @@ async function openSession(lane: Lane): Promise<Awaited<ReturnType<typeof connec
       treatSimulatedAsVerified: true,
     });
   } catch {
-    // The worker's model server may be away.
+    // The worker's model server may have closed its port.
     return undefined;
   }
 }
@@ -260,7 +260,7 @@ async function leaveSession(lane: Lane): Promise<void> {
   await session.close();
 }
 
-/** A raw connection; what goes wrong with it is nobody's concern. */
+/** Opens a raw connection. Its errors are ignored. */
 function openSocket({ gateway }: LaneContext): Socket {
   const { hostname, port } = new URL(gateway.url);
   return connectSocket(Number(port), hostname)
@@ -268,7 +268,7 @@ function openSocket({ gateway }: LaneContext): Socket {
     .resume();
 }
 
-/** The head of a request whose body is announced and comes in part. It costs nothing. */
+/** Sends a request of whose announced body only a part arrives. It must not be charged. */
 async function unfinishedBody(lane: Lane): Promise<void> {
   const id = `${lane.name.replaceAll(" ", "-")}-${lane.count}`;
   lane.book.open(id, 0);
@@ -287,7 +287,7 @@ async function unfinishedBody(lane: Lane): Promise<void> {
 
 const badProtocols = ["confidential.v1,,", "confidential.v1, confidential.v1", "none", "a b", ""];
 
-/** A handshake that must be refused, or that its client leaves at once. */
+/** Sends a handshake that must be refused, or leaves at once. */
 async function badUpgrade(lane: Lane): Promise<void> {
   using socket = disposable(openSocket(lane));
   const head = [
@@ -322,7 +322,7 @@ function disposable(socket: Socket): Disposable & { readonly value: Socket } {
   return { value: socket, [Symbol.dispose]: () => void socket.destroy() };
 }
 
-/** What still runs when the gateway is told to end: long answers, one of them unread, an unfinished body, a session. */
+/** Starts the requests that still run at SIGTERM: long answers, one unread, an unfinished body and a session. */
 export function leaveRunning(context: LaneContext): void {
   const agent = new Agent({ keepAlive: false });
   const lane = { ...context, name: "at the end", dice: createDice(1), agent, count: 0 };

@@ -1,7 +1,7 @@
-/** Numbers that one seed decides, so that two runs make the same choices. */
+/** Random numbers from a seed, so that two runs make the same choices. */
 
 export interface Dice {
-  /** 0 up to, and without, `below`. */
+  /** Returns an integer from 0 to `below` - 1. */
   int(below: number): number;
   pick<T>(values: readonly T[]): T;
 }

@@ -1,7 +1,7 @@
 /**
- * `npm run soak -- --minutes N [--seed S]`: a real gateway under mixed load with backends that come and go. Prints a
- * Markdown table with a row per minute and what it found at the end. Exits with 1 after a lost or doubled charge, a
- * leak or a crash. See bench/README.md.
+ * `npm run soak -- --minutes N [--seed S]`: runs a real gateway under mixed load with backends that fail and recover.
+ * Prints a Markdown table with a row per minute, and a table of the totals. Exits with 1 after a lost or doubled
+ * charge, a leak or a crash. See bench/README.md.
  */
 import { parseArgs } from "node:util";
 import { tableHead, tableRow } from "./sample.ts";
@@ -31,8 +31,8 @@ const { book } = result;
 const rows = [
   ["requests", book.requests],
   ["reloads", result.reloads],
-  ["answers with a price", book.told],
-  ["milli-CU in those answers", book.toldMilli],
+  ["answers with a price", book.priced],
+  ["milli-CU in those answers", book.pricedMilli],
   ["charges in the journal", book.charges],
   ["milli-CU in the journal", book.chargedMilli],
   ["lost, doubled or wrong charges", book.faults.length],

@@ -1,4 +1,4 @@
-/** What the gateway's process holds and costs, from /proc and from its own metrics; and the table of it. */
+/** Measures the memory, handles and CPU of the gateway's process with /proc and its metrics, and prints the table. */
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 
@@ -6,21 +6,21 @@ export interface Sample {
   readonly minute: number;
   readonly rssMiB: number;
   readonly handles: number;
-  /** 99th percentile of the event loop's delay since the process started, ms; NaN if unknown. */
+  /** 99th percentile of the event loop's delay in milliseconds since the start of the process. NaN if unknown. */
   readonly loopDelayMs: number;
   readonly journalMiB: number;
   readonly requests: number;
-  /** CPU of the gateway, as a share of one core since the sample before. */
+  /** CPU time of the gateway since the previous sample, as a share of one core. */
   readonly cpu: number;
   readonly open: number;
 }
 
-/** Clock ticks of /proc/<pid>/stat: 100 a second on every Linux that Node supports. */
+/** Clock ticks of /proc/<pid>/stat: 100 per second on every Linux that Node supports. */
 const tickMs = 10;
 
-/** CPU time of a process so far, milliseconds. */
+/** Returns the CPU time of a process so far in milliseconds. */
 export function cpuMs(pid: number): number {
-  // The command's name may hold spaces; the fields after its closing bracket do not.
+  // The name of the command may contain spaces. The fields after its closing bracket do not.
   const stat = readFileSync(`/proc/${pid}/stat`, "latin1");
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
   return (Number(fields[11]) + Number(fields[12])) * tickMs;
@@ -43,12 +43,12 @@ export function journalMiB(folder: string): number {
 }
 
 export interface Metrics {
-  /** Lines that count something open and are not 0. */
+  /** Lines of gauges that count something open and are not 0. */
   readonly open: readonly string[];
   readonly loopDelayMs: number;
 }
 
-/** Families that count what is open now: sessions, exchanges, reservations, unfinished bodies. */
+/** Gauges of everything that is open: sessions, exchanges, reservations, unfinished bodies. */
 const openFamilies = /^sluice_\w*(sessions|in_flight|open|running|unfinished|reserved|held)\w*$/;
 
 export async function readMetrics(adminUrl: string): Promise<Metrics> {

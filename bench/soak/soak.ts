@@ -1,6 +1,7 @@
 /**
- * Runs a real gateway process under mixed load with backends that come and go, and checks what it leaves behind: every
- * charge once and as it was told, nothing open, and an exit within the time that it has.
+ * Runs a real gateway process under mixed load with backends that fail and recover. At the end it checks that each
+ * charge exists once and has the reported price, that nothing is open, and that the process exits within its time
+ * limit.
  */
 import { Book, type BookResult } from "./book.ts";
 import {
@@ -9,7 +10,7 @@ import {
   startWorkerProcess,
   type SoakedGateway,
 } from "./gateway.ts";
-import { leaveRunning, mostSessionMilli, runLanes, type LaneContext } from "./lanes.ts";
+import { leaveRunning, maxSessionMilli, runLanes, type LaneContext } from "./lanes.ts";
 import { sleep } from "./random.ts";
 import { cpuMs, handles, journalMiB, readMetrics, rssMiB, type Sample } from "./sample.ts";
 import { model, startModel, startNode } from "./upstreams.ts";
@@ -25,10 +26,10 @@ export interface SoakResult {
   readonly samples: readonly Sample[];
   readonly book: BookResult;
   readonly reloads: number;
-  /** Exit code or signal, and how long it took from SIGTERM on. */
+  /** The exit code or the signal; `exitSeconds` is the time from SIGTERM to the exit. */
   readonly exit: number | NodeJS.Signals;
   readonly exitSeconds: number;
-  /** A sentence per failure; empty if the run passed. */
+  /** One sentence per failure. Empty if the run passed. */
   readonly faults: readonly string[];
 }
 
@@ -61,7 +62,7 @@ export async function soak(options: SoakOptions): Promise<SoakResult> {
   };
   const handlesBefore = handles(gateway.pid);
   const load = runLanes(context, options.seed);
-  // It is awaited below; until then a rejection must not count as unhandled.
+  // The promise is awaited below. Until then its rejection must not count as unhandled.
   load.catch(() => {});
   const { samples, reloads } = await watch(context, options, load);
   lanesEnd.abort();
@@ -73,15 +74,15 @@ export async function soak(options: SoakOptions): Promise<SoakResult> {
   const { exit, exitSeconds } = await end(context);
   if (exit !== 0) faults.push(`the gateway ended with ${exit}`);
   if (exitSeconds > drainSeconds + 5) faults.push(`it took ${exitSeconds.toFixed(1)} s to end`);
-  const session = { keyId: gateway.sessionKey.id, mostMilli: mostSessionMilli };
+  const session = { keyId: gateway.sessionKey.id, maxMilli: maxSessionMilli };
   const book = context.book.compare(gateway.charges(), session);
   faults.push(...book.faults, ...leak(samples));
-  if (book.told === 0) faults.push("no client was told what it paid");
+  if (book.priced === 0) faults.push("no client received a price");
   if (faults.length > 0) faults.push(...gateway.complaints.slice(-10));
   return { samples, book, reloads, exit, exitSeconds, faults };
 }
 
-/** Samples, reloads and holds the load down until the time is over or the gateway has ended. */
+/** Takes samples, reloads and limits the load until the time is over or the gateway has ended. */
 async function watch(
   { gateway, book, pace }: LaneContext,
   { seconds, sampleSeconds, onSample }: SoakOptions,
@@ -124,12 +125,12 @@ async function watch(
   return { samples, reloads };
 }
 
-/** Share of one core that gateway and clients together should stay below. */
-const mostShare = 0.6;
+/** Maximum share of one core that the gateway and the clients should use together. */
+const maxShare = 0.6;
 
 function paced(factor: number, share: number): number {
-  if (share > mostShare * 0.9) return Math.min(factor * 1.25, 20);
-  return share < mostShare * 0.6 ? Math.max(factor * 0.9, 1) : factor;
+  if (share > maxShare * 0.9) return Math.min(factor * 1.25, 20);
+  return share < maxShare * 0.6 ? Math.max(factor * 0.9, 1) : factor;
 }
 
 async function takeSample(
@@ -147,7 +148,7 @@ async function takeSample(
   };
 }
 
-/** Waits until nothing is open any more, and says what still is after a while. */
+/** Waits until nothing is open. Returns what is still open after the time limit. */
 async function checkRest(gateway: SoakedGateway, handlesBefore: number): Promise<string[]> {
   const deadline = performance.now() + restMs;
   for (;;) {
@@ -163,7 +164,7 @@ async function checkRest(gateway: SoakedGateway, handlesBefore: number): Promise
   }
 }
 
-/** SIGTERM while answers run; SIGKILL, and a failure, if that does not end it. */
+/** Sends SIGTERM while answers run. If the process does not end, it is killed and the run fails. */
 async function end(
   context: LaneContext,
 ): Promise<{ exit: number | NodeJS.Signals; exitSeconds: number }> {
@@ -179,7 +180,7 @@ async function end(
   return { exit, exitSeconds: (performance.now() - begun) / 1000 };
 }
 
-/** Memory that grows all the time; judged in long runs only. */
+/** Returns a fault if the memory keeps growing. Only long runs are checked. */
 function leak(samples: readonly Sample[]): string[] {
   const last = samples.at(-1);
   if (last === undefined || last.minute < leakMinutes) return [];

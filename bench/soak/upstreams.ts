@@ -1,4 +1,4 @@
-/** A node and a model server that answer well for some seconds, then badly or not at all, and then well again. */
+/** A node and a model server that work for some seconds, then fail for a while, and then work again. */
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -9,18 +9,18 @@ export const storageMethod = "state_getStorageHash";
 
 export interface Upstream extends AsyncDisposable {
   readonly url: string;
-  /** Answers well until it is disposed of. */
+  /** A server that works until it is disposed of. */
   calm(): void;
 }
 
 type Answer = (request: IncomingMessage, response: ServerResponse, body: string) => void;
 type Mood = "well" | "away" | string;
 
-/** How long an upstream stays in one mood, milliseconds: `wellMs` plus up to as much. */
+/** Duration of a mood of an upstream in milliseconds: `wellMs` plus up to the same time. */
 const wellMs = 4_000;
 const badMs = 1_200;
 
-/** `bad`: answers by mood. In the mood `away` the port is closed. */
+/** `bad`: the answers in each mood. In the mood `away` the port is closed. */
 async function startFlapping(
   well: Answer,
   bad: Readonly<Record<string, Answer>>,
@@ -125,7 +125,7 @@ interface ChatBody {
 
 const promptTokens = 9;
 
-/** Words as many as `max_tokens` asks for, a few milliseconds apart when they are streamed. */
+/** Answers with `max_tokens` words. Streamed words are sent a few milliseconds apart. */
 export function startModel(seed: number): Promise<Upstream> {
   const dice = createDice(seed);
   const answer =

@@ -29,7 +29,7 @@ interface Start {
 
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
-/** Whether the port answers a request with 200. A client of its own, because `fetch` takes time when it first runs. */
+/** Returns whether the port answers a request with 200. `fetch` is not used, because its first call takes long. */
 function answers(port: number, path: string): Promise<boolean> {
   return new Promise((resolve) => {
     let text = "";

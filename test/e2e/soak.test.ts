@@ -13,7 +13,7 @@ test(
       sampleSeconds: 5,
     });
     assert.deepEqual(faults, []);
-    assert.ok(book.told > 100, `only ${book.told} answers had a price`);
+    assert.ok(book.priced > 100, `only ${book.priced} answers had a price`);
     assert.ok(reloads > 0 && samples.length > 0);
   },
 );

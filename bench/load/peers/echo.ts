@@ -1,4 +1,4 @@
-/** The floor: a node:http server that reads the body and answers itself. Prints its port. */
+/** The lower limit: a node:http server that reads the body and answers without an upstream. Prints its port. */
 import { createServer } from "node:http";
 
 const body =

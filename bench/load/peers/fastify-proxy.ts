@@ -1,6 +1,6 @@
 /**
- * The comparison: a bare fastify with @fastify/http-proxy, nothing else on. Prints its port. Arguments: the upstream,
- * the path that it serves, and how many connections it may open (its own default: 128).
+ * A bare fastify with @fastify/http-proxy, for comparison. Prints its port. Its arguments are the upstream, the path
+ * that it serves, and the number of connections that it may open (its own default is 128).
  */
 import fastify from "fastify";
 import httpProxy from "@fastify/http-proxy";

@@ -1,5 +1,5 @@
 /**
- * The yardstick: a bare fastify route that parses a call and answers it, nothing checked or counted. Prints its port.
+ * A bare fastify route for comparison. It parses a call and answers it, but checks and counts nothing. Prints its port.
  */
 import fastify from "fastify";
 

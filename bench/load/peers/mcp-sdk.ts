@@ -1,6 +1,6 @@
 /**
- * The official SDK as a server: fifteen tools, sessions in memory, JSON answers. `session`: one transport for a
- * session, its fastest way; `request`: a server for every request, its stateless way. Prints its port.
+ * The official SDK as a server with fifteen tools, sessions in memory and JSON answers. `session`: one transport per
+ * session, which is its fastest mode. `request`: a server per request, which is its stateless mode. Prints its port.
  */
 import { randomUUID } from "node:crypto";
 import { createServer } from "node:http";

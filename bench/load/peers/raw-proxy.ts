@@ -1,6 +1,6 @@
 /**
- * The comparison: node:http in, undici out, the least that a streaming proxy in Node can be. Prints its port.
- * Arguments: the upstream, and how many connections it may open.
+ * The smallest streaming proxy in Node, for comparison: node:http receives, undici sends. Prints its port. Its
+ * arguments are the upstream and the number of connections that it may open.
  */
 import { createServer } from "node:http";
 import { Pool } from "undici";

@@ -1,6 +1,6 @@
 /**
- * The yardstick: `ws` in, `ws` out, each message passed on as it comes; nothing checked, counted or held back. Prints
- * its port. Argument: the upstream.
+ * A bare relay for comparison. It forwards each message of `ws` to `ws` as it arrives, and checks, counts and delays
+ * nothing. Prints its port. Its argument is the upstream.
  */
 import type { AddressInfo } from "node:net";
 import { WebSocket, WebSocketServer } from "ws";
