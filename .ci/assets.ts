@@ -1,4 +1,4 @@
-/** What the published package holds beside the compiled code. */
+/** The files of the published package besides the compiled code. */
 import { globSync } from "node:fs";
 
 const patterns = [

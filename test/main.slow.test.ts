@@ -42,7 +42,7 @@ test("without a command, the same text is printed to standard error, with exit c
   assert.match(stderr, /^usage: sluice <command>/);
 });
 
-test("a command that there is not is named, exit 2", () => {
+test("an unknown command is named, with exit code 2", () => {
   for (const name of ["strat", "__proto__", "toString"]) {
     const { status, stderr } = sluice([name]);
     assert.equal(status, 2);

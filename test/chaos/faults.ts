@@ -2,7 +2,7 @@
 import type { FaultProxy } from "../store/fault-proxy.ts";
 import type { PostgresServer } from "../store/postgres-server.ts";
 
-/** What a fault may break. */
+/** The parts that a fault may break. */
 export interface Target {
   readonly postgres: PostgresServer;
   /** The proxy that the running gateway uses. */

@@ -1,4 +1,4 @@
-/** What `sluice start` prints for people, on a terminal, and what it logs for machines. */
+/** The output of `sluice start`: text on a terminal, log lines otherwise. */
 import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -95,7 +95,7 @@ test("faults that a plugin reports are found without starting it for good", asyn
   assert.match(out.join("\n"), /:7:32 .*wbe/);
 });
 
-test("a file that is not there is a fault", async (t) => {
+test("a missing file is a fault", async (t) => {
   const { run, configFile } = commandLine(t);
   rmSync(configFile);
   const { code, out } = await run(check);

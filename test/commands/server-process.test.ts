@@ -6,7 +6,7 @@ import { test } from "node:test";
 const subject = new URL("../../src/commands/server-process.ts", import.meta.url).href;
 const threshold = "MALLOC_MMAP_THRESHOLD_";
 
-interface Told {
+interface ChildOutput {
   readonly pid: number;
   readonly flags: readonly string[];
   readonly args: readonly string[];
@@ -21,23 +21,23 @@ const code = `
 `;
 const asModule = ["--input-type=module", "--eval", code];
 
-/** What a process of this code says of itself, and the id under which it was started. */
+/** Starts a process of this code. Returns its output and the id under which it was started. */
 async function run(
   args: readonly string[],
   options: { readonly env?: NodeJS.ProcessEnv; readonly stdio?: StdioOptions } = {},
-): Promise<{ readonly told: Told; readonly pid: number | undefined }> {
+): Promise<{ readonly output: ChildOutput; readonly pid: number | undefined }> {
   const { env = process.env, stdio = ["ignore", "pipe", "inherit"] } = options;
   const child = spawn(process.execPath, args, { env, stdio });
   assert.ok(child.stdout);
-  return { told: JSON.parse(await text(child.stdout)) as Told, pid: child.pid };
+  return { output: JSON.parse(await text(child.stdout)) as ChildOutput, pid: child.pid };
 }
 
 const { [threshold]: _, ...plainEnv } = process.env;
 
 test("the process is replaced once, by one with the same id, streams and arguments", async () => {
   const own = ["--max-old-space-size=500", ...asModule];
-  const { told, pid } = await run([...own, "one", "two words"], { env: plainEnv });
-  assert.deepEqual(told, {
+  const { output, pid } = await run([...own, "one", "two words"], { env: plainEnv });
+  assert.deepEqual(output, {
     pid,
     flags: ["--max-semi-space-size=8", "--heap-growing-percent=20", ...own],
     args: ["one", "two words"],
@@ -46,8 +46,8 @@ test("the process is replaced once, by one with the same id, streams and argumen
 });
 
 test("malloc settings of the environment take precedence", async () => {
-  const { told } = await run(asModule, { env: { ...plainEnv, [threshold]: "65536" } });
-  assert.equal(told.threshold, "65536");
+  const { output } = await run(asModule, { env: { ...plainEnv, [threshold]: "65536" } });
+  assert.equal(output.threshold, "65536");
 });
 
 for (const [what, args, stdio] of [
@@ -59,7 +59,7 @@ for (const [what, args, stdio] of [
   ],
 ] as const) {
   test(`a process ${what} is not replaced`, async () => {
-    const { told, pid } = await run(args, { env: plainEnv, stdio: [...stdio] });
-    assert.deepEqual(told, { pid, flags: args, args: [] });
+    const { output, pid } = await run(args, { env: plainEnv, stdio: [...stdio] });
+    assert.deepEqual(output, { pid, flags: args, args: [] });
   });
 }

@@ -9,7 +9,7 @@ import { startTestGateway } from "../../src/testing/gateway.ts";
 const answer = (body: string, more = ""): string =>
   `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n${more}content-length: ${body.length}\r\n\r\n${body}`;
 
-/** What the node does with a call of state_getStorage; probes are answered well. */
+/** The behaviour of the node for calls of state_getStorage. Probes are answered correctly. */
 const misbehaviours: Readonly<Record<string, (socket: Socket, id: number) => void>> = {
   "closes without a word": (socket) => socket.destroy(),
   "closes in the middle of its answer": (socket) =>

@@ -5,15 +5,15 @@ import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import { APICallError, generateText, jsonSchema, streamText, tool, type LanguageModel } from "ai";
 import { failing, streamed } from "../plugins/inference/networks/worker-scripts.ts";
 import { tokenMilli } from "../plugins/inference/chat/gateway.ts";
-import { startJudged, type Judged } from "./chat-clients.ts";
+import { startChatGateway, type ChatTestGateway } from "./chat-clients.ts";
 
 const prompt = "Hi";
 
-let judged: Judged;
+let gateway: ChatTestGateway;
 before(async () => {
-  judged = await startJudged();
+  gateway = await startChatGateway();
 });
-after(() => judged[Symbol.asyncDispose]());
+after(() => gateway[Symbol.asyncDispose]());
 
 /** Tells what a chat cost: `usage` as this provider hands it on. */
 interface RawUsage {
@@ -21,14 +21,14 @@ interface RawUsage {
 }
 
 function modelOf(apiKey: string, id = "Test/Model-1"): LanguageModel {
-  const { baseURL } = judged;
+  const { baseURL } = gateway;
   return createOpenAICompatible({ name: "sluice", baseURL, apiKey, includeUsage: true })(id);
 }
 
 describe("the ai SDK", { timeout: 20_000 }, () => {
   it("reads an answer in one piece with its usage and its cost", async () => {
     const { text, finishReason, usage } = await generateText({
-      model: modelOf(judged.key),
+      model: modelOf(gateway.key),
       prompt,
       maxRetries: 0,
     });
@@ -39,8 +39,8 @@ describe("the ai SDK", { timeout: 20_000 }, () => {
   });
 
   it("reads a stream, reasoning beside text, and the usage at its end", async () => {
-    judged.worker.script(streamed({ reasoning: ["Hm", "m."] }));
-    const result = streamText({ model: modelOf(judged.key), prompt, maxRetries: 0 });
+    gateway.worker.script(streamed({ reasoning: ["Hm", "m."] }));
+    const result = streamText({ model: modelOf(gateway.key), prompt, maxRetries: 0 });
     let said = "";
     for await (const piece of result.textStream) said += piece;
     assert.equal(said, "Hello world");
@@ -53,7 +53,7 @@ describe("the ai SDK", { timeout: 20_000 }, () => {
 
   it("offers tools, which are ignored", async () => {
     const { text, toolCalls } = await generateText({
-      model: modelOf(judged.key),
+      model: modelOf(gateway.key),
       prompt,
       maxRetries: 0,
       tools: { f: tool({ inputSchema: jsonSchema({ type: "object", properties: {} }) }) },
@@ -63,16 +63,16 @@ describe("the ai SDK", { timeout: 20_000 }, () => {
     });
     assert.equal(text, "Hello world");
     assert.deepEqual(toolCalls, []);
-    const { body } = judged.worker.received.at(-1) ?? { body: {} };
+    const { body } = gateway.worker.received.at(-1) ?? { body: {} };
     assert.deepEqual(Object.keys(body), ["model", "messages", "stream", "chat_template_kwargs"]);
   });
 
   it("stops a stream: the worker's request ends, and what has arrived is charged", async () => {
-    const earlier = judged.charges().length;
-    const held = judged.worker.hold();
+    const earlier = gateway.charges().length;
+    const held = gateway.worker.hold();
     const leaving = new AbortController();
     const result = streamText({
-      model: modelOf(judged.key),
+      model: modelOf(gateway.key),
       prompt,
       maxRetries: 0,
       abortSignal: leaving.signal,
@@ -84,7 +84,7 @@ describe("the ai SDK", { timeout: 20_000 }, () => {
     await streamed({ stop: { after: 2, how: "silence" } })(worker);
     await worker.left;
     await reading.catch(() => {});
-    const charge = (await judged.charged(earlier + 1)).at(-1);
+    const charge = (await gateway.charged(earlier + 1)).at(-1);
     assert.equal(charge?.outcome, "clientLeft");
     // decisions.md section 3: the larger of one chunk and 5 bytes / 4, rounded up.
     assert.equal(charge.outputTokens, 2);
@@ -103,10 +103,10 @@ describe("the ai SDK", { timeout: 20_000 }, () => {
   it("recognises each refusal by its status, and retries only those that can succeed", async () => {
     const told: unknown[] = [];
     for (const model of [
-      modelOf(judged.unknownKey),
-      modelOf(judged.forbiddenKey),
-      modelOf(judged.poorKey),
-      modelOf(judged.key, "No/Model-1"),
+      modelOf(gateway.unknownKey),
+      modelOf(gateway.forbiddenKey),
+      modelOf(gateway.poorKey),
+      modelOf(gateway.key, "No/Model-1"),
     ]) {
       const { statusCode, isRetryable } = await failed(model);
       told.push([statusCode, isRetryable]);
@@ -117,20 +117,20 @@ describe("the ai SDK", { timeout: 20_000 }, () => {
       [429, true],
       [404, false],
     ]);
-    judged.worker.script(failing(400));
-    const wrong = await failed(modelOf(judged.key));
+    gateway.worker.script(failing(400));
+    const wrong = await failed(modelOf(gateway.key));
     assert.deepEqual([wrong.statusCode, wrong.isRetryable], [400, false]);
-    judged.worker.script(failing(500));
-    const { statusCode, isRetryable, message } = await failed(modelOf(judged.key));
+    gateway.worker.script(failing(500));
+    const { statusCode, isRetryable, message } = await failed(modelOf(gateway.key));
     assert.deepEqual([statusCode, isRetryable], [503, true]);
     assert.equal(message, "the model could not answer");
   });
 
   it("reports a stream that breaks", async () => {
-    judged.worker.script(streamed({ stop: { after: 2, how: "cut" } }));
+    gateway.worker.script(streamed({ stop: { after: 2, how: "cut" } }));
     const errors: unknown[] = [];
     const result = streamText({
-      model: modelOf(judged.key),
+      model: modelOf(gateway.key),
       prompt,
       maxRetries: 0,
       onError: ({ error }) => void errors.push(error),

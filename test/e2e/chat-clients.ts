@@ -1,4 +1,4 @@
-/** What the judges of the chat surface share: a gateway over a scripted worker, and keys that fail in each way. */
+/** Shared by the tests of chat clients: a gateway with a scripted worker, and keys that fail in each way. */
 import {
   startChat,
   type ChatGateway,
@@ -7,19 +7,19 @@ import {
 
 export const messages = [{ role: "user" as const, content: "Hi" }];
 
-export interface Judged extends ChatGateway {
+export interface ChatTestGateway extends ChatGateway {
   /** Base URL as these clients want it: with `/v1`. */
   readonly baseURL: string;
   readonly key: string;
-  /** Of no key at all. */
+  /** A key that does not exist. */
   readonly unknownKey: string;
-  /** Of a key without the capability. */
+  /** A key without the capability. */
   readonly forbiddenKey: string;
-  /** Of a key that may spend nothing. */
+  /** A key whose limit is too low for any chat. */
   readonly poorKey: string;
 }
 
-export async function startJudged(options: ChatOptions = {}): Promise<Judged> {
+export async function startChatGateway(options: ChatOptions = {}): Promise<ChatTestGateway> {
   const chat = await startChat(options);
   const { gateway } = chat;
   return {

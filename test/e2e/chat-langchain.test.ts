@@ -3,16 +3,16 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { ChatOpenAI } from "@langchain/openai";
 import { failing, streamed } from "../plugins/inference/networks/worker-scripts.ts";
-import { startJudged, type Judged } from "./chat-clients.ts";
+import { startChatGateway, type ChatTestGateway } from "./chat-clients.ts";
 
-let judged: Judged;
+let gateway: ChatTestGateway;
 before(async () => {
-  judged = await startJudged();
+  gateway = await startChatGateway();
 });
-after(() => judged[Symbol.asyncDispose]());
+after(() => gateway[Symbol.asyncDispose]());
 
 function modelOf(apiKey: string, model = "Test/Model-1"): ChatOpenAI {
-  const { baseURL } = judged;
+  const { baseURL } = gateway;
   return new ChatOpenAI({ model, apiKey, maxRetries: 0, configuration: { baseURL } });
 }
 
@@ -24,7 +24,7 @@ interface Thrown {
 
 describe("LangChain's ChatOpenAI", { timeout: 20_000 }, () => {
   it("reads an answer in one piece and its usage", async () => {
-    const answer = await modelOf(judged.key).invoke("Hi");
+    const answer = await modelOf(gateway.key).invoke("Hi");
     assert.equal(answer.text, "Hello world");
     assert.equal(answer.response_metadata["finish_reason"], "stop");
     const { input_tokens, output_tokens, total_tokens } = answer.usage_metadata ?? {};
@@ -34,7 +34,7 @@ describe("LangChain's ChatOpenAI", { timeout: 20_000 }, () => {
   it("reads a stream and the usage at its end", async () => {
     let said = "";
     let total: number | undefined;
-    for await (const chunk of await modelOf(judged.key).stream("Hi")) {
+    for await (const chunk of await modelOf(gateway.key).stream("Hi")) {
       said += chunk.text;
       total = chunk.usage_metadata?.total_tokens ?? total;
     }
@@ -44,21 +44,21 @@ describe("LangChain's ChatOpenAI", { timeout: 20_000 }, () => {
 
   it("binds tools, which are ignored", async () => {
     const parameters = { type: "object", properties: {} };
-    const bound = modelOf(judged.key).bindTools([
+    const bound = modelOf(gateway.key).bindTools([
       { type: "function", function: { name: "f", description: "f", parameters } },
     ]);
     const answer = await bound.invoke("Hi");
     assert.equal(answer.text, "Hello world");
     assert.deepEqual(answer.tool_calls, []);
-    assert.equal(judged.worker.received.at(-1)?.body["tools"], undefined);
+    assert.equal(gateway.worker.received.at(-1)?.body["tools"], undefined);
   });
 
   it("stops a stream: the worker's request ends, and what has arrived is charged", async () => {
-    const earlier = judged.charges().length;
-    const held = judged.worker.hold();
+    const earlier = gateway.charges().length;
+    const held = gateway.worker.hold();
     const leaving = new AbortController();
     const reading = (async () => {
-      const stream = await modelOf(judged.key).stream("Hi", { signal: leaving.signal });
+      const stream = await modelOf(gateway.key).stream("Hi", { signal: leaving.signal });
       for await (const chunk of stream) if (chunk.text === "Hello") leaving.abort();
     })();
     const stopped = assert.rejects(reading);
@@ -66,7 +66,7 @@ describe("LangChain's ChatOpenAI", { timeout: 20_000 }, () => {
     await streamed({ stop: { after: 2, how: "silence" } })(worker);
     await worker.left;
     await stopped;
-    const charge = (await judged.charged(earlier + 1)).at(-1);
+    const charge = (await gateway.charged(earlier + 1)).at(-1);
     assert.equal(charge?.outcome, "clientLeft");
     // decisions.md section 3: the larger of one chunk and 5 bytes / 4, rounded up.
     assert.equal(charge.outputTokens, 2);
@@ -77,18 +77,18 @@ describe("LangChain's ChatOpenAI", { timeout: 20_000 }, () => {
       try {
         await model.invoke("Hi");
       } catch (error) {
-        // Of whatever class: these are what callers look at.
+        // Callers read these members, whatever the class of the error is.
         const { constructor, status, lc_error_code: code } = error as Thrown;
         return [constructor.name, status, code];
       }
       return ["answered"];
     };
-    const { key, worker } = judged;
-    const auth = await thrownBy(modelOf(judged.unknownKey));
+    const { key, worker } = gateway;
+    const auth = await thrownBy(modelOf(gateway.unknownKey));
     assert.deepEqual(auth, ["AuthenticationError", 401, "MODEL_AUTHENTICATION"]);
-    const forbidden = await thrownBy(modelOf(judged.forbiddenKey));
+    const forbidden = await thrownBy(modelOf(gateway.forbiddenKey));
     assert.deepEqual(forbidden, ["PermissionDeniedError", 403, undefined]);
-    const poor = await thrownBy(modelOf(judged.poorKey));
+    const poor = await thrownBy(modelOf(gateway.poorKey));
     assert.deepEqual(poor, ["RateLimitError", 429, "MODEL_RATE_LIMIT"]);
     const missing = await thrownBy(modelOf(key, "No/Model-1"));
     assert.deepEqual(missing, ["NotFoundError", 404, "MODEL_NOT_FOUND"]);
@@ -101,10 +101,10 @@ describe("LangChain's ChatOpenAI", { timeout: 20_000 }, () => {
   });
 
   it("throws in the middle of a stream that breaks", async () => {
-    judged.worker.script(streamed({ stop: { after: 2, how: "cut" } }));
+    gateway.worker.script(streamed({ stop: { after: 2, how: "cut" } }));
     let said = "";
     const reading = (async () => {
-      for await (const chunk of await modelOf(judged.key).stream("Hi")) said += chunk.text;
+      for await (const chunk of await modelOf(gateway.key).stream("Hi")) said += chunk.text;
     })();
     await assert.rejects(reading);
     assert.equal(said, "Hello");

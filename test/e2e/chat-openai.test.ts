@@ -21,7 +21,7 @@ import {
   whole,
 } from "../plugins/inference/networks/worker-scripts.ts";
 import { tokenMilli } from "../plugins/inference/chat/gateway.ts";
-import { messages, startJudged, type Judged } from "./chat-clients.ts";
+import { messages, startChatGateway, type ChatTestGateway } from "./chat-clients.ts";
 
 const model = "Test/Model-1";
 const usage = {
@@ -31,17 +31,17 @@ const usage = {
   usedCUMilli: 7 * tokenMilli,
 };
 
-let judged: Judged;
+let gateway: ChatTestGateway;
 let client: OpenAI;
 before(async () => {
-  judged = await startJudged();
-  client = clientOf(judged.key);
+  gateway = await startChatGateway();
+  client = clientOf(gateway.key);
 });
-after(() => judged[Symbol.asyncDispose]());
+after(() => gateway[Symbol.asyncDispose]());
 
 function clientOf(apiKey: string, options: { timeout?: number } = {}): OpenAI {
   return new OpenAI({
-    baseURL: judged.baseURL,
+    baseURL: gateway.baseURL,
     apiKey,
     organization: "org-ignored",
     maxRetries: 0,
@@ -91,7 +91,7 @@ describe("the openai client", { timeout: 20_000 }, () => {
   });
 
   it("gathers a stream with its own helper, reasoning beside content", async () => {
-    judged.worker.script(streamed({ reasoning: ["Hm."] }));
+    gateway.worker.script(streamed({ reasoning: ["Hm."] }));
     const runner = client.chat.completions.stream({
       model,
       messages,
@@ -118,7 +118,7 @@ describe("the openai client", { timeout: 20_000 }, () => {
     });
     assert.equal(answer.choices.length, 1);
     assert.equal(answer.choices[0]?.message.tool_calls, undefined);
-    const { body } = judged.worker.received.at(-1) ?? { body: {} };
+    const { body } = gateway.worker.received.at(-1) ?? { body: {} };
     assert.deepEqual(Object.keys(body), [
       "model",
       "messages",
@@ -129,14 +129,14 @@ describe("the openai client", { timeout: 20_000 }, () => {
   });
 
   it("stops a stream: the worker's request ends, and what has arrived is charged", async () => {
-    const earlier = judged.charges().length;
-    const held = judged.worker.hold();
+    const earlier = gateway.charges().length;
+    const held = gateway.worker.hold();
     const opening = client.chat.completions.create({ model, messages, stream: true });
     const worker = await held;
     await streamed({ stop: { after: 2, how: "silence" } })(worker);
     for await (const chunk of await opening) if (chunk.choices[0]?.delta.content === "Hello") break;
     await worker.left;
-    const charge = (await judged.charged(earlier + 1)).at(-1);
+    const charge = (await gateway.charged(earlier + 1)).at(-1);
     assert.equal(charge?.outcome, "clientLeft");
     // decisions.md section 3: the larger of one chunk and 5 bytes / 4, rounded up.
     assert.equal(charge.outputTokens, 2);
@@ -144,28 +144,28 @@ describe("the openai client", { timeout: 20_000 }, () => {
 
   it("aborts before an answer, and times out by itself", async () => {
     const aborted = new AbortController();
-    const held = judged.worker.hold();
+    const held = gateway.worker.hold();
     const asking = client.chat.completions.create({ model, messages }, { signal: aborted.signal });
     const { left } = await held;
     aborted.abort();
     await assert.rejects(asking, APIUserAbortError);
     await left;
-    judged.worker.script(silent);
-    const hasty = clientOf(judged.key, { timeout: 50 }).chat.completions.create({
+    gateway.worker.script(silent);
+    const hasty = clientOf(gateway.key, { timeout: 50 }).chat.completions.create({
       model,
       messages,
     });
     await assert.rejects(hasty, APIConnectionTimeoutError);
-    await judged.worker.idle();
+    await gateway.worker.idle();
   });
 
   it("has an exception class for every refusal", async () => {
     const ask = (key: string, members: { model?: string; messages?: never[] } = {}) =>
       clientOf(key).chat.completions.create({ model, messages, ...members });
-    const { key } = judged;
-    await assert.rejects(ask(judged.unknownKey), AuthenticationError);
-    await assert.rejects(ask(judged.forbiddenKey), PermissionDeniedError);
-    await assert.rejects(ask(judged.poorKey), RateLimitError);
+    const { key } = gateway;
+    await assert.rejects(ask(gateway.unknownKey), AuthenticationError);
+    await assert.rejects(ask(gateway.forbiddenKey), PermissionDeniedError);
+    await assert.rejects(ask(gateway.poorKey), RateLimitError);
     await assert.rejects(ask(key, { messages: [] }), BadRequestError);
     await assert.rejects(ask(key, { model: "No/Model-1" }), (error) => {
       assert.ok(error instanceof NotFoundError);
@@ -173,7 +173,7 @@ describe("the openai client", { timeout: 20_000 }, () => {
       assert.equal(error.type, "invalid_request_error");
       return true;
     });
-    judged.worker.script(failing(500));
+    gateway.worker.script(failing(500));
     await assert.rejects(ask(key), (error) => {
       assert.ok(error instanceof InternalServerError);
       assert.equal(error.status, 503);
@@ -185,7 +185,7 @@ describe("the openai client", { timeout: 20_000 }, () => {
   });
 
   it("throws in the middle of a stream that breaks", async () => {
-    judged.worker.script(streamed({ stop: { after: 2, how: "cut" } }));
+    gateway.worker.script(streamed({ stop: { after: 2, how: "cut" } }));
     const stream = await client.chat.completions.create({ model, messages, stream: true });
     let said = "";
     const reading = (async () => {
@@ -206,11 +206,11 @@ describe("the openai client", { timeout: 20_000 }, () => {
 
   it("pins a network by its base URL", async () => {
     const pinned = new OpenAI({
-      baseURL: `${judged.gateway.url}/classic/v1`,
-      apiKey: judged.key,
+      baseURL: `${gateway.gateway.url}/classic/v1`,
+      apiKey: gateway.key,
       maxRetries: 0,
     });
-    judged.worker.script(whole({ usage: usageOf(1, 1) }));
+    gateway.worker.script(whole({ usage: usageOf(1, 1) }));
     const { usage: told } = await pinned.chat.completions.create({ model, messages });
     assert.equal(told?.total_tokens, 2);
     assert.equal((await pinned.models.list()).data.length, 1);

@@ -32,7 +32,7 @@ routes:
 `;
 
 test(
-  "a full disk: calls are refused with 503, none is served unmetered, and it goes on when there is room",
+  "a full disk: calls are refused with 503, none is served without metering, and calls succeed again when there is room",
   { skip: hasPrlimit || process.env["CI"] === "true" ? false : "needs prlimit (util-linux)" },
   async () => {
     await using node = await startRpcNode();

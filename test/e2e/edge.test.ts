@@ -1,4 +1,4 @@
-/** The steps that every request passes, through a whole gateway: who is told what, and in which order. */
+/** The steps that every request passes, with a whole gateway: their order and their answers. */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { createServer, request, type IncomingHttpHeaders } from "node:http";
@@ -47,7 +47,7 @@ interface Answer {
 interface Ask {
   readonly method?: string;
   readonly authorization?: string;
-  /** The address the request comes from, as a trusted proxy tells it. */
+  /** The address of the client, as a trusted proxy reports it. */
   readonly from?: string;
   readonly headers?: Record<string, string>;
   readonly body?: string;

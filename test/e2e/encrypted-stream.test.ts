@@ -82,7 +82,7 @@ test("a chat goes encrypted from the client to the worker, and every bill is ver
     assert.equal(final.verified, true, JSON.stringify(final.checks));
     assert.equal(final.recomputedCUMilli, final.usedCUMilli);
     assert.ok(final.usedCUMilli > 0);
-    // What the worker must refuse it says inside the encryption, and charges nothing for.
+    // The worker refuses inside the encryption and charges nothing for it.
     const refused = await session.chat({ messages, n: 7 }).final;
     assert.equal(refused.error, "n must be 1");
     assert.deepEqual([refused.verified, refused.usedCUMilli], [true, 0]);

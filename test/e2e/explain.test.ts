@@ -1,4 +1,4 @@
-/** What became of a request, through a whole gateway: `sluice explain`, /explain and X-Sluice-Trace. */
+/** `sluice explain`, /explain and X-Sluice-Trace with a whole gateway. */
 import assert from "node:assert/strict";
 import { createServer } from "node:http";
 import { describe, it } from "node:test";
@@ -68,7 +68,10 @@ async function send(
   return { id, status: answer.status, headers: answer.headers };
 }
 
-async function toldOf({ adminUrl }: TestGateway, id: string): Promise<readonly Explanation[]> {
+async function explanationsOf(
+  { adminUrl }: TestGateway,
+  id: string,
+): Promise<readonly Explanation[]> {
   const answer = await fetch(`${adminUrl}/explain?id=${encodeURIComponent(id)}`);
   if (answer.status === 404) return [];
   assert.equal(answer.status, 200);
@@ -78,9 +81,9 @@ async function toldOf({ adminUrl }: TestGateway, id: string): Promise<readonly E
 }
 
 async function only(gateway: TestGateway, id: string): Promise<Explanation> {
-  const [told, ...others] = await toldOf(gateway, id);
-  assert.ok(told !== undefined && others.length === 0);
-  return told;
+  const [explanation, ...others] = await explanationsOf(gateway, id);
+  assert.ok(explanation !== undefined && others.length === 0);
+  return explanation;
 }
 
 const did = ({ steps }: Explanation): string[] => steps.map((one) => `${one.step}: ${one.did}`);
@@ -89,8 +92,8 @@ describe("/explain", () => {
   it("shows a successful exchange: the caller, the result and the time of each step", async () => {
     await using gateway = await start();
     const { id } = await send(gateway, "/keyed", { key: gateway.key });
-    const told = await only(gateway, id);
-    const { steps, at, ms, ...rest } = told;
+    const explanation = await only(gateway, id);
+    const { steps, at, ms, ...rest } = explanation;
     assert.deepEqual(rest, {
       request_id: id,
       method: "GET",
@@ -114,10 +117,10 @@ describe("/explain", () => {
     await using gateway = await start();
     const refused = await send(gateway, "/keyed");
     assert.equal(refused.status, 401);
-    const told = await only(gateway, refused.id);
-    assert.equal(told.code, "GATEWAY_UNAUTHORIZED");
-    assert.equal(told.outcome, "replied");
-    assert.deepEqual(did(told).slice(2), [
+    const explanation = await only(gateway, refused.id);
+    assert.equal(explanation.code, "GATEWAY_UNAUTHORIZED");
+    assert.equal(explanation.outcome, "replied");
+    assert.deepEqual(did(explanation).slice(2), [
       "rate-limit: passed",
       "authorize: refused",
       "meter: not reached",
@@ -227,11 +230,15 @@ describe("/explain", () => {
       body: JSON.stringify([list, search]),
     });
     assert.equal(status, 200);
-    const told = await only(gateway, id);
-    assert.equal(told.code, "GATEWAY_CU_LIMIT_EXCEEDED");
-    assert.deepEqual(told.calls, { names: ["tools.list", "docs_search"], items: 2, failed: 1 });
-    assert.equal(told.steps.at(-1)?.did, "replied");
-    assert.deepEqual(told.limit, { scope: "24h", unit: "milli-CU", used: 0, limit: 99 });
+    const explanation = await only(gateway, id);
+    assert.equal(explanation.code, "GATEWAY_CU_LIMIT_EXCEEDED");
+    assert.deepEqual(explanation.calls, {
+      names: ["tools.list", "docs_search"],
+      items: 2,
+      failed: 1,
+    });
+    assert.equal(explanation.steps.at(-1)?.did, "replied");
+    assert.deepEqual(explanation.limit, { scope: "24h", unit: "milli-CU", used: 0, limit: 99 });
   });
 
   it("shows all exchanges of one id, newest first, and answers 404 if there is none", async () => {
@@ -243,16 +250,16 @@ describe("/explain", () => {
       await send(gateway, path, { headers, ...more });
       clock.advance(1);
     }
-    const told = await toldOf(gateway, "same");
+    const explanation = await explanationsOf(gateway, "same");
     assert.deepEqual(
-      told.map(({ status, route }) => [status, route]),
+      explanation.map(({ status, route }) => [status, route]),
       [
         [200, "/keyed"],
         [401, "/keyed"],
         [200, "/open"],
       ],
     );
-    assert.deepEqual(await toldOf(gateway, "another"), []);
+    assert.deepEqual(await explanationsOf(gateway, "another"), []);
     assert.equal((await fetch(`${gateway.adminUrl}/explain`)).status, 404);
   });
 
@@ -268,8 +275,8 @@ describe("/explain", () => {
       }
     };
     await gone("/open", gateway.key);
-    assert.deepEqual(await toldOf(gateway, first.id), []);
-    assert.equal((await toldOf(gateway, id)).length, 1);
+    assert.deepEqual(await explanationsOf(gateway, first.id), []);
+    assert.equal((await explanationsOf(gateway, id)).length, 1);
   });
 
   it("keeps nothing that a client has sent except the request id", async () => {
@@ -293,10 +300,10 @@ describe("X-Sluice-Trace", () => {
     await using gateway = await start({ account: { capabilities: admin } });
     const { id, headers } = await send(gateway, "/keyed", { key: gateway.key, headers: asked });
     // Our own header.
-    const told = JSON.parse(headers.get("x-sluice-trace") ?? "") as Explanation;
-    assert.equal(told.request_id, id);
-    assert.equal(told.outcome, undefined);
-    assert.equal(told.steps.at(-1)?.did, "replied");
+    const explanation = JSON.parse(headers.get("x-sluice-trace") ?? "") as Explanation;
+    assert.equal(explanation.request_id, id);
+    assert.equal(explanation.outcome, undefined);
+    assert.equal(explanation.steps.at(-1)?.did, "replied");
     const timing = headers.get("server-timing") ?? "";
     assert.match(timing, /^request-id;dur=[\d.]+;desc="passed", authenticate;dur=/);
     assert.match(timing, /, discovery;dur=[\d.]+;desc="replied", total;dur=[\d.]+$/);
@@ -307,8 +314,8 @@ describe("X-Sluice-Trace", () => {
     const { status, headers } = await send(gateway, "/keyed", { key: gateway.key, headers: asked });
     assert.equal(status, 429);
     // Our own header.
-    const told = JSON.parse(headers.get("x-sluice-trace") ?? "") as Explanation;
-    assert.partialDeepStrictEqual(told.limit, { scope: "24h", used: 0, limit: 1 });
+    const explanation = JSON.parse(headers.get("x-sluice-trace") ?? "") as Explanation;
+    assert.partialDeepStrictEqual(explanation.limit, { scope: "24h", used: 0, limit: 1 });
   });
 
   it("is sent with the head of a stream, and the command shows the rest", async () => {
@@ -325,8 +332,8 @@ upstreams: { up: { urls: "${url}" } }
       await using gateway = await start({ pipeline: streams, account: { capabilities: admin } });
       const { id, headers } = await send(gateway, "/stream", { key: gateway.key, headers: asked });
       // Our own header.
-      const told = JSON.parse(headers.get("x-sluice-trace") ?? "") as Explanation;
-      assert.equal(told.steps.at(-1)?.ms, undefined);
+      const explanation = JSON.parse(headers.get("x-sluice-trace") ?? "") as Explanation;
+      assert.equal(explanation.steps.at(-1)?.ms, undefined);
       assert.match(headers.get("server-timing") ?? "", /rate-limit;dur=.*total;dur=/);
       const rest = await only(gateway, id);
       assert.equal(rest.outcome, "complete");
@@ -389,7 +396,9 @@ describe("sluice explain", () => {
     assert.match(steps[4] ?? "", /^ {4}meter {9}refused {7}[\d.]+ ms$/);
     assert.equal(steps[5], "    discovery     not reached");
     const json = await run(gateway, [id], { json: true, admin: gateway.adminUrl });
-    assert.deepEqual(JSON.parse(json.out.join("")), { exchanges: await toldOf(gateway, id) });
+    assert.deepEqual(JSON.parse(json.out.join("")), {
+      exchanges: await explanationsOf(gateway, id),
+    });
   });
 
   it("reports that a request is unknown, or that no gateway answers", async () => {

@@ -1,4 +1,4 @@
-/** What a new user asks first: the root, a wrong path, a wrong method; through a whole gateway with the shipped file. */
+/** The first requests of a new user (root, wrong path, wrong method) with a whole gateway and the shipped file. */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";

@@ -14,7 +14,7 @@ import { spawnGateway, type GatewayProcess } from "./gateway-process.ts";
 
 const deadly = join(import.meta.dirname, "deadly");
 
-/** `inner` stands between the step and the surface, `outer` around both. */
+/** `inner` runs between the step and the surface, `outer` around both. */
 const pipeline = `
 version: 1
 server: { port: "\${PORT}" }
@@ -36,7 +36,7 @@ routes:
   - { path: "/{id}/ledger", methods: [POST], run: [{ use: once }], to: line-counter }
 `;
 
-/** What a repetition gets: the work done now, the response of what was done, or that it may still be running. */
+/** The answer to a repetition: new work, the stored response, or that the request may still be running. */
 type Repeated = "runs" | "replayed" | "conflict";
 
 interface Point {
@@ -141,7 +141,7 @@ async function killAt(
       await send(gateway, shop, request),
     ];
     assert.ok(again !== undefined && once_more !== undefined);
-    if (cut !== undefined) assert.equal(again.text, cut.text, "what the client was told holds");
+    if (cut !== undefined) assert.equal(again.text, cut.text, "the client got the same response");
     check(point, index, [again, once_more]);
     if (point.repeated !== "conflict") continue;
     endLease(shop, request.key);
@@ -211,7 +211,7 @@ describe("killed at every point it can reach", { concurrency: 2, timeout: 120_00
         assert.deepEqual(more, { ...again, replayed: !isConflict }, point.at);
         assert.ok(effects - done <= 1, `${point.at}: ${effects - done} times`);
         if (!isConflict) assert.equal(again.text, "effect\n".repeat(effects), point.at);
-        // Once the lease is over it is done anew.
+        // After the lease the work is done again.
         done = isConflict ? effects + 1 : effects;
       });
     });

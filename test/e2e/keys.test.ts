@@ -1,4 +1,4 @@
-/** What is promised of API keys, through a whole gateway, while another process changes them. */
+/** The guarantees for API keys, with a whole gateway, while another process changes them. */
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import type { DatabaseSync } from "node:sqlite";
@@ -118,7 +118,7 @@ test("rate: a key's own limit holds with a burst of twice that, and another key'
   assert.deepEqual([await call(), await call()], [200, tooMany]);
   set({ rpsLimit: null });
   assert.equal(await call(), 200);
-  // What is in the bucket stays; from now on it fills at the plan's 200 a second.
+  // The content of the bucket stays. From now on it is refilled with the plan's 200 per second.
   clock.advance(100);
   for (let n = 0; n < 20; n++) assert.equal(await call(), 200);
 });

@@ -48,7 +48,7 @@ export interface RecordedChain {
   readonly [method: string]: unknown;
 }
 
-/** What @polkadot/types makes of a block. */
+/** A block as @polkadot/types decodes it. */
 export interface ExpectedBlock {
   readonly number: number;
   readonly decodedExtrinsics: readonly {

@@ -37,7 +37,7 @@ routes:
   return startTestGateway({ pipeline, ...rest });
 }
 
-/** What JSON.parse gives: a test reads deep into answers, and a path that is not there fails it. */
+/** A value of JSON.parse. Tests read deep into answers, and a missing member fails them. */
 export type Parsed = ReturnType<typeof JSON.parse>;
 
 export interface Answer {

@@ -2,7 +2,7 @@
 import { toolFailure, type ToolContext } from "sluice-gateway/services";
 import { defineTools } from "../../src/plugin.ts";
 
-/** What the tools tell the test that runs them in the same process. */
+/** Events that the tools report to the test, which runs in the same process. */
 export const seen = {
   /** Calls of `hangs` that have begun, and that were aborted. */
   hanging: 0,

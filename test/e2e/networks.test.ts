@@ -87,7 +87,7 @@ test(
 );
 
 test(
-  "a stream goes on through a reload that drops its network, to its end and its charge",
+  "a stream continues through a reload that removes its network, and is charged at its end",
   inTime,
   async () => {
     await using worker = await startWorker();

@@ -120,7 +120,7 @@ const malformed = [-32700, -32600];
 /** No such method, and wrong params: what is documented of each tool. */
 const wrong = [...malformed, -32601, -32602];
 
-/** Of a bare call: no such tool, or not with these members. */
+/** Codes for a generated call, whose tool or members do not exist. */
 const wrongCalls = ["GATEWAY_TOOL_NOT_FOUND", "GATEWAY_INVALID_PARAMS", "GATEWAY_SCHEMA_VIOLATION"];
 
 test("the node proxy takes the requests that are documented", async () => {

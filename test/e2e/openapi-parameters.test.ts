@@ -55,7 +55,7 @@ const samples: Readonly<Record<string, Samples>> = {
   "header mcp-session-id": { inside: ["any"], outside: [undefined] },
 };
 
-/** What an operation needs beside its parameters. */
+/** Bodies for the operations that need one besides their parameters. */
 const bodies: Readonly<Record<string, object>> = {
   "/tma/workspaces/{id}/upgrade": { plan: "enterprise" },
   "/tma/workspaces/{id}/downgrade": { plan: "startup" },

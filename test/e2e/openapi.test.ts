@@ -55,7 +55,7 @@ const everything: readonly Capability[] = [
   "platform:admin",
 ];
 
-/** What is sent to a documented path, and the status that must come back. */
+/** A request to a documented path, and its expected status. */
 interface Request {
   readonly status: number;
   readonly params?: Readonly<Record<string, string>>;
@@ -91,7 +91,7 @@ before(async () => {
   );
   poor = gateway.issue({ cuLimit24hMilli: 1, capabilities: ["ledger:read", "inference"] });
   source = await (await fetch(`${gateway.url}/openapi.json`)).text();
-  // What it must hold is what these tests are about.
+  // The other tests of this file check the content.
   document = JSON.parse(source) as Document;
   ajv.addSchema({ ...document, $id: "document" });
 });
@@ -418,7 +418,7 @@ describe("the OpenAPI document of the shipped pipeline", () => {
   });
 
   it("has no operation that these tests have not got an answer of", () => {
-    // What a session is answered is no HTTP: test/plugins/confidential/confidential-relay.
+    // Answers inside a session are not HTTP: see test/plugins/confidential/confidential-relay.
     const others = ["GET /v1/confidential/stream"];
     assert.deepEqual(documented().toSorted(), [...answered, ...others].toSorted());
   });

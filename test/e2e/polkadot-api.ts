@@ -46,7 +46,7 @@ export async function connectThroughGateway(nodeUrl: string): Promise<Client> {
   }
 }
 
-/** What the gateway answers to a method that is not whitelisted. */
+/** The gateway's answer to a method that is not whitelisted. */
 export const notAllowed = (id: number): unknown => ({
   jsonrpc: "2.0",
   id,

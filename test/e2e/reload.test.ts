@@ -36,7 +36,7 @@ ${extraRoute ?? ""}`;
 
 const extraRoute = `  - { path: /extra, methods: [GET], run: [{ use: edge }], to: { forward: { upstream: streams } } }\n`;
 
-/** What the 50 reloads load: every third is wrong in some way, the others change options, routes or steps. */
+/** The files of the 50 reloads. Every third file has a fault. The others change options, routes or steps. */
 function variation(n: number): { text: (node: string, streams: string) => string; valid: boolean } {
   switch (n % 6) {
     case 0:

@@ -2,7 +2,7 @@
 import type { ToolResult } from "sluice-gateway/services";
 import { defineTools } from "../../src/plugin.ts";
 
-/** What the tools tell the test that runs them in the same process. */
+/** Events that the tools report to the test, which runs in the same process. */
 export const worker = {
   /** Number of calls that the worker has got. */
   asked: 0,

@@ -278,7 +278,7 @@ test("it hands out no key in another environment than dev", async () => {
   assert.match(error, /GATEWAY_ENV=dev only, not prod/);
 });
 
-test("npm start ends with the gateway when npm is told to end", async () => {
+test("npm start ends with the gateway when npm gets SIGTERM", async () => {
   const root = fileURLToPath(new URL("../..", import.meta.url));
   const child = spawn("npm", ["start", "--silent", "--", "--json"], {
     cwd: root,

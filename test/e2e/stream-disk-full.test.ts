@@ -22,7 +22,7 @@ function limitFiles(pid: number, bytes: string): void {
 }
 
 test(
-  "a full disk: the request's last frame stays here, the session ends with one error, and it goes on when there is room",
+  "a full disk: the last frame of the request is not forwarded, the session ends with one error, and sessions work again when there is room",
   { skip: hasPrlimit || process.env["CI"] === "true" ? false : "needs prlimit (util-linux)" },
   async () => {
     await using worker = await startEnclaveWorker();
@@ -37,7 +37,7 @@ test(
       };
       await writeFile(file, pipeline);
       const make = (...args: string[]): { id: string; key: string } =>
-        // What both commands print with --json.
+        // Both commands print this with --json.
         JSON.parse(sluice([...args, "--json", "--config", file], env)) as {
           id: string;
           key: string;

@@ -2,7 +2,7 @@
 import { toolFailure, type Tool, type ToolResult } from "sluice-gateway/services";
 import { defineTools } from "../../src/plugin.ts";
 
-/** What the tools saw, for the test that runs them in the same process. */
+/** The calls that the tools received, for the test, which runs in the same process. */
 export const seen = {
   /** Calls of `hangs` that have begun. */
   hanging: 0,

@@ -18,7 +18,7 @@ const result = (id: string, content: string, used: number): string =>
 const echoed = result("1", '{"text":"x"}', 100);
 const echo = call("echo", { text: "x" });
 
-interface Told {
+interface RpcResponse {
   readonly id: unknown;
   readonly error: {
     readonly code: number;
@@ -27,8 +27,8 @@ interface Told {
   };
 }
 /** The error of an answer, taken apart. */
-function errorOf(json: unknown): Told["error"] {
-  return (json as Told).error;
+function errorOf(json: unknown): RpcResponse["error"] {
+  return (json as RpcResponse).error;
 }
 
 describe("a request", () => {
@@ -213,9 +213,9 @@ describe("a malformed request", () => {
       const member = text === "" ? "" : `,"params":${text}`;
       const answer = await send(gateway, `{"jsonrpc":"2.0","id":7,"method":"tools.call"${member}}`);
       assert.equal(answer.status, 200);
-      const told = answer.json() as Told;
+      const response = answer.json() as RpcResponse;
       assert.deepEqual(
-        [told.id, told.error.code, told.error.data?.errorCode],
+        [response.id, response.error.code, response.error.data?.errorCode],
         [7, Number(code), errorCode],
       );
       assert.equal(answer.headers["x-used-cu-milli"], "0");
@@ -546,7 +546,7 @@ describe("an array", () => {
       key,
     });
     assert.equal(answer.status, 200);
-    const answers = answer.json() as Told[];
+    const answers = answer.json() as RpcResponse[];
     assert.deepEqual(
       answers.map((one) => one.error?.code),
       [undefined, undefined, -32005, -32005],

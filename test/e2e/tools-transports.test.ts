@@ -43,7 +43,7 @@ interface Transport {
   failure(body: Parsed): { readonly code: string; readonly message: string } | undefined;
   /** The tool's result as JSON text. */
   result(answer: Answer): string;
-  /** What the answer says of its cost, with whatever else it says of usage. */
+  /** The cost and the other usage that the answer reports. */
   usage(body: Parsed): Parsed;
 }
 
@@ -133,7 +133,7 @@ function textOf(body: object): string {
   return text.replaceAll('"1e400"', "1e400");
 }
 
-/** What JSON cannot say stays with the catalogue's own tests. */
+/** The tests of the catalogue cover values that JSON cannot express. */
 const canBeSent = ({ input }: WrongInput): boolean =>
   input !== undefined && !Object.values(Object(input)).some(Number.isNaN);
 

@@ -38,7 +38,7 @@ async function startSink() {
     req.on("data", (chunk: Buffer) => chunks.push(chunk));
     req.on("end", () => {
       assert.equal(req.headers.authorization, "Bearer sink");
-      // What the exporter sends is under test.
+      // This test checks what the exporter sends.
       batches.push(JSON.parse(Buffer.concat(chunks).toString()) as Event[]);
       if (mode.answers) res.writeHead(204).end();
       else held.push(res);
@@ -63,7 +63,7 @@ async function startSink() {
 }
 
 test(
-  "a gateway that is killed with a batch on its way loses no charge, and a second one goes on where it was",
+  "a gateway that is killed during a batch loses no charge, and the next gateway continues the export",
   { timeout: 60_000 },
   async () => {
     await using sink = await startSink();

@@ -77,7 +77,7 @@ after(async () => {
 interface Seen {
   readonly text: string;
   readonly line: Line;
-  readonly told: Explanation;
+  readonly explanation: Explanation;
   /** The row of the Live view. */
   readonly row: { readonly code?: string; readonly calls?: Line["calls"] };
 }
@@ -100,7 +100,12 @@ async function observe(
     body: typeof body === "string" ? body : JSON.stringify(body),
   });
   const text = await answer.text();
-  return { text, line: await lineOf(id), told: await toldOf(id), row: await rowOf(id) };
+  return {
+    text,
+    line: await lineOf(id),
+    explanation: await explanationOf(id),
+    row: await rowOf(id),
+  };
 }
 
 /**
@@ -117,12 +122,12 @@ async function lineOf(id: string): Promise<Line> {
   }
 }
 
-async function toldOf(id: string): Promise<Explanation> {
+async function explanationOf(id: string): Promise<Explanation> {
   const answer = await fetch(`${gateway.adminUrl}/explain?id=${id}`);
   const { exchanges } = (await answer.json()) as { exchanges: readonly Explanation[] };
-  const [told] = exchanges;
-  assert.ok(told !== undefined);
-  return told;
+  const [explanation] = exchanges;
+  assert.ok(explanation !== undefined);
+  return explanation;
 }
 
 async function live(): Promise<{ exchanges: (Seen["row"] & { request_id: string })[] }> {
@@ -148,13 +153,13 @@ const call = (method: string, params: unknown, id = 1): object => ({
   params,
 });
 
-/** What every observer says of one call. */
+/** Checks what every observer reports about one call. */
 function assertSeen(seen: Seen, name: string, code: string | undefined, did: string): void {
   const calls = { names: [name], items: 1, failed: code === undefined ? 0 : 1 };
   assert.deepEqual([seen.line.code, seen.line.calls], [code, calls]);
   assert.deepEqual([seen.row.code, seen.row.calls], [code, calls]);
-  assert.deepEqual([seen.told.code, seen.told.calls], [code, calls]);
-  assert.equal(seen.told.steps.at(-1)?.did, did);
+  assert.deepEqual([seen.explanation.code, seen.explanation.calls], [code, calls]);
+  assert.equal(seen.explanation.steps.at(-1)?.did, did);
   if (seen.line.status === 200) assert.equal(seen.line.level, code === undefined ? 30 : 40);
 }
 
@@ -172,7 +177,7 @@ describe("the node proxy", () => {
     const seen = await observe("/v1/ledger/rpc", call("author_rotateKeys", []));
     assert.match(seen.text, /-32601/);
     assertSeen(seen, "author_rotateKeys", "METHOD_NOT_ALLOWED", "refused");
-    assert.equal(seen.told.steps.at(-1)?.reason, "method not whitelisted");
+    assert.equal(seen.explanation.steps.at(-1)?.reason, "method not whitelisted");
     const refusals = 'sluice_refusals_total{route="/v1/ledger/rpc",code="METHOD_NOT_ALLOWED"}';
     assert.ok((await metric(refusals)) >= 1);
   });
@@ -213,7 +218,7 @@ describe("the node proxy", () => {
     assert.deepEqual(sorted, calls);
     assert.equal(seen.line.code, "METHOD_NOT_ALLOWED");
     assert.deepEqual(seen.row.calls, seen.line.calls);
-    assert.equal(seen.told.steps.at(-1)?.did, "replied");
+    assert.equal(seen.explanation.steps.at(-1)?.did, "replied");
   });
 
   it("names the call that a key without credit requested", async () => {
@@ -270,7 +275,7 @@ describe("tool calls over /rpc", () => {
       { tool: "ledger_getHealth", params: {} },
       { tool: "ledger_getBlock", params: {} },
     ];
-    const { line, told } = await observe("/rpc", tool("gateway_batch", { calls }));
+    const { line, explanation } = await observe("/rpc", tool("gateway_batch", { calls }));
     assert.deepEqual(line.calls?.names.toSorted(), [
       "gateway_batch",
       "ledger_getBlock",
@@ -278,7 +283,7 @@ describe("tool calls over /rpc", () => {
     ]);
     assert.deepEqual([line.calls?.items, line.calls?.failed], [3, 1]);
     assert.equal(line.code, "GATEWAY_INVALID_PARAMS");
-    assert.equal(told.steps.at(-1)?.did, "replied");
+    assert.equal(explanation.steps.at(-1)?.did, "replied");
   });
 });
 
@@ -341,7 +346,7 @@ describe("chat completions", () => {
 
 describe("sluice explain", () => {
   it("prints the calls and the reasons for their refusal", async () => {
-    const { told } = await observe("/v1/ledger/rpc", call("author_rotateKeys", []));
+    const { explanation } = await observe("/v1/ledger/rpc", call("author_rotateKeys", []));
     const lines: string[] = [];
     // The command uses nothing else of it.
     const context = {
@@ -352,7 +357,10 @@ describe("sluice explain", () => {
       complain: (line: string) => lines.push(line),
       signal: new AbortController().signal,
     } as unknown as CommandContext;
-    assert.equal(await explain.run(context, { admin: gateway.adminUrl }, [told.request_id]), 0);
+    assert.equal(
+      await explain.run(context, { admin: gateway.adminUrl }, [explanation.request_id]),
+      0,
+    );
     const text = lines.join("\n");
     assert.match(text, /^ {2}called author_rotateKeys \(failed\)$/m);
     assert.match(text, /ledger-rpc +refused: method not whitelisted/);

@@ -1,4 +1,4 @@
-/** What a gateway still holds when nobody uses it any more. */
+/** Gauges of everything that a gateway still holds after its last request. */
 import { readMetrics } from "../../bench/soak/sample.ts";
 
 /** The gateway may learn a little later than its client that a connection has closed. */

@@ -10,7 +10,7 @@ interface Change {
   readonly inserted: Uint8Array;
 }
 
-/** What overflows a length or a count: a compact integer of SCALE, 32-bit fields, text that opens something. */
+/** Bytes that overflow a length or a count: a compact integer of SCALE, 32-bit fields, opening brackets. */
 const blowUps = [
   Uint8Array.of(3, 255, 255, 255, 255),
   Uint8Array.of(0xff, 0xff, 0xff, 0xff),
@@ -24,7 +24,7 @@ const blowUps = [
 
 const change: fc.Arbitrary<Change> = fc.record({
   kind: fc.constantFrom("byte", "bit", "remove", "repeat", "cut", "insert"),
-  // What decides how a message is read is mostly at its beginning.
+  // The beginning of a message usually decides how it is read.
   at: fc.oneof(
     fc.double({ min: 0, max: 1, noNaN: true }),
     fc.double({ min: 0, max: 0.05, noNaN: true }),

@@ -119,7 +119,7 @@ test("a plugin that is broken by its change is refused with its place, and loads
     /^plugin "one" could not be loaded: \/.*one\.js:2:21: Unexpected token ';'$/,
   );
   assert.equal(await project.says("/one"), "old");
-  // What it imports appears later: the file itself does not change any more.
+  // The imported file appears later. The plugin's own file does not change any more.
   project.save("one.js", surface("one", 'import { text } from "./late.js";', "text"));
   assert.match((await project.reload()).join(), /late\.js/);
   project.save("late.js", helper("new"));

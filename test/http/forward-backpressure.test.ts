@@ -6,7 +6,7 @@ import { httpUpstream, quiescent, rawClient, through } from "./through.ts";
 const mebibyte = 1024 * 1024;
 const chunk = Buffer.alloc(64 * 1024, "x");
 const chunks = 1024;
-/** What the kernel's socket buffers and the streams of both processes may hold; the whole body is 64 MiB. */
+/** Maximum content of the kernel's socket buffers and the streams of both processes. The whole body is 64 MiB. */
 const inFlightBytes = 24 * mebibyte;
 
 test("a client that does not read pauses the upstream, and gets everything when it does", async () => {

@@ -18,7 +18,7 @@ interface Readiness {
 
 async function readiness({ adminUrl }: TestGateway): Promise<Readiness> {
   const response = await fetch(`${adminUrl}/readyz`);
-  // What /readyz answers: src/http/admin.ts.
+  // The answer of /readyz: see src/http/admin.ts.
   const { checks } = (await response.json()) as Pick<Readiness, "checks">;
   return { status: response.status, checks };
 }

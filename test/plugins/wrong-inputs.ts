@@ -26,11 +26,11 @@ const wrong = (tool: string, input: unknown, code: string, where: string): Wrong
 const violations = (tool: string, where: string, ...inputs: readonly unknown[]): WrongInput[] =>
   inputs.map((input) => wrong(tool, input, schema, where));
 
-/** What is no object, for any tool. */
+/** Inputs that are not objects. Every tool must refuse them. */
 const noObjects = (tool: string): WrongInput[] =>
   violations(tool, "", undefined, null, [], "x", 1, true);
 
-/** What is not even hex by its form. */
+/** Texts that are not hex. */
 const notHex: readonly unknown[] = [null, 1, true, {}, ["0x00"], "", "00", "0X00", "0xzz", " 0x00"];
 
 /** A member that holds a block's hash. */

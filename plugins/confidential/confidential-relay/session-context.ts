@@ -8,7 +8,7 @@ import type { AcceptedSession } from "./accept-hello.ts";
 import type { RetryCredits } from "./retry-credits.ts";
 import type { UpstreamSession } from "./upstream-session.ts";
 
-/** What the requests of a session share, from the end of the handshake on. */
+/** State that the requests of a session share after the handshake. */
 export interface SessionContext {
   readonly hello: Hello;
   /** base64url of 16 bytes. */

@@ -1,4 +1,4 @@
-/** What the plugin needs of a library, whether it was indexed now or by the build. */
+/** A library as the plugin uses it. It was indexed at the start of the gateway or by the build. */
 import type { Hit } from "./search-index.ts";
 
 export interface Library {

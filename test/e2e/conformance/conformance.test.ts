@@ -13,7 +13,7 @@ import { startKeyProxy, type KeyProxy } from "./key-proxy.ts";
 /** Scenario to the reason why it does not pass. */
 type Exceptions = Readonly<Record<string, string>>;
 
-const noStream = "there is no stream on which a change could be told";
+const noStream = "there is no stream on which a change could be reported";
 const schema =
   "it wants allOf at the root of a schema, which clients' model providers refuse and so the catalogue";
 const tasks = "the tasks extension is not offered";
@@ -23,7 +23,7 @@ const inSessions: Exceptions = {
   "resources-unsubscribe": noStream,
 };
 
-/** Of the stateless revision only scenarios that are not scored: a pending one and an extension. */
+/** For the stateless revision, only scenarios without a score: a pending one and an extension. */
 const stateless: Exceptions = {
   "json-schema-2020-12": schema,
   "tasks-lifecycle": tasks,
@@ -76,7 +76,7 @@ for (const { suite, args, least, exceptions } of runs) {
   });
 }
 
-/** What the suite prints. Its exit code only says that something failed. */
+/** Returns the output of the suite, because its exit code only shows that something failed. */
 async function conformance(suite: string, args: readonly string[]): Promise<string> {
   const main = fileURLToPath(import.meta.resolve(`${suite}/dist/index.js`));
   const child = spawn(process.execPath, [main, "server", ...args]);

@@ -1,5 +1,5 @@
 /**
- * JSON from strangers that is read whole: names with escapes, repeated members, garbled frames of the encrypted stream.
+ * Hostile JSON that is read as a whole: names with escapes, repeated members, garbled frames of the encrypted stream.
  */
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
@@ -61,7 +61,7 @@ const { object: writtenObject } = fc.letrec<{ value: Written; object: Written }>
     }),
 }));
 
-/** What reads the text frames of the encrypted stream. */
+/** The readers of the text frames of the encrypted stream. */
 const readers = { readHello, readCore, readKeyset, readReport, readTextFrame, readCancelFrame };
 
 export const jsonText: FuzzTarget = {

@@ -56,7 +56,7 @@ export async function exchange(socket: Socket, request: string | Buffer): Promis
   return withoutTime(await readUntil(socket, () => false));
 }
 
-/** What differs between two answers to the same request. */
+/** Removes the parts in which two answers to the same request differ. */
 export function withoutTime(text: string): string {
   return text
     .replaceAll(/^Date: .{29}\r$/gm, "Date: then\r")

@@ -1,4 +1,4 @@
-/** What one or two replicas do with their leases, message by message. */
+/** One or two replicas and their leases, message by message. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { unlimitedMilliCu } from "../../../../plugins/billing/leases/ledger.ts";

@@ -44,7 +44,7 @@ async function call({ url, key }: TestGateway): Promise<number> {
   return response.status;
 }
 
-test("a gateway copies its charges, and goes on serving while PostgreSQL is away", async (t) => {
+test("a gateway copies its charges, and continues to serve while PostgreSQL is unreachable", async (t) => {
   const url = new URL(await preparedDatabase(t));
   url.password = "hunter2";
   await using proxy = await startFaultProxy(Number(url.port));

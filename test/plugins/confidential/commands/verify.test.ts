@@ -42,8 +42,8 @@ describe("sluice verify", () => {
       "the evidence is simulated: no hardware attests it; accepted because --allow-simulated is set";
     assert.match(text, new RegExp(`^WARN {5}not_simulated +${why}$`, "m"));
     assert.doesNotMatch(text, /FAIL/);
-    const told = await json(verify, gateway.url, ...target, ...simulated);
-    const checks = told["checks"] as { name: string; result: string; why?: string }[];
+    const report = await json(verify, gateway.url, ...target, ...simulated);
+    const checks = report["checks"] as { name: string; result: string; why?: string }[];
     const simulation = checks.find(({ name }) => name === "not_simulated");
     assert.deepEqual(simulation, { name: "not_simulated", result: "warn", why });
     assert.ok(checks.every(({ result }) => result !== "fail"));
@@ -62,8 +62,8 @@ describe("sluice verify", () => {
   test("prints the accepted session as JSON", async (t) => {
     const gateway = await startFakeGateway(t, {}, atWall);
     const { json } = commandLine(t);
-    const told = await json(verify, gateway.url, ...target, ...simulated);
-    const { accepted, verified, assurance, image_hash: image, termination } = told;
+    const report = await json(verify, gateway.url, ...target, ...simulated);
+    const { accepted, verified, assurance, image_hash: image, termination } = report;
     assert.deepEqual(
       { accepted, verified, assurance, image, termination },
       {
@@ -98,10 +98,10 @@ describe("sluice verify", () => {
     const { run } = commandLine(t);
     const { code, out } = await run(verify, gateway.url, ...target, ...simulated, "--json");
     assert.equal(code, 1);
-    const told = JSON.parse(out[0] ?? "") as Record<string, unknown>;
-    assert.equal(told["accepted"], false);
-    assert.equal(told["code"], "EVIDENCE_REFUSED");
-    const checks = told["checks"] as { name: string; result: string; why?: string }[];
+    const report = JSON.parse(out[0] ?? "") as Record<string, unknown>;
+    assert.equal(report["accepted"], false);
+    assert.equal(report["code"], "EVIDENCE_REFUSED");
+    const checks = report["checks"] as { name: string; result: string; why?: string }[];
     const failed = checks.find(({ name }) => name === "td_attributes");
     assert.deepEqual(failed, {
       name: "td_attributes",
@@ -128,8 +128,8 @@ describe("sluice verify", () => {
     const { run } = commandLine(t);
     const { code, out } = await run(verify, "http://127.0.0.1:1", ...target, "--json");
     assert.equal(code, 1);
-    const told = JSON.parse(out[0] ?? "") as Record<string, unknown>;
-    assert.equal(told["code"], "CONNECTION_FAILED");
+    const report = JSON.parse(out[0] ?? "") as Record<string, unknown>;
+    assert.equal(report["code"], "CONNECTION_FAILED");
   });
 
   test("finds network and model in the catalogue", async (t) => {

@@ -145,7 +145,7 @@ describe("a connection to a worker that cannot be established", () => {
   });
 
   for (const [title, url, headers] of [
-    ["an address that is none", "ws:///", {}],
+    ["an invalid address", "ws:///", {}],
     ["an address with a fragment", "ws://127.0.0.1:1/#x", {}],
     ["a header that HTTP does not allow", "ws://127.0.0.1:1/", { authorization: "a\r\nb: c" }],
   ] as const) {

@@ -73,7 +73,7 @@ test("stored receipts are found after the data folder is opened again", async (t
   const kept = await Promise.all([1, 2, 3].map((rid) => before.keep(receipt(rid))));
   assert.deepEqual(kept, [true, true, true]);
   const after = open(t, folder);
-  // What is undefined is left out of JSON.
+  // JSON omits undefined members.
   const { unverifiedReason: _, ...stored } = receipt(2);
   assert.deepEqual(after.find("A".repeat(22), 2), stored);
   assert.equal(after.find("A".repeat(22), 4), undefined);

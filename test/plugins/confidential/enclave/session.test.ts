@@ -389,7 +389,7 @@ describe("faults that end a session", () => {
   interface Asking {
     readonly enclave: TestEnclave;
     readonly wire: OpenedSession;
-    /** Of one request. */
+    /** The frames of one request. */
     readonly frames: readonly Uint8Array[];
   }
 

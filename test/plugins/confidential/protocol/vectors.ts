@@ -12,7 +12,7 @@ export const skipWithoutVectors: string | false =
 
 export interface Vectors {
   readonly text: (name: string) => string;
-  /** Of text in hex. */
+  /** Returns the bytes of the text with that name, which is written in hex. */
   readonly bytes: (name: string) => Uint8Array<ArrayBuffer>;
   /** UTF-8 of the text. */
   readonly utf8: (name: string) => Uint8Array<ArrayBuffer>;

@@ -55,7 +55,7 @@ export async function call(
 export interface Answer {
   readonly status: number;
   readonly headers: Headers;
-  /** What the tests of each endpoint look at, member by member. */
+  /** The members that the tests of each endpoint read. */
   // oxlint-disable-next-line typescript/no-explicit-any
   readonly body: any;
 }

@@ -7,12 +7,12 @@ import { deadPort } from "../../../http/through.ts";
 
 const child = fileURLToPath(new URL("loading-child.ts", import.meta.url));
 
-/** What a gateway has loaded of OpenTelemetry, in a process of its own with these variables and no others of it. */
+/** Returns how many files of OpenTelemetry a gateway loads, in a separate process with these OTEL_* variables. */
 async function loadedWith(variables: Readonly<Record<string, string>>): Promise<number> {
   const others = Object.entries(process.env).filter(([name]) => !name.startsWith("OTEL_"));
   const env = { ...Object.fromEntries(others), ...variables };
   const { stdout } = await promisify(execFile)(process.execPath, [child], { env });
-  // What the child prints; the access log follows.
+  // The child prints this line; the access log follows.
   const [said = ""] = stdout.split("\n");
   const { status, loaded } = JSON.parse(said) as { status: number; loaded: number };
   assert.equal(status, 200);

@@ -1,4 +1,4 @@
-/** What a collector gets to see of exchanges, and what upstreams get to see of the trace. */
+/** The spans that a collector receives, and the trace context that upstreams receive. */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import type { RequestListener } from "node:http";
@@ -234,7 +234,7 @@ test("requests with a body carry the context too, whether it arrives with the he
         body,
         duplex: "half",
       });
-      // What the mirror answers.
+      // The mirror answers this.
       seen.push((await response.json()) as Seen);
     }
   });

@@ -8,44 +8,47 @@ function unexpected(error: unknown): void {
 }
 
 test("writers are notified in order, once per call, at the end of the turn of the event loop", async () => {
-  const told: string[] = [];
-  const writer = (name: string): Writer => ({ onTurnEnd: () => told.push(name), fail: unexpected });
+  const written: string[] = [];
+  const writer = (name: string): Writer => ({
+    onTurnEnd: () => written.push(name),
+    fail: unexpected,
+  });
   const one = writer("one");
   atEndOfTurn(one);
   atEndOfTurn(writer("other"));
   await Promise.resolve();
-  assert.deepEqual(told, []);
+  assert.deepEqual(written, []);
   await setImmediate();
-  assert.deepEqual(told, ["one", "other"]);
+  assert.deepEqual(written, ["one", "other"]);
   atEndOfTurn(one);
   await setImmediate();
-  assert.deepEqual(told, ["one", "other", "one"]);
+  assert.deepEqual(written, ["one", "other", "one"]);
 });
 
 test("a writer that is added while others are notified is notified, too", async () => {
-  const told: string[] = [];
-  const late: Writer = { onTurnEnd: () => told.push("late"), fail: unexpected };
+  const written: string[] = [];
+  const late: Writer = { onTurnEnd: () => written.push("late"), fail: unexpected };
   atEndOfTurn({ onTurnEnd: () => atEndOfTurn(late), fail: unexpected });
   await setImmediate();
-  assert.deepEqual(told, ["late"]);
+  assert.deepEqual(written, ["late"]);
   atEndOfTurn(late);
   await setImmediate();
-  assert.deepEqual(told, ["late", "late"]);
+  assert.deepEqual(written, ["late", "late"]);
 });
 
 test("a writer that throws gets its error, and the others are still notified", async () => {
-  const told: string[] = [];
+  const written: string[] = [];
   const broken: Writer = {
     onTurnEnd() {
       throw new Error("a bug");
     },
-    fail: (error) => void told.push(String(error)),
+    fail: (error) => void written.push(String(error)),
   };
   atEndOfTurn(broken);
-  atEndOfTurn({ onTurnEnd: () => told.push("other"), fail: unexpected });
+  atEndOfTurn({ onTurnEnd: () => written.push("other"), fail: unexpected });
   await setImmediate();
-  assert.deepEqual(told, ["Error: a bug", "other"]);
-  atEndOfTurn({ onTurnEnd: () => told.push("later"), fail: unexpected });
+  assert.deepEqual(written, ["Error: a bug", "other"]);
+  atEndOfTurn({ onTurnEnd: () => written.push("later"), fail: unexpected });
   await setImmediate();
-  assert.equal(told.at(-1), "later");
+  assert.equal(written.at(-1), "later");
 });

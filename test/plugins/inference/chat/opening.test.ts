@@ -37,7 +37,7 @@ const produced: InferenceResult = {
 interface Scene {
   readonly x: Exchange;
   /** The events of worker, client and charge, in order. */
-  readonly told: readonly string[];
+  readonly events: readonly string[];
   readonly answer: Promise<Reply | undefined>;
   /** The worker sends a token. */
   readonly says: () => void;
@@ -46,18 +46,18 @@ interface Scene {
 }
 
 function scene(): Scene {
-  const told: string[] = [];
+  const events: string[] = [];
   const head = Promise.withResolvers<Sink>();
   const x: Exchange = {
     ...fakeExchange(),
     stream() {
-      told.push("head");
+      events.push("head");
       return head.promise;
     },
   };
   const charge: Charge = {
     reserve: () => undefined,
-    settle: ([line]) => void told.push(`charge ${line?.costMilli} ${line?.outcome}`),
+    settle: ([line]) => void events.push(`charge ${line?.costMilli} ${line?.outcome}`),
     open: () => ({ kind: "unavailable" }),
     usedMilli: undefined,
   };
@@ -70,14 +70,14 @@ function scene(): Scene {
     send(_, toTell) {
       reader = toTell;
       return {
-        pause: () => void told.push("pause"),
-        resume: () => void told.push("resume"),
+        pause: () => void events.push("pause"),
+        resume: () => void events.push("resume"),
         abort() {
-          told.push("abort");
+          events.push("abort");
           return produced;
         },
         leave() {
-          told.push("leave");
+          events.push("leave");
           return Promise.resolve(produced);
         },
       };
@@ -86,11 +86,11 @@ function scene(): Scene {
   const sink: Sink = {
     onDrain: undefined,
     write(chunk) {
-      told.push(`write ${String(chunk).split("data: ").length - 1}`);
+      events.push(`write ${String(chunk).split("data: ").length - 1}`);
       return true;
     },
     end: () => Promise.resolve(),
-    fail: (outcome) => void told.push(`fail ${outcome}`),
+    fail: (outcome) => void events.push(`fail ${outcome}`),
   };
   const reading = readChatRequest(chatBody({ stream: true }));
   assert.ok(reading.ok);
@@ -98,7 +98,7 @@ function scene(): Scene {
   const answer = complete(StreamedCompletion, createCompletion(x, request, charge), body, offer);
   return {
     x,
-    told,
+    events,
     answer,
     says() {
       reader?.onChoice(choice, 0, choice.length);
@@ -111,32 +111,32 @@ function scene(): Scene {
 
 describe("a stream whose head has not been sent", () => {
   it("stops its worker by backpressure, and then forwards the queued chunks together", async () => {
-    const { told, says, head, sink, x } = scene();
+    const { events, says, head, sink, x } = scene();
     says();
-    assert.deepEqual(told, ["head"]);
+    assert.deepEqual(events, ["head"]);
     says();
-    assert.deepEqual(told, ["head", "pause"]);
+    assert.deepEqual(events, ["head", "pause"]);
     head.resolve(sink);
     await settled();
-    assert.deepEqual(told, ["head", "pause", "write 2", "resume"]);
+    assert.deepEqual(events, ["head", "pause", "write 2", "resume"]);
     x.onAbort?.aborted();
   });
 
   it("charges the produced tokens and writes nothing if the client leaves", async () => {
-    const { told, says, head, sink, answer, x } = scene();
+    const { events, says, head, sink, answer, x } = scene();
     says();
     x.onAbort?.aborted();
     head.resolve(sink);
     assert.equal(await answer, undefined);
-    assert.deepEqual(told, ["head", "leave", "charge 2 clientLeft"]);
+    assert.deepEqual(events, ["head", "leave", "charge 2 clientLeft"]);
   });
 
   it("stops its worker if a step throws in responseHeaders", async () => {
-    const { told, says, head, answer, x } = scene();
+    const { events, says, head, answer, x } = scene();
     says();
     head.reject(new Error("a step's bug"));
     await assert.rejects(answer, /a step's bug/);
-    assert.deepEqual(told, ["head", "abort"]);
+    assert.deepEqual(events, ["head", "abort"]);
     assert.equal(x.onAbort, undefined);
   });
 });

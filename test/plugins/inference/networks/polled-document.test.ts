@@ -18,7 +18,7 @@ interface Polled extends AsyncDisposable {
   readonly seen: Observed;
   readonly document: PolledDocument<number>;
   /** All values that were reported. */
-  readonly told: readonly number[];
+  readonly reported: readonly number[];
   /** Lets the time pass until the next reading, which ends before this resolves: the pause after it. */
   readAgain(): Promise<number>;
   /** The pause after the first reading. */
@@ -38,7 +38,7 @@ async function poll(
   });
   const url = `${await listening(server)}/document`;
   const seen = observed();
-  const told: number[] = [];
+  const reported: number[] = [];
   const pauses = (): Promise<number> => seen.timer((ms) => ms !== timeoutMs);
   const firstPause = pauses();
   const document = new PolledDocument<number>({
@@ -51,14 +51,14 @@ async function poll(
       typeof value === "object" && value !== null && "n" in value && typeof value.n === "number"
         ? value.n
         : undefined,
-    changed: (value) => void told.push(value),
+    changed: (value) => void reported.push(value),
     ...over,
   });
   let next = firstPause;
   return {
     seen,
     document,
-    told,
+    reported,
     headers,
     firstPause,
     async readAgain() {
@@ -82,10 +82,10 @@ test("a document is read at once and after each interval", inTime, async () => {
   let n = 0;
   await using polled = await poll((_, res) => void res.end(`{"n":${++n}}`));
   await polled.document.firstReading;
-  assert.deepEqual(polled.told, [1]);
+  assert.deepEqual(polled.reported, [1]);
   assert.equal(await polled.readAgain(), 10_000);
   assert.equal(await polled.readAgain(), 10_000);
-  assert.deepEqual(polled.told, [1, 2, 3]);
+  assert.deepEqual(polled.reported, [1, 2, 3]);
   assert.equal(polled.seen.value(failureSeries), 0);
   assert.deepEqual(polled.seen.lines, []);
 });
@@ -112,7 +112,7 @@ test("failures double the interval up to a minute, and one success resets it", i
   assert.deepEqual(pauses, [10_000, 20_000, 40_000, 60_000, 60_000, 60_000]);
   answer = says('{"n":1}');
   assert.equal(await polled.readAgain(), 10_000);
-  assert.deepEqual(polled.told, [0, 1]);
+  assert.deepEqual(polled.reported, [0, 1]);
 });
 
 test(
@@ -134,7 +134,7 @@ test(
     ]);
     answer = says('{"n":1}');
     assert.equal(await polled.readAgain(), 10_000);
-    assert.deepEqual(polled.told, [1]);
+    assert.deepEqual(polled.reported, [1]);
     await closed(server);
   },
 );
@@ -179,12 +179,12 @@ test("the last value stays in use, with the time when it was read", inTime, asyn
   answer = says("garbage");
   await polled.readAgain();
   await polled.readAgain();
-  assert.deepEqual(polled.told, [1]);
+  assert.deepEqual(polled.reported, [1]);
   assert.equal(polled.seen.value(ageSeries), readAt);
   assert.equal(polled.seen.value(failureSeries), 2);
   answer = says('{"n":2}');
   await polled.readAgain();
-  assert.deepEqual(polled.told, [1, 2]);
+  assert.deepEqual(polled.reported, [1, 2]);
   assert.equal(polled.seen.value(ageSeries), polled.seen.clock.now() / 1000);
   assert.deepEqual(polled.seen.lines, [
     "warn a polled document could not be read; the last value stays in use",
@@ -228,7 +228,7 @@ for (const [name, answer] of [
   test(`${name} is a failed reading`, inTime, async () => {
     await using polled = await poll(answer);
     await polled.document.firstReading;
-    assert.deepEqual(polled.told, []);
+    assert.deepEqual(polled.reported, []);
     assert.equal(polled.seen.value(failureSeries), 1);
   });
 }
@@ -275,7 +275,7 @@ test("nothing is reported after close, and no timer is left", inTime, async () =
   polled.document.close();
   answer();
   await polled.document.firstReading;
-  assert.deepEqual(polled.told, []);
+  assert.deepEqual(polled.reported, []);
   assert.equal(polled.seen.value(failureSeries), 0);
   assert.deepEqual(polled.seen.timers, [timeoutMs]);
 });
@@ -288,5 +288,5 @@ test("close aborts a running reading", inTime, async () => {
   polled.document.close();
   await left;
   await polled.document.firstReading;
-  assert.deepEqual(polled.told, []);
+  assert.deepEqual(polled.reported, []);
 });

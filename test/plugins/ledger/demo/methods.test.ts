@@ -190,7 +190,7 @@ test("a nonce is the same from the state, the runtime and the account index", as
   );
 });
 
-test("an account without a nonce has 0, an address that is none -32602", async () => {
+test("an account without a nonce has 0, and an invalid address is answered with -32602", async () => {
   // The account of 32 zero bytes.
   const nobody = "111111111111111111111111111111111HC1";
   assert.equal(await ask(node.url, "system_accountNextIndex", nobody), 0);

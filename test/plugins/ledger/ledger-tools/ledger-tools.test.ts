@@ -39,7 +39,7 @@ const node: Readonly<Record<string, Said>> = {
   chain_getHeader: "null",
 };
 
-/** What one call answers by a script. */
+/** Returns the answer to one call, with a scripted node. */
 async function failing(
   script: ToolsScript,
   tool: string,
@@ -257,7 +257,7 @@ describe("ledger_getBlockDecoded", () => {
     ]);
   });
 
-  it("decodes nothing of a block that is not there", async () => {
+  it("decodes nothing of a block that does not exist", async () => {
     const tools = await scriptedTools({ node });
     const outcome = await tools.call("ledger_getBlockDecoded", { height: 8 });
     assert.deepEqual(failureOf(outcome), notFound);

@@ -89,8 +89,8 @@ describe("a call that succeeds", () => {
         },
       }),
     );
-    const told: unknown[] = [];
-    const by = caller({ keyId: "key_7", progress: (...of) => void told.push(of) });
+    const sent: unknown[] = [];
+    const by = caller({ keyId: "key_7", progress: (...of) => void sent.push(of) });
     await b.call("echo", {}, by);
     assert.equal(seen?.principal.key.id, "key_7");
     assert.equal(seen.requestId, "r1");
@@ -98,12 +98,12 @@ describe("a call that succeeds", () => {
     assert.equal(seen.entry("toString"), undefined);
     // After the end of the call messages are dropped, and a late signal is already aborted.
     seen.progress(1, 2, "late");
-    assert.deepEqual(told, []);
+    assert.deepEqual(sent, []);
     assert.equal(seen.signal.aborted, true);
   });
 
   it("can report progress while it runs", async () => {
-    const told: unknown[] = [];
+    const sent: unknown[] = [];
     const b = bench(
       tool({
         call(_, context) {
@@ -113,8 +113,8 @@ describe("a call that succeeds", () => {
         },
       }),
     );
-    await b.call("echo", {}, caller({ progress: (...of) => void told.push(of) }));
-    assert.deepEqual(told, [
+    await b.call("echo", {}, caller({ progress: (...of) => void sent.push(of) }));
+    assert.deepEqual(sent, [
       [1, 3, "begun"],
       [2, undefined, undefined],
     ]);
@@ -149,7 +149,7 @@ describe("a call that succeeds", () => {
   });
 
   it("can log while it runs, but not after it has ended", async () => {
-    const told: unknown[] = [];
+    const sent: unknown[] = [];
     let seen: ToolContext | undefined;
     const b = bench(
       tool({
@@ -160,9 +160,9 @@ describe("a call that succeeds", () => {
         },
       }),
     );
-    await b.call("echo", {}, caller({ log: (...of) => void told.push(of) }));
+    await b.call("echo", {}, caller({ log: (...of) => void sent.push(of) }));
     seen?.log("error", "late");
-    assert.deepEqual(told, [["info", { at: 1 }]]);
+    assert.deepEqual(sent, [["info", { at: 1 }]]);
     assert.equal((await b.call("echo", {})).ok, true);
   });
 });

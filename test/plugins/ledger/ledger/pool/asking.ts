@@ -1,4 +1,4 @@
-/** What tests of the pool share: a request that remembers how it ended, and services that do nothing. */
+/** Shared by the tests of the pool: a request that records its end, and services that do nothing. */
 import { NodeCall } from "../../../../../plugins/ledger/ledger/pool/node-call.ts";
 import type { Failure } from "../../../../../plugins/ledger/ledger/pool/failure.ts";
 import type { NodeRequest } from "../../../../../plugins/ledger/ledger/node-pool.ts";

@@ -28,7 +28,7 @@ export interface PoolUnderTest extends AsyncDisposable {
   send(over?: Partial<NodeRequest>): Asked;
   /** Asks and reads: the text of the answer, or why there was none. */
   outcome(over?: Partial<NodeRequest>): Promise<string>;
-  /** What is held against each node, in order. */
+  /** Returns the complaint about each node, in order. */
   complaints(): readonly (string | undefined)[];
   /** Moves on by one round of probes, waits until `done`, and leaves no probe under way. */
   probes(done: () => boolean): Promise<void>;
@@ -98,7 +98,7 @@ export async function until(done: () => boolean): Promise<void> {
 
 export interface ChainNode extends ScriptedNode {
   readonly chain: Chain;
-  /** What it does with calls that are no probe. */
+  /** The behaviour of the node for calls that are not probes. */
   calls: Script;
   /** Calls received that were no probe. */
   readonly asked: string[];

@@ -250,7 +250,7 @@ test("credentials and paths of a url appear in no label and no log line", async 
   assert.doesNotMatch(all, /secret|user|token/);
 });
 
-test("metrics tell answers, failures by cause and what is in flight, by node", async () => {
+test("metrics count answers, failures by cause and calls in flight, by node", async () => {
   await using a = await startChainNode("a");
   await using under = startPool([a.url]);
   await under.pool.firstProbe;
