@@ -28,8 +28,8 @@ export interface Viewer {
 export interface Sessions {
   /** Returns the cookie of a new session for this key. */
   begin(keyId: string, request: FastifyRequest): string;
-  /** Returns the viewer. Undefined if there is no session, or it has ended. Throws StoreError. */
-  viewer(request: FastifyRequest): Viewer | undefined;
+  /** Returns the viewer. Undefined if there is no session, or it has ended. Rejects with a StoreError. */
+  viewer(request: FastifyRequest): Promise<Viewer | undefined>;
   /** Ends the session of this request, for every gateway on this store and after a restart. Throws StoreError. */
   end(request: FastifyRequest): void;
   /** Returns the cookie that removes the session's cookie. */
@@ -61,14 +61,14 @@ export function createSessions(parts: DashboardParts): Sessions {
       const token = seal.seal(purpose, note, clock.now() + lifeMs);
       return cookie(request, token, lifeMs / 1000);
     },
-    viewer(request) {
+    async viewer(request) {
       const session = open(request);
       if (session === undefined) return undefined;
-      const key = admin.findKey(session.key);
+      const key = await admin.findKey(session.key);
       // Another deployment may use the same store.
       if (key?.environment !== environment || admin.keyState(key) !== "active") return undefined;
       if (!mayEnter(key, addressOf(request))) return undefined;
-      const workspace = admin.findWorkspace(key.workspaceId);
+      const workspace = await admin.findWorkspace(key.workspaceId);
       if (workspace === undefined) return undefined;
       return {
         key,

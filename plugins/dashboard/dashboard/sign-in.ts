@@ -35,8 +35,8 @@ export function signInRoutes(
   );
   // Every page requests this when it opens. Not being signed in is not an error.
   api.get("/session", (request, reply) =>
-    stored(parts, reply, () => {
-      const viewer = sessions.viewer(request);
+    stored(parts, reply, async () => {
+      const viewer = await sessions.viewer(request);
       return sendJson(
         reply,
         200,
