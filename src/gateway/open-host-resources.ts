@@ -45,6 +45,7 @@ export function openHostResources(
   return {
     ...shared,
     claims,
+    endings: claims,
     seal,
     store: { folder: dataDir },
     compute: { run: (job) => compute.run(job), background: reports },

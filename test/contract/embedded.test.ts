@@ -5,10 +5,12 @@ import {
   type EmbeddedAccountStore,
 } from "../../plugins/billing/accounts/embedded/embedded-account-store.ts";
 import { openIdempotency } from "../../plugins/billing/accounts/embedded/idempotency.ts";
+import { openClaims, type ClaimsService } from "../../src/store/claims.ts";
 import { atOnce } from "../../src/testing/at-once.ts";
 import { manualClock } from "../../src/testing/clock.ts";
 import { temporaryFolder } from "../store/folder.ts";
 import { describeAccountStore } from "./accounts.ts";
+import { describeClaims } from "./claims.ts";
 import { describeIdempotency, type IdempotencyReplica } from "./idempotency.ts";
 
 const quiet = (): void => {};
@@ -45,4 +47,33 @@ describeIdempotency("embedded", (t) => {
   const workspace = { name: "Acme", plan: "developer" } as const;
   const { id } = atOnce(one.store.createWorkspace(workspace, { actor: "test", at: 1 }));
   return { one, other, workspaceId: id, pass: (ms) => clock.advance(ms) };
+});
+
+describeClaims("embedded", (t) => {
+  const folder = temporaryFolder(t);
+  const clock = manualClock();
+  const opened: ClaimsService[] = [];
+  const openOne = (): ClaimsService => {
+    const service = openClaims(folder, clock);
+    opened.push(service);
+    return service;
+  };
+  const close = (): void => {
+    for (const service of opened.splice(0)) service.close();
+  };
+  t.after(close);
+  const both = () => {
+    const service = openOne();
+    return { claims: service, endings: service };
+  };
+  return {
+    one: both(),
+    other: both(),
+    now: () => clock.now(),
+    pass: (ms) => clock.advance(ms),
+    restart() {
+      close();
+      return both();
+    },
+  };
 });

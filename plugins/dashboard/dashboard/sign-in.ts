@@ -26,10 +26,10 @@ export function signInRoutes(
     return stored(parts, reply, () => signIn(parts, sessions, request, reply));
   });
   api.delete("/session", (request, reply) =>
-    stored(parts, reply, () => {
+    stored(parts, reply, async () => {
       // The browser removes the cookie even if the end of the session cannot be stored.
       void reply.header("set-cookie", sessions.noCookie(request));
-      sessions.end(request);
+      await sessions.end(request);
       return reply.code(204).send();
     }),
   );
