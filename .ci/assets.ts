@@ -13,6 +13,12 @@ const patterns = [
   "LICENSE",
 ];
 
+/** Files of other packages that browsers load: paths in the published package, and paths in the checkout. */
+export const copiedFiles: Readonly<Record<string, string>> = {
+  "plugins/dashboard/dashboard/page/uplot.js": "node_modules/uplot/dist/uPlot.esm.js",
+  "plugins/dashboard/dashboard/page/uplot.css": "node_modules/uplot/dist/uPlot.min.css",
+};
+
 /** Paths below `root`. */
 export function assetsOf(root: string): string[] {
   return globSync(patterns, { cwd: root }).filter((path) => !path.endsWith(".ts"));

@@ -1,19 +1,34 @@
 /**
- * Builds the package that is published: JavaScript and types, with a package.json of its own, in dist/ or in the folder
- * that the command line names. Development does not need it: Node runs the TypeScript as it is, but not below
- * node_modules, where it does not strip types.
+ * Builds the package that is published: bundled JavaScript, the types of what it exports, and a package.json of its
+ * own, in dist/ or in the folder that the command line names. Development does not need it: Node runs the TypeScript as
+ * it is, but not below node_modules, where it does not strip types.
  */
 import { execFileSync } from "node:child_process";
-import { cpSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { join, resolve } from "node:path";
-import { assetsOf } from "./assets.ts";
+import {
+  chmodSync,
+  cpSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { dirname, join, resolve } from "node:path";
+import { indexPages } from "../plugins/tools/docs-search/library.ts";
+import { ownLibraryFiles } from "../plugins/tools/docs-search/own-library.ts";
+import { assetsOf, copiedFiles } from "./assets.ts";
+import { bundle } from "./bundle.ts";
+import { licencesOf } from "./licences.ts";
 
 const root = join(import.meta.dirname, "..");
+/** Minimum major version of Node. */
+const minNode = 24;
 const dist = resolve(process.argv[2] ?? join(root, "dist"));
 
 interface Manifest {
   exports: Record<string, string>;
   bin: Record<string, string>;
+  dependencies?: Record<string, string>;
   [field: string]: unknown;
 }
 
@@ -24,22 +39,29 @@ function built(path: string): { types: string; default: string } | string {
   return { types: `${stem}.d.ts`, default: `${stem}.js` };
 }
 
+// Our own package.json: its fields are the ones declared above.
+const manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as Manifest;
+const modules = [...Object.values(manifest.exports), ...Object.values(manifest.bin)]
+  .filter((path) => path.endsWith(".ts"))
+  .map((path) => path.replace(/^\.\//, ""));
+/** Runs in browsers too, so it must not share code with the gateway, which uses Node's modules. */
+const client = "plugins/confidential/client/client.ts";
+
 function publishedManifest(): object {
-  // Our own package.json: its fields are the ones declared above.
-  const source = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as Manifest;
   const {
     devDependencies: _,
     scripts: __,
     allowScripts: ___,
     knip: ____,
+    overrides: _____,
     exports,
     bin,
     ...rest
-  } = source;
+  } = manifest;
   return {
     ...rest,
     // Not in a checkout, where the devDependency `node` runs everything, whatever node there is otherwise.
-    engines: { node: ">=24" },
+    engines: { node: `>=${minNode}` },
     exports: Object.fromEntries(Object.entries(exports).map(([name, path]) => [name, built(path)])),
     bin: Object.fromEntries(
       Object.entries(bin).map(([name, path]) => [name, path.replace(/\.ts$/, ".js")]),
@@ -47,11 +69,47 @@ function publishedManifest(): object {
   };
 }
 
-rmSync(dist, { recursive: true, force: true });
-const project = join(import.meta.dirname, "tsconfig.build.json");
-execFileSync("tsc", ["-p", project, "--outDir", dist], { stdio: "inherit" });
-for (const asset of assetsOf(root)) {
-  cpSync(join(root, asset), join(dist, asset), { recursive: true });
+function write(path: string, text: string): void {
+  const file = join(dist, path);
+  mkdirSync(dirname(file), { recursive: true });
+  writeFileSync(file, text);
 }
-writeFileSync(join(dist, "package.json"), `${JSON.stringify(publishedManifest(), undefined, 2)}\n`);
+
+rmSync(dist, { recursive: true, force: true });
+// The types of what package.json exports, and of what these types refer to.
+const project = join(dist, "tsconfig.json");
+const files = modules.filter((path) => path !== "src/main.ts").map((path) => join(root, path));
+write(
+  "tsconfig.json",
+  JSON.stringify({ extends: join(import.meta.dirname, "tsconfig.build.json"), files }),
+);
+execFileSync("tsc", ["-p", project, "--outDir", dist], { stdio: "inherit" });
+rmSync(project);
+const gatewayModules = modules.filter((path) => path !== client);
+const bundled = await bundle(root, dist, gatewayModules, [client]);
+for (const asset of assetsOf(root)) cpSync(join(root, asset), join(dist, asset));
+for (const [path, source] of Object.entries(copiedFiles)) {
+  cpSync(join(root, source), join(dist, path));
+}
+const { pages, index } = await indexPages({ own: true, folders: [] }, root);
+for (const [path, text] of ownLibraryFiles(pages, index)) write(path, text);
+const copied = Object.values(copiedFiles);
+write("THIRD-PARTY-LICENCES.txt", licencesOf(root, [...bundled, ...copied]));
+write("package.json", `${JSON.stringify(publishedManifest(), undefined, 2)}\n`);
+// An old Node cannot load the bundle, so the command first checks the version, in syntax that every Node reads.
+renameSync(join(dist, "src/main.js"), join(dist, "src/command-line.js"));
+write(
+  "src/main.js",
+  `#!/usr/bin/env node
+if (Number.parseInt(process.versions.node, 10) >= ${minNode}) {
+  await import("./command-line.js");
+} else {
+  console.error(
+    \`sluice requires Node ${minNode} or later; this is Node \${process.versions.node}. Install a newer one: https://nodejs.org\`,
+  );
+  process.exitCode = 1;
+}
+`,
+);
+chmodSync(join(dist, "src/main.js"), 0o755);
 console.log(`built ${dist}: publish it with \`npm publish ${dist}\``);

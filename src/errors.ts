@@ -111,6 +111,8 @@ export const sluiceErrors = {
   SLUICE_YAML_DOCUMENTS: "Keep one document: remove everything after the line `---`.",
 
   SLUICE_ENV_UNSET: "Set the variable, or add a default: ${NAME:-default}.",
+  SLUICE_ENV_FILE:
+    "Write the value into the file and let this process read it, or set the variable without _FILE.",
   SLUICE_ENV_UNQUOTED: 'Put the placeholder in quotes: "${NAME:-default}".',
   SLUICE_ENV_SYNTAX: "Write ${NAME} or ${NAME:-default}. For a literal ${, write $${.",
 

@@ -39,7 +39,9 @@ process.exitCode = await main(process.argv.slice(2));
 async function main(argv: readonly string[]): Promise<0 | 1 | 2> {
   const { node } = process.versions;
   if (Number.parseInt(node, 10) < minNodeVersion) {
-    console.error(`sluice requires Node ${minNodeVersion} or later; this is Node ${node}.`);
+    console.error(
+      `sluice requires Node ${minNodeVersion} or later; this is Node ${node}. Install a newer one: https://nodejs.org`,
+    );
     return 1;
   }
   const [name, ...rest] = withoutAliases(argv);

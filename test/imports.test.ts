@@ -13,6 +13,8 @@ const folders = [
   "plugins/contracts",
   "plugins/dashboard",
   "plugins/edge",
+  "plugins/inference",
+  "plugins/ledger",
   "plugins/tools",
 ];
 const importPattern = /(?:\bfrom\s+|\bimport\s*\(\s*|^import\s+)"(\.{1,2}\/[^"]+\.ts)"/gm;

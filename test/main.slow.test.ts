@@ -62,7 +62,10 @@ test("a Node version that is too old is refused with the required version, with 
     nodeArgs: ["--import", `data:text/javascript,${old}`],
   });
   assert.equal(status, 1);
-  assert.equal(stderr, "sluice requires Node 24 or later; this is Node 20.20.2.\n");
+  assert.equal(
+    stderr,
+    "sluice requires Node 24 or later; this is Node 20.20.2. Install a newer one: https://nodejs.org\n",
+  );
 });
 
 test("an unknown command suggests the nearest one", () => {

@@ -38,7 +38,7 @@ export async function startPeer(
     port,
     line,
     cpuMicros: () => sum(family(pid), cpuOf),
-    rssMiB: () => sum(family(pid), rssOf),
+    rssMiB: () => memoryMiB(pid),
     async [Symbol.asyncDispose]() {
       const closed = once(child, "close");
       child.kill("SIGTERM");
@@ -70,6 +70,11 @@ async function addressLine(child: ChildProcess): Promise<string> {
 
 function sum(pids: readonly number[], of: (pid: number) => number): number {
   return pids.reduce((total, pid) => total + of(pid), 0);
+}
+
+/** Resident memory of a process and its children, MiB. */
+export function memoryMiB(pid: number): number {
+  return sum(family(pid), rssOf);
 }
 
 /** The process and its children: nginx works in those. */

@@ -4,6 +4,7 @@
  * least. The peer has core 0, the mock node and the load share core 1.
  *
  *   npm run bench -- [--seconds 5] [--rounds 3] [--connections 32] [--only sluice]
+ *   npm run bench -- --start   (start, memory and size: bench/start/run.ts)
  *   npm run bench -- --plot    (measures nothing, and draws the plots of bench/README.md)
  */
 import { spawnSync } from "node:child_process";
@@ -12,6 +13,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { writePlots } from "../plot.ts";
+import { measureStarts } from "../start/run.ts";
 import { builtSluice } from "./built.ts";
 import { load, type LoadResult } from "./client.ts";
 import { issueKey } from "./key.ts";
@@ -27,6 +29,7 @@ const { values } = parseArgs({
     connections: { type: "string", default: "32" },
     only: { type: "string", multiple: true },
     plot: { type: "boolean", default: false },
+    start: { type: "boolean", default: false },
     // Set by this script for the process that makes the load.
     drive: { type: "string" },
   },
@@ -181,6 +184,7 @@ const targets: Target[] = [
 
 if (values.drive !== undefined) await drive(values.drive);
 else if (values.plot) writePlots();
+else if (values.start) await measureStarts();
 else await main();
 
 async function main(): Promise<void> {

@@ -9,6 +9,7 @@ export default {
     keys: { load: async () => (await import("./commands/keys.ts")).keys },
     workspaces: { load: async () => (await import("./commands/workspaces.ts")).workspaces },
     audit: { load: async () => (await import("./commands/audit.ts")).audit },
+    store: { load: async () => (await import("./commands/store.ts")).store },
     usage: { load: async () => (await import("./commands/usage.ts")).usage },
   },
   firstSteps: async () => (await import("./commands/first-steps.ts")).firstSteps,

@@ -90,7 +90,7 @@ export interface WholeMessage {
 }
 
 /**
- * Receives the answer of a worker. Exactly one of `ended` and `failed` is called, once, unless the call was aborted. No
+ * Receives the answer of a worker. Exactly one of `onEnd` and `onError` is called, once, unless the call was aborted. No
  * method is called before an answer has begun, so only the result shows which worker answered. Workers that failed
  * earlier are not reported.
  */
@@ -99,13 +99,13 @@ export interface AnswerReader {
    * Called for each chunk of a streamed answer with its choice: a JSON object `{ index, delta, finish_reason }` on one
    * line, in borrowed bytes.
    */
-  choice(bytes: Buffer, start: number, end: number): void;
-  /** Called after all chunks that arrived together have been passed to `choice`: the time to forward them. */
-  arrived(): void;
+  onChoice(bytes: Buffer, start: number, end: number): void;
+  /** Called after all chunks that arrived together have been passed to `onChoice`: the time to forward them. */
+  onRead(): void;
   /** `message`: the answer, if it was not streamed. */
-  ended(result: InferenceResult, message: WholeMessage | undefined): void;
+  onEnd(result: InferenceResult, message: WholeMessage | undefined): void;
   /** `result`: the part of the answer that had arrived. Undefined if nothing had arrived; then nothing is charged. */
-  failed(failure: InferenceFailure, result: InferenceResult | undefined): void;
+  onError(failure: InferenceFailure, result: InferenceResult | undefined): void;
 }
 
 /** A chat completion request as it is sent to a worker, in OpenAI's chat-completions wire format. */

@@ -136,12 +136,12 @@ export interface AttemptedCall {
   readonly modelId: string;
   readonly network: { readonly config: NetworkConfig; readonly parts: { readonly log: Log } };
   /** Called with a choice in borrowed bytes. */
-  choice(bytes: Buffer, start: number, end: number): void;
+  onChoice(bytes: Buffer, start: number, end: number): void;
   /** Called after all data of one read has been passed on. */
-  arrived(): void;
+  onRead(): void;
   /** `message`: the answer, if it is in one piece. */
-  complete(message: WholeMessage | undefined): void;
-  failed(worker: AttemptedWorker, failure: AttemptFailure): void;
+  onEnd(message: WholeMessage | undefined): void;
+  onError(worker: AttemptedWorker, failure: AttemptFailure): void;
 }
 
 /** One request to one worker. It reports the answer to its call. */
@@ -161,7 +161,7 @@ export interface RunningAttempt {
    */
   wrapUp(): void;
   /** Ends the attempt in the gateway and at the worker. The call is not notified any more. */
-  abandon(): void;
+  abort(): void;
 }
 
 /** A worker of an open network. */

@@ -1,12 +1,10 @@
 /** Finds the pipeline.yaml that a command reads. */
 import { existsSync } from "node:fs";
-import { join, resolve } from "node:path";
-
-/** The root of this package, in the sources and in the published package alike. */
-export const packageRoot = resolve(import.meta.dirname, "../..");
+import { resolve } from "node:path";
+import { packageFile } from "../package-files.ts";
 
 /** The pipeline.yaml that ships with Sluice: the whole gateway. */
-export const shippedPipeline = join(packageRoot, "pipeline.yaml");
+export const shippedPipeline = packageFile("pipeline.yaml");
 
 /**
  * Returns the absolute path of `named` (`--config`, else SLUICE_CONFIG), else ./pipeline.yaml. If ./pipeline.yaml is

@@ -40,6 +40,7 @@ Environment variables:
   PRICE_PER_TOKEN_NANO       nano native tokens per token, for the price of your own models
   CONFIDENTIAL_EVIDENCE      source of real attestation evidence for this process: auto, tdx, sev-snp or dstack
   PORT                       port on which clients connect (default: 8080)
+  ADMIN_HOST                 address of the dashboard, metrics and health checks (default: 127.0.0.1)
   ADMIN_PORT                 port of the dashboard, metrics and health checks (default: 9090)
   DATA_DIR                   folder for accounts and charges (default: ./data)
   LOG_LEVEL                  level of the log on standard error (default: warn); info logs every request

@@ -8,10 +8,15 @@ const meanings: Readonly<Record<string, string>> = {
     "Secret that signs sessions and confirmation tokens. All replicas need the same secret. Required in prod. Generate one with: openssl rand -hex 32",
   HOST: "Address on which clients connect. 0.0.0.0 means all addresses of this machine.",
   PORT: "Port on which clients connect.",
+  ADMIN_HOST:
+    "Address of the dashboard, the metrics and the health checks. In a container, 0.0.0.0 lets other containers reach them.",
   ADMIN_PORT: "Port of the dashboard, the metrics and the health checks. Keep it private.",
   LOG_LEVEL: "Log level: trace, debug, info, warn, error, fatal or silent.",
   DATA_DIR:
     "Folder for accounts and charges. A relative path is relative to the folder of pipeline.yaml.",
+  DATABASE_URL:
+    "PostgreSQL database that gets a copy of every charge, such as postgres://user:password@host/database.",
+  REPLICA_NAME: "Name of this gateway in that database. By default, its host name.",
   LEDGER_RPC_URL:
     "Address of the Substrate node (http, https, ws or wss). Separate several addresses with commas.",
   UPSTREAM_URL:

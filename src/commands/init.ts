@@ -2,9 +2,10 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { isAbsolute, join, relative, resolve, sep } from "node:path";
 import { shownPath } from "../config/fault.ts";
+import { packageFile } from "../package-files.ts";
 import { makeFolder } from "../store/make-folder.ts";
 import { UsageError, type Command, type CommandContext } from "./command.ts";
-import { packageRoot, shippedPipeline } from "./config-file.ts";
+import { shippedPipeline } from "./config-file.ts";
 import { envExample } from "./env-example.ts";
 import { checkWord, text } from "./option.ts";
 
@@ -83,7 +84,7 @@ function contents(template: Template, folder: string): ReadonlyMap<string, strin
 export function templateFile(template: Template): string {
   return template === "full"
     ? shippedPipeline
-    : join(import.meta.dirname, "templates", `${template}.yaml`);
+    : packageFile(`src/commands/templates/${template}.yaml`);
 }
 
 function withSchemaFor(pipeline: string, folder: string): string {
@@ -94,7 +95,7 @@ function withSchemaFor(pipeline: string, folder: string): string {
 
 /** Returns the line with the schema for editors. Undefined if this package is not installed below the folder. */
 export function schemaLine(folder: string): string | undefined {
-  const path = relative(folder, join(packageRoot, "pipeline.schema.json"));
+  const path = relative(folder, packageFile("pipeline.schema.json"));
   if (path.startsWith("..") || isAbsolute(path)) return undefined;
   return `# yaml-language-server: $schema=./${path.replaceAll(sep, "/")}`;
 }

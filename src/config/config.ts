@@ -97,6 +97,7 @@ export interface Config {
     readonly data: string;
     readonly redis: string | undefined;
     readonly postgres: string | undefined;
+    readonly replica: string | undefined;
   };
   readonly log: { readonly level: string };
   /** Seals sessions and confirmation tokens. If undefined, a secret is generated and kept in the data folder. */

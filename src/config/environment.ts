@@ -1,4 +1,8 @@
-/** Expands `${NAME}` and `${NAME:-default}` in a scalar of pipeline.yaml. */
+/**
+ * Expands `${NAME}` and `${NAME:-default}` in a scalar of pipeline.yaml. The value comes from the variable NAME, else
+ * from the file that NAME_FILE names, as in containers that mount secrets as files, else from the default.
+ */
+import { readFileSync } from "node:fs";
 import { fault, type Fault, type Position } from "./fault.ts";
 import { nearest } from "./nearest.ts";
 
@@ -67,11 +71,45 @@ function readVariable(
     return { value: "", given: false };
   }
   const value = env[name];
-  if (value !== undefined && (value !== "" || standIn === undefined)) return { value, given: true };
+  if (value !== undefined && value !== "") return { value, given: true };
+  const file = env[`${name}_FILE`];
+  if (file !== undefined && file !== "") return readSecret(`${name}_FILE`, file, at, faults);
+  if (value !== undefined && standIn === undefined) return { value, given: true };
   if (standIn !== undefined) return { value: standIn, given: false };
   const didYouMean = nearest(name, Object.keys(env));
   faults.push(
     fault("SLUICE_ENV_UNSET", `environment variable ${name} is not set`, { at, didYouMean }),
   );
   return { value: "", given: false };
+}
+
+/** A secret or an address is far smaller. A file that was named by mistake may be larger. */
+const maxFileBytes = 64 * 1024;
+
+/** Reads the value of a variable from a file, without the line break that editors and `echo` add at its end. */
+function readSecret(
+  variable: string,
+  file: string,
+  at: Position,
+  faults: Fault[],
+): { readonly value: string; readonly given: boolean } {
+  const failed = (reason: string): { value: string; given: boolean } => {
+    faults.push(fault("SLUICE_ENV_FILE", `${variable}: ${reason}`, { at }));
+    return { value: "", given: false };
+  };
+  try {
+    const bytes = readFileSync(file);
+    if (bytes.length > maxFileBytes) {
+      return failed(`"${file}" has ${bytes.length} bytes; the maximum is ${maxFileBytes}`);
+    }
+    const value = new TextDecoder("utf-8", { fatal: true }).decode(bytes).replace(/\r?\n$/, "");
+    return value === "" ? failed(`"${file}" is empty`) : { value, given: true };
+  } catch (error) {
+    const code = error instanceof Error && "code" in error ? String(error.code) : "unreadable";
+    return failed(
+      code === "ERR_ENCODING_INVALID_ENCODED_DATA"
+        ? `"${file}" is not UTF-8 text`
+        : `cannot read "${file}" (${code})`,
+    );
+  }
 }

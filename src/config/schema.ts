@@ -4,6 +4,7 @@
  */
 import type { JsonSchema } from "../plugin.ts";
 import { withSections, type SectionOwner } from "./sections.ts";
+import { integerSchema } from "./option-schemas.ts";
 
 type Properties = Readonly<Record<string, JsonSchema>>;
 
@@ -59,22 +60,16 @@ const server = closed(
       30_000,
       "Maximum pause of a request body, and of a client that reads its answer. A request body must also progress by 64 KiB every 10 seconds.",
     ),
-    unfinishedBodyBytes: {
-      type: "integer",
-      minimum: 1024 * 1024,
-      maximum: 1024 ** 4,
-      default: 512 * 1024 * 1024,
-      description:
-        "Maximum number of bytes of request bodies that are still arriving, and of WebSocket messages. Above it, the newest ones are refused. One caller may use half of it.",
-    },
-    connections: {
-      type: "integer",
-      minimum: 1,
-      maximum: 1_000_000,
-      default: 10_000,
-      description:
-        "Maximum number of open connections, including WebSockets. Further connections are closed at once.",
-    },
+    unfinishedBodyBytes: integerSchema(
+      512 * 1024 * 1024,
+      [1024 * 1024, 1024 ** 4],
+      "Maximum number of bytes of request bodies that are still arriving, and of WebSocket messages. Above it, the newest ones are refused. One caller may use half of it.",
+    ),
+    connections: integerSchema(
+      10_000,
+      [1, 1_000_000],
+      "Maximum number of open connections, including WebSockets. Further connections are closed at once.",
+    ),
     keepAliveMs: milliseconds(65_000, "Time for which an idle connection is kept open."),
     fastPath: {
       type: "boolean",
@@ -124,7 +119,14 @@ const store = closed(
     postgres: {
       type: "string",
       format: "postgres-url",
-      description: "Accounts and usage that replicas share. This release does not support it.",
+      description:
+        "PostgreSQL database to which every settled charge is copied. By default, there is none.",
+    },
+    replica: {
+      type: "string",
+      minLength: 1,
+      maxLength: 63,
+      description: "Name of this gateway in the database, for people. By default, the host name.",
     },
   },
   { default: {} },

@@ -28,7 +28,12 @@ interface FileShape extends UnsupportedShape {
   readonly environment: Config["environment"];
   readonly server: ServerConfig;
   readonly admin: Config["admin"];
-  readonly store: { readonly data: string; readonly redis?: string; readonly postgres?: string };
+  readonly store: {
+    readonly data: string;
+    readonly redis?: string;
+    readonly postgres?: string;
+    readonly replica?: string;
+  };
   readonly log: Config["log"];
   readonly secret?: string;
   readonly plugins: Readonly<Record<string, string | null>>;
@@ -103,6 +108,7 @@ export function shapeConfig(
       data: resolve(dirname(file), shape.store.data),
       redis: shape.store.redis,
       postgres: shape.store.postgres,
+      replica: shape.store.replica,
     },
     log: shape.log,
     secret: shape.secret,
@@ -117,14 +123,7 @@ export function shapeConfig(
         : [shapeRoute(route, node, expander, faults)];
     }),
   };
-  if (config.environment === "prod" && config.secret === undefined) {
-    const at = find(root, "/environment")?.at ?? root.at;
-    faults.push(
-      fault("SLUICE_SECRET_MISSING", "missing `secret`, which the environment prod requires", {
-        at,
-      }),
-    );
-  }
+  faults.push(...secretFaults(config, root));
   if (isInNodeModules(config.store.data)) {
     const message = `the data folder ${config.store.data} is located in a node_modules folder`;
     faults.push(fault("SLUICE_STORE_MISPLACED", message, { at: config.keyAt("/store/data") }));
@@ -132,6 +131,19 @@ export function shapeConfig(
   faults.push(...unsupportedFaults(shape, root, env, found));
   faults.push(...sectionFaults(config, services, env, found));
   return { config, faults: [...faults, ...expander.finish(config.routes.length > 0)] };
+}
+
+/** Returns a fault for each setting that requires a secret, if there is none. */
+function secretFaults({ environment, store, secret }: Config, root: LocatedMap): Fault[] {
+  if (secret !== undefined) return [];
+  const missing = (what: string, pointer: string): Fault =>
+    fault("SLUICE_SECRET_MISSING", `missing \`secret\`, which ${what} requires`, {
+      at: find(root, pointer)?.at ?? root.at,
+    });
+  return [
+    ...(environment === "prod" ? [missing("the environment prod", "/environment")] : []),
+    ...(store.postgres === undefined ? [] : [missing("store.postgres", "/store/postgres")]),
+  ];
 }
 
 /** Returns the rules of sections that are broken. A position that has a fault in `found` gets no other fault. */

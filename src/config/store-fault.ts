@@ -1,8 +1,8 @@
-/** Converts a store error to a fault of pipeline.yaml, at the key of the data folder. */
+/** Converts a store error to a fault of pipeline.yaml, at the key of the store. */
 import type { StoreError } from "../store/store-error.ts";
 import type { Config } from "./config.ts";
 import type { Fault } from "./fault.ts";
 
-export function storeFault({ code, message, remedy }: StoreError, config: Config): Fault {
-  return { code, message, remedy, at: config.keyAt("/store/data") };
+export function storeFault({ code, message, remedy, member }: StoreError, config: Config): Fault {
+  return { code, message, remedy, at: config.keyAt(`/store/${member}`) };
 }

@@ -1,6 +1,6 @@
 /**
- * Settings that this release does not support yet. They are refused instead of ignored, because two replicas without a
- * shared counter would each grant the whole budget.
+ * Settings of a shared store that this release does not support yet, or that the file does not use. They are refused
+ * instead of ignored, because two replicas without a shared store would each grant the whole budget.
  */
 import type { Environment } from "./environment.ts";
 import { fault, type Fault } from "./fault.ts";
@@ -11,15 +11,9 @@ export interface UnsupportedShape {
   readonly store: { readonly redis?: string; readonly postgres?: string };
 }
 
-/** Each setting with its documented environment variable. */
-const shared = [
-  { member: "redis", variable: "REDIS_URL" },
-  { member: "postgres", variable: "DATABASE_URL" },
-] as const;
-
 /**
- * Returns a fault for each setting that is written in the file, or whose variable is set although the file does not use
- * it. An empty variable counts as not set. `found`: the faults of the shape; a position with one gets no second fault.
+ * Returns the faults. An empty variable counts as not set. `found`: the faults of the shape; a position with one gets no
+ * second fault.
  */
 export function unsupportedFaults(
   { store }: UnsupportedShape,
@@ -28,16 +22,29 @@ export function unsupportedFaults(
   found: readonly Fault[],
 ): Fault[] {
   const top = { ...root.at, line: 1, col: 1 };
-  return shared.flatMap(({ member, variable }) => {
-    const isWritten = store[member] !== undefined;
-    const isSet = (env[variable] ?? "") !== "";
-    const at = keyPositionOf(root, `/store/${member}`, top);
-    if (!isWritten && !isSet) return [];
-    if (found.some((one) => one.at?.line === at.line && one.at.col === at.col)) return [];
-    const what = isWritten ? `store.${member}` : `store.${member} (${variable} is set)`;
-    const remedy = isSet
-      ? `Unset ${variable}, and run one replica: gateways cannot share a store.`
-      : "Remove the setting, and run one replica: gateways cannot share a store.";
-    return [fault("SLUICE_NOT_SUPPORTED", `this release does not support ${what}`, { at, remedy })];
-  });
+  const isSet = (variable: string): boolean => (env[variable] ?? "") !== "";
+  const faults: Fault[] = [];
+  if (store.redis !== undefined || isSet("REDIS_URL")) {
+    const what = store.redis === undefined ? "store.redis (REDIS_URL is set)" : "store.redis";
+    const remedy = isSet("REDIS_URL")
+      ? "Unset REDIS_URL: replicas cannot share rate limits yet."
+      : "Remove the setting: replicas cannot share rate limits yet.";
+    const at = keyPositionOf(root, "/store/redis", top);
+    faults.push(
+      fault("SLUICE_NOT_SUPPORTED", `this release does not support ${what}`, { at, remedy }),
+    );
+  }
+  if (store.postgres === undefined && isSet("DATABASE_URL")) {
+    const remedy = 'Write `store: { postgres: "${DATABASE_URL:-}" }`, or unset DATABASE_URL.';
+    const at = keyPositionOf(root, "/store/postgres", top);
+    faults.push(
+      fault("SLUICE_KEY_MISSING", "missing store.postgres, although DATABASE_URL is set", {
+        at,
+        remedy,
+      }),
+    );
+  }
+  return faults.filter(
+    ({ at }) => !found.some((one) => one.at?.line === at?.line && one.at?.col === at?.col),
+  );
 }

@@ -5,8 +5,8 @@
  */
 import { isObject } from "../is-object.ts";
 import { Ajv2020, type ErrorObject, type ValidateFunction } from "ajv/dist/2020.js";
-import draft7 from "ajv/dist/refs/json-schema-draft-07.json" with { type: "json" };
 import { pointerKeys } from "../json-pointer.ts";
+import { checkJsonSchema, draft2020, draft7 } from "../json-schema.ts";
 import type { JsonSchema } from "../plugin.ts";
 import type { Fault, Position } from "./fault.ts";
 import { formats } from "./formats.ts";
@@ -30,19 +30,23 @@ const ajv = new Ajv2020({
   strictRequired: false,
   allowUnionTypes: true,
   logger: false,
+  // `checkJsonSchema` does it.
+  validateSchema: false,
+  // Most of these functions run once, which takes less time than optimizing them.
+  code: { optimize: false },
 });
-// Schema builders often still write draft 7 in `$schema`. The keywords that options use are the same in both drafts.
-ajv.addMetaSchema(draft7);
 for (const [name, format] of Object.entries(formats)) {
   ajv.addFormat(name, { type: "string", validate: format.test });
 }
 
 const compiled = new WeakMap<JsonSchema, ValidateFunction>();
 
-/** Throws an Error with ajv's message if the schema itself is invalid. */
+/** Throws an Error if the schema itself is invalid. */
 function compileSchema(schema: JsonSchema): ValidateFunction {
   const known = compiled.get(schema);
   if (known !== undefined) return known;
+  // Schema builders often still write draft 7 in `$schema`. The keywords that options use are the same in both drafts.
+  checkJsonSchema(schema, [draft2020, draft7]);
   const validator = ajv.compile(schema);
   compiled.set(schema, validator);
   // ajv would keep every schema until the process ends. The WeakMap keeps it only as long as its plugin.

@@ -1,10 +1,43 @@
 /** `host.store`, `host.seal`, `host.claims` and `host.endings`. Implemented in src/store. */
 import type { Awaitable } from "./phase.ts";
 
-/** The embedded store. Only this gateway uses the folder while it runs. */
+/** The embedded store, and the database if one is configured. */
 export interface Store {
-  /** Absolute path of the data folder. Each service has its own files in it. */
+  /** Absolute path of the data folder. Each service has its own files in it. Only this gateway uses it while it runs. */
   readonly folder: string;
+  /** The PostgreSQL database of `store.postgres`. Undefined if it is not set. */
+  readonly postgres: Postgres | undefined;
+}
+
+/**
+ * A PostgreSQL database that replicas may share. It may be behind a PgBouncer in transaction mode, so a statement must
+ * not depend on the state of its session.
+ */
+export interface Postgres {
+  /** Name of this gateway in the database, for people. */
+  readonly replica: string;
+  /** Host, port and name of the database, for messages. */
+  readonly place: string;
+  /**
+   * Runs one statement, which is one transaction and one round trip. `lane`: the purpose of the round trip, for
+   * metrics. `values`: the parameters `$1`, `$2` …; a Buffer is sent as it is, for `bytea` and `json`. Columns of type
+   * bigint are numbers.
+   *
+   * Rejects with a DatabaseFailure. Unless `isRefused` is true, the statement may have been committed.
+   */
+  query(
+    lane: string,
+    text: string,
+    values?: readonly unknown[],
+  ): Promise<readonly Readonly<Record<string, unknown>>[]>;
+}
+
+/** A statement that did not succeed. */
+export interface DatabaseFailure extends Error {
+  /** True if the server answered with an error, so that nothing was committed. */
+  readonly isRefused: boolean;
+  /** SQLSTATE of the server's error, or the code of the system's error. Undefined if there is none. */
+  readonly code: string | undefined;
 }
 
 /**

@@ -40,12 +40,10 @@ export {
   type Draw,
 } from "../http/upstream/choose-backend.ts";
 export { Ejection, type EjectionPolicy } from "../http/upstream/ejection.ts";
+export { BodyCollector } from "../http/upstream/http1/body-collector.ts";
+export { Http1Client } from "../http/upstream/http1/client.ts";
+export type { Http1Carrier, Repeat, UpstreamExchange } from "../http/upstream/http1/exchange.ts";
 export type { ResponseHead } from "../http/upstream/http1/response-head.ts";
-export {
-  ResponseReader,
-  type ResponseSink,
-  type ResponseState,
-} from "../http/upstream/http1/response-reader.ts";
-export { addressOf, openSocket, type BackendAddress } from "../http/upstream/open-socket.ts";
 export { upstreamIn } from "../http/upstream/service.ts";
-export { undici } from "../http/upstream/undici.ts";
+export type { UpstreamFailure } from "../http/upstream/upstream-client.ts";
+export { undici } from "../http/upstream/undici-client.ts";

@@ -1,11 +1,12 @@
 /**
  * Small functions that plugins share with the core, exported as `sluice-gateway/toolkit`: JSON, decimals, times, bounded
- * maps and guarded callbacks. Nothing here uses Node's modules, so the code also runs in browsers.
+ * maps, schemas of options and guarded callbacks. Nothing here uses Node's modules, so the code also runs in browsers.
  */
 export { andThen, orElse } from "../awaitable.ts";
 export { BoundedMap } from "../bounded-map.ts";
 export { canonicalJson, stableJson } from "../canonical-json.ts";
 export { decimalText, parseDecimal, productHalfUp, type Decimal } from "../decimal.ts";
+export { integerSchema } from "../config/option-schemas.ts";
 export { durationMs } from "../duration.ts";
 export { guarded, runGuarded } from "../guard.ts";
 export { isObject } from "../is-object.ts";

@@ -88,7 +88,7 @@ async function assemble(
     observers,
     () => late.started,
   );
-  const resources = openHostResources(config, { clock, log, gateway }, stack);
+  const resources = await openHostResources(config, { clock, log, gateway }, stack);
   const { metrics } = resources;
   countBuild(metrics);
   const core = coreMetrics(metrics);

@@ -1,13 +1,15 @@
-/** Opens the resources that outlive every generation: the data folder, claims, the compute pools. */
+/** Opens the resources that outlive every generation: the data folder, the database, claims, the compute pools. */
+import { hostname } from "node:os";
 import { openComputePool } from "../compute/pool.ts";
 import type { Config } from "../config/config.ts";
 import { createMetrics, type RenderedMetrics } from "../metrics.ts";
 import type { ClosingStack } from "../pipeline/load/closer.ts";
 import { KeptParts } from "../pipeline/load/kept-parts.ts";
 import type { HostResources } from "../pipeline/load/host-resources.ts";
-import type { Clock, GatewayInfo, Log } from "../plugin.ts";
+import type { Clock, GatewayInfo, Log, Metrics } from "../plugin.ts";
 import { openClaims } from "../store/claims.ts";
 import { lockStore } from "../store/lock.ts";
+import type { PostgresPool } from "../store/postgres/postgres.ts";
 import { createSeal, keptSecret } from "../store/seal.ts";
 
 export interface OpenHostResources extends HostResources {
@@ -16,9 +18,9 @@ export interface OpenHostResources extends HostResources {
 
 /**
  * Everything opened is closed through `stack`, in reverse order. Throws StoreError when the data folder cannot be used,
- * or when another gateway uses it.
+ * or when another gateway uses it. The database is not contacted yet.
  */
-export function openHostResources(
+export async function openHostResources(
   config: Config,
   {
     clock,
@@ -26,11 +28,12 @@ export function openHostResources(
     gateway,
   }: { readonly clock: Clock; readonly log: Log; readonly gateway: GatewayInfo },
   stack: ClosingStack,
-): OpenHostResources {
+): Promise<OpenHostResources> {
   const metrics = createMetrics();
   const shared = { clock, log, metrics };
   const { data: dataDir } = config.store;
   stack.use(lockStore(dataDir));
+  const postgres = await openDatabase(config, metrics, stack);
   const parts = new KeptParts();
   stack.defer(() => parts.close(stack.closer));
   const claims = openClaims(dataDir, clock);
@@ -47,9 +50,23 @@ export function openHostResources(
     claims,
     endings: claims,
     seal,
-    store: { folder: dataDir },
+    store: { folder: dataDir, postgres },
     compute: { run: (job) => compute.run(job), background: reports },
     parts,
     gateway,
   };
+}
+
+/** Returns undefined without `store.postgres`. The driver is imported only if it is used. */
+async function openDatabase(
+  { store }: Config,
+  metrics: Metrics,
+  stack: ClosingStack,
+): Promise<PostgresPool | undefined> {
+  if (store.postgres === undefined) return undefined;
+  const { openPostgres } = await import("../store/postgres/postgres.ts");
+  const replica = store.replica ?? hostname();
+  const pool = openPostgres({ url: store.postgres, replica, metrics });
+  stack.add("PostgreSQL", () => pool.close());
+  return pool;
 }

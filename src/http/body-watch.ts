@@ -5,7 +5,8 @@
  */
 import { addressKey } from "../address.ts";
 import { refuse } from "../errors.ts";
-import type { ArrivingBody, BodyWatch, LiveExchange } from "../pipeline/run/exchange.ts";
+import type { LiveExchange } from "../pipeline/run/exchange.ts";
+import type { ArrivingBody, BodyWatch } from "../pipeline/run/runtime.ts";
 import type { Clock, Counter, Metrics, Reply } from "../plugin.ts";
 import { arrivalGraceMs, arrivalWindowMs, minArrivalBytes } from "./arrival-rate.ts";
 import { LinkedList, type Linked } from "./linked-list.ts";
@@ -34,11 +35,11 @@ const allFull = refuse("GATEWAY_SERVICE_UNAVAILABLE", {
   headers,
 });
 
-export function createBodyWatch(options: BodyWatchOptions): BodyWatch & Disposable {
+export function createBodyWatch(options: BodyWatchOptions): BodyWatch<LiveExchange> & Disposable {
   return new Watch(options);
 }
 
-class Watch implements BodyWatch, Disposable {
+class Watch implements BodyWatch<LiveExchange>, Disposable {
   readonly #options: BodyWatchOptions;
   /** The bodies that are read whole. */
   readonly #kept = new LinkedList<WatchedBody>();

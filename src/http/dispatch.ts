@@ -9,12 +9,8 @@ import type { ServerConfig } from "../config/config.ts";
 import { refuse } from "../errors.ts";
 import type { Generation } from "../pipeline/load/generation.ts";
 import type { ClientResponse } from "../pipeline/run/client-response.ts";
-import {
-  LiveExchange,
-  type Arrival,
-  type Runtime,
-  type Upgrade,
-} from "../pipeline/run/exchange.ts";
+import { LiveExchange } from "../pipeline/run/exchange.ts";
+import type { Arrival, Runtime, Upgrade } from "../pipeline/run/runtime.ts";
 import type { ClientRequest } from "../pipeline/run/request-head.ts";
 import { run } from "../pipeline/run/run.ts";
 import type { Clock } from "../plugin.ts";
@@ -42,10 +38,10 @@ export class Dispatch {
   readonly webSockets: WebSockets;
   #generation: Generation;
   #leave: (x: LiveExchange) => void;
-  readonly #runtime: Runtime;
+  readonly #runtime: Runtime<LiveExchange>;
   readonly #readiness: () => Readiness;
 
-  constructor(options: DispatchOptions, runtime: Runtime) {
+  constructor(options: DispatchOptions, runtime: Runtime<LiveExchange>) {
     this.#runtime = runtime;
     this.webSockets = new WebSockets(options.clock, options.server.unfinishedBodyBytes);
     this.#readiness = options.readiness;
@@ -76,7 +72,11 @@ export class Dispatch {
   };
 
   /** Serves a request with unambiguous framing. It never throws, because sockets call it. */
-  readonly serve = (req: ClientRequest, res: ClientResponse, body: Arrival["body"]): void => {
+  readonly serve = (
+    req: ClientRequest,
+    res: ClientResponse,
+    body: Arrival<LiveExchange>["body"],
+  ): void => {
     if (this.draining) res.shouldKeepAlive = false;
     try {
       const place = locate(req);
@@ -109,12 +109,12 @@ export class Dispatch {
   }
 
   #run(
-    { req, res, body }: Pick<Arrival, "req" | "res" | "body">,
+    { req, res, body }: Pick<Arrival<LiveExchange>, "req" | "res" | "body">,
     { target, path, query }: Place,
-    upgrade: Upgrade | undefined,
+    upgrade: Upgrade<LiveExchange> | undefined,
   ): void {
     const match = this.#generation.router.find(req.method ?? "", path);
-    const arrival: Arrival = {
+    const arrival: Arrival<LiveExchange> = {
       req,
       body,
       res,

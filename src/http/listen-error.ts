@@ -40,7 +40,9 @@ const firstOpenPort = 1024;
 
 function remedyFor(code: string, section: ListenSection, port: number): string {
   const [portVariable, hostSetting] =
-    section === "server" ? ["PORT", "server.host (HOST)"] : ["ADMIN_PORT", "admin.host"];
+    section === "server"
+      ? ["PORT", "server.host (HOST)"]
+      : ["ADMIN_PORT", "admin.host (ADMIN_HOST)"];
   switch (code) {
     case "EACCES":
       return port < firstOpenPort

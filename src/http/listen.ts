@@ -9,7 +9,8 @@ import type { AddressInfo, Socket } from "node:net";
 import { refuse } from "../errors.ts";
 import type { Closer } from "../pipeline/load/closer.ts";
 import type { ExchangeObserver } from "../pipeline/observe/record.ts";
-import type { Runtime } from "../pipeline/run/exchange.ts";
+import type { LiveExchange } from "../pipeline/run/exchange.ts";
+import type { Runtime } from "../pipeline/run/runtime.ts";
 import type { Generation } from "../pipeline/load/generation.ts";
 import { bodyRefused, bodyTimedOut } from "../pipeline/run/request-body.ts";
 import { runner } from "../pipeline/run/run.ts";
@@ -64,7 +65,7 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
     refused: bodyRefused,
   });
   const surfaceWatch = createSurfaceWatch(clock, log);
-  const runtime: Runtime = {
+  const runtime: Runtime<LiveExchange> = {
     clock,
     log,
     addressOf: addressReader(config.trustProxy),

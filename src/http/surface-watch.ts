@@ -2,7 +2,8 @@
  * Ends exchanges whose surface does not return after the client got its answer or left. Otherwise their charges would
  * remain reserved, and the generation that they run on could never be stopped.
  */
-import type { ExchangeWatch, LiveExchange } from "../pipeline/run/exchange.ts";
+import type { LiveExchange } from "../pipeline/run/exchange.ts";
+import type { ExchangeWatch } from "../pipeline/run/runtime.ts";
 import type { Clock, Log } from "../plugin.ts";
 
 /**
@@ -12,7 +13,10 @@ import type { Clock, Log } from "../plugin.ts";
 const limitMs = 120_000;
 const sweepMs = 10_000;
 
-export function createSurfaceWatch(clock: Clock, log: Log): ExchangeWatch & Disposable {
+export function createSurfaceWatch(
+  clock: Clock,
+  log: Log,
+): ExchangeWatch<LiveExchange> & Disposable {
   /** The monotonic time at which each response ended, oldest first. */
   const waiting = new Map<LiveExchange, number>();
   const sweep = (): void => {

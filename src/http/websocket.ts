@@ -12,7 +12,8 @@ import {
 import type { Socket } from "node:net";
 import { WebSocketServer, type WebSocket } from "ws";
 import { refuse } from "../errors.ts";
-import type { LiveExchange, Upgrade } from "../pipeline/run/exchange.ts";
+import type { LiveExchange } from "../pipeline/run/exchange.ts";
+import type { Upgrade } from "../pipeline/run/runtime.ts";
 import { responseHeaders, runHooks } from "../pipeline/run/hooks.ts";
 import { LiveResponseHead } from "../pipeline/run/response-head.ts";
 import { UpgradeFailed } from "../pipeline/run/upgrade-failed.ts";
@@ -67,7 +68,7 @@ export class WebSockets implements Disposable {
     });
   }
 
-  upgrade(asked: UpgradeRequest): Upgrade {
+  upgrade(asked: UpgradeRequest): Upgrade<LiveExchange> {
     return { accept: (x, options) => this.#accept(x, options, asked) };
   }
 

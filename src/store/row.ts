@@ -1,7 +1,7 @@
-/** Reads columns of an SQLite row with the types that the STRICT schema promises. Throws if a type differs. */
-import type { SQLOutputValue } from "node:sqlite";
+/** Reads columns of a row with the types that the schema promises. Throws if a type differs. */
 
-export type Row = Readonly<Record<string, SQLOutputValue>>;
+/** A row of SQLite or PostgreSQL. */
+export type Row = Readonly<Record<string, unknown>>;
 
 export function text(row: Row, column: string): string {
   const value = row[column];

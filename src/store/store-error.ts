@@ -1,15 +1,24 @@
-/** Errors of database files, with a remedy for the operator. */
+/** Errors of database files and databases, with a remedy for the operator. */
 
 /** A store that cannot be used. Thrown at start and by commands. A running gateway refuses requests instead. */
 export class StoreError extends Error {
   readonly code: string;
   readonly remedy: string;
+  /** Member of the section `store` that names the store. */
+  readonly member: "data" | "postgres";
 
-  constructor(code: StoreErrorCode, message: string, remedy: string, cause?: unknown) {
+  constructor(
+    code: StoreErrorCode,
+    message: string,
+    remedy: string,
+    cause?: unknown,
+    member: "data" | "postgres" = "data",
+  ) {
     super(message, { cause });
     this.name = "StoreError";
     this.code = code;
     this.remedy = remedy;
+    this.member = member;
   }
 }
 
@@ -20,6 +29,10 @@ export type StoreErrorCode =
   | "SLUICE_STORE_BUSY"
   | "SLUICE_STORE_FULL"
   | "SLUICE_STORE_IN_USE"
+  | "SLUICE_STORE_UNREACHABLE"
+  | "SLUICE_STORE_OLDER"
+  | "SLUICE_STORE_SECRET"
+  | "SLUICE_STORE_RESTORED"
   | "SLUICE_STORE_FAILED";
 
 /** Primary result codes of https://sqlite.org/rescode.html; the extended ones carry them in the low byte. */

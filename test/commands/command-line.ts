@@ -24,16 +24,21 @@ export interface CommandLine {
 const pipeline = `version: 1
 environment: \${GATEWAY_ENV}
 secret: at-least-sixteen-characters
-store: { data: ./data }
+store: { data: ./data, postgres: "\${DATABASE_URL:-}" }
 routes:
   - { path: /x, methods: [GET], run: [], to: models }
 `;
 
-export function commandLine(t: TestContext, environment = "dev"): CommandLine {
+/** `more`: environment variables besides GATEWAY_ENV. */
+export function commandLine(
+  t: TestContext,
+  environment = "dev",
+  more: Readonly<Record<string, string>> = {},
+): CommandLine {
   const folder = temporaryFolder(t);
   const configFile = join(folder, "pipeline.yaml");
   writeFileSync(configFile, pipeline);
-  const env = { GATEWAY_ENV: environment };
+  const env = { GATEWAY_ENV: environment, ...more };
   const run: CommandLine["run"] = async (command, ...argv) => {
     const { values, positionals } = parseArgs({
       args: argv,

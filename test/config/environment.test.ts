@@ -1,6 +1,9 @@
 import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { test } from "node:test";
 import * as fc from "fast-check";
+import { temporaryFolder } from "../store/folder.ts";
 import { expandText, type Environment } from "../../src/config/environment.ts";
 
 const at = { file: "pipeline.yaml", line: 3, col: 7 };
@@ -70,4 +73,35 @@ test("text is marked as defaulted if none of its variables is set", () => {
   assert.equal(defaulted("http://${A:-a}:${B:-1}", { B: "9" }), false);
   assert.equal(defaulted("${A:-1}", { A: "1" }), false);
   assert.equal(defaulted("plain"), false);
+});
+
+test("a value is read from the file that NAME_FILE names, without the line break at its end", (t) => {
+  const file = join(temporaryFolder(t), "secret");
+  writeFileSync(file, "two\nlines\n");
+  assert.equal(expand("${SECRET}", { SECRET_FILE: file }), "two\nlines");
+  assert.equal(expand("${SECRET:-x}", { SECRET: "", SECRET_FILE: file }), "two\nlines");
+  assert.equal(expand("${SECRET}", { SECRET: "own", SECRET_FILE: file }), "own");
+  assert.equal(expand("${SECRET:-x}", { SECRET_FILE: "" }), "x");
+});
+
+test("a file that cannot be the value of a variable is a fault that does not show its content", (t) => {
+  const folder = temporaryFolder(t);
+  const faultsOf = (path: string): string[] =>
+    expandText("${SECRET:-x}", { SECRET_FILE: path }, at).faults.map(
+      ({ code, message }) => `${code} ${message.replaceAll(folder, "")}`,
+    );
+  const file = (name: string, content: string | Buffer): string => {
+    writeFileSync(join(folder, name), content);
+    return join(folder, name);
+  };
+  const code = "SLUICE_ENV_FILE SECRET_FILE:";
+  assert.deepEqual(faultsOf(join(folder, "none")), [`${code} cannot read "/none" (ENOENT)`]);
+  assert.deepEqual(faultsOf(folder), [`${code} cannot read "" (EISDIR)`]);
+  assert.deepEqual(faultsOf(file("empty", "\n")), [`${code} "/empty" is empty`]);
+  assert.deepEqual(faultsOf(file("bytes", Buffer.of(0xff))), [
+    `${code} "/bytes" is not UTF-8 text`,
+  ]);
+  assert.deepEqual(faultsOf(file("large", "x".repeat(65_537))), [
+    `${code} "/large" has 65537 bytes; the maximum is 65536`,
+  ]);
 });

@@ -4,7 +4,10 @@ import { STATUS_CODES } from "node:http";
 import { join } from "node:path";
 import { excessReasons, gatewayErrors, sluiceErrors, statusReasons } from "../../src/errors.ts";
 import { knownMethods } from "../../plugins/ledger/ledger/methods.ts";
+import { createSeal } from "../../src/store/seal.ts";
 import { startTestGateway } from "../../src/testing/gateway.ts";
+import { upgrade } from "../plugins/billing/shipping/fixture.ts";
+import { createDatabase } from "../store/servers.ts";
 
 export const root = join(import.meta.dirname, "../..");
 
@@ -78,7 +81,10 @@ function methodTable(optional: boolean): Table {
   return [["method", "params", "milli-CU", "lifetime"], ...rows];
 }
 
-/** A gateway with the shipped pipeline.yaml, and with a route of `forward` and an export of usage for their metrics. */
+/**
+ * A gateway with the shipped pipeline.yaml, and with a database, a route of `forward` and an export of usage for their
+ * metrics.
+ */
 async function askGateway(): Promise<{ metrics: Table; tools: Table }> {
   const exported = 'metering:\n  export: { url: "http://127.0.0.1:9" }\n';
   const shipped = readFileSync(join(root, "pipeline.yaml"), "utf8").replace(
@@ -86,9 +92,15 @@ async function askGateway(): Promise<{ metrics: Table; tools: Table }> {
     exported,
   );
   const forwarded = "  - { path: /forwarded/*, to: { forward: { upstream: ledger } } }\n";
+  await using stack = new AsyncDisposableStack();
+  const database = await createDatabase({
+    after: (close) => stack.defer(async () => void (await close())),
+  });
+  const secret = "a secret of the tables";
+  await upgrade(database, createSeal(secret));
   await using gateway = await startTestGateway({
     pipeline: shipped + forwarded,
-    env: { LOG_LEVEL: "silent" },
+    env: { LOG_LEVEL: "silent", DATABASE_URL: database, GATEWAY_SECRET: secret },
   });
   const text = await (await fetch(`${gateway.adminUrl}/metrics`)).text();
   const document: unknown = await (await fetch(`${gateway.url}/.well-known/mcp`)).json();

@@ -68,7 +68,7 @@ export async function through(
     },
     async [Symbol.asyncDispose]() {
       await served[Symbol.asyncDispose]();
-      for (const { pool } of pools.members) await pool.destroy();
+      for (const { client } of pools.members) await client.close();
     },
   };
 }

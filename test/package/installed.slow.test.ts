@@ -1,62 +1,22 @@
-/** The published package, as `npm install` puts it below node_modules: built, packed, and run in a user's folder. */
+/** The published package in a user's folder. */
 import assert from "node:assert/strict";
-import { execFileSync, spawnSync } from "node:child_process";
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  renameSync,
-  rmSync,
-  symlinkSync,
-} from "node:fs";
-import { tmpdir } from "node:os";
-import { delimiter, join } from "node:path";
-import { after, before, test } from "node:test";
+import { spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { after, test } from "node:test";
 import { templateNames } from "../../src/commands/init.ts";
+import { installPackage } from "./package-fixture.ts";
 
-const root = join(import.meta.dirname, "../..");
-let folder: string;
-let tarball: string;
-let app: string;
+const installed = installPackage();
+const { app, main } = installed;
+after(() => installed[Symbol.dispose]());
 
-/** Builds and packs the package; offline, in some seconds. */
-before(() => {
-  folder = mkdtempSync(join(tmpdir(), "sluice-package-"));
-  const dist = join(folder, "dist");
-  const bin = join(root, "node_modules", ".bin");
-  const env = { ...process.env, PATH: `${bin}${delimiter}${process.env["PATH"]}` };
-  execFileSync(process.execPath, [join(root, ".ci/build.ts"), dist], { env, stdio: "pipe" });
-  const pack = ["pack", dist, "--pack-destination", folder, "--json", "--ignore-scripts"];
-  execFileSync("npm", pack, { cwd: folder, stdio: "pipe" });
-  const [file = ""] = readdirSync(folder).filter((name) => name.endsWith(".tgz"));
-  tarball = join(folder, file);
-  app = join(folder, "app");
-  mkdirSync(join(app, "node_modules"), { recursive: true });
-  linkDependencies(join(app, "node_modules"));
-  install();
-});
-after(() => rmSync(folder, { recursive: true, force: true }));
-
-/** The dependencies of the checkout stand in for those that npm would fetch. */
-function linkDependencies(target: string): void {
-  for (const name of readdirSync(join(root, "node_modules"))) {
-    if (name.startsWith(".") || name === "sluice-gateway") continue;
-    symlinkSync(join(root, "node_modules", name), join(target, name));
-  }
-}
-
-/** Replaces the package's folder by a new one from the tarball, as npm does. */
-function install(): void {
-  const target = join(app, "node_modules", "sluice-gateway");
-  rmSync(target, { recursive: true, force: true });
-  execFileSync("tar", ["-xzf", tarball, "-C", join(app, "node_modules")]);
-  renameSync(join(app, "node_modules", "package"), target);
-}
+// Without the variables that would change the outcome.
+const { SLUICE_CONFIG: _, DATA_DIR: __, GATEWAY_ENV: ___, ...env } = process.env;
 
 function sluice(...args: readonly string[]) {
-  const main = join(app, "node_modules", "sluice-gateway", "src", "main.js");
-  const { SLUICE_CONFIG: _, DATA_DIR: __, GATEWAY_ENV: ___, ...env } = process.env;
   const { status, stdout, stderr } = spawnSync(process.execPath, [main, ...args], {
     cwd: app,
     env,
@@ -79,7 +39,7 @@ test("accounts survive an upgrade of the package", () => {
   assert.equal(sluice(...create).status, 0);
   const kept = sluice("workspaces", "list", "--json").stdout;
   assert.match(kept, /acme/);
-  install();
+  installed.install();
   assert.equal(sluice("workspaces", "list", "--json").stdout, kept);
   assert.ok(existsSync(join(app, "data", "accounts.db")));
 });
@@ -93,3 +53,94 @@ for (const template of templateNames) {
     assert.equal(checked.status, 0, checked.stdout);
   });
 }
+
+/** Starts a server of the installed package. `listening`: the document that the command prints. */
+async function serve(folder: string, args: readonly string[]) {
+  const child = spawn(process.execPath, [main, ...args, "--json"], {
+    cwd: folder,
+    env: { ...env, PORT: "0", ADMIN_PORT: "0" },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  const errors: string[] = [];
+  child.stderr.on("data", (bytes: Buffer) => errors.push(bytes.toString()));
+  const closed = once(child, "close");
+  const { promise, resolve, reject } = Promise.withResolvers<Record<string, string>>();
+  createInterface({ input: child.stdout }).on("line", (line) => {
+    // The command writes this line.
+    if (/^\{("version":"[^"]*",)?"url"/.test(line))
+      resolve(JSON.parse(line) as Record<string, string>);
+  });
+  child.once("exit", () => reject(new Error(`the server ended: ${errors.join("")}`)));
+  return {
+    listening: await promise,
+    async [Symbol.asyncDispose]() {
+      child.kill("SIGTERM");
+      await closed;
+      assert.equal(child.exitCode, 0, errors.join(""));
+    },
+  };
+}
+
+test("sluice start serves a plugin that imports the package", async () => {
+  const folder = join(app, "started");
+  mkdirSync(folder);
+  writeFileSync(
+    join(folder, "gate.js"),
+    `import { defineStep, refuse } from "sluice-gateway/plugin";
+    export default defineStep({
+      name: "gate",
+      description: "Refuses every request.",
+      start: () => ({ requestHeaders: () => refuse("GATEWAY_PERMISSION_DENIED") }),
+    });`,
+  );
+  writeFileSync(
+    join(folder, "pipeline.yaml"),
+    `version: 1
+server: { port: "\${PORT:-8080}" }
+admin: { port: "\${ADMIN_PORT:-9090}" }
+plugins: { gate: ./gate.js }
+routes:
+  - { path: /closed, methods: [GET], run: [gate], to: front-page }
+  - { path: /, methods: [GET], to: front-page }
+`,
+  );
+  await using server = await serve(folder, ["start"]);
+  const { url = "", admin_url: adminUrl = "" } = server.listening;
+  assert.equal((await fetch(`${url}/healthz`)).status, 200);
+  assert.equal((await fetch(url)).status, 200);
+  assert.equal((await fetch(`${url}/closed`)).status, 403);
+  assert.equal((await fetch(`${adminUrl}/metrics`)).status, 200);
+});
+
+test("sluice dev answers a charged call, searches the documentation and shows the dashboard", async () => {
+  const folder = join(app, "tried");
+  mkdirSync(folder);
+  await using server = await serve(folder, ["dev"]);
+  const { url = "", admin_url: adminUrl = "", key = "" } = server.listening;
+  const call = async (path: string, body: object): Promise<string> => {
+    const response = await fetch(`${url}${path}`, {
+      method: "POST",
+      headers: { "content-type": "application/json", authorization: `Bearer ${key}` },
+      body: JSON.stringify(body),
+    });
+    assert.equal(response.status, 200);
+    return response.text();
+  };
+  const rpc = { jsonrpc: "2.0", id: 1 };
+  assert.match(await call("/v1/ledger/rpc", { ...rpc, method: "system_health" }), /"result"/);
+  const params = { tool: "docs_search", params: { query: "reload pipeline.yaml" } };
+  assert.match(await call("/rpc", { ...rpc, method: "tools.call", params }), /docs:\/\/sluice/);
+  assert.equal((await fetch(`${adminUrl}/dashboard/assets/uplot.js`)).status, 200);
+});
+
+test("a Node that cannot load the package gets one line that says what to do", () => {
+  const old = `Object.defineProperty(process, "versions", { value: { node: "18.20.8" } });
+    process.getBuiltinModule = undefined;`;
+  const { status, stderr } = spawnSync(
+    process.execPath,
+    ["--import", `data:text/javascript,${encodeURIComponent(old)}`, main, "version"],
+    { encoding: "utf8", env },
+  );
+  assert.equal(status, 1);
+  assert.match(stderr, /^sluice requires Node 24 or later; this is Node 18\.20\.8\. Install .*\n$/);
+});

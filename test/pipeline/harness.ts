@@ -153,7 +153,7 @@ function testResources(log: Log): HostResources {
     seal: createSeal("test"),
     claims: { claim: () => false },
     endings: { end() {}, has: () => false },
-    store: { folder: "data" },
+    store: { folder: "data", postgres: undefined },
     compute: { run: notRun, background: { run: notRun } },
     parts: new KeptParts(),
     gateway: gatewayInfo(
@@ -211,7 +211,7 @@ function describe(
     environment: "dev",
     server: serverConfig,
     admin: { host: "127.0.0.1", port: 0, hosts: [] },
-    store: { data: "data", redis: undefined, postgres: undefined },
+    store: { data: "data", redis: undefined, postgres: undefined, replica: undefined },
     sections: {},
     isDefault: () => false,
     keysOf: () => [],

@@ -123,7 +123,7 @@ export function fakeHost(more: Partial<Host> = {}, services: Partial<ServiceType
     log: silent,
     clock: manualClock(),
     metrics: createMetrics(),
-    store: { folder: "/data" },
+    store: { folder: "/data", postgres: undefined },
     compute: { run: notRun, background: { run: notRun } },
     seal: createSeal("test"),
     claims: { claim: () => true },

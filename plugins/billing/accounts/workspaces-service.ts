@@ -2,6 +2,7 @@
  * `workspaces` of the service `accounts`: operations on workspaces, on the accounts, the meter and the journal of the
  * running gateway.
  */
+import { threadModule } from "sluice-gateway/package-files";
 import type { Awaitable, Clock, ComputeThreads, Log } from "sluice-gateway/plugin";
 import type {
   ChangeAuthor,
@@ -36,10 +37,7 @@ type Answer<T> = WorkspaceAnswer<T>;
 const unavailable = { kind: "unavailable" } as const;
 const notFound = { kind: "notFound" } as const;
 
-const reportModule = new URL(
-  import.meta.url.endsWith(".ts") ? "../metering/usage-report.ts" : "../metering/usage-report.js",
-  import.meta.url,
-).href;
+const reportModule = threadModule("plugins/billing/metering/usage-report");
 
 export function createWorkspaces(parts: WorkspacesDeps): Workspaces {
   const { store, clock, log } = parts;

@@ -53,17 +53,19 @@ export type LeasedState =
   | "released"
   | "lost";
 
+type Lease = ScopeLease<LeasedReservation>;
+
 /** A reservation. Only LeasedCredit and its owner write to it. */
 export interface LeasedReservation {
   readonly account: Account;
   /** The scopes that have a limit, the workspace first, because it takes longest to clear. */
-  readonly scopes: readonly ScopeLease[];
+  readonly scopes: readonly Lease[];
   readonly costMilliCu: number;
   /** True if it may exceed every limit, for a meter in shadow mode. */
   readonly isForced: boolean;
   state: LeasedState;
   /** The scopes whose lease covers it. While it waits, it keeps what it has, so that two scopes cannot take turns. */
-  readonly heldIn: ScopeLease[];
+  readonly heldIn: Lease[];
   waitsSince: number;
   /** True if it was open or settled before the replica was fenced. */
   isRecovering: boolean;
@@ -90,11 +92,11 @@ const giveUpMs = 2_000;
 
 export class LeasedCredit {
   readonly #horizonMs: number;
-  readonly #scopes = new Map<string, ScopeLease>();
+  readonly #scopes = new Map<string, Lease>();
   /** Reservations that are waiting or open. */
   readonly #reservations = new Set<LeasedReservation>();
   /** The scopes of the lease request that is on its way, with the reservations that it states. */
-  #asked: ReadonlyMap<ScopeLease, readonly LeasedReservation[]> | undefined;
+  #asked: ReadonlyMap<Lease, readonly LeasedReservation[]> | undefined;
   /** Estimated time of the ledger in milliseconds since 1970. It never goes back. */
   #time = 0;
   /** Waiting reservations that have ended, and settlements that must be posted. The owner takes them. */
@@ -111,7 +113,7 @@ export class LeasedCredit {
     return this.#reservations.size;
   }
 
-  get scopes(): Iterable<ScopeLease> {
+  get scopes(): Iterable<Lease> {
     return this.#scopes.values();
   }
 
@@ -167,7 +169,7 @@ export class LeasedCredit {
   /** Returns the statements of the next lease request. Empty while one is on its way, or if there is nothing to say. */
   request(now: number): readonly Want[] {
     if (this.#asked !== undefined) return [];
-    const asked = new Map<ScopeLease, readonly LeasedReservation[]>();
+    const asked = new Map<Lease, readonly LeasedReservation[]>();
     const wants: Want[] = [];
     for (const scope of this.#scopes.values()) {
       if (!scope.isDue(now)) continue;
@@ -185,7 +187,7 @@ export class LeasedCredit {
 
   /** Handles the reply to the request on its way. Undefined if it is lost or was ignored: all of it is stated again. */
   receive(now: number, reply: readonly Granted[] | undefined): void {
-    const asked = this.#asked ?? new Map<ScopeLease, readonly LeasedReservation[]>();
+    const asked = this.#asked ?? new Map<Lease, readonly LeasedReservation[]>();
     this.#asked = undefined;
     if (reply === undefined) for (const scope of asked.keys()) scope.stateAgain();
     for (const granted of reply ?? []) this.#scopes.get(granted.scope)?.receive(now, granted);
@@ -196,12 +198,7 @@ export class LeasedCredit {
   }
 
   /** Opens the waiting reservations that fit now, and refuses those that surely do not fit. */
-  #serve(
-    now: number,
-    scope: ScopeLease,
-    granted: Granted,
-    asked: readonly LeasedReservation[],
-  ): void {
+  #serve(now: number, scope: Lease, granted: Granted, asked: readonly LeasedReservation[]): void {
     for (const reservation of scope.waiting.keys()) this.#admit(reservation);
     if (granted.reached === undefined) return;
     for (const reservation of asked) {
@@ -213,7 +210,7 @@ export class LeasedCredit {
     }
   }
 
-  #refuse(now: number, scope: ScopeLease, reservation: LeasedReservation): void {
+  #refuse(now: number, scope: Lease, reservation: LeasedReservation): void {
     const { reached, costMilliCu } = reservation;
     if (reached !== undefined) scope.remember(now, costMilliCu, reached);
     this.#giveUp(reservation, "refused");
@@ -320,10 +317,10 @@ export class LeasedCredit {
     heldIn.length = 0;
   }
 
-  #scope(id: string, limits: Limits, now: number): ScopeLease {
+  #scope(id: string, limits: Limits, now: number): Lease {
     let scope = this.#scopes.get(id);
     if (scope === undefined) {
-      scope = new ScopeLease(id, limits, this.#horizonMs, now);
+      scope = new ScopeLease<LeasedReservation>(id, limits, this.#horizonMs, now);
       this.#scopes.set(id, scope);
     }
     return scope;

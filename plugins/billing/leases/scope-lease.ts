@@ -1,7 +1,6 @@
 /** The lease of a replica in one scope: what it was granted, what it spent, what it reserved, and who waits for more. */
 import { add, difference, sum, takeFromEnd, takeInOrder } from "./amounts.ts";
 import type { Amounts, Granted, LimitReached, Limits, Want } from "./ledger.ts";
-import type { LeasedReservation } from "./leased-credit.ts";
 
 /** A lease that was not used for this time is given back. */
 const idleMs = 30_000;
@@ -12,7 +11,8 @@ const rememberMs = 1_000;
 /** Maximum number of waiting reservations that one message states. */
 const maxNeeds = 100;
 
-export class ScopeLease {
+/** `Waiting`: a reservation, of which a lease needs only the price. */
+export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
   readonly id: string;
   readonly #horizonMs: number;
   #limits: Limits;
@@ -25,7 +25,7 @@ export class ScopeLease {
    * The reservations that wait for credit of this scope, oldest first. The value is the recall that must be answered
    * before the reservation may be refused; 0 before the ledger was asked.
    */
-  readonly waiting = new Map<LeasedReservation, number>();
+  readonly waiting = new Map<Waiting, number>();
   /** The newest recall that the replica has seen. */
   #recall = 0;
   /** True if the replica must answer a recall. */
@@ -100,7 +100,7 @@ export class ScopeLease {
   }
 
   /** Holds the credit of a reservation, or lets it wait. Those that wait already come first. */
-  tryToHold(reservation: LeasedReservation): boolean {
+  tryToHold(reservation: Waiting): boolean {
     const { costMilliCu } = reservation;
     const isItsTurn = this.waiting.size === 0 || this.waiting.has(reservation);
     const fits = isItsTurn && !this.#isStale && costMilliCu <= this.slackMilliCu;

@@ -6,6 +6,7 @@
  */
 import { availableParallelism } from "node:os";
 import { Worker } from "node:worker_threads";
+import { threadModule } from "sluice-gateway/package-files";
 import type { Clock, Log } from "sluice-gateway/plugin";
 import { StoreError } from "sluice-gateway/store";
 import type { JournalMessage, JournalWorkerData } from "./journal-worker.ts";
@@ -23,6 +24,8 @@ import {
 } from "./records.ts";
 import { RingWriter } from "./ring-writer.ts";
 import { command, makeRing } from "./ring.ts";
+
+const workerModule = threadModule("plugins/billing/metering/journal-worker");
 
 /** Holds 30,000 charges, which is more than the gateway can make in one second while the disk hangs. */
 const ringBytes = 4 * 1024 * 1024;
@@ -110,8 +113,7 @@ export class Journal {
     const ring = makeRing(ringBytes);
     const { dataDir, maxPages } = options;
     const workerData: JournalWorkerData = { ring, dataDir, batchWaitMs, fullBatchBytes, maxPages };
-    const source = import.meta.url.endsWith(".ts") ? "./journal-worker.ts" : "./journal-worker.js";
-    const worker = new Worker(new URL(source, import.meta.url), { workerData });
+    const worker = new Worker(new URL(workerModule), { workerData });
     await new Promise<void>((resolve, reject) => {
       const exited = (): void => reject(new Error("the journal thread ended while it started"));
       worker.once("error", reject);

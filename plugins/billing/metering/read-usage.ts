@@ -108,7 +108,7 @@ function uidOf(db: DatabaseSync): string {
 }
 
 /** Yields the charges of one commit within [from, to) and after the position `after`. */
-function* chargesOf(
+export function* chargesOf(
   records: Buffer,
   commit: string,
   names: NameReader,

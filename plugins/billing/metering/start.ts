@@ -1,5 +1,6 @@
-/** Opens the journal, the usage export and the thread of usage reports. */
+/** Opens the journal, the usage export, the copy in PostgreSQL and the thread of usage reports. */
 import { openComputePool, type ComputePool } from "sluice-gateway/compute";
+import { threadModule } from "sluice-gateway/package-files";
 import type { Host, Log, ServiceContext, ServiceHooks } from "sluice-gateway/plugin";
 import type { Metering, UsageReports, UsageSeries } from "sluice-gateway/services";
 import { openUsageExport } from "./export/open.ts";
@@ -7,14 +8,11 @@ import { openMeter } from "./meter.ts";
 import { exportOf, type Options } from "./options.ts";
 import type { UsageSeriesJob } from "./usage-series.ts";
 
-const seriesModule = new URL(
-  import.meta.url.endsWith(".ts") ? "./usage-series.ts" : "./usage-series.js",
-  import.meta.url,
-).href;
+const seriesModule = threadModule("plugins/billing/metering/usage-series");
 
 export async function startMetering(
   options: Options,
-  { clock, log, metrics, store }: Host,
+  { clock, log, metrics, store, seal, version }: Host,
   { keep }: ServiceContext,
 ): Promise<ServiceHooks<Metering>> {
   const dataDir = store.folder;
@@ -27,6 +25,18 @@ export async function startMetering(
       await opened?.close();
     },
   );
+  const { postgres: database } = store;
+  if (database !== undefined) {
+    const { openShipping } = await import("../shipping/open.ts");
+    await keep(
+      "shipping",
+      () => openShipping({ dataDir, database, seal, version, clock, log, metrics }),
+      async (opening) => {
+        const opened = await opening.catch(() => undefined);
+        await opened?.close();
+      },
+    );
+  }
   const settings = exportOf(options);
   if (settings !== undefined) {
     keep(

@@ -17,12 +17,12 @@ interface QueuedDelta {
   readonly bytes: number;
 }
 
-/** `onAbandon`: called when the reader leaves the loop before the end. */
-export function createDeltaQueue(onAbandon: () => void): DeltaQueue {
+/** `onAbort`: called when the reader leaves the loop before the end. */
+export function createDeltaQueue(onAbort: () => void): DeltaQueue {
   const queue: QueuedDelta[] = [];
   let queuedBytes = 0;
   let hasEnded = false;
-  let isAbandoned = false;
+  let isAborted = false;
   let failure: { readonly error: unknown } | undefined;
   let wake: (() => void) | undefined;
 
@@ -38,19 +38,19 @@ export function createDeltaQueue(onAbandon: () => void): DeltaQueue {
         failure = undefined;
         throw error;
       }
-      const first = isAbandoned ? undefined : queue.shift();
+      const first = isAborted ? undefined : queue.shift();
       if (first !== undefined) {
         queuedBytes -= first.bytes;
         return { done: false, value: first.delta };
       }
-      if (hasEnded || isAbandoned) return { done: true, value: undefined };
+      if (hasEnded || isAborted) return { done: true, value: undefined };
       await new Promise<void>((resolve) => (wake = resolve));
     }
   }
 
-  function abandon(): Promise<IteratorResult<Delta, undefined>> {
-    if (!hasEnded && !isAbandoned) onAbandon();
-    isAbandoned = true;
+  function abort(): Promise<IteratorResult<Delta, undefined>> {
+    if (!hasEnded && !isAborted) onAbort();
+    isAborted = true;
     clear();
     wakeReader();
     return Promise.resolve({ done: true, value: undefined });
@@ -63,7 +63,7 @@ export function createDeltaQueue(onAbandon: () => void): DeltaQueue {
 
   return {
     push(delta, bytes) {
-      if (hasEnded || isAbandoned) return;
+      if (hasEnded || isAborted) return;
       queue.push({ delta, bytes });
       queuedBytes += bytes;
       wakeReader();
@@ -80,6 +80,6 @@ export function createDeltaQueue(onAbandon: () => void): DeltaQueue {
       wakeReader();
     },
     unreadBytes: () => queuedBytes,
-    [Symbol.asyncIterator]: () => ({ next, return: abandon }),
+    [Symbol.asyncIterator]: () => ({ next, return: abort }),
   };
 }

@@ -46,7 +46,7 @@ export async function acceptHello(
     return { hello, id, upstream, attestation: attestationText(attestation, upstream) };
   }
   upstream.link.close();
-  upstream.ended(false);
+  upstream.onEnd(false);
   return fault("ATTESTATION_UNAVAILABLE", "the enclave reused a session id");
 }
 

@@ -6,7 +6,7 @@ export interface EnclaveLink {
   /** Receives the enclave's frames. Frames that arrive before the listener is set are queued. */
   listener: LinkListener | undefined;
   text(frame: Uint8Array): void;
-  /** Returns false if the caller should stop sending until `drained` is called. */
+  /** Returns false if the caller should stop sending until `onDrain` is called. */
   binary(frame: Uint8Array): boolean;
   /** Holds back incoming frames until `resume` is called. */
   pause(): void;
@@ -16,11 +16,11 @@ export interface EnclaveLink {
 }
 
 export interface LinkListener {
-  text(frame: Buffer): void;
-  binary(frame: Buffer): void;
-  drained(): void;
+  onText(frame: Buffer): void;
+  onBinary(frame: Buffer): void;
+  onDrain(): void;
   /** Called when the link has ended for a reason other than `close`. */
-  ended(): void;
+  onEnd(): void;
 }
 
 /**
@@ -43,8 +43,8 @@ export class LinkInbox {
 
   /** Does not create a closure per frame, because there can be thousands of frames per second. */
   binary(frame: Buffer): void {
-    if (this.#listener === undefined) this.#early.push((listener) => listener.binary(frame));
-    else this.#listener.binary(frame);
+    if (this.#listener === undefined) this.#early.push((listener) => listener.onBinary(frame));
+    else this.#listener.onBinary(frame);
   }
 
   /** Calls `notify` with the listener: now, or as soon as it is set. */

@@ -17,14 +17,14 @@ export class LocalLink implements EnclaveLink {
 
   constructor(deps: EnclaveSessionDeps) {
     this.#session = openEnclaveSession(deps, {
-      text: (frame) => this.#deliver((listener) => listener.text(Buffer.from(frame))),
+      text: (frame) => this.#deliver((listener) => listener.onText(Buffer.from(frame))),
       binary: (frame) => this.#deliverBinary(frame),
       close: (_, error) => {
         if (error !== undefined) {
           const text = errorFrame(fault(error.code, error.message));
-          this.#deliver((listener) => listener.text(Buffer.from(text)));
+          this.#deliver((listener) => listener.onText(Buffer.from(text)));
         }
-        this.#deliver((listener) => listener.ended());
+        this.#deliver((listener) => listener.onEnd());
       },
     });
   }
@@ -54,18 +54,18 @@ export class LocalLink implements EnclaveLink {
     this.#paused = false;
     while (!this.#paused && !this.#closed) {
       const next = this.#waiting.shift();
-      if (next === undefined) return this.#session.drained();
+      if (next === undefined) return this.#session.onDrain();
       this.#inbox.deliver(next);
     }
   }
 
   close(): void {
     this.#closed = true;
-    this.#session.left();
+    this.#session.abort();
   }
 
   #deliverBinary(frame: Buffer): boolean {
-    if (this.#paused) this.#deliver((listener) => listener.binary(frame));
+    if (this.#paused) this.#deliver((listener) => listener.onBinary(frame));
     else if (!this.#closed) this.#inbox.binary(frame);
     return !this.#paused;
   }

@@ -91,10 +91,10 @@ function firstText(link: EnclaveLink, clock: Clock): Promise<Buffer | Fault> {
   );
   const unexpected = (): void => resolve(noAttestation);
   link.listener = {
-    text: (frame) => resolve(frame),
-    binary: unexpected,
-    drained() {},
-    ended: () => resolve(fault("UPSTREAM_FAILED", "the enclave closed the connection")),
+    onText: (frame) => resolve(frame),
+    onBinary: unexpected,
+    onDrain() {},
+    onEnd: () => resolve(fault("UPSTREAM_FAILED", "the enclave closed the connection")),
   };
   return promise.finally(() => {
     deadline[Symbol.dispose]();

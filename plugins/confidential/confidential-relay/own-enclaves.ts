@@ -112,7 +112,7 @@ async function openAt(
     ...opened,
     workerId: undefined,
     price: network.price(coefficient),
-    ended() {},
+    onEnd() {},
   };
 }
 

@@ -4,16 +4,14 @@
  */
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import { openComputePool, type ComputePool } from "sluice-gateway/compute";
+import { threadModule } from "sluice-gateway/package-files";
 import type { Clock, Host } from "sluice-gateway/plugin";
 import type { Receipt } from "sluice-gateway/services";
 import { text } from "sluice-gateway/store";
 import type { ReceiptsJob } from "./receipts-job.ts";
 import { openReceiptsDatabase, type ReceiptRow } from "./receipts-schema.ts";
 
-const module = new URL(
-  import.meta.url.endsWith(".ts") ? "./receipts-job.ts" : "./receipts-job.js",
-  import.meta.url,
-).href;
+const module = threadModule("plugins/confidential/confidential-relay/receipts-job");
 /** How long receipts are kept. confidential-stream.md section 2 requires 30 days. */
 const keptMs = 90 * 86_400_000;
 

@@ -116,7 +116,7 @@ export class StreamSession implements LinkListener {
     if (this.#isClosed) {
       this.#deps.sessionIds.release(id);
       upstream.link.close();
-      return upstream.ended(true);
+      return upstream.onEnd(true);
     }
     this.#context = createSessionContext(accepted, this.#customer, this.#deps);
     this.#timers.begin(upstream.attested.keyset.notAfter * 1000);
@@ -179,12 +179,12 @@ export class StreamSession implements LinkListener {
 
   // Frames from the enclave.
 
-  readonly binary = this.#guarded((frame: Buffer) => this.#onEnclaveFrame(frame));
-  readonly text = this.#guarded((frame: Buffer) => this.#onEnclaveText(frame));
-  readonly drained = this.#guarded(() => {
+  readonly onBinary = this.#guarded((frame: Buffer) => this.#onEnclaveFrame(frame));
+  readonly onText = this.#guarded((frame: Buffer) => this.#onEnclaveText(frame));
+  readonly onDrain = this.#guarded(() => {
     if (this.#held === undefined) this.#connection.resume();
   });
-  readonly ended = this.#guarded(() => this.#onEnclaveFailure());
+  readonly onEnd = this.#guarded(() => this.#onEnclaveFailure());
 
   #onEnclaveFrame(frame: Buffer): void {
     const context = this.#context;
@@ -305,7 +305,7 @@ export class StreamSession implements LinkListener {
     const context = this.#context;
     this.#context = undefined;
     context?.upstream.link.close();
-    context?.upstream.ended(this.#isHealthy);
+    context?.upstream.onEnd(this.#isHealthy);
     void Promise.all([this.#settling, this.#accepting]).then(() => {
       if (context !== undefined) this.#deps.sessionIds.release(context.id);
       this.#finish();

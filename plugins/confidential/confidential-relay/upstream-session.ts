@@ -13,7 +13,7 @@ export interface AttestedUpstream extends OpenEnclave {
    * Called when the session has ended. `isHealthy`: false if the enclave failed, true if it did not. Undefined if the
    * enclave refused what the client sent, which says nothing about the enclave's health.
    */
-  ended(isHealthy: boolean | undefined): void;
+  onEnd(isHealthy: boolean | undefined): void;
 }
 
 /** The same session after its attestation has been sent to the client. */

@@ -113,7 +113,7 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
   }
 
   /** Closes the session, which also stops the worker. */
-  abandon(): void {
+  abort(): void {
     this.#end();
   }
 
@@ -141,15 +141,15 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
     }
     this.#restartTimeout();
     session.link.listener = this;
-    this.drained();
+    this.onDrain();
   }
 
   // Callbacks of the link. An exception in one of them ends this attempt and not the process.
 
-  readonly drained = this.#guarded(() => this.#sendFrames());
-  readonly binary = this.#guarded((frame: Buffer) => this.#onBinary(frame));
-  readonly text = this.#guarded((frame: Buffer) => this.#onText(frame));
-  readonly ended = this.#guarded(() => this.#fail({ kind: "broken" }));
+  readonly onDrain = this.#guarded(() => this.#sendFrames());
+  readonly onBinary = this.#guarded((frame: Buffer) => this.#readFrame(frame));
+  readonly onText = this.#guarded((frame: Buffer) => this.#readReport(frame));
+  readonly onEnd = this.#guarded(() => this.#fail({ kind: "broken" }));
 
   #guarded<Args extends readonly unknown[]>(run: (...args: Args) => void): (...args: Args) => void {
     return guarded(run, (error) => {
@@ -170,7 +170,7 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
     }
   }
 
-  #onBinary(frame: Buffer): void {
+  #readFrame(frame: Buffer): void {
     const opened = this.#channel?.open(frame);
     if (opened === undefined || this.#hasEnded) return;
     if (isFault(opened)) return this.#fail({ kind: "broken" });
@@ -181,7 +181,7 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
     else this.#onFinal(value);
   }
 
-  #onText(frame: Buffer): void {
+  #readReport(frame: Buffer): void {
     const read = readTextFrame(frame);
     if (isFault(read) || read.kind === "attestation" || read.kind === "done") {
       return this.#fail({ kind: "broken" });
@@ -223,8 +223,8 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
   #passOn(delta: string, finishReason: string | null): void {
     const finish = JSON.stringify(finishReason);
     const choice = Buffer.from(`{"index":0,"delta":${delta},"finish_reason":${finish}}`);
-    this.#call.choice(choice, 0, choice.length);
-    if (!this.#hasEnded) this.#call.arrived();
+    this.#call.onChoice(choice, 0, choice.length);
+    if (!this.#hasEnded) this.#call.onRead();
   }
 
   async #verify({ rid: reported, report, sig }: ReportFrame): Promise<void> {
@@ -259,7 +259,7 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
     if (this.#hasEnded) return;
     this.#end();
     this.worker.succeeded();
-    this.#call.complete(this.#call.request.streamed ? undefined : this.#message());
+    this.#call.onEnd(this.#call.request.streamed ? undefined : this.#message());
   }
 
   #message(): WholeMessage {
@@ -273,7 +273,7 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
   #fail(failure: AttemptFailure): void {
     if (this.#hasEnded) return;
     this.#end();
-    this.#call.failed(this.worker, failure);
+    this.#call.onError(this.worker, failure);
   }
 
   #end(): void {

@@ -71,7 +71,7 @@ async function openAt(
     workerId: worker.id,
     price: model.priceOf(worker),
     records: network.callMetrics,
-    ended(isHealthy) {
+    onEnd(isHealthy) {
       worker.inFlight--;
       if (isHealthy === true) worker.succeeded();
       else if (isHealthy === false) worker.failed(false);

@@ -91,15 +91,15 @@ class WorkerSocket implements EnclaveLink {
       if (this.#closing !== undefined) return;
       this.#contain(() => {
         if (isBinary) this.#inbox.binary(frame);
-        else this.#inbox.deliver((listener) => listener.text(frame));
+        else this.#inbox.deliver((listener) => listener.onText(frame));
       });
     });
     webSocket.on("close", () => {
       this.#pings[Symbol.dispose]();
       this.#closing?.[Symbol.dispose]();
-      this.#contain(() => this.#deliver((listener) => listener.ended()));
+      this.#contain(() => this.#deliver((listener) => listener.onEnd()));
     });
-    socket.on("drain", () => this.#contain(() => this.#inbox.listener?.drained()));
+    socket.on("drain", () => this.#contain(() => this.#inbox.listener?.onDrain()));
     this.#updateReading();
   }
 

@@ -28,8 +28,8 @@ export interface AnswerDeps {
   readonly clock: Clock;
   /** Sends the plaintext of one chunk. */
   readonly send: (data: Uint8Array) => void;
-  /** Called once, unless the answer was abandoned. */
-  readonly ended: (outcome: AnswerOutcome) => void;
+  /** Called once, unless the answer was aborted. */
+  readonly onEnd: (outcome: AnswerOutcome) => void;
 }
 
 export class EnclaveAnswer implements AnswerReader {
@@ -60,14 +60,14 @@ export class EnclaveAnswer implements AnswerReader {
     if (!this.#isPaused) this.#call.resume();
   }
 
-  /** Ends the answer and calls `ended` with what was produced. */
+  /** Ends the answer and calls `onEnd` with what was produced. */
   cancel(): void {
     if (this.#isOver) return;
     this.#end({ finishReason: "cancel", finish: "cancel", result: this.#call.abort() });
   }
 
-  /** Ends the answer without calling `ended` and drops queued deltas. Returns what was produced, for the report. */
-  abandon(): InferenceResult | undefined {
+  /** Ends the answer without calling `onEnd` and drops queued deltas. Returns what was produced, for the report. */
+  abort(): InferenceResult | undefined {
     this.#isOver = true;
     this.#batch.close();
     return this.#call.abort();
@@ -75,21 +75,21 @@ export class EnclaveAnswer implements AnswerReader {
 
   // Callbacks of the model's call.
 
-  choice(bytes: Buffer, start: number, end: number): void {
+  onChoice(bytes: Buffer, start: number, end: number): void {
     if (this.#isOver) return;
     const choice = parse(bytes.toString("utf8", start, end));
     const delta = isObject(choice) ? choice["delta"] : undefined;
     if (isObject(delta)) this.#batch.add(delta);
   }
 
-  arrived(): void {}
+  onRead(): void {}
 
-  ended(result: InferenceResult): void {
+  onEnd(result: InferenceResult): void {
     const { finishReason = "stop" } = result;
     this.#end({ finishReason, finish: finishReason === "length" ? "length" : "stop", result });
   }
 
-  failed(failure: InferenceFailure, result: InferenceResult | undefined): void {
+  onError(failure: InferenceFailure, result: InferenceResult | undefined): void {
     this.#end({ finishReason: "error", finish: "error", result, error: errors[failure] });
   }
 
@@ -98,7 +98,7 @@ export class EnclaveAnswer implements AnswerReader {
     this.#isOver = true;
     this.#batch.flush();
     this.#batch.close();
-    this.#deps.ended({ error: undefined, ...outcome });
+    this.#deps.onEnd({ error: undefined, ...outcome });
   }
 }
 

@@ -32,7 +32,7 @@ export interface EnclaveSessionDeps extends EnclaveHandshakeDeps {
 /** The transport of a session. */
 export interface EnclavePeer {
   text(frame: string): void;
-  /** Sends a frame. Returns false if no more frames should be sent until `drained` is called. */
+  /** Sends a frame. Returns false if no more frames should be sent until `onDrain` is called. */
   binary(frame: Buffer): boolean;
   /** Called once. Nothing is sent afterwards. `error`: for the error frame that must be sent before closing. */
   close(code: number, error?: { readonly code: StreamCode; readonly message: string }): void;
@@ -42,9 +42,9 @@ export interface EnclaveSession {
   text(bytes: Uint8Array): void;
   /** `frame`: not kept. */
   binary(frame: Uint8Array): void;
-  drained(): void;
+  onDrain(): void;
   /** Call when the peer has disconnected. */
-  left(): void;
+  abort(): void;
   /** Closes the session after the running request has been answered. */
   stop(): void;
   /** The model that is answering. Undefined if no request is running. */
@@ -104,8 +104,8 @@ class Session implements EnclaveSession {
 
   readonly text = this.#guarded((bytes: Uint8Array) => this.#text(bytes));
   readonly binary = this.#guarded((frame: Uint8Array) => this.#binary(frame));
-  readonly drained = this.#guarded(() => this.#answer?.resume());
-  readonly left = this.#guarded(() => this.#end());
+  readonly onDrain = this.#guarded(() => this.#answer?.resume());
+  readonly abort = this.#guarded(() => this.#end());
   readonly stop = this.#guarded(() => this.#stop());
 
   #text(bytes: Uint8Array): void {
@@ -196,7 +196,7 @@ class Session implements EnclaveSession {
     this.#answer = new EnclaveAnswer(offer, request, {
       clock,
       send: this.#guarded((data: Uint8Array) => this.#send("chunk", rid, data)),
-      ended: this.#guarded((outcome: AnswerOutcome) => this.#finish(rid, outcome)),
+      onEnd: this.#guarded((outcome: AnswerOutcome) => this.#finish(rid, outcome)),
     });
   }
 
@@ -279,7 +279,7 @@ class Session implements EnclaveSession {
     if (answer === undefined || established === undefined) return this.#fail(reason);
     this.#state = "broken";
     this.#answer = undefined;
-    const summary = summarize(cancelled(answer.abandon()), established, this.#deps);
+    const summary = summarize(cancelled(answer.abort()), established, this.#deps);
     this.#report(established.channel.watch.rid(), summary, () => this.#fail(reason));
   }
 
@@ -305,7 +305,7 @@ class Session implements EnclaveSession {
     this.#timers[Symbol.dispose]();
     this.#leaving.abort();
     this.#takeRequest();
-    this.#answer?.abandon();
+    this.#answer?.abort();
     this.#answer = undefined;
   }
 }

@@ -54,10 +54,10 @@ export function serveSession(
   webSocket.on("error", () => {});
   webSocket.on("close", () => {
     closing?.[Symbol.dispose]();
-    session.left();
+    session.abort();
     onClose();
   });
-  socket.on("drain", () => session.drained());
+  socket.on("drain", () => session.onDrain());
   return {
     get answering() {
       return session.answering;

@@ -2,7 +2,12 @@
 import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js";
 import { isAddressBlock } from "sluice-gateway/http";
 
-const ajv = new Ajv2020({ strict: true, strictRequired: false, logger: false });
+const ajv = new Ajv2020({
+  strict: true,
+  strictRequired: false,
+  logger: false,
+  validateSchema: false,
+});
 ajv.addFormat("address-block", isAddressBlock);
 // The text is printed on terminals and in logs, so it must not contain control characters.
 ajv.addFormat("printable", (text: string) => !/\p{Cc}/u.test(text));

@@ -2,8 +2,9 @@
  * Serves the page and its assets: the files in page/, and uPlot, which draws its charts. They are read once and served
  * from memory.
  */
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
+import { packageFile } from "sluice-gateway/package-files";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { etagOf, matchesEtag } from "sluice-gateway/http";
 
@@ -56,15 +57,26 @@ let loaded: ReadonlyMap<string, Asset> | undefined;
 /** Throws if a file is missing from the package. */
 function assets(): ReadonlyMap<string, Asset> {
   loaded ??= new Map([
-    ...own.map((name) => [name, read(name, new URL(`page/${name}`, import.meta.url))] as const),
-    ["uplot.js", read("uplot.js", import.meta.resolve("uplot/dist/uPlot.esm.js"))],
-    ["uplot.css", read("uplot.css", import.meta.resolve("uplot/dist/uPlot.min.css"))],
+    ...own.map((name) => [name, read(name, pageFile(name))] as const),
+    ["uplot.js", read("uplot.js", uplotFile("uplot.js", "uPlot.esm.js"))],
+    ["uplot.css", read("uplot.css", uplotFile("uplot.css", "uPlot.min.css"))],
   ]);
   return loaded;
 }
 
-function read(name: string, url: URL | string): Asset {
-  const bytes = readFileSync(fileURLToPath(url));
+function pageFile(name: string): string {
+  return packageFile(`plugins/dashboard/dashboard/page/${name}`);
+}
+
+/** In the published package the files of uPlot are in the folder of the page, under the names that the page uses. */
+function uplotFile(name: string, source: string): string {
+  const published = pageFile(name);
+  if (existsSync(published)) return published;
+  return fileURLToPath(import.meta.resolve(`uplot/dist/${source}`));
+}
+
+function read(name: string, path: string): Asset {
+  const bytes = readFileSync(path);
   const type = types[name.slice(name.lastIndexOf(".") + 1)] ?? "application/octet-stream";
   return { bytes, type, etag: etagOf(bytes) };
 }

@@ -1,6 +1,6 @@
 /** One completion: its request, its charge and the id of its answer. */
 import { randomUUID } from "node:crypto";
-import type { Exchange, Reply } from "sluice-gateway/plugin";
+import type { Exchange } from "sluice-gateway/plugin";
 import type { Charge, ChargeLine, InferenceCall, InferenceResult } from "sluice-gateway/services";
 import type { ChatRequest } from "./request.ts";
 
@@ -18,9 +18,6 @@ export interface Completion {
   /** Code of the error that broke a stream after its head was sent. */
   brokenBy: string | undefined;
 }
-
-/** Resolves the answer of the surface. Undefined after a stream, or if the client has left. */
-export type ResolveReply = (reply: Reply | undefined | Promise<undefined>) => void;
 
 export function createCompletion(
   x: Exchange,

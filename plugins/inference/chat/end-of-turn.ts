@@ -7,9 +7,9 @@
 
 export interface Writer {
   /** Called after all data of this turn has been read. */
-  turnEnds(): void;
-  /** Called with the error that `turnEnds` has thrown. Must not throw. */
-  broke(error: unknown): void;
+  onTurnEnd(): void;
+  /** Called with the error that `onTurnEnd` has thrown. Must not throw. */
+  fail(error: unknown): void;
 }
 
 const writers: Writer[] = [];
@@ -22,9 +22,9 @@ export function atEndOfTurn(writer: Writer): void {
 function endTurn(): void {
   for (const writer of writers) {
     try {
-      writer.turnEnds();
+      writer.onTurnEnd();
     } catch (error) {
-      writer.broke(error);
+      writer.fail(error);
     }
   }
   writers.length = 0;

@@ -11,13 +11,14 @@ import {
 } from "sluice-gateway/plugin";
 import type { Networks } from "sluice-gateway/services";
 import { createCompletion } from "./completion.ts";
+import { complete } from "./completion-reader.ts";
 import { chatError, type ChatErrorCode } from "./errors.ts";
 import { ignoredCounter, withIgnoredFields } from "./ignored-fields.ts";
 import { operation } from "./operation.ts";
 import { readChatRequest, type ChatRequest } from "./request.ts";
-import { streamCompletion } from "./streamed-completion.ts";
+import { StreamedCompletion } from "./streamed-completion.ts";
 import { tracedOffer } from "./traced-offer.ts";
-import { wholeCompletion } from "./whole-completion.ts";
+import { WholeCompletion } from "./whole-completion.ts";
 
 /** Maximum number of characters of a model id that an error repeats. */
 const maxShownChars = 128;
@@ -62,12 +63,12 @@ function answer(x: Exchange, parts: ChatParts): Reply | Promise<Reply | undefine
   const { body, ...request } = parsed.request;
   x.dropBody();
   parts.countIgnored(request.ignored);
-  const reply = complete(x, parts, request, body);
+  const reply = reserve(x, parts, request, body);
   if (!(reply instanceof Promise)) return withIgnoredFields(reply, request.ignored);
   return reply.then((late) => late && withIgnoredFields(late, request.ignored));
 }
 
-function complete(
+function reserve(
   x: Exchange,
   { networks, clock }: ChatParts,
   request: Omit<ChatRequest, "body">,
@@ -94,8 +95,8 @@ function complete(
   const completion = createCompletion(x, request, charge);
   const trace = x.peek("trace");
   const chosen = trace === undefined ? offer : tracedOffer(offer, trace, completion, clock);
-  const send = request.stream ? streamCompletion : wholeCompletion;
-  return send(completion, body, chosen).then((reply) => {
+  const Reader = request.stream ? StreamedCompletion : WholeCompletion;
+  return complete(Reader, completion, body, chosen).then((reply) => {
     x.called({ ...report, code: reply?.code ?? completion.brokenBy });
     return reply;
   });

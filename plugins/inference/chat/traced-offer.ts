@@ -68,34 +68,34 @@ class TracedCall implements AnswerReader, InferenceCall {
 
   // Callbacks of the call.
 
-  choice(bytes: Buffer, start: number, end: number): void {
+  onChoice(bytes: Buffer, start: number, end: number): void {
     if (!this.#hasFirstChunk) {
       this.#hasFirstChunk = true;
       const seconds = (this.#clock.monotonic() - this.#startedAt) / 1000;
       this.#span.set({ "gen_ai.response.time_to_first_chunk": seconds });
     }
-    this.#reader.choice(bytes, start, end);
+    this.#reader.onChoice(bytes, start, end);
   }
 
-  arrived(): void {
-    this.#reader.arrived();
+  onRead(): void {
+    this.#reader.onRead();
   }
 
   // A span that fails must not keep the answer from its reader.
 
-  ended(result: InferenceResult, message: WholeMessage | undefined): void {
+  onEnd(result: InferenceResult, message: WholeMessage | undefined): void {
     try {
       this.#end(result);
     } finally {
-      this.#reader.ended(result, message);
+      this.#reader.onEnd(result, message);
     }
   }
 
-  failed(failure: InferenceFailure, result: InferenceResult | undefined): void {
+  onError(failure: InferenceFailure, result: InferenceResult | undefined): void {
     try {
       this.#end(result, failure);
     } finally {
-      this.#reader.failed(failure, result);
+      this.#reader.onError(failure, result);
     }
   }
 

@@ -1,71 +1,32 @@
 /** A completion in one piece. */
 import type { Reply } from "sluice-gateway/plugin";
-import type {
-  AnswerReader,
-  InferenceCall,
-  InferenceFailure,
-  InferenceResult,
-  Offer,
-  WholeMessage,
-} from "sluice-gateway/services";
-import {
-  settle,
-  settleClientLeft,
-  usageOf,
-  type Completion,
-  type ResolveReply,
-} from "./completion.ts";
+import type { InferenceFailure, InferenceResult, WholeMessage } from "sluice-gateway/services";
+import { settle, settleClientLeft, usageOf } from "./completion.ts";
+import { CompletionReader } from "./completion-reader.ts";
 import { failureReply } from "./errors.ts";
 
 const headers: readonly string[] = ["content-type", "application/json"];
 
-/** Resolves to undefined if the client has left. */
-export function wholeCompletion(
-  completion: Completion,
-  body: Buffer,
-  offer: Offer,
-): Promise<Reply | undefined> {
-  return new Promise((resolve, reject) => {
-    const reader = new WholeCompletion(completion, resolve, reject);
-    const { promptBytes, maxTokens } = completion.request;
-    reader.begin(offer.send({ body, streamed: false, promptBytes, maxTokens }, reader));
-  });
-}
-
-class WholeCompletion implements AnswerReader {
-  readonly #completion: Completion;
-  readonly #resolve: ResolveReply;
-  readonly #reject: (error: unknown) => void;
-  #call: InferenceCall | undefined;
-
-  constructor(completion: Completion, resolve: ResolveReply, reject: (error: unknown) => void) {
-    this.#completion = completion;
-    this.#resolve = resolve;
-    this.#reject = reject;
-  }
-
-  begin(call: InferenceCall): void {
-    this.#call = call;
-    this.#completion.x.onAbort = this;
-  }
+export class WholeCompletion extends CompletionReader {
+  readonly streamed = false;
 
   /** Not called, because the answer is in one piece. */
-  choice(): void {}
-  arrived(): void {}
+  onChoice(): void {}
+  onRead(): void {}
 
   /** Called from the worker's socket. An error here fails this exchange only. */
-  ended(result: InferenceResult, message: WholeMessage | undefined): void {
+  onEnd(result: InferenceResult, message: WholeMessage | undefined): void {
     try {
-      this.#completion.x.onAbort = undefined;
-      this.#resolve(this.#reply(result, message));
+      this.completion.x.onAbort = undefined;
+      this.resolve(this.#reply(result, message));
     } catch (error) {
-      this.#reject(error);
+      this.reject(error);
     }
   }
 
   #reply(result: InferenceResult, message: WholeMessage | undefined): Reply {
-    const { id, created, request } = this.#completion;
-    const usedMilli = settle(this.#completion, result);
+    const { id, created, request } = this.completion;
+    const usedMilli = settle(this.completion, result);
     const reasoning = message?.reasoningContent;
     const body = {
       id,
@@ -88,12 +49,12 @@ class WholeCompletion implements AnswerReader {
     return { status: 200, headers, body: JSON.stringify(body) };
   }
 
-  failed(failure: InferenceFailure): void {
-    this.#completion.x.onAbort = undefined;
-    this.#resolve(failureReply(failure));
+  onError(failure: InferenceFailure): void {
+    this.completion.x.onAbort = undefined;
+    this.resolve(failureReply(failure));
   }
 
   aborted(): void {
-    this.#resolve(settleClientLeft(this.#completion, this.#call));
+    this.resolve(settleClientLeft(this.completion, this.call));
   }
 }

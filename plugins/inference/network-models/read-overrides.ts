@@ -54,7 +54,7 @@ export const bodySchema = {
 };
 
 // Only the first violation is reported, because a large body could have one per model.
-const isBody = new Ajv2020().compile<Body>(bodySchema);
+const isBody = new Ajv2020({ validateSchema: false }).compile<Body>(bodySchema);
 
 /** Reads the overrides. `refused`: the reply for an invalid body. */
 export function readOverrides(

@@ -8,15 +8,15 @@ import {
 import type { Transform } from "node:stream";
 
 /**
- * Receives the decoded data. `full` and `drained` are backpressure. Exactly one of `ended` and `broken` is called,
+ * Receives the decoded data. `onFull` and `onDrain` are backpressure. Exactly one of `onEnd` and `onError` is called,
  * once.
  */
 export interface DecoderSink {
-  data(chunk: Buffer): void;
-  ended(): void;
-  broken(): void;
-  full(): void;
-  drained(): void;
+  onData(chunk: Buffer): void;
+  onEnd(): void;
+  onError(): void;
+  onFull(): void;
+  onDrain(): void;
 }
 
 export interface BodyDecoder {
@@ -48,14 +48,14 @@ export function createDecoder(coding: string, sink: DecoderSink): BodyDecoder | 
     notify();
   };
   stream.on("data", (chunk: Buffer) => {
-    if (!over) sink.data(chunk);
+    if (!over) sink.onData(chunk);
   });
-  stream.once("end", () => once(() => sink.ended()));
-  stream.once("error", () => once(() => sink.broken()));
-  stream.on("drain", () => sink.drained());
+  stream.once("end", () => once(() => sink.onEnd()));
+  stream.once("error", () => once(() => sink.onError()));
+  stream.on("drain", () => sink.onDrain());
   return {
     write(chunk) {
-      if (!stream.write(chunk)) sink.full();
+      if (!stream.write(chunk)) sink.onFull();
     },
     end: () => void stream.end(),
     pause: () => void stream.pause(),

@@ -1,5 +1,11 @@
 /** One HTTP request to one worker, and the answer that is parsed from the response. */
-import type { ResponseHead } from "sluice-gateway/http";
+import type {
+  Http1Carrier,
+  Http1Client,
+  ResponseHead,
+  UpstreamExchange,
+  UpstreamFailure,
+} from "sluice-gateway/http";
 import type {
   AttemptedCall,
   AttemptedWorker,
@@ -17,9 +23,7 @@ import {
   type WorkerAnswer,
   type AnswerSink,
 } from "./worker-answer.ts";
-import type { HttpExchange, WorkerConnection } from "./worker-connection.ts";
 import { createDecoder, type BodyDecoder } from "./content-coding.ts";
-import type { WorkerServer } from "./worker-server.ts";
 
 /**
  * Maximum number of bytes to read of an unneeded body (of a refusal, or after `[DONE]`), so that the connection can be
@@ -27,21 +31,36 @@ import type { WorkerServer } from "./worker-server.ts";
  */
 const maxSurplusBytes = 64 * 1024;
 
-/** The server and the request head of the worker. */
+const transportFailures: Readonly<Record<UpstreamFailure, TransportFailure>> = {
+  refused: "unreachable",
+  connectTimeout: "unreachable",
+  closed: "broken",
+  answerTimeout: "timedOut",
+  idleTimeout: "timedOut",
+  garbage: "broken",
+  tooLarge: "broken",
+  saturated: "unreachable",
+  closing: "broken",
+  internal: "broken",
+};
+
+/** The client and the request head of the worker. */
 interface HttpRoute {
-  readonly server: WorkerServer;
-  /** Request line and all header fields except host, length and those of the single request. */
+  readonly client: Http1Client;
+  /** Request line and all header fields except the length and those of the single request. */
   readonly head: string;
 }
 
-export class HttpAttempt implements RunningAttempt, HttpExchange, AnswerSink {
+export class HttpAttempt implements RunningAttempt, UpstreamExchange {
   readonly worker: AttemptedWorker;
   readonly head: string;
-  readonly firstMs: number;
+  /** A completion that is computed twice costs the worker twice. */
+  readonly repeat = "ifUnwritten";
+  readonly answerMs: number;
   readonly #call: AttemptedCall;
   readonly #route: HttpRoute;
   readonly #answer: WorkerAnswer;
-  #connection: WorkerConnection | undefined;
+  #carrier: Http1Carrier | undefined;
   #decoder: BodyDecoder | undefined;
   /** True once the call is not notified any more. */
   #hasEnded = false;
@@ -55,17 +74,20 @@ export class HttpAttempt implements RunningAttempt, HttpExchange, AnswerSink {
     this.#route = route;
     this.worker = worker;
     this.head = route.head + fields(request.headers);
-    this.firstMs = request.streamed ? config.idleMs : config.answerMs;
-    this.#answer = request.streamed ? new StreamedAnswer(this) : new WholeAnswer(this);
+    this.answerMs = request.streamed ? config.idleMs : config.answerMs;
+    const sink: AnswerSink = {
+      onChoice: (bytes, start, end) => {
+        if (!this.#hasEnded) call.onChoice(bytes, start, end);
+      },
+      onEnd: (message) => this.#complete(message),
+      onError: () => this.#break(),
+    };
+    this.#answer = request.streamed ? new StreamedAnswer(sink) : new WholeAnswer(sink);
   }
 
   begin(): void {
     this.worker.inFlight++;
-    this.#route.server.send(this);
-  }
-
-  get requestBody(): Buffer {
-    return this.#call.request.body;
+    this.#route.client.send(this);
   }
 
   get reported(): TokenUsage | undefined {
@@ -77,7 +99,7 @@ export class HttpAttempt implements RunningAttempt, HttpExchange, AnswerSink {
   }
 
   get hasRequest(): boolean {
-    return this.#answered || this.#connection?.hasSent === true;
+    return this.#answered || this.#carrier?.hasSent === true;
   }
 
   get finishReason(): string | undefined {
@@ -86,14 +108,14 @@ export class HttpAttempt implements RunningAttempt, HttpExchange, AnswerSink {
 
   pause(): void {
     if (this.#hasEnded) return;
-    if (this.#decoder === undefined) this.#connection?.pause();
+    if (this.#decoder === undefined) this.#carrier?.pause();
     // The decoder pauses the connection when its buffer is full.
     else this.#decoder.pause();
   }
 
   resume(): void {
     if (this.#hasEnded) return;
-    if (this.#decoder === undefined) this.#connection?.resume();
+    if (this.#decoder === undefined) this.#carrier?.resume();
     else this.#decoder.resume();
   }
 
@@ -106,95 +128,93 @@ export class HttpAttempt implements RunningAttempt, HttpExchange, AnswerSink {
   }
 
   /** Cuts the connection. */
-  abandon(): void {
+  abort(): void {
     if (this.#hasEnded) return;
     this.#end();
-    this.#connection?.cut();
+    this.#carrier?.abort();
   }
 
   // Callbacks of the connection.
 
-  carriedBy(connection: WorkerConnection): void {
-    this.#connection = connection;
+  onStart(carrier: Http1Carrier): void {
+    this.#carrier = carrier;
   }
 
-  answers({ status, coding }: ResponseHead): void {
+  body(): Buffer {
+    return this.#call.request.body;
+  }
+
+  onHead({ status, coding }: ResponseHead): void {
     this.#answered = true;
     if (status !== 200) return this.#fail({ kind: "refused", status });
     if (coding === undefined || coding === "identity") return;
     this.#decoder = createDecoder(coding, {
-      data: (chunk) =>
+      onData: (chunk) =>
         this.#contain(() => {
           this.#answer.write(chunk, 0, chunk.length);
-          this.arrived();
+          this.onRead();
         }),
-      ended: () => this.#contain(() => this.#answer.end()),
-      broken: () => this.broken(),
-      full: () => this.#connection?.pause(),
-      drained: () => this.#connection?.resume(),
+      onEnd: () => this.#contain(() => this.#answer.end()),
+      onError: () => this.#break(),
+      onFull: () => this.#carrier?.pause(),
+      onDrain: () => this.#carrier?.resume(),
     });
-    if (this.#decoder === undefined) this.broken();
+    if (this.#decoder === undefined) this.#break();
   }
 
-  body(bytes: Buffer, start: number, end: number): void {
+  onData(bytes: Buffer, start: number, end: number): void {
     if (this.#hasEnded) {
       this.#surplusBytes += end - start;
-      if (this.#surplusBytes > maxSurplusBytes) this.#connection?.cut();
+      if (this.#surplusBytes > maxSurplusBytes) this.#carrier?.abort();
     } else if (this.#decoder === undefined) this.#answer.write(bytes, start, end);
     // The decoder works in a separate thread, and the bytes are borrowed.
     else this.#decoder.write(Buffer.from(bytes.subarray(start, end)));
   }
 
-  arrived(): void {
-    if (!this.#hasEnded) this.#call.arrived();
+  onRead(): void {
+    if (!this.#hasEnded) this.#call.onRead();
   }
 
-  done(): void {
+  onEnd(): void {
     // The connection may already carry another request.
-    this.#connection = undefined;
+    this.#carrier = undefined;
     if (this.#hasEnded) return;
     if (this.#decoder === undefined) this.#answer.end();
     else this.#decoder.end();
   }
 
-  failed(kind: TransportFailure): void {
-    this.#fail({ kind });
+  onError(failure: UpstreamFailure): void {
+    this.#fail({ kind: transportFailures[failure] });
   }
 
-  // Callbacks of the parsed answer.
-
-  choice(bytes: Buffer, start: number, end: number): void {
-    if (!this.#hasEnded) this.#call.choice(bytes, start, end);
-  }
-
-  complete(message: WholeMessage | undefined): void {
-    this.arrived();
+  #complete(message: WholeMessage | undefined): void {
+    this.onRead();
     if (this.#hasEnded) return;
     this.#end();
     this.worker.succeeded();
-    this.#call.complete(message);
+    this.#call.onEnd(message);
   }
 
-  broken(): void {
+  #break(): void {
     if (this.#hasEnded) return;
-    const connection = this.#connection;
+    const carrier = this.#carrier;
     this.#fail({ kind: "broken" });
-    connection?.cut();
+    carrier?.abort();
   }
 
   /** Runs a callback of the decoder. An error in it breaks this answer only. */
   #contain(read: () => void): void {
     runGuarded(read, (error) => {
       this.#call.network.parts.log.error({ err: error }, "an answer could not be read");
-      this.broken();
+      this.#break();
     });
   }
 
   #fail(failure: AttemptFailure): void {
-    this.arrived();
+    this.onRead();
     if (this.#hasEnded) return;
     this.#end();
-    this.#call.failed(this.worker, failure);
+    this.#call.onError(this.worker, failure);
   }
 
   /** Ends the attempt. The connection may read the rest of the answer without a listener. */
@@ -203,7 +223,7 @@ export class HttpAttempt implements RunningAttempt, HttpExchange, AnswerSink {
     this.worker.inFlight--;
     this.#decoder?.close();
     // Nothing else would resume a connection that was paused in the middle of an answer.
-    this.#connection?.resume();
+    this.#carrier?.resume();
   }
 }
 

@@ -10,7 +10,7 @@ import type {
   NetworkModel,
   Price,
 } from "sluice-gateway/services";
-import type { Network } from "./network.ts";
+import type { ServingNetwork } from "./serving-network.ts";
 import { NetworkCall } from "./network-call.ts";
 import type { Worker } from "./worker.ts";
 
@@ -25,12 +25,12 @@ interface ModelParts {
 /** Created again whenever the workers or overrides of the network change. Prices are looked up when they are needed. */
 export class Model implements NetworkModel {
   readonly modelId: string;
-  readonly #network: Network;
+  readonly #network: ServingNetwork;
   readonly #parts: ModelParts;
   readonly #coefficients: CoefficientBands | undefined;
   readonly #draw: Draw;
 
-  constructor(network: Network, parts: ModelParts) {
+  constructor(network: ServingNetwork, parts: ModelParts) {
     this.modelId = parts.id;
     this.#network = network;
     this.#parts = parts;

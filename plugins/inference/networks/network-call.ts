@@ -13,16 +13,17 @@ import type {
   InferenceFailure,
   InferenceRequest,
   InferenceResult,
+  NetworkWorker,
   Price,
   Produced,
   RunningAttempt,
   TokenUsage,
   WholeMessage,
 } from "sluice-gateway/services";
-import type { Network } from "./network.ts";
+import { runGuarded } from "sluice-gateway/toolkit";
 import { isOverLimit, limitsOf, type RequestLimits } from "./request-limits.ts";
 import { estimateUsage, isWithin } from "./token-usage.ts";
-import type { Worker } from "./worker.ts";
+import type { ServingNetwork } from "./serving-network.ts";
 
 /** The first worker and two retries. */
 const maxAttempts = 3;
@@ -34,7 +35,7 @@ const emptyBody = Buffer.alloc(0);
 /** The last choice of a stream that the gateway ends at its token limit. */
 const capReached = Buffer.from('{"index":0,"delta":{},"finish_reason":"length"}');
 /** Replaces the reader when the client has left. */
-const noReader: AnswerReader = { choice() {}, arrived() {}, ended() {}, failed() {} };
+const noReader: AnswerReader = { onChoice() {}, onRead() {}, onEnd() {}, onError() {} };
 
 /** State of a call whose client has left, until the worker has reported its usage or the time is up. */
 interface PendingLeave {
@@ -46,12 +47,12 @@ interface PendingLeave {
 
 export class NetworkCall implements InferenceCall, AttemptedCall {
   request: InferenceRequest;
-  readonly network: Network;
+  readonly network: ServingNetwork;
   readonly modelId: string;
   readonly #limits: RequestLimits;
   readonly #since: number;
   #reader: AnswerReader;
-  readonly #tried: Worker[] = [];
+  readonly #tried: NetworkWorker[] = [];
   #attempt: RunningAttempt | undefined;
   /** The price at the time when the worker was chosen. Prices that are polled later apply to later answers. */
   #price: Price | undefined;
@@ -65,7 +66,12 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
   #failure: InferenceFailure = "unavailable";
   #finishReason: string | undefined;
 
-  constructor(modelId: string, network: Network, request: InferenceRequest, reader: AnswerReader) {
+  constructor(
+    modelId: string,
+    network: ServingNetwork,
+    request: InferenceRequest,
+    reader: AnswerReader,
+  ) {
     this.modelId = modelId;
     this.network = network;
     this.request = request;
@@ -88,7 +94,7 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
     if (this.#hasEnded || this.#leaving !== undefined) return undefined;
     const isOwed = this.#hasBegun || this.#attempt?.hasRequest === true;
     this.#end("client_left");
-    this.#attempt?.abandon();
+    this.#attempt?.abort();
     return isOwed ? this.#result() : undefined;
   }
 
@@ -112,7 +118,7 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
 
   // Callbacks of the attempt.
 
-  choice(bytes: Buffer, start: number, end: number): void {
+  onChoice(bytes: Buffer, start: number, end: number): void {
     if (this.#hasEnded) return;
     const attempt = this.#attempt;
     if (!this.#hasBegun) this.#begin();
@@ -122,29 +128,29 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
       return this.#endAtCap(attempt);
     }
     try {
-      this.#reader.choice(bytes, start, end);
+      this.#reader.onChoice(bytes, start, end);
     } catch (error) {
       this.#readerBroke(error);
     }
   }
 
-  arrived(): void {
+  onRead(): void {
     if (!this.#hasBegun || this.#hasEnded) return;
     try {
-      this.#reader.arrived();
+      this.#reader.onRead();
     } catch (error) {
       this.#readerBroke(error);
     }
   }
 
-  complete(message: WholeMessage | undefined): void {
+  onEnd(message: WholeMessage | undefined): void {
     if (this.#hasEnded) return;
     if (this.#leaving !== undefined) return this.#endLeft(true);
     this.#end("");
     this.#ended(message);
   }
 
-  failed(worker: AttemptedWorker, failure: AttemptFailure): void {
+  onError(worker: AttemptedWorker, failure: AttemptFailure): void {
     if (this.#hasEnded) return;
     const final = finalFailure(worker, failure);
     // A worker that refused the request has processed nothing of it.
@@ -175,7 +181,7 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
       if (!this.#sendToAnother()) this.#fail(this.#failure);
     } catch (error) {
       this.network.callMetrics.log.error({ err: error }, "a request could not be sent to a worker");
-      this.#attempt?.abandon();
+      this.#attempt?.abort();
       this.#fail("unavailable");
     }
   }
@@ -196,30 +202,24 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
 
   // End of the call.
 
-  #end(why: Parameters<Network["callMetrics"]["ended"]>[2]): void {
+  #end(why: Parameters<ServingNetwork["callMetrics"]["ended"]>[2]): void {
     this.#hasEnded = true;
     this.network.callMetrics.ended(this.modelId, this.#since, why);
   }
 
   #ended(message: WholeMessage | undefined): void {
     const result = this.#result();
-    try {
-      if (result === undefined) this.#reader.failed("unavailable", undefined);
-      else this.#reader.ended(result, message);
-    } catch (error) {
-      this.#logBroken(error);
-    }
+    this.#notify(() => {
+      if (result === undefined) this.#reader.onError("unavailable", undefined);
+      else this.#reader.onEnd(result, message);
+    });
   }
 
   #fail(failure: InferenceFailure): void {
     if (this.#hasEnded) return;
     this.#end(failure);
     const result = this.#hasBegun ? this.#result() : undefined;
-    try {
-      this.#reader.failed(failure, result);
-    } catch (error) {
-      this.#logBroken(error);
-    }
+    this.#notify(() => this.#reader.onError(failure, result));
   }
 
   /** Stops a worker that produces more than was requested. The answer ends as at any other token limit. */
@@ -228,9 +228,9 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
     this.#finishReason = "length";
     if (this.#leaving !== undefined) return this.#endLeft(true);
     this.#end("");
-    attempt.abandon();
+    attempt.abort();
     try {
-      this.#reader.choice(capReached, 0, capReached.length);
+      this.#reader.onChoice(capReached, 0, capReached.length);
     } catch (error) {
       return this.#logBroken(error);
     }
@@ -244,15 +244,20 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
     this.#leaving = undefined;
     leaving.timer[Symbol.dispose]();
     this.#end("client_left");
-    this.#attempt?.abandon();
+    this.#attempt?.abort();
     leaving.resolve(isOwed ? this.#result(leaving.produced) : undefined);
   }
 
   /** The reader threw in the middle of an answer, so the rest is of no use to it. */
   #readerBroke(error: unknown): void {
-    this.#attempt?.abandon();
+    this.#attempt?.abort();
     this.#logBroken(error);
     this.#fail("broken");
+  }
+
+  /** Reports the end of the call to the reader. */
+  #notify(run: () => void): void {
+    runGuarded(run, (error) => this.#logBroken(error));
   }
 
   #logBroken(error: unknown): void {

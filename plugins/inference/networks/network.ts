@@ -2,7 +2,7 @@
  * One inference network: it polls workers and prices and derives the catalogue of models from them. The values that
  * were read last are used until they are read again.
  */
-import type { Clock, Counter, Log, Metrics } from "sluice-gateway/plugin";
+import type { Metrics } from "sluice-gateway/plugin";
 import {
   createPrice,
   type ListedWorker,
@@ -10,7 +10,6 @@ import {
   type ModelOverride,
   type NetworkConfig,
   type NetworkKind,
-  type OpenNetwork,
   type Price,
   type Transport,
 } from "sluice-gateway/services";
@@ -22,26 +21,14 @@ import { OpenaiTransport } from "./openai-transport.ts";
 import { openTokenRate, type TokenRate } from "./token-rate.ts";
 import { baseOf } from "./request-head.ts";
 import { readModels, readStatus, statusProblem, type NetworkStatus } from "./status-document.ts";
+import type { NetworkParts, ServingNetwork } from "./serving-network.ts";
 import { Worker } from "./worker.ts";
 
-export interface NetworkParts {
-  readonly clock: Clock;
-  readonly log: Log;
-  readonly metrics: Metrics;
-  /** Returns the operator's overrides of the network's catalogue: the same map until they change. */
-  readonly overrides: (network: string) => ReadonlyMap<string, ModelOverride>;
-  /** The kind of the network. Undefined for OpenAI's API. */
-  readonly kind?: NetworkKind | undefined;
-  /** Returns a number from 0 to 1; for tests. */
-  readonly random?: () => number;
-}
-
-export class Network implements OpenNetwork {
+export class Network implements ServingNetwork {
   readonly config: NetworkConfig;
   readonly parts: NetworkParts;
   readonly settled: Promise<void>;
-  /** Counters of answers that were charged 0 because the price or the rate was missing. */
-  readonly unpriced: { readonly price: Counter; readonly rate: Counter };
+  readonly unpriced: ServingNetwork["unpriced"];
   readonly callMetrics: CallMetrics;
   readonly #status: PolledDocument<NetworkStatus>;
   readonly #rate: TokenRate;
@@ -207,7 +194,7 @@ export class Network implements OpenNetwork {
   }
 }
 
-function unpricedCounters(network: string, metrics: Metrics): Network["unpriced"] {
+function unpricedCounters(network: string, metrics: Metrics): ServingNetwork["unpriced"] {
   const family = metrics.counter(
     "sluice_inference_unpriced_total",
     "Answers that were charged 0 because the price or the rate was missing.",

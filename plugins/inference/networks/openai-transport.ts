@@ -1,5 +1,9 @@
-/** The transport to workers with OpenAI's chat completions over HTTP. */
-import { undici } from "sluice-gateway/http";
+/**
+ * The transport to workers with OpenAI's chat completions over HTTP. Workers at the same origin share one client, which
+ * opens as many connections as there are requests.
+ */
+import { Http1Client, undici } from "sluice-gateway/http";
+import type { Clock, Log } from "sluice-gateway/plugin";
 import type {
   AttemptedCall,
   AttemptedWorker,
@@ -10,30 +14,40 @@ import type {
 } from "sluice-gateway/services";
 import { HttpAttempt } from "./http-attempt.ts";
 import { baseOf, requestFields } from "./request-head.ts";
-import { WorkerServer, type ServerParts } from "./worker-server.ts";
 
 /** Time limit of the probe of an ejected worker. */
 const probeMs = 2_000;
 
-interface SharedServer {
-  readonly server: WorkerServer;
-  /** Number of routes that use the server. */
+/**
+ * Time after which an idle connection is closed. It is shorter than the 5 s after which uvicorn, which serves most
+ * models, closes it.
+ */
+const unusedMs = 4_000;
+
+interface TransportParts {
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+interface SharedClient {
+  readonly client: Http1Client;
+  /** Number of routes that use the client. */
   routes: number;
 }
 
 export class OpenaiTransport implements Transport {
   readonly #config: NetworkConfig;
-  readonly #parts: ServerParts;
+  readonly #parts: TransportParts;
   /** Loaded here and not at the first probe, which happens while other workers serve requests. */
   readonly #request = undici().request;
-  /** The servers by origin. */
-  readonly #servers = new Map<string, SharedServer>();
-  /** Servers whose routes are closed and whose last answers have not ended. */
+  /** The clients by origin. */
+  readonly #clients = new Map<string, SharedClient>();
+  /** Clients whose routes are closed and whose last answers have not ended. */
   readonly #closing = new Set<Promise<void>>();
   /** The header lines that every request to a worker has. */
   readonly #fields: string;
 
-  constructor(config: NetworkConfig, parts: ServerParts) {
+  constructor(config: NetworkConfig, parts: TransportParts) {
     this.#config = config;
     this.#parts = parts;
     this.#fields = requestFields(config.headers);
@@ -41,16 +55,16 @@ export class OpenaiTransport implements Transport {
 
   routeTo(listed: ListedWorker): OpenaiRoute {
     const base = baseOf(listed.url ?? this.#config.url);
-    const { origin } = new URL(base);
+    const { origin, host } = new URL(base);
     const shared = this.#shared(origin);
     shared.routes++;
     const path = `${base.slice(origin.length)}/v1`;
     return new OpenaiRoute({
-      server: shared.server,
-      head: `POST ${path}/chat/completions HTTP/1.1\r\n${this.#fields}`,
+      client: shared.client,
+      head: `POST ${path}/chat/completions HTTP/1.1\r\nHost: ${host}\r\n${this.#fields}`,
       probe: () => this.#probe(`${base}/v1/models`),
-      closed: () => {
-        if (--shared.routes === 0) this.#closeServer(origin, shared.server);
+      onClose: () => {
+        if (--shared.routes === 0) this.#closeClient(origin, shared.client);
       },
     });
   }
@@ -59,17 +73,31 @@ export class OpenaiTransport implements Transport {
     await Promise.all(this.#closing);
   }
 
-  #shared(origin: string): SharedServer {
-    const known = this.#servers.get(origin);
+  #shared(origin: string): SharedClient {
+    const known = this.#clients.get(origin);
     if (known !== undefined) return known;
-    const shared = { server: new WorkerServer(origin, this.#config, this.#parts), routes: 0 };
-    this.#servers.set(origin, shared);
+    const { connectMs, idleMs, answerMs } = this.#config;
+    const { clock, log } = this.#parts;
+    const client = new Http1Client({
+      url: new URL(origin),
+      connections: Infinity,
+      connectMs,
+      // The limit for the head of a streamed answer is `idleMs`.
+      answerMs: Math.min(answerMs, idleMs),
+      idleMs,
+      unusedMs,
+      maxAnswerBytes: Number.MAX_SAFE_INTEGER,
+      clock,
+      onBug: (error) => log.error({ err: error, origin }, "a connection to a worker broke"),
+    });
+    const shared = { client, routes: 0 };
+    this.#clients.set(origin, shared);
     return shared;
   }
 
-  #closeServer(origin: string, server: WorkerServer): void {
-    this.#servers.delete(origin);
-    const closing = server.close();
+  #closeClient(origin: string, client: Http1Client): void {
+    this.#clients.delete(origin);
+    const closing = client.drain();
     this.#closing.add(closing);
     void closing.then(() => this.#closing.delete(closing));
   }
@@ -93,24 +121,24 @@ export class OpenaiTransport implements Transport {
 }
 
 interface RouteParts {
-  /** The server, shared with other workers at the same origin. */
-  readonly server: WorkerServer;
-  /** Request line and all header fields except host, length and those of the single request. */
+  /** Shared with other workers at the same origin. */
+  readonly client: Http1Client;
+  /** Request line and all header fields except the length and those of the single request. */
   readonly head: string;
   readonly probe: () => Promise<boolean>;
-  readonly closed: () => void;
+  readonly onClose: () => void;
 }
 
 export class OpenaiRoute implements WorkerRoute {
   readonly admitted = true;
   readonly evidence = "none";
   readonly settled = Promise.resolve();
-  readonly server: WorkerServer;
+  readonly client: Http1Client;
   readonly head: string;
   readonly #parts: RouteParts;
 
   constructor(parts: RouteParts) {
-    this.server = parts.server;
+    this.client = parts.client;
     this.head = parts.head;
     this.#parts = parts;
   }
@@ -126,6 +154,6 @@ export class OpenaiRoute implements WorkerRoute {
   listedAgain(): void {}
 
   close(): void {
-    this.#parts.closed();
+    this.#parts.onClose();
   }
 }

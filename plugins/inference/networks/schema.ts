@@ -1,19 +1,6 @@
 /** The schemas of the sections `networks` and `rate`. */
 import type { JsonSchema } from "sluice-gateway/plugin";
-
-function integer(
-  fallback: number,
-  bounds: readonly [number, number],
-  description: string,
-): JsonSchema {
-  return {
-    type: "integer",
-    minimum: bounds[0],
-    maximum: bounds[1],
-    default: fallback,
-    description,
-  };
-}
+import { integerSchema } from "sluice-gateway/toolkit";
 
 const day = 86_400_000;
 
@@ -100,14 +87,18 @@ const networkSchema: JsonSchema = {
       additionalProperties: { type: "string", pattern: "^[\\t -~\\x80-\\xff]*$" },
       description: "Headers that are sent to its servers, such as Authorization.",
     },
-    connectMs: integer(2_000, [1, day], "Time limit for opening a connection."),
-    idleMs: integer(
+    connectMs: integerSchema(2_000, [1, day], "Time limit for opening a connection."),
+    idleMs: integerSchema(
       60_000,
       [1, day],
       "Time limit until a streamed answer begins, and maximum pause between two chunks of any answer.",
     ),
-    answerMs: integer(600_000, [1, day], "Time limit until an answer that is not streamed begins."),
-    maxOutputTokens: integer(
+    answerMs: integerSchema(
+      600_000,
+      [1, day],
+      "Time limit until an answer that is not streamed begins.",
+    ),
+    maxOutputTokens: integerSchema(
       8_192,
       [1, 10_000_000],
       "Number of output tokens for which credit is reserved if the request has no max_tokens.",

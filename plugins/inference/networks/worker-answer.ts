@@ -1,6 +1,6 @@
 /**
  * Parses the answer of a worker while it arrives: server-sent events, or one JSON document. Anything else (garbage, an
- * error, an answer that ends too early) is reported as `broken`.
+ * error, an answer that ends too early) is reported with `onError`.
  */
 import { skipValue } from "sluice-gateway/http";
 import type { Produced, TokenUsage, WholeMessage } from "sluice-gateway/services";
@@ -10,12 +10,12 @@ import { emptyChunk, readChunk, textBytes, type Chunk } from "./chunk.ts";
 import { ChunkShape } from "./chunk-shape.ts";
 import { readUsage } from "./token-usage.ts";
 
-/** Receives the parsed answer. Nothing is called after `complete` or `broken`. */
+/** Receives the parsed answer. Nothing is called after `onEnd` or `onError`. */
 export interface AnswerSink {
   /** A choice in borrowed bytes. */
-  choice(bytes: Buffer, start: number, end: number): void;
-  complete(message: WholeMessage | undefined): void;
-  broken(): void;
+  onChoice(bytes: Buffer, start: number, end: number): void;
+  onEnd(message: WholeMessage | undefined): void;
+  onError(): void;
 }
 
 export interface WorkerAnswer {
@@ -67,7 +67,7 @@ export class StreamedAnswer implements WorkerAnswer, EventReader {
     const shape = this.#shape;
     if (shape.matches(bytes, start, end)) {
       this.#count(textBytes(bytes, start + shape.textStart, end - shape.textEnd));
-      return this.#sink.choice(bytes, start + shape.choiceStart, end - shape.choiceEnd);
+      return this.#sink.onChoice(bytes, start + shape.choiceStart, end - shape.choiceEnd);
     }
     if (isDone(bytes, start, end)) return this.#complete();
     if (!readChunk(bytes, start, end, found) || found.isError) return this.#break();
@@ -87,10 +87,10 @@ export class StreamedAnswer implements WorkerAnswer, EventReader {
 
   /** `reasoningAt`: where `reasoning` is renamed to `reasoning_content`; negative for no renaming. */
   #passChoice(bytes: Buffer, start: number, end: number, reasoningAt: number): void {
-    if (reasoningAt < 0) return this.#sink.choice(bytes, start, end);
+    if (reasoningAt < 0) return this.#sink.onChoice(bytes, start, end);
     const before = bytes.subarray(start, reasoningAt);
     const renamed = Buffer.concat([before, reasoningSuffix, bytes.subarray(reasoningAt, end)]);
-    this.#sink.choice(renamed, 0, renamed.length);
+    this.#sink.onChoice(renamed, 0, renamed.length);
   }
 
   /** The last report is used, because some servers send one with every chunk. */
@@ -102,13 +102,13 @@ export class StreamedAnswer implements WorkerAnswer, EventReader {
   #complete(): void {
     if (this.#hasEnded) return;
     this.#hasEnded = true;
-    this.#sink.complete(undefined);
+    this.#sink.onEnd(undefined);
   }
 
   #break(): void {
     if (this.#hasEnded) return;
     this.#hasEnded = true;
-    this.#sink.broken();
+    this.#sink.onError();
   }
 }
 
@@ -153,7 +153,7 @@ export class WholeAnswer implements WorkerAnswer {
     if (this.#bytes <= maxWholeBytes) this.#pieces.push(Buffer.from(bytes.subarray(start, end)));
     else if (this.#pieces.length > 0) {
       this.#pieces = [];
-      this.#sink.broken();
+      this.#sink.onError();
     }
   }
 
@@ -165,7 +165,7 @@ export class WholeAnswer implements WorkerAnswer {
     const choice: unknown = Array.isArray(choices) ? choices[0] : undefined;
     const message = isObject(choice) ? readMessage(choice["message"]) : undefined;
     if (!isObject(document) || !isObject(choice) || message === undefined)
-      return this.#sink.broken();
+      return this.#sink.onError();
     const { finish_reason: reason } = choice;
     this.finishReason = typeof reason === "string" ? reason : "stop";
     const { content, reasoningContent = "" } = message;
@@ -174,7 +174,7 @@ export class WholeAnswer implements WorkerAnswer {
       bytes: Buffer.byteLength(content) + Buffer.byteLength(reasoningContent),
     };
     this.reported = readUsage(document["usage"]);
-    this.#sink.complete(message);
+    this.#sink.onEnd(message);
   }
 }
 

@@ -4,6 +4,7 @@
  */
 import { readFileSync } from "node:fs";
 import { brotliDecompressSync } from "node:zlib";
+import { packageFile } from "sluice-gateway/package-files";
 
 /**
  * The values of one storage key: `[first block, value, blake2b-256 of the value]`, ascending. Null if it was removed.
@@ -45,7 +46,7 @@ export interface Recording {
 
 /** Reads the recording that ships with the gateway. */
 export function readRecording(): Recording {
-  const packed = readFileSync(new URL("./recording.json.br", import.meta.url));
+  const packed = readFileSync(packageFile("plugins/ledger/demo/recording.json.br"));
   // test/plugins/ledger/demo/record.ts writes the file from a value of this type.
   return JSON.parse(brotliDecompressSync(packed).toString()) as Recording;
 }

@@ -4,7 +4,7 @@ import type { LedgerRpc } from "sluice-gateway/services";
 import { arrayOf, type Body } from "./body.ts";
 import type { Calls } from "./calls.ts";
 import { errorResponse, nodeResponse } from "./envelope.ts";
-import type { Waiter } from "./shared-call.ts";
+import type { Waiter } from "./waiter.ts";
 import type { MethodState } from "./method-state.ts";
 import type { NodeFailure } from "./node-pool.ts";
 
@@ -69,7 +69,7 @@ export class Batch implements LedgerRpc {
   }
 
   /** Called when a call in flight has ended. `response`: its JSON-RPC response, which the batch keeps. */
-  ended(
+  onEnd(
     index: number,
     response: Body,
     methodState: MethodState,
@@ -130,14 +130,14 @@ class BatchWaiter implements Waiter {
     this.#call = call;
   }
 
-  answered(kind: "result" | "error", body: Body): void {
+  onAnswer(kind: "result" | "error", body: Body): void {
     const { id, methodState } = this.#call;
-    this.#batch.ended(this.#index, nodeResponse(id, kind, body), methodState, kind);
+    this.#batch.onEnd(this.#index, nodeResponse(id, kind, body), methodState, kind);
   }
 
-  failed(reason: NodeFailure): void {
+  onError(reason: NodeFailure): void {
     this.#batch.noteFailure(reason);
     const { id, methodState } = this.#call;
-    this.#batch.ended(this.#index, errorResponse(id, "internal"), methodState, "failed");
+    this.#batch.onEnd(this.#index, errorResponse(id, "internal"), methodState, "failed");
   }
 }

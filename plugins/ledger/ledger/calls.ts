@@ -3,11 +3,12 @@ import type { Metrics } from "sluice-gateway/plugin";
 import type { Body } from "./body.ts";
 import { AnswerCache } from "./cache.ts";
 import { isImmutable } from "./finality.ts";
-import { SharedCall, type SingleFlight, type Waiter } from "./shared-call.ts";
+import { SharedCall, type SingleFlight } from "./shared-call.ts";
 import { createMethodStates, type MethodState } from "./method-state.ts";
 import type { NodeFailure, NodePool } from "./node-pool.ts";
 import { compact } from "./json-part.ts";
 import { createLedgerMetrics, type LedgerMetrics } from "./ledger-metrics.ts";
+import type { Waiter } from "./waiter.ts";
 import type { Method } from "./whitelist.ts";
 
 /** Longer params (in characters) are neither cached nor shared, because their key would cost more than it saves. */
@@ -81,7 +82,7 @@ export class Calls implements SingleFlight {
     return undefined;
   }
 
-  onComplete(sharedCall: SharedCall, kind: "result" | "error", body: Body): void {
+  onAnswer(sharedCall: SharedCall, kind: "result" | "error", body: Body): void {
     this.#leave(sharedCall);
     if (kind === "error" || sharedCall.key === undefined) return;
     const { methodState, key, params, finalized } = sharedCall;
@@ -94,7 +95,7 @@ export class Calls implements SingleFlight {
     this.#metrics.cache(this.#cache);
   }
 
-  onFail(sharedCall: SharedCall, reason: NodeFailure): void {
+  onError(sharedCall: SharedCall, reason: NodeFailure): void {
     this.#leave(sharedCall);
     this.#metrics.failures[reason].add(1);
   }

@@ -4,7 +4,7 @@ import type { Ledger, LedgerAnswer, LedgerMethod, LedgerRpc } from "sluice-gatew
 import type { PoolConfig } from "./options.ts";
 import { ownBody, type Body } from "./body.ts";
 import { Calls } from "./calls.ts";
-import type { Waiter } from "./shared-call.ts";
+import type { Waiter } from "./waiter.ts";
 import type { NodeFailure, NodePool, NodeStatus } from "./node-pool.ts";
 import { readRpc } from "./rpc.ts";
 import { createInternal, createWhitelist } from "./whitelist.ts";
@@ -90,11 +90,11 @@ class Caller implements Waiter {
     return this.#promise;
   }
 
-  answered(kind: "result" | "error", body: Body): void {
+  onAnswer(kind: "result" | "error", body: Body): void {
     this.#end({ kind, bytes: bytesOf(ownBody(body)) });
   }
 
-  failed(reason: NodeFailure): void {
+  onError(reason: NodeFailure): void {
     this.#end({ kind: "failed", reason });
   }
 

@@ -2,7 +2,7 @@
 import type { CallFailureCode, CallReport, Counter, Metrics } from "sluice-gateway/plugin";
 import type { ChargeLine } from "sluice-gateway/services";
 import type { AnswerCache, MethodAnswers } from "./cache.ts";
-import type { SharedCall } from "./shared-call.ts";
+import type { JoinableCall } from "./waiter.ts";
 import type { Method } from "./whitelist.ts";
 
 export interface MethodState {
@@ -17,7 +17,7 @@ export interface MethodState {
   };
   readonly answers: MethodAnswers;
   /** Calls in flight that others may join, by key. */
-  readonly sharedCalls: Map<string, SharedCall>;
+  readonly sharedCalls: Map<string, JoinableCall>;
   /** Number of calls by the source of the answer. */
   readonly fromCache: Counter;
   readonly fromSharedCall: Counter;
@@ -49,11 +49,11 @@ export function createMethodStates(
     "Answers of a node that were stored in the cache. They are the cache misses of cacheable calls.",
     ["upstream", "method"],
   );
-  const sharedCalls = new Map<string, Map<string, SharedCall>>();
+  const sharedCalls = new Map<string, Map<string, JoinableCall>>();
   const states = new Map<string, MethodState>();
   for (const [name, method] of methods) {
     const { nodeName } = method;
-    const shared = sharedCalls.get(nodeName) ?? new Map<string, SharedCall>();
+    const shared = sharedCalls.get(nodeName) ?? new Map<string, JoinableCall>();
     sharedCalls.set(nodeName, shared);
     states.set(name, {
       method,

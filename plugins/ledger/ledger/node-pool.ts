@@ -8,7 +8,7 @@
 /** The reason why no node answered. The same values as in `LedgerAnswer`. */
 export type NodeFailure = "unreachable" | "timeout" | "garbage" | "aborted";
 
-/** One call. Exactly one of `answered` and `failed` is called, once, and never before `send` has returned. */
+/** One call. Exactly one of `onAnswer` and `onError` is called, once, and never before `send` has returned. */
 export interface NodeRequest {
   /** The node's name of the method. It needs no escaping, because it is never taken from a client's bytes. */
   readonly method: string;
@@ -25,9 +25,9 @@ export interface NodeRequest {
    * Called with the node's `result` or `error`: `bytes[start, end)` is a whole JSON value. The bytes are borrowed: the
    * pool may overwrite them as soon as this method returns.
    */
-  answered(kind: "result" | "error", bytes: Buffer, start: number, end: number): void;
+  onAnswer(kind: "result" | "error", bytes: Buffer, start: number, end: number): void;
   /** Called if no node answered. */
-  failed(reason: NodeFailure): void;
+  onError(reason: NodeFailure): void;
 }
 
 /** The state of a node, for operators. */

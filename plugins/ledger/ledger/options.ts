@@ -1,6 +1,6 @@
 /** The members that the service `ledger` adds to the entries of the section `upstreams`. */
 import type { Host, JsonSchema, Upstream } from "sluice-gateway/plugin";
-import { durationMs } from "sluice-gateway/toolkit";
+import { durationMs, integerSchema } from "sluice-gateway/toolkit";
 
 /** An entry of the section after validation, with defaults. Undefined members could not be read. */
 interface Entry extends Omit<PoolConfig, keyof Upstream | "methods" | "maxHeadAgeMs"> {
@@ -39,20 +39,6 @@ export interface PoolConfig extends Upstream {
 const mebibyte = 1_048_576;
 const day = 86_400_000;
 
-function integer(
-  fallback: number,
-  bounds: readonly [number, number],
-  description: string,
-): JsonSchema {
-  return {
-    type: "integer",
-    minimum: bounds[0],
-    maximum: bounds[1],
-    default: fallback,
-    description,
-  };
-}
-
 export const nodeMembers: Readonly<Record<string, JsonSchema>> = {
   aliases: {
     type: "object",
@@ -84,7 +70,7 @@ export const nodeMembers: Readonly<Record<string, JsonSchema>> = {
       },
     },
   },
-  cacheBytes: integer(
+  cacheBytes: integerSchema(
     64 * mebibyte,
     [0, 1e12],
     "Maximum size of the cache of immutable answers. 0 disables the cache.",
@@ -94,9 +80,13 @@ export const nodeMembers: Readonly<Record<string, JsonSchema>> = {
     default: true,
     description: "Identical concurrent reads share one call to the node.",
   },
-  batchParallel: integer(8, [1, 50], "Maximum number of calls of one batch that run in parallel."),
-  probeMs: integer(2_000, [100, day], "Interval between two probes of a node."),
-  maxLag: integer(
+  batchParallel: integerSchema(
+    8,
+    [1, 50],
+    "Maximum number of calls of one batch that run in parallel.",
+  ),
+  probeMs: integerSchema(2_000, [100, day], "Interval between two probes of a node."),
+  maxLag: integerSchema(
     8,
     [1, 1e9],
     "Maximum number of blocks behind the best node. Nodes further behind are skipped.",
@@ -107,7 +97,7 @@ export const nodeMembers: Readonly<Record<string, JsonSchema>> = {
     description:
       "Maximum age of a node's head, such as 60s. Nodes with an older head are skipped. By default, the age is not checked.",
   },
-  answerBytes: integer(64 * mebibyte, [1_024, 1e9], "Maximum size of an answer from a node."),
+  answerBytes: integerSchema(64 * mebibyte, [1_024, 1e9], "Maximum size of an answer from a node."),
 };
 
 /** Returns the configuration of the pool with this name in `upstreams`. Undefined if there is no usable entry. */

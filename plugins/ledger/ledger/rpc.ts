@@ -11,7 +11,7 @@ import type { Body } from "./body.ts";
 import { Batch, type BatchItem } from "./batch.ts";
 import type { Calls } from "./calls.ts";
 import { errorResponse, nodeResponse } from "./envelope.ts";
-import type { Waiter } from "./shared-call.ts";
+import type { Waiter } from "./waiter.ts";
 import type { MethodState } from "./method-state.ts";
 import type { NodeFailure } from "./node-pool.ts";
 
@@ -112,7 +112,7 @@ class SingleCall implements LedgerRpc, Waiter {
     return nodeResponse(this.#id, "result", body);
   }
 
-  answered(kind: "result" | "error", body: Body): void {
+  onAnswer(kind: "result" | "error", body: Body): void {
     this.lines = this.#methodState.lines;
     this.#ending = kind;
     this.#resolve?.(nodeResponse(this.#id, kind, body));
@@ -124,7 +124,7 @@ class SingleCall implements LedgerRpc, Waiter {
     else to.called({ ...reports.result, code: refusedWith });
   }
 
-  failed(reason: NodeFailure): void {
+  onError(reason: NodeFailure): void {
     this.failure = reason;
     this.#resolve?.(errorResponse(this.#id, "internal"));
   }

@@ -6,24 +6,15 @@
 import { bodyOf, type Body } from "./body.ts";
 import type { MethodState } from "./method-state.ts";
 import type { NodeFailure, NodeRequest } from "./node-pool.ts";
-
-/**
- * Receives the outcome of a call. Exactly one of the two methods is called, once, and never before `Calls.ask` has
- * returned. They must not throw.
- */
-export interface Waiter {
-  /** A Buffer in `body` is borrowed: copy what outlives the call. */
-  answered(kind: "result" | "error", body: Body): void;
-  failed(reason: NodeFailure): void;
-}
+import type { JoinableCall, Waiter } from "./waiter.ts";
 
 /** Is notified of the outcome of a shared call, before its waiters are. */
 export interface SingleFlight {
-  onComplete(sharedCall: SharedCall, kind: "result" | "error", body: Body): void;
-  onFail(sharedCall: SharedCall, reason: NodeFailure): void;
+  onAnswer(sharedCall: SharedCall, kind: "result" | "error", body: Body): void;
+  onError(sharedCall: SharedCall, reason: NodeFailure): void;
 }
 
-export class SharedCall implements NodeRequest {
+export class SharedCall implements NodeRequest, JoinableCall {
   readonly methodState: MethodState;
   readonly params: string;
   /** Cache key of the params. Undefined if the call is not shared and its answer is not cached. */
@@ -67,18 +58,18 @@ export class SharedCall implements NodeRequest {
     else this.#others.push(waiter);
   }
 
-  answered(kind: "result" | "error", bytes: Buffer, start: number, end: number): void {
+  onAnswer(kind: "result" | "error", bytes: Buffer, start: number, end: number): void {
     const body = bodyOf(bytes, start, end);
-    this.#singleFlight.onComplete(this, kind, body);
-    this.#first.answered(kind, body);
+    this.#singleFlight.onAnswer(this, kind, body);
+    this.#first.onAnswer(kind, body);
     if (this.#others === undefined) return;
-    for (const waiter of this.#others) waiter.answered(kind, body);
+    for (const waiter of this.#others) waiter.onAnswer(kind, body);
   }
 
-  failed(reason: NodeFailure): void {
-    this.#singleFlight.onFail(this, reason);
-    this.#first.failed(reason);
+  onError(reason: NodeFailure): void {
+    this.#singleFlight.onError(this, reason);
+    this.#first.onError(reason);
     if (this.#others === undefined) return;
-    for (const waiter of this.#others) waiter.failed(reason);
+    for (const waiter of this.#others) waiter.onError(reason);
   }
 }

@@ -2,6 +2,7 @@
 import { existsSync, globSync, statSync } from "node:fs";
 import { readdir, readFile, stat } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
+import { packageRoot } from "sluice-gateway/package-files";
 import type { Page } from "./paragraphs.ts";
 
 export interface FolderOption {
@@ -26,9 +27,6 @@ const maxFiles = 10_000;
 
 /** Base URL of Sluice's own pages. They are resources of this gateway, readable through /mcp. */
 export const ownUrl = "docs://sluice/";
-
-/** Root folder of the package: it holds docs/ and plugins/, in the sources and in the published package. */
-const packageFolder = resolve(import.meta.dirname, "../../..");
 
 /** Thrown for a folder or file that cannot be indexed. The message names it and gives the reason. */
 export class UnreadableDocs extends Error {}
@@ -70,13 +68,13 @@ export async function readPages(sources: Sources, base: string): Promise<Page[]>
 }
 
 async function ownPages(): Promise<Page[]> {
-  const docs = join(packageFolder, "docs");
+  const docs = join(packageRoot, "docs");
   const files = isFolder(docs)
     ? (await markdownFiles(docs, maxFiles)).map((file) => `docs/${file}`)
     : [];
-  const readmes = globSync("plugins/{,*/,*/*/}README.md", { cwd: packageFolder }).toSorted();
+  const readmes = globSync("plugins/{,*/,*/*/}README.md", { cwd: packageRoot }).toSorted();
   return Promise.all(
-    [...files, ...readmes].map((file) => readPage(packageFolder, file, pageUrl(ownUrl, file))),
+    [...files, ...readmes].map((file) => readPage(packageRoot, file, pageUrl(ownUrl, file))),
   );
 }
 

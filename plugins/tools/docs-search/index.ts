@@ -4,9 +4,11 @@
  */
 import { defineTools } from "sluice-gateway/plugin";
 import type { Prompt, Resource, ResourceLink, Tool } from "sluice-gateway/services";
+import { integerSchema } from "sluice-gateway/toolkit";
 import { folderProblems, type Sources } from "./folders.ts";
-import { readLibrary, type LibraryPage } from "./library.ts";
-import type { Hit, SearchIndex } from "./search-index.ts";
+import type { Library, LibraryPage } from "./library-types.ts";
+import { openLibrary } from "./library.ts";
+import type { Hit } from "./search-index.ts";
 
 interface DocsSearchInput {
   readonly query: string;
@@ -65,10 +67,10 @@ export default defineTools<Sources>({
     }));
   },
   async start(sources, host) {
-    const { pages, index } = await readLibrary(sources, host.folder);
-    host.log.info({ pages: pages.length, paragraphs: index.size }, "documentation indexed");
+    const { pages, size, search } = await openLibrary(sources, host.folder);
+    host.log.info({ pages: pages.length, paragraphs: size }, "documentation indexed");
     const resources = pages.map(resource);
-    return { tools: [docsSearch(index)], resources, prompts: [answerFromDocs] };
+    return { tools: [docsSearch(search)], resources, prompts: [answerFromDocs] };
   },
 });
 
@@ -91,7 +93,7 @@ const answerFromDocs: Prompt = {
 };
 
 /** gateway.md, "Tools"; the shape of a hit: decisions.md section 6. */
-function docsSearch(index: SearchIndex): Tool<DocsSearchInput> {
+function docsSearch(search: Library["search"]): Tool<DocsSearchInput> {
   return {
     name: "docs_search",
     description:
@@ -104,13 +106,7 @@ function docsSearch(index: SearchIndex): Tool<DocsSearchInput> {
           minLength: 1,
           description: "Words or identifiers, such as state_getStorage.",
         },
-        limit: {
-          type: "integer",
-          minimum: 1,
-          maximum: 25,
-          default: defaultLimit,
-          description: "Maximum number of paragraphs to return.",
-        },
+        limit: integerSchema(defaultLimit, [1, 25], "Maximum number of paragraphs to return."),
       },
       required: ["query"],
       additionalProperties: false,
@@ -124,7 +120,7 @@ function docsSearch(index: SearchIndex): Tool<DocsSearchInput> {
       openWorldHint: false,
     },
     call({ query, limit = defaultLimit }) {
-      const hits = index.search(query, limit);
+      const hits = search(query, limit);
       return { ok: true, value: hits, links: linksTo(hits) };
     },
   };
@@ -137,13 +133,13 @@ function linksTo(hits: readonly Hit[]): ResourceLink[] {
 }
 
 /** A page as a resource that agents read through /mcp. */
-function resource({ url, title, markdown: text }: LibraryPage): Resource {
+function resource({ url, title, bytes, read }: LibraryPage): Resource {
   return {
     uri: url,
     name: title,
     mimeType: markdown,
-    bytes: Buffer.byteLength(text),
+    bytes,
     capability: "docs:read",
-    read: () => text,
+    read,
   };
 }

@@ -1,5 +1,5 @@
 /** The search index: MiniSearch ranks paragraphs by BM25+, over the terms that `terms.ts` finds in them. */
-import MiniSearch, { type SearchResult } from "minisearch";
+import MiniSearch, { type AsPlainObject, type Options, type SearchResult } from "minisearch";
 import type { Paragraph } from "./paragraphs.ts";
 import { termsOf } from "./terms.ts";
 
@@ -9,6 +9,12 @@ export interface Hit {
   readonly text: string;
   /** BM25 relevance, above 0, rounded to three decimals. Scores are comparable within one answer only. */
   readonly score: number;
+}
+
+/** An index as a JSON document. */
+export interface SavedIndex {
+  readonly paragraphs: readonly Paragraph[];
+  readonly engine: AsPlainObject;
 }
 
 /** Characters of a query that are read; the rest is ignored. */
@@ -26,19 +32,29 @@ const stopWords = new Set(
   ),
 );
 
+const engineOptions: Options = {
+  fields: ["title", "text"],
+  tokenize: termsOf,
+  processTerm: (term) => term,
+  searchOptions: { boost: { title: 2 } },
+};
+
 export class SearchIndex {
   readonly #paragraphs: readonly Paragraph[];
   readonly #engine: MiniSearch;
 
-  constructor(paragraphs: readonly Paragraph[]) {
+  constructor(paragraphs: readonly Paragraph[], engine: MiniSearch = engineOf(paragraphs)) {
     this.#paragraphs = paragraphs;
-    this.#engine = new MiniSearch({
-      fields: ["title", "text"],
-      tokenize: termsOf,
-      processTerm: (term) => term,
-      searchOptions: { boost: { title: 2 } },
-    });
-    this.#engine.addAll(paragraphs.map(({ title, text }, id) => ({ id, title, text })));
+    this.#engine = engine;
+  }
+
+  /** Returns the index that `toJSON` has described. */
+  static fromJSON({ paragraphs, engine }: SavedIndex): SearchIndex {
+    return new SearchIndex(paragraphs, MiniSearch.loadJS(engine, engineOptions));
+  }
+
+  toJSON(): SavedIndex {
+    return { paragraphs: this.#paragraphs, engine: this.#engine.toJSON() };
   }
 
   get size(): number {
@@ -66,6 +82,12 @@ export class SearchIndex {
     if (paragraph === undefined) throw new Error(`the index has no paragraph ${String(id)}`);
     return { ...paragraph, score: Math.max(0.001, Math.round(score * 1_000) / 1_000) };
   }
+}
+
+function engineOf(paragraphs: readonly Paragraph[]): MiniSearch {
+  const engine = new MiniSearch(engineOptions);
+  engine.addAll(paragraphs.map(({ title, text }, id) => ({ id, title, text })));
+  return engine;
 }
 
 function prefixesOf(terms: readonly string[]): string[] {

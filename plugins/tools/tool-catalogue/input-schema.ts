@@ -1,5 +1,6 @@
 /** Compiles the input schemas of tools, and reports violations by path and reason. */
-import { Ajv2020, type ErrorObject, type Options } from "ajv/dist/2020.js";
+import { Ajv2020, type ErrorObject, type Options, type ValidateFunction } from "ajv/dist/2020.js";
+import { checkJsonSchema, draft2020 } from "sluice-gateway/json-schema";
 import type { JsonSchema } from "sluice-gateway/plugin";
 
 export interface Violation {
@@ -28,6 +29,8 @@ const options: Options = {
   strictRequired: false,
   validateFormats: false,
   logger: false,
+  // `checkJsonSchema` does it.
+  validateSchema: false,
 };
 
 /**
@@ -58,12 +61,15 @@ export function createSchemaCompiler(): SchemaCompiler {
       if (word in schema) return `has an input schema with \`${word}\` at its root`;
     }
     try {
+      checkJsonSchema(schema, [draft2020]);
       const validate = quick.compile(schema);
-      const validateAll = thorough.compile(schema);
+      let validateAll: ValidateFunction | undefined;
       return (input) => {
         if (validate(input)) return [];
         const errors = validate.errors ?? [];
         if (!hasAtMost(maxThoroughValues, input)) return violations(errors);
+        // Compiled for the first wrong input, because many tools never receive one.
+        validateAll ??= thorough.compile(schema);
         validateAll(input);
         return violations(validateAll.errors ?? errors);
       };

@@ -1,20 +1,20 @@
 /**
- * One attempt to forward a request to an upstream and its answer to the client. It connects undici's dispatcher with
- * the client's socket, without a stream object for the answer.
+ * One attempt to forward a request to an upstream and its answer to the client. It connects the upstream's client with
+ * the socket of the gateway's client, without a stream object for the answer.
  *
- * Deadlines: the time to get a connection (`connectMs`) is measured with the host's clock, because undici has no limit
- * for queued requests. `headersMs` and `idleMs` are undici's own timers, which are cheap to refresh and up to one
- * second late. They end the attempt if the upstream falls silent, but not if the client reads slowly.
+ * The time to get a connection (`connectMs`) is measured here with the host's clock, because undici has no limit for
+ * queued requests.
  *
  * A request is sent again only if it cannot have been processed twice: if no connection was made (then to another URL),
  * or if a GET or HEAD without a body was sent on a kept-alive connection that the server had already closed (RFC 9110
  * section 9.2.2).
  */
-import type { Dispatcher } from "undici";
 import { refuse } from "../../errors.ts";
 import type { ChildSpan, Counter, Exchange, Reply, Sink } from "../../plugin.ts";
 import { responseFields, trailerFields, type FieldRules } from "../headers.ts";
-import { UploadError, type Upload } from "./upload.ts";
+import type { ForwardedExchange, ForwardedHead, ForwardFailure } from "./undici-client.ts";
+import type { Upload } from "./upload.ts";
+import type { Carrier } from "./upstream-client.ts";
 import type { Member, UpstreamPools, Waiting } from "./upstream.ts";
 
 export type FailureReason = "unreachable" | "timedOut" | "broken";
@@ -38,7 +38,7 @@ export interface Outgoing {
   readonly span: ChildSpan | undefined;
 }
 
-type Resolve = (reply: Reply | undefined) => void;
+type Ended = PromiseWithResolvers<Reply | undefined>;
 
 /** Resolves to a Reply if nothing was sent to the client, or to undefined when the answer has ended or failed. */
 export function send(
@@ -46,19 +46,17 @@ export function send(
   plan: ForwardPlan,
   outgoing: Outgoing,
 ): Promise<Reply | undefined> {
-  return new Promise((resolve, reject) => {
-    new Attempt(x, plan, outgoing, 1, resolve, reject).begin();
-  });
+  const ended: Ended = Promise.withResolvers();
+  new Attempt(x, plan, outgoing, 1, ended).begin();
+  return ended.promise;
 }
-
-/** The reason that undici requires for an abort. It is never shown. */
-const abortReason = new Error("abandoned");
 
 /** Maximum number of bytes that are buffered before the client's side is open. Then the upstream is paused. */
 const maxEarlyBytes = 64 * 1024;
 
-/** One dispatch of a request, as undici's handler. A retry is another attempt. */
-class Attempt implements Dispatcher.DispatchHandler, Waiting {
+/** One exchange with an upstream. A retry is another attempt. */
+class Attempt implements ForwardedExchange, Waiting {
+  request: ForwardedExchange["request"] = { method: "", path: "" };
   waitingSince = 0;
   before: Waiting | undefined = undefined;
   behind: Waiting | undefined = undefined;
@@ -66,14 +64,11 @@ class Attempt implements Dispatcher.DispatchHandler, Waiting {
   readonly #plan: ForwardPlan;
   readonly #outgoing: Outgoing;
   readonly #count: number;
-  readonly #resolve: Resolve;
-  readonly #reject: (error: unknown) => void;
+  readonly #result: Ended;
   #phase: "connecting" | "sent" | "answering" | "done" = "connecting";
   #member: Member | undefined;
-  #controller: Dispatcher.DispatchController | undefined;
+  #carrier: Carrier | undefined;
   #status = 0;
-  /** True after the first byte of an answer has arrived. */
-  #answered = false;
   #sink: Sink | undefined;
   /** True while `x.stream` is pending, so that its hooks may still be running. */
   #opening = false;
@@ -84,20 +79,12 @@ class Attempt implements Dispatcher.DispatchHandler, Waiting {
   #ended = false;
   #trailers: string[] | undefined;
 
-  constructor(
-    x: Exchange,
-    plan: ForwardPlan,
-    outgoing: Outgoing,
-    count: number,
-    resolve: Resolve,
-    reject: (error: unknown) => void,
-  ) {
+  constructor(x: Exchange, plan: ForwardPlan, outgoing: Outgoing, count: number, result: Ended) {
     this.#x = x;
     this.#plan = plan;
     this.#outgoing = outgoing;
     this.#count = count;
-    this.#resolve = resolve;
-    this.#reject = reject;
+    this.#result = result;
   }
 
   begin(): void {
@@ -109,79 +96,71 @@ class Attempt implements Dispatcher.DispatchHandler, Waiting {
     const { method, target, headers, body } = this.#outgoing;
     if (typeof body === "function") this.#upload = body();
     const path = member.basePath === "" ? target : member.basePath + target;
-    member.pool.dispatch(
-      { method, path, headers, body: typeof body === "function" ? this.#upload : body },
-      this,
-    );
+    this.request = {
+      method,
+      path,
+      headers,
+      body: typeof body === "function" ? this.#upload : body,
+    };
+    member.client.send(this);
     if (this.#phase === "connecting") upstream.wait(this);
   }
 
-  // Callbacks of undici:
+  // Callbacks of the upstream's client:
 
-  onRequestStart(controller: Dispatcher.DispatchController): void {
-    if (this.#phase === "done") return controller.abort(abortReason);
+  onStart(carrier: Carrier): void {
+    if (this.#phase === "done") return carrier.abort();
     this.#plan.upstream.done(this);
     this.#member?.ejection.succeeded();
     this.#phase = "sent";
-    this.#controller = controller;
+    this.#carrier = carrier;
   }
 
-  onResponseStarted(): void {
-    this.#answered = true;
-  }
-
-  onResponseStart(
-    controller: Dispatcher.DispatchController,
-    status: number,
-    headers: Readonly<Record<string, string | string[] | undefined>>,
-  ): void {
+  onHead({ status, headers, raw }: ForwardedHead): void {
     if (this.#phase === "done") return;
     const { method } = this.#outgoing;
-    // For HTTP/1.1, undici passes raw fields as an array of Buffers.
-    const raw = controller.rawHeaders as Buffer[];
     const fields = responseFields(raw, { method, status, headers }, this.#plan.answerRules);
     if (status < 200) return fields && this.#x.informational(status, fields);
     this.#outgoing.span?.set({ "http.response.status_code": status });
     if (fields === undefined) {
       this.#refuse("broken");
-      return controller.abort(abortReason);
+      return this.#carrier?.abort();
     }
     this.#status = status;
     this.#phase = "answering";
     this.#opening = true;
     this.#x
       .stream(status, fields)
-      .then((sink) => this.#opened(sink, controller))
-      .catch((error: unknown) => this.#notOpened(error, controller));
+      .then((sink) => this.#opened(sink))
+      .catch((error: unknown) => this.#notOpened(error));
   }
 
-  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+  onData(chunk: Buffer): void {
     if (this.#sink !== undefined) {
-      if (!this.#sink.write(chunk)) this.#pause(this.#sink, controller);
+      if (!this.#sink.write(chunk)) this.#pause(this.#sink);
       return;
     }
     (this.#early ??= []).push(chunk);
     this.#earlyBytes += chunk.length;
-    if (this.#earlyBytes >= maxEarlyBytes) controller.pause();
+    if (this.#earlyBytes >= maxEarlyBytes) this.#carrier?.pause();
   }
 
-  onResponseEnd(controller: Dispatcher.DispatchController): void {
-    // Raw trailers have the same form as raw headers.
-    this.#trailers = trailerFields(controller.rawTrailers as Buffer[] | undefined);
+  onEnd(trailers: readonly Buffer[] | undefined): void {
+    this.#trailers = trailerFields(trailers);
     this.#ended = true;
     if (this.#sink !== undefined) this.#end(this.#sink);
   }
 
-  onResponseError(_: Dispatcher.DispatchController | null, error: Error): void {
+  onError(failure: ForwardFailure): void {
     if (this.#phase === "done") return;
-    if (error instanceof UploadError) return this.#uploadFailed(error);
-    const code = "code" in error ? error.code : undefined;
-    const timedOut = code === "UND_ERR_HEADERS_TIMEOUT" || code === "UND_ERR_BODY_TIMEOUT";
+    const uploadFailure = this.#upload?.failure;
+    if (uploadFailure !== undefined) return this.#uploadFailed(uploadFailure);
+    const timedOut = failure === "answerTimeout" || failure === "idleTimeout";
     if (this.#phase === "answering") this.#cut(timedOut ? "timedOut" : "broken");
     else if (this.#phase === "sent") {
-      if (this.#isStale(error, code)) this.#again();
+      if (failure === "stale" && this.#isRepeatable) this.#again();
       else this.#refuse(timedOut ? "timedOut" : "broken");
-    } else if (code === "UND_ERR_INVALID_ARG" || code === "UND_ERR_NOT_SUPPORTED") {
+    } else if (failure === "invalid") {
       this.#finish(
         "invalid",
         refuse("GATEWAY_INVALID_PARAMS", { message: "the request cannot be forwarded" }),
@@ -191,31 +170,31 @@ class Attempt implements Dispatcher.DispatchHandler, Waiting {
 
   // Events of the client's side:
 
-  #opened(sink: Sink, controller: Dispatcher.DispatchController): void {
+  #opened(sink: Sink): void {
     this.#opening = false;
     if (this.#phase === "done") {
       // The upstream failed, or the client left, while the response hooks were running.
       sink.fail(this.#failure);
-      return this.#resolve(undefined);
+      return this.#result.resolve(undefined);
     }
     this.#sink = sink;
     let room = true;
     for (const chunk of this.#early ?? []) room = sink.write(chunk);
     this.#early = undefined;
     if (this.#ended) this.#end(sink);
-    else if (room) controller.resume();
-    else this.#pause(sink, controller);
+    else if (room) this.#carrier?.resume();
+    else this.#pause(sink);
   }
 
-  #pause(sink: Sink, controller: Dispatcher.DispatchController): void {
-    controller.pause();
-    sink.onDrain ??= () => controller.resume();
+  #pause(sink: Sink): void {
+    this.#carrier?.pause();
+    sink.onDrain ??= () => this.#carrier?.resume();
   }
 
-  #notOpened(error: unknown, controller: Dispatcher.DispatchController): void {
+  #notOpened(error: unknown): void {
     this.#finish("internal");
-    controller.abort(abortReason);
-    this.#reject(error);
+    this.#carrier?.abort();
+    this.#result.reject(error);
   }
 
   #end(sink: Sink): void {
@@ -223,14 +202,14 @@ class Attempt implements Dispatcher.DispatchHandler, Waiting {
     this.#x.onAbort = undefined;
     // In a client span, every status from 400 is an error (OpenTelemetry's conventions for HTTP).
     this.#outgoing.span?.end(this.#status < 400 ? undefined : String(this.#status));
-    sink.end(this.#trailers).then(() => this.#resolve(undefined), this.#reject);
+    sink.end(this.#trailers).then(() => this.#result.resolve(undefined), this.#result.reject);
   }
 
   /** The client has left. */
   aborted(): void {
     this.#sink?.fail("upstreamFailed");
     this.#finish("clientLeft");
-    this.#controller?.abort(abortReason);
+    this.#carrier?.abort();
   }
 
   // Failures:
@@ -243,30 +222,28 @@ class Attempt implements Dispatcher.DispatchHandler, Waiting {
   #unreachable(): void {
     const { upstream } = this.#plan;
     const member = this.#member;
-    if (member?.pool.stats.connected === 0 && member.ejection.failed()) member.ejection.eject();
+    if (member?.client.stats.connected === 0 && member.ejection.failed()) member.ejection.eject();
     if (this.#count < upstream.members.length) this.#again();
     else this.#refuse("unreachable");
   }
 
-  /** Returns true if a repeatable request was sent on a kept-alive connection that was already closed. */
-  #isStale(error: Error, code: unknown): boolean {
+  /** True if the request may be sent again after a kept connection turned out to be closed. */
+  get #isRepeatable(): boolean {
     const { method, body } = this.#outgoing;
-    if (this.#answered || body !== null || (method !== "GET" && method !== "HEAD")) return false;
-    if (this.#count > this.#plan.upstream.members.length) return false;
-    if (code === "ECONNRESET" || code === "EPIPE") return true;
-    return code === "UND_ERR_SOCKET" && "socket" in error && servedBefore(error.socket);
+    if (body !== null || (method !== "GET" && method !== "HEAD")) return false;
+    return this.#count <= this.#plan.upstream.members.length;
   }
 
   #again(): void {
     this.#phase = "done";
     this.#plan.upstream.done(this);
     const count = this.#count + 1;
-    new Attempt(this.#x, this.#plan, this.#outgoing, count, this.#resolve, this.#reject).begin();
+    new Attempt(this.#x, this.#plan, this.#outgoing, count, this.#result).begin();
   }
 
-  #uploadFailed(error: UploadError): void {
+  #uploadFailed(reason: "tooLarge" | "clientLeft"): void {
     if (this.#phase === "answering") return this.#cut("broken");
-    const tooLarge = error.reason === "tooLarge";
+    const tooLarge = reason === "tooLarge";
     this.#finish(
       tooLarge ? "tooLarge" : "clientLeft",
       refuse("GATEWAY_INVALID_PARAMS", {
@@ -298,17 +275,6 @@ class Attempt implements Dispatcher.DispatchHandler, Waiting {
     this.#plan.upstream.done(this);
     this.#x.onAbort = undefined;
     this.#upload?.destroy();
-    if (!this.#opening) this.#resolve(reply);
+    if (!this.#opening) this.#result.resolve(reply);
   }
-}
-
-/** Returns true if the connection has received bytes before. undici's socket errors contain that number. */
-function servedBefore(socket: unknown): boolean {
-  return (
-    typeof socket === "object" &&
-    socket !== null &&
-    "bytesRead" in socket &&
-    typeof socket.bytesRead === "number" &&
-    socket.bytesRead > 0
-  );
 }

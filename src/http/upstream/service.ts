@@ -1,6 +1,7 @@
 /** The service `upstreams`: the backends of the section `upstreams`, with their pools of connections. */
 import type { Config } from "../../config/config.ts";
 import { splitUrls } from "../../config/formats.ts";
+import { integerSchema } from "../../config/option-schemas.ts";
 import { pointerKey } from "../../json-pointer.ts";
 import { defineService, type JsonSchema, type Upstream, type Upstreams } from "../../plugin.ts";
 import { createForwarder } from "./forward.ts";
@@ -18,7 +19,7 @@ interface Options {
 const day = 86_400_000;
 
 function milliseconds(fallback: number, description: string): JsonSchema {
-  return { type: "integer", minimum: 1, maximum: day, default: fallback, description };
+  return integerSchema(fallback, [1, day], description);
 }
 
 const entry: JsonSchema = {
@@ -37,13 +38,11 @@ const entry: JsonSchema = {
     connectMs: milliseconds(2_000, "Time limit for opening a connection."),
     headersMs: milliseconds(30_000, "Time limit until the head of the answer arrives."),
     idleMs: milliseconds(60_000, "Maximum pause between two chunks of a body."),
-    connections: {
-      type: "integer",
-      minimum: 1,
-      maximum: 10_000,
-      default: 64,
-      description: "Maximum number of connections per URL. A node allows 100 by default.",
-    },
+    connections: integerSchema(
+      64,
+      [1, 10_000],
+      "Maximum number of connections per URL. A node allows 100 by default.",
+    ),
   },
 };
 

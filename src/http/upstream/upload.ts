@@ -4,17 +4,9 @@
  */
 import { Readable } from "node:stream";
 
-/** The reason why an upload failed on the client's side. */
-export class UploadError extends Error {
-  readonly reason: "tooLarge" | "clientLeft";
-
-  constructor(reason: "tooLarge" | "clientLeft") {
-    super(reason);
-    this.reason = reason;
-  }
-}
-
 export class Upload extends Readable {
+  /** The reason why the upload failed on the client's side. Undefined if it did not. */
+  failure: "tooLarge" | "clientLeft" | undefined;
   readonly #open: () => Readable;
   readonly #maxBytes: number;
   #source: Readable | undefined;
@@ -57,16 +49,21 @@ export class Upload extends Readable {
     done(error);
   }
 
+  #fail(reason: "tooLarge" | "clientLeft"): void {
+    this.failure = reason;
+    this.destroy(new Error(reason));
+  }
+
   readonly #onData = (chunk: Buffer): void => {
     this.#bytes += chunk.length;
-    if (this.#bytes > this.#maxBytes) this.destroy(new UploadError("tooLarge"));
+    if (this.#bytes > this.#maxBytes) this.#fail("tooLarge");
     else if (!this.push(chunk)) this.#source?.pause();
   };
 
   readonly #onEnd = (): void => void this.push(null);
 
   readonly #onClose = (): void => {
-    if (this.#source?.readableEnded !== true) this.destroy(new UploadError("clientLeft"));
+    if (this.#source?.readableEnded !== true) this.#fail("clientLeft");
   };
 }
 

@@ -3,17 +3,16 @@
  * cannot be reached are ejected. Requests that wait for a connection are counted and refused after `connectMs`.
  */
 import { connect } from "node:net";
-import type { Pool } from "undici";
 import type { Clock, Upstream } from "../../plugin.ts";
 import { LinkedList, type Linked } from "../linked-list.ts";
 import { chooseBackend, inTurn, type Backend } from "./choose-backend.ts";
 import { Ejection, type EjectionPolicy } from "./ejection.ts";
 import { addressOf } from "./open-socket.ts";
-import { undici } from "./undici.ts";
+import { UndiciClient } from "./undici-client.ts";
 
 /** One URL of an upstream. */
 export interface Member extends Backend {
-  readonly pool: Pool;
+  readonly client: UndiciClient;
   /** Path of the URL without a slash at its end. It is prepended to every path that is sent. */
   readonly basePath: string;
   readonly url: URL;
@@ -87,7 +86,7 @@ export class UpstreamPools {
     this.#timer?.[Symbol.dispose]();
     for (const { ejection } of this.members) ejection.close();
     this.#closing.abort();
-    await Promise.all(this.members.map((member) => member.pool.close()));
+    await Promise.all(this.members.map((member) => member.client.drain()));
   }
 
   /** Ends waits that took too long. All requests have the same limit, so one timer for the oldest one is enough. */
@@ -110,22 +109,14 @@ export class UpstreamPools {
   }
 
   #openMember(url: URL, upstream: Upstream): Member {
-    const pool = new (undici().Pool)(url.origin, {
-      connections: upstream.connections,
-      connectTimeout: upstream.connectMs,
-      headersTimeout: upstream.headersMs,
-      bodyTimeout: upstream.idleMs,
-      // With one request at a time on a connection, no client waits for the answer to another one.
-      pipelining: 1,
-      allowH2: false,
-    });
+    const client = new UndiciClient(url.origin, upstream);
     const ejection = new Ejection(ejectionPolicy, this.#clock, () => {
       void connects(url, this.#connectMs, this.#closing.signal).then((isGood) =>
         ejection.probed(isGood),
       );
     });
     return {
-      pool,
+      client,
       basePath: url.pathname.replace(/\/$/, ""),
       url,
       ejection,

@@ -49,7 +49,7 @@ function inertResources(env: Env): HostResources {
     seal: createSeal("dry run"),
     claims: { claim: () => false },
     endings: { end() {}, has: () => false },
-    store: { folder: "" },
+    store: { folder: "", postgres: undefined },
     compute: { run: notRun, background: { run: notRun } },
     parts: new KeptParts(),
     gateway: gatewayInfo(

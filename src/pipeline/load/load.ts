@@ -10,12 +10,13 @@ import { allUses } from "../../config/check.ts";
 import type { Config } from "../../config/config.ts";
 import { fault, type Fault, type Position } from "../../config/fault.ts";
 import { nearest } from "../../config/nearest.ts";
-import { isBuiltIn, servicesOf } from "../../config/services.ts";
+import { isBuiltIn } from "../../config/services.ts";
+import { codeSuffix } from "../../package-files.ts";
 import type { Plugin } from "../../plugin.ts";
 import { describeImportError } from "./import-error.ts";
 import { currentUrl, importAgain, localFiles, refreshLocalModules } from "./local-modules.ts";
 import { pluginProblems } from "./manifest.ts";
-import { codeSuffix, shippedFolder, shippedModules } from "./modules.ts";
+import { shippedFolder, shippedModules } from "./modules.ts";
 
 export interface Loaded {
   /** The plugins of the configuration that could be loaded, by the name in the configuration. */
@@ -77,16 +78,20 @@ async function servicesInUse(
 ): Promise<ReadonlyMap<string, Plugin>> {
   const { services, alwaysOn, companions } = await shippedModules();
   const found = new Map<string, Plugin>();
+  // A service that only may be used does not run without the module that has a service which it uses itself.
+  const hasItsServices = (name: string): boolean =>
+    isBuiltIn(name) || (services.get(name)?.uses?.every(hasItsServices) ?? services.has(name));
   const add = (name: string): void => {
     const service = services.get(name);
     if (service === undefined || plugins.has(name) || found.has(name)) return;
     found.set(name, service);
-    servicesOf(service).forEach(add);
+    addUsed(service);
   };
-  for (const plugin of plugins.values()) servicesOf(plugin).forEach(add);
-  // Without the module that has a service which it uses, such a service does not run.
-  const hasItsServices = (name: string): boolean =>
-    isBuiltIn(name) || (services.get(name)?.uses?.every(hasItsServices) ?? services.has(name));
+  const addUsed = ({ uses = [], usesIfInstalled = [] }: Plugin): void => {
+    uses.forEach(add);
+    usesIfInstalled.filter(hasItsServices).forEach(add);
+  };
+  for (const plugin of plugins.values()) addUsed(plugin);
   alwaysOn.filter(hasItsServices).forEach(add);
   const isRunning = (name: string): boolean =>
     name === "tools" ? tools.length > 0 : found.has(name);

@@ -9,8 +9,9 @@
 import { readFileSync, statSync } from "node:fs";
 import { registerHooks, type ResolveHookSync } from "node:module";
 import { dirname, join } from "node:path";
-import { fileURLToPath } from "node:url";
+import { fileURLToPath, pathToFileURL } from "node:url";
 import { isObject } from "../../is-object.ts";
+import { packageFile } from "../../package-files.ts";
 
 interface LocalModule {
   /** Changes when the file changes. */
@@ -29,14 +30,11 @@ const packageVersions = new Map<string, string>();
 let lastVersion = 0;
 let isHooked = false;
 
-const ownFolders = [
-  new URL("../../", import.meta.url),
-  new URL("../../../plugins/", import.meta.url),
-];
+const ownFolders = ["src/", "plugins/"].map((folder) => pathToFileURL(packageFile(folder)).href);
 
 /** Whether a module is part of Sluice itself. */
 function isOwn(url: string): boolean {
-  return ownFolders.some((folder) => url.startsWith(folder.href));
+  return ownFolders.some((folder) => url.startsWith(folder));
 }
 
 /** Whether a module is local code: neither part of an installed package nor of Sluice itself. */

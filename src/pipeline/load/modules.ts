@@ -1,14 +1,13 @@
 /** Finds the modules that ship with Sluice: the files plugins/<module>/module.ts. */
 import { globSync } from "node:fs";
 import { join } from "node:path";
-import { fileURLToPath, pathToFileURL } from "node:url";
+import { pathToFileURL } from "node:url";
 import { upstreams } from "../../http/upstream/service.ts";
+import { codeSuffix, packageFile } from "../../package-files.ts";
 import type { Module, ModuleCommand } from "../../module.ts";
 import type { Service } from "../../plugin.ts";
 
-export const shippedFolder = fileURLToPath(new URL("../../../plugins/", import.meta.url));
-/** `.ts` if Node runs the sources, `.js` in the published package. */
-export const codeSuffix = import.meta.url.endsWith(".ts") ? ".ts" : ".js";
+export const shippedFolder = packageFile("plugins");
 
 interface ShippedModules {
   readonly services: ReadonlyMap<string, Service<never>>;

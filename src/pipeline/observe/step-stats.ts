@@ -78,9 +78,11 @@ export function startTimer({ record, runtime }: Timed): number {
   return record.times === undefined ? 0 : runtime.clock.monotonic();
 }
 
-/** Adds the time since `startTimer` to that of the step at `depth`. */
-export function stopTimer({ record, runtime }: Timed, depth: number, since: number): void {
+/** Adds the time since `since` to that of the step at `depth`. Returns the start time of the next step, as `startTimer`. */
+export function stopTimer({ record, runtime }: Timed, depth: number, since: number): number {
   const { times } = record;
-  if (times === undefined) return;
-  times[depth] = Math.max(times[depth] ?? 0, 0) + runtime.clock.monotonic() - since;
+  if (times === undefined) return 0;
+  const now = runtime.clock.monotonic();
+  times[depth] = Math.max(times[depth] ?? 0, 0) + now - since;
+  return now;
 }

@@ -7,7 +7,7 @@ import { offeredSubprotocols } from "../../http/subprotocols.ts";
 import type { Reply } from "../../plugin.ts";
 import { holds } from "../load/compile.ts";
 import { answerOf } from "./around.ts";
-import type { LiveExchange, Runner } from "./exchange.ts";
+import type { LiveExchange } from "./exchange.ts";
 import { requestBody, requestHeaders, runHooks, type HookPhase } from "./hooks.ts";
 import {
   afterHooks,
@@ -18,11 +18,12 @@ import {
   replyFromSurface,
 } from "./reply.ts";
 import { BodyReading } from "./request-body.ts";
+import type { Runner } from "./runtime.ts";
 import { settle } from "./settle.ts";
 import { openSink } from "./sink.ts";
 import { UpgradeFailed } from "./upgrade-failed.ts";
 
-export const runner: Runner = { openSink, failCallback, settle };
+export const runner: Runner<LiveExchange> = { openSink, failCallback, settle };
 
 /** Starts the exchange. Whatever happens, its `settled` hooks run exactly once at its end. */
 export function run(x: LiveExchange): void {

@@ -1,6 +1,6 @@
 /** The streamed answer: chunks are sent as they come, and the last byte waits for the `responseEnd` hooks. */
 import type { Sink } from "../../plugin.ts";
-import type { FailedOutcome, LiveExchange } from "./exchange.ts";
+import type { LiveExchange } from "./exchange.ts";
 import {
   responseChunk,
   responseEnd,
@@ -10,6 +10,7 @@ import {
 } from "./hooks.ts";
 import { fail, writeHead } from "./reply.ts";
 import { LiveResponseHead } from "./response-head.ts";
+import type { FailedOutcome } from "./states.ts";
 import { StepTimeout } from "./step-limit.ts";
 
 /** Sends the head through the hooks and returns the sink of the surface. */

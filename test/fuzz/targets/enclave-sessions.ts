@@ -37,7 +37,7 @@ export const enclaveSessions: FuzzTarget = {
       const event = await wire.next();
       if (event.kind === "closed") assert.ok(knownCodes.includes(event.code));
       else assert.equal(event.kind, "text");
-      wire.session.left();
+      wire.session.abort();
     });
     await random.check("bytes in place of a frame end the session", frame, 150, async (bytes) => {
       const { wire } = await enclave.connect();

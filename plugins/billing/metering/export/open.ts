@@ -1,4 +1,5 @@
 /** Starts the usage export that pipeline.yaml configures. */
+import { threadModule } from "sluice-gateway/package-files";
 import { openComputePool } from "sluice-gateway/compute";
 import type { Clock, Log, Metrics } from "sluice-gateway/plugin";
 import type { UsageExportConfig } from "../options.ts";
@@ -8,10 +9,7 @@ import { Exporter } from "./exporter.ts";
 import { exportMetrics } from "./metrics.ts";
 import { send } from "./send.ts";
 
-const batchModule = new URL(
-  import.meta.url.endsWith(".ts") ? "./batch.ts" : "./batch.js",
-  import.meta.url,
-).href;
+const batchModule = threadModule("plugins/billing/metering/export/batch");
 
 /** The journal of `dataDir` must exist. Throws StoreError. */
 export function openUsageExport(options: {

@@ -1,4 +1,5 @@
 /** Runs decoding on the event loop or in a thread, and repeats it if the runtime may have been the wrong one. */
+import { threadModule } from "sluice-gateway/package-files";
 import type { ComputeThreads } from "sluice-gateway/plugin";
 import type { DecodedJson, DecodeFailure } from "sluice-gateway/services";
 import { unknownCall } from "./extrinsics.ts";
@@ -11,10 +12,7 @@ import type { FoundRuntime, LoadedRuntime, Runtimes } from "./runtimes.ts";
  */
 const poolFromBytes = 256 * 1024;
 
-const jobModule = new URL(
-  import.meta.url.endsWith(".ts") ? "./decode-job.ts" : "./job.js",
-  import.meta.url,
-).href;
+const jobModule = threadModule("plugins/ledger/ledger/decode/decode-job");
 
 export const undecodable: DecodeFailure = { ok: false, reason: "undecodable" };
 

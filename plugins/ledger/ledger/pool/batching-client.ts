@@ -70,7 +70,6 @@ export class BatchingClient implements NodeClient {
 
 class Batch implements Job {
   readonly retry = true;
-  deadline = 0;
   /** The calls in the order in which they were sent. Undefined for a call that has ended. */
   readonly #calls: (NodeCall | undefined)[];
   readonly #client: BatchingClient;
@@ -89,18 +88,18 @@ class Batch implements Job {
     return `${text}]`;
   }
 
-  respond(status: number, bytes: Buffer, start: number, end: number): void {
+  onResponse(status: number, bytes: Buffer, start: number, end: number): void {
     const answers = status < 300 ? splitBatch(bytes, start, end) : undefined;
     if (answers === undefined || isRefusal(answers)) return this.#client.sendAlone(this.#calls);
     let at = 0;
     for (const answer of answers) {
       const call = this.#take(answer.id, at++);
-      call?.answered(answer.kind, bytes, answer.start, answer.end);
+      call?.onAnswer(answer.kind, bytes, answer.start, answer.end);
     }
     this.#failRest(failures.garbage);
   }
 
-  fail(failure: Failure): void {
+  onError(failure: Failure): void {
     // The whole batch response was too large; the single responses may not be.
     if (failure === failures.tooLarge) this.#client.sendAlone(this.#calls);
     else this.#failRest(failure);
@@ -116,7 +115,7 @@ class Batch implements Job {
   }
 
   #failRest(failure: Failure): void {
-    for (const call of this.#calls) call?.fail(failure);
+    for (const call of this.#calls) call?.onError(failure);
   }
 }
 

@@ -37,6 +37,8 @@ export const failures = {
   garbage: failure("garbage", "garbage", true, true),
   /** The answer was larger than `answerBytes`. It would be as large from any other node. */
   tooLarge: failure("too_large", "garbage", false, false),
+  /** A bug in the gateway. */
+  internal: failure("internal", "unreachable", false, false),
   /** The gateway's limit on connections and waiting calls was reached. */
   saturated: failure("saturated", "unreachable", true, false),
   /** The pool was closed during the call. */

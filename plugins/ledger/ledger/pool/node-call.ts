@@ -4,19 +4,17 @@ import type { NodeRequest } from "../node-pool.ts";
 import { failures, type Failure } from "./failure.ts";
 
 /**
- * An HTTP request to a node: a single call or a batch. Exactly one of `respond` and `fail` is called, once, and never
+ * An HTTP request to a node: a single call or a batch. Exactly one of `onResponse` and `onError` is called, once, and never
  * before the client's `send` has returned.
  */
 export interface Job {
   /** True if the request may be sent again after the connection turned out to be dead. */
   readonly retry: boolean;
-  /** Deadline in ticks of the client's `Ticker`. Only the client that sends the request uses it. */
-  deadline: number;
   /** Returns the request body as JSON text. */
   text(): string;
   /** Called with a whole response whose status is neither 429 nor 5xx. The bytes are borrowed. */
-  respond(status: number, bytes: Buffer, start: number, end: number): void;
-  fail(failure: Failure): void;
+  onResponse(status: number, bytes: Buffer, start: number, end: number): void;
+  onError(failure: Failure): void;
 }
 
 /** One or several connections to one node. */
@@ -25,7 +23,7 @@ export interface NodeClient {
   readonly inFlight: number;
   /** System error code of the last failed connection (`ECONNREFUSED`), for the log. */
   readonly lastError: string | undefined;
-  /** Sends a call. `answered` or `fail` of the call is called, never before this method has returned. */
+  /** Sends a call. `onAnswer` or `onError` of the call is called, never before this method has returned. */
   send(call: NodeCall): void;
   /** Closes every connection; calls in flight fail. Resolves when the last socket has closed. */
   close(): Promise<void>;
@@ -42,15 +40,16 @@ export abstract class NodeCall implements Job {
   readonly spec: CallSpec;
   /** Set by the client that sends the call. The node's answer must have this id. */
   id = 0;
+  /** Deadline in ticks of the `Ticker` of the client that sends the call. */
   deadline = 0;
 
   constructor(spec: CallSpec) {
     this.spec = spec;
   }
 
-  /** Called with the node's answer. See `NodeRequest.answered`. */
-  abstract answered(kind: "result" | "error", bytes: Buffer, start: number, end: number): void;
-  abstract fail(failure: Failure): void;
+  /** Called with the node's answer. See `NodeRequest.onAnswer`. */
+  abstract onAnswer(kind: "result" | "error", bytes: Buffer, start: number, end: number): void;
+  abstract onError(failure: Failure): void;
 
   get retry(): boolean {
     return this.spec.retry;
@@ -62,16 +61,16 @@ export abstract class NodeCall implements Job {
     return `{"jsonrpc":"2.0","id":${this.id},"method":"${method}","params":${list}}`;
   }
 
-  respond(status: number, bytes: Buffer, start: number, end: number): void {
+  onResponse(status: number, bytes: Buffer, start: number, end: number): void {
     const split = splitResponse(bytes, start, end);
-    if (split === undefined) return this.fail(failures.garbage);
+    if (split === undefined) return this.onError(failures.garbage);
     // JSON-RPC 2.0 section 5: the id of an error is null if the server could not read the id of the request.
     const ours = split.id === this.id || (split.kind === "error" && split.id === noId);
     const success = status >= 200 && status < 300;
     if (ours && (success || (split.kind === "error" && status >= 400))) {
-      this.answered(split.kind, bytes, split.start, split.end);
+      this.onAnswer(split.kind, bytes, split.start, split.end);
     } else {
-      this.fail(failures.garbage);
+      this.onError(failures.garbage);
     }
   }
 }

@@ -1,5 +1,5 @@
 /** Opens the connections to the nodes. The scheme of a URL selects HTTP or WebSocket. */
-import type { Clock, Metrics } from "sluice-gateway/plugin";
+import type { Clock, Log, Metrics } from "sluice-gateway/plugin";
 import type { PoolConfig } from "../options.ts";
 import type { NodeClient } from "./node-call.ts";
 import { HttpClient } from "./http-client.ts";
@@ -26,6 +26,7 @@ export type NodesConfig = Pick<
 export interface NodeOptions {
   readonly upstream: NodesConfig;
   readonly clock: Clock;
+  readonly log: Log;
   readonly metrics: Metrics;
   /** True if the cheap calls of one turn of the event loop are sent as one batch over HTTP. */
   readonly batching: boolean;
@@ -42,9 +43,9 @@ export function openNodes(options: NodeOptions): readonly PooledNode[] {
 }
 
 function openNode(options: NodeOptions, url: URL, index: number, label: string): PooledNode {
-  const { upstream, clock, batching } = options;
+  const { upstream, clock, log, batching } = options;
   const { connectMs, headersMs, idleMs, answerBytes } = upstream;
-  const limits = { url, connectMs, headersMs, idleMs, answerBytes, clock };
+  const limits = { url, connectMs, headersMs, idleMs, answerBytes, clock, log };
   const metrics = nodeMetrics(options.metrics, upstream.name, label);
   if (url.protocol === "ws:" || url.protocol === "wss:") {
     const client = new WsClient({ ...limits, connections: 1 });

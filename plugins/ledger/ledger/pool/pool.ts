@@ -33,7 +33,7 @@ export interface OpenPool extends NodePool {
 /** Connects to the nodes of an upstream and starts to probe them. Throws if a URL is invalid. */
 export function openPool(options: PoolOptions): OpenPool {
   const { upstream, clock, log, metrics, batching = true } = options;
-  const nodes = openNodes({ upstream, clock, metrics, batching });
+  const nodes = openNodes({ upstream, clock, log, metrics, batching });
   return new Pool(new Roster({ ...upstream, nodes, clock, log }), clock);
 }
 
@@ -83,7 +83,7 @@ class Pool implements OpenPool {
 
   send(request: NodeRequest): void {
     const node = this.#choose();
-    if (node === undefined) return queueMicrotask(() => request.failed("unreachable"));
+    if (node === undefined) return queueMicrotask(() => request.onError("unreachable"));
     this.#sendTo(node, new PooledCall(request, this, node));
   }
 
@@ -111,7 +111,7 @@ class Pool implements OpenPool {
   }
 
   /** Called when a node did not answer. Returns true if the call has failed, false if it is retried elsewhere. */
-  onFailure(call: PooledCall, failure: Failure): boolean {
+  onError(call: PooledCall, failure: Failure): boolean {
     const { node } = call;
     node.metrics.failed(failure);
     if (failure.countsAgainstNode) this.#roster.failed(node);
@@ -161,15 +161,15 @@ class PooledCall extends NodeCall {
     this.node = node;
   }
 
-  answered(kind: "result" | "error", bytes: Buffer, start: number, end: number): void {
+  onAnswer(kind: "result" | "error", bytes: Buffer, start: number, end: number): void {
     if (!this.#pool.onAnswer(this, kind, bytes, start, end)) return;
-    this.#request.answered(kind, bytes, start, end);
+    this.#request.onAnswer(kind, bytes, start, end);
   }
 
-  fail(failure: Failure): void {
-    if (!this.#pool.onFailure(this, failure)) return;
+  onError(failure: Failure): void {
+    if (!this.#pool.onError(this, failure)) return;
     const { nodeError } = this;
-    if (nodeError !== undefined) this.#request.answered("error", nodeError, 0, nodeError.length);
-    else this.#request.failed(failure.reason);
+    if (nodeError !== undefined) this.#request.onAnswer("error", nodeError, 0, nodeError.length);
+    else this.#request.onError(failure.reason);
   }
 }

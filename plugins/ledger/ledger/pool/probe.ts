@@ -84,14 +84,14 @@ class ProbeCall extends NodeCall {
     this.#done = done;
   }
 
-  answered(kind: "result" | "error", bytes: Buffer, start: number, end: number): void {
+  onAnswer(kind: "result" | "error", bytes: Buffer, start: number, end: number): void {
     const value = readSmallJson(bytes, start, end);
     if (kind === "result") this.#done({ kind: "value", value });
-    else if (isBusy(value)) this.fail(failures.saturated);
+    else if (isBusy(value)) this.onError(failures.saturated);
     else this.#done({ kind: "value", value: undefined });
   }
 
-  fail(failure: Failure): void {
+  onError(failure: Failure): void {
     const detail = `${this.spec.method}: ${words[failure.cause] ?? failure.cause}`;
     this.#done({ kind: "failed", failure, detail });
   }

@@ -19,7 +19,7 @@ import { splitResponse } from "./split-response.ts";
 import type { NodeCall, NodeClient } from "./node-call.ts";
 import { failures, type Failure } from "./failure.ts";
 import type { ClientOptions } from "./http-client.ts";
-import { basicCredentials } from "./http-target.ts";
+import { basicCredentials } from "./request-head.ts";
 
 /** Maximum number of calls in flight. A node processes the calls of one connection concurrently. */
 const maxCalls = 1024;
@@ -63,7 +63,7 @@ export class WsClient implements NodeClient {
 
   send(call: NodeCall): void {
     const refusal = this.#refusal();
-    if (refusal !== undefined) return queueMicrotask(() => call.fail(refusal));
+    if (refusal !== undefined) return queueMicrotask(() => call.onError(refusal));
     this.#nextId = (this.#nextId + 1) & 0x3fff_ffff;
     call.id = this.#nextId;
     call.deadline = this.#ticker.deadline(this.#options.headersMs + this.#options.idleMs);
@@ -133,7 +133,7 @@ export class WsClient implements NodeClient {
     const call = this.#calls.get(answer.id);
     if (call === undefined) return;
     this.#calls.delete(answer.id);
-    call.answered(answer.kind, bytes, answer.start, answer.end);
+    call.onAnswer(answer.kind, bytes, answer.start, answer.end);
   }
 
   /** Replaces the connection. It reconnects at once if this connection had given an answer, else after a delay. */
@@ -155,7 +155,7 @@ export class WsClient implements NodeClient {
     this.#socket = undefined;
     const calls = [...this.#calls.values()];
     this.#calls.clear();
-    for (const call of calls) call.fail(failure);
+    for (const call of calls) call.onError(failure);
   }
 
   #ping(): void {
@@ -173,7 +173,7 @@ export class WsClient implements NodeClient {
     for (const [id, call] of this.#calls) {
       if (call.deadline > now) return;
       this.#calls.delete(id);
-      call.fail(failures.answerTimeout);
+      call.onError(failures.answerTimeout);
     }
   }
 }

@@ -22,9 +22,9 @@ export type ResponseState = "more" | "done" | "garbage" | "tooLarge";
 /** Receives the parts of a response in order. */
 export interface ResponseSink {
   /** Called when the final head is complete. See `ResponseReader.head`. */
-  headEnds(): void;
+  onHead(): void;
   /** Called for each piece of the body, which is borrowed. */
-  body(bytes: Buffer, start: number, end: number): void;
+  onData(bytes: Buffer, start: number, end: number): void;
 }
 
 /** Maximum size of all heads and trailers of a response, plus the unnecessary bytes of the lines around chunks. */
@@ -127,7 +127,7 @@ export class ResponseReader {
   #pass(piece: Buffer, start: number, end: number): void {
     if (start === end) return;
     this.#size += end - start;
-    this.#sink.body(piece, start, end);
+    this.#sink.onData(piece, start, end);
   }
 
   /** Counts the bytes of a line. Returns false if there are too many. */
@@ -176,7 +176,7 @@ export class ResponseReader {
       this.#state = FIXED_BODY;
       if (this.#left > this.#maxBytes) return "tooLarge";
     }
-    this.#sink.headEnds();
+    this.#sink.onHead();
     return undefined;
   }
 

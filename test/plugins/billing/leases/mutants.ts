@@ -1,9 +1,6 @@
 /** Wrong versions of the protocol. The model test must find each of them. */
-import {
-  MemoryLedger,
-  type LeaseRow,
-  type ReplicaRow,
-} from "../../../../plugins/billing/leases/memory-ledger.ts";
+import type { LeaseRow, ReplicaRow } from "../../../../plugins/billing/leases/ledger-rows.ts";
+import { MemoryLedger } from "../../../../plugins/billing/leases/memory-ledger.ts";
 import type { Amounts, Want } from "../../../../plugins/billing/leases/ledger.ts";
 import { add, difference } from "../../../../plugins/billing/leases/amounts.ts";
 import { PostLane } from "../../../../plugins/billing/leases/post-lane.ts";

@@ -1,24 +1,16 @@
 /**
- * Replicas, one ledger and a bad network, moved step by step. After each step the invariants of the lease protocol are
- * checked against what the world knows about every charge and reservation.
+ * Replicas, one ledger and a bad network, moved step by step. The witness
+ * checks the invariants after each step.
  */
 import assert from "node:assert/strict";
-import { MemoryLedger, type ScopeRow } from "../../../../plugins/billing/leases/memory-ledger.ts";
-import { sum } from "../../../../plugins/billing/leases/amounts.ts";
 import {
   unlimitedMilliCu,
-  type Limits,
-  type LeasedCharge,
   type LeaseReply,
   type LeaseRequest,
   type PostRequest,
   type Standing,
-  type WorkspaceLimits,
 } from "../../../../plugins/billing/leases/ledger.ts";
-import type {
-  Account,
-  LeasedReservation,
-} from "../../../../plugins/billing/leases/leased-credit.ts";
+import { MemoryLedger } from "../../../../plugins/billing/leases/memory-ledger.ts";
 import { PostLane } from "../../../../plugins/billing/leases/post-lane.ts";
 import {
   LedgerReplica,
@@ -26,6 +18,7 @@ import {
   type Reply,
 } from "../../../../plugins/billing/leases/replica.ts";
 import { periodOf } from "../../../../plugins/billing/metering/periods.ts";
+import { drop, keyIds, Witness, type Opened, type Process } from "./witness.ts";
 
 /** The parts that a mutant replaces. */
 export interface Parts {
@@ -38,44 +31,12 @@ export const correctParts: Parts = {
   lane: () => new PostLane(),
 };
 
-/** One process. Its place in the world is taken by another one after a crash. */
-interface Process {
-  readonly replica: LedgerReplica;
-  readonly name: string;
-  /** A paused process neither sends nor receives. */
-  isPaused: boolean;
-  readonly open: Opened[];
-}
-
-/** A reservation as its client sees it. */
-interface Opened {
-  readonly reservation: LeasedReservation;
-  readonly process: Process;
-  readonly startedAt: number;
-  /** Ids of its charges after it was settled. */
-  ids: readonly string[];
-  /** The largest amount that could be in use in each of its scopes while it waited. */
-  readonly maxUsed: Map<string, number>;
-}
-
 /** A message between a process and the ledger. */
 interface Packet {
   readonly process: Process;
   readonly message?: Message;
   readonly reply?: Reply;
   readonly sentAt: number;
-}
-
-export const keyIds = ["key_a", "key_b", "key_c"] as const;
-export const workspaceOf = { key_a: "ws_1", key_b: "ws_1", key_c: "ws_2" } as const;
-type KeyId = (typeof keyIds)[number];
-
-/** Refusals of one scope that a process may repeat from memory. */
-interface Refused {
-  readonly process: Process;
-  readonly scope: string;
-  readonly at: number;
-  readonly costMilliCu: number;
 }
 
 export interface WorldOptions {
@@ -85,38 +46,14 @@ export interface WorldOptions {
   readonly isReliable?: boolean;
 }
 
-export class World {
-  now = Date.UTC(2026, 0, 15, 12);
-  readonly ledger: MemoryLedger;
+export class World extends Witness {
   readonly #parts: Parts;
-  readonly #isReliable: boolean;
-  readonly processes: Process[] = [];
   network: Packet[] = [];
-  readonly #opened = new Map<LeasedReservation, Opened>();
-  readonly #limits = new Map<string, Limits>();
-  /** The highest limits that each scope ever had, because a lowered limit does not take back what was granted. */
-  readonly #highest = new Map<string, readonly number[]>();
-  #accounts = new Map<KeyId, Account>();
-  readonly #charged = new Map<string, LeasedCharge>();
-  /** Charges without a lease of their own, by scope: only a forced reservation has them. */
-  readonly #uncovered = new Map<string, number>();
-  readonly #refused: Refused[] = [];
   #counter = 0;
-  /** What happened, for the report of the campaign. */
-  readonly seen = {
-    reserved: 0,
-    posted: 0,
-    refused: 0,
-    unavailable: 0,
-    lost: 0,
-    fenced: 0,
-    recalls: 0,
-  };
 
   constructor({ replicas, parts = correctParts, isReliable = false }: WorldOptions) {
+    super(parts.ledger, isReliable);
     this.#parts = parts;
-    this.#isReliable = isReliable;
-    this.ledger = parts.ledger(() => this.now);
     this.setLimits("ws_1", {
       kind: "workspace",
       includedMilliCu: 600,
@@ -153,42 +90,15 @@ export class World {
     return this.processes[place % this.processes.length]!;
   }
 
-  setLimits(scope: string, limits: Limits): void {
-    this.#limits.set(scope, limits);
-    const amounts = capacities(limits);
-    this.#highest.set(
-      scope,
-      amounts.map((amount, at) => Math.max(amount, this.#highest.get(scope)?.[at] ?? 0)),
-    );
-    this.#accounts = new Map();
-  }
-
-  #account(keyId: KeyId): Account {
-    let account = this.#accounts.get(keyId);
-    if (account === undefined) {
-      const workspaceId = workspaceOf[keyId];
-      const workspaceLimits = this.#limits.get(workspaceId) as WorkspaceLimits;
-      account = {
-        keyId,
-        keyLimits: this.#limits.get(keyId),
-        workspaceId,
-        workspaceLimits,
-        hasOverage: workspaceLimits.overageMilliCu > 0,
-      };
-      this.#accounts.set(keyId, account);
-    }
-    return account;
-  }
-
   reserve(place: number, key: number, costMilliCu: number, isForced = false): void {
     const process = this.process(place);
     if (process.isPaused) return;
-    const account = this.#account(keyIds[key % keyIds.length]!);
-    const before = this.#usedNow(account);
+    const account = this.account(keyIds[key % keyIds.length]!);
+    const before = this.usedNow(account);
     const reservation = process.replica.reserve(this.now, account, costMilliCu, isForced);
     const opened: Opened = { reservation, process, startedAt: this.now, ids: [], maxUsed: before };
-    this.#opened.set(reservation, opened);
-    if (reservation.state === "refused") this.#checkRemembered(opened);
+    this.opened.set(reservation, opened);
+    if (reservation.state === "refused") this.checkRemembered(opened);
     else process.open.push(opened);
     this.seen.reserved++;
   }
@@ -225,7 +135,7 @@ export class World {
     if (process.isPaused) return;
     for (const message of process.replica.messages(this.now))
       this.network.push({ process, message, sentAt: this.now });
-    this.#notice(process);
+    this.notice(process);
   }
 
   /** Delivers one packet of the network. With `keep` it stays there and will be delivered again. */
@@ -240,7 +150,7 @@ export class World {
       this.network.push({ process, reply: this.#ask(message), sentAt: this.now });
     if (reply !== undefined && this.processes.includes(process)) {
       process.replica.receive(this.now, reply);
-      this.#notice(process);
+      this.notice(process);
     }
   }
 
@@ -289,176 +199,18 @@ export class World {
   #post(request: PostRequest): Standing {
     const accepted = this.ledger.charges.length;
     const reply = this.ledger.post(request);
-    for (const charge of this.ledger.charges.slice(accepted)) this.#count(charge);
+    for (const charge of this.ledger.charges.slice(accepted)) this.count(charge);
     return reply;
   }
 
   #lease(request: LeaseRequest): LeaseReply {
-    const before = new Map(request.wants.map(({ scope }) => [scope, this.#grantedAt(scope)]));
+    const before = new Map(request.wants.map(({ scope }) => [scope, this.grantedAt(scope)]));
     const reply = this.ledger.lease(request);
     for (const { scope, limits } of request.wants) {
-      this.#checkGrant(scope, limits, before.get(scope) ?? []);
+      this.checkGrant(scope, limits, before.get(scope) ?? []);
     }
     this.seen.recalls += reply.granted?.filter(({ reached }) => reached !== undefined).length ?? 0;
     return reply;
-  }
-
-  #grantedAt(scope: string): readonly number[] {
-    const leases = this.ledger.scopes.get(scope)?.leases.values() ?? [];
-    const total = [0, 0, 0];
-    for (const { granted } of leases) granted.forEach((amount, at) => (total[at]! += amount));
-    return total;
-  }
-
-  /** Where a grant rose, what is posted and what is held stays within the limits of the request. */
-  #checkGrant(id: string, limits: Limits, before: readonly number[]): void {
-    const after = this.#grantedAt(id);
-    const scope = this.ledger.scopes.get(id);
-    if (scope === undefined) return;
-    const posted = this.#posted(scope, limits.kind);
-    for (const [at, capacity] of capacities(limits).entries()) {
-      const isWindow = limits.kind === "key";
-      const source = isWindow ? 0 : at;
-      if (after[source]! <= before[source]!) continue;
-      const held = heldIn(scope, source);
-      assert.ok(
-        posted[at]! + held <= capacity,
-        `${id}: ${posted[at]} posted and ${held} held of ${capacity}, source ${at}`,
-      );
-    }
-  }
-
-  #posted(scope: ScopeRow, kind: Limits["kind"]): readonly number[] {
-    if (kind === "workspace") return this.ledger.drawn(scope);
-    const { day, month } = this.ledger.windows(scope);
-    return [day, month];
-  }
-
-  /** Notes a charge that the ledger has accepted. */
-  #count(charge: LeasedCharge): void {
-    assert.ok(!this.#charged.has(charge.id), `charge ${charge.id} is posted twice`);
-    this.#charged.set(charge.id, charge);
-    const { keyId, workspaceId, splitMilliCu, takenMilliCu, keyTakenMilliCu } = charge;
-    const add = (scope: string, amount: number): void => {
-      this.#uncovered.set(scope, (this.#uncovered.get(scope) ?? 0) + amount);
-    };
-    add(workspaceId, sum(splitMilliCu) - sum(takenMilliCu));
-    add(keyId, sum(splitMilliCu) - keyTakenMilliCu);
-  }
-
-  /** Looks at the reservations of a process whose state has changed. */
-  #notice(process: Process): void {
-    for (const reservation of process.replica.takeChanged()) {
-      const opened = this.#opened.get(reservation)!;
-      const { state } = reservation;
-      if (state === "refused" || state === "lost") {
-        const { costMilliCu } = reservation;
-        const at = this.now;
-        for (const { id } of reservation.scopes)
-          this.#refused.push({ process, scope: id, at, costMilliCu });
-      }
-      if (state === "refused") {
-        this.seen.refused++;
-        this.#checkRefusal(opened);
-      }
-      if (state === "unavailable") this.seen.unavailable++;
-      if (state === "lost") {
-        this.seen.lost++;
-        for (const id of opened.ids)
-          assert.ok(!this.#charged.has(id), `charge ${id} was given up, and is posted`);
-      }
-      if (state === "posted") {
-        this.seen.posted++;
-        for (const id of opened.ids)
-          assert.ok(this.#charged.has(id), `charge ${id} is answered, and not posted`);
-      }
-      if (state !== "open") drop(process.open, opened);
-    }
-  }
-
-  /** Returns what is posted, on its way, reserved or asked for in the scopes of an account, as clients see it. */
-  #usedNow(account: Account): Map<string, number> {
-    const used = new Map<string, number>();
-    for (const id of [account.workspaceId, account.keyId]) {
-      const limits = this.#limits.get(id);
-      if (limits === undefined) continue;
-      const scope = this.ledger.scopes.get(id);
-      let total =
-        scope === undefined ? 0 : Math.max(...left(limits, this.#posted(scope, limits.kind)));
-      for (const { reservation, ids } of this.#opened.values()) {
-        if (reservation.account.workspaceId !== id && reservation.account.keyId !== id) continue;
-        if (reservation.state === "waiting" || reservation.state === "open")
-          total += reservation.costMilliCu;
-        const isOnItsWay = reservation.state === "settling" && !this.#charged.has(ids[0]!);
-        if (isOnItsWay) for (const { costMilliCu } of reservation.lines ?? []) total += costMilliCu;
-      }
-      used.set(id, total);
-    }
-    return used;
-  }
-
-  /** A refusal is justified if, at some instant of the request, the credit that might be in use left no room. */
-  #checkRefusal({ reservation, maxUsed }: Opened): void {
-    if (!this.#isReliable) return;
-    const isJustified = [...maxUsed].some(([id, used]) => used > totalOf(this.#limits.get(id)!));
-    assert.ok(
-      isJustified,
-      `refused ${reservation.costMilliCu}, with ${JSON.stringify([...maxUsed])} in use`,
-    );
-  }
-
-  #checkRemembered({ reservation, process }: Opened): void {
-    const isRemembered = this.#refused.some(
-      (each) =>
-        each.process === process &&
-        this.now - each.at < 1_000 &&
-        each.costMilliCu <= reservation.costMilliCu &&
-        reservation.scopes.some(({ id }) => id === each.scope),
-    );
-    assert.ok(isRemembered, "refused without asking, and nothing is remembered");
-  }
-
-  /** Checks the invariants that hold after each step. */
-  check(): void {
-    if (this.#isReliable) this.#noteUse();
-    for (const [id, scope] of this.ledger.scopes) {
-      const limits = this.#limits.get(id);
-      if (limits === undefined) continue;
-      const highest = this.#highest.get(id)!;
-      const uncovered = this.#uncovered.get(id) ?? 0;
-      for (const [at, posted] of this.#posted(scope, limits.kind).entries()) {
-        assert.ok(
-          posted <= highest[at]! + uncovered,
-          `${id}: ${posted} posted of ${highest[at]}, source ${at}`,
-        );
-      }
-    }
-    for (const { replica } of this.processes) this.#checkKnown(replica);
-  }
-
-  /** What a replica believes to hold, the ledger counts as granted. */
-  #checkKnown(replica: LedgerReplica): void {
-    const number = replica.replica;
-    if (number === undefined || this.ledger.replicas.get(number)?.state !== "live") return;
-    for (const scope of replica.credit.scopes) {
-      const known: readonly number[] =
-        this.ledger.scopes.get(scope.id)?.leases.get(number)?.granted ?? [];
-      assert.ok(scope.slackMilliCu >= 0, `${scope.id}: more reserved than granted`);
-      for (const [at, granted] of scope.granted.entries()) {
-        assert.ok(granted <= (known[at] ?? 0), `${scope.id}: the ledger does not know of a grant`);
-      }
-    }
-  }
-
-  #noteUse(): void {
-    for (const { open } of this.processes) {
-      for (const { reservation, maxUsed } of open) {
-        if (reservation.state !== "waiting") continue;
-        for (const [id, used] of this.#usedNow(reservation.account)) {
-          maxUsed.set(id, Math.max(used, maxUsed.get(id) ?? 0));
-        }
-      }
-    }
   }
 
   /** Time passes, and everyone speaks with the ledger. */
@@ -468,6 +220,21 @@ export class World {
       for (const place of this.processes.keys()) this.exchange(place);
       this.check();
     }
+  }
+
+  /** Something happens, and then the ledger is restored from a backup that was made before. */
+  restoreBefore(happens: () => void): void {
+    const { charges, replicas, scopes } = structuredClone({
+      charges: this.ledger.charges,
+      replicas: this.ledger.replicas,
+      scopes: this.ledger.scopes,
+    });
+    happens();
+    for (const { id } of this.ledger.charges.splice(charges.length)) this.charged.delete(id);
+    this.ledger.replicas.clear();
+    for (const [replica, row] of replicas) this.ledger.replicas.set(replica, row);
+    this.ledger.scopes.clear();
+    for (const [id, scope] of scopes) this.ledger.scopes.set(id, scope);
   }
 
   /** Everything ends well: all come back, all reservations end, all replicas leave. Nothing may remain. */
@@ -492,70 +259,11 @@ export class World {
       for (const lease of leases.values())
         assert.fail(`${id}: ${lease.granted.join(" ")} is stranded`);
     }
-    this.#checkSums();
-  }
-
-  /** Every answered reservation has its charges, and every charge has a reservation that is not given up. */
-  #checkSums(): void {
-    const ids = new Set<string>();
-    for (const opened of this.#opened.values()) {
-      const { reservation } = opened;
-      if (reservation.state === "settling") {
-        assert.ok(
-          !this.processes.includes(opened.process),
-          "a charge is neither posted nor given up",
-        );
-      }
-      for (const id of opened.ids) {
-        if (this.#charged.has(id)) ids.add(id);
-        else assert.notEqual(reservation.state, "posted", `charge ${id} is lost`);
-      }
-    }
-    assert.equal(ids.size, this.#charged.size);
-    for (const [id, scope] of this.ledger.scopes) {
-      if (!id.startsWith("ws")) continue;
-      const draws = [...scope.draws.values()].reduce((all, amounts) => all + sum(amounts), 0);
-      const charges = this.ledger.charges.filter(({ workspaceId }) => workspaceId === id);
-      assert.equal(
-        draws,
-        charges.reduce((all, { splitMilliCu }) => all + sum(splitMilliCu), 0),
-      );
-    }
+    this.checkSums();
   }
 
   /** The time until this month has ended. */
   get untilNextMonth(): number {
     return periodOf(this.now).end - this.now;
   }
-}
-
-function capacities(limits: Limits): readonly number[] {
-  return limits.kind === "key"
-    ? [limits.dayMilliCu, limits.monthMilliCu]
-    : [limits.includedMilliCu, limits.purchasedMilliCu, limits.overageMilliCu];
-}
-
-function totalOf(limits: Limits): number {
-  return limits.kind === "key"
-    ? Math.min(limits.dayMilliCu, limits.monthMilliCu)
-    : sum(capacities(limits));
-}
-
-/** Returns for a key how much of the smaller limit is used, for a workspace how much of all sources. */
-function left(limits: Limits, posted: readonly number[]): readonly number[] {
-  if (limits.kind === "workspace") return [sum(posted)];
-  const least = totalOf(limits);
-  return [least - limits.dayMilliCu + posted[0]!, least - limits.monthMilliCu + posted[1]!];
-}
-
-function heldIn(scope: ScopeRow, source: number): number {
-  let held = 0;
-  for (const { granted, spent } of scope.leases.values())
-    held += Math.max(0, granted[source]! - spent[source]!);
-  return held;
-}
-
-function drop<T>(list: T[], item: T): void {
-  const at = list.indexOf(item);
-  if (at >= 0) list.splice(at, 1);
 }

@@ -54,7 +54,7 @@ async function connect(t: TestContext): Promise<Connected> {
 }
 
 function listener(over: Partial<LinkListener>): LinkListener {
-  return { text() {}, binary() {}, drained() {}, ended() {}, ...over };
+  return { onText() {}, onBinary() {}, onDrain() {}, onEnd() {}, ...over };
 }
 
 /** A frame that begins with its number. */
@@ -71,7 +71,7 @@ describe("a worker that sends while there is no listener", () => {
     const other = await connect(t);
     for (let times = 0; times < 200; times++) {
       const heard = new Promise((resolve) => {
-        other.link.listener = listener({ text: resolve });
+        other.link.listener = listener({ onText: resolve });
       });
       other.worker.send("anything");
       await heard;
@@ -79,7 +79,7 @@ describe("a worker that sends while there is no listener", () => {
     const total = frames * frameBytes;
     assert.ok(worker.bufferedAmount > total - kernelBytes, "the gateway took what nobody reads");
     const numbers: number[] = [];
-    link.listener = listener({ binary: (frame) => void numbers.push(frame.readUInt32BE()) });
+    link.listener = listener({ onBinary: (frame) => void numbers.push(frame.readUInt32BE()) });
     await until(() => numbers.length === frames);
     assert.deepEqual(
       numbers,
@@ -90,7 +90,7 @@ describe("a worker that sends while there is no listener", () => {
   it("is paused again when the listener is removed, and the link can still be closed", async (t) => {
     const { link, worker } = await connect(t);
     const answered = new Promise((resolve) => {
-      link.listener = listener({ text: resolve });
+      link.listener = listener({ onText: resolve });
     });
     worker.send("attestation");
     await answered;
@@ -110,7 +110,7 @@ describe("a worker that sends while there is no listener", () => {
       await pong;
     }
     let heard = "";
-    link.listener = listener({ text: (frame) => void (heard = frame.toString()) });
+    link.listener = listener({ onText: (frame) => void (heard = frame.toString()) });
     worker.send("still here");
     await until(() => heard !== "");
     assert.equal(heard, "still here");

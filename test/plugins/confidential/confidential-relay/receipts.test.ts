@@ -39,7 +39,11 @@ function receipt(rid: number): Receipt {
 /** A host whose threads refuse every job, as they do while their queues are full. */
 function busyHost(folder: string, clock = systemClock): Host {
   const busy: ComputeThreads = { run: () => Promise.resolve({ ok: false, reason: "busy" }) };
-  return fakeHost({ store: { folder }, clock, compute: { ...busy, background: busy } });
+  return fakeHost({
+    store: { folder, postgres: undefined },
+    clock,
+    compute: { ...busy, background: busy },
+  });
 }
 
 function open(t: TestContext, folder: string, clock = systemClock): Receipts {

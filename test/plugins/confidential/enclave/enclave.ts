@@ -100,11 +100,11 @@ export function fakeModel(modelId = "Demo/Echo-1"): FakeModel {
           say(said) {
             const delta = typeof said === "string" ? { content: said } : said;
             const bytes = Buffer.from(JSON.stringify({ index: 0, delta, finish_reason: null }));
-            reader.choice(bytes, 0, bytes.length);
-            reader.arrived();
+            reader.onChoice(bytes, 0, bytes.length);
+            reader.onRead();
           },
           end: (finishReason = "stop", usage = {}) =>
-            reader.ended(resultOf(usage, finishReason), undefined),
+            reader.onEnd(resultOf(usage, finishReason), undefined),
           get isAborted() {
             return isAborted;
           },

@@ -159,7 +159,7 @@ describe("the handshake of an enclave", () => {
     const enclave = await startEnclave();
     const wire = enclave.open();
     wire.text((await prepare()).bytes);
-    wire.session.left();
+    wire.session.abort();
     const next = await enclave.connect();
     assert.ok(next.client.attested);
     wire.binary(new Uint8Array(64));
@@ -306,7 +306,7 @@ describe("a request in an enclave", () => {
       const [asked] = enclave.model.asked;
       asked?.say("The");
       asked?.say(" half");
-      asked?.reader.failed(failure, resultOf({ completionTokens: 2 }));
+      asked?.reader.onError(failure, resultOf({ completionTokens: 2 }));
       const { text, final, report } = await answered;
       assert.equal(text, "The half");
       assert.equal(final.error?.code, code);
@@ -484,7 +484,7 @@ describe("faults that end a session", () => {
     assert.equal(asked?.isAborted, true);
     asked.say("more");
     asked.end();
-    wire.session.drained();
+    wire.session.onDrain();
     enclave.clock.advance(200_000);
     assert.equal(wire.sent, 0);
   });
@@ -493,7 +493,7 @@ describe("faults that end a session", () => {
     const { enclave, wire, frames } = await asking();
     for (const frame of frames) wire.binary(frame);
     enclave.model.asked[0]?.say("The answer is a secret, too");
-    enclave.model.asked[0]?.reader.failed("broken", undefined);
+    enclave.model.asked[0]?.reader.onError("broken", undefined);
     wire.binary(new Uint8Array(3));
     await ending(wire);
     assert.doesNotMatch(enclave.lines.join("\n"), /secret|xxx/);
@@ -565,12 +565,12 @@ describe("a peer whose buffer is full", () => {
     for (let more = 0; more < 100; more++) asked.say("b");
     enclave.clock.advance(1_000);
     assert.equal(wire.sent, 1);
-    wire.session.drained();
+    wire.session.onDrain();
     // There is still no room: the queued text was sent, and the model is still paused.
     assert.equal(wire.sent, 2);
     assert.equal(asked.isPaused, true);
     wire.hasRoom = true;
-    wire.session.drained();
+    wire.session.onDrain();
     assert.equal(asked.isPaused, false);
     asked.say("c");
     asked.end();
@@ -606,7 +606,7 @@ describe("a session that is stopped", () => {
     const enclave = await startEnclave();
     const { wire, client } = await enclave.connect();
     for (const frame of client.request(1, params)) wire.binary(frame);
-    wire.session.left();
+    wire.session.abort();
     assert.equal(enclave.model.asked[0]?.isAborted, true);
     enclave.model.asked[0].end();
     enclave.clock.advance(4_000_000);

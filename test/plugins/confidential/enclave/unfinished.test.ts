@@ -78,10 +78,10 @@ describe("the memory of requests that have not arrived completely", () => {
     send(five);
     assert.deepEqual(await ending(five.wire), { code: 4429, error: "RATE_LIMITED" });
     assert.equal(held(), 4 * pieceBytes);
-    one.wire.session.left();
-    two.wire.session.left();
+    one.wire.session.abort();
+    two.wire.session.abort();
     four.wire.session.stop();
-    four.wire.session.left();
+    four.wire.session.abort();
     assert.equal(held(), 0);
   });
 

@@ -285,10 +285,10 @@ describe("a gateway whose client does not read", () => {
     let hasEnded = false;
     const { promise: answered, resolve: answer } = Promise.withResolvers<Buffer>();
     link.listener = {
-      text: answer,
-      binary: () => {},
-      drained: () => {},
-      ended: () => {
+      onText: answer,
+      onBinary: () => {},
+      onDrain: () => {},
+      onEnd: () => {
         hasEnded = true;
       },
     };

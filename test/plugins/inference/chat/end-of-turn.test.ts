@@ -3,13 +3,13 @@ import { test } from "node:test";
 import { setImmediate } from "node:timers/promises";
 import { atEndOfTurn, type Writer } from "../../../../plugins/inference/chat/end-of-turn.ts";
 
-function fail(error: unknown): void {
+function unexpected(error: unknown): void {
   assert.fail(String(error));
 }
 
 test("writers are notified in order, once per call, at the end of the turn of the event loop", async () => {
   const told: string[] = [];
-  const writer = (name: string): Writer => ({ turnEnds: () => told.push(name), broke: fail });
+  const writer = (name: string): Writer => ({ onTurnEnd: () => told.push(name), fail: unexpected });
   const one = writer("one");
   atEndOfTurn(one);
   atEndOfTurn(writer("other"));
@@ -24,8 +24,8 @@ test("writers are notified in order, once per call, at the end of the turn of th
 
 test("a writer that is added while others are notified is notified, too", async () => {
   const told: string[] = [];
-  const late: Writer = { turnEnds: () => told.push("late"), broke: fail };
-  atEndOfTurn({ turnEnds: () => atEndOfTurn(late), broke: fail });
+  const late: Writer = { onTurnEnd: () => told.push("late"), fail: unexpected };
+  atEndOfTurn({ onTurnEnd: () => atEndOfTurn(late), fail: unexpected });
   await setImmediate();
   assert.deepEqual(told, ["late"]);
   atEndOfTurn(late);
@@ -36,16 +36,16 @@ test("a writer that is added while others are notified is notified, too", async 
 test("a writer that throws gets its error, and the others are still notified", async () => {
   const told: string[] = [];
   const broken: Writer = {
-    turnEnds() {
+    onTurnEnd() {
       throw new Error("a bug");
     },
-    broke: (error) => void told.push(String(error)),
+    fail: (error) => void told.push(String(error)),
   };
   atEndOfTurn(broken);
-  atEndOfTurn({ turnEnds: () => told.push("other"), broke: fail });
+  atEndOfTurn({ onTurnEnd: () => told.push("other"), fail: unexpected });
   await setImmediate();
   assert.deepEqual(told, ["Error: a bug", "other"]);
-  atEndOfTurn({ turnEnds: () => told.push("later"), broke: fail });
+  atEndOfTurn({ onTurnEnd: () => told.push("later"), fail: unexpected });
   await setImmediate();
   assert.equal(told.at(-1), "later");
 });

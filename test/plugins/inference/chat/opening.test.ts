@@ -3,8 +3,9 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { AnswerReader, Charge, InferenceResult, Offer } from "sluice-gateway/services";
 import { createCompletion } from "../../../../plugins/inference/chat/completion.ts";
+import { complete } from "../../../../plugins/inference/chat/completion-reader.ts";
 import { readChatRequest } from "../../../../plugins/inference/chat/request.ts";
-import { streamCompletion } from "../../../../plugins/inference/chat/streamed-completion.ts";
+import { StreamedCompletion } from "../../../../plugins/inference/chat/streamed-completion.ts";
 import type { Exchange, Reply, Sink } from "../../../../src/plugin.ts";
 import { chatBody } from "./gateway.ts";
 import { fakeExchange } from "../../fakes.ts";
@@ -94,14 +95,14 @@ function scene(): Scene {
   const reading = readChatRequest(chatBody({ stream: true }));
   assert.ok(reading.ok);
   const { body, ...request } = reading.request;
-  const answer = streamCompletion(createCompletion(x, request, charge), body, offer);
+  const answer = complete(StreamedCompletion, createCompletion(x, request, charge), body, offer);
   return {
     x,
     told,
     answer,
     says() {
-      reader?.choice(choice, 0, choice.length);
-      reader?.arrived();
+      reader?.onChoice(choice, 0, choice.length);
+      reader?.onRead();
     },
     head,
     sink,

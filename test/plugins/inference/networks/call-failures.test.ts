@@ -156,7 +156,7 @@ test("a worker that breaks three answers in a row is ejected", inTime, async () 
   assert.ok(opened.network.ready, "asked for want of another, it served");
 });
 
-for (const callback of ["choice", "arrived", "ended"] as const) {
+for (const callback of ["onChoice", "onRead", "onEnd"] as const) {
   test(`a reader that throws in ${callback} ends its own call only`, inTime, async () => {
     await using worker = await startWorker({ otherwise: streamed() });
     await using opened = await openNetwork(worker.url);
@@ -164,14 +164,14 @@ for (const callback of ["choice", "arrived", "ended"] as const) {
     assert.ok(offer);
     const failed = Promise.withResolvers<string>();
     const reader: AnswerReader = {
-      choice() {},
-      arrived() {},
-      ended() {},
-      failed: (failure) => failed.resolve(failure),
+      onChoice() {},
+      onRead() {},
+      onEnd() {},
+      onError: (failure) => failed.resolve(failure),
     };
     reader[callback] = () => {
       // If it is the last callback, no other follows.
-      if (callback === "ended") failed.resolve("broken");
+      if (callback === "onEnd") failed.resolve("broken");
       throw new Error("a bug of the reader's");
     };
     const body = Buffer.from(JSON.stringify({ model, stream: true }));

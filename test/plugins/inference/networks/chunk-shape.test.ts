@@ -17,9 +17,9 @@ function tell(chunks: readonly string[]): Told {
   const choices: string[] = [];
   let isBroken = false;
   const answer = new StreamedAnswer({
-    choice: (bytes, start, end) => choices.push(bytes.toString("utf8", start, end)),
-    complete: () => undefined,
-    broken: () => (isBroken = true),
+    onChoice: (bytes, start, end) => choices.push(bytes.toString("utf8", start, end)),
+    onEnd: () => undefined,
+    onError: () => (isBroken = true),
   });
   for (const chunk of chunks) {
     const event = Buffer.from(`data: ${chunk}\n\n`);

@@ -137,21 +137,21 @@ export function ask(network: Network, options: AskOptions = {}): Asked {
   const awaiting: (() => void)[] = [];
   let arrivals = 0;
   const reader: AnswerReader = {
-    choice(bytes, start, finish) {
+    onChoice(bytes, start, finish) {
       assert.ok(!over);
       const text = bytes.toString("utf8", start, finish);
       assert.doesNotMatch(text, /[\r\n]/, "a choice stands on one line");
       // Tests read only members of a choice that their scripts wrote.
       choices.push(JSON.parse(text) as Choice);
     },
-    arrived() {
+    onRead() {
       assert.ok(!over);
       if (options.pauses === true) call.pause();
       arrivals++;
       for (const told of awaiting.splice(0)) told();
     },
-    ended: (result, message) => end({ kind: "ended", result, message }),
-    failed: (failure, result) => end({ kind: "failed", failure, result }),
+    onEnd: (result, message) => end({ kind: "ended", result, message }),
+    onError: (failure, result) => end({ kind: "failed", failure, result }),
   };
   const call = offer.send({ body, streamed, promptBytes, headers }, reader);
   return {

@@ -65,10 +65,10 @@ class ScriptedPool implements NodePool {
 const unknownMethod: Said = { error: '{"code":-32601,"message":"Method not found"}' };
 
 function answer(request: NodeRequest, said: Said): void {
-  if (typeof said === "object" && "failed" in said) return request.failed(said.failed);
+  if (typeof said === "object" && "failed" in said) return request.onError(said.failed);
   const [kind, text] = typeof said === "string" ? (["result", said] as const) : errorOf(said);
   const bytes = Buffer.from(` ${text} `);
-  request.answered(kind, bytes, 1, bytes.length - 1);
+  request.onAnswer(kind, bytes, 1, bytes.length - 1);
   bytes.fill("#");
 }
 

@@ -37,14 +37,14 @@ export class FakePool implements NodePool {
   }
 
   fail(reason: NodeFailure): void {
-    this.#next().failed(reason);
+    this.#next().onError(reason);
   }
 
   #answer(kind: "result" | "error", text: string): void {
     const request = this.#next();
     const bytes = Buffer.from(`{"id":1,"${kind}":${text}}`);
     const start = `{"id":1,"${kind}":`.length;
-    request.answered(kind, bytes, start, bytes.length - 1);
+    request.onAnswer(kind, bytes, start, bytes.length - 1);
     bytes.fill("#");
   }
 

@@ -9,7 +9,7 @@ import {
   type Sources,
 } from "../../../../plugins/tools/docs-search/folders.ts";
 import docsSearch from "../../../../plugins/tools/docs-search/index.ts";
-import { readLibrary } from "../../../../plugins/tools/docs-search/library.ts";
+import { openLibrary } from "../../../../plugins/tools/docs-search/library.ts";
 import { createCatalogue } from "../../../../plugins/tools/tool-catalogue/catalogue.ts";
 import { startTestGateway } from "../../../../src/testing/gateway.ts";
 import { StartError } from "../../../../src/start-error.ts";
@@ -225,7 +225,7 @@ test("a file of the maximum size and a file with a byte order mark are indexed",
 
 test("too many paragraphs are refused", async (t) => {
   const folder = folderOf(t, { "a.md": "a\n\n".repeat(10_001) });
-  await assert.rejects(readLibrary(optionsFor(folder), "/"), /more than 10000 paragraphs/);
+  await assert.rejects(openLibrary(optionsFor(folder), "/"), /more than 10000 paragraphs/);
 });
 
 const pipeline = (options: string): string => `version: 1

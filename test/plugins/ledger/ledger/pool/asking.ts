@@ -25,11 +25,11 @@ export function ask(over: Partial<NodeRequest> = {}): Asked {
     ...over,
     ending: promise,
     endings: 0,
-    answered(kind, bytes, start, end) {
+    onAnswer(kind, bytes, start, end) {
       asked.endings++;
       resolve({ kind, text: bytes.toString("utf8", start, end) });
     },
-    failed(reason) {
+    onError(reason) {
       asked.endings++;
       resolve({ kind: "failed", reason });
     },
@@ -52,13 +52,13 @@ export class LoneCall extends NodeCall {
     return this.asked.ending;
   }
 
-  answered(kind: "result" | "error", bytes: Buffer, start: number, end: number): void {
-    this.asked.answered(kind, bytes, start, end);
+  onAnswer(kind: "result" | "error", bytes: Buffer, start: number, end: number): void {
+    this.asked.onAnswer(kind, bytes, start, end);
   }
 
-  fail(why: Failure): void {
+  onError(why: Failure): void {
     this.cause = why.cause;
-    this.asked.failed(why.reason);
+    this.asked.onError(why.reason);
   }
 }
 

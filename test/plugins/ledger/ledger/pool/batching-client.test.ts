@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { HttpClient } from "../../../../../plugins/ledger/ledger/pool/http-client.ts";
 import { BatchingClient } from "../../../../../plugins/ledger/ledger/pool/batching-client.ts";
 import { manualClock, type ManualClock } from "../../../../../src/testing/clock.ts";
-import { LoneCall } from "./asking.ts";
+import { LoneCall, silent } from "./asking.ts";
 import {
   echo,
   failure,
@@ -30,6 +30,7 @@ function connectTo(url: string): Client {
     idleMs: 2_000,
     answerBytes: 10_000,
     clock,
+    log: silent,
   });
   const client = new BatchingClient(http, clock);
   return { client, clock, [Symbol.asyncDispose]: () => client.close() };

@@ -11,7 +11,7 @@ async function endingOf(body: Buffer): Promise<Ending> {
   const call = new LoneCall();
   call.id = ID;
   const framed = Buffer.concat([Buffer.from("{}"), body, Buffer.from('"}')]);
-  call.respond(200, framed, 2, 2 + body.length);
+  call.onResponse(200, framed, 2, 2 + body.length);
   assert.equal(call.asked.endings, 1);
   return call.ending;
 }

@@ -3,9 +3,10 @@ import { once } from "node:events";
 import net from "node:net";
 import { test } from "node:test";
 import { HttpClient } from "../../../../../plugins/ledger/ledger/pool/http-client.ts";
-import { httpTarget } from "../../../../../plugins/ledger/ledger/pool/http-target.ts";
+import { requestHead } from "../../../../../plugins/ledger/ledger/pool/request-head.ts";
+import { addressOf } from "../../../../../src/http/upstream/open-socket.ts";
 import { manualClock, type ManualClock } from "../../../../../src/testing/clock.ts";
-import { LoneCall } from "./asking.ts";
+import { LoneCall, silent } from "./asking.ts";
 import {
   echo,
   failure,
@@ -34,6 +35,7 @@ function connectTo(
     idleMs: 2_000,
     answerBytes: 10_000,
     clock,
+    log: silent,
     ...over,
   });
   return { client, clock, [Symbol.asyncDispose]: () => client.close() };
@@ -118,11 +120,11 @@ test("credentials of the url become Basic authentication and are sent nowhere el
 });
 
 test("an IPv6 address has brackets in Host but not for connecting", () => {
-  const target = httpTarget(new URL("http://[::1]:9944/x"));
-  assert.deepEqual(target.address, { host: "::1", port: 9944, isTls: false });
-  assert.ok(target.head.includes("\r\nHost: [::1]:9944\r\n"));
-  assert.equal(httpTarget(new URL("http://node/")).address.port, 80);
-  assert.equal(httpTarget(new URL("https://node/")).address.port, 443);
+  const url = new URL("http://[::1]:9944/x");
+  assert.deepEqual(addressOf(url), { host: "::1", port: 9944, isTls: false });
+  assert.ok(requestHead(url).includes("\r\nHost: [::1]:9944\r\n"));
+  assert.equal(addressOf(new URL("http://node/")).port, 80);
+  assert.equal(addressOf(new URL("https://node/")).port, 443);
 });
 
 test("a host name works", async () => {
@@ -147,7 +149,7 @@ test("a call made from an answer uses the connection that brought it", async () 
   await using open = connectTo(node.url);
   const second = Promise.withResolvers<void>();
   class Chained extends LoneCall {
-    override answered(): void {
+    override onAnswer(): void {
       const next = sendTo(open.client);
       next.ending.then(() => second.resolve(), second.reject);
     }

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { getCACertificates, setDefaultCACertificates, type TLSSocket } from "node:tls";
 import { HttpClient } from "../../../../../plugins/ledger/ledger/pool/http-client.ts";
 import { manualClock } from "../../../../../src/testing/clock.ts";
-import { LoneCall } from "./asking.ts";
+import { LoneCall, silent } from "./asking.ts";
 import { echo, response, result, startNode } from "./scripted-node.ts";
 
 // A self-signed certificate for localhost and 127.0.0.1, valid until 2126, and its key: they guard nothing.
@@ -35,6 +35,7 @@ function clientOf(url: string): HttpClient {
     idleMs: 2_000,
     answerBytes: 1_000_000,
     clock: manualClock(),
+    log: silent,
   });
 }
 

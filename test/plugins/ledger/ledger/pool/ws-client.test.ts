@@ -4,7 +4,7 @@ import { createServer as createTcpServer } from "node:net";
 import { test } from "node:test";
 import { WsClient } from "../../../../../plugins/ledger/ledger/pool/ws-client.ts";
 import { manualClock, type ManualClock } from "../../../../../src/testing/clock.ts";
-import { LoneCall } from "./asking.ts";
+import { LoneCall, silent } from "./asking.ts";
 import { failure, result, type RpcCall } from "./scripted-node.ts";
 import { startWsNode, type WsScript } from "./scripted-ws-node.ts";
 
@@ -23,6 +23,7 @@ function connectTo(url: string): Client {
     idleMs: 2_000,
     answerBytes: 10_000,
     clock,
+    log: silent,
   });
   return { client, clock, [Symbol.asyncDispose]: () => client.close() };
 }
@@ -199,12 +200,12 @@ test("a server that does not accept WebSockets is a failure", async () => {
 
 test("a handshake that takes too long is a timeout", async () => {
   const greeted = Promise.withResolvers<void>();
-  const silent = createTcpServer((socket) => {
+  const listener = createTcpServer((socket) => {
     socket.on("error", () => {});
     socket.once("data", () => greeted.resolve());
   });
-  await new Promise<void>((resolve) => silent.listen(0, "127.0.0.1", resolve));
-  const address = silent.address();
+  await new Promise<void>((resolve) => listener.listen(0, "127.0.0.1", resolve));
+  const address = listener.address();
   assert.ok(address !== null && typeof address === "object");
   await using open = connectTo(`ws://127.0.0.1:${address.port}`);
   const call = sendTo(open.client);
@@ -213,7 +214,7 @@ test("a handshake that takes too long is a timeout", async () => {
   assert.equal(call.asked.endings, 0);
   open.clock.advance(400);
   assert.equal(await outcomeOf(call), "connect_timeout");
-  silent.close();
+  listener.close();
 });
 
 test("a connection that does not answer a ping is closed", async () => {

@@ -1,14 +1,10 @@
-/** The address of an `http://` or `https://` node, and the constant part of its requests. */
-import { addressOf, type BackendAddress } from "sluice-gateway/http";
+/** The constant part of the requests to an `http://` or `https://` node. */
 
-export interface HttpTarget {
-  readonly address: BackendAddress;
-  /** The request head up to and including `Content-Length: `. */
-  readonly head: string;
-}
-
-/** Keeps the path and query. `user:password@` becomes Basic authentication (RFC 7617, UTF-8). */
-export function httpTarget(url: URL): HttpTarget {
+/**
+ * Returns the request head except `Content-Length`. It keeps the path and query. `user:password@` becomes Basic
+ * authentication (RFC 7617, UTF-8).
+ */
+export function requestHead(url: URL): string {
   const lines = [
     // `URL` has percent-encoded every character that could end a line.
     `POST ${url.pathname}${url.search} HTTP/1.1`,
@@ -18,10 +14,7 @@ export function httpTarget(url: URL): HttpTarget {
   ];
   const credentials = basicCredentials(url);
   if (credentials !== undefined) lines.push(`Authorization: Basic ${credentials}`);
-  return {
-    address: addressOf(url),
-    head: `${lines.join("\r\n")}\r\nContent-Length: `,
-  };
+  return `${lines.join("\r\n")}\r\n`;
 }
 
 /** Returns `base64(user:password)`. Undefined if the URL has no credentials. */

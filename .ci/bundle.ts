@@ -1,0 +1,122 @@
+/** Bundles the sources with the packages that they use, so that the gateway needs no other package. */
+import { globSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { build, type BuildOptions, type Plugin } from "esbuild";
+import { compiledMetaSchemas } from "./meta-schemas.ts";
+
+/** Native and optional packages of Piscina and pg, which Sluice does not use. */
+const external = ["@napi-rs/nice", "pg-native"];
+
+const common: BuildOptions = {
+  bundle: true,
+  format: "esm",
+  target: "node24",
+  // Names stay as they are, so that a stack trace can be read.
+  minifyWhitespace: true,
+  minifySyntax: true,
+  // V8 stores a text with a character beyond Latin-1 with two bytes per character.
+  charset: "ascii",
+  legalComments: "none",
+  logLevel: "warning",
+};
+
+/**
+ * Writes the bundles to `dist`. `modules`: what package.json exports and runs for Node. `browserModules`: what it
+ * exports for browsers too. Returns the paths of all files that the bundles contain.
+ */
+export async function bundle(
+  root: string,
+  dist: string,
+  modules: readonly string[],
+  browserModules: readonly string[],
+): Promise<ReadonlySet<string>> {
+  const inRoot = { ...common, absWorkingDir: root, metafile: true as const };
+  const results = [
+    // One run for everything that runs in a gateway, so that each module has one instance there.
+    await build({
+      ...inRoot,
+      entryPoints: [
+        ...Array.from(entryPoints(root, modules), entry),
+        // Piscina starts its threads with this file, which it expects next to its own code.
+        { in: "node_modules/piscina/dist/worker.js", out: "src/chunks/worker" },
+      ],
+      outdir: dist,
+      chunkNames: "src/chunks/[name]-[hash]",
+      splitting: true,
+      platform: "node",
+      external,
+      banner: { js: nodeVariables },
+      plugins: [metaSchemas, nodeModules],
+    }),
+    // src/http/upstream/undici-client.ts loads this file.
+    await build({
+      ...inRoot,
+      entryPoints: ["node_modules/undici/index.js"],
+      outfile: join(dist, "src/chunks/undici.cjs"),
+      format: "cjs",
+      platform: "node",
+    }),
+    await build({
+      ...inRoot,
+      entryPoints: browserModules.map(entry),
+      outdir: dist,
+      chunkNames: "plugins/confidential/client/[name]-[hash]",
+      splitting: true,
+      platform: "neutral",
+      target: "es2024",
+      // The bundler of a web page chooses the variants of these packages that fit.
+      external: ["@noble/*", "@phala/dcap-qvl"],
+    }),
+  ];
+  return new Set(results.flatMap(({ metafile }) => Object.keys(metafile.inputs)));
+}
+
+/**
+ * Returns the modules that need a file of their own in the published package, relative to `root`: what package.json
+ * exports or runs, what the gateway finds by its path, and what threads run.
+ */
+function entryPoints(root: string, modules: readonly string[]): ReadonlySet<string> {
+  const found = globSync("plugins/{*/module,*/*/index}.ts", { cwd: root });
+  const threads = globSync("{src,plugins}/**/*.ts", { cwd: root }).flatMap((file) =>
+    [...readFileSync(join(root, file), "utf8").matchAll(/threadModule\("([^"]+)"\)/g)].map(
+      ([, path]) => `${path}.ts`,
+    ),
+  );
+  return new Set([...modules, ...found, ...threads]);
+}
+
+function entry(path: string): { in: string; out: string } {
+  return { in: path, out: path.replace(/\.ts$/, "") };
+}
+
+/** CommonJS packages use these variables, which do not exist in an ES module. */
+const nodeVariables =
+  'const require=process.getBuiltinModule("node:module").createRequire(import.meta.url),' +
+  "__filename=import.meta.filename,__dirname=import.meta.dirname;";
+
+const metaSchemas: Plugin = {
+  name: "meta-schemas",
+  setup(bundler) {
+    bundler.onLoad({ filter: /\/src\/meta-schemas\.ts$/ }, () => ({
+      contents: compiledMetaSchemas(),
+      loader: "js",
+    }));
+  },
+};
+
+/**
+ * When an ES module imports a module of Node, Node reads all its exports, also those that load much more code, such as
+ * the WebSocket client of `node:http`. `getBuiltinModule` reads none.
+ */
+const nodeModules: Plugin = {
+  name: "node-modules",
+  setup(bundler) {
+    bundler.onResolve({ filter: /^node:/ }, ({ path, kind }) =>
+      kind === "import-statement" ? { path, namespace: "node" } : undefined,
+    );
+    bundler.onLoad({ filter: /^/, namespace: "node" }, ({ path }) => ({
+      contents: `module.exports = process.getBuiltinModule(${JSON.stringify(path)});`,
+      loader: "js",
+    }));
+  },
+};

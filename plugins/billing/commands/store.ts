@@ -1,0 +1,111 @@
+/** `sluice store`: prepares the PostgreSQL database of `store.postgres`, and shows what it has. */
+import {
+  runSubcommand,
+  type Command,
+  type CommandContext,
+  type Subcommand,
+} from "sluice-gateway/module";
+import type { Seal } from "sluice-gateway/plugin";
+import {
+  checkSchema,
+  createSeal,
+  explainPostgres,
+  openPostgres,
+  schemaVersion,
+  upgradeSchema,
+  type PostgresPool,
+} from "sluice-gateway/postgres";
+import { createMetrics, printFault, readPipeline, storeFault } from "sluice-gateway/process";
+import { readReplicas } from "../shipping/charge-store.ts";
+import { migrations } from "../shipping/schema.ts";
+import { printRecords } from "./accounts.ts";
+
+/** Runs `work` on the configured database. Prints the reason and resolves to 1 if it cannot be used. */
+async function withDatabase(
+  context: CommandContext,
+  work: (database: PostgresPool, seal: Seal) => Promise<void>,
+): Promise<0 | 1> {
+  const { config, faults } = await readPipeline(context.configFile, context.env);
+  for (const fault of faults) context.complain(printFault(fault, process.cwd()));
+  if (config === undefined || faults.length > 0) return 1;
+  const { postgres: url } = config.store;
+  if (url === undefined || config.secret === undefined) {
+    context.complain("store.postgres (DATABASE_URL) is not set: there is no database to use");
+    return 1;
+  }
+  const database = openPostgres({ url, replica: "command", metrics: createMetrics() });
+  try {
+    await work(database, createSeal(config.secret));
+    return 0;
+  } catch (error) {
+    const fault = storeFault(explainPostgres(error, database.place), config);
+    context.complain(printFault(fault, process.cwd()));
+    return 1;
+  } finally {
+    await database.close();
+  }
+}
+
+const upgrade: Subcommand = {
+  options: [],
+  arguments: [],
+  run: (context) =>
+    withDatabase(context, async (database, seal) => {
+      const { before, after } = await upgradeSchema(database, migrations, seal);
+      if (context.json) return context.print(JSON.stringify({ before, after }));
+      context.print(
+        before === after
+          ? `the tables have schema version ${after} already`
+          : `upgraded the tables from schema version ${before} to ${after}`,
+      );
+    }),
+};
+
+const status: Subcommand = {
+  options: [],
+  arguments: [],
+  run: (context) =>
+    withDatabase(context, async (database, seal) => {
+      await checkSchema(database, migrations, seal);
+      const version = await schemaVersion(database);
+      const replicas = (await readReplicas(database)).map((replica) => ({
+        name: replica.name,
+        state: replica.state,
+        heard_seconds_ago: replica.heardSecondsAgo,
+        last_charge_at: replica.lastChargeAt,
+        posted_commits: replica.posted,
+        journal: replica.journal,
+        version: replica.version,
+      }));
+      if (context.json) return context.print(JSON.stringify({ schema_version: version, replicas }));
+      context.print(`schema version ${version}`);
+      printRecords(context, replicas, [
+        "name",
+        "state",
+        "heard_seconds_ago",
+        "last_charge_at",
+        "posted_commits",
+        "journal",
+        "version",
+      ]);
+    }),
+};
+
+export const store: Command = {
+  summary: "prepare the PostgreSQL database, and show what it has",
+  help: `usage: sluice store upgrade
+       sluice store status
+
+The database is the one of store.postgres (DATABASE_URL) in pipeline.yaml. A gateway may run at the same time.
+
+upgrade            create the tables of Sluice, or bring them to the version that this release needs; run it with the
+                   user that owns them, before the gateway is started or upgraded
+status             print the version of the tables and the gateways that have copied charges to them
+
+--json             print one JSON document
+--config FILE      path of pipeline.yaml`,
+  options: {},
+  async run(context, values, positionals) {
+    return runSubcommand("store", { upgrade, status }, context, values, positionals);
+  },
+};

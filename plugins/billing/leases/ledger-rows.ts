@@ -1,0 +1,85 @@
+/** The rows of the ledger in memory, and what can be said of one row. */
+import type { WindowShape } from "../metering/windows.ts";
+import { difference, sum } from "./amounts.ts";
+import type { Amounts, ReplicaMode, ReplicaState } from "./ledger.ts";
+
+export interface ReplicaRow {
+  readonly name: string;
+  readonly mode: ReplicaMode;
+  readonly registeredAt: number;
+  state: ReplicaState;
+  heardAt: number;
+  posted: number;
+  leaseNo: number;
+}
+
+/** What one replica holds in one scope. Totals since its registration, by source. */
+export interface LeaseRow {
+  granted: Amounts;
+  /** What its posted charges took from `granted`. */
+  spent: Amounts;
+  /** The part of `granted` that was neither charged nor reserved when the replica last stated it. */
+  slack: Amounts;
+  /** The newest recall that the replica has answered. */
+  recall: number;
+}
+
+export interface ScopeRow {
+  recall: number;
+  isTight: boolean;
+  /** By the number of the replica. */
+  readonly leases: Map<number, LeaseRow>;
+  /** The windows of a key: milli-CU by step. */
+  readonly daySteps: Map<number, number>;
+  readonly monthSteps: Map<number, number>;
+  /** The draws of a workspace: amounts by the start of the month. */
+  readonly draws: Map<number, Amounts>;
+}
+
+/** Amounts of a scope with three sources. */
+export const nothing: Amounts = [0, 0, 0];
+
+export function outstandingBySource({ granted, spent }: LeaseRow): Amounts {
+  return difference(granted, spent).map((amount) => Math.max(0, amount));
+}
+
+export function outstanding(lease: LeaseRow): number {
+  return sum(outstandingBySource(lease));
+}
+
+/** Returns the newest recall that all other holders have answered without keeping slack. */
+export function answeredRecall(scope: ScopeRow, others: readonly LeaseRow[]): number {
+  return Math.min(
+    scope.recall,
+    ...others.map(({ slack, recall }) => (sum(slack) > 0 ? 0 : recall)),
+  );
+}
+
+export function leaseOf(scope: ScopeRow, replica: number, sources: number): LeaseRow {
+  let lease = scope.leases.get(replica);
+  if (lease === undefined) {
+    const none = nothing.slice(0, sources);
+    lease = { granted: none, spent: none, slack: none, recall: 0 };
+    scope.leases.set(replica, lease);
+  }
+  return lease;
+}
+
+export function addTo(steps: Map<number, number>, step: number, milliCu: number): void {
+  steps.set(step, (steps.get(step) ?? 0) + milliCu);
+}
+
+/** A step counts until it has left the window completely. */
+export function windowSum(
+  steps: Map<number, number>,
+  { stepMs, steps: length }: WindowShape,
+  now: number,
+): number {
+  const oldest = Math.floor(now / stepMs) - length;
+  let total = 0;
+  for (const [step, milliCu] of steps) {
+    if (step < oldest) steps.delete(step);
+    else total += milliCu;
+  }
+  return total;
+}

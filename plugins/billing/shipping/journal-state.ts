@@ -1,0 +1,48 @@
+/** Compares the journal of the data folder with what the database has of it. */
+import { timingSafeEqual } from "node:crypto";
+import { postgresError } from "sluice-gateway/postgres";
+import { blob, number, text } from "sluice-gateway/store";
+import { openJournalReader, singleRow } from "../metering/journal-reader.ts";
+import type { ChargeStore } from "./charge-store.ts";
+import { commitCheck } from "./commit-check.ts";
+
+/** Returns the id of the journal. Throws StoreError. */
+export function journalId(dataDir: string): string {
+  const db = openJournalReader(dataDir);
+  try {
+    return text(singleRow(db, "SELECT uid FROM journal"), "uid");
+  } finally {
+    db.close();
+  }
+}
+
+/**
+ * Throws StoreError if the database has a commit that this journal does not have. The data folder was then restored
+ * from a backup, or copied, and its next charges would take the numbers of charges that the database has already.
+ */
+export function checkContinuation(
+  dataDir: string,
+  known: Awaited<ReturnType<ChargeStore["find"]>>,
+): void {
+  if (known === undefined || known.posted === 0) return;
+  const db = openJournalReader(dataDir);
+  try {
+    const row = db.prepare("SELECT records FROM commits WHERE seq = ?").get(known.posted);
+    const check = row && commitCheck(blob(row, "records"));
+    const isSame =
+      check !== undefined &&
+      known.check?.length === check.length &&
+      timingSafeEqual(known.check, check);
+    if (isSame) return;
+    const last = number(singleRow(db, "SELECT ifnull(max(seq), 0) AS seq FROM commits"), "seq");
+    throw postgresError(
+      "SLUICE_STORE_RESTORED",
+      check === undefined
+        ? `the journal in ${dataDir} ends at commit ${last}, but the PostgreSQL database has its charges up to commit ${known.posted}`
+        : `commit ${known.posted} of the journal in ${dataDir} is not the one whose charges the PostgreSQL database has`,
+      "The data folder was restored from a backup or copied. Restore the newest data folder. If it is lost, move journal.db away: the gateway then starts a new journal, and the charges in the database stay.",
+    );
+  } finally {
+    db.close();
+  }
+}

@@ -1,0 +1,55 @@
+/** Sends the request of a completion and receives its answer. The kinds of completions differ in what they send. */
+import type { Reply } from "sluice-gateway/plugin";
+import type {
+  AnswerReader,
+  InferenceCall,
+  InferenceFailure,
+  InferenceResult,
+  Offer,
+  WholeMessage,
+} from "sluice-gateway/services";
+import type { Completion } from "./completion.ts";
+
+/** Resolves the answer of the surface. Undefined after a stream, or if the client has left. */
+type ResolveReply = (reply: Reply | undefined | Promise<undefined>) => void;
+
+/** Its callbacks are called from sockets, where nothing catches errors. An error fails this exchange only. */
+export abstract class CompletionReader implements AnswerReader {
+  protected abstract readonly streamed: boolean;
+  protected readonly completion: Completion;
+  protected readonly resolve: ResolveReply;
+  protected readonly reject: (error: unknown) => void;
+  protected call: InferenceCall | undefined;
+
+  constructor(completion: Completion, resolve: ResolveReply, reject: (error: unknown) => void) {
+    this.completion = completion;
+    this.resolve = resolve;
+    this.reject = reject;
+  }
+
+  begin(body: Buffer, offer: Offer): void {
+    const { x, request } = this.completion;
+    const { promptBytes, maxTokens } = request;
+    this.call = offer.send({ body, streamed: this.streamed, promptBytes, maxTokens }, this);
+    x.onAbort = this;
+  }
+
+  abstract onChoice(bytes: Buffer, start: number, end: number): void;
+  abstract onRead(): void;
+  abstract onEnd(result: InferenceResult, message: WholeMessage | undefined): void;
+  abstract onError(failure: InferenceFailure, result: InferenceResult | undefined): void;
+  /** Called when the client has left. */
+  abstract aborted(): void;
+}
+
+/** Resolves to a Reply if nothing was sent, and to undefined after a stream or if the client has left. */
+export function complete(
+  Reader: new (...args: ConstructorParameters<typeof CompletionReader>) => CompletionReader,
+  completion: Completion,
+  body: Buffer,
+  offer: Offer,
+): Promise<Reply | undefined> {
+  return new Promise((resolve, reject) => {
+    new Reader(completion, resolve, reject).begin(body, offer);
+  });
+}

@@ -1,0 +1,24 @@
+/** An open network as its models and its calls see it. */
+import type { Clock, Counter, Log, Metrics } from "sluice-gateway/plugin";
+import type { ModelOverride, NetworkKind, OpenNetwork } from "sluice-gateway/services";
+import type { CallMetrics } from "./call-metrics.ts";
+
+export interface NetworkParts {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly metrics: Metrics;
+  /** Returns the operator's overrides of the network's catalogue: the same map until they change. */
+  readonly overrides: (network: string) => ReadonlyMap<string, ModelOverride>;
+  /** The kind of the network. Undefined for OpenAI's API. */
+  readonly kind?: NetworkKind | undefined;
+  /** Returns a number from 0 to 1; for tests. */
+  readonly random?: () => number;
+}
+
+export interface ServingNetwork extends OpenNetwork {
+  readonly name: string;
+  readonly parts: NetworkParts;
+  readonly callMetrics: CallMetrics;
+  /** Counters of answers that were charged 0 because the price or the rate was missing. */
+  readonly unpriced: { readonly price: Counter; readonly rate: Counter };
+}

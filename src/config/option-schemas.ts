@@ -1,0 +1,17 @@
+/** Builds the schemas of options that occur in several sections. */
+import type { JsonSchema } from "../plugin.ts";
+
+/** Returns the schema of an integer. `bounds`: the minimum and the maximum. */
+export function integerSchema(
+  fallback: number,
+  bounds: readonly [number, number],
+  description: string,
+): JsonSchema {
+  return {
+    type: "integer",
+    minimum: bounds[0],
+    maximum: bounds[1],
+    default: fallback,
+    description,
+  };
+}

@@ -1,0 +1,226 @@
+/**
+ * A kept-alive HTTP/1.1 connection to a backend, with one exchange at a time. It reads with `onread` of node:net, which
+ * allocates nothing: measured, it is 1.3 µs per request cheaper than `data` events for small answers, and 3 µs for
+ * answers of 20 KB.
+ */
+import type { Socket } from "node:net";
+import { runGuarded } from "../../../guard.ts";
+import { openSocket, type BackendAddress } from "../open-socket.ts";
+import type { UpstreamFailure } from "../upstream-client.ts";
+import type { Http1Carrier, Http1Options, UpstreamExchange } from "./exchange.ts";
+import { ResponseReader, type ResponseSink } from "./response-reader.ts";
+
+/**
+ * The buffer that all connections read into. Its content is consumed or copied before the event loop reads anything
+ * else. A separate buffer per connection would be the larger part of the memory of a stream.
+ */
+const shared = Buffer.allocUnsafeSlow(64 * 1024);
+
+/** Maximum size of a text that is sent as a string, which Node copies to its stack and writes without an allocation. */
+const maxStringBytes = 8 * 1024;
+/** Maximum size of a body that is copied behind its head, so that one buffer is written. */
+const maxJoinedBytes = 16 * 1024;
+
+/** The callbacks and limits that a connection gets from its client. Deadlines are in ticks of the client's `Ticker`. */
+export interface ConnectionOwner {
+  readonly options: Pick<Http1Options, "connectMs" | "idleMs" | "maxAnswerBytes" | "onBug">;
+  readonly address: BackendAddress;
+  deadline(ms: number): number;
+  /**
+   * Called when the connection is free. Called before the exchange's own `onEnd`, so that a new exchange can use the
+   * connection at once.
+   */
+  onIdle(connection: Http1Connection): void;
+  /** Called when the connection is closed. `repeated`: the exchange in flight, if it is sent again. */
+  onClose(connection: Http1Connection, repeated: UpstreamExchange | undefined): void;
+  /** Called when the socket fails. `code`: system error code, for the log. */
+  onSocketError(code: string | undefined): void;
+}
+
+export class Http1Connection implements Http1Carrier, ResponseSink {
+  /** The tick at which the sweep closes the connection. The owner sets it while the connection is idle. */
+  deadline: number;
+  readonly #owner: ConnectionOwner;
+  readonly #socket: Socket;
+  readonly #reader: ResponseReader;
+  #exchange: UpstreamExchange | undefined;
+  #isConnected = false;
+  #isGone = false;
+  #isPaused = false;
+  /** Number of answers on this connection. After the first one, the backend may close it at any time. */
+  #answers = 0;
+  /** The kernel refused to take the request, or the rest of it. */
+  #hasWriteFailed = false;
+
+  constructor(owner: ConnectionOwner) {
+    this.#owner = owner;
+    this.deadline = owner.deadline(owner.options.connectMs);
+    this.#reader = new ResponseReader(this, owner.options.maxAnswerBytes);
+    const { address } = owner;
+    const socket = openSocket(
+      address,
+      shared,
+      (size) => this.#guard(() => this.#read(size)) ?? false,
+    );
+    this.#socket = socket;
+    const on = (event: string, run: () => void): void => {
+      socket.on(event, () => this.#guard(run));
+    };
+    on(address.isTls ? "secureConnect" : "connect", () => {
+      this.#isConnected = true;
+      if (this.#exchange !== undefined) this.#write(this.#exchange);
+    });
+    on("end", () => this.#onEnd());
+    on("close", () => this.close("closed"));
+    socket.on("error", (error: NodeJS.ErrnoException) => this.#guard(() => this.#onError(error)));
+  }
+
+  get hasSent(): boolean {
+    return this.#isConnected && this.#exchange !== undefined && this.#socket.writableLength === 0;
+  }
+
+  /** Sends a request. Call it only when the connection is new or idle. */
+  carry(exchange: UpstreamExchange): void {
+    this.#exchange = exchange;
+    exchange.onStart(this);
+    if (this.#isConnected) this.#write(exchange);
+  }
+
+  pause(): void {
+    this.#isPaused = true;
+    this.#socket.pause();
+  }
+
+  resume(): void {
+    if (!this.#isPaused) return;
+    this.#isPaused = false;
+    // The time during which the reader paused is not the backend's fault.
+    this.deadline = this.#owner.deadline(this.#owner.options.idleMs);
+    this.#socket.resume();
+  }
+
+  abort(): void {
+    this.#exchange = undefined;
+    this.close("closed");
+  }
+
+  /** Closes the connection after its deadline, with the failure of the phase it was in. */
+  expire(): void {
+    if (this.#isPaused) return;
+    if (!this.#isConnected) this.close("connectTimeout");
+    else this.close(this.#reader.started ? "idleTimeout" : "answerTimeout");
+  }
+
+  /** Closes the connection and fails its exchange. Does nothing if it is already closed. */
+  close(failure: UpstreamFailure): void {
+    if (this.#isGone) return;
+    this.#isGone = true;
+    const exchange = this.#exchange;
+    this.#exchange = undefined;
+    const isRepeated = exchange !== undefined && this.#mayRepeat(exchange, failure);
+    this.#socket.destroy();
+    this.#owner.onClose(this, isRepeated ? exchange : undefined);
+    if (!isRepeated) this.#notify(() => exchange?.onError(failure));
+  }
+
+  /** Resolves when the socket has closed. */
+  closed(): Promise<void> {
+    if (this.#socket.closed) return Promise.resolve();
+    return new Promise((resolve) => this.#socket.once("close", () => resolve()));
+  }
+
+  // Callbacks of the response reader.
+
+  onHead(): void {
+    this.#exchange?.onHead(this.#reader.head);
+  }
+
+  onData(bytes: Buffer, start: number, end: number): void {
+    this.#exchange?.onData(bytes, start, end);
+  }
+
+  /** Runs a callback of the socket. An exception in it fails the exchange of this connection, not the process. */
+  #guard<T>(run: () => T): T | undefined {
+    return runGuarded(run, (error) => {
+      this.#owner.options.onBug(error);
+      this.close("internal");
+    });
+  }
+
+  /** Reports the end of an exchange that this connection does not carry any more. */
+  #notify(run: () => void): void {
+    runGuarded(run, (error) => this.#owner.options.onBug(error));
+  }
+
+  #mayRepeat({ repeat }: UpstreamExchange, failure: UpstreamFailure): boolean {
+    if (failure !== "closed" || this.#answers === 0 || this.#reader.started) return false;
+    if (repeat !== "ifUnwritten") return repeat === "ifUnanswered";
+    return this.#hasWriteFailed || this.#socket.writableLength > 0;
+  }
+
+  #write(exchange: UpstreamExchange): void {
+    this.deadline = this.#owner.deadline(exchange.answerMs);
+    const body = exchange.body();
+    const size = Buffer.byteLength(body);
+    const head = `${exchange.head}Content-Length: ${size}\r\n\r\n`;
+    const socket = this.#socket;
+    if (typeof body === "string" && size < maxStringBytes && size === body.length) {
+      // If there are as many bytes as characters, the text is ASCII. latin1 writes the same bytes faster.
+      socket.write(head + body, "latin1");
+      return;
+    }
+    const bytes = typeof body === "string" ? Buffer.from(body) : body;
+    if (size <= maxJoinedBytes) {
+      socket.write(Buffer.concat([Buffer.from(head, "latin1"), bytes]));
+      return;
+    }
+    socket.cork();
+    socket.write(head, "latin1");
+    socket.write(bytes);
+    socket.uncork();
+  }
+
+  /** Reads the data that has arrived. Returns false to stop reading. */
+  #read(size: number): boolean {
+    const exchange = this.#exchange;
+    if (exchange === undefined) {
+      // Bytes arrived without a request: no later answer on this connection can be trusted.
+      this.close("garbage");
+      return false;
+    }
+    const state = this.#reader.feed(shared, 0, size);
+    if (this.#isGone) return false;
+    exchange.onRead();
+    if (this.#isGone) return false;
+    if (state === "more") this.deadline = this.#owner.deadline(this.#owner.options.idleMs);
+    else if (state === "done") {
+      this.#finish(exchange, this.#reader.head.persistent && this.#reader.next === size);
+    } else this.close(state);
+    return !this.#isGone && !this.#isPaused;
+  }
+
+  #onEnd(): void {
+    const exchange = this.#exchange;
+    if (exchange !== undefined && this.#reader.close() === "done") this.#finish(exchange, false);
+    else this.close("closed");
+  }
+
+  #onError({ code, syscall }: NodeJS.ErrnoException): void {
+    if (this.#isGone) return;
+    this.#hasWriteFailed = syscall === "write";
+    this.#owner.onSocketError(code);
+    this.close(this.#isConnected ? "closed" : "refused");
+  }
+
+  #finish(exchange: UpstreamExchange, isReusable: boolean): void {
+    this.#exchange = undefined;
+    this.#answers++;
+    // After an early answer, such as a 413, the rest of the request is still being sent.
+    if (isReusable && this.#socket.writableLength === 0) {
+      this.#reader.reset();
+      this.resume();
+      this.#owner.onIdle(this);
+    } else this.close("closed");
+    this.#notify(() => exchange.onEnd());
+  }
+}

@@ -1,0 +1,75 @@
+/**
+ * What an exchange gets from the rest of the core: its request, and the objects that all exchanges share. `X` is the
+ * exchange itself (`LiveExchange`), because this file must not import the file that uses it.
+ */
+import type { IncomingMessage } from "node:http";
+import type { AcceptOptions, Clock, Connection, Log, Outcome, Reply, Sink } from "../../plugin.ts";
+import type { ExchangeObserver } from "../observe/record.ts";
+import type { ClientResponse } from "./client-response.ts";
+import type { Addresses, RoutedRequest } from "./request-head.ts";
+
+/** A request that has a route. */
+export interface Arrival<X> extends RoutedRequest {
+  /** The message from which the body is read, or the whole body if it came with the head. */
+  readonly body: IncomingMessage | Buffer;
+  readonly res: ClientResponse;
+  /** True if the client waits for `100 Continue` before it sends its body. */
+  readonly expectsContinue: boolean;
+  /** Value of `Allow` if the path exists and the method does not. */
+  readonly allow: string | undefined;
+  /** Present if the client asks for a WebSocket, on a route that has one. */
+  readonly upgrade?: Upgrade<X> | undefined;
+}
+
+/** A WebSocket that a client asks for (src/http/websocket.ts). */
+export interface Upgrade<X> {
+  accept(x: X, options: AcceptOptions): Promise<Connection>;
+}
+
+/** Objects that all exchanges of a gateway share. */
+export interface Runtime<X> extends Addresses {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly runner: Runner<X>;
+  /** Limits request bodies while they arrive. */
+  readonly bodyWatch: BodyWatch<X>;
+  /** Limits how long an exchange waits for its surface after the response is over. */
+  readonly surfaceWatch: ExchangeWatch<X>;
+  /** Called for each exchange that has ended. */
+  readonly observers: Iterable<ExchangeObserver>;
+  /** Maximum time, in milliseconds, for which a client may take nothing of an answer that waits for it. */
+  readonly stallMs: number;
+}
+
+/** The parts of the pipeline that an exchange calls (src/pipeline/run/run.ts). */
+export interface Runner<X> {
+  /** Opens the streamed answer of a surface. */
+  openSink(x: X, status: number, headers: readonly string[]): Promise<Sink>;
+  /** Answers an exchange whose plugin threw in a callback. */
+  failCallback(x: X, error: unknown): void;
+  /** Runs the `settled` hooks and notifies the observers. */
+  settle(x: X, outcome: Outcome): void;
+}
+
+/** A set of exchanges that wait for something, with a time limit. */
+export interface ExchangeWatch<X> {
+  add(x: X): void;
+  remove(x: X): void;
+}
+
+/** Watches the bodies that are arriving (src/http/body-watch.ts). */
+export interface BodyWatch<X> {
+  /** Watches a body that is kept. Returns a refusal if its caller already has as many unfinished bodies as allowed. */
+  admit(x: X): ArrivingBody | Reply;
+  /** Watches a body that is not kept. Only its pace counts. */
+  admitStreamed(x: X): ArrivingBody;
+}
+
+/** A body that is watched while it arrives. */
+export interface ArrivingBody {
+  readonly isWatched: true;
+  /** Counts bytes that are kept. It may end this exchange or another one. */
+  received(bytes: number): void;
+  /** Ends the watch. Does nothing if it has ended. */
+  close(): void;
+}

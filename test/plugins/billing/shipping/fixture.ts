@@ -1,0 +1,105 @@
+/** A meter whose charges are copied to a database of their own. */
+import assert from "node:assert/strict";
+import type { TestContext } from "node:test";
+import { setTimeout as wait } from "node:timers/promises";
+import { openShipping } from "../../../../plugins/billing/shipping/open.ts";
+import { migrations } from "../../../../plugins/billing/shipping/schema.ts";
+import { readUsage } from "../../../../plugins/billing/metering/read-usage.ts";
+import { usageJson } from "../../../../plugins/billing/metering/usage-json.ts";
+import { systemClock } from "../../../../src/clock.ts";
+import { createMetrics, type RenderedMetrics } from "../../../../src/metrics.ts";
+import type { Log } from "../../../../src/plugin.ts";
+import { openPostgres } from "../../../../src/store/postgres/postgres.ts";
+import { upgradeSchema } from "../../../../src/store/postgres/schema.ts";
+import { createSeal } from "../../../../src/store/seal.ts";
+import { runSql } from "../../../store/servers.ts";
+
+export const seal = createSeal("a secret of this deployment");
+
+/** Creates the tables. */
+export async function upgrade(url: string, secret = seal): Promise<void> {
+  const database = openPostgres({ url, replica: "upgrade", metrics: createMetrics() });
+  try {
+    await upgradeSchema(database, migrations, secret);
+  } finally {
+    await database.close();
+  }
+}
+
+export interface Shipping {
+  readonly metrics: RenderedMetrics;
+  /** Logged lines, as `level message`. */
+  readonly logged: readonly string[];
+  close(): Promise<void>;
+}
+
+/** Starts the copy of a folder. It ends with the test. Rejects with StoreError. */
+export async function ship(
+  t: TestContext,
+  dataDir: string,
+  url: string,
+  { replica = "one", secret = seal } = {},
+): Promise<Shipping> {
+  const metrics = createMetrics();
+  const logged: string[] = [];
+  const log = (level: string) => (_: object, message: string) =>
+    void logged.push(`${level} ${message}`);
+  const lines: Log = {
+    debug: log("debug"),
+    info: log("info"),
+    warn: log("warn"),
+    error: log("error"),
+    child: () => lines,
+  };
+  const database = openPostgres({ url, replica, metrics, statementMs: 1_000 });
+  t.after(() => database.close());
+  const options = { dataDir, database, seal: secret, version: "test", metrics };
+  const shipping = await openShipping({ ...options, clock: systemClock, log: lines });
+  const close = (): Promise<void> => shipping.close();
+  t.after(close);
+  return { metrics, logged, close };
+}
+
+/** Waits until a condition holds. Throws after 30 seconds, so that a broken copy fails its test. */
+export async function until(isTrue: () => Promise<boolean>): Promise<void> {
+  const end = performance.now() + 30_000;
+  while (!(await isTrue())) {
+    if (performance.now() > end) throw new Error("the condition did not hold within 30 seconds");
+    await wait(20);
+  }
+}
+
+/** Waits until all charges of the journal are in the database, and checks that each is there exactly once. */
+export async function assertCopied(dataDir: string, url: string): Promise<void> {
+  const expected = [...readUsage(dataDir)].map((row) => ({
+    ...usageJson(row),
+    included: row.includedMilliCu,
+    purchased: row.purchasedMilliCu,
+    overage: row.overageMilliCu,
+  }));
+  const count = async (): Promise<number> =>
+    Number((await runSql(url, "SELECT count(*) AS n FROM sluice.charges"))[0]?.["n"]);
+  await until(async () => (await count()) >= expected.length);
+  const rows = await runSql(url, "SELECT * FROM sluice.usage ORDER BY replica, seq");
+  const found = rows.map((row) => ({
+    id: row["id"],
+    time: (row["time"] as Date).toISOString(),
+    workspace_id: row["workspace_id"],
+    key_id: row["key_id"],
+    surface: row["surface"],
+    method: row["method"],
+    model: row["model"],
+    request_id: row["request_id"],
+    used_cu_milli: Number(row["used_cu_milli"]),
+    input_tokens: Number(row["input_tokens"]),
+    output_tokens: Number(row["output_tokens"]),
+    estimated: row["estimated"],
+    outcome: row["outcome"],
+    ...(row["agent"] !== null && { agent: row["agent"] }),
+    ...(row["pricing"] !== null && { pricing: row["pricing"] }),
+    included: Number(row["included_cu_milli"]),
+    purchased: Number(row["purchased_cu_milli"]),
+    overage: Number(row["overage_cu_milli"]),
+  }));
+  assert.deepEqual(found, JSON.parse(JSON.stringify(expected)));
+}

@@ -1,0 +1,94 @@
+/** A TCP proxy that behaves like a bad network between a client and a database. */
+import { once } from "node:events";
+import { connect, createServer, type AddressInfo, type Socket } from "node:net";
+
+export interface FaultProxy extends AsyncDisposable {
+  readonly port: number;
+  /** Milliseconds by which each piece of data is delayed, in both directions. */
+  delayMs: number;
+  /** Keeps connections open but loses all data in this direction. `up`: from the client to the server. */
+  stalled: "none" | "up" | "down" | "both";
+  /** Resets new connections. */
+  refuses: boolean;
+  /**
+   * Number of replies to drop: of the next requests that contain `dropAfter`, the server's reply is read, not passed
+   * on, and the connection is reset. The server has then committed, and the client cannot know it.
+   */
+  repliesToDrop: number;
+  dropAfter: string;
+  /** Number of replies that were dropped. */
+  readonly dropped: number;
+  /** Resets all connections. */
+  reset(): void;
+}
+
+/** Starts a proxy before a server on the loopback address. */
+export async function startFaultProxy(serverPort: number): Promise<FaultProxy> {
+  const open = new Set<Socket>();
+  let dropped = 0;
+  const track = (socket: Socket): void => {
+    open.add(socket);
+    socket.on("close", () => open.delete(socket));
+    socket.on("error", () => {});
+  };
+  const server = createServer();
+  const proxy: FaultProxy = {
+    // It listens on TCP.
+    get port() {
+      return (server.address() as AddressInfo).port;
+    },
+    delayMs: 0,
+    stalled: "none",
+    refuses: false,
+    repliesToDrop: 0,
+    dropAfter: "",
+    get dropped() {
+      return dropped;
+    },
+    reset() {
+      for (const socket of open) socket.resetAndDestroy();
+    },
+    async [Symbol.asyncDispose]() {
+      for (const socket of open) socket.destroy();
+      server.close();
+      await once(server, "close");
+    },
+  };
+  server.on("connection", (client: Socket) => {
+    track(client);
+    if (proxy.refuses) {
+      client.resetAndDestroy();
+      return;
+    }
+    const upstream = connect(serverPort, "127.0.0.1");
+    track(upstream);
+    let isDropping = false;
+    const pass = (to: Socket, chunk: Buffer): void => {
+      if (proxy.delayMs === 0) to.write(chunk);
+      else setTimeout(() => void (to.writable && to.write(chunk)), proxy.delayMs);
+    };
+    client.on("data", (chunk: Buffer) => {
+      if (proxy.stalled === "up" || proxy.stalled === "both") return;
+      if (proxy.repliesToDrop > 0 && chunk.includes(proxy.dropAfter)) {
+        proxy.repliesToDrop--;
+        isDropping = true;
+      }
+      pass(upstream, chunk);
+    });
+    upstream.on("data", (chunk: Buffer) => {
+      if (proxy.stalled === "down" || proxy.stalled === "both") return;
+      if (!isDropping) {
+        pass(client, chunk);
+        return;
+      }
+      dropped++;
+      client.resetAndDestroy();
+      upstream.destroy();
+    });
+    client.on("close", () => upstream.destroy());
+    upstream.on("close", () => client.destroy());
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  return proxy;
+}

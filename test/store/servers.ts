@@ -1,0 +1,147 @@
+/**
+ * Databases and servers for tests: PostgreSQL from npm's package (or SLUICE_TEST_DATABASE_URL), and PgBouncer and Redis
+ * where the system has them.
+ */
+import { spawn } from "node:child_process";
+import { randomUUID } from "node:crypto";
+import { chmodSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { TestContext } from "node:test";
+import { setTimeout as wait } from "node:timers/promises";
+import { Client } from "pg";
+import { serverFolder, systemProgram } from "./programs.ts";
+import { endServer, freePort, startServer } from "./server-process.ts";
+
+/** The process whose end is the end of the test run: the runner, or this process if there is none. */
+const runId = process.env["NODE_TEST_CONTEXT"] === undefined ? process.pid : process.ppid;
+
+/** URL of a server that the tests use instead of starting one. */
+const givenServer = process.env["SLUICE_TEST_DATABASE_URL"] ?? "";
+
+/** Returns the URL of the server that all test files of this run share. The first one starts it. */
+async function sharedServer(): Promise<string> {
+  if (givenServer !== "") return givenServer;
+  const folder = join(tmpdir(), `sluice-test-servers-${runId}`);
+  const file = join(folder, "postgres-url");
+  try {
+    mkdirSync(folder);
+    const keeper = join(import.meta.dirname, "server-keeper.ts");
+    spawn(process.execPath, [keeper, String(runId), file], {
+      detached: true,
+      stdio: "ignore",
+      env: { ...process.env, NODE_TEST_CONTEXT: undefined },
+    }).unref();
+  } catch (error) {
+    if (!(error instanceof Error && "code" in error && error.code === "EEXIST")) throw error;
+  }
+  for (let attempts = 0; attempts < 600; attempts++) {
+    const url = readIfPresent(file);
+    if (url?.startsWith("postgres")) return url;
+    if (url !== undefined) throw new Error(`PostgreSQL for tests ${url}`);
+    await wait(50);
+  }
+  throw new Error("PostgreSQL for tests did not start within 30 seconds");
+}
+
+function readIfPresent(file: string): string | undefined {
+  try {
+    return readFileSync(file, "utf8");
+  } catch {
+    return undefined;
+  }
+}
+
+/** Runs statements on a database, one after the other, and returns the rows of the last one. */
+export async function runSql(
+  url: string,
+  ...statements: readonly string[]
+): Promise<Record<string, unknown>[]> {
+  const client = new Client({ connectionString: url });
+  client.on("error", () => {});
+  await client.connect();
+  try {
+    let rows: Record<string, unknown>[] = [];
+    for (const statement of statements) rows = (await client.query(statement)).rows;
+    return rows;
+  } finally {
+    await client.end();
+  }
+}
+
+/**
+ * Creates an empty database on the shared server and returns its URL. It is dropped after the test, unless the server
+ * itself is removed after the run.
+ */
+export async function createDatabase(t: {
+  after(close: () => Promise<unknown>): void;
+}): Promise<string> {
+  const server = await sharedServer();
+  const name = `test_${randomUUID().replaceAll("-", "")}`;
+  await runSql(server, `CREATE DATABASE ${name} TEMPLATE template0`);
+  if (givenServer !== "") t.after(() => runSql(server, `DROP DATABASE ${name} WITH (FORCE)`));
+  const url = new URL(server);
+  url.pathname = `/${name}`;
+  return url.href;
+}
+
+/**
+ * Starts PgBouncer before the server at `url`, until the test ends. Returns the URL through it. Undefined if it is not
+ * installed, and the test is skipped.
+ */
+export async function startPgBouncer(t: TestContext, url: string): Promise<string | undefined> {
+  const program = systemProgram(t, "pgbouncer");
+  if (program === undefined) return undefined;
+  const bouncer = await openPgBouncer(program, url);
+  t.after(() => bouncer[Symbol.asyncDispose]());
+  return bouncer.url;
+}
+
+/** Starts PgBouncer in transaction mode before the server at `url`. */
+export async function openPgBouncer(
+  program: string,
+  url: string,
+): Promise<AsyncDisposable & { readonly url: string }> {
+  const { hostname, port, pathname, username } = new URL(url);
+  const folder = serverFolder("pgbouncer");
+  const file = join(folder, "pgbouncer.ini");
+  const listenPort = await freePort();
+  const settings = [
+    "[databases]",
+    `* = host=${hostname} port=${port} user=${username}`,
+    "[pgbouncer]",
+    "listen_addr = 127.0.0.1",
+    `listen_port = ${listenPort}`,
+    "auth_type = any",
+    "pool_mode = transaction",
+    "default_pool_size = 4",
+    "server_login_retry = 0.1",
+    "unix_socket_dir =",
+  ];
+  writeFileSync(file, `${settings.join("\n")}\n`);
+  chmodSync(file, 0o644);
+  const child = await startServer(program, [file], "process up");
+  return {
+    url: `postgres://${username}@127.0.0.1:${listenPort}${pathname}`,
+    async [Symbol.asyncDispose]() {
+      await endServer(child, "SIGKILL");
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+/** Starts a Redis that keeps nothing on disk. Returns its URL, or undefined. */
+export async function startRedis(t: TestContext): Promise<string | undefined> {
+  const program = systemProgram(t, "redis-server");
+  if (program === undefined) return undefined;
+  const folder = serverFolder("redis");
+  const port = await freePort();
+  const memoryOnly = ["--save", "", "--appendonly", "no", "--dir", folder];
+  const place = ["--bind", "127.0.0.1", "--port", String(port)];
+  const child = await startServer(program, [...place, ...memoryOnly], "Ready to accept");
+  t.after(async () => {
+    await endServer(child, "SIGKILL");
+    rmSync(folder, { recursive: true, force: true });
+  });
+  return `redis://127.0.0.1:${port}`;
+}
