@@ -7,6 +7,7 @@ import { execFileSync } from "node:child_process";
 import {
   chmodSync,
   cpSync,
+  globSync,
   mkdirSync,
   readFileSync,
   renameSync,
@@ -14,8 +15,6 @@ import {
   writeFileSync,
 } from "node:fs";
 import { dirname, join, resolve } from "node:path";
-import { indexPages } from "../plugins/tools/docs-search/library.ts";
-import { ownLibraryFiles } from "../plugins/tools/docs-search/own-library.ts";
 import { assetsOf, copiedFiles } from "./assets.ts";
 import { bundle } from "./bundle.ts";
 import { licencesOf } from "./licences.ts";
@@ -30,6 +29,11 @@ interface Manifest {
   bin: Record<string, string>;
   dependencies?: Record<string, string>;
   [field: string]: unknown;
+}
+
+/** The file `published-files.ts` of a plugin. `root`: the checkout. */
+interface PublishedFiles {
+  default(root: string): Promise<ReadonlyMap<string, string>>;
 }
 
 /** src/plugin.ts is published as src/plugin.js with src/plugin.d.ts beside it. */
@@ -91,8 +95,11 @@ for (const asset of assetsOf(root)) cpSync(join(root, asset), join(dist, asset))
 for (const [path, source] of Object.entries(copiedFiles)) {
   cpSync(join(root, source), join(dist, path));
 }
-const { pages, index } = await indexPages({ own: true, folders: [] }, root);
-for (const [path, text] of ownLibraryFiles(pages, index)) write(path, text);
+// Files that a plugin computes for the package.
+for (const path of globSync("plugins/*/*/published-files.ts", { cwd: root })) {
+  const { default: publishedFiles } = (await import(join(root, path))) as PublishedFiles;
+  for (const [file, text] of await publishedFiles(root)) write(file, text);
+}
 const copied = Object.values(copiedFiles);
 write("THIRD-PARTY-LICENCES.txt", licencesOf(root, [...bundled, ...copied]));
 write("package.json", `${JSON.stringify(publishedManifest(), undefined, 2)}\n`);

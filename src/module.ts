@@ -4,7 +4,7 @@
  */
 import type { Command } from "./commands/command.ts";
 import type { Demo } from "./demo.ts";
-import type { Service } from "./plugin.ts";
+import type { Awaitable, Service } from "./plugin.ts";
 
 export interface Module {
   /** The services of the module. Each is started if a plugin in use needs it. */
@@ -31,7 +31,7 @@ export interface Module {
 export type FirstSteps = (
   dataFolder: string,
   commonArguments: string,
-) =>
+) => Awaitable<
   | {
       /** The warning in the log, and its field `next`. */
       readonly message: string;
@@ -39,7 +39,8 @@ export type FirstSteps = (
       /** Text for a terminal. */
       readonly text: string;
     }
-  | undefined;
+  | undefined
+>;
 
 export interface ModuleCommand {
   readonly load: () => Promise<Command>;

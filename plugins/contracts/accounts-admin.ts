@@ -2,7 +2,7 @@
  * `admin` of the service `accounts`: workspaces and keys for operators, without the rules for customers. Implemented in
  * plugins/billing/accounts.
  */
-import type { Environment } from "sluice-gateway/plugin";
+import type { Awaitable, Environment } from "sluice-gateway/plugin";
 import type { ApiKey, Capability, Plan, PlanName, Workspace } from "./principal.ts";
 import type { WorkspaceJson } from "./workspaces.ts";
 
@@ -101,31 +101,32 @@ export type KeyJson = {
 };
 
 /**
- * A change is synchronous: it is on disk, together with its entry in the audit log, when the method returns, and the
- * gateway follows it at once. Every method that reads or changes the database throws a StoreError if it cannot.
+ * A change is durable, together with its entry in the audit log, when the method has answered, and the gateway follows
+ * it at once. Every method that reads or changes the store fails with a StoreError if it cannot: it throws, or its
+ * promise is rejected.
  */
 export interface AccountsAdmin {
   /** Capabilities of a new key by default. */
   readonly defaultCapabilities: readonly Capability[];
   /** Returns the terms of a plan that are in force now. */
   plan(name: PlanName): Plan;
-  createWorkspace(wanted: NewWorkspace, by: ChangeAuthor): Workspace;
+  createWorkspace(wanted: NewWorkspace, by: ChangeAuthor): Awaitable<Workspace>;
   /** Returns the workspace with the plan that is in force now. */
-  findWorkspace(id: string): Workspace | undefined;
+  findWorkspace(id: string): Awaitable<Workspace | undefined>;
   /** Returns at most `limit` workspaces as stored, oldest first. A pending plan can be due. */
-  listWorkspaces(limit: number): readonly Workspace[];
+  listWorkspaces(limit: number): Awaitable<readonly Workspace[]>;
   workspaceJson(workspace: Workspace): WorkspaceJson;
-  createKey(wanted: NewKey, by: ChangeAuthor): IssuedKey | Failed;
-  findKey(id: string): KeyRecord | undefined;
+  createKey(wanted: NewKey, by: ChangeAuthor): Awaitable<IssuedKey | Failed>;
+  findKey(id: string): Awaitable<KeyRecord | undefined>;
   /** Returns keys, newest first. A text is searched for in every key, which takes about 1 µs each. */
-  searchKeys(search: KeySearch): readonly FoundKey[];
+  searchKeys(search: KeySearch): Awaitable<readonly FoundKey[]>;
   /**
    * Issues a successor with the same capabilities and limits. The old key stays valid for `overlapMs`, but not longer
    * than before. Only an active key without a successor can be rotated.
    */
-  rotateKey(id: string, overlapMs: number, by: ChangeAuthor): RotatedKey | Failed;
+  rotateKey(id: string, overlapMs: number, by: ChangeAuthor): Awaitable<RotatedKey | Failed>;
   /** Revokes a key. A revoked key keeps the time of its first revocation. */
-  revokeKey(id: string, by: ChangeAuthor): KeyRecord | Failed;
+  revokeKey(id: string, by: ChangeAuthor): Awaitable<KeyRecord | Failed>;
   keyState(key: ApiKey): KeyState;
   keyJson(key: KeyRecord): KeyJson;
 }

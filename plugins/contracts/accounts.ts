@@ -1,6 +1,7 @@
 /**
  * The service `accounts`: workspaces, API keys and the caller of a request. Implemented in plugins/billing/accounts.
  */
+import type { Awaitable } from "sluice-gateway/plugin";
 import type { AccountsAdmin } from "./accounts-admin.ts";
 import type { Idempotency } from "./idempotency.ts";
 import type { ModelOverride } from "./inference.ts";
@@ -33,9 +34,13 @@ export interface Accounts extends Callers {
   /** Returns the model overrides of a network. The map stays the same object until an override changes. */
   overrides(network: string): ReadonlyMap<string, ModelOverride>;
   /**
-   * Replaces all overrides of a network with `models`, which must have distinct ids. Returns false if they could not be
-   * written; then nothing has changed. The change is on disk when the method returns, or when the surrounding
-   * transaction ends.
+   * Replaces all overrides of a network with `models`, which must have distinct ids. Answers false if they could not be
+   * written; then nothing has changed. The change is durable when the method has answered, or when the surrounding
+   * transaction has committed.
    */
-  replaceOverrides(network: string, models: readonly ModelOverride[], by: ChangedBy): boolean;
+  replaceOverrides(
+    network: string,
+    models: readonly ModelOverride[],
+    by: ChangedBy,
+  ): Awaitable<boolean>;
 }

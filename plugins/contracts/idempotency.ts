@@ -1,4 +1,5 @@
 /** `idempotency` of the service `accounts`: a request that is sent several times runs once. */
+import type { Awaitable } from "sluice-gateway/plugin";
 
 /** A request with an idempotency key. */
 export interface IdempotentRequest {
@@ -29,12 +30,12 @@ export type NotRun =
 /** The slot of a running request. It is held by a lease that is renewed until `store` or `release` is called, once. */
 export interface IdempotencySlot {
   /**
-   * Stores the response for 24 hours. It is on disk when this returns. Returns false if it could not be written; the
-   * slot then ends with its lease.
+   * Stores the response for 24 hours, durably. Answers false if it could not be written; the slot then ends with its
+   * lease.
    */
-  store(response: StoredResponse): boolean;
+  store(response: StoredResponse): Awaitable<boolean>;
   /** Frees the slot: a repeated request runs again. */
-  release(): void;
+  release(): Awaitable<void>;
 }
 
 /**
@@ -43,16 +44,23 @@ export interface IdempotencySlot {
  */
 export type WorkEnd = StoredResponse | "release" | "undo";
 
-/** All gateways on the same store share the slots. If the owner of a slot dies, the slot is free after 60 s. */
+/**
+ * All gateways on the same store share the slots. If the owner of a slot dies, the slot is free after 60 s. No method
+ * fails because of the store: the answer is then `unavailable`.
+ */
 export interface Idempotency {
-  /** Takes the slot of the request. It is on disk when this returns, so the work may begin. */
+  /** Takes the slot of the request, durably, so that the work may begin. */
   take(
     request: IdempotentRequest,
-  ): { readonly kind: "taken"; readonly slot: IdempotencySlot } | NotRun;
+  ): Awaitable<{ readonly kind: "taken"; readonly slot: IdempotencySlot } | NotRun>;
   /**
-   * Runs synchronous work that changes only the accounts (`Accounts.workspaces`, `Networks.override`) in one
-   * transaction with its slot and its response. With `unavailable` the work was not done. If `work` throws, nothing was
-   * done and this throws the same error.
+   * Runs work that changes only the accounts (`Accounts.workspaces`, `Networks.override`) in one transaction with its
+   * slot and its response. The work may wait for these changes, but for nothing else, because other transactions may
+   * wait for it. With `unavailable` the work was not done. If `work` fails, nothing was done and this fails with the
+   * same error.
    */
-  once(request: IdempotentRequest, work: () => WorkEnd): { readonly kind: "ran" } | NotRun;
+  once(
+    request: IdempotentRequest,
+    work: () => Awaitable<WorkEnd>,
+  ): Awaitable<{ readonly kind: "ran" } | NotRun>;
 }

@@ -1,4 +1,5 @@
 /** The service `networks`: the inference networks and their workers. Implemented in plugins/inference/networks. */
+import type { Awaitable } from "sluice-gateway/plugin";
 import type { ModelEntry, ModelOverride, Offer } from "./inference.ts";
 import type { NetworkKind, OpenNetwork } from "./network-kinds.ts";
 import type { ChangedBy } from "./principal.ts";
@@ -18,16 +19,16 @@ export interface Networks {
    */
   models(network?: string): readonly ModelEntry[];
   /**
-   * Replaces all overrides of a network with `models`, which must have distinct ids. Returns the models that the
+   * Replaces all overrides of a network with `models`, which must have distinct ids. Answers with the models that the
    * network lists with them. Undefined if the overrides could not be written or the network does not exist; then
-   * nothing has changed. The change is on disk when the method returns, or when the surrounding transaction ends. Every
-   * gateway on the same store follows within 1 s.
+   * nothing has changed. The change is durable when the method has answered, or when the surrounding transaction has
+   * committed. Every gateway on the same store follows within 1 s.
    */
   override(
     network: string,
     models: readonly ModelOverride[],
     by: ChangedBy,
-  ): readonly ModelEntry[] | undefined;
+  ): Awaitable<readonly ModelEntry[] | undefined>;
   /**
    * Returns true while the models of this network, or of any network if it is not given, are still unknown because its
    * status document has never been read.

@@ -1,4 +1,5 @@
 /** `tickets` of the service `accounts`, for clients that cannot send an `Authorization` header. */
+import type { Awaitable } from "sluice-gateway/plugin";
 import type { Principal } from "./principal.ts";
 
 /** The rights that a ticket grants. */
@@ -10,6 +11,11 @@ export interface TicketTerms {
   readonly origin: string | undefined;
 }
 
+export interface RedeemedTicket {
+  readonly principal: Principal;
+  readonly terms: TicketTerms | undefined;
+}
+
 export interface Tickets {
   /** Issues a ticket that is valid once, for 60 s. `expiresAt`: milliseconds since 1970. */
   issue(terms: TicketTerms): { readonly ticket: string; readonly expiresAt: number };
@@ -17,11 +23,7 @@ export interface Tickets {
    * Redeems a ticket. An invalid ticket yields an anonymous principal and no `terms`; a ticket is invalid once it has
    * been redeemed.
    */
-  redeem(
-    ticket: string,
-    origin: string | undefined,
-    address: string,
-  ): { readonly principal: Principal; readonly terms: TicketTerms | undefined };
+  redeem(ticket: string, origin: string | undefined, address: string): Awaitable<RedeemedTicket>;
 }
 
 declare module "sluice-gateway/plugin" {

@@ -1,4 +1,5 @@
 /** `workspaces` of the service `accounts`: reads and changes workspaces for their administrators. */
+import type { Awaitable } from "sluice-gateway/plugin";
 import type { ChangedBy, PlanName } from "./principal.ts";
 
 /** A workspace as clients see it (decisions.md section 1). Times are RFC 3339; members without a value are omitted. */
@@ -59,25 +60,28 @@ export type WorkspaceAnswer<T> =
   | { readonly kind: "unavailable" };
 
 /**
- * A change is synchronous: it is on disk, together with its entry in the audit log, when the method returns. Every
- * gateway on the same store follows within one second. The caller must check whether the principal may access the
+ * A change is durable, together with its entry in the audit log, when the method has answered. Every gateway on the same store follows within one second. The caller must check whether the principal may access the
  * workspace.
  */
 export interface Workspaces {
-  find(id: string): WorkspaceAnswer<WorkspaceJson>;
+  find(id: string): Awaitable<WorkspaceAnswer<WorkspaceJson>>;
   /** Switches to a higher plan at once and cancels a pending downgrade. */
-  upgrade(id: string, plan: PlanName, by: ChangedBy): WorkspaceAnswer<WorkspaceJson>;
+  upgrade(id: string, plan: PlanName, by: ChangedBy): Awaitable<WorkspaceAnswer<WorkspaceJson>>;
   /** Schedules a lower plan for the start of the next billing period. */
-  downgrade(id: string, plan: PlanName, by: ChangedBy): WorkspaceAnswer<WorkspaceJson>;
+  downgrade(id: string, plan: PlanName, by: ChangedBy): Awaitable<WorkspaceAnswer<WorkspaceJson>>;
   /** Cancels a pending downgrade. `conflict` if no downgrade is pending. */
-  cancelDowngrade(id: string, by: ChangedBy): WorkspaceAnswer<WorkspaceJson>;
+  cancelDowngrade(id: string, by: ChangedBy): Awaitable<WorkspaceAnswer<WorkspaceJson>>;
   /** Adds purchased credit. `amountCuMilli`: a positive safe integer; anything else throws a RangeError. */
-  purchase(id: string, amountCuMilli: number, by: ChangedBy): WorkspaceAnswer<PurchaseJson>;
+  purchase(
+    id: string,
+    amountCuMilli: number,
+    by: ChangedBy,
+  ): Awaitable<WorkspaceAnswer<PurchaseJson>>;
   /** Returns at most `limit` audit entries after the entry with the id `after`, oldest first. */
   changes(
     id: string,
     page: { readonly after: number; readonly limit: number },
-  ): WorkspaceAnswer<readonly ChangeJson[]>;
+  ): Awaitable<WorkspaceAnswer<readonly ChangeJson[]>>;
   /**
    * Returns the usage report of decisions.md section 10 as JSON. Reports are computed in a thread, one at a time.
    * `unavailable` if too many reports are waiting or the report takes too long; `invalid` if the range ends before it

@@ -13,8 +13,10 @@ export async function announce(context: CommandContext, gateway: Gateway): Promi
   if (context.json) context.print(JSON.stringify({ url, admin_url: adminUrl }));
   log.info({ url, adminUrl, version, config: config.file }, "the gateway is listening");
   const { firstSteps } = await shippedModules();
-  const found = await Promise.all(firstSteps.map((load) => load()));
-  const steps = found.flatMap((find) => find(config.store.data, repeated(context)) ?? []);
+  const found = await Promise.all(
+    firstSteps.map(async (load) => (await load())(config.store.data, repeated(context))),
+  );
+  const steps = found.filter((step) => step !== undefined);
   for (const { message, next } of steps) log.warn({ next }, message);
   if (context.isTerminal !== true || context.json) return;
   context.complain(addresses(gateway));

@@ -4,7 +4,7 @@ import type { Compute } from "./compute.ts";
 import type { Log } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
 import type { ServiceName, ServiceTypes } from "./service-types.ts";
-import type { Claims, Seal, Store } from "./store.ts";
+import type { Claims, Endings, Seal, Store } from "./store.ts";
 
 /** The environment that a deployment belongs to, and the environments that an API key can be valid in. */
 export type Environment = "dev" | "stage" | "prod";
@@ -29,6 +29,7 @@ export interface Host {
   readonly compute: Compute;
   readonly seal: Seal;
   readonly claims: Claims;
+  readonly endings: Endings;
   /**
    * Returns the service of that name, which must be listed under `uses` in the plugin's manifest. Throws an Error if it
    * is not listed there.

@@ -1,4 +1,5 @@
-/** `host.store`, `host.seal` and `host.claims`. Implemented in src/store. */
+/** `host.store`, `host.seal`, `host.claims` and `host.endings`. Implemented in src/store. */
+import type { Awaitable } from "./phase.ts";
 
 /** The embedded store, and the database if one is configured. */
 export interface Store {
@@ -67,10 +68,20 @@ export interface Seal {
 /** Remembers things that may happen only once, across replicas and restarts. */
 export interface Claims {
   /**
-   * Returns true for the first caller with this id and false for all others until `until` (milliseconds since 1970).
-   * The claim is on disk when this returns.
+   * Answers true for the first caller with this id and false for all others until `until` (milliseconds since 1970).
+   * The claim is durable when this has answered. Fails with a StoreError if it is not known who was first: it throws,
+   * or its promise is rejected. The id may be used up then.
    */
-  claim(id: string, until: number): boolean;
-  /** Returns whether this id has been claimed. */
+  claim(id: string, until: number): Awaitable<boolean>;
+}
+
+/** Remembers what has ended before its time, for example sessions, across replicas and restarts. */
+export interface Endings {
+  /**
+   * Ends what has this id, until `until` (milliseconds since 1970), when it would have ended anyway. It is durable when
+   * this has answered. Other replicas follow within one second. Fails with a StoreError.
+   */
+  end(id: string, until: number): Awaitable<void>;
+  /** Returns whether what has this id was ended. Throws StoreError. */
   has(id: string): boolean;
 }

@@ -2,6 +2,7 @@
  * Small functions that plugins share with the core, exported as `sluice-gateway/toolkit`: JSON, decimals, times, bounded
  * maps, schemas of options and guarded callbacks. Nothing here uses Node's modules, so the code also runs in browsers.
  */
+export { andThen, orElse } from "../awaitable.ts";
 export { BoundedMap } from "../bounded-map.ts";
 export { canonicalJson, stableJson } from "../canonical-json.ts";
 export { decimalText, parseDecimal, productHalfUp, type Decimal } from "../decimal.ts";

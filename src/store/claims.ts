@@ -1,8 +1,12 @@
-/** Claims: ids that can be used once, for example confirmation tokens. They are kept in the data folder. */
+/**
+ * Claims, ids that can be used once, for example confirmation tokens; and endings, ids of what ended before its time. Both
+ * are kept in one table in the data folder.
+ */
 import { join } from "node:path";
 import type { Clock } from "../contract/clock.ts";
-import type { Claims } from "../contract/store.ts";
+import type { Claims, Endings } from "../contract/store.ts";
 import { openDatabase } from "./sqlite.ts";
+import { explain } from "./store-error.ts";
 
 const migrations = [
   "CREATE TABLE claims (id TEXT PRIMARY KEY, until INTEGER NOT NULL) WITHOUT ROWID, STRICT;" +
@@ -11,7 +15,9 @@ const migrations = [
 
 const sweepMs = 60_000;
 
-export interface ClaimsService extends Claims {
+export interface ClaimsService extends Claims, Endings {
+  claim(id: string, until: number): boolean;
+  end(id: string, until: number): void;
   close(): void;
 }
 
@@ -28,9 +34,17 @@ export function openClaims(dataDir: string, clock: Clock): ClaimsService {
       // The disk is full or another process writes. The next sweep deletes what this one leaves.
     }
   });
+  const explained = <T>(work: () => T): T => {
+    try {
+      return work();
+    } catch (error) {
+      throw explain(error, "claims.db");
+    }
+  };
   return {
-    claim: (id, until) => insert.run(id, until).changes === 1,
-    has: (id) => find.get(id) !== undefined,
+    claim: (id, until) => explained(() => insert.run(id, until).changes === 1),
+    end: (id, until) => void explained(() => insert.run(id, until)),
+    has: (id) => explained(() => find.get(id) !== undefined),
     close() {
       sweep[Symbol.dispose]();
       db.close();

@@ -6,6 +6,7 @@ import { pino } from "pino";
 import type { Capability, PlanName } from "sluice-gateway/services";
 import type { Clock, Environment, Log } from "../plugin.ts";
 import { startGateway, type Gateway } from "../gateway/gateway.ts";
+import { atOnce } from "./at-once.ts";
 
 export interface TestGatewayOptions {
   /** The text of pipeline.yaml. Environment variables set the ports to 0 and the store to a temporary folder. */
@@ -110,16 +111,18 @@ function issue(gateway: Gateway, environment: Environment, wanted: WantedKey): T
   const { plan = "enterprise", overageLimitCuMilli, ...limits } = wanted;
   const { admin } = gateway.use("accounts") ?? noAccounts();
   const by = { actor: "test", at: wanted.createdAt ?? Date.now() };
-  const workspace = admin.createWorkspace({ name: "test", plan, overageLimitCuMilli }, by);
-  const issued = admin.createKey(
-    {
-      name: "test",
-      workspaceId: workspace.id,
-      environment,
-      capabilities: admin.defaultCapabilities,
-      ...limits,
-    },
-    by,
+  const workspace = atOnce(admin.createWorkspace({ name: "test", plan, overageLimitCuMilli }, by));
+  const issued = atOnce(
+    admin.createKey(
+      {
+        name: "test",
+        workspaceId: workspace.id,
+        environment,
+        capabilities: admin.defaultCapabilities,
+        ...limits,
+      },
+      by,
+    ),
   );
   if (!("text" in issued)) throw new Error(`no test key: ${issued.message}`);
   return { workspaceId: workspace.id, keyId: issued.key.id, key: issued.text };

@@ -7,9 +7,9 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "no
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, test } from "node:test";
-import { createKey } from "../../plugins/billing/accounts/keys.ts";
-import { openAccountsDatabase } from "../../plugins/billing/accounts/schema.ts";
-import { createWorkspace } from "../../plugins/billing/accounts/workspaces.ts";
+import { createKey } from "../../plugins/billing/accounts/embedded/keys.ts";
+import { openAccountsDatabase } from "../../plugins/billing/accounts/embedded/schema.ts";
+import { createWorkspace } from "../../plugins/billing/accounts/embedded/workspaces.ts";
 import { spawnGateway, type GatewayProcess } from "./gateway-process.ts";
 
 const deadly = join(import.meta.dirname, "deadly");

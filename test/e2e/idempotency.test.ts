@@ -2,8 +2,8 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import { listChanges } from "../../plugins/billing/accounts/change-log.ts";
-import { openAccountsDatabase } from "../../plugins/billing/accounts/schema.ts";
+import { listChanges } from "../../plugins/billing/accounts/embedded/change-log.ts";
+import { openAccountsDatabase } from "../../plugins/billing/accounts/embedded/schema.ts";
 import { manualClock, type ManualClock } from "../../src/testing/clock.ts";
 import { startTestGateway, type TestGateway, type TestKey } from "../../src/testing/gateway.ts";
 import { startWorker } from "../plugins/inference/networks/scripted-worker.ts";

@@ -4,9 +4,10 @@ import { join } from "node:path";
 import type { DatabaseSync } from "node:sqlite";
 import { test } from "node:test";
 import type { ChangeAuthor } from "sluice-gateway/services";
-import { setKey, type KeySettings } from "../../plugins/billing/accounts/key-settings.ts";
-import { findKey, rotateKey } from "../../plugins/billing/accounts/keys.ts";
-import { openAccountsDatabase } from "../../plugins/billing/accounts/schema.ts";
+import type { KeySettings } from "../../plugins/billing/accounts/account-store.ts";
+import { setKey } from "../../plugins/billing/accounts/embedded/key-settings.ts";
+import { findKey, rotateKey } from "../../plugins/billing/accounts/embedded/keys.ts";
+import { openAccountsDatabase } from "../../plugins/billing/accounts/embedded/schema.ts";
 import { manualClock, type ManualClock } from "../../src/testing/clock.ts";
 import { startTestGateway, type TestGateway } from "../../src/testing/gateway.ts";
 

@@ -1,8 +1,8 @@
 /** PUT /v1/admin/confidential/{network}/models through a whole gateway: stored, audited, seen by a second gateway. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { listChanges } from "../../plugins/billing/accounts/change-log.ts";
-import { openAccountsDatabase } from "../../plugins/billing/accounts/schema.ts";
+import { listChanges } from "../../plugins/billing/accounts/embedded/change-log.ts";
+import { openAccountsDatabase } from "../../plugins/billing/accounts/embedded/schema.ts";
 import { startTestGateway, type TestGateway, type TestKey } from "../../src/testing/gateway.ts";
 import { startWorker } from "../plugins/inference/networks/scripted-worker.ts";
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { openAccountsDatabase } from "../../plugins/billing/accounts/schema.ts";
-import { purchase } from "../../plugins/billing/accounts/workspaces.ts";
+import { openAccountsDatabase } from "../../plugins/billing/accounts/embedded/schema.ts";
+import { purchase } from "../../plugins/billing/accounts/embedded/workspaces.ts";
 import { startTestGateway } from "../../src/testing/gateway.ts";
 import { sluice } from "./gateway-process.ts";
 import { startRpcNode } from "./rpc-node.ts";

@@ -126,7 +126,8 @@ export function fakeHost(more: Partial<Host> = {}, services: Partial<ServiceType
     store: { folder: "/data", postgres: undefined },
     compute: { run: notRun, background: { run: notRun } },
     seal: createSeal("test"),
-    claims: { claim: () => true, has: () => false },
+    claims: { claim: () => true },
+    endings: { end() {}, has: () => false },
     use(name) {
       const service = all[name];
       if (service === undefined) throw new Error(`there is no service "${name}" in this test`);

@@ -19,22 +19,6 @@ function claiming(folder: string, ids: number): string {
     console.log(mine);`;
 }
 
-test("an id can be claimed once, even after a restart", (t) => {
-  const folder = temporaryFolder(t);
-  const clock = manualClock();
-  const first = openClaims(folder, clock);
-  assert.equal(first.has("a"), false);
-  assert.equal(first.claim("a", clock.now() + 1000), true);
-  assert.equal(first.claim("a", clock.now() + 1000), false);
-  assert.equal(first.has("a"), true);
-  assert.equal(first.claim("b", clock.now() + 1000), true);
-  first.close();
-  const second = openClaims(folder, clock);
-  assert.equal(second.claim("a", clock.now() + 9000), false);
-  assert.equal(second.has("b"), true);
-  second.close();
-});
-
 test("a claim is deleted some time after its end and never before it", (t) => {
   const clock = manualClock();
   const claims = openClaims(temporaryFolder(t), clock);

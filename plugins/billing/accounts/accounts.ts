@@ -2,20 +2,18 @@
  * Accounts in a running gateway: identifies callers from memory. Changes of the database are seen within one second.
  */
 import { hash } from "node:crypto";
-import type { DatabaseSync } from "node:sqlite";
 import type { Clock, Environment, Log } from "sluice-gateway/plugin";
 import type { Callers, ModelOverride, Plan, PlanName, Principal } from "sluice-gateway/services";
-import { explain } from "sluice-gateway/store";
-import { accountsReader, type AccountsReader } from "./accounts-reader.ts";
+import type { Overrides } from "./account-store.ts";
+import type { EmbeddedAccountStore } from "./embedded/embedded-account-store.ts";
 import { keyEnvironment } from "./key-text.ts";
 import type { KeyEntry, Plans } from "./principal.ts";
-import { readOverrides, type Overrides } from "./model-overrides.ts";
 import { KeyCache, type KeyCacheLimits } from "./key-cache.ts";
-import { openAccountsDatabase, refuseDamaged } from "./schema.ts";
 import { bearer, expired, missing, wrongAddress, anonymousFor, unauthorized } from "./anonymous.ts";
 
 export interface AccountsOptions {
-  readonly dataDir: string;
+  /** Closed with the accounts. */
+  readonly store: EmbeddedAccountStore;
   readonly environment: Environment;
   readonly plans: Plans;
   readonly clock: Clock;
@@ -35,18 +33,13 @@ interface AccountsStats {
 }
 
 export interface AccountsService extends Callers {
+  /** A change through this store is visible to `identify` and `overrides` as soon as it has been answered. */
+  readonly store: EmbeddedAccountStore;
   stats(): AccountsStats;
   /** Reads the changes of the database now. This also happens every 250 ms. */
   refresh(): void;
   /** Returns the model overrides of a network. The map stays the same object until an override changes. */
   overrides(network: string): ReadonlyMap<string, ModelOverride>;
-  /**
-   * Runs `work` on a connection whose commits are on disk when the method returns. Its changes are visible at once.
-   * Inside another `write`, it joins the open transaction. Throws StoreError if the database cannot be written.
-   */
-  write<T>(work: (db: DatabaseSync) => T): T;
-  /** Runs `work` on a connection that is only for reading. Throws StoreError. */
-  read<T>(work: (db: DatabaseSync) => T): T;
   /** Sets the plans of a reloaded pipeline.yaml. If they differ, every principal is created again. */
   setPlans(plans: Plans): void;
   /** Returns the terms of a plan that are in force. */
@@ -62,33 +55,24 @@ const saveUseMs = 60_000;
  * written at the next poll.
  */
 const saveUseRows = 1_000;
-/** Time for which a look-up waits for a lock. In WAL mode readers rarely have to wait. */
-const lockWaitMs = 50;
-/** Time for which a change waits for another process that writes. It blocks the event loop. */
-const writeWaitMs = 250;
 
 /** Maximum number of keys whose hashes are cached. The hashes of other keys are computed per request (1 µs). */
 const maxDigests = 4_096;
 
 const noOverrides: ReadonlyMap<string, ModelOverride> = new Map();
-/** Opens the accounts of a data folder. Throws StoreError if they cannot be used. */
+
+/** Opens the accounts of a store. Throws StoreError, and closes the store, if they cannot be used. */
 export function openAccounts(options: AccountsOptions): AccountsService {
-  const db = openAccountsDatabase(options.dataDir);
-  let writer: DatabaseSync | undefined;
   try {
-    refuseDamaged(db);
-    writer = openWriter(options.dataDir);
-    return new StoredAccounts(db, writer, options);
+    return new StoredAccounts(options, options.store.overrides());
   } catch (error) {
-    writer?.close();
-    db.close();
-    throw explain(error, `accounts.db in ${options.dataDir}`);
+    options.store.close();
+    throw error;
   }
 }
 
 class StoredAccounts implements AccountsService {
-  readonly #db: DatabaseSync;
-  readonly #reader: AccountsReader;
+  readonly store: EmbeddedAccountStore;
   readonly #keys: KeyCache;
   /**
    * SHA-256 hashes of recently used keys, by the Authorization header that contained them. The map is emptied at every
@@ -102,35 +86,23 @@ class StoredAccounts implements AccountsService {
   readonly #environment: Environment;
   /** The Authorization header of a key without the 32 hex digits. */
   readonly #head: string;
-  readonly #dataDir: string;
-  /**
-   * The connection for `write`. It is opened at start, because opening may wait for a lock longer than the event loop
-   * may block.
-   */
-  readonly #writer: DatabaseSync;
   #overrides: Overrides;
-  /** Number of the last change that `#overrides` includes. */
-  #overridesAt: number;
   #healthy = true;
   /** True if the last write did not include all times of last use. */
   #useLeft = false;
   #lookups = 0;
+  #isClosed = false;
 
-  constructor(db: DatabaseSync, writer: DatabaseSync, options: AccountsOptions) {
-    this.#db = db;
-    this.#writer = writer;
-    this.#dataDir = options.dataDir;
+  constructor(options: AccountsOptions, overrides: Overrides) {
+    this.store = options.store;
+    this.#overrides = overrides;
     this.#clock = options.clock;
     this.#log = options.log;
     this.#environment = options.environment;
     this.#head = `${bearer}gateway_${options.environment}_`;
     const limits = options.remember ?? { keys: 32_768, unknown: 16_384 };
     this.#keys = new KeyCache(options.plans, limits);
-    // This connection writes only times of last use, which may be lost. It therefore needs no fsync on the event loop.
-    db.exec(`PRAGMA busy_timeout = ${lockWaitMs}; PRAGMA synchronous = NORMAL`);
-    this.#reader = accountsReader(db);
-    this.#overridesAt = this.#reader.seen;
-    this.#overrides = readOverrides(db);
+    this.store.onCommit(() => this.refresh());
     this.#timers = [
       this.#clock.every(pollMs, () => {
         this.#digests.clear();
@@ -179,8 +151,9 @@ class StoredAccounts implements AccountsService {
 
   refresh(): void {
     try {
-      for (const stored of this.#reader.changed()) this.#keys.update(stored, this.#clock.now());
-      if (this.#reader.seen !== this.#overridesAt) this.#readOverrides();
+      const { keys, overrides } = this.store.changed();
+      for (const stored of keys) this.#keys.update(stored, this.#clock.now());
+      if (overrides !== undefined) this.#overrides = overrides;
       if (!this.#healthy) this.#log.info({}, "accounts are readable again");
       this.#healthy = true;
     } catch (error) {
@@ -192,24 +165,6 @@ class StoredAccounts implements AccountsService {
     return this.#overrides.get(network) ?? noOverrides;
   }
 
-  write<T>(work: (db: DatabaseSync) => T): T {
-    try {
-      return work(this.#writer);
-    } catch (error) {
-      throw explain(error, `accounts.db in ${this.#dataDir}`);
-    } finally {
-      this.refresh();
-    }
-  }
-
-  read<T>(work: (db: DatabaseSync) => T): T {
-    try {
-      return work(this.#db);
-    } catch (error) {
-      throw explain(error, `accounts.db in ${this.#dataDir}`);
-    }
-  }
-
   setPlans(plans: Plans): void {
     this.#keys.setPlans(plans, this.#clock.now());
   }
@@ -219,11 +174,11 @@ class StoredAccounts implements AccountsService {
   }
 
   close(): void {
-    if (!this.#db.isOpen) return;
+    if (this.#isClosed) return;
+    this.#isClosed = true;
     for (const timer of this.#timers) timer[Symbol.dispose]();
     this.#saveUse(Infinity);
-    this.#writer.close();
-    this.#db.close();
+    this.store.close();
   }
 
   /** The hex digits are checked only here, because a header that was found by its hash has valid ones. */
@@ -232,7 +187,7 @@ class StoredAccounts implements AccountsService {
     if (keyEnvironment(authorization, bearer.length) === undefined) return undefined;
     this.#lookups++;
     try {
-      return this.#keys.remember(digest, this.#reader.find(digest), this.#clock.now());
+      return this.#keys.remember(digest, this.store.findByHash(digest), this.#clock.now());
     } catch (error) {
       this.#unreadable(error);
       return undefined;
@@ -241,20 +196,15 @@ class StoredAccounts implements AccountsService {
 
   #entryOf(keyId: string): KeyEntry | undefined {
     try {
-      const digest = this.#reader.hashOf(keyId);
+      const digest = this.store.hashOf(keyId);
       if (digest === undefined) return undefined;
       const known = this.#keys.get(digest);
       if (known !== undefined) return known;
-      return this.#keys.remember(digest, this.#reader.find(digest), this.#clock.now());
+      return this.#keys.remember(digest, this.store.findByHash(digest), this.#clock.now());
     } catch (error) {
       this.#unreadable(error);
       return undefined;
     }
-  }
-
-  #readOverrides(): void {
-    this.#overridesAt = this.#reader.seen;
-    this.#overrides = readOverrides(this.#db);
   }
 
   #saveUse(maxRows: number): void {
@@ -262,7 +212,7 @@ class StoredAccounts implements AccountsService {
     this.#useLeft = false;
     if (entries.length === 0) return;
     try {
-      this.#reader.saveUse(entries);
+      this.store.saveUse(entries.map(({ key, usedAt }) => ({ keyId: key.id, usedAt })));
       this.#keys.saved(entries);
       this.#useLeft = entries.length === maxRows;
     } catch (error) {
@@ -277,11 +227,4 @@ class StoredAccounts implements AccountsService {
     }
     this.#healthy = false;
   }
-}
-
-/** Commits with fsync, unlike the connection that saves last uses. */
-function openWriter(dataDir: string): DatabaseSync {
-  const db = openAccountsDatabase(dataDir);
-  db.exec(`PRAGMA busy_timeout = ${writeWaitMs}`);
-  return db;
 }

@@ -10,8 +10,8 @@ import type {
   WorkspaceJson,
 } from "sluice-gateway/services";
 import { isObject } from "sluice-gateway/toolkit";
-import type { Change } from "./change-log.ts";
-import { keyState } from "./keys.ts";
+import type { Change } from "./account-store.ts";
+import { keyState } from "./key-state.ts";
 import { applyDuePlan } from "./plans.ts";
 
 /**

@@ -3,7 +3,7 @@
  */
 import { isDeepStrictEqual } from "node:util";
 import { BoundedMap } from "sluice-gateway/toolkit";
-import type { StoredKey } from "./accounts-reader.ts";
+import type { StoredKey } from "./account-store.ts";
 import { makeKeyEntry, principalAt, type KeyEntry, type Plans } from "./principal.ts";
 
 export interface KeyCacheLimits {

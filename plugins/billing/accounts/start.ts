@@ -1,10 +1,12 @@
 /** Opens the accounts database and puts the service `accounts` together. */
 import type { Host, ServiceContext, ServiceHooks } from "sluice-gateway/plugin";
 import type { Accounts } from "sluice-gateway/services";
-import { openAccounts, type AccountsService } from "./accounts.ts";
+import { andThen, orElse } from "sluice-gateway/toolkit";
+import type { AccountStore } from "./account-store.ts";
+import { openAccounts } from "./accounts.ts";
 import { createAdmin } from "./admin.ts";
-import { openIdempotency } from "./idempotency.ts";
-import { replaceOverrides } from "./model-overrides.ts";
+import { openGatewayAccountStore } from "./embedded/embedded-account-store.ts";
+import { openIdempotency } from "./embedded/idempotency.ts";
 import { plansOf, type Options } from "./options.ts";
 import type { Plans } from "./principal.ts";
 import { createTickets } from "./tickets.ts";
@@ -25,12 +27,20 @@ export function startAccounts(
   const plans = plansOf(options);
   const accounts = keep(
     "database",
-    () => openAccounts({ dataDir, environment, plans, clock, log }),
+    () =>
+      openAccounts({
+        store: openGatewayAccountStore(dataDir, clock),
+        environment,
+        plans,
+        clock,
+        log,
+      }),
     (opened) => opened.close(),
   );
+  const { store } = accounts;
   const idempotency = keep(
     "idempotency",
-    () => openIdempotency({ accounts, clock, log }),
+    () => openIdempotency({ store: accounts.store, clock, log }),
     (opened) => opened.close(),
   );
   const metering = host.use("metering");
@@ -41,30 +51,27 @@ export function startAccounts(
     service: {
       identify: (authorization, address) => accounts.identify(authorization, address),
       identifyKey: (keyId, address) => accounts.identifyKey(keyId, address),
-      workspaces: createWorkspaces({ dataDir, accounts, purchasedLeft, reports, clock, log }),
+      workspaces: createWorkspaces({ dataDir, store, purchasedLeft, reports, clock, log }),
       idempotency,
       tickets: createTickets({ seal, claims, accounts, clock }),
       admin: createAdmin({ accounts, purchasedLeft, clock }),
       overrides: (network) => accounts.overrides(network),
-      replaceOverrides: overridesStore(accounts, host),
+      replaceOverrides: overridesStore(store, host),
       setPlans: (changed) => accounts.setPlans(changed),
     },
     ready: () => ({ accounts: accounts.stats().healthy ? true : "not readable" }),
   };
 }
 
-function overridesStore(
-  accounts: AccountsService,
-  { clock, log }: Host,
-): Accounts["replaceOverrides"] {
+function overridesStore(store: AccountStore, { clock, log }: Host): Accounts["replaceOverrides"] {
   return (network, models, { actor, requestId }) => {
-    try {
-      const by = { actor, requestId, at: clock.now() };
-      accounts.write((db) => replaceOverrides(db, network, models, by));
-      return true;
-    } catch (error) {
-      log.error({ err: error, network }, "cannot change the models of a network");
-      return false;
-    }
+    const by = { actor, requestId, at: clock.now() };
+    return orElse(
+      () => andThen(store.replaceOverrides(network, models, by), () => true),
+      (error) => {
+        log.error({ err: error, network }, "cannot change the models of a network");
+        return false;
+      },
+    );
   };
 }

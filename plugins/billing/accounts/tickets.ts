@@ -4,7 +4,8 @@
  */
 import { randomUUID } from "node:crypto";
 import type { Claims, Clock, Seal } from "sluice-gateway/plugin";
-import type { Callers, Tickets, TicketTerms } from "sluice-gateway/services";
+import type { Callers, RedeemedTicket, Tickets, TicketTerms } from "sluice-gateway/services";
+import { andThen } from "sluice-gateway/toolkit";
 import { unauthorized } from "./anonymous.ts";
 
 interface TicketDeps {
@@ -25,7 +26,7 @@ interface SealedTicket {
 const purpose = "ticket";
 const validMs = 60_000;
 
-const refused = { principal: unauthorized, terms: undefined };
+const refused: RedeemedTicket = { principal: unauthorized, terms: undefined };
 
 export function createTickets({ seal, claims, accounts, clock }: TicketDeps): Tickets {
   return {
@@ -45,9 +46,10 @@ export function createTickets({ seal, claims, accounts, clock }: TicketDeps): Ti
       if (bound !== origin) return refused;
       const principal = accounts.identifyKey(key, address);
       if (principal.kind === "anonymous") return { principal, terms: undefined };
-      if (!claims.claim(`ticket ${id}`, opened.expiresAt)) return refused;
       const terms: TicketTerms = { keyId: key, model, origin };
-      return { principal, terms };
+      return andThen(claims.claim(`ticket ${id}`, opened.expiresAt), (isFirst) =>
+        isFirst ? { principal, terms } : refused,
+      );
     },
   };
 }

@@ -2,7 +2,7 @@
 import type { Workspaces } from "sluice-gateway/services";
 import { unauthorized } from "./anonymous.ts";
 import { keyJson, workspaceJson } from "./json.ts";
-import { keyState } from "./keys.ts";
+import { keyState } from "./key-state.ts";
 import { defaultCapabilities } from "./plans.ts";
 import type { Plans } from "./principal.ts";
 import type { RunningAccounts } from "./start.ts";

@@ -2,9 +2,8 @@
  * `workspaces` of the service `accounts`: operations on workspaces, on the accounts, the meter and the journal of the
  * running gateway.
  */
-import type { DatabaseSync } from "node:sqlite";
 import { threadModule } from "sluice-gateway/package-files";
-import type { Clock, ComputeThreads, Log } from "sluice-gateway/plugin";
+import type { Awaitable, Clock, ComputeThreads, Log } from "sluice-gateway/plugin";
 import type {
   ChangeAuthor,
   ChangedBy,
@@ -15,17 +14,16 @@ import type {
   WorkspaceJson,
   Workspaces,
 } from "sluice-gateway/services";
+import { andThen, orElse } from "sluice-gateway/toolkit";
 import { periodOf } from "../metering/periods.ts";
 import { maxGroups, type UsageReportJob } from "../metering/usage-report.ts";
-import type { AccountsService } from "./accounts.ts";
-import { listChanges } from "./change-log.ts";
+import type { AccountStore } from "./account-store.ts";
+import { checkAmount } from "./check-amount.ts";
 import { changeJson, workspaceJson } from "./json.ts";
-import { cancelDowngrade, downgrade, upgrade } from "./plan-changes.ts";
-import { checkAmount, findWorkspace, purchase } from "./workspaces.ts";
 
 export interface WorkspacesDeps {
   readonly dataDir: string;
-  readonly accounts: Pick<AccountsService, "read" | "write">;
+  readonly store: AccountStore;
   /** Returns the remaining purchased credit of a workspace, in milli-CU. */
   readonly purchasedLeft: (workspace: Workspace) => number;
   /** A pool with its own thread, so that a report does not delay other jobs. */
@@ -42,53 +40,55 @@ const notFound = { kind: "notFound" } as const;
 const reportModule = threadModule("plugins/billing/metering/usage-report");
 
 export function createWorkspaces(parts: WorkspacesDeps): Workspaces {
-  const { accounts, clock, log } = parts;
+  const { store, clock, log } = parts;
   const show = (workspace: Workspace): WorkspaceJson =>
     workspaceJson(workspace, parts.purchasedLeft(workspace), clock.now());
 
-  /**
-   * Runs `work`, which makes the change and its log entry in one transaction. It joins a transaction that the caller
-   * has opened.
-   */
+  /** Answers with the result of a change, which joins a transaction that the caller has opened. */
   const change = <T extends object, R>(
     by: ChangedBy,
-    work: (db: DatabaseSync, by: ChangeAuthor) => T | Failed,
+    work: (by: ChangeAuthor) => Awaitable<T | Failed>,
     shown: (result: T) => R,
-  ): Answer<R> => {
-    try {
-      const at = clock.now();
-      const result = accounts.write((db) => work(db, { ...by, at }));
-      if (!("failed" in result)) return { kind: "done", value: shown(result) };
-      if (result.failed === "notFound") return notFound;
-      return { kind: "conflict", message: result.message };
-    } catch (error) {
-      log.error({ err: error }, "cannot change a workspace");
-      return unavailable;
-    }
-  };
-  const read = <T>(id: string, work: (db: DatabaseSync, workspace: Workspace) => T): Answer<T> => {
-    try {
-      return accounts.read((db): Answer<T> => {
-        const workspace = findWorkspace(db, id);
-        return workspace === undefined ? notFound : { kind: "done", value: work(db, workspace) };
-      });
-    } catch (error) {
-      log.error({ err: error }, "a workspace could not be read");
-      return unavailable;
-    }
-  };
+  ): Awaitable<Answer<R>> =>
+    orElse(
+      () =>
+        andThen(work({ ...by, at: clock.now() }), (result): Answer<R> => {
+          if (!("failed" in result)) return { kind: "done", value: shown(result) };
+          if (result.failed === "notFound") return notFound;
+          return { kind: "conflict", message: result.message };
+        }),
+      (error) => {
+        log.error({ err: error }, "cannot change a workspace");
+        return unavailable;
+      },
+    );
+  const read = <T>(
+    id: string,
+    work: (workspace: Workspace) => Awaitable<T>,
+  ): Awaitable<Answer<T>> =>
+    orElse(
+      () =>
+        andThen(store.findWorkspace(id), (workspace): Awaitable<Answer<T>> => {
+          if (workspace === undefined) return notFound;
+          return andThen(work(workspace), (value): Answer<T> => ({ kind: "done", value }));
+        }),
+      (error) => {
+        log.error({ err: error }, "a workspace could not be read");
+        return unavailable;
+      },
+    );
 
   return {
-    find: (id) => read(id, (_, workspace) => show(workspace)),
-    upgrade: (id, plan, by) => change(by, (db, who) => upgrade(db, id, plan, who), show),
+    find: (id) => read(id, show),
+    upgrade: (id, plan, by) => change(by, (who) => store.upgrade(id, plan, who), show),
     downgrade: (id, plan, by) =>
-      change(by, (db, who) => downgrade(db, id, { plan, at: periodOf(who.at).end }, who), show),
-    cancelDowngrade: (id, by) => change(by, (db, who) => cancelDowngrade(db, id, who), show),
+      change(by, (who) => store.downgrade(id, { plan, at: periodOf(who.at).end }, who), show),
+    cancelDowngrade: (id, by) => change(by, (who) => store.cancelDowngrade(id, who), show),
     purchase(id, amountMilliCu, by) {
       checkAmount(amountMilliCu);
       return change(
         by,
-        (db, who) => purchase(db, id, amountMilliCu, who),
+        (who) => store.purchase(id, amountMilliCu, who),
         ({ purchaseId, workspace }) => ({
           purchase_id: purchaseId,
           amount_cu_milli: amountMilliCu,
@@ -97,9 +97,11 @@ export function createWorkspaces(parts: WorkspacesDeps): Workspaces {
       );
     },
     changes: (id, page) =>
-      read(id, (db) => listChanges(db, { ...page, workspaceId: id }).map(changeJson)),
+      read(id, () =>
+        andThen(store.changes({ ...page, workspaceId: id }), (changes) => changes.map(changeJson)),
+      ),
     async usage(id, query, signal) {
-      const found = read(id, () => undefined);
+      const found = await read(id, () => undefined);
       return found.kind === "done" ? usageReport(parts, id, query, signal) : found;
     },
   };

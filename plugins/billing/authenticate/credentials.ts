@@ -2,8 +2,9 @@
  * The credential of a caller: the Authorization header or, because a page cannot send one when it opens a WebSocket, a
  * subprotocol that contains a ticket or a key (confidential-stream.md section 1.1). It is never echoed.
  */
-import type { Exchange } from "sluice-gateway/plugin";
+import type { Awaitable, Exchange } from "sluice-gateway/plugin";
 import type { Accounts, Principal } from "sluice-gateway/services";
+import { andThen } from "sluice-gateway/toolkit";
 
 const prefix = "confidential.auth.";
 /** Prefix of every API key. */
@@ -11,7 +12,7 @@ const keyPrefix = "gateway_";
 /** A ticket can only open a session of this surface. On other surfaces it would be as powerful as its key. */
 const streamSurface = "confidential-stream";
 
-export function identify(x: Exchange, accounts: Accounts): Principal {
+export function identify(x: Exchange, accounts: Accounts): Awaitable<Principal> {
   const { headers, address } = x.request;
   const { authorization, origin, "sec-websocket-protocol": offered = "" } = headers;
   if (authorization !== undefined || x.route.surface !== streamSurface) {
@@ -20,9 +21,10 @@ export function identify(x: Exchange, accounts: Accounts): Principal {
   const shown = credentialOf(offered);
   if (shown === undefined) return accounts.identify(undefined, address);
   if (shown.startsWith(keyPrefix)) return accounts.identify(`Bearer ${shown}`, address);
-  const { principal, terms } = accounts.tickets.redeem(shown, origin, address);
-  if (terms !== undefined) x.set("ticket", terms);
-  return principal;
+  return andThen(accounts.tickets.redeem(shown, origin, address), ({ principal, terms }) => {
+    if (terms !== undefined) x.set("ticket", terms);
+    return principal;
+  });
 }
 
 /** Returns the decoded text after the prefix. */

@@ -4,6 +4,7 @@
  */
 import { RateLimiterMemory } from "rate-limiter-flexible";
 import { defineStep, refuse, type Exchange, type Reply } from "sluice-gateway/plugin";
+import { andThen } from "sluice-gateway/toolkit";
 import type { Principal } from "sluice-gateway/services";
 import { identify } from "./credentials.ts";
 import { FailedKeys } from "./failed-keys.ts";
@@ -64,9 +65,8 @@ export default defineStep<Options>({
     const accounts = host.use("accounts");
     if (failures === 0) {
       return {
-        requestHeaders(x) {
-          setPrincipal(x, identify(x, accounts));
-        },
+        requestHeaders: (x) =>
+          andThen(identify(x, accounts), (principal) => setPrincipal(x, principal)),
       };
     }
     const limiter = new RateLimiterMemory({
@@ -83,14 +83,14 @@ export default defineStep<Options>({
       limit: failures,
     } as const;
     return {
-      requestHeaders(x) {
-        const principal = identify(x, accounts);
-        setPrincipal(x, principal);
-        const blockedMs = isGuess(principal) ? failedKeys.blockedMs(x.request.address) : 0;
-        if (blockedMs === 0) return undefined;
-        const clearsAt = Math.ceil(x.arrivedAt + blockedMs);
-        return { ...blocked, reached: { ...allFailures, clearsAt } };
-      },
+      requestHeaders: (x) =>
+        andThen(identify(x, accounts), (principal): Reply | undefined => {
+          setPrincipal(x, principal);
+          const blockedMs = isGuess(principal) ? failedKeys.blockedMs(x.request.address) : 0;
+          if (blockedMs === 0) return undefined;
+          const clearsAt = Math.ceil(x.arrivedAt + blockedMs);
+          return { ...blocked, reached: { ...allFailures, clearsAt } };
+        }),
       settled(x) {
         if (!revealingCodes.has(x.sent.code) || !isGuess(x.get("principal"))) return;
         void failedKeys.count(x.request.address);

@@ -2,7 +2,6 @@
  * Shared by `keys`, `workspaces` and `audit`: opens the accounts of the configured data folder, finds the user who runs
  * the command, and prints records.
  */
-import type { DatabaseSync } from "node:sqlite";
 import { userInfo } from "node:os";
 import { systemClock, type CommandContext } from "sluice-gateway/module";
 import {
@@ -14,13 +13,14 @@ import {
 } from "sluice-gateway/process";
 import type { ChangeAuthor, Failed } from "sluice-gateway/services";
 import { explain } from "sluice-gateway/store";
-import { openAccountsDatabase } from "../accounts/schema.ts";
+import type { AccountStore } from "../accounts/account-store.ts";
+import { openAccountStore } from "../accounts/embedded/embedded-account-store.ts";
 
 /** A record to print: flat, without members that have no value. */
 export type Flat = Readonly<Record<string, string | number | readonly string[] | undefined>>;
 
 export interface OpenAccounts {
-  readonly db: DatabaseSync;
+  readonly store: AccountStore;
   readonly config: Config;
   readonly by: ChangeAuthor;
 }
@@ -52,15 +52,15 @@ function concerns(config: Config, { code, at }: Fault): boolean {
  */
 export async function withAccounts(
   context: CommandContext,
-  work: (accounts: OpenAccounts) => Failed | undefined,
+  work: (accounts: OpenAccounts) => Promise<Failed | undefined>,
 ): Promise<0 | 1> {
   const { config, faults } = await readPipeline(context.configFile, context.env);
   for (const fault of faults) context.complain(printFault(fault, process.cwd()));
   if (config === undefined || faults.some((fault) => concerns(config, fault))) return 1;
-  let db: DatabaseSync | undefined;
+  let store: AccountStore | undefined;
   try {
-    db = openAccountsDatabase(config.store.data);
-    const failed = work({ db, config, by: { actor: actor(), at: systemClock.now() } });
+    store = openAccountStore(config.store.data, systemClock);
+    const failed = await work({ store, config, by: { actor: actor(), at: systemClock.now() } });
     if (failed !== undefined) context.complain(failed.message);
     return failed === undefined ? 0 : 1;
   } catch (error) {
@@ -68,7 +68,7 @@ export async function withAccounts(
     context.complain(printFault(storeFault(failed, config), process.cwd()));
     return 1;
   } finally {
-    db?.close();
+    await store?.close();
   }
 }
 

@@ -1,10 +1,8 @@
 /** `sluice audit`: prints the audit log, also while a gateway uses the same store. */
 import { text, UsageError, type Command } from "sluice-gateway/module";
 import type { ChangeJson } from "sluice-gateway/services";
-import { listChanges } from "../accounts/change-log.ts";
 import { notFound } from "../accounts/failed.ts";
 import { changeJson } from "../accounts/json.ts";
-import { findWorkspace } from "../accounts/workspaces.ts";
 import { withAccounts } from "./accounts.ts";
 
 /** Maximum number of changes per read, because the log may have years of them. */
@@ -32,13 +30,13 @@ of the workspace and key, and details. Entries are never changed or removed.
     if (!/^\d{1,15}$/.test(from)) {
       throw new UsageError(`--after: expected the number of a change, got "${from}"`);
     }
-    return withAccounts(context, ({ db }) => {
-      if (workspaceId !== undefined && findWorkspace(db, workspaceId) === undefined) {
+    return withAccounts(context, async ({ store }) => {
+      if (workspaceId !== undefined && (await store.findWorkspace(workspaceId)) === undefined) {
         return notFound("workspace", workspaceId);
       }
       let after = Number(from);
       for (;;) {
-        const changes = listChanges(db, { workspaceId, after, limit: changesPerRead });
+        const changes = await store.changes({ workspaceId, after, limit: changesPerRead });
         for (const change of changes) {
           const json = changeJson(change);
           context.print(context.json ? JSON.stringify(json) : line(json));

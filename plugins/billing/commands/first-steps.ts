@@ -1,11 +1,14 @@
 /** The advice that `sluice start` prints while there is no workspace, so that no API key is valid. */
-import type { FirstSteps } from "sluice-gateway/module";
-import { openAccountsDatabase } from "../accounts/schema.ts";
-import { listWorkspaces } from "../accounts/workspaces.ts";
+import { systemClock, type FirstSteps } from "sluice-gateway/module";
+import { openAccountStore } from "../accounts/embedded/embedded-account-store.ts";
 
-export const firstSteps: FirstSteps = (dataFolder, commonArguments) => {
-  using db = openAccountsDatabase(dataFolder);
-  if (listWorkspaces(db, 1).length > 0) return undefined;
+export const firstSteps: FirstSteps = async (dataFolder, commonArguments) => {
+  const store = openAccountStore(dataFolder, systemClock);
+  try {
+    if ((await store.listWorkspaces(1)).length > 0) return undefined;
+  } finally {
+    await store.close();
+  }
   return {
     message: "there is no workspace yet, so no API key is valid",
     next: "sluice workspaces create, then sluice keys create",

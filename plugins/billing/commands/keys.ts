@@ -16,10 +16,7 @@ import {
 } from "sluice-gateway/module";
 import { capabilities, type Capability, type IssuedKey } from "sluice-gateway/services";
 import { keyJson } from "../accounts/json.ts";
-import { setKey } from "../accounts/key-settings.ts";
-import { createKey, listKeys, revokeKey, rotateKey } from "../accounts/keys.ts";
 import { defaultCapabilities } from "../accounts/plans.ts";
-import { findWorkspace } from "../accounts/workspaces.ts";
 import { notFound } from "../accounts/failed.ts";
 import { printRecord, printRecords, withAccounts, type Flat } from "./accounts.ts";
 import { addresses, duration, milliCu, orNone, rate } from "./limits.ts";
@@ -41,9 +38,12 @@ const create: Subcommand = {
       cuLimit30dMilli: milliCu(values, "cu-30d"),
       allowedAddresses: addresses(values, "allow-ip"),
     };
-    return withAccounts(context, ({ db, config, by }) => {
+    return withAccounts(context, async ({ store, config, by }) => {
       const expiresAt = expiresIn === undefined ? undefined : by.at + expiresIn;
-      const issued = createKey(db, { ...wanted, environment: config.environment, expiresAt }, by);
+      const issued = await store.createKey(
+        { ...wanted, environment: config.environment, expiresAt },
+        by,
+      );
       if ("failed" in issued) return issued;
       printIssued(context, issued, by.at);
       return undefined;
@@ -56,13 +56,14 @@ const list: Subcommand = {
   arguments: [],
   async run(context, values) {
     const workspaceId = text(values, "workspace");
-    return withAccounts(context, ({ db, by }) => {
-      if (workspaceId !== undefined && findWorkspace(db, workspaceId) === undefined) {
+    return withAccounts(context, async ({ store, by }) => {
+      if (workspaceId !== undefined && (await store.findWorkspace(workspaceId)) === undefined) {
         return notFound("workspace", workspaceId);
       }
+      const found = await store.listKeys(workspaceId);
       printRecords(
         context,
-        listKeys(db, workspaceId).map((key) => keyJson(key, by.at)),
+        found.map((key) => keyJson(key, by.at)),
         ["id", "workspace_id", "environment", "state", "name", "expires_at", "last_used_at"],
       );
       return undefined;
@@ -90,9 +91,9 @@ const set: Subcommand = {
       cuLimit30dMilli: orNone(values, "cu-30d", milliCu),
       allowedAddresses: orNone(values, "allow-ip", addresses),
     };
-    return withAccounts(context, ({ db, by }) => {
+    return withAccounts(context, async ({ store, by }) => {
       const expiresAt = typeof expiresIn === "number" ? by.at + expiresIn : expiresIn;
-      const key = setKey(db, id, { ...settings, expiresAt }, by);
+      const key = await store.setKey(id, { ...settings, expiresAt }, by);
       if ("failed" in key) return key;
       printRecord(context, keyJson(key, by.at));
       return undefined;
@@ -119,8 +120,8 @@ const revoke: Subcommand = {
   options: [],
   arguments: ["KEY_ID"],
   async run(context, _values, id = "") {
-    return withAccounts(context, ({ db, by }) => {
-      const key = revokeKey(db, id, by);
+    return withAccounts(context, async ({ store, by }) => {
+      const key = await store.revokeKey(id, by);
       if ("failed" in key) return key;
       printRecord(context, keyJson(key, by.at));
       return undefined;
@@ -133,8 +134,8 @@ const rotate: Subcommand = {
   arguments: ["KEY_ID"],
   async run(context, values, id = "") {
     const overlapMs = duration(values, "overlap") ?? defaultOverlapMs;
-    return withAccounts(context, ({ db, by }) => {
-      const issued = rotateKey(db, id, overlapMs, by);
+    return withAccounts(context, async ({ store, by }) => {
+      const issued = await store.rotateKey(id, overlapMs, by);
       if ("failed" in issued) return issued;
       const { id: replaces, expires_at: replaced_expires_at } = keyJson(issued.replaced, by.at);
       printIssued(context, issued, by.at, { replaces, replaced_expires_at });

@@ -16,13 +16,6 @@ import type { Workspace, WorkspaceJson } from "sluice-gateway/services";
 import { notFound } from "../accounts/failed.ts";
 import { workspaceJson } from "../accounts/json.ts";
 import { planNames } from "../accounts/plans.ts";
-import {
-  createWorkspace,
-  findWorkspace,
-  listWorkspaces,
-  purchase as buy,
-  setWorkspace,
-} from "../accounts/workspaces.ts";
 import { printRecord, printRecords, withAccounts, type OpenAccounts } from "./accounts.ts";
 import { readPurchasedDrawn } from "../metering/purchased-drawn.ts";
 import { milliCu, orNone } from "./limits.ts";
@@ -36,8 +29,8 @@ const create: Subcommand = {
       plan: checkWord(required(values, "plan"), planNames, "plan"),
       overageLimitCuMilli: milliCu(values, "overage-limit"),
     };
-    return withAccounts(context, (accounts) => {
-      const workspace = createWorkspace(accounts.db, wanted, accounts.by);
+    return withAccounts(context, async (accounts) => {
+      const workspace = await accounts.store.createWorkspace(wanted, accounts.by);
       printRecord(context, shower(accounts)(workspace));
       return undefined;
     });
@@ -48,8 +41,8 @@ const list: Subcommand = {
   options: [],
   arguments: [],
   async run(context) {
-    return withAccounts(context, (accounts) => {
-      printRecords(context, listWorkspaces(accounts.db).map(shower(accounts)), [
+    return withAccounts(context, async (accounts) => {
+      printRecords(context, (await accounts.store.listWorkspaces()).map(shower(accounts)), [
         "id",
         "name",
         "plan",
@@ -66,8 +59,8 @@ const show: Subcommand = {
   options: [],
   arguments: ["ID"],
   async run(context, _values, id = "") {
-    return withAccounts(context, (accounts) => {
-      const workspace = findWorkspace(accounts.db, id);
+    return withAccounts(context, async (accounts) => {
+      const workspace = await accounts.store.findWorkspace(id);
       if (workspace === undefined) return notFound("workspace", id);
       printRecord(context, shower(accounts)(workspace));
       return undefined;
@@ -87,8 +80,8 @@ const set: Subcommand = {
     if (settings.plan === undefined && settings.overageLimitCuMilli === undefined) {
       throw new UsageError("expected at least one of --plan, --overage-limit");
     }
-    return withAccounts(context, (accounts) => {
-      const workspace = setWorkspace(accounts.db, id, settings, accounts.by);
+    return withAccounts(context, async (accounts) => {
+      const workspace = await accounts.store.setWorkspace(id, settings, accounts.by);
       if ("failed" in workspace) return workspace;
       printRecord(context, shower(accounts)(workspace));
       return undefined;
@@ -103,8 +96,8 @@ const purchase: Subcommand = {
     required(values, "cu");
     const amount = milliCu(values, "cu") ?? 0;
     if (amount === 0) throw new UsageError("--cu: expected an amount above 0 milli-CU");
-    return withAccounts(context, (accounts) => {
-      const bought = buy(accounts.db, id, amount, accounts.by);
+    return withAccounts(context, async (accounts) => {
+      const bought = await accounts.store.purchase(id, amount, accounts.by);
       if ("failed" in bought) return bought;
       const about = { purchase_id: bought.purchaseId, amount_cu_milli: amount };
       const workspace = shower(accounts)(bought.workspace);

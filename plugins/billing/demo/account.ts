@@ -1,9 +1,8 @@
 /** The account that `sluice dev` prints: one workspace, which is kept, and a new key at every start. */
 import type { DemoKey } from "sluice-gateway/module";
-import { createKey } from "../accounts/keys.ts";
-import { openAccountsDatabase } from "../accounts/schema.ts";
+import type { Clock } from "sluice-gateway/plugin";
+import { openAccountStore } from "../accounts/embedded/embedded-account-store.ts";
 import { defaultCapabilities } from "../accounts/plans.ts";
-import { createWorkspace, listWorkspaces } from "../accounts/workspaces.ts";
 
 const workspaceName = "demo";
 /** Lifetime of a key. Every start creates one, so each must expire. */
@@ -12,15 +11,19 @@ const keyLifeMs = 30 * 24 * 3_600_000;
 /**
  * Finds or creates the demo workspace in a data folder and issues a key for it. A gateway may run on the same folder.
  */
-export function openDemoAccount(dataDir: string, now: number): DemoKey {
-  const db = openAccountsDatabase(dataDir);
+export async function openDemoAccount(
+  dataDir: string,
+  clock: Pick<Clock, "now" | "after">,
+): Promise<DemoKey> {
+  const store = openAccountStore(dataDir, clock);
   try {
+    const now = clock.now();
     const by = { actor: "cli:dev", at: now };
+    const existing = await store.listWorkspaces();
     const workspace =
-      listWorkspaces(db).find(({ name }) => name === workspaceName) ??
-      createWorkspace(db, { name: workspaceName, plan: "startup" }, by);
-    const issued = createKey(
-      db,
+      existing.find(({ name }) => name === workspaceName) ??
+      (await store.createWorkspace({ name: workspaceName, plan: "startup" }, by));
+    const issued = await store.createKey(
       {
         workspaceId: workspace.id,
         name: workspaceName,
@@ -34,6 +37,6 @@ export function openDemoAccount(dataDir: string, now: number): DemoKey {
     if ("failed" in issued) throw new Error(issued.message);
     return { workspaceId: workspace.id, text: issued.text, expiresAt: now + keyLifeMs };
   } finally {
-    db.close();
+    await store.close();
   }
 }

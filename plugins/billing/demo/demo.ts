@@ -1,10 +1,10 @@
 /** The account of `sluice dev`. */
-import type { Demo } from "sluice-gateway/module";
+import { systemClock, type Demo } from "sluice-gateway/module";
 import { openDemoAccount } from "./account.ts";
 
 export const demo: Demo = {
-  async createKey({ config }) {
-    return openDemoAccount(config.store.data, Date.now());
+  createKey({ config }) {
+    return openDemoAccount(config.store.data, systemClock);
   },
 
   describe({ key }) {

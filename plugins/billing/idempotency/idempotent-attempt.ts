@@ -1,6 +1,7 @@
 /** One request with an idempotency key: the state of the step `idempotency` for an exchange. */
 import {
   refuse,
+  type Awaitable,
   type Host,
   type InnerSurface,
   type Reply,
@@ -13,6 +14,7 @@ import type {
   NotRun,
   StoredResponse,
 } from "sluice-gateway/services";
+import { andThen } from "sluice-gateway/toolkit";
 
 /** Maximum size of a stored response (gateway.md, "Idempotency"). Larger ones are not stored. */
 const responseBytes = 1024 * 1024;
@@ -33,6 +35,8 @@ export class IdempotentAttempt {
   /** The slot, while this request holds it. */
   #slot: IdempotencySlot | undefined;
   #stream: CapturedStream | undefined;
+  /** True if the exchange has ended, perhaps while the slot was being taken. */
+  #isOver = false;
 
   constructor(idempotency: Idempotency, mode: Host["mode"], apiKeyId: string, key: string) {
     this.#idempotency = idempotency;
@@ -42,13 +46,15 @@ export class IdempotentAttempt {
   }
 
   /** Calls the surface, or answers instead of it. */
-  run(surface: InnerSurface): Reply | undefined | Promise<Reply | undefined> {
+  run(surface: InnerSurface): Awaitable<Reply | undefined> {
     // In shadow mode this step must not roll back the work of the surface.
     if (surface.atomic && this.#mode === "enforce") return this.#inOneTransaction(surface);
-    const taken = this.#idempotency.take(this.#request);
-    if (taken.kind !== "taken") return insteadOf(taken);
-    this.#slot = taken.slot;
-    return this.#whileHeld(taken.slot, surface);
+    return andThen(this.#idempotency.take(this.#request), (taken) => {
+      if (taken.kind !== "taken") return insteadOf(taken);
+      if (this.#isOver) return andThen(taken.slot.release(), () => unavailable);
+      this.#slot = taken.slot;
+      return this.#whileHeld(taken.slot, surface);
+    });
   }
 
   /** Called when the surface streams: the following chunks are its response. */
@@ -61,34 +67,36 @@ export class IdempotentAttempt {
   }
 
   /** Called when the whole stream has passed, before its last byte leaves. */
-  streamed(): void {
+  streamed(): Awaitable<void> {
     const response = this.#stream?.response;
-    if (response === undefined || this.#slot === undefined) return;
-    this.#slot.store(response);
+    const slot = this.#slot;
+    if (response === undefined || slot === undefined) return;
     this.#slot = undefined;
+    return andThen(slot.store(response), () => {});
   }
 
-  /** Releases the slot if no response was stored. */
-  release(): void {
-    this.#slot?.release();
+  /** Called when the exchange has ended. Releases the slot if no response was stored. */
+  release(): Awaitable<void> {
+    this.#isOver = true;
+    const slot = this.#slot;
     this.#slot = undefined;
+    return slot?.release();
   }
 
   get #request(): IdempotentRequest {
     return { apiKeyId: this.apiKeyId, key: this.key, fingerprint: this.fingerprint };
   }
 
-  #inOneTransaction(surface: InnerSurface): Reply {
+  #inOneTransaction(surface: InnerSurface): Awaitable<Reply> {
     let reply = unavailable;
-    const ended = this.#idempotency.once(this.#request, () => {
-      const answer = surface.answer();
-      if (answer === undefined || answer instanceof Promise) {
-        throw new Error("an atomic surface must answer with a Reply, at once");
-      }
-      reply = answer;
-      return hasFailed(answer) ? "undo" : (responseOf(answer) ?? "release");
-    });
-    return ended.kind === "ran" ? reply : insteadOf(ended);
+    const ended = this.#idempotency.once(this.#request, () =>
+      andThen(surface.answer(), (answer) => {
+        if (answer === undefined) throw new Error("an atomic surface must answer with a Reply");
+        reply = answer;
+        return hasFailed(answer) ? "undo" : (responseOf(answer) ?? "release");
+      }),
+    );
+    return andThen(ended, (end) => (end.kind === "ran" ? reply : insteadOf(end)));
   }
 
   /**
@@ -99,8 +107,8 @@ export class IdempotentAttempt {
     const reply = await surface.answer();
     const response = reply === undefined || hasFailed(reply) ? undefined : responseOf(reply);
     if (response === undefined) return reply;
-    slot.store(response);
     this.#slot = undefined;
+    await slot.store(response);
     return reply;
   }
 }

@@ -86,10 +86,10 @@ export default defineStep<Options, State>({
         attempt?.keep(chunk);
       },
       responseEnd(_, outcome, { attempt }) {
-        if (outcome === undefined) attempt?.streamed();
+        return outcome === undefined ? attempt?.streamed() : undefined;
       },
       settled(_, __, { attempt }) {
-        attempt?.release();
+        return attempt?.release();
       },
     };
   },

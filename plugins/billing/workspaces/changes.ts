@@ -1,7 +1,14 @@
 /** The changes that can be made to a workspace, each with the JSON Schema of its body. */
 import { Ajv2020, type ErrorObject, type ValidateFunction } from "ajv/dist/2020.js";
-import { refuse, type Exchange, type JsonSchema, type Reply } from "sluice-gateway/plugin";
+import {
+  refuse,
+  type Awaitable,
+  type Exchange,
+  type JsonSchema,
+  type Reply,
+} from "sluice-gateway/plugin";
 import type { ChangedBy, PlanName, Workspaces } from "sluice-gateway/services";
+import { andThen } from "sluice-gateway/toolkit";
 import { replyTo } from "./answer.ts";
 
 export type ChangeName = "upgrade" | "downgrade" | "cancel-downgrade" | "purchase";
@@ -11,7 +18,7 @@ export interface Change {
   readonly schema: JsonSchema;
   /** True if the body must be `{}` or missing. */
   readonly takesNothing: boolean;
-  run(workspaces: Workspaces, id: string, x: Exchange, by: ChangedBy): Reply;
+  run(workspaces: Workspaces, id: string, x: Exchange, by: ChangedBy): Awaitable<Reply>;
 }
 
 /** Maximum number of violations in a response, because a small body must not cause a large response. */
@@ -37,22 +44,22 @@ const isNothing = ajv.compile<object>({ type: "object", additionalProperties: fa
 
 export const changes: Readonly<Record<ChangeName, Change>> = {
   upgrade: change(isPlan, (workspaces, id, body, by) =>
-    replyTo(workspaces.upgrade(id, body.plan, by)),
+    andThen(workspaces.upgrade(id, body.plan, by), replyTo),
   ),
   downgrade: change(isPlan, (workspaces, id, body, by) =>
-    replyTo(workspaces.downgrade(id, body.plan, by)),
+    andThen(workspaces.downgrade(id, body.plan, by), replyTo),
   ),
   "cancel-downgrade": change(isNothing, (workspaces, id, _, by) =>
-    replyTo(workspaces.cancelDowngrade(id, by)),
+    andThen(workspaces.cancelDowngrade(id, by), replyTo),
   ),
   purchase: change(isAmount, (workspaces, id, body, by) =>
-    replyTo(workspaces.purchase(id, body.amount_cu_milli, by)),
+    andThen(workspaces.purchase(id, body.amount_cu_milli, by), replyTo),
   ),
 };
 
 function change<T extends object>(
   isBody: ValidateFunction<T>,
-  run: (workspaces: Workspaces, id: string, body: T, by: ChangedBy) => Reply,
+  run: (workspaces: Workspaces, id: string, body: T, by: ChangedBy) => Awaitable<Reply>,
 ): Change {
   const takesNothing = isBody({});
   return {

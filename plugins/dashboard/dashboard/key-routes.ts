@@ -24,19 +24,23 @@ export function keyRoutes(add: AddRoute, parts: DashboardParts): void {
   add("POST", "keys/:id/revoke", ofKey(parts, revoke));
 }
 
-function workspaces(parts: DashboardParts, viewer: Viewer, reply: FastifyReply): FastifyReply {
+async function workspaces(
+  parts: DashboardParts,
+  viewer: Viewer,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
   const { admin } = parts.accounts;
   const found =
-    viewer.only === undefined ? admin.listWorkspaces(maxWorkspaces) : [viewer.workspace];
+    viewer.only === undefined ? await admin.listWorkspaces(maxWorkspaces) : [viewer.workspace];
   return sendJson(reply, 200, { workspaces: found.map((each) => admin.workspaceJson(each)) });
 }
 
-function list(
+async function list(
   parts: DashboardParts,
   viewer: Viewer,
   request: FastifyRequest,
   reply: FastifyReply,
-): FastifyReply {
+): Promise<FastifyReply> {
   const { metering, clock } = parts;
   const { admin } = parts.accounts;
   const query = queryOf(request.url, ["q", "workspace", "state"]);
@@ -47,7 +51,7 @@ function list(
   }
   if (outside(viewer, workspace)) return sendRefusal(reply, "GATEWAY_NOT_FOUND");
   const now = clock.now();
-  const found = admin.searchKeys({
+  const found = await admin.searchKeys({
     workspaceId: viewer.only ?? workspace,
     text,
     activeAt: state === "active" ? now : undefined,
@@ -83,12 +87,12 @@ function windowJson(
   };
 }
 
-function create(
+async function create(
   parts: DashboardParts,
   viewer: Viewer,
   request: FastifyRequest,
   reply: FastifyReply,
-): FastifyReply {
+): Promise<FastifyReply> {
   const read = readWantedKey(request.body);
   if ("wrong" in read) {
     return sendRefusal(reply, "GATEWAY_SCHEMA_VIOLATION", { message: read.wrong });
@@ -102,7 +106,7 @@ function create(
   const by = byOf(parts, viewer, request);
   const expiresIn = wanted.expires_in_seconds;
   const { admin } = parts.accounts;
-  const issued = admin.createKey(
+  const issued = await admin.createKey(
     {
       workspaceId: wanted.workspace_id,
       name: wanted.name,
@@ -126,13 +130,13 @@ type KeyChange = (
   by: ChangeAuthor,
   request: FastifyRequest,
   reply: FastifyReply,
-) => FastifyReply;
+) => Promise<FastifyReply>;
 
 /** Finds the key of the path if the viewer may change it. For all other viewers, it does not exist. */
 function ofKey(parts: DashboardParts, change: KeyChange): Handler {
-  return (viewer, request, reply) => {
+  return async (viewer, request, reply) => {
     const { id } = request.params as { id: string };
-    const key = parts.accounts.admin.findKey(id);
+    const key = await parts.accounts.admin.findKey(id);
     if (key === undefined || outside(viewer, key.workspaceId)) {
       return sendRefusal(reply, "GATEWAY_NOT_FOUND");
     }
@@ -145,12 +149,12 @@ function ofKey(parts: DashboardParts, change: KeyChange): Handler {
   };
 }
 
-const rotate: KeyChange = ({ accounts: { admin } }, key, by, request, reply) => {
+const rotate: KeyChange = async ({ accounts: { admin } }, key, by, request, reply) => {
   const read = readOverlapMs(request.body);
   if ("wrong" in read) {
     return sendRefusal(reply, "GATEWAY_SCHEMA_VIOLATION", { message: read.wrong });
   }
-  const issued = admin.rotateKey(key.id, read.value, by);
+  const issued = await admin.rotateKey(key.id, read.value, by);
   if ("failed" in issued) return refuseFailed(reply, issued);
   return sendJson(reply, 201, {
     key: admin.keyJson(issued.key),
@@ -159,8 +163,8 @@ const rotate: KeyChange = ({ accounts: { admin } }, key, by, request, reply) => 
   });
 };
 
-const revoke: KeyChange = ({ accounts: { admin } }, key, by, _, reply) => {
-  const revoked = admin.revokeKey(key.id, by);
+const revoke: KeyChange = async ({ accounts: { admin } }, key, by, _, reply) => {
+  const revoked = await admin.revokeKey(key.id, by);
   if ("failed" in revoked) return refuseFailed(reply, revoked);
   return sendJson(reply, 200, { key: admin.keyJson(revoked) });
 };

@@ -30,8 +30,8 @@ export function signedInRoutes(
       method,
       url: `/${path}`,
       handler: (request, reply) =>
-        stored(parts, reply, () => {
-          const viewer = sessions.viewer(request);
+        stored(parts, reply, async () => {
+          const viewer = await sessions.viewer(request);
           if (viewer === undefined) {
             return sendRefusal(reply, "GATEWAY_UNAUTHORIZED", { message: "not signed in" });
           }

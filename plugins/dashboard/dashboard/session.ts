@@ -8,7 +8,6 @@ import { randomUUID } from "node:crypto";
 import type { FastifyRequest } from "fastify";
 import { addressList, addressReader } from "sluice-gateway/http";
 import type { Capability, KeyRecord, Workspace } from "sluice-gateway/services";
-import { explain } from "sluice-gateway/store";
 import type { DashboardParts } from "./parts.ts";
 
 const purpose = "dashboard session";
@@ -28,10 +27,10 @@ export interface Viewer {
 export interface Sessions {
   /** Returns the cookie of a new session for this key. */
   begin(keyId: string, request: FastifyRequest): string;
-  /** Returns the viewer. Undefined if there is no session, or it has ended. Throws StoreError. */
-  viewer(request: FastifyRequest): Viewer | undefined;
-  /** Ends the session of this request, for every gateway on this store and after a restart. Throws StoreError. */
-  end(request: FastifyRequest): void;
+  /** Returns the viewer. Undefined if there is no session, or it has ended. Rejects with a StoreError. */
+  viewer(request: FastifyRequest): Promise<Viewer | undefined>;
+  /** Ends the session of this request, for every gateway on this store and after a restart. Rejects with a StoreError. */
+  end(request: FastifyRequest): Promise<void>;
   /** Returns the cookie that removes the session's cookie. */
   noCookie(request: FastifyRequest): string;
 }
@@ -42,7 +41,7 @@ interface Note {
 }
 
 export function createSessions(parts: DashboardParts): Sessions {
-  const { seal, claims, environment, clock } = parts;
+  const { seal, endings, environment, clock } = parts;
   const { admin } = parts.accounts;
 
   const open = (request: FastifyRequest): (Note & { expiresAt: number }) | undefined => {
@@ -51,8 +50,7 @@ export function createSessions(parts: DashboardParts): Sessions {
     if (opened === undefined || clock.now() >= opened.expiresAt) return undefined;
     // Only `begin` seals for this purpose.
     const note = opened.value as Note;
-    const isEnded = ofClaims(() => claims.has(endOf(note)));
-    return isEnded ? undefined : { ...note, expiresAt: opened.expiresAt };
+    return endings.has(endOf(note)) ? undefined : { ...note, expiresAt: opened.expiresAt };
   };
 
   return {
@@ -61,14 +59,14 @@ export function createSessions(parts: DashboardParts): Sessions {
       const token = seal.seal(purpose, note, clock.now() + lifeMs);
       return cookie(request, token, lifeMs / 1000);
     },
-    viewer(request) {
+    async viewer(request) {
       const session = open(request);
       if (session === undefined) return undefined;
-      const key = admin.findKey(session.key);
+      const key = await admin.findKey(session.key);
       // Another deployment may use the same store.
       if (key?.environment !== environment || admin.keyState(key) !== "active") return undefined;
       if (!mayEnter(key, addressOf(request))) return undefined;
-      const workspace = admin.findWorkspace(key.workspaceId);
+      const workspace = await admin.findWorkspace(key.workspaceId);
       if (workspace === undefined) return undefined;
       return {
         key,
@@ -77,25 +75,17 @@ export function createSessions(parts: DashboardParts): Sessions {
         expiresAt: session.expiresAt,
       };
     },
-    end(request) {
+    async end(request) {
       const session = open(request);
-      if (session !== undefined) ofClaims(() => claims.claim(endOf(session), session.expiresAt));
+      if (session !== undefined) await endings.end(endOf(session), session.expiresAt);
     },
     noCookie: (request) => cookie(request, "", 0),
   };
 }
 
-/** Returns the name of the claim that marks a session as ended. */
+/** Returns the id of a session in `host.endings`. */
 function endOf({ id }: Note): string {
   return `${purpose} ${id}`;
-}
-
-function ofClaims<T>(work: () => T): T {
-  try {
-    return work();
-  } catch (error) {
-    throw explain(error, "claims.db");
-  }
 }
 
 const socketAddress = addressReader([]);

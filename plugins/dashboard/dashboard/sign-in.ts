@@ -26,17 +26,17 @@ export function signInRoutes(
     return stored(parts, reply, () => signIn(parts, sessions, request, reply));
   });
   api.delete("/session", (request, reply) =>
-    stored(parts, reply, () => {
+    stored(parts, reply, async () => {
       // The browser removes the cookie even if the end of the session cannot be stored.
       void reply.header("set-cookie", sessions.noCookie(request));
-      sessions.end(request);
+      await sessions.end(request);
       return reply.code(204).send();
     }),
   );
   // Every page requests this when it opens. Not being signed in is not an error.
   api.get("/session", (request, reply) =>
-    stored(parts, reply, () => {
-      const viewer = sessions.viewer(request);
+    stored(parts, reply, async () => {
+      const viewer = await sessions.viewer(request);
       return sendJson(
         reply,
         200,

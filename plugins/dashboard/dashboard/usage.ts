@@ -1,5 +1,6 @@
 /** Reports charges over time. A thread adds them up, and answers are cached, so that several viewers cost one pass. */
 import { sendJson, sendRefusal } from "sluice-gateway/http";
+import type { Awaitable } from "sluice-gateway/plugin";
 import type { Series, UsageSeries } from "sluice-gateway/services";
 import type { AddRoute } from "./route.ts";
 import { queryOf } from "./input.ts";
@@ -31,6 +32,7 @@ interface Kept {
 
 export function usageRoutes(add: AddRoute, parts: DashboardParts): void {
   const kept = new Map<string, Kept>();
+  const { admin } = parts.accounts;
   add("GET", "usage", async (viewer, request, reply) => {
     const query = queryOf(request.url, ["range", "workspace"]);
     const range = ranges.get(query?.["range"] ?? "");
@@ -41,7 +43,8 @@ export function usageRoutes(add: AddRoute, parts: DashboardParts): void {
     const wanted = query["workspace"];
     const isOutside = viewer.only !== undefined && wanted !== undefined && wanted !== viewer.only;
     const workspaceId = viewer.only ?? wanted;
-    if (isOutside || !exists(parts, workspaceId)) return sendRefusal(reply, "GATEWAY_NOT_FOUND");
+    if (isOutside || !(await exists(parts, workspaceId)))
+      return sendRefusal(reply, "GATEWAY_NOT_FOUND");
 
     const now = parts.clock.now();
     const { stepMs, steps, keepMs } = range;
@@ -67,15 +70,19 @@ export function usageRoutes(add: AddRoute, parts: DashboardParts): void {
       calls: series.calls,
       used_cu_milli: series.usedMilliCu,
       surfaces: series.surfaces.map((line) => seriesJson(line, undefined)),
-      workspaces: series.workspaces.map((line) => seriesJson(line, workspaceName(parts, line))),
-      keys: series.keys.map((line) => seriesJson(line, keyName(parts, line))),
-      ...(workspaceId !== undefined && { period: periodJson(parts, workspaceId) }),
+      workspaces: await named(series.workspaces, (id) => admin.findWorkspace(id)),
+      keys: await named(series.keys, (id) => admin.findKey(id)),
+      ...(workspaceId !== undefined && { period: await periodJson(parts, workspaceId) }),
     });
   });
 }
 
-function exists({ accounts }: DashboardParts, workspaceId: string | undefined): boolean {
-  return workspaceId === undefined || accounts.admin.findWorkspace(workspaceId) !== undefined;
+async function exists(
+  { accounts }: DashboardParts,
+  workspaceId: string | undefined,
+): Promise<boolean> {
+  if (workspaceId === undefined) return true;
+  return (await accounts.admin.findWorkspace(workspaceId)) !== undefined;
 }
 
 function seriesJson(
@@ -85,20 +92,25 @@ function seriesJson(
   return { id: name, name: title, calls, used_cu_milli: usedMilliCu, values };
 }
 
-function workspaceName({ accounts }: DashboardParts, { name: id }: Series): string | undefined {
-  return id === undefined ? undefined : accounts.admin.findWorkspace(id)?.name;
-}
-
-function keyName({ accounts }: DashboardParts, { name: id }: Series): string | undefined {
-  return id === undefined ? undefined : accounts.admin.findKey(id)?.name;
+/** Returns lines with the name that `find` knows for their id. The line of all others has no id. */
+function named(
+  lines: readonly Series[],
+  find: (id: string) => Awaitable<{ readonly name: string } | undefined>,
+): Promise<object[]> {
+  return Promise.all(
+    lines.map(async (line) => {
+      const found = line.name === undefined ? undefined : await find(line.name);
+      return seriesJson(line, found?.name);
+    }),
+  );
 }
 
 /** Returns the usage of the workspace in the current billing period, and the credit of its plan and purchases. */
-function periodJson(
+async function periodJson(
   { accounts: { admin }, metering }: DashboardParts,
   id: string,
-): object | undefined {
-  const workspace = admin.findWorkspace(id);
+): Promise<object | undefined> {
+  const workspace = await admin.findWorkspace(id);
   if (workspace === undefined) return undefined;
   const used = metering.workspaceUsage(id);
   return {

@@ -2,8 +2,15 @@
  * Surface `network-models`: lets an operator hide models of a network, list additional ones, and set their owner or
  * price (decisions.md section 8). Each request replaces all earlier overrides.
  */
-import { defineSurface, refuse, type Exchange, type Reply } from "sluice-gateway/plugin";
+import {
+  defineSurface,
+  refuse,
+  type Awaitable,
+  type Exchange,
+  type Reply,
+} from "sluice-gateway/plugin";
 import { modelList, type Networks } from "sluice-gateway/services";
+import { andThen } from "sluice-gateway/toolkit";
 import { readOverrides } from "./read-overrides.ts";
 import { operation } from "./operation.ts";
 
@@ -27,7 +34,7 @@ export default defineSurface({
   },
 });
 
-function answer(x: Exchange, networks: Networks): Reply {
+function answer(x: Exchange, networks: Networks): Awaitable<Reply> {
   const principal = x.get("principal");
   if (principal.kind === "anonymous") return refuse("GATEWAY_UNAUTHORIZED");
   // Checked here as well, so that a route without `authorize` does not open the catalogue to every key.
@@ -39,8 +46,9 @@ function answer(x: Exchange, networks: Networks): Reply {
   const read = readOverrides(json.value);
   if ("refused" in read) return read.refused;
   const by = { actor: principal.key.id, requestId: x.peek("requestId") ?? "" };
-  const listed = networks.override(network, read.models, by);
-  if (listed === undefined) return refuse("GATEWAY_SERVICE_UNAVAILABLE");
-  const headers = ["content-type", "application/json"];
-  return { status: 200, headers, body: modelList(listed) };
+  return andThen(networks.override(network, read.models, by), (listed) => {
+    if (listed === undefined) return refuse("GATEWAY_SERVICE_UNAVAILABLE");
+    const headers = ["content-type", "application/json"];
+    return { status: 200, headers, body: modelList(listed) };
+  });
 }

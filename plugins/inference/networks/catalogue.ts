@@ -1,4 +1,5 @@
 /** The catalogue of all networks, which the service `networks` offers to other plugins. */
+import type { Awaitable } from "sluice-gateway/plugin";
 import type {
   ChangedBy,
   ModelEntry,
@@ -7,6 +8,7 @@ import type {
   Offer,
   OpenNetwork,
 } from "sluice-gateway/services";
+import { andThen } from "sluice-gateway/toolkit";
 
 /** A network as the catalogue uses it. */
 interface CatalogueNetwork extends OpenNetwork {
@@ -20,8 +22,8 @@ interface CatalogueNetwork extends OpenNetwork {
 export interface CatalogueDeps<Open extends CatalogueNetwork = CatalogueNetwork> {
   /** The open networks, in the order of pipeline.yaml. */
   list: readonly Open[];
-  /** Stores the overrides of a network. Returns false if they could not be written. */
-  store(network: string, models: readonly ModelOverride[], by: ChangedBy): boolean;
+  /** Stores the overrides of a network. Answers false if they could not be written. */
+  store(network: string, models: readonly ModelOverride[], by: ChangedBy): Awaitable<boolean>;
 }
 
 /** `deps.list` is read at each call, because networks of other kinds are opened later. */
@@ -44,9 +46,11 @@ export function createCatalogue(deps: CatalogueDeps): Omit<Networks, "addKind"> 
     },
     override(name, models, by) {
       const [network] = matching(name);
-      if (network === undefined || !deps.store(name, models, by)) return undefined;
-      // The caller's transaction may still be open, so the stored overrides cannot be read yet.
-      return network.entriesWith(new Map(models.map((one) => [one.id, one])));
+      if (network === undefined) return undefined;
+      return andThen(deps.store(name, models, by), (isStored) =>
+        // The caller's transaction may still be open, so the stored overrides cannot be read yet.
+        isStored ? network.entriesWith(new Map(models.map((one) => [one.id, one]))) : undefined,
+      );
     },
     unread: (name) => matching(name).some((network) => !network.hasStatus),
     find(modelId, name) {

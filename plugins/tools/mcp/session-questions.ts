@@ -5,7 +5,8 @@
  * without an answer soon, and not only after five minutes.
  */
 import { randomUUID } from "node:crypto";
-import type { Claims, Clock, Seal } from "sluice-gateway/plugin";
+import type { Clock, Endings, Seal } from "sluice-gateway/plugin";
+import { orElse } from "sluice-gateway/toolkit";
 
 const purpose = "mcp question";
 /** Maximum waiting time: the same as for a confirmation (decisions.md section 6). */
@@ -46,14 +47,22 @@ interface Ticket {
  */
 const open = new Map<string, Waiting>();
 
-const strayClaim = ({ i }: Ticket): string => `${purpose} ${i}`;
+const strayEnding = ({ i }: Ticket): string => `${purpose} ${i}`;
 
 export function createSessionQuestions(parts: {
   readonly clock: Clock;
   readonly seal: Seal;
-  readonly claims: Claims;
+  readonly endings: Endings;
 }): SessionQuestions {
-  const { clock, seal, claims } = parts;
+  const { clock, seal, endings } = parts;
+  /** Returns whether the answer has arrived at another replica. If that is unknown, the call waits longer. */
+  const isStray = (ticket: Ticket): boolean => {
+    try {
+      return endings.has(strayEnding(ticket));
+    } catch {
+      return false;
+    }
+  };
   return {
     async ask(call, signal, send) {
       if (signal.aborted) return undefined;
@@ -65,7 +74,7 @@ export function createSessionQuestions(parts: {
       signal.addEventListener("abort", giveUp, { once: true });
       using _late = clock.after(waitMs, giveUp);
       using _stray = clock.every(strayMs, () => {
-        if (attempt(() => claims.has(strayClaim(ticket)))) giveUp();
+        if (isStray(ticket)) giveUp();
       });
       try {
         send(id);
@@ -84,7 +93,12 @@ export function createSessionQuestions(parts: {
       if (opened === undefined || opened.expiresAt <= clock.now()) return;
       // Only `ask` seals values for this purpose.
       const ticket = opened.value as Ticket;
-      if (ticket.k === keyId) attempt(() => claims.claim(strayClaim(ticket), opened.expiresAt));
+      if (ticket.k !== keyId) return;
+      // If this fails, the call waits longer, which is harmless.
+      void orElse(
+        () => endings.end(strayEnding(ticket), opened.expiresAt),
+        () => {},
+      );
     },
     cancel({ keyId, session, request }) {
       for (const { call, resolve } of open.values()) {
@@ -93,13 +107,4 @@ export function createSessionQuestions(parts: {
       }
     },
   };
-}
-
-/** Runs an operation of the store. If it fails, the call waits longer, which is harmless. */
-function attempt(act: () => boolean): boolean {
-  try {
-    return act();
-  } catch {
-    return false;
-  }
 }

@@ -3,7 +3,7 @@
  * capabilities of the client. Every replica can read it, even after a restart. Only ended sessions are stored.
  */
 import { randomUUID } from "node:crypto";
-import type { Claims, Clock, Seal } from "sluice-gateway/plugin";
+import type { Awaitable, Clock, Endings, Seal } from "sluice-gateway/plugin";
 import type { Dialogue } from "sluice-gateway/services";
 
 /**
@@ -40,23 +40,24 @@ export interface Sessions {
    * Returns the session of a token. Undefined if the token is forged, belongs to another key, was ended or has expired.
    */
   find(token: string, keyId: string): Session | undefined;
-  end(session: Session): void;
+  /** Ends the session on every replica and after a restart. Fails with a StoreError. */
+  end(session: Session): Awaitable<void>;
 }
 
 export function createSessions(parts: {
   readonly seal: Seal;
-  readonly claims: Claims;
+  readonly endings: Endings;
   readonly clock: Clock;
 }): Sessions {
-  const { seal, claims, clock } = parts;
-  const claimOf = (id: string): string => `${purpose} ${id}`;
+  const { seal, endings, clock } = parts;
+  const endOf = (id: string): string => `${purpose} ${id}`;
   const fresh = new Map<string, { readonly session: Session; readonly at: number }>();
   const verified = (token: string, keyId: string, now: number): Session | undefined => {
     const opened = seal.open(purpose, token);
     if (opened === undefined || opened.expiresAt <= now) return undefined;
     // Only `begin` seals values for this purpose.
     const { i, k, r, c = [] } = opened.value as { i: string; k: string; r: string; c?: string[] };
-    if (k !== keyId || claims.has(claimOf(i))) return undefined;
+    if (k !== keyId || endings.has(endOf(i))) return undefined;
     const capabilities = Object.fromEntries(c.map((name) => [name, {}]));
     return { id: i, token, key: k, revision: r, capabilities, expiresAt: opened.expiresAt };
   };
@@ -84,7 +85,7 @@ export function createSessions(parts: {
     },
     end({ id, token, expiresAt }) {
       fresh.delete(token);
-      claims.claim(claimOf(id), expiresAt);
+      return endings.end(endOf(id), expiresAt);
     },
   };
 }

@@ -5,7 +5,7 @@
  * store.
  */
 import { createHash, randomUUID } from "node:crypto";
-import type { Claims, Clock, JsonSchema, Seal } from "sluice-gateway/plugin";
+import type { Awaitable, Claims, Clock, JsonSchema, Seal } from "sluice-gateway/plugin";
 import { toolFailure, type ToolFailure } from "sluice-gateway/services";
 import { isObject, stableJson } from "sluice-gateway/toolkit";
 
@@ -31,10 +31,10 @@ export interface Confirmations {
   /** Returns GATEWAY_CONFIRMATION_REQUIRED with a new token for the call. */
   ask(call: ConfirmedCall, summary: object): ToolFailure;
   /**
-   * Checks a token. Undefined if it is not valid for this call. `claim` uses the token; it returns false if the token
+   * Checks a token. Undefined if it is not valid for this call. `claim` uses the token; it answers false if the token
    * was used before.
    */
-  redeem(token: string, call: ConfirmedCall): { claim(): boolean } | undefined;
+  redeem(token: string, call: ConfirmedCall): { claim(): Awaitable<boolean> } | undefined;
 }
 
 interface Ticket {

@@ -1,5 +1,12 @@
 /** One call of one tool, from its input to its outcome. */
-import { gatewayErrors, type ChildSpan, type Clock, type Log } from "sluice-gateway/plugin";
+import {
+  gatewayErrors,
+  type Awaitable,
+  type ChildSpan,
+  type Clock,
+  type Log,
+} from "sluice-gateway/plugin";
+import { andThen } from "sluice-gateway/toolkit";
 import {
   toolFailure,
   type ChargePart,
@@ -36,7 +43,7 @@ const abandoned = toolFailure("GATEWAY_TOOL_EXECUTION_ERROR", "the caller has le
 const tooLarge = toolFailure("GATEWAY_TOOL_EXECUTION_ERROR", "the result is too large");
 const broken = toolFailure("GATEWAY_INTERNAL_ERROR", "internal error");
 
-type Confirmed = { readonly ok: true; claim(): boolean };
+type Confirmed = { readonly ok: true; claim(): Awaitable<boolean> };
 const noConfirmationNeeded: Confirmed = { ok: true, claim: () => true };
 
 export class ToolRun {
@@ -160,7 +167,9 @@ export class ToolRun {
     if ("kind" in part) return this.#failed(creditFailure(part));
     let begun: ToolResult | Promise<ToolResult>;
     try {
-      begun = confirmed.claim() ? tool.call(input, this.#context) : confirmationExpired;
+      begun = andThen(confirmed.claim(), (isFirst) =>
+        isFirst ? tool.call(input, this.#context) : confirmationExpired,
+      );
     } catch (error) {
       part.release();
       throw error;

@@ -76,7 +76,7 @@ export class ServiceRegistry {
 
   /** Returns the host of one plugin instance. It gives the plugin the services of this generation. */
   hostFor(plugin: User, mode: Host["mode"]): Host {
-    const { log, clock, metrics, seal, claims, store, compute } = this.#resources;
+    const { log, clock, metrics, seal, claims, endings, store, compute } = this.#resources;
     const { environment, file } = this.#config;
     const required = this.#find(plugin.uses);
     const optional = this.#find(plugin.usesIfInstalled);
@@ -92,6 +92,7 @@ export class ServiceRegistry {
       compute,
       seal,
       claims,
+      endings,
       // The plugin that declares the type of a service under a name is the one that provides it.
       use<Name extends ServiceName>(name: Name): ServiceTypes[Name] {
         const found = required.get(name);

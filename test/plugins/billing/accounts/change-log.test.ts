@@ -1,9 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { listChanges } from "../../../../plugins/billing/accounts/change-log.ts";
-import { revokeKey, rotateKey } from "../../../../plugins/billing/accounts/keys.ts";
-import { downgrade } from "../../../../plugins/billing/accounts/plan-changes.ts";
-import { purchase, setWorkspace } from "../../../../plugins/billing/accounts/workspaces.ts";
+import { listChanges } from "../../../../plugins/billing/accounts/embedded/change-log.ts";
+import { revokeKey, rotateKey } from "../../../../plugins/billing/accounts/embedded/keys.ts";
+import { downgrade } from "../../../../plugins/billing/accounts/embedded/plan-changes.ts";
+import {
+  purchase,
+  setWorkspace,
+} from "../../../../plugins/billing/accounts/embedded/workspaces.ts";
 import { accountsFixture, hour } from "./fixture.ts";
 
 test("every change has its actor, action, target and time, and never contains the text of a key", (t) => {

@@ -9,16 +9,17 @@ import type {
   Principal,
   Workspace,
 } from "sluice-gateway/services";
-import { createKey } from "../../../../plugins/billing/accounts/keys.ts";
+import { createKey } from "../../../../plugins/billing/accounts/embedded/keys.ts";
 import type { Plans } from "../../../../plugins/billing/accounts/principal.ts";
-import { openAccountsDatabase } from "../../../../plugins/billing/accounts/schema.ts";
+import { openGatewayAccountStore } from "../../../../plugins/billing/accounts/embedded/embedded-account-store.ts";
+import { openAccountsDatabase } from "../../../../plugins/billing/accounts/embedded/schema.ts";
 import {
   openAccounts,
   type AccountsOptions,
   type AccountsService,
 } from "../../../../plugins/billing/accounts/accounts.ts";
 import { defaultCapabilities } from "../../../../plugins/billing/accounts/plans.ts";
-import { createWorkspace } from "../../../../plugins/billing/accounts/workspaces.ts";
+import { createWorkspace } from "../../../../plugins/billing/accounts/embedded/workspaces.ts";
 import type { Log } from "../../../../src/plugin.ts";
 import { manualClock, type ManualClock } from "../../../../src/testing/clock.ts";
 import { temporaryFolder } from "../../../store/folder.ts";
@@ -82,7 +83,7 @@ export function accountsFixture(t: TestContext): AccountsFixture {
     open(options) {
       const log = linesOf(lines);
       const service = openAccounts({
-        dataDir: folder,
+        store: openGatewayAccountStore(folder, clock),
         environment: "dev",
         plans,
         clock,

@@ -8,9 +8,12 @@ import {
   listKeys,
   revokeKey,
   rotateKey,
-} from "../../../../plugins/billing/accounts/keys.ts";
-import { downgrade } from "../../../../plugins/billing/accounts/plan-changes.ts";
-import { purchase, setWorkspace } from "../../../../plugins/billing/accounts/workspaces.ts";
+} from "../../../../plugins/billing/accounts/embedded/keys.ts";
+import { downgrade } from "../../../../plugins/billing/accounts/embedded/plan-changes.ts";
+import {
+  purchase,
+  setWorkspace,
+} from "../../../../plugins/billing/accounts/embedded/workspaces.ts";
 import { systemClock } from "../../../../src/clock.ts";
 import { runModule, sourceUrl } from "../../../store/run-module.ts";
 import { accountsFixture, day, hour, known, refusal } from "./fixture.ts";
@@ -300,9 +303,9 @@ test("changes by another process are seen by a running service", async (t) => {
 /** Returns code that runs `work` with the accounts in `folder`. */
 function inOtherProcess(folder: string, work: string): string {
   return `
-    const { openAccountsDatabase } = await import(${JSON.stringify(sourceUrl("plugins/billing/accounts/schema.ts"))});
-    const { createKey, revokeKey } = await import(${JSON.stringify(sourceUrl("plugins/billing/accounts/keys.ts"))});
-    const { setWorkspace } = await import(${JSON.stringify(sourceUrl("plugins/billing/accounts/workspaces.ts"))});
+    const { openAccountsDatabase } = await import(${JSON.stringify(sourceUrl("plugins/billing/accounts/embedded/schema.ts"))});
+    const { createKey, revokeKey } = await import(${JSON.stringify(sourceUrl("plugins/billing/accounts/embedded/keys.ts"))});
+    const { setWorkspace } = await import(${JSON.stringify(sourceUrl("plugins/billing/accounts/embedded/workspaces.ts"))});
     const db = openAccountsDatabase(${JSON.stringify(folder)});
     const by = { actor: "other", at: Date.now() };
     ${work}

@@ -1,7 +1,4 @@
-/**
- * Tests of `idempotency` of the service `accounts`: every row of the specification's table, with two gateways that share a
- * store.
- */
+/** Tests of the embedded `idempotency`. test/contract/idempotency.ts has the tests of every implementation. */
 import assert from "node:assert/strict";
 import type { DatabaseSync } from "node:sqlite";
 import { createInterface } from "node:readline";
@@ -10,34 +7,31 @@ import type { IdempotencySlot, IdempotentRequest, StoredResponse } from "sluice-
 import {
   openIdempotency,
   type IdempotencyService,
-} from "../../../../plugins/billing/accounts/idempotency.ts";
-import { findWorkspace, purchase } from "../../../../plugins/billing/accounts/workspaces.ts";
+} from "../../../../plugins/billing/accounts/embedded/idempotency.ts";
+import { findWorkspace } from "../../../../plugins/billing/accounts/embedded/workspaces.ts";
+import type { EmbeddedAccountStore } from "../../../../plugins/billing/accounts/embedded/embedded-account-store.ts";
 import { transaction } from "../../../../src/store/sqlite.ts";
+import { atOnce } from "../../../../src/testing/at-once.ts";
 import { sourceUrl, startModule } from "../../../store/run-module.ts";
-import { accountsFixture, day, hour, type AccountsFixture } from "./fixture.ts";
+import { accountsFixture, day, type AccountsFixture } from "./fixture.ts";
 
 const lease = 60_000;
-const inFlight = { kind: "inFlight" };
-const ran = { kind: "ran" };
 
 const request: IdempotentRequest = {
   apiKeyId: "key_1",
   key: "gateway_a",
   fingerprint: "a".repeat(64),
 };
-const another: IdempotentRequest = { ...request, fingerprint: "b".repeat(64) };
 const response: StoredResponse = {
   status: 201,
   contentType: "text/plain",
   contentEncoding: "br",
   body: Uint8Array.of(0, 255, 10),
 };
-const replay = { kind: "replay", response };
 
 interface Replica {
   readonly idempotency: IdempotencyService;
-  /** The connection that the replica writes on. */
-  readonly write: <T>(work: (db: DatabaseSync) => T) => T;
+  readonly store: EmbeddedAccountStore;
   readonly lines: string[];
 }
 
@@ -53,13 +47,13 @@ interface Served extends AccountsFixture {
 function serve(t: TestContext): Served {
   const fixture = accountsFixture(t);
   const replica = (): Replica => {
-    const accounts = fixture.open();
+    const { store } = fixture.open();
     const lines: string[] = [];
     const line = (_: object, message: string): void => void lines.push(message);
     const log = { debug: line, info: line, warn: line, error: line, child: () => log };
-    const idempotency = openIdempotency({ accounts, clock: fixture.clock, log });
+    const idempotency = openIdempotency({ store, clock: fixture.clock, log });
     t.after(() => idempotency.close());
-    return { idempotency, write: (work) => accounts.write(work), lines };
+    return { idempotency, store, lines };
   };
   const { id } = fixture.workspace;
   return {
@@ -67,11 +61,12 @@ function serve(t: TestContext): Served {
     one: replica(),
     other: replica(),
     bought: () => findWorkspace(fixture.db, id)?.purchasedTotalCuMilli,
-    buy: ({ write }) => void write((db) => purchase(db, id, 5, fixture.by())),
+    buy: ({ store }) => void atOnce(store.purchase(id, 5, fixture.by())),
   };
 }
 
-function taken(result: ReturnType<IdempotencyService["take"]>): IdempotencySlot {
+function taken(answer: ReturnType<IdempotencyService["take"]>): IdempotencySlot {
+  const result = atOnce(answer);
   assert.ok(result.kind === "taken", result.kind);
   return result.slot;
 }
@@ -79,48 +74,13 @@ function taken(result: ReturnType<IdempotencyService["take"]>): IdempotencySlot 
 const slots = (db: DatabaseSync): number =>
   Number(db.prepare("SELECT count(*) AS n FROM idempotency_slots").get()?.["n"]);
 
-test("a request in flight is a conflict for all others, with any body and on any replica", (t) => {
-  const { one, other } = serve(t);
-  taken(one.idempotency.take(request));
-  for (const { idempotency } of [one, other]) {
-    assert.deepEqual(idempotency.take(request), inFlight);
-    assert.deepEqual(idempotency.take(another), inFlight);
-    assert.deepEqual(
-      idempotency.once(request, () => assert.fail("it ran")),
-      inFlight,
-    );
-  }
-});
-
-test("a slot belongs to one API key and one idempotency key", (t) => {
-  const { one } = serve(t);
-  taken(one.idempotency.take(request));
-  taken(one.idempotency.take({ ...request, apiKeyId: "key_2" }));
-  taken(one.idempotency.take({ ...request, key: "gateway_A" }));
-});
-
-test("every replica replays a stored response byte for byte for 24 hours, and then the slot is absent", (t) => {
-  const { one, other, clock, db } = serve(t);
-  assert.equal(taken(one.idempotency.take(request)).store(response), true);
-  clock.advance(day - 1);
-  for (const { idempotency } of [one, other]) {
-    assert.deepEqual(idempotency.take(request), replay);
-    assert.deepEqual(idempotency.take(another), { kind: "mismatch" });
-  }
-  clock.jump(1);
-  taken(other.idempotency.take(another)).store(response);
-  assert.deepEqual(one.idempotency.take(request), { kind: "mismatch" });
-  clock.advance(day + lease);
-  assert.equal(slots(db), 0);
-});
-
 test("more expired slots than one write deletes are deleted soon after", (t) => {
   const { one, other, clock, db } = serve(t);
   other.idempotency.close();
-  one.write((writer) =>
-    transaction(writer, () => {
+  atOnce(
+    one.store.transaction(() => {
       for (let n = 0; n < 450; n++) {
-        one.idempotency.once({ ...request, key: `gateway_${n}` }, () => response);
+        atOnce(one.idempotency.once({ ...request, key: `gateway_${n}` }, () => response));
       }
     }),
   );
@@ -131,112 +91,6 @@ test("more expired slots than one write deletes are deleted soon after", (t) => 
   clock.advance(500);
   assert.equal(slots(db), 1);
   assert.deepEqual(one.lines, []);
-});
-
-test("a response without content type and without body is replayed as such", (t) => {
-  const { one } = serve(t);
-  const empty = {
-    status: 204,
-    contentType: undefined,
-    contentEncoding: undefined,
-    body: new Uint8Array(),
-  };
-  taken(one.idempotency.take(request)).store(empty);
-  assert.deepEqual(one.idempotency.take(request), { kind: "replay", response: empty });
-});
-
-test("a released slot is absent", (t) => {
-  const { one, other, db } = serve(t);
-  taken(one.idempotency.take(request)).release();
-  assert.equal(slots(db), 0);
-  taken(other.idempotency.take(another));
-});
-
-test("a living owner keeps its slot for any length of time", (t) => {
-  const { one, other, clock } = serve(t);
-  const slot = taken(one.idempotency.take(request));
-  clock.advance(hour);
-  assert.deepEqual(other.idempotency.take(request), inFlight);
-  assert.equal(slot.store(response), true);
-  assert.deepEqual(other.idempotency.take(request), replay);
-});
-
-test("the slot of a dead owner is free after its lease, and later calls of that owner have no effect", (t) => {
-  const { one, other, clock } = serve(t);
-  const slot = taken(one.idempotency.take(request));
-  one.idempotency.close();
-  clock.advance(lease - 1);
-  assert.deepEqual(other.idempotency.take(request), inFlight);
-  clock.advance(1);
-  const next = taken(other.idempotency.take(another));
-  assert.equal(slot.store(response), false);
-  slot.release();
-  assert.deepEqual(one.idempotency.take(request), inFlight);
-  next.store(response);
-  assert.deepEqual(one.idempotency.take(another), replay);
-});
-
-test("the slot, the effect and the response are one transaction", (t) => {
-  const { one, other, bought, buy, db } = serve(t);
-  const result = one.idempotency.once(request, () => {
-    buy(one);
-    assert.deepEqual([bought(), slots(db)], [0, 0], "nobody sees a part of it");
-    return response;
-  });
-  assert.deepEqual([result, bought(), slots(db)], [ran, 5, 1]);
-  for (const { idempotency } of [one, other]) {
-    assert.deepEqual(
-      idempotency.once(request, () => assert.fail("it ran again")),
-      replay,
-    );
-    assert.deepEqual(
-      idempotency.once(another, () => assert.fail("it ran again")),
-      { kind: "mismatch" },
-    );
-  }
-});
-
-test("work that releases its slot is committed and may run again", (t) => {
-  const { one, bought, buy, db } = serve(t);
-  for (const sum of [5, 10]) {
-    const result = one.idempotency.once(request, () => {
-      buy(one);
-      return "release";
-    });
-    assert.deepEqual([result, bought(), slots(db)], [ran, sum, 0]);
-  }
-});
-
-test("work that returns undo or throws is rolled back completely", (t) => {
-  const { one, bought, buy, db } = serve(t);
-  const undone = one.idempotency.once(request, () => {
-    buy(one);
-    return "undo";
-  });
-  assert.deepEqual([undone, bought(), slots(db)], [ran, 0, 0]);
-  const bug = new Error("a bug");
-  const throwing = (): never => {
-    buy(one);
-    throw bug;
-  };
-  assert.throws(() => one.idempotency.once(request, throwing), bug);
-  assert.deepEqual([bought(), slots(db), one.lines], [0, 0, []]);
-  assert.deepEqual(
-    one.idempotency.once(request, () => response),
-    ran,
-  );
-});
-
-test("an expired slot is used again by a request in a transaction", (t) => {
-  const { one, clock } = serve(t);
-  one.idempotency.once(request, () => response);
-  clock.jump(day);
-  const later = { ...response, status: 409 };
-  assert.deepEqual(
-    one.idempotency.once(another, () => later),
-    ran,
-  );
-  assert.deepEqual(one.idempotency.take(another), { kind: "replay", response: later });
 });
 
 test("while another process locks the store, no slot is taken, no work runs, and an error is logged", (t) => {
@@ -273,16 +127,13 @@ test("processes that race for the same keys make each purchase once, and all get
 /** Buys 5 with each of 20 keys and prints each response. Retries while the store is locked. */
 function racer(folder: string, workspaceId: string): string {
   return `
-    const { openAccounts } = await import(${JSON.stringify(sourceUrl("plugins/billing/accounts/accounts.ts"))});
-    const { openIdempotency } = await import(${JSON.stringify(sourceUrl("plugins/billing/accounts/idempotency.ts"))});
-    const { purchase } = await import(${JSON.stringify(sourceUrl("plugins/billing/accounts/workspaces.ts"))});
+    const { openIdempotency } = await import(${JSON.stringify(sourceUrl("plugins/billing/accounts/embedded/idempotency.ts"))});
+    const { openGatewayAccountStore } = await import(${JSON.stringify(sourceUrl("plugins/billing/accounts/embedded/embedded-account-store.ts"))});
     const { systemClock } = await import(${JSON.stringify(sourceUrl("src/clock.ts"))});
     const log = { debug() {}, info() {}, warn() {}, error() {}, child: () => log };
-    const plan = { rps: 1, includedCuMilli: 0 };
-    const plans = { free: plan, developer: plan, startup: plan, enterprise: plan };
-    const [dataDir, clock] = [${JSON.stringify(folder)}, systemClock];
-    const accounts = openAccounts({ dataDir, environment: "dev", plans, clock, log });
-    const idempotency = openIdempotency({ accounts, clock, log });
+    const clock = systemClock;
+    const store = openGatewayAccountStore(${JSON.stringify(folder)}, clock);
+    const idempotency = openIdempotency({ store, clock, log });
     console.log("ready");
     await new Promise((go) => process.stdin.once("end", go).resume());
     for (let n = 0; n < 20; n++) {
@@ -290,7 +141,7 @@ function racer(folder: string, workspaceId: string): string {
       let body;
       const work = () => {
         const by = { actor: "test", at: clock.now() };
-        const { purchaseId } = accounts.write((db) => purchase(db, ${JSON.stringify(workspaceId)}, 5, by));
+        const { purchaseId } = store.purchase(${JSON.stringify(workspaceId)}, 5, by);
         body = Buffer.from(purchaseId);
         return { status: 200, contentType: undefined, contentEncoding: undefined, body };
       };
@@ -301,7 +152,7 @@ function racer(folder: string, workspaceId: string): string {
       console.log(n, result.kind === "ran" || result.kind === "replay", body.toString());
     }
     idempotency.close();
-    accounts.close();
+    store.close();
   `;
 }
 
@@ -311,7 +162,7 @@ test("a transaction that SQLite rolled back keeps nothing, even if the work succ
     buy(one);
     // Does what SQLite does on a full disk (https://sqlite.org/lang_transaction.html, "Response to errors within a
     // transaction").
-    one.write((writer) => writer.exec("ROLLBACK"));
+    atOnce(one.store.write((writer) => writer.exec("ROLLBACK")));
     return response;
   });
   assert.deepEqual([result, bought(), slots(db)], [{ kind: "unavailable" }, 0, 0]);

@@ -2,8 +2,12 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as fc from "fast-check";
 import { newKeyText } from "../../../../plugins/billing/accounts/key-text.ts";
-import { findKey, revokeKey, rotateKey } from "../../../../plugins/billing/accounts/keys.ts";
-import { downgrade } from "../../../../plugins/billing/accounts/plan-changes.ts";
+import {
+  findKey,
+  revokeKey,
+  rotateKey,
+} from "../../../../plugins/billing/accounts/embedded/keys.ts";
+import { downgrade } from "../../../../plugins/billing/accounts/embedded/plan-changes.ts";
 import { accountsFixture, day, hour, known, plans, refusal } from "./fixture.ts";
 
 test("the header of a key identifies the key, its workspace, its plan and its rate", (t) => {

@@ -2,9 +2,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Failed, KeyRecord } from "sluice-gateway/services";
-import { listChanges } from "../../../../plugins/billing/accounts/change-log.ts";
-import { setKey, type KeySettings } from "../../../../plugins/billing/accounts/key-settings.ts";
-import { findKey, revokeKey, rotateKey } from "../../../../plugins/billing/accounts/keys.ts";
+import { listChanges } from "../../../../plugins/billing/accounts/embedded/change-log.ts";
+import type { KeySettings } from "../../../../plugins/billing/accounts/account-store.ts";
+import { setKey } from "../../../../plugins/billing/accounts/embedded/key-settings.ts";
+import {
+  findKey,
+  revokeKey,
+  rotateKey,
+} from "../../../../plugins/billing/accounts/embedded/keys.ts";
 import { accountsFixture, day, hour, known, refusal } from "./fixture.ts";
 
 function failure(result: KeyRecord | Failed): Failed {

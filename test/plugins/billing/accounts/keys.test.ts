@@ -2,17 +2,17 @@ import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
-import { listChanges } from "../../../../plugins/billing/accounts/change-log.ts";
+import { listChanges } from "../../../../plugins/billing/accounts/embedded/change-log.ts";
+import { keyState } from "../../../../plugins/billing/accounts/key-state.ts";
 import { hashKey } from "../../../../plugins/billing/accounts/key-text.ts";
 import {
   createKey,
   findKey,
-  keyState,
   listKeys,
   revokeKey,
   rotateKey,
-} from "../../../../plugins/billing/accounts/keys.ts";
-import { createWorkspace } from "../../../../plugins/billing/accounts/workspaces.ts";
+} from "../../../../plugins/billing/accounts/embedded/keys.ts";
+import { createWorkspace } from "../../../../plugins/billing/accounts/embedded/workspaces.ts";
 import { accountsFixture, day, hour } from "./fixture.ts";
 
 test("a key is found as it was created, and its text is unique", (t) => {

@@ -4,7 +4,8 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { test } from "node:test";
 import { openAccounts } from "../../../../plugins/billing/accounts/accounts.ts";
-import { openAccountsDatabase } from "../../../../plugins/billing/accounts/schema.ts";
+import { openGatewayAccountStore } from "../../../../plugins/billing/accounts/embedded/embedded-account-store.ts";
+import { openAccountsDatabase } from "../../../../plugins/billing/accounts/embedded/schema.ts";
 import { StoreError } from "../../../../src/store/store-error.ts";
 import { manualClock } from "../../../../src/testing/clock.ts";
 import { temporaryFolder } from "../../../store/folder.ts";
@@ -13,7 +14,9 @@ import { accountsFixture, plans } from "./fixture.ts";
 function openIn(dataDir: string): { close(): void } {
   const quiet = (): void => undefined;
   const log = { debug: quiet, info: quiet, warn: quiet, error: quiet, child: () => log };
-  return openAccounts({ dataDir, environment: "dev", plans, clock: manualClock(), log });
+  const clock = manualClock();
+  const store = openGatewayAccountStore(dataDir, clock);
+  return openAccounts({ store, environment: "dev", plans, clock, log });
 }
 
 const refusedWith = (code: string) => (error: unknown) => {

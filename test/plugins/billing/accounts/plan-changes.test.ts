@@ -1,13 +1,16 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { listChanges } from "../../../../plugins/billing/accounts/change-log.ts";
+import { listChanges } from "../../../../plugins/billing/accounts/embedded/change-log.ts";
 import {
   cancelDowngrade,
   downgrade,
   upgrade,
-} from "../../../../plugins/billing/accounts/plan-changes.ts";
+} from "../../../../plugins/billing/accounts/embedded/plan-changes.ts";
 import { applyDuePlan } from "../../../../plugins/billing/accounts/plans.ts";
-import { findWorkspace, purchase } from "../../../../plugins/billing/accounts/workspaces.ts";
+import {
+  findWorkspace,
+  purchase,
+} from "../../../../plugins/billing/accounts/embedded/workspaces.ts";
 import { transaction } from "../../../../src/store/sqlite.ts";
 import { accountsFixture, day } from "./fixture.ts";
 

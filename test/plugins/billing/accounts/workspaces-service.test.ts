@@ -2,14 +2,14 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 import type { Workspaces } from "sluice-gateway/services";
-import { listChanges } from "../../../../plugins/billing/accounts/change-log.ts";
+import { listChanges } from "../../../../plugins/billing/accounts/embedded/change-log.ts";
 import type { AccountsService } from "../../../../plugins/billing/accounts/accounts.ts";
-import { findWorkspace } from "../../../../plugins/billing/accounts/workspaces.ts";
+import { findWorkspace } from "../../../../plugins/billing/accounts/embedded/workspaces.ts";
 import {
   createWorkspaces,
   type WorkspacesDeps,
 } from "../../../../plugins/billing/accounts/workspaces-service.ts";
-import { transaction } from "../../../../src/store/sqlite.ts";
+import { atOnce } from "../../../../src/testing/at-once.ts";
 import { accountsFixture, known, type AccountsFixture } from "./fixture.ts";
 
 const by = { actor: "key_admin", requestId: "req-7" };
@@ -26,7 +26,7 @@ function serve(t: TestContext, more: Partial<WorkspacesDeps> = {}): Served {
   const log = { debug() {}, info() {}, warn() {}, error() {}, child: () => log };
   const workspaces = createWorkspaces({
     dataDir: fixture.folder,
-    accounts,
+    store: accounts.store,
     purchasedLeft: ({ purchasedTotalCuMilli }) => purchasedTotalCuMilli - 1,
     reports: { run: () => Promise.resolve({ ok: false, reason: "busy" }) },
     clock: fixture.clock,
@@ -43,7 +43,7 @@ test("a purchase is seen by its own gateway at once and by another one 250 ms la
   const total = (service: AccountsService): number =>
     known(service.identify(header)).workspace.purchasedTotalCuMilli;
   assert.deepEqual([total(accounts), total(other)], [0, 0]);
-  const bought = workspaces.purchase(id, 700, by);
+  const bought = atOnce(workspaces.purchase(id, 700, by));
   assert.ok(bought.kind === "done");
   assert.match(bought.value.purchase_id, /^pur_[0-9a-f]{24}$/);
   assert.equal(bought.value.amount_cu_milli, 700);
@@ -56,11 +56,11 @@ test("a purchase is seen by its own gateway at once and by another one 250 ms la
 test("a downgrade takes effect with the next month (UTC)", (t) => {
   const { workspaces, id, clock } = serve(t);
   clock.jump(Date.UTC(2026, 11, 31, 23, 59, 59, 999) - clock.now());
-  const pending = workspaces.downgrade(id, "free", by);
+  const pending = atOnce(workspaces.downgrade(id, "free", by));
   assert.ok(pending.kind === "done");
   assert.equal(pending.value.pending_plan_at, "2027-01-01T00:00:00.000Z");
   clock.jump(1);
-  const found = workspaces.find(id);
+  const found = atOnce(workspaces.find(id));
   assert.ok(found.kind === "done");
   assert.equal(found.value.plan, "free");
   assert.equal(found.value.pending_plan, undefined);
@@ -69,36 +69,32 @@ test("a downgrade takes effect with the next month (UTC)", (t) => {
 test("a change inside a caller's transaction joins it and is rolled back with it", (t) => {
   const { workspaces, accounts, db, id } = serve(t);
   assert.throws(() =>
-    accounts.write((writer) =>
-      transaction(writer, () => {
-        assert.equal(workspaces.purchase(id, 5, by).kind, "done");
-        assert.equal(workspaces.upgrade(id, "startup", by).kind, "done");
-        throw new Error("the reply was not stored");
-      }),
-    ),
+    accounts.store.transaction(() => {
+      assert.equal(atOnce(workspaces.purchase(id, 5, by)).kind, "done");
+      assert.equal(atOnce(workspaces.upgrade(id, "startup", by)).kind, "done");
+      throw new Error("the reply was not stored");
+    }),
   );
   assert.equal(findWorkspace(db, id)?.purchasedTotalCuMilli, 0);
   assert.equal(findWorkspace(db, id)?.plan, "developer");
   assert.equal(listChanges(db).length, 1);
 
-  const kept = accounts.write((writer) =>
-    transaction(writer, () => {
-      const bought = workspaces.purchase(id, 5, by);
-      assert.equal(findWorkspace(db, id)?.purchasedTotalCuMilli, 0, "not committed yet");
-      return bought;
-    }),
-  );
-  assert.equal(kept.kind, "done");
+  const kept = accounts.store.transaction(() => {
+    const bought = workspaces.purchase(id, 5, by);
+    assert.equal(findWorkspace(db, id)?.purchasedTotalCuMilli, 0, "not committed yet");
+    return bought;
+  });
+  assert.equal(atOnce(kept).kind, "done");
   assert.equal(findWorkspace(db, id)?.purchasedTotalCuMilli, 5);
 });
 
 test("the audit log has the actor, the request and the change, in pages", (t) => {
   const { workspaces, id, issue, workspace, clock } = serve(t);
   const { key } = issue({ cuLimit24hMilli: 9, expiresAt: clock.now() + 1 });
-  workspaces.upgrade(id, "startup", by);
-  workspaces.purchase(id, 5, by);
+  atOnce(workspaces.upgrade(id, "startup", by));
+  atOnce(workspaces.purchase(id, 5, by));
   const read = (after: number, limit: number): readonly object[] => {
-    const page = workspaces.changes(id, { after, limit });
+    const page = atOnce(workspaces.changes(id, { after, limit }));
     assert.ok(page.kind === "done");
     return page.value;
   };
@@ -155,8 +151,8 @@ test("a purchase that could not be counted exactly is refused", (t) => {
   for (const amount of [0, -1, 1.5, NaN, 2 ** 53]) {
     assert.throws(() => workspaces.purchase(id, amount, by), RangeError);
   }
-  assert.equal(workspaces.purchase(id, Number.MAX_SAFE_INTEGER, by).kind, "done");
-  assert.equal(workspaces.purchase(id, 1, by).kind, "conflict");
+  assert.equal(atOnce(workspaces.purchase(id, Number.MAX_SAFE_INTEGER, by)).kind, "done");
+  assert.equal(atOnce(workspaces.purchase(id, 1, by)).kind, "conflict");
   assert.equal(findWorkspace(db, id)?.purchasedTotalCuMilli, Number.MAX_SAFE_INTEGER);
 });
 
@@ -164,9 +160,9 @@ test("a store that another process locks is not changed, and the result is unava
   const { workspaces, db, id } = serve(t);
   db.exec("BEGIN IMMEDIATE");
   assert.deepEqual(workspaces.purchase(id, 5, by), { kind: "unavailable" });
-  assert.equal(workspaces.find(id).kind, "done");
+  assert.equal(atOnce(workspaces.find(id)).kind, "done");
   db.exec("ROLLBACK");
-  assert.equal(workspaces.purchase(id, 5, by).kind, "done");
+  assert.equal(atOnce(workspaces.purchase(id, 5, by)).kind, "done");
   assert.equal(findWorkspace(db, id)?.purchasedTotalCuMilli, 5);
 });
 

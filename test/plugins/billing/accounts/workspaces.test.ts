@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { listChanges } from "../../../../plugins/billing/accounts/change-log.ts";
+import { listChanges } from "../../../../plugins/billing/accounts/embedded/change-log.ts";
 import { applyDuePlan } from "../../../../plugins/billing/accounts/plans.ts";
 import {
   createWorkspace,
@@ -8,8 +8,8 @@ import {
   listWorkspaces,
   purchase,
   setWorkspace,
-} from "../../../../plugins/billing/accounts/workspaces.ts";
-import { downgrade } from "../../../../plugins/billing/accounts/plan-changes.ts";
+} from "../../../../plugins/billing/accounts/embedded/workspaces.ts";
+import { downgrade } from "../../../../plugins/billing/accounts/embedded/plan-changes.ts";
 import { accountsFixture, day } from "./fixture.ts";
 
 const unknownWorkspace = { failed: "notFound", message: "there is no workspace ws_none" };

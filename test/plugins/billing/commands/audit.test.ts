@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { recordChange } from "../../../../plugins/billing/accounts/change-log.ts";
-import { openAccountsDatabase } from "../../../../plugins/billing/accounts/schema.ts";
+import { recordChange } from "../../../../plugins/billing/accounts/embedded/change-log.ts";
+import { openAccountsDatabase } from "../../../../plugins/billing/accounts/embedded/schema.ts";
 import { audit } from "../../../../plugins/billing/commands/audit.ts";
 import { UsageError } from "../../../../src/commands/command.ts";
 import { keys } from "../../../../plugins/billing/commands/keys.ts";

@@ -4,9 +4,10 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
-import { listChanges } from "../../../../plugins/billing/accounts/change-log.ts";
+import { listChanges } from "../../../../plugins/billing/accounts/embedded/change-log.ts";
 import { openAccounts } from "../../../../plugins/billing/accounts/accounts.ts";
-import { openAccountsDatabase } from "../../../../plugins/billing/accounts/schema.ts";
+import { openGatewayAccountStore } from "../../../../plugins/billing/accounts/embedded/embedded-account-store.ts";
+import { openAccountsDatabase } from "../../../../plugins/billing/accounts/embedded/schema.ts";
 import { UsageError } from "../../../../src/commands/command.ts";
 import { keys } from "../../../../plugins/billing/commands/keys.ts";
 import { workspaces } from "../../../../plugins/billing/commands/workspaces.ts";
@@ -27,7 +28,13 @@ function identified(data: string, text: unknown, environment: "dev" | "prod" = "
   const quiet = (): void => undefined;
   const log = { debug: quiet, info: quiet, warn: quiet, error: quiet, child: () => log };
   const clock = manualClock(Date.now());
-  const accounts = openAccounts({ dataDir: data, environment, plans, clock, log });
+  const accounts = openAccounts({
+    store: openGatewayAccountStore(data, clock),
+    environment,
+    plans,
+    clock,
+    log,
+  });
   const principal = accounts.identify(`Bearer ${String(text)}`);
   accounts.close();
   return principal.kind === "key" ? principal.key.id : principal.reason;

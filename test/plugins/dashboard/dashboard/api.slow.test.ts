@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { listChanges } from "../../../../plugins/billing/accounts/change-log.ts";
-import { openAccountsDatabase } from "../../../../plugins/billing/accounts/schema.ts";
+import { listChanges } from "../../../../plugins/billing/accounts/embedded/change-log.ts";
+import { openAccountsDatabase } from "../../../../plugins/billing/accounts/embedded/schema.ts";
 import { manualClock } from "../../../../src/testing/clock.ts";
 import { ask, call, signIn, startWatched } from "./gateway.ts";
 

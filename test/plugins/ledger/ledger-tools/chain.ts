@@ -145,7 +145,6 @@ export async function scriptedTools(script: ToolsScript = {}): Promise<ScriptedT
   const claimed = new Set<string>();
   const claims = {
     claim: (id: string) => !claimed.has(id) && claimed.add(id).has(id),
-    has: (id: string) => claimed.has(id),
   };
   const catalogue = createCatalogue({ clock, log, metrics, seal, claims });
   assert.deepEqual(catalogue.add({ tools }), []);

@@ -44,11 +44,11 @@ const ours = { keyId: "key_1", session: "s", request: "1" };
 function asked(): Open {
   const clock = manualClock();
   const claimed = new Set<string>();
-  const claims = {
-    claim: (id: string) => !claimed.has(id) && claimed.add(id).has(id),
+  const endings = {
+    end: (id: string) => void claimed.add(id),
     has: (id: string) => claimed.has(id),
   };
-  const questions = createSessionQuestions({ clock, seal: createSeal("test"), claims });
+  const questions = createSessionQuestions({ clock, seal: createSeal("test"), endings });
   const sent: string[] = [];
   const client = new AbortController();
   const answered = questions.ask(ours, client.signal, (id) => void sent.push(id));
@@ -139,8 +139,8 @@ test("if the store fails, the call still waits for the answer or its time limit"
   const fail = (): never => {
     throw new Error("disk full");
   };
-  const claims = { claim: fail, has: fail };
-  const questions = createSessionQuestions({ clock, seal: createSeal("test"), claims });
+  const endings = { end: fail, has: fail };
+  const questions = createSessionQuestions({ clock, seal: createSeal("test"), endings });
   const sent: string[] = [];
   const askOne = (): Promise<unknown> =>
     questions.ask(ours, new AbortController().signal, (id) => void sent.push(id));

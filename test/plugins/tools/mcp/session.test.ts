@@ -7,7 +7,7 @@ import { startGateway } from "../../../../src/gateway/gateway.ts";
 import { createSeal } from "../../../../src/store/seal.ts";
 import { manualClock } from "../../../../src/testing/clock.ts";
 import { createSessions } from "../../../../plugins/tools/mcp/sessions.ts";
-import type { Claims, Log } from "../../../../src/plugin.ts";
+import type { Endings, Log } from "../../../../src/plugin.ts";
 import type { TestGateway } from "../../../../src/testing/gateway.ts";
 import {
   ask,
@@ -121,20 +121,20 @@ test("a session survives a restart, is bound to its key, and is ended permanentl
   }
 });
 
-test("a session expires, and a session that is ended ends within a second on other replicas", () => {
+test("a session expires, and a session that is ended ends within a second on other replicas", async () => {
   const clock = manualClock();
   const ended = new Set<string>();
-  const claims: Claims = {
-    claim: (id) => ended.size < ended.add(id).size,
+  const endings: Endings = {
+    end: (id) => void ended.add(id),
     has: (id) => ended.has(id),
   };
-  const parts = { seal: createSeal("test"), claims, clock };
+  const parts = { seal: createSeal("test"), endings, clock };
   const [here, there] = [createSessions(parts), createSessions(parts)];
   const token = here.begin("key_1", "2025-11-25", []);
   const found = there.find(token, "key_1");
   assert.equal(found?.revision, "2025-11-25");
   assert.equal(there.find(token, "key_2"), undefined);
-  here.end(found);
+  await here.end(found);
   assert.equal(here.find(token, "key_1"), undefined);
   clock.advance(1000);
   assert.equal(there.find(token, "key_1"), undefined);

@@ -52,7 +52,6 @@ function claimsInMemory(): Claims {
   const claimed = new Set<string>();
   return {
     claim: (id) => !claimed.has(id) && claimed.add(id).has(id),
-    has: (id) => claimed.has(id),
   };
 }
 
@@ -123,6 +122,34 @@ describe("a write tool", () => {
     const done = await catalogue.call("send", input, toolCaller({ confirmationToken }));
     assert.equal(codeOf(done), "ok");
     assert.deepEqual(inputs, [input]);
+  });
+
+  it("runs once if two calls with its token wait for the claim at the same time", async () => {
+    const claims = claimsInMemory();
+    const later: Claims = { claim: async (id, until) => claims.claim(id, until) };
+    const { catalogue, inputs } = startCatalogue({}, later);
+    const confirmationToken = await tokenFor(catalogue, input);
+    const callers = [toolCaller({ confirmationToken }), toolCaller({ confirmationToken })];
+    const outcomes = await Promise.all(
+      callers.map(async (caller) => catalogue.call("send", input, caller)),
+    );
+    assert.deepEqual(outcomes.map(codeOf), ["ok", "GATEWAY_CONFIRMATION_EXPIRED"]);
+    assert.deepEqual(inputs, [input]);
+    assert.deepEqual(
+      callers.map((caller) => [caller.charged, caller.open()]),
+      [
+        [["send 10000"], 0],
+        [[], 0],
+      ],
+    );
+  });
+
+  it("does not run, and costs nothing, if its claim fails", async () => {
+    const failing: Claims = { claim: () => Promise.reject(new Error("the store is away")) };
+    const { catalogue, inputs } = startCatalogue({}, failing);
+    const caller = toolCaller({ confirmationToken: await tokenFor(catalogue, input) });
+    assert.equal(codeOf(await catalogue.call("send", input, caller)), "GATEWAY_INTERNAL_ERROR");
+    assert.deepEqual([inputs, caller.charged, caller.open()], [[], [], 0]);
   });
 
   it("prefers the token next to the input if there are two", async () => {

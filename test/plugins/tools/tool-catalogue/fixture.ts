@@ -139,7 +139,6 @@ export function bench(...tools: Tool<never>[]): Bench {
     metrics: createMetrics(),
     seal: createSeal("test"),
     claims: {
-      has: (id) => claimed.has(id),
       claim(id) {
         if (claimed.has(id)) return false;
         claimed.add(id);

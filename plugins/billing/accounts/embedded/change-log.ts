@@ -2,8 +2,9 @@
 import type { DatabaseSync } from "node:sqlite";
 import type { ChangeAuthor } from "sluice-gateway/services";
 import { number, optionalText, text } from "sluice-gateway/store";
+import type { Change, ChangePage } from "../account-store.ts";
 
-export type Action =
+type Action =
   | "workspace.create"
   | "workspace.set"
   | "workspace.upgrade"
@@ -15,17 +16,6 @@ export type Action =
   | "key.revoke"
   | "key.rotate"
   | "network.models";
-
-export interface Change extends ChangeAuthor {
-  /** Ids ascend in the order of commits. */
-  readonly id: number;
-  readonly action: string;
-  /** Empty for a change of the deployment. */
-  readonly workspaceId: string;
-  readonly keyId: string | undefined;
-  /** The new settings as given. Never contains a secret. */
-  readonly details: unknown;
-}
 
 /** Appends a change. Call it in the transaction that makes the change. */
 export function recordChange(
@@ -44,14 +34,6 @@ export function recordChange(
     JSON.stringify(change.details ?? {}),
     by.requestId ?? null,
   );
-}
-
-export interface ChangePage {
-  /** All workspaces and the changes of the deployment if undefined. */
-  readonly workspaceId?: string | undefined;
-  /** Only changes with a higher id. */
-  readonly after?: number | undefined;
-  readonly limit?: number | undefined;
 }
 
 /** Returns changes in the order of commits. */

@@ -1,12 +1,6 @@
-/** Operations on workspaces, for the command line and the HTTP routes. Each call is one transaction. */
+/** Operations of `AccountStore` on workspaces. Each call is one transaction. */
 import type { DatabaseSync } from "node:sqlite";
-import type {
-  ChangeAuthor,
-  Failed,
-  NewWorkspace,
-  PlanName,
-  Workspace,
-} from "sluice-gateway/services";
+import type { ChangeAuthor, Failed, NewWorkspace, Workspace } from "sluice-gateway/services";
 import {
   number,
   oneOf,
@@ -16,10 +10,12 @@ import {
   transaction,
   type Row,
 } from "sluice-gateway/store";
+import type { Purchase, WorkspaceSettings } from "../account-store.ts";
+import { checkAmount } from "../check-amount.ts";
 import { recordChange } from "./change-log.ts";
-import { conflict, notFound } from "./failed.ts";
-import { newId } from "./key-text.ts";
-import { planNames } from "./plans.ts";
+import { conflict, notFound } from "../failed.ts";
+import { newId } from "../key-text.ts";
+import { planNames } from "../plans.ts";
 
 export function createWorkspace(
   db: DatabaseSync,
@@ -55,13 +51,11 @@ export function createWorkspace(
   return workspace;
 }
 
-/** Returns the workspace as stored. `applyDuePlan` returns it with the plan that is in force. */
 export function findWorkspace(db: DatabaseSync, id: string): Workspace | undefined {
   const row = db.prepare("SELECT * FROM workspaces WHERE id = ?").get(id);
   return row === undefined ? undefined : workspaceFromRow(row);
 }
 
-/** Returns at most `limit` workspaces (default: all) as stored, oldest first. */
 export function listWorkspaces(db: DatabaseSync, limit = -1): Workspace[] {
   return db
     .prepare("SELECT * FROM workspaces ORDER BY created_at, id LIMIT ?")
@@ -69,14 +63,6 @@ export function listWorkspaces(db: DatabaseSync, limit = -1): Workspace[] {
     .map(workspaceFromRow);
 }
 
-export interface WorkspaceSettings {
-  /** Plan to set at once, higher or lower. Clears a pending plan. */
-  readonly plan?: PlanName | undefined;
-  /** `null` removes the limit. */
-  readonly overageLimitCuMilli?: number | null | undefined;
-}
-
-/** Applies the settings of an operator, without the rules for upgrades and downgrades by customers. */
 export function setWorkspace(
   db: DatabaseSync,
   id: string,
@@ -100,13 +86,12 @@ export function setWorkspace(
   });
 }
 
-/** Adds purchased credit, a positive safe integer. The purchase fails if the total would exceed the safe integers. */
 export function purchase(
   db: DatabaseSync,
   id: string,
   amountMilliCu: number,
   by: ChangeAuthor,
-): { readonly purchaseId: string; readonly workspace: Workspace } | Failed {
+): Purchase | Failed {
   checkAmount(amountMilliCu);
   return transaction(db, () => {
     const stored = findWorkspace(db, id);
@@ -129,12 +114,6 @@ export function purchase(
     });
     return { purchaseId, workspace: { ...stored, purchasedTotalCuMilli: total } };
   });
-}
-
-/** Throws RangeError if the amount is not a positive safe integer, which is a bug of the caller. */
-export function checkAmount(amountMilliCu: number): void {
-  if (Number.isSafeInteger(amountMilliCu) && amountMilliCu > 0) return;
-  throw new RangeError(`cannot add ${amountMilliCu} milli-CU of purchased credit`);
 }
 
 /** Stores the plan and the pending plan of `workspace`. */

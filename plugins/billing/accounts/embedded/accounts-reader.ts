@@ -1,16 +1,9 @@
 /** Reads of a running gateway from the accounts database: a key by its hash, and the changes since the last read. */
 import type { DatabaseSync } from "node:sqlite";
-import type { ApiKey, Workspace } from "sluice-gateway/services";
 import { number, text, transaction, type Row } from "sluice-gateway/store";
 import { keyFromRow } from "./keys.ts";
-import type { KeyEntry } from "./principal.ts";
+import type { KeyUse, StoredKey } from "../account-store.ts";
 import { workspaceFromRow } from "./workspaces.ts";
-
-export interface StoredKey {
-  readonly hash: string;
-  readonly key: ApiKey;
-  readonly workspace: Workspace;
-}
 
 export interface AccountsReader {
   /** Returns the key whose text has this SHA-256 (lower-case hex). Throws the errors of node:sqlite. */
@@ -25,7 +18,7 @@ export interface AccountsReader {
   /** Number of the newest change that `changed` has read. */
   readonly seen: number;
   /** Writes the times of last use, in one transaction. */
-  saveUse(entries: readonly KeyEntry[]): void;
+  saveUse(uses: readonly KeyUse[]): void;
 }
 
 /** Creates a reader for which all changes so far count as read. */
@@ -77,9 +70,9 @@ export function accountsReader(db: DatabaseSync): AccountsReader {
     get seen() {
       return seenChange;
     },
-    saveUse(entries) {
+    saveUse(uses) {
       transaction(db, () => {
-        for (const entry of entries) use.run(entry.key.id, entry.usedAt);
+        for (const { keyId, usedAt } of uses) use.run(keyId, usedAt);
       });
     },
   };

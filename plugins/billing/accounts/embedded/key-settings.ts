@@ -1,26 +1,13 @@
-/** Changes of an existing key by an operator. */
+/** `AccountStore.setKey`: changes of an existing key by an operator. */
 import type { DatabaseSync } from "node:sqlite";
-import type { Capability, ChangeAuthor, Failed, KeyRecord } from "sluice-gateway/services";
+import type { ChangeAuthor, Failed, KeyRecord } from "sluice-gateway/services";
 import { transaction } from "sluice-gateway/store";
+import type { KeySettings } from "../account-store.ts";
 import { recordChange } from "./change-log.ts";
-import { conflict, notFound } from "./failed.ts";
-import { findKey, keyState } from "./keys.ts";
+import { conflict, notFound } from "../failed.ts";
+import { keyState } from "../key-state.ts";
+import { findKey } from "./keys.ts";
 
-/** A member that is undefined is not changed. `null` removes a limit. */
-export interface KeySettings {
-  readonly name?: string | undefined;
-  readonly capabilities?: readonly Capability[] | undefined;
-  readonly rpsLimit?: number | null | undefined;
-  readonly cuLimit24hMilli?: number | null | undefined;
-  readonly cuLimit30dMilli?: number | null | undefined;
-  readonly allowedAddresses?: readonly string[] | null | undefined;
-  readonly expiresAt?: number | null | undefined;
-}
-
-/**
- * Changes a key. Only an active key can be changed; revocation and expiry are final. A rotated key may be set to expire
- * earlier than the end of its overlap, but not later. Each call is one transaction.
- */
 export function setKey(
   db: DatabaseSync,
   id: string,

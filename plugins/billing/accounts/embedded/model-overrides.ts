@@ -2,11 +2,9 @@
 import type { DatabaseSync } from "node:sqlite";
 import type { ChangeAuthor, ModelOverride } from "sluice-gateway/services";
 import { number, optionalNumber, optionalText, text, transaction } from "sluice-gateway/store";
+import type { Overrides } from "../account-store.ts";
 import { recordChange } from "./change-log.ts";
 
-export type Overrides = ReadonlyMap<string, ReadonlyMap<string, ModelOverride>>;
-
-/** Returns the overrides by network and model id, in the order in which they were given. */
 export function readOverrides(db: DatabaseSync): Overrides {
   const networks = new Map<string, Map<string, ModelOverride>>();
   const rows = db.prepare("SELECT * FROM model_overrides ORDER BY network, place").all();
@@ -25,7 +23,6 @@ export function readOverrides(db: DatabaseSync): Overrides {
   return networks;
 }
 
-/** Replaces all overrides of a network. `models` must not contain the same id twice. */
 export function replaceOverrides(
   db: DatabaseSync,
   network: string,

@@ -1,4 +1,4 @@
-/** Operations on API keys, for the command line and the HTTP routes. Each call is one transaction. */
+/** Operations of `AccountStore` on API keys. Each call is one transaction. */
 import type { DatabaseSync } from "node:sqlite";
 import {
   capabilities,
@@ -7,7 +7,6 @@ import {
   type Failed,
   type IssuedKey,
   type KeyRecord,
-  type KeyState,
   type NewKey,
   type RotatedKey,
 } from "sluice-gateway/services";
@@ -21,14 +20,10 @@ import {
   type Row,
 } from "sluice-gateway/store";
 import { recordChange } from "./change-log.ts";
-import { conflict, notFound } from "./failed.ts";
-import { environments, hashKey, newId, newKeyText } from "./key-text.ts";
+import { conflict, notFound } from "../failed.ts";
+import { keyState } from "../key-state.ts";
+import { environments, hashKey, newId, newKeyText } from "../key-text.ts";
 import { findWorkspace } from "./workspaces.ts";
-
-export function keyState(key: ApiKey, now: number): KeyState {
-  if (key.revokedAt !== undefined) return "revoked";
-  return key.expiresAt !== undefined && now >= key.expiresAt ? "expired" : "active";
-}
 
 export function createKey(db: DatabaseSync, wanted: NewKey, by: ChangeAuthor): IssuedKey | Failed {
   return transaction(db, () => {
@@ -57,7 +52,6 @@ export function findKey(db: DatabaseSync, id: string): KeyRecord | undefined {
   return row === undefined ? undefined : recordFromRow(row);
 }
 
-/** Returns the keys of one workspace, or of all, oldest first. */
 export function listKeys(db: DatabaseSync, workspaceId?: string): KeyRecord[] {
   const order = "ORDER BY keys.created_at, keys.id";
   const rows =
@@ -67,7 +61,6 @@ export function listKeys(db: DatabaseSync, workspaceId?: string): KeyRecord[] {
   return rows.map(recordFromRow);
 }
 
-/** Revokes a key. A revoked key keeps the time of its first revocation. */
 export function revokeKey(db: DatabaseSync, id: string, by: ChangeAuthor): KeyRecord | Failed {
   return transaction(db, () => {
     const key = findKey(db, id);
@@ -79,10 +72,6 @@ export function revokeKey(db: DatabaseSync, id: string, by: ChangeAuthor): KeyRe
   });
 }
 
-/**
- * Issues a successor with the same capabilities and limits and, if the old key expires, the same lifetime. The old key
- * stays valid for `overlapMs`, but not longer than before. Only an active key without a successor can be rotated.
- */
 export function rotateKey(
   db: DatabaseSync,
   id: string,

@@ -4,19 +4,20 @@
  */
 import { randomUUID } from "node:crypto";
 import type { DatabaseSync } from "node:sqlite";
-import type { Clock, Log } from "sluice-gateway/plugin";
+import type { Awaitable, Clock, Log } from "sluice-gateway/plugin";
 import type {
   Idempotency,
   IdempotencySlot,
   IdempotentRequest,
+  NotRun,
   WorkEnd,
 } from "sluice-gateway/services";
-import { transaction } from "sluice-gateway/store";
-import type { AccountsService } from "./accounts.ts";
+import { andThen, orElse } from "sluice-gateway/toolkit";
+import type { EmbeddedAccountStore } from "./embedded-account-store.ts";
 import { findSlot, forget, putInFlight, putResponse } from "./idempotency-slots.ts";
 
 export interface IdempotencyDeps {
-  readonly accounts: Pick<AccountsService, "write">;
+  readonly store: Pick<EmbeddedAccountStore, "write" | "transaction">;
   readonly clock: Clock;
   readonly log: Log;
 }
@@ -45,16 +46,17 @@ export function openIdempotency(parts: IdempotencyDeps): IdempotencyService {
 }
 
 class IdempotencySlots implements IdempotencyService {
-  readonly #accounts: IdempotencyDeps["accounts"];
+  readonly #store: IdempotencyDeps["store"];
   readonly #clock: Clock;
   readonly #log: Log;
   readonly #timers: readonly Disposable[];
   #sweepAgain: Disposable | undefined;
+  #isClosed = false;
   /** Owners of the slots whose leases must be renewed. */
   readonly #held = new Set<string>();
 
-  constructor({ accounts, clock, log }: IdempotencyDeps) {
-    this.#accounts = accounts;
+  constructor({ store, clock, log }: IdempotencyDeps) {
+    this.#store = store;
     this.#clock = clock;
     this.#log = log;
     this.#timers = [
@@ -65,51 +67,60 @@ class IdempotencySlots implements IdempotencyService {
 
   take(request: IdempotentRequest): ReturnType<Idempotency["take"]> {
     const owner = randomUUID();
-    const taken = this.#write("an idempotency slot could not be taken", (db) => {
+    const answered = this.#write("an idempotency slot could not be taken", (db) => {
       const now = this.#clock.now();
       const found = findSlot(db, request, now);
       if (found !== undefined) return found;
       putInFlight(db, request, owner, now + leaseMs);
       return { kind: "taken", slot: this.#slot(owner) } as const;
     });
-    if (taken?.kind === "taken") this.#held.add(owner);
-    return taken ?? unavailable;
+    return andThen(answered, (taken) => {
+      if (taken?.kind === "taken") this.#held.add(owner);
+      return taken ?? unavailable;
+    });
   }
 
-  once(request: IdempotentRequest, work: () => WorkEnd): ReturnType<Idempotency["once"]> {
+  once(
+    request: IdempotentRequest,
+    work: () => Awaitable<WorkEnd>,
+  ): ReturnType<Idempotency["once"]> {
     let threw: { readonly error: unknown } | undefined;
     let isUndone = false;
-    try {
-      return this.#accounts.write((db) =>
-        transaction(db, () => {
-          const now = this.#clock.now();
-          const found = findSlot(db, request, now);
+    const attempt = (): Awaitable<typeof ran | NotRun> => {
+      const now = this.#clock.now();
+      return andThen(
+        this.#store.write((db) => findSlot(db, request, now)),
+        (found): Awaitable<typeof ran | NotRun> => {
           if (found !== undefined) return found;
-          let end: WorkEnd;
-          try {
-            end = work();
-          } catch (error) {
+          const worked = orElse(work, (error): never => {
             threw = { error };
             throw error;
-          }
-          isUndone = end === "undo";
-          if (end === "undo") throw new Error("the handler rolled the request back");
-          // On a full disk SQLite rolls back by itself. A later write would then not be part of the transaction.
-          if (!db.isTransaction) throw new Error("SQLite rolled the transaction back");
-          if (end === "release") forget(db, request);
-          else putResponse(db, request, end, now + keptMs);
-          return ran;
-        }),
+          });
+          return andThen(worked, (end) => {
+            isUndone = end === "undo";
+            if (end === "undo") throw new Error("the handler rolled the request back");
+            const stored = this.#store.write((db) => {
+              if (end === "release") forget(db, request);
+              else putResponse(db, request, end, now + keptMs);
+            });
+            return andThen(stored, () => ran);
+          });
+        },
       );
-    } catch (error) {
-      if (threw !== undefined) throw threw.error;
-      if (isUndone) return ran;
-      this.#log.error({ err: error }, "a request with an idempotency key was rolled back");
-      return unavailable;
-    }
+    };
+    return orElse<typeof ran | NotRun>(
+      () => this.#store.transaction(attempt),
+      (error) => {
+        if (threw !== undefined) throw threw.error;
+        if (isUndone) return ran;
+        this.#log.error({ err: error }, "a request with an idempotency key was rolled back");
+        return unavailable;
+      },
+    );
   }
 
   close(): void {
+    this.#isClosed = true;
     for (const timer of this.#timers) timer[Symbol.dispose]();
     this.#sweepAgain?.[Symbol.dispose]();
   }
@@ -119,7 +130,7 @@ class IdempotencySlots implements IdempotencyService {
       store: ({ status, contentType, contentEncoding, body }) => {
         this.#held.delete(owner);
         const until = this.#clock.now() + keptMs;
-        const changed = this.#write(
+        const written = this.#write(
           "cannot store the response of a request with an idempotency key",
           (db) =>
             db
@@ -130,13 +141,15 @@ class IdempotencySlots implements IdempotencyService {
               )
               .run(until, status, contentType ?? null, contentEncoding ?? null, body, owner),
         );
-        return changed?.changes === 1;
+        return andThen(written, (result) => result?.changes === 1);
       },
       release: () => {
         this.#held.delete(owner);
-        this.#write("cannot release an idempotency slot; it expires with its lease", (db) =>
-          db.prepare("DELETE FROM idempotency_slots WHERE owner = ?").run(owner),
+        const released = this.#write(
+          "cannot release an idempotency slot; it expires with its lease",
+          (db) => db.prepare("DELETE FROM idempotency_slots WHERE owner = ?").run(owner),
         );
+        return andThen(released, () => undefined);
       },
     };
   }
@@ -144,7 +157,7 @@ class IdempotencySlots implements IdempotencyService {
   #renew(): void {
     if (this.#held.size === 0) return;
     const until = this.#clock.now() + leaseMs;
-    this.#write("cannot renew the leases of idempotency slots", (db) => {
+    void this.#write("cannot renew the leases of idempotency slots", (db) => {
       const renew = db.prepare("UPDATE idempotency_slots SET until = ? WHERE owner = ?");
       for (const owner of this.#held) renew.run(until, owner);
     });
@@ -153,7 +166,7 @@ class IdempotencySlots implements IdempotencyService {
   #sweep(): void {
     this.#sweepAgain?.[Symbol.dispose]();
     this.#sweepAgain = undefined;
-    const swept = this.#write("cannot delete expired idempotency slots; trying again", (db) =>
+    const deleted = this.#write("cannot delete expired idempotency slots; trying again", (db) =>
       db
         .prepare(
           `DELETE FROM idempotency_slots WHERE rowid IN
@@ -161,17 +174,20 @@ class IdempotencySlots implements IdempotencyService {
         )
         .run(this.#clock.now(), sweepRows),
     );
-    if (swept?.changes !== sweepRows) return;
-    this.#sweepAgain = this.#clock.after(sweepAgainMs, () => this.#sweep());
+    void andThen(deleted, (result) => {
+      if (result?.changes !== sweepRows || this.#isClosed) return;
+      this.#sweepAgain = this.#clock.after(sweepAgainMs, () => this.#sweep());
+    });
   }
 
   /** Runs `work` in a transaction. Logs `complaint` and returns undefined if the store cannot be written. */
-  #write<T>(complaint: string, work: (db: DatabaseSync) => T): T | undefined {
-    try {
-      return this.#accounts.write((db) => transaction(db, () => work(db)));
-    } catch (error) {
-      this.#log.error({ err: error }, complaint);
-      return undefined;
-    }
+  #write<T>(complaint: string, work: (db: DatabaseSync) => T): Awaitable<T | undefined> {
+    return orElse<T | undefined>(
+      () => this.#store.write(work),
+      (error) => {
+        this.#log.error({ err: error }, complaint);
+        return undefined;
+      },
+    );
   }
 }

@@ -1,13 +1,13 @@
-/** Changes of plans by customers, with their rules (decisions.md section 10). Each call is one transaction. */
+/** Changes of plans by customers in `AccountStore`, with their rules (decisions.md section 10). Each call is one transaction. */
 import type { DatabaseSync } from "node:sqlite";
 import type { ChangeAuthor, Failed, PlanName, Workspace } from "sluice-gateway/services";
 import { transaction } from "sluice-gateway/store";
+import type { PendingPlan } from "../account-store.ts";
 import { recordChange } from "./change-log.ts";
-import { conflict, notFound } from "./failed.ts";
-import { applyDuePlan, planNames } from "./plans.ts";
+import { conflict, notFound } from "../failed.ts";
+import { applyDuePlan, planNames } from "../plans.ts";
 import { findWorkspace, writePlan } from "./workspaces.ts";
 
-/** Changes to a higher plan at once and cancels a pending downgrade. */
 export function upgrade(
   db: DatabaseSync,
   id: string,
@@ -27,11 +27,10 @@ export function upgrade(
   });
 }
 
-/** Changes to a lower plan from `pending.at` on, and replaces a pending downgrade. */
 export function downgrade(
   db: DatabaseSync,
   id: string,
-  pending: { readonly plan: PlanName; readonly at: number },
+  pending: PendingPlan,
   by: ChangeAuthor,
 ): Workspace | Failed {
   return change(db, id, by, (current) => {
@@ -47,7 +46,6 @@ export function downgrade(
   });
 }
 
-/** Cancels a pending downgrade. A downgrade that is due is no longer pending. */
 export function cancelDowngrade(
   db: DatabaseSync,
   id: string,

@@ -1,0 +1,169 @@
+/**
+ * The store of workspaces, keys and the audit log. `embedded/` implements it in the data folder; the tests in
+ * test/contract/accounts.ts hold for every implementation.
+ */
+import type { Awaitable } from "sluice-gateway/plugin";
+import type {
+  ApiKey,
+  Capability,
+  ChangeAuthor,
+  Failed,
+  FoundKey,
+  IssuedKey,
+  KeyRecord,
+  KeySearch,
+  ModelOverride,
+  NewKey,
+  NewWorkspace,
+  PlanName,
+  RotatedKey,
+  Workspace,
+} from "sluice-gateway/services";
+
+/** A key with the SHA-256 of its text (lower-case hex) and its workspace as stored. */
+export interface StoredKey {
+  readonly hash: string;
+  readonly key: ApiKey;
+  readonly workspace: Workspace;
+}
+
+/** Time of the last use of a key, in milliseconds since 1970. */
+export interface KeyUse {
+  readonly keyId: string;
+  readonly usedAt: number;
+}
+
+/** The overrides by network and model id, in the order in which they were given. */
+export type Overrides = ReadonlyMap<string, ReadonlyMap<string, ModelOverride>>;
+
+/** What a running gateway must read again. */
+export interface StoreChanges {
+  /** Keys that have changed, directly or through their workspace. */
+  readonly keys: readonly StoredKey[];
+  /** Undefined if no override has changed. */
+  readonly overrides: Overrides | undefined;
+}
+
+/** A member that is undefined is not changed. `null` removes a limit. */
+export interface KeySettings {
+  readonly name?: string | undefined;
+  readonly capabilities?: readonly Capability[] | undefined;
+  readonly rpsLimit?: number | null | undefined;
+  readonly cuLimit24hMilli?: number | null | undefined;
+  readonly cuLimit30dMilli?: number | null | undefined;
+  readonly allowedAddresses?: readonly string[] | null | undefined;
+  readonly expiresAt?: number | null | undefined;
+}
+
+export interface WorkspaceSettings {
+  /** Plan to set at once, higher or lower. Clears a pending plan. */
+  readonly plan?: PlanName | undefined;
+  /** `null` removes the limit. */
+  readonly overageLimitCuMilli?: number | null | undefined;
+}
+
+/** A lower plan, and the time at which it takes effect (milliseconds since 1970). */
+export interface PendingPlan {
+  readonly plan: PlanName;
+  readonly at: number;
+}
+
+export interface Purchase {
+  readonly purchaseId: string;
+  readonly workspace: Workspace;
+}
+
+/** An entry of the audit log. */
+export interface Change extends ChangeAuthor {
+  /** Ids ascend in the order of commits. */
+  readonly id: number;
+  readonly action: string;
+  /** Empty for a change of the deployment. */
+  readonly workspaceId: string;
+  readonly keyId: string | undefined;
+  /** The new settings as given. Never contains a secret. */
+  readonly details: unknown;
+}
+
+export interface ChangePage {
+  /** All workspaces and the changes of the deployment if undefined. */
+  readonly workspaceId?: string | undefined;
+  /** Only changes with a higher id. */
+  readonly after?: number | undefined;
+  readonly limit?: number | undefined;
+}
+
+/**
+ * Every method fails with a StoreError if the store cannot be used: it throws, or its promise is rejected. A change is
+ * durable, together with its entry in the audit log, when the method has answered, or when the surrounding transaction
+ * has committed.
+ */
+export interface AccountStore {
+  /** Returns the key whose text has this SHA-256 (lower-case hex). */
+  findByHash(hash: string): Awaitable<StoredKey | undefined>;
+  /** Returns the hash of the key with this id. */
+  hashOf(keyId: string): Awaitable<string | undefined>;
+  /** Returns what has changed since the store was opened, or since the last call. */
+  changed(): Awaitable<StoreChanges>;
+  /** Stores times of last use. An earlier time never replaces a later one. They may be lost in a crash. */
+  saveUse(uses: readonly KeyUse[]): Awaitable<void>;
+
+  createKey(wanted: NewKey, by: ChangeAuthor): Awaitable<IssuedKey | Failed>;
+  findKey(id: string): Awaitable<KeyRecord | undefined>;
+  /** Returns the keys of one workspace, or of all, oldest first. */
+  listKeys(workspaceId?: string): Awaitable<readonly KeyRecord[]>;
+  /** Returns keys, newest first. */
+  searchKeys(search: KeySearch): Awaitable<readonly FoundKey[]>;
+  /**
+   * Changes a key. Only an active key can be changed; revocation and expiry are final. A rotated key may be set to
+   * expire earlier than the end of its overlap, but not later.
+   */
+  setKey(id: string, settings: KeySettings, by: ChangeAuthor): Awaitable<KeyRecord | Failed>;
+  /** Revokes a key. A revoked key keeps the time of its first revocation. */
+  revokeKey(id: string, by: ChangeAuthor): Awaitable<KeyRecord | Failed>;
+  /**
+   * Issues a successor with the same capabilities and limits and, if the old key expires, the same lifetime. The old
+   * key stays valid for `overlapMs`, but not longer than before. Only an active key without a successor can be rotated.
+   */
+  rotateKey(id: string, overlapMs: number, by: ChangeAuthor): Awaitable<RotatedKey | Failed>;
+
+  createWorkspace(wanted: NewWorkspace, by: ChangeAuthor): Awaitable<Workspace>;
+  /** Returns the workspace as stored. `applyDuePlan` returns it with the plan that is in force. */
+  findWorkspace(id: string): Awaitable<Workspace | undefined>;
+  /** Returns at most `limit` workspaces (default: all) as stored, oldest first. */
+  listWorkspaces(limit?: number): Awaitable<readonly Workspace[]>;
+  /** Applies the settings of an operator, without the rules for upgrades and downgrades by customers. */
+  setWorkspace(
+    id: string,
+    settings: WorkspaceSettings,
+    by: ChangeAuthor,
+  ): Awaitable<Workspace | Failed>;
+  /** Changes to a higher plan at once and cancels a pending downgrade. */
+  upgrade(id: string, plan: PlanName, by: ChangeAuthor): Awaitable<Workspace | Failed>;
+  /** Changes to a lower plan from `pending.at` on, and replaces a pending downgrade. */
+  downgrade(id: string, pending: PendingPlan, by: ChangeAuthor): Awaitable<Workspace | Failed>;
+  /** Cancels a pending downgrade. A downgrade that is due is no longer pending. */
+  cancelDowngrade(id: string, by: ChangeAuthor): Awaitable<Workspace | Failed>;
+  /** Adds purchased credit, a positive safe integer. It fails if the total would exceed the safe integers. */
+  purchase(id: string, amountMilliCu: number, by: ChangeAuthor): Awaitable<Purchase | Failed>;
+
+  overrides(): Awaitable<Overrides>;
+  /** Replaces all overrides of a network. `models` must not contain the same id twice. */
+  replaceOverrides(
+    network: string,
+    models: readonly ModelOverride[],
+    by: ChangeAuthor,
+  ): Awaitable<void>;
+  /** Returns a page of the audit log, in the order of commits. */
+  changes(page?: ChangePage): Awaitable<readonly Change[]>;
+
+  /**
+   * Runs `work` in one transaction, which all changes inside `work` join, also after a promise. It commits when `work`
+   * has succeeded, and rolls back when it has failed; then it fails with the same error. Reads may not see the changes
+   * of the open transaction.
+   */
+  transaction<T>(work: () => Awaitable<T>): Awaitable<T>;
+  /** Calls `listener` after every commit of this store, before the change is answered. It must not throw. */
+  onCommit(listener: () => Awaitable<void>): void;
+  close(): Awaitable<void>;
+}

@@ -1,0 +1,79 @@
+/** Runs the tests of the contracts on the stores of the data folder. */
+import type { TestContext } from "node:test";
+import {
+  openGatewayAccountStore,
+  type EmbeddedAccountStore,
+} from "../../plugins/billing/accounts/embedded/embedded-account-store.ts";
+import { openIdempotency } from "../../plugins/billing/accounts/embedded/idempotency.ts";
+import { openClaims, type ClaimsService } from "../../src/store/claims.ts";
+import { atOnce } from "../../src/testing/at-once.ts";
+import { manualClock } from "../../src/testing/clock.ts";
+import { temporaryFolder } from "../store/folder.ts";
+import { describeAccountStore } from "./accounts.ts";
+import { describeClaims } from "./claims.ts";
+import { describeIdempotency, type IdempotencyReplica } from "./idempotency.ts";
+
+const quiet = (): void => {};
+const log = { debug: quiet, info: quiet, warn: quiet, error: quiet, child: () => log };
+
+function openStore(t: TestContext, folder: string, clock = manualClock()): EmbeddedAccountStore {
+  const store = openGatewayAccountStore(folder, clock);
+  t.after(() => store.close());
+  return store;
+}
+
+describeAccountStore("embedded", (t) => {
+  const folder = temporaryFolder(t);
+  const one = openStore(t, folder);
+  const other = openStore(t, folder);
+  const restart = (): EmbeddedAccountStore => {
+    one.close();
+    other.close();
+    return openStore(t, folder);
+  };
+  return { one, other, restart };
+});
+
+describeIdempotency("embedded", (t) => {
+  const folder = temporaryFolder(t);
+  const clock = manualClock();
+  const replica = (): IdempotencyReplica & { readonly store: EmbeddedAccountStore } => {
+    const store = openStore(t, folder, clock);
+    const idempotency = openIdempotency({ store, clock, log });
+    t.after(() => idempotency.close());
+    return { idempotency, store, die: () => idempotency.close() };
+  };
+  const [one, other] = [replica(), replica()];
+  const workspace = { name: "Acme", plan: "developer" } as const;
+  const { id } = atOnce(one.store.createWorkspace(workspace, { actor: "test", at: 1 }));
+  return { one, other, workspaceId: id, pass: (ms) => clock.advance(ms) };
+});
+
+describeClaims("embedded", (t) => {
+  const folder = temporaryFolder(t);
+  const clock = manualClock();
+  const opened: ClaimsService[] = [];
+  const openOne = (): ClaimsService => {
+    const service = openClaims(folder, clock);
+    opened.push(service);
+    return service;
+  };
+  const close = (): void => {
+    for (const service of opened.splice(0)) service.close();
+  };
+  t.after(close);
+  const both = () => {
+    const service = openOne();
+    return { claims: service, endings: service };
+  };
+  return {
+    one: both(),
+    other: both(),
+    now: () => clock.now(),
+    pass: (ms) => clock.advance(ms),
+    restart() {
+      close();
+      return both();
+    },
+  };
+});
