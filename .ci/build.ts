@@ -33,7 +33,7 @@ interface Manifest {
 
 /** The file `published-files.ts` of a plugin. `root`: the checkout. */
 interface PublishedFiles {
-  default(root: string): Promise<ReadonlyMap<string, string>>;
+  readonly default: (root: string) => Promise<ReadonlyMap<string, string>>;
 }
 
 /** src/plugin.ts is published as src/plugin.js with src/plugin.d.ts beside it. */

@@ -43,6 +43,7 @@ test("the package exports the documented names and no others", async () => {
   ]);
   assert.deepEqual(Object.keys(await import("sluice-gateway/toolkit")).toSorted(), [
     "BoundedMap",
+    "andThen",
     "canonicalJson",
     "decimalText",
     "durationMs",
@@ -51,6 +52,7 @@ test("the package exports the documented names and no others", async () => {
     "integerSchema",
     "isObject",
     "jsonExcess",
+    "orElse",
     "parseBoundedJson",
     "parseDecimal",
     "parseJson",
