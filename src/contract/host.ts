@@ -4,7 +4,7 @@ import type { Compute } from "./compute.ts";
 import type { Log } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
 import type { ServiceName, ServiceTypes } from "./service-types.ts";
-import type { Claims, Endings, Seal, Store } from "./store.ts";
+import type { Claims, Seal, Store } from "./store.ts";
 
 /** The environment that a deployment belongs to, and the environments that an API key can be valid in. */
 export type Environment = "dev" | "stage" | "prod";
@@ -29,7 +29,6 @@ export interface Host {
   readonly compute: Compute;
   readonly seal: Seal;
   readonly claims: Claims;
-  readonly endings: Endings;
   /**
    * Returns the service of that name, which must be listed under `uses` in the plugin's manifest. Throws an Error if it
    * is not listed there.
@@ -39,7 +38,10 @@ export interface Host {
    * Returns the service of that name, or undefined if no plugin that provides it is installed. Throws an Error if the
    * manifest does not list it under `usesIfInstalled`.
    */
-  useIfInstalled<Name extends ServiceName>(name: Name): ServiceTypes[Name] | undefined;
+  use<Name extends ServiceName>(
+    name: Name,
+    options: { readonly ifInstalled: true },
+  ): ServiceTypes[Name] | undefined;
   /** The version of Sluice, as in its package.json. */
   readonly version: string;
   /** The folder of pipeline.yaml. Relative paths in options are resolved against it. */

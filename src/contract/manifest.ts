@@ -25,7 +25,7 @@ export interface Manifest<Options> {
   /** Services that this plugin gets from `host.use`. They start before the plugin and stop after it. */
   readonly uses?: readonly ServiceName[];
   /**
-   * Services that this plugin gets from `host.useIfInstalled`. Those that are installed start before the plugin and stop
+   * Services that this plugin gets from `host.use(name, { ifInstalled: true })`. Those that are installed start before the plugin and stop
    * after it. The plugin also works without them.
    */
   readonly usesIfInstalled?: readonly ServiceName[];

@@ -1,4 +1,4 @@
-/** `host.store`, `host.seal`, `host.claims` and `host.endings`. Implemented in src/store. */
+/** `host.store`, `host.seal` and `host.claims`. Implemented in src/store. */
 import type { Awaitable } from "./phase.ts";
 
 /** The embedded store, and the database if one is configured. */
@@ -65,7 +65,10 @@ export interface Seal {
   key(purpose: string): Buffer;
 }
 
-/** Remembers things that may happen only once, across replicas and restarts. */
+/**
+ * Remembers, across replicas and restarts, what may happen only once (a confirmation), and what has ended before its
+ * time (a session).
+ */
 export interface Claims {
   /**
    * Answers true for the first caller with this id and false for all others until `until` (milliseconds since 1970).
@@ -73,15 +76,11 @@ export interface Claims {
    * or its promise is rejected. The id may be used up then.
    */
   claim(id: string, until: number): Awaitable<boolean>;
-}
-
-/** Remembers what has ended before its time, for example sessions, across replicas and restarts. */
-export interface Endings {
   /**
    * Ends what has this id, until `until` (milliseconds since 1970), when it would have ended anyway. It is durable when
    * this has answered. Other replicas follow within one second. Fails with a StoreError.
    */
   end(id: string, until: number): Awaitable<void>;
   /** Returns whether what has this id was ended. Throws StoreError. */
-  has(id: string): boolean;
+  hasEnded(id: string): boolean;
 }

@@ -48,7 +48,6 @@ export async function openHostResources(
   return {
     ...shared,
     claims,
-    endings: claims,
     seal,
     store: { folder: dataDir, postgres },
     compute: { run: (job) => compute.run(job), background: reports },

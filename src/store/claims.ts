@@ -1,10 +1,10 @@
 /**
- * Claims, ids that can be used once, for example confirmation tokens; and endings, ids of what ended before its time. Both
- * are kept in one table in the data folder.
+ * Ids that can be used once, for example confirmation tokens, and ids of what ended before its time. Both are kept in
+ * one table in the data folder.
  */
 import { join } from "node:path";
 import type { Clock } from "../contract/clock.ts";
-import type { Claims, Endings } from "../contract/store.ts";
+import type { Claims } from "../contract/store.ts";
 import { openDatabase } from "./sqlite.ts";
 import { explain } from "./store-error.ts";
 
@@ -15,7 +15,7 @@ const migrations = [
 
 const sweepMs = 60_000;
 
-export interface ClaimsService extends Claims, Endings {
+export interface ClaimsService extends Claims {
   claim(id: string, until: number): boolean;
   end(id: string, until: number): void;
   close(): void;
@@ -44,7 +44,7 @@ export function openClaims(dataDir: string, clock: Clock): ClaimsService {
   return {
     claim: (id, until) => explained(() => insert.run(id, until).changes === 1),
     end: (id, until) => void explained(() => insert.run(id, until)),
-    has: (id) => explained(() => find.get(id) !== undefined),
+    hasEnded: (id) => explained(() => find.get(id) !== undefined),
     close() {
       sweep[Symbol.dispose]();
       db.close();

@@ -62,18 +62,14 @@ describeClaims("embedded", (t) => {
     for (const service of opened.splice(0)) service.close();
   };
   t.after(close);
-  const both = () => {
-    const service = openOne();
-    return { claims: service, endings: service };
-  };
   return {
-    one: both(),
-    other: both(),
+    one: openOne(),
+    other: openOne(),
     now: () => clock.now(),
     pass: (ms) => clock.advance(ms),
     restart() {
       close();
-      return both();
+      return openOne();
     },
   };
 });

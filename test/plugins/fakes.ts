@@ -20,6 +20,7 @@ import type {
   NotedFacts,
   Reply,
   RequestHead,
+  ServiceName,
   ServiceTypes,
   SlotName,
   Slots,
@@ -126,14 +127,14 @@ export function fakeHost(more: Partial<Host> = {}, services: Partial<ServiceType
     store: { folder: "/data", postgres: undefined },
     compute: { run: notRun, background: { run: notRun } },
     seal: createSeal("test"),
-    claims: { claim: () => true },
-    endings: { end() {}, has: () => false },
-    use(name) {
+    claims: { claim: () => true, end() {}, hasEnded: () => false },
+    use<Name extends ServiceName>(name: Name, options?: { ifInstalled: true }) {
       const service = all[name];
-      if (service === undefined) throw new Error(`there is no service "${name}" in this test`);
-      return service;
+      if (service === undefined && options === undefined) {
+        throw new Error(`there is no service "${name}" in this test`);
+      }
+      return service as ServiceTypes[Name];
     },
-    useIfInstalled: (name) => all[name],
     version: "1.2.3",
     folder: "/",
     ...more,

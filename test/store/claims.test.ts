@@ -25,11 +25,11 @@ test("a claim is deleted some time after its end and never before it", (t) => {
   claims.claim("short", clock.now() + 60_000);
   claims.claim("long", clock.now() + 600_000);
   clock.advance(59_999);
-  assert.equal(claims.has("short"), true);
+  assert.equal(claims.hasEnded("short"), true);
   clock.advance(60_001);
-  assert.deepEqual([claims.has("short"), claims.has("long")], [false, true]);
+  assert.deepEqual([claims.hasEnded("short"), claims.hasEnded("long")], [false, true]);
   clock.advance(600_000);
-  assert.equal(claims.has("long"), false);
+  assert.equal(claims.hasEnded("long"), false);
   claims.close();
 });
 

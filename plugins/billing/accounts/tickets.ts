@@ -10,7 +10,7 @@ import { unauthorized } from "./anonymous.ts";
 
 interface TicketDeps {
   readonly seal: Seal;
-  readonly claims: Claims;
+  readonly claims: Pick<Claims, "claim">;
   readonly accounts: Callers;
   readonly clock: Clock;
 }

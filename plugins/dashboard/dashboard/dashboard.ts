@@ -35,12 +35,12 @@ export async function openDashboard(
     () => observed(gateway),
     (part) => part.stop(),
   );
-  const { environment, seal, endings, clock, log, version } = host;
+  const { environment, seal, claims, clock, log, version } = host;
   const parts: DashboardParts = {
     environment,
     version,
     seal,
-    endings,
+    claims,
     clock,
     log,
     gateway,

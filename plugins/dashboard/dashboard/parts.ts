@@ -4,7 +4,7 @@ import type { GatewayInfo, Host } from "sluice-gateway/plugin";
 import type { Accounts, Metering } from "sluice-gateway/services";
 import type { Activity } from "./activity.ts";
 
-type FromHost = "environment" | "seal" | "endings" | "clock" | "log" | "version";
+type FromHost = "environment" | "seal" | "claims" | "clock" | "log" | "version";
 
 export interface DashboardParts extends Pick<Host, FromHost> {
   readonly gateway: GatewayInfo;

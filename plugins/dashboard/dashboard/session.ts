@@ -41,7 +41,7 @@ interface Note {
 }
 
 export function createSessions(parts: DashboardParts): Sessions {
-  const { seal, endings, environment, clock } = parts;
+  const { seal, claims, environment, clock } = parts;
   const { admin } = parts.accounts;
 
   const open = (request: FastifyRequest): (Note & { expiresAt: number }) | undefined => {
@@ -50,7 +50,7 @@ export function createSessions(parts: DashboardParts): Sessions {
     if (opened === undefined || clock.now() >= opened.expiresAt) return undefined;
     // Only `begin` seals for this purpose.
     const note = opened.value as Note;
-    return endings.has(endOf(note)) ? undefined : { ...note, expiresAt: opened.expiresAt };
+    return claims.hasEnded(endOf(note)) ? undefined : { ...note, expiresAt: opened.expiresAt };
   };
 
   return {
@@ -77,13 +77,13 @@ export function createSessions(parts: DashboardParts): Sessions {
     },
     async end(request) {
       const session = open(request);
-      if (session !== undefined) await endings.end(endOf(session), session.expiresAt);
+      if (session !== undefined) await claims.end(endOf(session), session.expiresAt);
     },
     noCookie: (request) => cookie(request, "", 0),
   };
 }
 
-/** Returns the id of a session in `host.endings`. */
+/** Returns the id of a session in `host.claims`. */
 function endOf({ id }: Note): string {
   return `${purpose} ${id}`;
 }

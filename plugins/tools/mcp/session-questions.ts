@@ -5,7 +5,7 @@
  * without an answer soon, and not only after five minutes.
  */
 import { randomUUID } from "node:crypto";
-import type { Clock, Endings, Seal } from "sluice-gateway/plugin";
+import type { Clock, Claims, Seal } from "sluice-gateway/plugin";
 import { orElse } from "sluice-gateway/toolkit";
 
 const purpose = "mcp question";
@@ -52,13 +52,13 @@ const strayEnding = ({ i }: Ticket): string => `${purpose} ${i}`;
 export function createSessionQuestions(parts: {
   readonly clock: Clock;
   readonly seal: Seal;
-  readonly endings: Endings;
+  readonly claims: Pick<Claims, "end" | "hasEnded">;
 }): SessionQuestions {
-  const { clock, seal, endings } = parts;
+  const { clock, seal, claims } = parts;
   /** Returns whether the answer has arrived at another replica. If that is unknown, the call waits longer. */
   const isStray = (ticket: Ticket): boolean => {
     try {
-      return endings.has(strayEnding(ticket));
+      return claims.hasEnded(strayEnding(ticket));
     } catch {
       return false;
     }
@@ -96,7 +96,7 @@ export function createSessionQuestions(parts: {
       if (ticket.k !== keyId) return;
       // If this fails, the call waits longer, which is harmless.
       void orElse(
-        () => endings.end(strayEnding(ticket), opened.expiresAt),
+        () => claims.end(strayEnding(ticket), opened.expiresAt),
         () => {},
       );
     },

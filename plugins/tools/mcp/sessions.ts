@@ -3,7 +3,7 @@
  * capabilities of the client. Every replica can read it, even after a restart. Only ended sessions are stored.
  */
 import { randomUUID } from "node:crypto";
-import type { Awaitable, Clock, Endings, Seal } from "sluice-gateway/plugin";
+import type { Awaitable, Clock, Claims, Seal } from "sluice-gateway/plugin";
 import type { Dialogue } from "sluice-gateway/services";
 
 /**
@@ -46,10 +46,10 @@ export interface Sessions {
 
 export function createSessions(parts: {
   readonly seal: Seal;
-  readonly endings: Endings;
+  readonly claims: Pick<Claims, "end" | "hasEnded">;
   readonly clock: Clock;
 }): Sessions {
-  const { seal, endings, clock } = parts;
+  const { seal, claims, clock } = parts;
   const endOf = (id: string): string => `${purpose} ${id}`;
   const fresh = new Map<string, { readonly session: Session; readonly at: number }>();
   const verified = (token: string, keyId: string, now: number): Session | undefined => {
@@ -57,7 +57,7 @@ export function createSessions(parts: {
     if (opened === undefined || opened.expiresAt <= now) return undefined;
     // Only `begin` seals values for this purpose.
     const { i, k, r, c = [] } = opened.value as { i: string; k: string; r: string; c?: string[] };
-    if (k !== keyId || endings.has(endOf(i))) return undefined;
+    if (k !== keyId || claims.hasEnded(endOf(i))) return undefined;
     const capabilities = Object.fromEntries(c.map((name) => [name, {}]));
     return { id: i, token, key: k, revision: r, capabilities, expiresAt: opened.expiresAt };
   };
@@ -85,7 +85,7 @@ export function createSessions(parts: {
     },
     end({ id, token, expiresAt }) {
       fresh.delete(token);
-      return endings.end(endOf(id), expiresAt);
+      return claims.end(endOf(id), expiresAt);
     },
   };
 }

@@ -54,8 +54,8 @@ export default defineTools<PlatformToolsOptions>({
   },
   usesIfInstalled: ["networks", "attestation"],
   start({ evidence }, host) {
-    const networks = host.useIfInstalled("networks");
-    const source = host.useIfInstalled("attestation");
+    const networks = host.use("networks", { ifInstalled: true });
+    const source = host.use("attestation", { ifInstalled: true });
     const attestation =
       source === undefined || evidence?.kind === undefined
         ? undefined

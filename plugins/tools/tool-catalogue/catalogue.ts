@@ -24,7 +24,7 @@ export interface CatalogueParts {
   readonly log: Log;
   readonly metrics: Metrics;
   readonly seal: Seal;
-  readonly claims: Claims;
+  readonly claims: Pick<Claims, "claim">;
 }
 
 export interface Catalogue extends Tools {

@@ -45,7 +45,7 @@ interface Ticket {
 export function createConfirmations(parts: {
   readonly clock: Clock;
   readonly seal: Seal;
-  readonly claims: Claims;
+  readonly claims: Pick<Claims, "claim">;
 }): Confirmations {
   const { clock, seal, claims } = parts;
   return {

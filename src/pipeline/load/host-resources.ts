@@ -3,7 +3,7 @@ import type { GatewayInfo, Host } from "../../plugin.ts";
 import type { KeptParts } from "./kept-parts.ts";
 
 /** Members of `host` that are the same for every plugin. */
-type Shared = "log" | "clock" | "metrics" | "seal" | "claims" | "endings" | "store" | "compute";
+type Shared = "log" | "clock" | "metrics" | "seal" | "claims" | "store" | "compute";
 
 export interface HostResources extends Pick<Host, Shared> {
   /** True for `sluice check`: service plugins are asked for their `dryRun` instead of being started. */

@@ -76,7 +76,7 @@ export class ServiceRegistry {
 
   /** Returns the host of one plugin instance. It gives the plugin the services of this generation. */
   hostFor(plugin: User, mode: Host["mode"]): Host {
-    const { log, clock, metrics, seal, claims, endings, store, compute } = this.#resources;
+    const { log, clock, metrics, seal, claims, store, compute } = this.#resources;
     const { environment, file } = this.#config;
     const required = this.#find(plugin.uses);
     const optional = this.#find(plugin.usesIfInstalled);
@@ -92,16 +92,15 @@ export class ServiceRegistry {
       compute,
       seal,
       claims,
-      endings,
       // The plugin that declares the type of a service under a name is the one that provides it.
-      use<Name extends ServiceName>(name: Name): ServiceTypes[Name] {
-        const found = required.get(name);
-        if (found === undefined) throw notListed(name, "uses");
-        return found.service as ServiceTypes[Name];
-      },
-      useIfInstalled<Name extends ServiceName>(name: Name): ServiceTypes[Name] | undefined {
-        if (!optional.has(name)) throw notListed(name, "usesIfInstalled");
-        return optional.get(name)?.service as ServiceTypes[Name] | undefined;
+      use<Name extends ServiceName>(name: Name, options?: { ifInstalled: true }) {
+        const [services, member] =
+          options === undefined ? [required, "uses"] : [optional, "usesIfInstalled"];
+        const found = services.get(name);
+        if (found === undefined && (options === undefined || !services.has(name))) {
+          throw notListed(name, member);
+        }
+        return found?.service as ServiceTypes[Name];
       },
       version,
       folder: file.slice(0, file.lastIndexOf("/") + 1) || ".",

@@ -163,7 +163,7 @@ export default {
   description: "Answers with the text of a service.",
   usesIfInstalled: ["lower"],
   start(_, host) {
-    const { text } = host.useIfInstalled("lower") ?? { text: "nothing" };
+    const { text } = host.use("lower", { ifInstalled: true }) ?? { text: "nothing" };
     journal.push("start page");
     return { answer: () => ({ status: 200, body: text }) };
   },

@@ -57,7 +57,7 @@ function contentOf(outcome: ToolOutcome): unknown {
 
 describe("platform_listModels", () => {
   it("is missing without the service `networks`", async () => {
-    const { tools } = await platformTools.start({}, fakeHost({ useIfInstalled: () => undefined }));
+    const { tools } = await platformTools.start({}, fakeHost({}, { networks: undefined }));
     assert.deepEqual(
       tools.map(({ name }) => name),
       ["platform_getAttestationQuote"],

@@ -44,11 +44,11 @@ const ours = { keyId: "key_1", session: "s", request: "1" };
 function asked(): Open {
   const clock = manualClock();
   const claimed = new Set<string>();
-  const endings = {
+  const claims = {
     end: (id: string) => void claimed.add(id),
-    has: (id: string) => claimed.has(id),
+    hasEnded: (id: string) => claimed.has(id),
   };
-  const questions = createSessionQuestions({ clock, seal: createSeal("test"), endings });
+  const questions = createSessionQuestions({ clock, seal: createSeal("test"), claims });
   const sent: string[] = [];
   const client = new AbortController();
   const answered = questions.ask(ours, client.signal, (id) => void sent.push(id));
@@ -139,8 +139,8 @@ test("if the store fails, the call still waits for the answer or its time limit"
   const fail = (): never => {
     throw new Error("disk full");
   };
-  const endings = { end: fail, has: fail };
-  const questions = createSessionQuestions({ clock, seal: createSeal("test"), endings });
+  const claims = { end: fail, hasEnded: fail };
+  const questions = createSessionQuestions({ clock, seal: createSeal("test"), claims });
   const sent: string[] = [];
   const askOne = (): Promise<unknown> =>
     questions.ask(ours, new AbortController().signal, (id) => void sent.push(id));
@@ -265,7 +265,7 @@ test("2025-03-26: the answer may be an item of an array", async () => {
   assert.equal((await call.next()).result._meta.toolName, "write");
 });
 
-const endings: readonly [what: string, answer: object, code: string][] = [
+const claims: readonly [what: string, answer: object, code: string][] = [
   ["declines", { result: { action: "decline" } }, "GATEWAY_PERMISSION_DENIED"],
   [
     "accepts without a yes",
@@ -282,7 +282,7 @@ const endings: readonly [what: string, answer: object, code: string][] = [
     "GATEWAY_CONFIRMATION_REQUIRED",
   ],
 ];
-for (const [what, answer, code] of endings) {
+for (const [what, answer, code] of claims) {
   test(`a client that ${what}: ${code}, and nothing runs`, async () => {
     const earlier = seen.writes.length;
     const call = await converse();

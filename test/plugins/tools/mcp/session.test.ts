@@ -7,7 +7,7 @@ import { startGateway } from "../../../../src/gateway/gateway.ts";
 import { createSeal } from "../../../../src/store/seal.ts";
 import { manualClock } from "../../../../src/testing/clock.ts";
 import { createSessions } from "../../../../plugins/tools/mcp/sessions.ts";
-import type { Endings, Log } from "../../../../src/plugin.ts";
+import type { Claims, Log } from "../../../../src/plugin.ts";
 import type { TestGateway } from "../../../../src/testing/gateway.ts";
 import {
   ask,
@@ -124,11 +124,11 @@ test("a session survives a restart, is bound to its key, and is ended permanentl
 test("a session expires, and a session that is ended ends within a second on other replicas", async () => {
   const clock = manualClock();
   const ended = new Set<string>();
-  const endings: Endings = {
+  const claims: Pick<Claims, "end" | "hasEnded"> = {
     end: (id) => void ended.add(id),
-    has: (id) => ended.has(id),
+    hasEnded: (id) => ended.has(id),
   };
-  const parts = { seal: createSeal("test"), endings, clock };
+  const parts = { seal: createSeal("test"), claims, clock };
   const [here, there] = [createSessions(parts), createSessions(parts)];
   const token = here.begin("key_1", "2025-11-25", []);
   const found = there.find(token, "key_1");

@@ -48,7 +48,7 @@ function writeTool(inputs: unknown[], more: Partial<Tool<Sent>> = {}): Tool<Sent
   };
 }
 
-function claimsInMemory(): Claims {
+function claimsInMemory(): Pick<Claims, "claim"> {
   const claimed = new Set<string>();
   return {
     claim: (id) => !claimed.has(id) && claimed.add(id).has(id),
@@ -126,7 +126,7 @@ describe("a write tool", () => {
 
   it("runs once if two calls with its token wait for the claim at the same time", async () => {
     const claims = claimsInMemory();
-    const later: Claims = { claim: async (id, until) => claims.claim(id, until) };
+    const later: Pick<Claims, "claim"> = { claim: async (id, until) => claims.claim(id, until) };
     const { catalogue, inputs } = startCatalogue({}, later);
     const confirmationToken = await tokenFor(catalogue, input);
     const callers = [toolCaller({ confirmationToken }), toolCaller({ confirmationToken })];
@@ -145,7 +145,7 @@ describe("a write tool", () => {
   });
 
   it("does not run, and costs nothing, if its claim fails", async () => {
-    const failing: Claims = { claim: () => Promise.reject(new Error("the store is away")) };
+    const failing: Pick<Claims, "claim"> = { claim: () => Promise.reject(new Error("the store is away")) };
     const { catalogue, inputs } = startCatalogue({}, failing);
     const caller = toolCaller({ confirmationToken: await tokenFor(catalogue, input) });
     assert.equal(codeOf(await catalogue.call("send", input, caller)), "GATEWAY_INTERNAL_ERROR");
