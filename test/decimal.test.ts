@@ -121,7 +121,7 @@ function costOf(
 ): number {
   const pricing = { network: "n", asOf: "2026-01-01T00:00:00.000Z" };
   const parts = { ...pricing, coefficient, pricePerTokenNano: price, tokenUsdRate: rate };
-  return createPrice(parts).costMilli(tokens);
+  return createPrice(parts).costMilliCu(tokens);
 }
 
 test("a cost is the exact product rounded half up once, for any price, coefficient and rate", () => {

@@ -9,10 +9,10 @@ declare module "sluice-gateway/plugin" {
 }
 
 const free: Charge = {
-  usedMilli: undefined,
+  usedMilliCu: undefined,
   reserve: () => undefined,
-  open: (reservedMilli) => ({
-    reservedMilli,
+  open: (reservedMilliCu) => ({
+    reservedMilliCu,
     journalled: undefined,
     settle() {},
     written: () => Promise.resolve(undefined),

@@ -15,7 +15,7 @@ declare module "sluice-gateway/plugin" {
 
 /** Credit that is reserved for one request of a session. Call exactly one of `settle` and `release`. */
 export interface StreamCharge {
-  readonly reservedMilli: number;
+  readonly reservedMilliCu: number;
   /** Resolves to true when the charge is on disk, and to false if it cannot be written. */
   settle(line: Omit<ChargeLine, "surface">): Promise<boolean>;
   release(): void;
@@ -35,7 +35,7 @@ export interface StreamCustomer {
    */
   failed(code: string, model: string | undefined): void;
   /** Reserves credit. `refused`: insufficient credit. `unavailable`: charges cannot be written now. */
-  reserve(costMilli: number): StreamCharge | "refused" | "unavailable";
+  reserve(costMilliCu: number): StreamCharge | "refused" | "unavailable";
 }
 
 /** The usage report that an enclave signed for one request, and its charge (confidential-stream.md section 5). */

@@ -75,7 +75,7 @@ export interface InferenceResult {
   readonly worker: ServingWorker;
   readonly usage: TokenUsage;
   /** tokens × price × coefficient / 1000 × rate in milli-CU, rounded half up (decisions.md section 3). */
-  readonly costMilli: number;
+  readonly costMilliCu: number;
   /**
    * The finish reason that the worker reports, or `length` if the gateway ended the answer at its token limit.
    * Undefined if the answer broke off.
@@ -145,7 +145,7 @@ export interface Offer {
   /** Number of output tokens that are reserved for a request without a token limit. */
   readonly maxOutputTokens: number;
   /** Returns the maximum cost of this many tokens at any active worker, in milli-CU. */
-  mostMilli(tokens: number): number;
+  maxMilliCu(tokens: number): number;
   /**
    * Sends a request to the less busy of two workers. If that worker fails before its answer has begun, the request is
    * retried on another. The reader is not called before this method returns.

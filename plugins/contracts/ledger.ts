@@ -62,7 +62,7 @@ export interface Ledger {
 /** A JSON-RPC body that can be run. Reserve its cost, call `run` once, then settle its `lines`. */
 export interface LedgerRpc {
   /** Sum of the costs of its calls. 0 if no credit needs to be reserved. */
-  readonly costMilli: number;
+  readonly costMilliCu: number;
   /**
    * Makes the calls. Returns the JSON-RPC answer in UTF-8, which must not be modified. Undefined if the body contains
    * only notifications. Synchronous if all answers are available at once. Never rejects. After the caller has left, the
@@ -72,7 +72,7 @@ export interface LedgerRpc {
     readonly clientLeft: boolean;
   }): string | Uint8Array | undefined | Promise<string | Uint8Array | undefined>;
   /** After `run`: the lines to charge, one per call that a node has answered. */
-  readonly lines: readonly Pick<ChargeLine, "method" | "costMilli">[];
+  readonly lines: readonly Pick<ChargeLine, "method" | "costMilliCu">[];
   /** After `run`: the reason why no node answered. Undefined if at least one call of the body was answered. */
   readonly failure: "unreachable" | "timeout" | "garbage" | "aborted" | undefined;
   /**

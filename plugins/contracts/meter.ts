@@ -13,12 +13,12 @@ declare module "sluice-gateway/plugin" {
   }
 }
 
-/** One charge as it is written to the journal. `costMilli` is a non-negative safe integer. */
+/** One charge as it is written to the journal. `costMilliCu` is a non-negative safe integer. */
 export interface ChargeLine {
   readonly surface: string;
   readonly method: string;
   readonly model?: string;
-  readonly costMilli: number;
+  readonly costMilliCu: number;
   readonly inputTokens?: number;
   readonly outputTokens?: number;
   readonly estimated?: boolean;
@@ -34,16 +34,16 @@ export interface ChargeLine {
 export interface CuRefusal {
   readonly kind: "refused";
   readonly window: "24h" | "30d" | undefined;
-  readonly usedCuMilli: number;
-  readonly limitCuMilli: number;
+  readonly usedMilliCu: number;
+  readonly limitMilliCu: number;
 }
 
 /** Credit that is reserved in every scope and not charged yet. Call exactly one of `settle` and `release`. */
 export interface Reservation {
   readonly kind: "reserved";
-  readonly costMilli: number;
+  readonly costMilliCu: number;
   /**
-   * Charges the lines and releases the rest. If their sum exceeds `costMilli`, it is cut to `costMilli`, from the last
+   * Charges the lines and releases the rest. If their sum exceeds `costMilliCu`, it is cut to `costMilliCu`, from the last
    * line backwards. `more`: further reservations whose credit pays for the same lines; they end, too.
    *
    * Resolves when the charge is on disk, or at once with `metering.durability: async`. Rejects, and charges nothing, if
@@ -57,7 +57,7 @@ export interface Reservation {
 
 export interface Meter {
   /**
-   * Reserves `costMilli` in all scopes (24h, 30d and plan), or in none of them.
+   * Reserves `costMilliCu` in all scopes (24h, 30d and plan), or in none of them.
    *
    * - `streamed`: bytes will leave before the charge is settled. An intent is written to the journal, so that the
    *   reservation is found after a crash.
@@ -68,7 +68,7 @@ export interface Meter {
    */
   reserve(
     principal: KeyPrincipal,
-    costMilli: number,
+    costMilliCu: number,
     about: {
       readonly requestId: string;
       readonly surface: string;
@@ -132,7 +132,7 @@ export interface WorkspaceUsage {
  * The account of one call in an exchange with several calls. Call exactly one of `settle` and `release`, exactly once.
  */
 export interface ChargePart {
-  readonly reservedMilli: number;
+  readonly reservedMilliCu: number;
   /** Charges the lines and releases the rest. */
   settle(lines: readonly Omit<ChargeLine, "surface">[]): void;
   /** Call it after `settle`. Resolves when the charge is on disk, or to a Reply (503) if it cannot be written. */
@@ -160,7 +160,7 @@ export interface Charge {
    * Reserves credit, in addition to an earlier reservation. A returned Reply is the refusal to send (429 with details,
    * or 503).
    */
-  reserve(costMilli: number, options?: { readonly streamed?: boolean }): Reply | undefined;
+  reserve(costMilliCu: number, options?: { readonly streamed?: boolean }): Reply | undefined;
   /** Charges the actual cost. Call it at most once. The last byte leaves after the charge is on disk. */
   settle(lines: readonly Omit<ChargeLine, "surface">[]): void;
   /**
@@ -168,11 +168,11 @@ export interface Charge {
    * that opens parts must not call `reserve` and `settle`.
    */
   open(
-    costMilli: number,
+    costMilliCu: number,
     options?: PartOptions,
   ): ChargePart | CuRefusal | { readonly kind: "unavailable" };
   /** Sum of the settled lines, including those of parts. Undefined before the first line is settled. */
-  readonly usedMilli: number | undefined;
+  readonly usedMilliCu: number | undefined;
 }
 
 declare module "sluice-gateway/plugin" {

@@ -16,7 +16,8 @@ export function createPrice(pricing: Pricing): Price {
   const coefficient: Decimal = { digits: BigInt(pricing.coefficient), places: 3 };
   return {
     pricing,
-    costMilli: (tokens) => boundedMilli(productHalfUp(BigInt(tokens), price, coefficient, rate)),
+    costMilliCu: (tokens) =>
+      boundedMilliCu(productHalfUp(BigInt(tokens), price, coefficient, rate)),
   };
 }
 
@@ -31,6 +32,6 @@ export function atCoefficient({ pricing }: Pick<Price, "pricing">, coefficient: 
 /**
  * Limits a cost to the safe integers, in which credit is counted. Nine million USD for one answer is an error anyway.
  */
-function boundedMilli(cost: bigint): number {
+function boundedMilliCu(cost: bigint): number {
   return cost > BigInt(Number.MAX_SAFE_INTEGER) ? Number.MAX_SAFE_INTEGER : Number(cost);
 }

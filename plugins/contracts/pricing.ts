@@ -17,5 +17,5 @@ export interface Pricing {
 export interface Price {
   readonly pricing: Pricing;
   /** Returns the cost of this many tokens in milli-CU. 0 if the price or the rate is missing. */
-  costMilli(tokens: number): number;
+  costMilliCu(tokens: number): number;
 }

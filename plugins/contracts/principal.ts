@@ -19,7 +19,7 @@ export type Capability = (typeof capabilities)[number];
 export interface Plan {
   readonly name: PlanName;
   readonly rps: number;
-  readonly includedCuMilli: number;
+  readonly includedMilliCu: number;
   /**
    * USD per CU beyond the included and purchased amount, as a decimal string. Undefined if the plan has no overage.
    */
@@ -34,7 +34,7 @@ export interface Workspace {
   /** Start of the billing period in which `pendingPlan` takes effect, in milliseconds since 1970. */
   readonly pendingPlanAt: number | undefined;
   /** Sum of all purchases, in milli-CU. The meter knows how much of it is left. */
-  readonly purchasedTotalCuMilli: number;
+  readonly purchasedTotalMilliCu: number;
   readonly overageLimitCuMilli: number | undefined;
   readonly createdAt: number;
 }

@@ -21,11 +21,11 @@ export interface ToolAnnotations {
 
 /**
  * The price of a call in milli-CU. If the price depends on the input, `of` computes it and catalogues show
- * `estimateMilli`.
+ * `estimateMilliCu`.
  */
 export type ToolPrice<Input = never> =
   | number
-  | { readonly estimateMilli: number; readonly of: (input: Input) => number };
+  | { readonly estimateMilliCu: number; readonly of: (input: Input) => number };
 
 /** One tool. `Input` is the type that the schema describes. The input has been validated when `call` runs. */
 export interface Tool<Input = unknown> {

@@ -136,11 +136,11 @@ export function describeAccountStore(
         new Set(results.map((each) => "purchaseId" in each && each.purchaseId)).size,
         20,
       );
-      assert.equal((await one.findWorkspace(id))?.purchasedTotalCuMilli, 210);
+      assert.equal((await one.findWorkspace(id))?.purchasedTotalMilliCu, 210);
       const rest = Number.MAX_SAFE_INTEGER - 210;
       assert.equal(failure(await other.purchase(id, rest + 1, by)), "conflict");
       assert.equal(failure(await other.purchase(id, rest, by)), undefined);
-      const total = (await one.findWorkspace(id))?.purchasedTotalCuMilli;
+      const total = (await one.findWorkspace(id))?.purchasedTotalMilliCu;
       assert.equal(total, Number.MAX_SAFE_INTEGER);
     });
 
@@ -192,7 +192,7 @@ export function describeAccountStore(
         ofWorkspace.map((stored) => stored.key.id).toSorted(),
         [key.id, neighbour.id].toSorted(),
       );
-      assert.ok(ofWorkspace.every((stored) => stored.workspace.purchasedTotalCuMilli === 5));
+      assert.ok(ofWorkspace.every((stored) => stored.workspace.purchasedTotalMilliCu === 5));
       assert.ok((await one.changed()).keys.length > 0, "its own changes, too");
     });
 
@@ -261,7 +261,7 @@ export function describeAccountStore(
       };
       await assert.rejects(async () => one.transaction(undone), bug);
       assert.deepEqual(await other.findWorkspace(id), await one.findWorkspace(id));
-      assert.equal((await other.findWorkspace(id))?.purchasedTotalCuMilli, 0);
+      assert.equal((await other.findWorkspace(id))?.purchasedTotalMilliCu, 0);
 
       const kept = await one.transaction(async () => {
         await one.purchase(id, 5, by);
@@ -271,7 +271,7 @@ export function describeAccountStore(
       });
       assert.equal(kept, "kept");
       const workspace = await other.findWorkspace(id);
-      assert.deepEqual([workspace?.plan, workspace?.purchasedTotalCuMilli], ["startup", 5]);
+      assert.deepEqual([workspace?.plan, workspace?.purchasedTotalMilliCu], ["startup", 5]);
     });
 
     test("a change of another caller does not become part of a transaction that waits", async (t) => {
@@ -287,7 +287,7 @@ export function describeAccountStore(
       held.resolve();
       await assert.rejects(async () => undone, /undone/);
       assert.ok("purchaseId" in (await outside));
-      assert.equal((await other.findWorkspace(id))?.purchasedTotalCuMilli, 7);
+      assert.equal((await other.findWorkspace(id))?.purchasedTotalMilliCu, 7);
     });
 
     test("listeners hear of a change after its commit and before its answer", async (t) => {
@@ -295,7 +295,7 @@ export function describeAccountStore(
       const { id } = await acme(one);
       const seen: (number | undefined)[] = [];
       one.onCommit(async () => {
-        seen.push((await one.findWorkspace(id))?.purchasedTotalCuMilli);
+        seen.push((await one.findWorkspace(id))?.purchasedTotalMilliCu);
       });
       await one.transaction(async () => {
         await one.purchase(id, 1, by);

@@ -77,7 +77,7 @@ export function describeIdempotency(
   const bought = async (
     { store }: IdempotencyReplica,
     workspaceId: string,
-  ): Promise<number | undefined> => (await store.findWorkspace(workspaceId))?.purchasedTotalCuMilli;
+  ): Promise<number | undefined> => (await store.findWorkspace(workspaceId))?.purchasedTotalMilliCu;
 
   describe(`idempotency: ${name}`, () => {
     test("a request in flight is a conflict for all others, with any body and on any replica", async (t) => {

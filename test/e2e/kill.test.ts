@@ -12,7 +12,7 @@ const callers = 16;
 const acknowledgedBeforeKill = (round: number): number => 40 + ((round * 37) % 160);
 
 const method = "state_getStorageHash";
-const costMilli = 200;
+const costMilliCu = 200;
 
 interface Charge {
   readonly request_id: string;
@@ -60,7 +60,7 @@ test(
       const charged = new Map<string, number>();
       for (const charge of charges) {
         charged.set(charge.request_id, (charged.get(charge.request_id) ?? 0) + 1);
-        assert.equal(charge.used_cu_milli, costMilli);
+        assert.equal(charge.used_cu_milli, costMilliCu);
         assert.equal(charge.method, method);
       }
       for (const id of answered) assert.equal(charged.get(id), 1, `${id} was answered`);
@@ -91,7 +91,7 @@ async function call(url: string, key: string, requestId: string): Promise<boolea
     });
     const body = await response.text();
     assert.equal(response.status, 200, body);
-    assert.equal(response.headers.get("x-used-cu-milli"), String(costMilli));
+    assert.equal(response.headers.get("x-used-cu-milli"), String(costMilliCu));
     return body.includes("abab");
   } catch (error) {
     // The connection broke: the process is gone. Anything else is a failure of the test.

@@ -169,11 +169,11 @@ export function keyPrincipal(
       plan: "free",
       pendingPlan: undefined,
       pendingPlanAt: undefined,
-      purchasedTotalCuMilli: 0,
+      purchasedTotalMilliCu: 0,
       overageLimitCuMilli: undefined,
       createdAt: 0,
     },
-    plan: { name: "free", rps, includedCuMilli: 0, overageUsdPerCu: undefined },
+    plan: { name: "free", rps, includedMilliCu: 0, overageUsdPerCu: undefined },
     rps,
   };
 }

@@ -68,7 +68,7 @@ export const sections = { plans };
 export function plansOf({ plans: given }: Options): Plans {
   const termsOf = ({ rps, includedCu, overageUsdPerCu }: PlanOptions): Plans[PlanName] => ({
     rps,
-    includedCuMilli: includedCu * 1_000,
+    includedMilliCu: includedCu * 1_000,
     overageUsdPerCu: overageUsdPerCu === "none" ? undefined : overageUsdPerCu,
   });
   const { free, developer, startup, enterprise } = given;

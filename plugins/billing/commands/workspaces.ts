@@ -116,7 +116,7 @@ const purchase: Subcommand = {
 function shower({ config, by }: OpenAccounts): (workspace: Workspace) => WorkspaceJson {
   const drawn = readPurchasedDrawn(config.store.data);
   return (workspace) => {
-    const left = workspace.purchasedTotalCuMilli - (drawn.get(workspace.id) ?? 0);
+    const left = workspace.purchasedTotalMilliCu - (drawn.get(workspace.id) ?? 0);
     return workspaceJson(workspace, Math.max(0, left), by.at);
   };
 }

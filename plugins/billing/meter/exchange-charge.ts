@@ -1,14 +1,14 @@
 /**
  * The charge of one exchange: the state of the step `meter`, and the value of the slot `charge`.
  *
- * | state      | entered by                   | reserved credit          | `usedMilli`        |
+ * | state      | entered by                   | reserved credit          | `usedMilliCu`        |
  * | ---------- | ---------------------------- | ------------------------ | ------------------ |
  * | `empty`    | `createState` of the step    | none                     | undefined          |
  * | `reserved` | `reserve`, `open`            | one reservation per call | undefined          |
  * | `settled`  | `settle`, `settle` of a part | that of parts still open | sum of the charges |
  * | `released` | `release`                    | that of detached parts   | sum of the charges |
  *
- * An exchange with parts is `settled` after its first part has settled. `usedMilli` is undefined again if the last
+ * An exchange with parts is `settled` after its first part has settled. `usedMilliCu` is undefined again if the last
  * commit could not be written.
  */
 import type { Exchange, Reply } from "sluice-gateway/plugin";
@@ -50,7 +50,7 @@ export class ExchangeCharge implements Charge {
   }
 
   /** Undefined after a failed write, because nothing is charged then. */
-  get usedMilli(): number | undefined {
+  get usedMilliCu(): number | undefined {
     const isLost = this.#commit !== undefined && this.#deps.commits.isLost(this.#commit);
     return isLost ? undefined : this.#usedMilliCu;
   }
@@ -71,7 +71,7 @@ export class ExchangeCharge implements Charge {
     if (!detached) this.#hold(taken);
     let commit: Promise<void> | undefined;
     return {
-      reservedMilli: taken.costMilli,
+      reservedMilliCu: taken.costMilliCu,
       settle: (lines) => {
         commit = this.#charge(taken, lines);
       },
@@ -115,8 +115,8 @@ export class ExchangeCharge implements Charge {
   ): Promise<void> {
     const { surface } = this.#x.route;
     // Never more than the reserved amount is charged: see `Reservation.settle`.
-    let maxMilliCu = reservation.costMilli;
-    for (const other of more) maxMilliCu += other.costMilli;
+    let maxMilliCu = reservation.costMilliCu;
+    for (const other of more) maxMilliCu += other.costMilliCu;
     const commit = reservation.settle(
       lines.map((line) => ({ ...line, surface })),
       more,
@@ -161,6 +161,6 @@ export class ExchangeCharge implements Charge {
 
 function sumOf(lines: readonly Line[]): number {
   let sumMilliCu = 0;
-  for (const line of lines) sumMilliCu += line.costMilli;
+  for (const line of lines) sumMilliCu += line.costMilliCu;
   return sumMilliCu;
 }

@@ -85,17 +85,17 @@ export default defineStep<Options, ExchangeCharge>({
       responseHeaders(x, head, charge) {
         const answered = head.from === "surface";
         if (price !== undefined && answered && head.status < 500) {
-          charge.settle([{ method: `${x.request.method} ${x.route.path}`, costMilli: price }]);
+          charge.settle([{ method: `${x.request.method} ${x.route.path}`, costMilliCu: price }]);
         }
         if (answered && !head.streamed && head.code === undefined) {
-          head.set("x-used-cu-milli", String(charge.usedMilli ?? 0));
+          head.set("x-used-cu-milli", String(charge.usedMilliCu ?? 0));
         }
       },
       responseEnd: (_x, _outcome, charge) => charge.written(),
       settled(x, _outcome, charge) {
         charge.release();
         // A charge that could not be written is not charged.
-        if (x.facts.costMilliCu !== charge.usedMilli) x.note("costMilliCu", charge.usedMilli);
+        if (x.facts.costMilliCu !== charge.usedMilliCu) x.note("costMilliCu", charge.usedMilliCu);
       },
     };
   },

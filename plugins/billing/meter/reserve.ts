@@ -34,7 +34,7 @@ export const unavailable = refuse("GATEWAY_SERVICE_UNAVAILABLE");
 /** Reservation for a request that can neither be charged nor refused. It accepts every charge and makes none. */
 const freeReservation: Reservation = {
   kind: "reserved",
-  costMilli: Number.MAX_SAFE_INTEGER,
+  costMilliCu: Number.MAX_SAFE_INTEGER,
   settle: () => Promise.resolve(),
   release() {},
 };
@@ -75,11 +75,11 @@ export function createReserve(host: Host, countShadowRefusal: CountShadowRefusal
 /** The time when the limit clears is computed when it is asked for, because it changes with every charge. */
 function limitReached(
   meter: Meter,
-  { window, usedCuMilli, limitCuMilli }: CuRefusal,
+  { window, usedMilliCu, limitMilliCu }: CuRefusal,
   x: Exchange,
 ): LimitReached {
   const scope = window ?? "plan";
-  const limit = { scope, unit: "milli-CU", used: usedCuMilli, limit: limitCuMilli } as const;
+  const limit = { scope, unit: "milli-CU", used: usedMilliCu, limit: limitMilliCu } as const;
   const principal = x.get("principal");
   if (principal.kind === "anonymous") return limit;
   const { key } = principal;
@@ -92,12 +92,12 @@ export function replyTo(refusal: Refusal): Reply {
   if (refusal.kind !== "refused") {
     return refusal.kind === "anonymous" ? unauthorized : unavailable;
   }
-  const { window, usedCuMilli, limitCuMilli } = refusal;
+  const { window, usedMilliCu, limitMilliCu } = refusal;
   return refuse("GATEWAY_CU_LIMIT_EXCEEDED", {
     details: {
       ...(window !== undefined && { window }),
-      used_cu_milli: usedCuMilli,
-      limit_cu_milli: limitCuMilli,
+      used_cu_milli: usedMilliCu,
+      limit_cu_milli: limitMilliCu,
     },
   });
 }

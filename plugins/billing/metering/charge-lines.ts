@@ -12,7 +12,7 @@ export function notAnAmount(milliCu: number): RangeError {
 
 /** Names are written to the journal, which accepts only text. */
 export function isChargeable({
-  costMilli: costMilliCu,
+  costMilliCu,
   method,
   model = "",
   outcome = "",
@@ -22,7 +22,7 @@ export function isChargeable({
   );
 }
 
-export function notChargeable({ costMilli: costMilliCu }: ChargeLine): RangeError {
+export function notChargeable({ costMilliCu }: ChargeLine): RangeError {
   return isAmount(costMilliCu)
     ? new RangeError("a charge's method, model and outcome must be text")
     : notAnAmount(costMilliCu);
@@ -31,7 +31,7 @@ export function notChargeable({ costMilli: costMilliCu }: ChargeLine): RangeErro
 /** Returns the sum of the lines in milli-CU. */
 export function sumOf(lines: readonly ChargeLine[]): number {
   let sumMilliCu = 0;
-  for (const line of lines) sumMilliCu += line.costMilli;
+  for (const line of lines) sumMilliCu += line.costMilliCu;
   return sumMilliCu;
 }
 
@@ -47,12 +47,12 @@ export function cutLines(
   let left = maxMilliCu;
   let isCut = false;
   const charged = lines.map((line) => {
-    const costMilliCu = Math.min(line.costMilli, left);
+    const costMilliCu = Math.min(line.costMilliCu, left);
     left -= costMilliCu;
-    if (costMilliCu === line.costMilli) return line;
+    if (costMilliCu === line.costMilliCu) return line;
     isCut = true;
-    onCut(line.surface, line.costMilli - costMilliCu);
-    return { ...line, costMilli: costMilliCu };
+    onCut(line.surface, line.costMilliCu - costMilliCu);
+    return { ...line, costMilliCu };
   });
   return isCut ? charged : lines;
 }

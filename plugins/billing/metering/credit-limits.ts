@@ -33,8 +33,12 @@ function refusal(
   usedMilliCu: number,
   limitMilliCu: number,
 ): CuRefusal {
-  const limitCuMilli = Math.min(limitMilliCu, Number.MAX_SAFE_INTEGER);
-  return { kind: "refused", window, usedCuMilli: usedMilliCu, limitCuMilli };
+  return {
+    kind: "refused",
+    window,
+    usedMilliCu,
+    limitMilliCu: Math.min(limitMilliCu, Number.MAX_SAFE_INTEGER),
+  };
 }
 
 /**

@@ -116,7 +116,7 @@ export class CreditMeter implements Meter {
 
   purchasedLeft(workspace: Workspace): number {
     const known = this.#book.findWorkspace(workspace.id);
-    return known === undefined ? workspace.purchasedTotalCuMilli : known.purchasedLeft(workspace);
+    return known === undefined ? workspace.purchasedTotalMilliCu : known.purchasedLeft(workspace);
   }
 
   keyUsage(keyId: string): { dayMilliCu: number; monthMilliCu: number; openMilliCu: number } {

@@ -57,23 +57,23 @@ export class Draws {
   /** Returns the remaining purchased balance. Reservations have not drawn from it yet. */
   purchasedLeft(workspace: Workspace): number {
     const drawnMilliCu = this.purchasedBeforeMilliCu + this.purchasedMilliCu;
-    return Math.max(0, workspace.purchasedTotalCuMilli - drawnMilliCu);
+    return Math.max(0, workspace.purchasedTotalMilliCu - drawnMilliCu);
   }
 
   /** Returns the total credit of the period, as the 429 reports it. Infinity if overage has no limit. */
   limit(plan: Plan, workspace: Workspace): number {
     const purchasedMilliCu = Math.max(
       0,
-      workspace.purchasedTotalCuMilli - this.purchasedBeforeMilliCu,
+      workspace.purchasedTotalMilliCu - this.purchasedBeforeMilliCu,
     );
-    return plan.includedCuMilli + purchasedMilliCu + overageLimit(plan, workspace);
+    return plan.includedMilliCu + purchasedMilliCu + overageLimit(plan, workspace);
   }
 
   /** Returns true if `costMilliCu` can be drawn after all open reservations. */
   fits(costMilliCu: number, plan: Plan, workspace: Workspace): boolean {
     // This compares the rest of each source, not the used amount with the limit. If a smaller plan was set within the
     // period, more may have been included than the plan includes now. That must not use up purchased credit.
-    const includedMilliCu = Math.max(0, plan.includedCuMilli - this.includedMilliCu);
+    const includedMilliCu = Math.max(0, plan.includedMilliCu - this.includedMilliCu);
     const overageMilliCu = Math.max(0, overageLimit(plan, workspace) - this.overageMilliCu);
     // Sums above 2^53 would not be exact.
     if (this.usedMilliCu + costMilliCu > Number.MAX_SAFE_INTEGER) return false;
@@ -89,7 +89,7 @@ export class Draws {
    * agreement.
    */
   draw(costMilliCu: number, plan: Plan, workspace: Workspace, split: Split): void {
-    const includedLeftMilliCu = Math.max(0, plan.includedCuMilli - this.includedMilliCu);
+    const includedLeftMilliCu = Math.max(0, plan.includedMilliCu - this.includedMilliCu);
     split.includedMilliCu = Math.min(costMilliCu, includedLeftMilliCu);
     const beyondMilliCu = costMilliCu - split.includedMilliCu;
     split.purchasedMilliCu =

@@ -62,7 +62,7 @@ export class CreditReservation implements Reservation {
     deps.book.hold(credit.key, credit.workspace, credit.costMilliCu);
   }
 
-  get costMilli(): number {
+  get costMilliCu(): number {
     return this.#credit.costMilliCu;
   }
 
@@ -75,7 +75,7 @@ export class CreditReservation implements Reservation {
     let maxMilliCu = this.#credit.costMilliCu;
     for (const other of more) {
       if (!(other instanceof CreditReservation) || !other.#canPayFor(this)) continue;
-      maxMilliCu += other.costMilli;
+      maxMilliCu += other.costMilliCu;
       other.release();
     }
     this.#written = this.#settleUpTo(maxMilliCu, lines);
@@ -119,7 +119,7 @@ export class CreditReservation implements Reservation {
   #charge(line: ChargeLine, now: number): void {
     const { journal, metrics } = this.#deps;
     const { principal, key, workspace, intent, text } = this.#credit;
-    workspace.draw(line.costMilli, principal.plan, principal.workspace, split);
+    workspace.draw(line.costMilliCu, principal.plan, principal.workspace, split);
     journal.appendCharge({
       key: key.number,
       workspace: workspace.number,
@@ -135,7 +135,7 @@ export class CreditReservation implements Reservation {
       intent,
       text: withPricing(text, line.pricing),
     });
-    metrics.charged(line.surface).add(line.costMilli);
+    metrics.charged(line.surface).add(line.costMilliCu);
   }
 
   /** If the intent cannot be closed now, it expires at the next start. */

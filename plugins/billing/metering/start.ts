@@ -53,7 +53,7 @@ export async function startMetering(
   );
   return {
     service: {
-      reserve: (principal, costMilli, about) => meter.reserve(principal, costMilli, about),
+      reserve: (principal, costMilliCu, about) => meter.reserve(principal, costMilliCu, about),
       clearsAt: (key, scope, refusedAt) => meter.clearsAt(key, scope, refusedAt),
       purchasedLeft: (workspace) => meter.purchasedLeft(workspace),
       keyWindows: (key) => meter.keyWindows(key),

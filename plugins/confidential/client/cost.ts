@@ -43,7 +43,7 @@ export function recomputeCost(
     pricePerTokenNano,
     tokenUsdRate,
   });
-  return price.costMilli(tokens.prompt + tokens.completion);
+  return price.costMilliCu(tokens.prompt + tokens.completion);
 }
 
 /** Parses the pricing of a `done` frame. `value`: parsed JSON. Undefined if it is missing or invalid. */

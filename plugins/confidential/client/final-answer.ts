@@ -23,7 +23,7 @@ export async function createFinalAnswer(
   done: DoneFrame,
   { finishReason, error }: FinalFrame,
 ): Promise<FinalAnswer> {
-  const { report: bytes, sig, usage, usedCuMilli, paidBeforeCuMilli } = done;
+  const { report: bytes, sig, usage, usedMilliCu, paidBeforeMilliCu } = done;
   const signedReport =
     bytes === undefined || sig === undefined ? undefined : { report: bytes, sig };
   const verdict = checkCoefficient(
@@ -40,9 +40,9 @@ export async function createFinalAnswer(
       verified,
       ...(unverifiedReason && { unverified_reason: unverifiedReason }),
     },
-    usedCUMilli: usedCuMilli,
-    ...(paidBeforeCuMilli > 0 && { paidBeforeCUMilli: paidBeforeCuMilli }),
-    recomputedCUMilli: recomputedCost(report, pricing, paidBeforeCuMilli),
+    usedCUMilli: usedMilliCu,
+    ...(paidBeforeMilliCu > 0 && { paidBeforeCUMilli: paidBeforeMilliCu }),
+    recomputedCUMilli: recomputedCost(report, pricing, paidBeforeMilliCu),
     verified,
     ...(unverifiedReason && { unverifiedReason }),
     checks,
@@ -91,8 +91,8 @@ function checkCoefficient(verdict: ReportVerdict, { maxCoefficient }: Settings):
 function recomputedCost(
   report: ReportVerdict["report"],
   pricing: StreamPricing | undefined,
-  paidBeforeCuMilli: number,
+  paidBeforeMilliCu: number,
 ): number | undefined {
   if (report === undefined || pricing === undefined) return undefined;
-  return recomputeCost(report, pricing) - paidBeforeCuMilli;
+  return recomputeCost(report, pricing) - paidBeforeMilliCu;
 }

@@ -22,7 +22,7 @@ import {
   type ReportVerdict,
 } from "../protocol/verify-usage-report.ts";
 import { usageOf, type ReportFrame } from "../protocol/text-frames.ts";
-import { creditMilli } from "./retry-credits.ts";
+import { creditMilliCu } from "./retry-credits.ts";
 import type { SessionContext } from "./session-context.ts";
 import type { UpstreamSession } from "./upstream-session.ts";
 
@@ -86,7 +86,7 @@ export class BilledRequest {
   reserve(): Fault | undefined {
     const { hello, upstream, customer } = this.#facts;
     const tokens = this.#frameBytes + hello.maxOutputTokens;
-    const charge = customer.reserve(upstream.price.costMilli(tokens));
+    const charge = customer.reserve(upstream.price.costMilliCu(tokens));
     if (charge === "refused") return fault("INSUFFICIENT_BALANCE", "insufficient credit");
     if (charge === "unavailable") return unwritten;
     this.#charge = charge;
@@ -102,18 +102,18 @@ export class BilledRequest {
     if (report === undefined) return unreadable;
     const { hello, upstream, customer, retryCredits } = this.#facts;
     const price = priceOf(upstream, report);
-    const fullCostMilli = this.#cost(verdict, price);
+    const fullCostMilliCu = this.#cost(verdict, price);
     const attempt = { keyId: customer.keyId, hello, requestBytes: this.#frameBytes };
-    const paidMilli = retryCredits.take(attempt, fullCostMilli);
-    const costMilli = fullCostMilli - paidMilli;
-    if (!this.isAnswered) retryCredits.add(attempt, creditMilli(costMilli, this.#answer));
+    const paidMilliCu = retryCredits.take(attempt, fullCostMilliCu);
+    const costMilliCu = fullCostMilliCu - paidMilliCu;
+    if (!this.isAnswered) retryCredits.add(attempt, creditMilliCu(costMilliCu, this.#answer));
     const { prompt, completion } = report.tokens;
     const isEmpty = prompt + completion === 0;
     if (isEmpty && report.finish === "error") customer.failed("UPSTREAM_FAILED", hello.model);
     if (isEmpty) this.release(endReasonOf[report.finish]);
-    else if (!(await this.#settle(verdict, price, costMilli))) return unwritten;
+    else if (!(await this.#settle(verdict, price, costMilliCu))) return unwritten;
     const isImplausible = completion > (exchange?.responseBytes ?? 0);
-    const concluded = this.#conclude(signed, verdict, price, { costMilli, paidMilli });
+    const concluded = this.#conclude(signed, verdict, price, { costMilliCu, paidMilliCu });
     return { ...concluded, isEmpty, isImplausible };
   }
 
@@ -147,13 +147,13 @@ export class BilledRequest {
   #cost({ report }: ReportVerdict, price: Price): number {
     const { prompt = 0, completion = 0 } = report?.tokens ?? {};
     if (this.#charge === undefined) return 0;
-    return Math.min(price.costMilli(prompt + completion), this.#charge.reservedMilli);
+    return Math.min(price.costMilliCu(prompt + completion), this.#charge.reservedMilliCu);
   }
 
   async #settle(
     { report }: ReportVerdict,
     { pricing }: Price,
-    costMilli: number,
+    costMilliCu: number,
   ): Promise<boolean> {
     const charge = this.#charge;
     // The request was cancelled before it was complete, so nothing was reserved.
@@ -169,7 +169,7 @@ export class BilledRequest {
     return charge.settle({
       method: "confidential.stream",
       model: hello.model,
-      costMilli,
+      costMilliCu,
       inputTokens,
       outputTokens,
       outcome: outcomeOf[report?.finish ?? "error"],
@@ -181,15 +181,15 @@ export class BilledRequest {
     { report, sig }: ReportFrame,
     verdict: ReportVerdict,
     { pricing }: Price,
-    { costMilli, paidMilli }: { readonly costMilli: number; readonly paidMilli: number },
+    { costMilliCu, paidMilliCu }: { readonly costMilliCu: number; readonly paidMilliCu: number },
   ): Pick<RequestBill, "receipt" | "verdict" | "done"> {
     const { upstream, customer, id } = this.#facts;
     const { verified, unverifiedReason, report: read } = verdict;
     const tokens = read?.tokens ?? { prompt: 0, completion: 0, cached: 0, reasoning: 0 };
     const signed = { report: toBase64Url(report), sig: toBase64Url(sig) };
     const bill = {
-      usedCUMilli: costMilli,
-      ...(paidMilli > 0 && { paidBeforeCUMilli: paidMilli }),
+      usedCUMilli: costMilliCu,
+      ...(paidMilliCu > 0 && { paidBeforeCUMilli: paidMilliCu }),
       pricing,
     };
     const done = {

@@ -3,7 +3,7 @@
  * A retry of such a request costs that much less. Credits are kept in memory for an hour.
  *
  * The gateway cannot decrypt requests and therefore cannot compare them. Two requests must at least have the same
- * model, the same maximum number of output tokens and the same length. `creditMilli` protects the operator: the part of
+ * model, the same maximum number of output tokens and the same length. `creditMilliCu` protects the operator: the part of
  * an answer that was sent is never credited, so a client that disconnects early and sends a different request has paid
  * for both. Credit counts once. It is not renewed if the retry breaks off as well.
  */
@@ -29,11 +29,11 @@ export interface AnswerBytes {
  * Returns the part of a cost that is credited for an answer that broke off: `costMilli × (1 − sent / all)`, rounded
  * down. The whole cost is credited if no chunk was sent.
  */
-export function creditMilli(costMilli: number, { sent, all }: AnswerBytes): number {
-  if (sent === 0) return costMilli;
+export function creditMilliCu(costMilliCu: number, { sent, all }: AnswerBytes): number {
+  if (sent === 0) return costMilliCu;
   // Both factors can have more than 32 bits.
   const unsent = BigInt(Math.max(0, all - sent));
-  return Number((BigInt(costMilli) * unsent) / BigInt(Math.max(1, all)));
+  return Number((BigInt(costMilliCu) * unsent) / BigInt(Math.max(1, all)));
 }
 
 interface Credit {
@@ -51,7 +51,7 @@ export class RetryCredits {
   readonly #clock: Clock;
   /** Credits by API key, then by attempt. */
   readonly #credits = new BoundedMap<string, BoundedMap<string, Credit>>(maxKeys);
-  readonly #givenMilli;
+  readonly #givenMilliCu;
   readonly #given;
 
   constructor(clock: Clock, metrics: Metrics) {
@@ -62,7 +62,7 @@ export class RetryCredits {
         "Requests of the encrypted stream that cost less because an earlier answer broke off.",
       )
       .with({});
-    this.#givenMilli = metrics
+    this.#givenMilliCu = metrics
       .counter(
         "sluice_stream_retry_credit_cu_milli_total",
         "Milli-CU that were deducted from requests because an earlier answer broke off.",
@@ -82,20 +82,20 @@ export class RetryCredits {
   }
 
   /** Uses the credit of earlier attempts for a cost. Returns how much of the cost it covers, in milli-CU. */
-  take(attempt: StreamAttempt, costMilli: number): number {
+  take(attempt: StreamAttempt, costMilliCu: number): number {
     const name = nameOf(attempt);
     if (name === undefined) return 0;
     const { keyId } = attempt;
     const found = this.#find(keyId, name);
     if (found === undefined) return 0;
-    const used = Math.min(found.milli, costMilli);
+    const used = Math.min(found.milli, costMilliCu);
     const credits = this.#credits.get(keyId);
     if (used < found.milli) credits?.set(name, { ...found, milli: found.milli - used });
     else credits?.delete(name);
     if (credits?.size === 0) this.#credits.delete(keyId);
     if (used === 0) return 0;
     this.#given.add(1);
-    this.#givenMilli.add(used);
+    this.#givenMilliCu.add(used);
     return used;
   }
 

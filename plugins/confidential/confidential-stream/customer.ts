@@ -40,8 +40,8 @@ export function createCustomer(parts: CustomerParts): StreamCustomer {
       const isListed = name !== undefined;
       calls.called({ kind: "model", name: name ?? "other", isListed, code: failureCode(code) });
     },
-    reserve(costMilli) {
-      const part = charge.open(costMilli, { streamed: true, detached: true, principal });
+    reserve(costMilliCu) {
+      const part = charge.open(costMilliCu, { streamed: true, detached: true, principal });
       if (!("kind" in part)) return streamCharge(part, calls);
       // The model of a session without a ticket is not known here.
       const isListed = model !== undefined;
@@ -84,7 +84,7 @@ function failureCode(code: string): string {
 
 function streamCharge(part: ChargePart, calls: CallReporter): StreamCharge {
   return {
-    reservedMilli: part.reservedMilli,
+    reservedMilliCu: part.reservedMilliCu,
     async settle(line) {
       part.settle([line]);
       const code = line.outcome === "upstreamFailed" ? "UPSTREAM_ERROR" : undefined;

@@ -39,9 +39,9 @@ export interface DoneFrame {
   readonly kind: "done";
   readonly rid: number;
   readonly usage: DoneUsage;
-  readonly usedCuMilli: number;
+  readonly usedMilliCu: number;
   /** The part of the cost that earlier attempts have paid. */
-  readonly paidBeforeCuMilli: number;
+  readonly paidBeforeMilliCu: number;
   /** Undefined if the gateway has no report. */
   readonly report: Bytes | undefined;
   readonly sig: Bytes | undefined;
@@ -92,15 +92,15 @@ function readReportFrame(object: JsonObject): ReportFrame | undefined {
 }
 
 function readDone(object: JsonObject): DoneFrame | undefined {
-  const { rid, usage, usedCUMilli: usedCuMilli, pricing } = object;
-  const { paidBeforeCUMilli: paidBeforeCuMilli = 0 } = object;
-  if (!isCount(rid) || !isCount(usedCuMilli) || !isCount(paidBeforeCuMilli)) return undefined;
+  const { rid, usage, usedCUMilli: usedMilliCu, pricing } = object;
+  const { paidBeforeCUMilli: paidBeforeMilliCu = 0 } = object;
+  if (!isCount(rid) || !isCount(usedMilliCu) || !isCount(paidBeforeMilliCu)) return undefined;
   if (!isObject(usage)) return undefined;
   const tokens = readUsage(usage);
   if (tokens === undefined) return undefined;
   const report = object["report"] === undefined ? undefined : readText(object["report"]);
   const sig = readBytes(object["sig"], 64);
-  const paid = { usedCuMilli, paidBeforeCuMilli, pricing };
+  const paid = { usedMilliCu, paidBeforeMilliCu, pricing };
   return { kind: "done", rid, usage: tokens, ...paid, report, sig };
 }
 

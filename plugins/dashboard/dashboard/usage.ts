@@ -116,7 +116,7 @@ async function periodJson(
   return {
     start: new Date(used.periodStart).toISOString(),
     plan: workspace.plan,
-    plan_includes_cu_milli: admin.plan(workspace.plan).includedCuMilli,
+    plan_includes_cu_milli: admin.plan(workspace.plan).includedMilliCu,
     included_cu_milli: used.includedMilliCu,
     purchased_cu_milli: used.purchasedMilliCu,
     purchased_left_cu_milli: metering.purchasedLeft(workspace),

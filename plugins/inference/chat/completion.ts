@@ -44,7 +44,7 @@ export function settle(
 ): number {
   charge.settle([chargeLine(request.model, result, outcome)]);
   // The charge never exceeds the reservation, whatever the worker reports.
-  return charge.usedMilli ?? result.costMilli;
+  return charge.usedMilliCu ?? result.costMilliCu;
 }
 
 /**
@@ -60,7 +60,7 @@ export async function settleClientLeft(
 }
 
 /** Returns the `usage` member of an answer: OpenAI's fields, and `usedCUMilli`, the charge. */
-export function usageOf({ usage }: InferenceResult, usedMilli: number): object {
+export function usageOf({ usage }: InferenceResult, usedMilliCu: number): object {
   const { promptTokens, completionTokens, cachedTokens, reasoningTokens } = usage;
   return {
     prompt_tokens: promptTokens,
@@ -70,19 +70,19 @@ export function usageOf({ usage }: InferenceResult, usedMilli: number): object {
     ...(reasoningTokens !== undefined && {
       completion_tokens_details: { reasoning_tokens: reasoningTokens },
     }),
-    usedCUMilli: usedMilli,
+    usedCUMilli: usedMilliCu,
   };
 }
 
 function chargeLine(
   model: string,
-  { usage, costMilli, worker }: InferenceResult,
+  { usage, costMilliCu, worker }: InferenceResult,
   outcome?: string,
 ): Omit<ChargeLine, "surface"> {
   return {
     method: "chat.completions",
     model,
-    costMilli,
+    costMilliCu,
     inputTokens: usage.promptTokens,
     outputTokens: usage.completionTokens,
     estimated: usage.estimated,

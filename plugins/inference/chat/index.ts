@@ -87,7 +87,7 @@ function reserve(
   }
   if (offer === undefined || offer.activeWorkers === 0) return refused("MODEL_NOT_AVAILABLE");
   const tokens = request.maxPromptTokens + (request.maxTokens ?? offer.maxOutputTokens);
-  const refusal = charge.reserve(offer.mostMilli(tokens), { streamed: request.stream });
+  const refusal = charge.reserve(offer.maxMilliCu(tokens), { streamed: request.stream });
   if (refusal !== undefined) {
     x.called({ ...report, code: refusal.code });
     return refusal;

@@ -71,9 +71,9 @@ export class StreamedCompletion extends CompletionReader implements Writer {
   onEnd(result: InferenceResult): void {
     runGuarded(
       () => {
-        const usedMilli = settle(this.completion, result);
+        const usedMilliCu = settle(this.completion, result);
         const { includeUsage } = this.completion.request;
-        const usage = includeUsage ? this.#usageChunk(result, usedMilli) : "";
+        const usage = includeUsage ? this.#usageChunk(result, usedMilliCu) : "";
         this.#finishWith((sink) => sink.end(undefined, Buffer.from(usage + done)));
       },
       (error) => this.fail(error),
@@ -158,8 +158,8 @@ export class StreamedCompletion extends CompletionReader implements Writer {
     return JSON.stringify({ id, object: "chat.completion.chunk", created, model }).slice(0, -1);
   }
 
-  #usageChunk(result: InferenceResult, usedMilli: number): string {
-    const usage = JSON.stringify(usageOf(result, usedMilli));
+  #usageChunk(result: InferenceResult, usedMilliCu: number): string {
+    const usage = JSON.stringify(usageOf(result, usedMilliCu));
     return `data: ${this.#envelope()},"choices":[],"usage":${usage}}\n\n`;
   }
 }

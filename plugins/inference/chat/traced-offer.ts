@@ -26,7 +26,7 @@ export function tracedOffer(
     modelId,
     activeWorkers,
     maxOutputTokens,
-    mostMilli: (tokens) => offer.mostMilli(tokens),
+    maxMilliCu: (tokens) => offer.maxMilliCu(tokens),
     send(request, reader) {
       const span = trace.child(`chat ${model}`, "client", {
         "gen_ai.operation.name": "chat",
@@ -128,7 +128,7 @@ class TracedCall implements AnswerReader, InferenceCall {
 }
 
 function attributesOf(
-  { worker, usage, costMilli, finishReason }: InferenceResult,
+  { worker, usage, costMilliCu, finishReason }: InferenceResult,
   model: string,
 ): SpanAttributes {
   return {
@@ -142,6 +142,6 @@ function attributesOf(
     "sluice.usage.estimated": usage.estimated ? true : undefined,
     "sluice.network": worker.network,
     "sluice.worker": worker.id,
-    "sluice.cu.used_milli": costMilli,
+    "sluice.cu.used_milli": costMilliCu,
   };
 }

@@ -26,7 +26,7 @@ export class WholeCompletion extends CompletionReader {
 
   #reply(result: InferenceResult, message: WholeMessage | undefined): Reply {
     const { id, created, request } = this.completion;
-    const usedMilli = settle(this.completion, result);
+    const usedMilliCu = settle(this.completion, result);
     const reasoning = message?.reasoningContent;
     const body = {
       id,
@@ -44,7 +44,7 @@ export class WholeCompletion extends CompletionReader {
           finish_reason: result.finishReason ?? "stop",
         },
       ],
-      usage: usageOf(result, usedMilli),
+      usage: usageOf(result, usedMilliCu),
     };
     return { status: 200, headers, body: JSON.stringify(body) };
   }

@@ -55,7 +55,7 @@ export class Model implements NetworkModel {
     const coefficients = this.#coefficients;
     // Without a worker there is no coefficient, so the price of the network is shown.
     const price = this.#network.price(coefficients?.standard ?? override?.priceCoefficient ?? 1000);
-    const perToken = price.costMilli(1);
+    const perToken = price.costMilliCu(1);
     return {
       network: this.#network.config.name,
       modelId: this.modelId,
@@ -70,8 +70,8 @@ export class Model implements NetworkModel {
     };
   }
 
-  mostMilli(tokens: number): number {
-    return this.#network.price(this.#coefficients?.priority ?? 1000).costMilli(tokens);
+  maxMilliCu(tokens: number): number {
+    return this.#network.price(this.#coefficients?.priority ?? 1000).costMilliCu(tokens);
   }
 
   send(request: InferenceRequest, reader: AnswerReader): InferenceCall {

@@ -277,7 +277,7 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
     return {
       worker: { network: pricing.network, id: attempt.worker.id, pricing },
       usage,
-      costMilli: price.costMilli(usage.promptTokens + usage.completionTokens),
+      costMilliCu: price.costMilliCu(usage.promptTokens + usage.completionTokens),
       finishReason: this.#finishReason ?? attempt.finishReason,
     };
   }

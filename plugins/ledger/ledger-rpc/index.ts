@@ -53,8 +53,8 @@ function answer(
   caller: CallReporter & { readonly clientLeft: boolean },
 ): Reply | Promise<Reply> {
   const rpc = ledger.rpc(body);
-  if (rpc.costMilli > 0) {
-    const refusal = charge.reserve(rpc.costMilli);
+  if (rpc.costMilliCu > 0) {
+    const refusal = charge.reserve(rpc.costMilliCu);
     if (refusal !== undefined) {
       rpc.report(caller, refusal.code);
       return refusal;
@@ -74,7 +74,7 @@ function replyWith(
   caller: CallReporter,
 ): Reply {
   rpc.report(caller);
-  if (rpc.costMilli > 0) charge.settle(rpc.lines);
+  if (rpc.costMilliCu > 0) charge.settle(rpc.lines);
   if (body === undefined) return noContent;
   if (rpc.failure === undefined) return { status: 200, headers, body };
   const outcome = rpc.failure === "timeout" ? "timedOut" : "upstreamFailed";

@@ -9,7 +9,7 @@ import { ask, failureOf, unreadableAnswer, type Chain } from "./node.ts";
 
 /** gateway.md, "Per-call and per-request limits". */
 const maxKeys = 100;
-const keyMilli = 200;
+const keyMilliCu = 200;
 
 const blockHash = hexSchema("Read at this block: 0x and 64 hex digits. Default: the best block.");
 
@@ -32,7 +32,7 @@ export function storageTools(chain: Chain): Tool<never>[] {
       required: ["key"],
       properties: { key: hexSchema("The storage key, 0x-prefixed hex."), blockHash },
     },
-    price: keyMilli,
+    price: keyMilliCu,
     capability,
     annotations: readsChain("Storage value"),
     call: (input, context) => storageValue(chain, input, context),
@@ -55,7 +55,7 @@ export function storageTools(chain: Chain): Tool<never>[] {
         blockHash,
       },
     },
-    price: { estimateMilli: keyMilli, of: ({ keys }: QueryInput) => keys.length * keyMilli },
+    price: { estimateMilliCu: keyMilliCu, of: ({ keys }: QueryInput) => keys.length * keyMilliCu },
     capability,
     annotations: readsChain("Storage values"),
     call: (input, context) => storageValues(chain, input, context),

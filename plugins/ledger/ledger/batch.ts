@@ -23,7 +23,7 @@ type BatchCall = Extract<BatchItem, { kind: "call" }>;
 type Line = LedgerRpc["lines"][number];
 
 export class Batch implements LedgerRpc {
-  readonly costMilli: number;
+  readonly costMilliCu: number;
   readonly lines: Line[] = [];
   readonly #items: readonly BatchItem[];
   readonly #calls: Calls;
@@ -45,7 +45,7 @@ export class Batch implements LedgerRpc {
     this.#responses = Array.from({ length: items.length }, () => "");
     let cost = 0;
     for (const item of items) if (item.kind === "call") cost += item.methodState.method.cuMilli;
-    this.costMilli = cost;
+    this.costMilliCu = cost;
   }
 
   get failure(): NodeFailure | undefined {

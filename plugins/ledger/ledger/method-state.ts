@@ -8,7 +8,7 @@ import type { Method } from "./whitelist.ts";
 export interface MethodState {
   readonly method: Method;
   /** The charge for one answered call. Always the same array, to avoid allocations. */
-  readonly lines: readonly Pick<ChargeLine, "method" | "costMilli">[];
+  readonly lines: readonly Pick<ChargeLine, "method" | "costMilliCu">[];
   /** The report of one call, by its outcome. Always the same objects, to avoid allocations. */
   readonly reports: {
     readonly result: CallReport;
@@ -57,7 +57,7 @@ export function createMethodStates(
     sharedCalls.set(nodeName, shared);
     states.set(name, {
       method,
-      lines: [{ method: name, costMilli: method.cuMilli }],
+      lines: [{ method: name, costMilliCu: method.cuMilli }],
       reports: {
         result: { kind: "node", name, isListed: true },
         error: { kind: "node", name, isListed: true, code: nodeError },

@@ -35,12 +35,12 @@ export interface KnownMethod {
 }
 
 /** decisions.md section 5: the price of a method without one in the specification. */
-const defaultCuMilli = 1000;
+const defaultMilliCu = 1000;
 
 /** The safest assumptions, for a method that only pipeline.yaml names. */
 export const unknownMethod: KnownMethod = {
   params: [],
-  cuMilli: defaultCuMilli,
+  cuMilli: defaultMilliCu,
   lifetime: "write",
 };
 
@@ -124,34 +124,34 @@ const child = ["childStorageKey", "storageKey", "blockHash?"];
 const childKeys = ["childStorageKey", "prefix", "count", "startKey?", "blockHash?"];
 
 const childstate: Record<string, KnownMethod> = {
-  childstate_getStorage: { params: child, cuMilli: defaultCuMilli, lifetime: "hash", hashParam: 2 },
+  childstate_getStorage: { params: child, cuMilli: defaultMilliCu, lifetime: "hash", hashParam: 2 },
   childstate_getStorageHash: {
     params: child,
-    cuMilli: defaultCuMilli,
+    cuMilli: defaultMilliCu,
     lifetime: "hash",
     hashParam: 2,
   },
   childstate_getStorageSize: {
     params: child,
-    cuMilli: defaultCuMilli,
+    cuMilli: defaultMilliCu,
     lifetime: "hash",
     hashParam: 2,
   },
   childstate_getStorageEntries: {
     params: ["childStorageKey", "keys[]", "blockHash?"],
-    cuMilli: defaultCuMilli,
+    cuMilli: defaultMilliCu,
     lifetime: "hash",
     hashParam: 2,
   },
   childstate_getKeysPaged: {
     params: childKeys,
-    cuMilli: defaultCuMilli,
+    cuMilli: defaultMilliCu,
     lifetime: "hash",
     hashParam: 4,
   },
   childstate_getKeysPagedAt: {
     params: childKeys,
-    cuMilli: defaultCuMilli,
+    cuMilli: defaultMilliCu,
     lifetime: "hash",
     hashParam: 4,
   },
@@ -163,7 +163,7 @@ const childstate: Record<string, KnownMethod> = {
  */
 const moving = (...params: string[]): KnownMethod => ({
   params,
-  cuMilli: defaultCuMilli,
+  cuMilli: defaultMilliCu,
   lifetime: "moving",
 });
 
@@ -172,11 +172,11 @@ const consensus: Record<string, KnownMethod> = {
   grandpa_roundState: moving(),
   grandpa_proveFinality: moving("blockNumber"),
   beefy_getFinalizedHead: moving(),
-  mmr_root: { params: ["blockHash?"], cuMilli: defaultCuMilli, lifetime: "hash", hashParam: 0 },
+  mmr_root: { params: ["blockHash?"], cuMilli: defaultMilliCu, lifetime: "hash", hashParam: 0 },
   mmr_generateProof: moving("blockNumbers[]", "bestKnownBlockNumber?", "blockHash?"),
   mmr_verifyProof: moving("proof"),
   mmr_verifyProofStateless: moving("mmrRoot", "proof"),
-  sidechain_getParams: { params: [], cuMilli: defaultCuMilli, lifetime: "constant" },
+  sidechain_getParams: { params: [], cuMilli: defaultMilliCu, lifetime: "constant" },
   sidechain_getStatus: moving(),
   sidechain_getEpochCommittee: moving("epoch"),
   sidechain_getRegistrations: moving("mainchainEpoch", "mainchainPublicKey"),
@@ -184,18 +184,18 @@ const consensus: Record<string, KnownMethod> = {
 };
 
 const archive: Record<string, KnownMethod> = {
-  archive_v1_genesisHash: { params: [], cuMilli: defaultCuMilli, lifetime: "constant" },
+  archive_v1_genesisHash: { params: [], cuMilli: defaultMilliCu, lifetime: "constant" },
   archive_v1_finalizedHeight: moving(),
-  archive_v1_hashByHeight: { params: ["height"], cuMilli: defaultCuMilli, lifetime: "height" },
+  archive_v1_hashByHeight: { params: ["height"], cuMilli: defaultMilliCu, lifetime: "height" },
   archive_v1_header: {
     params: ["blockHash"],
-    cuMilli: defaultCuMilli,
+    cuMilli: defaultMilliCu,
     lifetime: "hash",
     hashParam: 0,
   },
   archive_v1_body: {
     params: ["blockHash"],
-    cuMilli: defaultCuMilli,
+    cuMilli: defaultMilliCu,
     lifetime: "hash",
     hashParam: 0,
   },

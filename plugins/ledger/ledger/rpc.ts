@@ -22,7 +22,7 @@ type Line = LedgerRpc["lines"][number];
 const noLines: readonly Line[] = [];
 
 const fixed = (answer: string | undefined, refusal: CallReport | undefined): LedgerRpc => ({
-  costMilli: 0,
+  costMilliCu: 0,
   lines: noLines,
   failure: undefined,
   run: () => answer,
@@ -82,7 +82,7 @@ function readBatch(items: readonly RpcItem[], calls: Calls, batchParallel: numbe
 
 /** One call. It is its own waiter, so that an answer from the cache costs neither a promise nor a closure. */
 class SingleCall implements LedgerRpc, Waiter {
-  readonly costMilli: number;
+  readonly costMilliCu: number;
   lines: readonly Line[] = noLines;
   failure: NodeFailure | undefined;
   #ending: keyof MethodState["reports"] = "failed";
@@ -93,7 +93,7 @@ class SingleCall implements LedgerRpc, Waiter {
   #resolve: ((body: Body) => void) | undefined;
 
   constructor(id: string, methodState: MethodState, params: string, calls: Calls) {
-    this.costMilli = methodState.method.cuMilli;
+    this.costMilliCu = methodState.method.cuMilli;
     this.#id = id;
     this.#methodState = methodState;
     this.#params = params;

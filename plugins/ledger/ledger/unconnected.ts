@@ -25,7 +25,7 @@ function unconnectedPool(config: PoolConfig): Ledger {
     internal: (name) => ({ name, params: [], cuMilli: 0 }),
     call: () => ({ kind: "failed", reason: "unreachable" }),
     rpc: () => ({
-      costMilli: 0,
+      costMilliCu: 0,
       lines: [],
       failure: "unreachable",
       run: () => undefined,

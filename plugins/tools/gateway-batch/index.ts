@@ -63,7 +63,7 @@ function batchTool(clock: Clock): Tool<Input> {
       "Runs up to 20 tool calls one after the other. Each call succeeds or fails separately, and is charged separately. Write tools are refused.",
     inputSchema,
     // The batch itself is free. The catalogue adds the cost of the inner calls.
-    price: { estimateMilli: 0, of: () => 0 },
+    price: { estimateMilliCu: 0, of: () => 0 },
     // The capability is checked for each inner call.
     capability: undefined,
     annotations: { title: "Batch of tool calls", readOnlyHint: true, openWorldHint: true },

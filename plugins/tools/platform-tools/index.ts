@@ -13,7 +13,7 @@ import {
 } from "sluice-gateway/services";
 
 /** gateway.md, "Tools": 0.1 CU each. */
-const priceMilli = 100;
+const priceMilliCu = 100;
 
 export interface PlatformToolsOptions {
   readonly evidence?: {
@@ -86,7 +86,7 @@ function listModels(networks: Networks): Tool<{ readonly network?: string }> {
       },
       additionalProperties: false,
     },
-    price: priceMilli,
+    price: priceMilliCu,
     capability: "platform:read",
     annotations: { title: "Inference models", readOnlyHint: true, idempotentHint: true },
     call: ({ network }) => ({ ok: true, value: networks.models(network).map(shown) }),
@@ -122,7 +122,7 @@ function getAttestationQuote(
       },
       additionalProperties: false,
     },
-    price: priceMilli,
+    price: priceMilliCu,
     capability: "platform:read",
     annotations: { title: "Attestation quote", readOnlyHint: true },
     async call({ report_data }, { signal }) {

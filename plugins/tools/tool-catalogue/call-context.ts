@@ -18,7 +18,7 @@ export class CallContext implements ToolContext {
   readonly requestId: string;
   readonly dialogue: ToolContext["dialogue"];
   /** Total cost of the nested calls, in milli-CU. */
-  nestedMilli = 0;
+  nestedMilliCu = 0;
   readonly #caller: ToolCaller;
   readonly #depth: number;
   readonly #tools: NestingTools;
@@ -72,7 +72,7 @@ export class CallContext implements ToolContext {
     const nesting = { depth: this.#depth + 1, stop };
     const outcome = await this.#tools.callAt(nesting, tool, input, caller);
     calls?.called(toolReport(outcome));
-    if (outcome.ok) this.nestedMilli += outcome.usedCUMilli;
+    if (outcome.ok) this.nestedMilliCu += outcome.usedCUMilli;
     return outcome;
   }
 

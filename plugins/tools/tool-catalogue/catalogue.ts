@@ -110,7 +110,7 @@ class LiveCatalogue implements Catalogue, NestingTools {
     }
     const { price } = tool;
     const varies = typeof price !== "number";
-    const estimatedCUMilli = varies ? price.estimateMilli : price;
+    const estimatedCUMilli = varies ? price.estimateMilliCu : price;
     if (!isAmount(estimatedCUMilli)) return "has a price that is not a whole number of milli-CU";
     const entry: CatalogueEntry = {
       name: tool.name,

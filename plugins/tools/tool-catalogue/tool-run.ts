@@ -162,8 +162,8 @@ export class ToolRun {
    */
   #perform(input: unknown, confirmed: Confirmed): ToolOutcome | Promise<ToolOutcome> {
     const { tool } = this.#catalogued;
-    const costMilli = this.#catalogued.costOf(input);
-    const part = this.#caller.charge.open(costMilli);
+    const costMilliCu = this.#catalogued.costOf(input);
+    const part = this.#caller.charge.open(costMilliCu);
     if ("kind" in part) return this.#failed(creditFailure(part));
     let begun: ToolResult | Promise<ToolResult>;
     try {
@@ -174,9 +174,9 @@ export class ToolRun {
       part.release();
       throw error;
     }
-    if (!(begun instanceof Promise)) return this.#ended(begun, part, costMilli);
+    if (!(begun instanceof Promise)) return this.#ended(begun, part, costMilliCu);
     return this.#withTimeLimit<ToolResult>(begun).then(
-      (result) => this.#ended(result, part, costMilli),
+      (result) => this.#ended(result, part, costMilliCu),
       (error: unknown) => {
         part.release();
         throw error;
@@ -185,7 +185,7 @@ export class ToolRun {
   }
 
   /** Charges a successful call. Credit that is not charged is released in any case. */
-  #ended(result: ToolResult, part: ChargePart, costMilli: number): ToolOutcome {
+  #ended(result: ToolResult, part: ChargePart, costMilliCu: number): ToolOutcome {
     let isCharged = false;
     try {
       if (!result.ok) return this.#failed(this.#checkedFailure(result));
@@ -196,8 +196,8 @@ export class ToolRun {
       assertJson(result.links, result.content);
       if (json.length > maxResultChars / 2 ** this.#nesting.depth) return this.#failed(tooLarge);
       isCharged = true;
-      part.settle([{ method: this.#catalogued.tool.name, costMilli }]);
-      return this.#succeeded(result, json, costMilli);
+      part.settle([{ method: this.#catalogued.tool.name, costMilliCu }]);
+      return this.#succeeded(result, json, costMilliCu);
     } finally {
       if (!isCharged) part.release();
     }
@@ -224,13 +224,13 @@ export class ToolRun {
   #succeeded(
     { usage, links, content }: Extract<ToolResult, { readonly ok: true }>,
     json: string,
-    costMilli: number,
+    costMilliCu: number,
   ): ToolOutcome {
     const { tool, metrics } = this.#catalogued;
     const latencyMs = this.#latency();
     metrics.succeeded.add(1);
     metrics.seconds.observe(latencyMs / 1000);
-    const usedCUMilli = costMilli + this.#context.nestedMilli;
+    const usedCUMilli = costMilliCu + this.#context.nestedMilliCu;
     this.#span?.set({ "sluice.cu.used_milli": usedCUMilli });
     this.#span?.end();
     return { ok: true, tool: tool.name, json, usedCUMilli, latencyMs, usage, links, content };
@@ -292,10 +292,10 @@ function creditFailure(refusal: NoCredit): ToolFailure {
   if (refusal.kind === "unavailable") {
     return toolFailure("GATEWAY_SERVICE_UNAVAILABLE", "temporarily unavailable");
   }
-  const { window, usedCuMilli, limitCuMilli } = refusal;
+  const { window, usedMilliCu, limitMilliCu } = refusal;
   return toolFailure("GATEWAY_CU_LIMIT_EXCEEDED", "credit limit exceeded", {
     ...(window !== undefined && { window }),
-    used_cu_milli: usedCuMilli,
-    limit_cu_milli: limitCuMilli,
+    used_cu_milli: usedMilliCu,
+    limit_cu_milli: limitMilliCu,
   });
 }

@@ -20,7 +20,7 @@ export default defineTools({
           properties: { name: { type: "string" } },
           required: ["name"],
         },
-        price: { estimateMilli: 10, of: ({ name }) => 10 * name.length },
+        price: { estimateMilliCu: 10, of: ({ name }) => 10 * name.length },
         capability: "docs:read",
         annotations: { readOnlyHint: true },
         call: async ({ name }, { principal }) =>

@@ -123,10 +123,10 @@ async function judge(
   assert.ok([200, 400, 503].includes(response.status), received);
   assert.ok(!received.includes("secret of the worker"));
   const charges = chargesOf(gateway, id);
-  const mostMilli = (sentBytes + templateTokens + maxTokens) * tokenMilli;
+  const maxMilliCu = (sentBytes + templateTokens + maxTokens) * tokenMilli;
   assert.ok(charges.length <= 1, `${charges.length} charges`);
   const charged = charges[0]?.usedMilliCu ?? 0;
-  assert.ok(charged <= mostMilli, `${charged} milli-CU, at most ${mostMilli} were reserved`);
+  assert.ok(charged <= maxMilliCu, `${charged} milli-CU, at most ${maxMilliCu} were reserved`);
   const said = isStreamed ? saidInStream(received) : response.headers.get("x-used-cu-milli");
   if (said !== undefined && said !== null) assert.equal(Number(said), charged);
 }

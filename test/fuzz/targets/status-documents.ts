@@ -74,7 +74,7 @@ export const statusDocuments: FuzzTarget = {
           tokenUsdRate: "0.25",
           coefficient: thousandths,
           asOf: "1970-01-01T00:00:00Z",
-        }).costMilli(count);
+        }).costMilliCu(count);
         assert.ok(Number.isSafeInteger(charged) && charged >= 0);
       }
     });

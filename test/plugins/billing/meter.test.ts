@@ -19,7 +19,7 @@ type About = Parameters<Meter["reserve"]>[2];
 
 /** Records how the step used one reservation. */
 interface Taken {
-  readonly costMilli: number;
+  readonly costMilliCu: number;
   readonly about: About;
   lines: readonly ChargeLine[] | undefined;
   /** The further reservations that pay for the same lines. */
@@ -41,17 +41,17 @@ function fakeMeter(): FakeMeter {
     answer: undefined,
     written: Promise.resolve(),
     clearsAt: () => undefined,
-    reserve(_principal, costMilli, about) {
+    reserve(_principal, costMilliCu, about) {
       if (fake.answer?.kind === "unavailable") return fake.answer;
       if (fake.answer !== undefined && about.force !== true) return fake.answer;
-      const taken: Taken = { costMilli, about, lines: undefined, more: [], released: false };
+      const taken: Taken = { costMilliCu, about, lines: undefined, more: [], released: false };
       fake.taken.push(taken);
       return {
         kind: "reserved",
-        costMilli,
+        costMilliCu,
         settle(lines, more = []) {
           taken.lines = lines;
-          taken.more = more.map((other) => other.costMilli);
+          taken.more = more.map((other) => other.costMilliCu);
           return fake.written;
         },
         release() {
@@ -112,17 +112,17 @@ const failing = (): Promise<void> => {
   return promise;
 };
 const calls = [
-  { method: "chain_getBlock", costMilli: 1_000 },
-  { method: "system_chain", costMilli: 100 },
+  { method: "chain_getBlock", costMilliCu: 1_000 },
+  { method: "system_chain", costMilliCu: 100 },
 ];
 
 test("a charge contains the request id and the name of the surface", async () => {
   const { hooks, fake, x, charge, reply } = await enter();
   assert.equal(reply, undefined);
   assert.equal(charge.reserve(1_500), undefined);
-  assert.equal(charge.usedMilli, undefined);
+  assert.equal(charge.usedMilliCu, undefined);
   charge.settle(calls);
-  assert.equal(charge.usedMilli, 1_100);
+  assert.equal(charge.usedMilliCu, 1_100);
   assert.equal(fake.taken.length, 1);
   assert.deepEqual(fake.taken[0]?.about, {
     requestId: "req-1",
@@ -166,7 +166,7 @@ test("if a charge cannot be written, the client gets 503 instead of the answer",
   assert.equal(reply?.status, 503);
   assert.equal(bodyOf(reply)["error_code"], "GATEWAY_SERVICE_UNAVAILABLE");
   // The log must not report a charge either.
-  assert.equal(charge.usedMilli, undefined);
+  assert.equal(charge.usedMilliCu, undefined);
 });
 
 test("credit that is reserved but not charged is released, however the exchange ends", async () => {
@@ -207,7 +207,7 @@ for (const [window, details] of [
 ] as const) {
   test(`a request above the limit (${window ?? "plan"}) gets 429 with details`, async () => {
     const { hooks, fake, x, charge } = await enter();
-    fake.answer = { kind: "refused", window, usedCuMilli: 90, limitCuMilli: 100 };
+    fake.answer = { kind: "refused", window, usedMilliCu: 90, limitMilliCu: 100 };
     const reply = charge.reserve(50);
     assert.equal(reply?.status, 429);
     assert.equal(reply?.code, "GATEWAY_CU_LIMIT_EXCEEDED");
@@ -233,12 +233,12 @@ test("while the journal cannot be written, a reservation is refused with 503 and
 test("work without a reservation is charged, and if that fails the answer is not sent", async () => {
   const charged = await enter();
   charged.charge.settle(calls);
-  assert.equal(charged.fake.taken[0]?.costMilli, 1_100);
+  assert.equal(charged.fake.taken[0]?.costMilliCu, 1_100);
   assert.equal(charged.fake.taken[0]?.about.force, true);
   assert.equal(charged.fake.taken[0]?.lines?.length, 2);
   const refused = await enter({ prepare: (fake) => void (fake.answer = { kind: "unavailable" }) });
   refused.charge.settle(calls);
-  assert.equal(refused.charge.usedMilli, undefined);
+  assert.equal(refused.charge.usedMilliCu, undefined);
   const reply = await refused.hooks.responseEnd?.(refused.x);
   assert.equal(reply?.status, 503);
 });
@@ -248,7 +248,7 @@ test("the reported usage is at most the sum of all reservations", async () => {
   charge.reserve(500);
   charge.reserve(400);
   charge.settle(calls);
-  assert.equal(charge.usedMilli, 900);
+  assert.equal(charge.usedMilliCu, 900);
   const head = fakeHead();
   await hooks.responseHeaders?.(x, head);
   assert.equal(head.get("x-used-cu-milli"), "900");
@@ -259,7 +259,7 @@ test("an invalid charge line is a bug of the surface: the client gets 500, and t
   const broken = Promise.reject(new RangeError("NaN is not an amount in milli-CU"));
   broken.catch(() => {});
   const { charge, hooks, x } = await enter({ prepare: (fake) => void (fake.written = broken) });
-  charge.settle([{ method: "m", costMilli: NaN }]);
+  charge.settle([{ method: "m", costMilliCu: NaN }]);
   const reply = await hooks.responseEnd?.(x);
   assert.equal(reply?.code, "GATEWAY_INTERNAL_ERROR");
 });
@@ -301,15 +301,15 @@ test("parts reserve, settle and release separately, and the answer waits for all
   const second = charge.open(100);
   const third = charge.open(10);
   assert.ok("settle" in first && "settle" in second && "settle" in third);
-  first.settle([{ method: "a", costMilli: 900 }]);
+  first.settle([{ method: "a", costMilliCu: 900 }]);
   fake.written = failing();
-  second.settle([{ method: "b", costMilli: 100 }]);
+  second.settle([{ method: "b", costMilliCu: 100 }]);
   fake.written = Promise.resolve();
   const late = charge.open(5);
   assert.ok("settle" in late);
-  late.settle([{ method: "c", costMilli: 5 }]);
+  late.settle([{ method: "c", costMilliCu: 5 }]);
   third.release();
-  assert.equal(charge.usedMilli, 1_005);
+  assert.equal(charge.usedMilliCu, 1_005);
   assert.deepEqual(
     fake.taken.map((taken) => [taken.lines?.length, taken.released]),
     [
@@ -326,7 +326,7 @@ test("a part above the limit is returned as a refusal, and open parts are releas
   const { hooks, fake, x, charge } = await enter();
   charge.open(1);
   charge.open(2);
-  const refusal = { kind: "refused", window: "24h", usedCuMilli: 1, limitCuMilli: 2 } as const;
+  const refusal = { kind: "refused", window: "24h", usedMilliCu: 1, limitMilliCu: 2 } as const;
   fake.answer = refusal;
   assert.deepEqual(charge.open(1), refusal);
   fake.answer = { kind: "unavailable" };
@@ -342,10 +342,10 @@ test("a price is reserved before the surface runs and charged for every answer w
   for (const head of [fakeHead(), streamedHead(), streamedHead(404)]) {
     const { hooks, fake, x, reply } = await enter({ price: 250 });
     assert.equal(reply, undefined);
-    assert.equal(fake.taken[0]?.costMilli, 250);
+    assert.equal(fake.taken[0]?.costMilliCu, 250);
     await hooks.responseHeaders?.(x, head);
     assert.deepEqual(fake.taken[0]?.lines, [
-      { method: "GET /{any}", costMilli: 250, surface: "test" },
+      { method: "GET /{any}", costMilliCu: 250, surface: "test" },
     ]);
     assert.equal(head.get("x-used-cu-milli"), head.streamed ? undefined : "250");
     assert.equal(await hooks.responseEnd?.(x), undefined);
@@ -367,7 +367,7 @@ test("a price is not charged for a failure of the surface or for the answer of a
 });
 
 test("a price above the limit, or one that cannot be charged now, is refused before the surface runs", async () => {
-  const refusal = { kind: "refused", window: undefined, usedCuMilli: 1, limitCuMilli: 1 } as const;
+  const refusal = { kind: "refused", window: undefined, usedMilliCu: 1, limitMilliCu: 1 } as const;
   const poor = await enter({ price: 250, prepare: (fake) => void (fake.answer = refusal) });
   assert.equal(poor.reply?.status, 429);
   const down = { kind: "unavailable" } as const;
@@ -400,7 +400,7 @@ const shadowCount = async ({ metrics }: Started, scope: string): Promise<number>
 };
 
 test("in shadow mode a request above the limit is counted, served and charged", async () => {
-  const refusal = { kind: "refused", window: "24h", usedCuMilli: 1, limitCuMilli: 1 } as const;
+  const refusal = { kind: "refused", window: "24h", usedMilliCu: 1, limitMilliCu: 1 } as const;
   const started = await enter({
     mode: "shadow",
     price: 250,

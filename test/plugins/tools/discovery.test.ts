@@ -29,7 +29,7 @@ describe("the discovery document", () => {
   it("has exactly the specified members, and tools without their schemas", async () => {
     const tools = catalogueOf(
       tool({ capability: "docs:read", annotations: { title: "Echo" } }),
-      tool({ name: "gateway_batch", price: { estimateMilli: 0, of: () => 0 } }),
+      tool({ name: "gateway_batch", price: { estimateMilliCu: 0, of: () => 0 } }),
     );
     assert.deepEqual(documentOf(await ask(tools)), {
       name: "sluice",

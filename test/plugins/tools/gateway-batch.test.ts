@@ -173,7 +173,7 @@ describe("gateway_batch", () => {
       { tool: "hanging", error: late, usedCUMilli: 0 },
       { tool: "echo", error: late, usedCUMilli: 0 },
     ]);
-    assert.equal(by.charge.usedMilli, 100);
+    assert.equal(by.charge.usedMilliCu, 100);
   });
 
   it("begins no further call after the client has left; the running one is completed and charged", async () => {
@@ -201,7 +201,7 @@ describe("gateway_batch", () => {
       },
     ]);
     assert.equal(begun, 1);
-    assert.equal(by.charge.usedMilli, 200);
+    assert.equal(by.charge.usedMilliCu, 200);
   });
 
   it("begins no further call once its results are too large", async () => {

@@ -143,7 +143,7 @@ describe("platform_getAttestationQuote", () => {
     const by = able();
     const outcome = await (await start({})).call("platform_getAttestationQuote", {}, by);
     assert.equal(codeOf(outcome), "GATEWAY_SERVICE_UNAVAILABLE");
-    assert.equal(by.charge.usedMilli, undefined);
+    assert.equal(by.charge.usedMilliCu, undefined);
   });
 
   it("binds 64 bytes in either case of hex digits, or none, and returns the quote of the provider", async () => {

@@ -28,7 +28,7 @@ export function createWorkspace(
     plan: wanted.plan,
     pendingPlan: undefined,
     pendingPlanAt: undefined,
-    purchasedTotalCuMilli: 0,
+    purchasedTotalMilliCu: 0,
     overageLimitCuMilli: wanted.overageLimitCuMilli,
     createdAt: by.at,
   };
@@ -96,7 +96,7 @@ export function purchase(
   return transaction(db, () => {
     const stored = findWorkspace(db, id);
     if (stored === undefined) return notFound("workspace", id);
-    const total = stored.purchasedTotalCuMilli + amountMilliCu;
+    const total = stored.purchasedTotalMilliCu + amountMilliCu;
     if (!Number.isSafeInteger(total))
       return conflict("the purchased credit would exceed 2^53 - 1 milli-CU");
     const purchaseId = newId("pur");
@@ -112,7 +112,7 @@ export function purchase(
       workspaceId: id,
       details: { purchaseId, amountCuMilli: amountMilliCu },
     });
-    return { purchaseId, workspace: { ...stored, purchasedTotalCuMilli: total } };
+    return { purchaseId, workspace: { ...stored, purchasedTotalMilliCu: total } };
   });
 }
 
@@ -136,7 +136,7 @@ export function workspaceFromRow(row: Row): Workspace {
     plan: oneOf(row, "plan", planNames),
     pendingPlan: isPending ? oneOf(row, "pending_plan", planNames) : undefined,
     pendingPlanAt: optionalNumber(row, "pending_plan_at"),
-    purchasedTotalCuMilli: number(row, "purchased_total_cu_milli"),
+    purchasedTotalMilliCu: number(row, "purchased_total_cu_milli"),
     overageLimitCuMilli: optionalNumber(row, "overage_limit_cu_milli"),
     createdAt: number(row, "created_at"),
   };

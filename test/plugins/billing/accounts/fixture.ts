@@ -25,10 +25,10 @@ import { manualClock, type ManualClock } from "../../../../src/testing/clock.ts"
 import { temporaryFolder } from "../../../store/folder.ts";
 
 export const plans: Plans = {
-  free: { rps: 2, includedCuMilli: 10_000_000_000, overageUsdPerCu: undefined },
-  developer: { rps: 10, includedCuMilli: 29_000_000_000, overageUsdPerCu: "0.001" },
-  startup: { rps: 50, includedCuMilli: 99_000_000_000, overageUsdPerCu: "0.001" },
-  enterprise: { rps: 200, includedCuMilli: 499_000_000_000, overageUsdPerCu: "0.001" },
+  free: { rps: 2, includedMilliCu: 10_000_000_000, overageUsdPerCu: undefined },
+  developer: { rps: 10, includedMilliCu: 29_000_000_000, overageUsdPerCu: "0.001" },
+  startup: { rps: 50, includedMilliCu: 99_000_000_000, overageUsdPerCu: "0.001" },
+  enterprise: { rps: 200, includedMilliCu: 499_000_000_000, overageUsdPerCu: "0.001" },
 };
 
 export const hour = 3_600_000;

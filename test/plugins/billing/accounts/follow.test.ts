@@ -94,7 +94,7 @@ test("changes of plan, limit, purchases and pending plan of a workspace apply to
     assert.equal(principal.workspace.overageLimitCuMilli, 9);
   }
   purchase(db, workspace.id, 77, by());
-  for (const { workspace: now } of seen()) assert.equal(now.purchasedTotalCuMilli, 77);
+  for (const { workspace: now } of seen()) assert.equal(now.purchasedTotalMilliCu, 77);
   downgrade(db, workspace.id, { plan: "free", at: clock.now() + day }, by());
   for (const { workspace: now } of seen()) assert.equal(now.pendingPlan, "free");
   clock.jump(day);

@@ -60,7 +60,7 @@ function serve(t: TestContext): Served {
     ...fixture,
     one: replica(),
     other: replica(),
-    bought: () => findWorkspace(fixture.db, id)?.purchasedTotalCuMilli,
+    bought: () => findWorkspace(fixture.db, id)?.purchasedTotalMilliCu,
     buy: ({ store }) => void atOnce(store.purchase(id, 5, fixture.by())),
   };
 }
@@ -120,7 +120,7 @@ test("processes that race for the same keys make each purchase once, and all get
   const told = await Promise.all(outputs.map((lines) => Array.fromAsync(lines)));
   assert.equal(told[0]?.length, 20);
   assert.deepEqual(told, [told[0], told[0], told[0]]);
-  assert.equal(findWorkspace(db, workspace.id)?.purchasedTotalCuMilli, 20 * 5);
+  assert.equal(findWorkspace(db, workspace.id)?.purchasedTotalMilliCu, 20 * 5);
   assert.equal(slots(db), 20);
 });
 

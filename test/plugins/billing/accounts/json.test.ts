@@ -10,7 +10,7 @@ const workspace: Workspace = {
   plan: "startup",
   pendingPlan: undefined,
   pendingPlanAt: undefined,
-  purchasedTotalCuMilli: 9_000,
+  purchasedTotalMilliCu: 9_000,
   overageLimitCuMilli: undefined,
   createdAt: Date.UTC(2026, 0, 15, 12, 30, 0, 250),
 };

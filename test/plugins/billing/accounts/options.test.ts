@@ -16,7 +16,7 @@ function read(text: string): Plans {
 
 test("plans have the terms of the specification, in milli-CU", () => {
   const plan = (rps: number, includedCu: number, overageUsdPerCu: string | undefined): object => {
-    return { rps, includedCuMilli: includedCu * 1_000, overageUsdPerCu };
+    return { rps, includedMilliCu: includedCu * 1_000, overageUsdPerCu };
   };
   assert.deepEqual(read(`version: 1\n${routes}`), {
     free: plan(2, 10_000_000, undefined),
@@ -32,7 +32,7 @@ plans: { free: { rps: 3 }, startup: { overageUsdPerCu: 0.0010 }, enterprise: { o
 ${routes}`);
   assert.deepEqual(plans.free, {
     rps: 3,
-    includedCuMilli: 10_000_000_000,
+    includedMilliCu: 10_000_000_000,
     overageUsdPerCu: undefined,
   });
   assert.equal(plans.startup.overageUsdPerCu, "0.0010");

@@ -27,7 +27,7 @@ function serve(t: TestContext, more: Partial<WorkspacesDeps> = {}): Served {
   const workspaces = createWorkspaces({
     dataDir: fixture.folder,
     store: accounts.store,
-    purchasedLeft: ({ purchasedTotalCuMilli }) => purchasedTotalCuMilli - 1,
+    purchasedLeft: ({ purchasedTotalMilliCu }) => purchasedTotalMilliCu - 1,
     reports: { run: () => Promise.resolve({ ok: false, reason: "busy" }) },
     clock: fixture.clock,
     log,
@@ -41,7 +41,7 @@ test("a purchase is seen by its own gateway at once and by another one 250 ms la
   const header = `Bearer ${issue().text}`;
   const other = open();
   const total = (service: AccountsService): number =>
-    known(service.identify(header)).workspace.purchasedTotalCuMilli;
+    known(service.identify(header)).workspace.purchasedTotalMilliCu;
   assert.deepEqual([total(accounts), total(other)], [0, 0]);
   const bought = atOnce(workspaces.purchase(id, 700, by));
   assert.ok(bought.kind === "done");
@@ -75,17 +75,17 @@ test("a change inside a caller's transaction joins it and is rolled back with it
       throw new Error("the reply was not stored");
     }),
   );
-  assert.equal(findWorkspace(db, id)?.purchasedTotalCuMilli, 0);
+  assert.equal(findWorkspace(db, id)?.purchasedTotalMilliCu, 0);
   assert.equal(findWorkspace(db, id)?.plan, "developer");
   assert.equal(listChanges(db).length, 1);
 
   const kept = accounts.store.transaction(() => {
     const bought = workspaces.purchase(id, 5, by);
-    assert.equal(findWorkspace(db, id)?.purchasedTotalCuMilli, 0, "not committed yet");
+    assert.equal(findWorkspace(db, id)?.purchasedTotalMilliCu, 0, "not committed yet");
     return bought;
   });
   assert.equal(atOnce(kept).kind, "done");
-  assert.equal(findWorkspace(db, id)?.purchasedTotalCuMilli, 5);
+  assert.equal(findWorkspace(db, id)?.purchasedTotalMilliCu, 5);
 });
 
 test("the audit log has the actor, the request and the change, in pages", (t) => {
@@ -153,7 +153,7 @@ test("a purchase that could not be counted exactly is refused", (t) => {
   }
   assert.equal(atOnce(workspaces.purchase(id, Number.MAX_SAFE_INTEGER, by)).kind, "done");
   assert.equal(atOnce(workspaces.purchase(id, 1, by)).kind, "conflict");
-  assert.equal(findWorkspace(db, id)?.purchasedTotalCuMilli, Number.MAX_SAFE_INTEGER);
+  assert.equal(findWorkspace(db, id)?.purchasedTotalMilliCu, Number.MAX_SAFE_INTEGER);
 });
 
 test("a store that another process locks is not changed, and the result is unavailable", (t) => {
@@ -163,7 +163,7 @@ test("a store that another process locks is not changed, and the result is unava
   assert.equal(atOnce(workspaces.find(id)).kind, "done");
   db.exec("ROLLBACK");
   assert.equal(atOnce(workspaces.purchase(id, 5, by)).kind, "done");
-  assert.equal(findWorkspace(db, id)?.purchasedTotalCuMilli, 5);
+  assert.equal(findWorkspace(db, id)?.purchasedTotalMilliCu, 5);
 });
 
 test("a report covers the current month by default, and a busy pool is reported as unavailable", async (t) => {

@@ -25,7 +25,7 @@ test("a workspace is found as it was created", (t) => {
     plan: "free",
     pendingPlan: undefined,
     pendingPlanAt: undefined,
-    purchasedTotalCuMilli: 0,
+    purchasedTotalMilliCu: 0,
     overageLimitCuMilli: 0,
     createdAt: clock.now(),
   });
@@ -76,7 +76,7 @@ test("purchases add up and have distinct ids", (t) => {
   assert.ok(!("failed" in first) && !("failed" in second));
   assert.match(first.purchaseId, /^pur_[0-9a-f]{24}$/);
   assert.notEqual(first.purchaseId, second.purchaseId);
-  assert.deepEqual(second.workspace, { ...workspace, purchasedTotalCuMilli: 1_500 });
+  assert.deepEqual(second.workspace, { ...workspace, purchasedTotalMilliCu: 1_500 });
   assert.deepEqual(findWorkspace(db, workspace.id), second.workspace);
 });
 
@@ -86,7 +86,7 @@ test("a purchase that would make the total inexact is refused and changes nothin
   const before = listChanges(db).length;
   const refused = purchase(db, workspace.id, 1, by());
   assert.ok("failed" in refused && refused.failed === "conflict");
-  assert.equal(findWorkspace(db, workspace.id)?.purchasedTotalCuMilli, Number.MAX_SAFE_INTEGER);
+  assert.equal(findWorkspace(db, workspace.id)?.purchasedTotalMilliCu, Number.MAX_SAFE_INTEGER);
   assert.equal(listChanges(db).length, before);
 });
 

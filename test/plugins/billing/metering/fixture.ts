@@ -26,7 +26,7 @@ export const hour = 60 * minute;
 export const day = 24 * hour;
 
 export function planOf(more: Partial<Plan>): Plan {
-  return { name: "free", rps: 2, includedCuMilli: 1_000_000, overageUsdPerCu: undefined, ...more };
+  return { name: "free", rps: 2, includedMilliCu: 1_000_000, overageUsdPerCu: undefined, ...more };
 }
 
 export function workspaceOf(more: Partial<Workspace>): Workspace {
@@ -36,7 +36,7 @@ export function workspaceOf(more: Partial<Workspace>): Workspace {
     plan: "free",
     pendingPlan: undefined,
     pendingPlanAt: undefined,
-    purchasedTotalCuMilli: 0,
+    purchasedTotalMilliCu: 0,
     overageLimitCuMilli: undefined,
     createdAt: 0,
     ...more,
@@ -75,18 +75,22 @@ export function principalOf({ key, workspace, plan }: Wanted = {}): KeyPrincipal
 
 export const about = { requestId: "req-1", surface: "ledger-rpc" } as const;
 
-export function line(costMilli: number): { surface: string; method: string; costMilli: number } {
-  return { surface: "ledger-rpc", method: "chain_getBlock", costMilli };
+export function line(costMilliCu: number): {
+  surface: string;
+  method: string;
+  costMilliCu: number;
+} {
+  return { surface: "ledger-rpc", method: "chain_getBlock", costMilliCu };
 }
 
 /** Reserves credit, and throws if it is refused. */
 export function take(
   meter: MeterService,
   principal: KeyPrincipal,
-  costMilli: number,
+  costMilliCu: number,
   more: { requestId?: string; agent?: Agent; streamed?: boolean } = {},
 ): Reservation {
-  const taken = meter.reserve(principal, costMilli, { ...about, ...more });
+  const taken = meter.reserve(principal, costMilliCu, { ...about, ...more });
   if (taken.kind !== "reserved") throw new Error(`${taken.kind} instead of reserved`);
   return taken;
 }
@@ -94,9 +98,9 @@ export function take(
 export function charge(
   meter: MeterService,
   principal: KeyPrincipal,
-  costMilli: number,
+  costMilliCu: number,
 ): Promise<void> {
-  return take(meter, principal, costMilli).settle([line(costMilli)]);
+  return take(meter, principal, costMilliCu).settle([line(costMilliCu)]);
 }
 
 /** Returns an agent with a name and, if given, further members. */

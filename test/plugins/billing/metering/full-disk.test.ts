@@ -40,8 +40,8 @@ async function nearlyFull(
 }
 
 const principal: KeyPrincipal = principalOf({
-  plan: { includedCuMilli: 1_000, overageUsdPerCu: "0.001" },
-  workspace: { purchasedTotalCuMilli: 500 },
+  plan: { includedMilliCu: 1_000, overageUsdPerCu: "0.001" },
+  workspace: { purchasedTotalMilliCu: 500 },
 });
 
 /** Charges until the disk refuses one, and returns how many were written. */

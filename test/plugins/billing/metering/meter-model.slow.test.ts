@@ -23,8 +23,8 @@ const bought = 300;
 const principals: readonly KeyPrincipal[] = ["key_a", "key_b"].map((id) =>
   principalOf({
     key: { id, cuLimit24hMilli: dayLimit },
-    plan: { includedCuMilli: included },
-    workspace: { purchasedTotalCuMilli: bought },
+    plan: { includedMilliCu: included },
+    workspace: { purchasedTotalMilliCu: bought },
   }),
 );
 

@@ -27,7 +27,7 @@ test("a settled charge is in the journal when its promise resolves", async (t) =
       surface: "chat",
       method: "completions",
       model: "A/b-1",
-      costMilli: 320,
+      costMilliCu: 320,
       inputTokens: 12,
       outputTokens: 7,
       estimated: true,
@@ -111,8 +111,8 @@ test("a charge above its reservation is cut to it from the last line backwards, 
   assert.deepEqual(meter.reserve(principal, 1, about), {
     kind: "refused",
     window: "24h",
-    usedCuMilli: 100,
-    limitCuMilli: 100,
+    usedMilliCu: 100,
+    limitMilliCu: 100,
   });
   const rows = [...readUsage(dataDir)];
   assert.deepEqual(
@@ -143,7 +143,7 @@ test("a forced reservation is held and charged only as far as sums stay exact", 
   for (const expected of [most - 7, 7, 0]) {
     const taken = meter.reserve(free, most - 7, { ...about, force: true });
     assert.ok(taken.kind === "reserved");
-    assert.equal(taken.costMilli, expected);
+    assert.equal(taken.costMilliCu, expected);
     await taken.settle([line(most)]);
   }
   assert.deepEqual(meter.keyUsage("key_1"), {
@@ -167,17 +167,17 @@ test("if several scopes refuse, the plan is reported first, then 30d, then 24h",
   const { open } = meterFixture(t);
   const meter = await open();
   const limits = { cuLimit24hMilli: 10, cuLimit30dMilli: 20 };
-  const refused = (window: string | undefined, usedMilliCu: number, limitCuMilli: number) => ({
+  const refused = (window: string | undefined, usedMilliCu: number, limitMilliCu: number) => ({
     kind: "refused",
     window,
-    usedCuMilli: usedMilliCu,
-    limitCuMilli,
+    usedMilliCu,
+    limitMilliCu,
   });
-  const poor = { includedCuMilli: 30, overageUsdPerCu: undefined };
+  const poor = { includedMilliCu: 30, overageUsdPerCu: undefined };
   await charge(meter, principalOf({ plan: poor }), 5);
   const ask = (wanted: Parameters<typeof principalOf>[0], cost: number) =>
     meter.reserve(principalOf(wanted), cost, about);
-  const workspace = { purchasedTotalCuMilli: 4, overageLimitCuMilli: 100 };
+  const workspace = { purchasedTotalMilliCu: 4, overageLimitCuMilli: 100 };
   assert.deepEqual(ask({ key: limits, plan: poor, workspace }, 40), refused(undefined, 5, 34));
   assert.deepEqual(ask({ key: limits }, 16), refused("30d", 5, 20));
   assert.deepEqual(ask({ key: limits }, 6), refused("24h", 5, 10));
@@ -188,8 +188,8 @@ test("the limit of the plan is the sum of included credit, purchased credit and 
   const { open } = meterFixture(t);
   const meter = await open();
   const wanted = {
-    plan: { includedCuMilli: 10, overageUsdPerCu: "0.001" },
-    workspace: { purchasedTotalCuMilli: 5, overageLimitCuMilli: 7 },
+    plan: { includedMilliCu: 10, overageUsdPerCu: "0.001" },
+    workspace: { purchasedTotalMilliCu: 5, overageLimitCuMilli: 7 },
   };
   const principal = principalOf(wanted);
   await charge(meter, principal, 20);
@@ -197,8 +197,8 @@ test("the limit of the plan is the sum of included credit, purchased credit and 
   assert.deepEqual(meter.reserve(principal, 3, about), {
     kind: "refused",
     window: undefined,
-    usedCuMilli: 20,
-    limitCuMilli: 22,
+    usedMilliCu: 20,
+    limitMilliCu: 22,
   });
   await charge(meter, principal, 2);
   assert.equal(meter.reserve(principal, 1, about).kind, "refused");
@@ -207,7 +207,7 @@ test("the limit of the plan is the sum of included credit, purchased credit and 
 test("a reservation of 0 is never refused", async (t) => {
   const { open } = meterFixture(t);
   const meter = await open();
-  const principal = principalOf({ plan: { includedCuMilli: 0 }, key: { cuLimit24hMilli: 0 } });
+  const principal = principalOf({ plan: { includedMilliCu: 0 }, key: { cuLimit24hMilli: 0 } });
   assert.equal(meter.reserve(principal, 0, about).kind, "reserved");
   assert.equal(meter.reserve(principal, 1, about).kind, "refused");
 });
@@ -223,7 +223,7 @@ test("force reserves credit above the limits", async (t) => {
 test("keys of a workspace share its plan and have separate windows", async (t) => {
   const { open } = meterFixture(t);
   const meter = await open();
-  const plan = { includedCuMilli: 100 };
+  const plan = { includedMilliCu: 100 };
   await charge(meter, principalOf({ plan, key: { id: "key_a" } }), 60);
   const other = principalOf({ plan, key: { id: "key_b", cuLimit24hMilli: 50 } });
   assert.equal(meter.keyUsage("key_b").dayMilliCu, 0);
@@ -234,7 +234,7 @@ test("keys of a workspace share its plan and have separate windows", async (t) =
 test("windows clear with time, and the plan clears with the month", async (t) => {
   const { open, clock } = meterFixture(t);
   const meter = await open();
-  const principal = principalOf({ key: { cuLimit24hMilli: 10 }, plan: { includedCuMilli: 15 } });
+  const principal = principalOf({ key: { cuLimit24hMilli: 10 }, plan: { includedMilliCu: 15 } });
   await charge(meter, principal, 10);
   clock.advance(day);
   assert.equal(meter.reserve(principal, 1, about).kind, "refused");
@@ -252,7 +252,7 @@ test("a clock that jumps back releases no credit, within the day or across month
   const { open, clock, dataDir } = meterFixture(t);
   clock.jump(Date.UTC(2026, 1, 1, 0, 30) - clock.now());
   const meter = await open();
-  const principal = principalOf({ key: { cuLimit24hMilli: 10 }, plan: { includedCuMilli: 10 } });
+  const principal = principalOf({ key: { cuLimit24hMilli: 10 }, plan: { includedMilliCu: 10 } });
   await charge(meter, principal, 10);
   clock.jump(-hour);
   assert.equal(meter.reserve(principal, 1, about).kind, "refused");
@@ -406,8 +406,8 @@ test("1,000 parallel calls on a budget for 100 charge exactly 100", async (t) =>
     principalOf({ key: { id: "key_month", cuLimit30dMilli: 10_000 } }),
     principalOf({
       key: { id: "key_plan" },
-      workspace: { id: "ws_2", purchasedTotalCuMilli: 3_000, overageLimitCuMilli: 2_000 },
-      plan: { includedCuMilli: 5_000, overageUsdPerCu: "0.001" },
+      workspace: { id: "ws_2", purchasedTotalMilliCu: 3_000, overageLimitCuMilli: 2_000 },
+      plan: { includedMilliCu: 5_000, overageUsdPerCu: "0.001" },
     }),
   ];
   for (const principal of budgets) {
@@ -432,8 +432,8 @@ test("1,000 parallel calls on a budget for 100 charge exactly 100", async (t) =>
 test("balances survive a clean stop and a new start", async (t) => {
   const { open } = meterFixture(t);
   const principal = principalOf({
-    plan: { includedCuMilli: 10, overageUsdPerCu: "0.001" },
-    workspace: { purchasedTotalCuMilli: 5 },
+    plan: { includedMilliCu: 10, overageUsdPerCu: "0.001" },
+    workspace: { purchasedTotalMilliCu: 5 },
   });
   const first = await open();
   await charge(first, principal, 18);
@@ -447,8 +447,8 @@ test("balances survive a clean stop and a new start", async (t) => {
 test("purchased credit that was drawn in earlier months stays drawn after a restart", async (t) => {
   const { open, clock, crashed } = meterFixture(t);
   const principal = principalOf({
-    plan: { includedCuMilli: 10 },
-    workspace: { purchasedTotalCuMilli: 100 },
+    plan: { includedMilliCu: 10 },
+    workspace: { purchasedTotalMilliCu: 100 },
   });
   const meter = await open();
   await charge(meter, principal, 40);

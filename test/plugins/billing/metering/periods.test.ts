@@ -23,8 +23,8 @@ test("a period is the calendar month in UTC, including leap years and year ends"
 
 test("the included amount is drawn first, then the purchased balance, then overage", () => {
   const draws = new Draws();
-  const plan = planOf({ includedCuMilli: 100, overageUsdPerCu: "0.001" });
-  const workspace = workspaceOf({ purchasedTotalCuMilli: 50 });
+  const plan = planOf({ includedMilliCu: 100, overageUsdPerCu: "0.001" });
+  const workspace = workspaceOf({ purchasedTotalMilliCu: 50 });
   const split = emptySplit();
   draws.draw(90, plan, workspace, split);
   assert.deepEqual(split, { includedMilliCu: 90, purchasedMilliCu: 0, overageMilliCu: 0 });
@@ -37,8 +37,8 @@ test("the included amount is drawn first, then the purchased balance, then overa
 
 test("a new period renews the included amount but not the purchased one", () => {
   const draws = new Draws();
-  const plan = planOf({ includedCuMilli: 100, overageUsdPerCu: undefined });
-  const workspace = workspaceOf({ purchasedTotalCuMilli: 50 });
+  const plan = planOf({ includedMilliCu: 100, overageUsdPerCu: undefined });
+  const workspace = workspaceOf({ purchasedTotalMilliCu: 50 });
   const split = emptySplit();
   draws.roll(1);
   draws.draw(130, plan, workspace, split);
@@ -55,8 +55,8 @@ test("a new period renews the included amount but not the purchased one", () => 
 });
 
 test("a plan without overage refuses more than included and purchased credit, whatever the overage limit is", () => {
-  const plan = planOf({ includedCuMilli: 10, overageUsdPerCu: undefined });
-  const workspace = workspaceOf({ purchasedTotalCuMilli: 5, overageLimitCuMilli: 1_000 });
+  const plan = planOf({ includedMilliCu: 10, overageUsdPerCu: undefined });
+  const workspace = workspaceOf({ purchasedTotalMilliCu: 5, overageLimitCuMilli: 1_000 });
   const draws = new Draws();
   assert.equal(draws.limit(plan, workspace), 15);
   assert.equal(draws.fits(15, plan, workspace), true);
@@ -64,7 +64,7 @@ test("a plan without overage refuses more than included and purchased credit, wh
 });
 
 test("overage is limited by the limit of the workspace, and unlimited without one", () => {
-  const plan = planOf({ includedCuMilli: 10, overageUsdPerCu: "0.001" });
+  const plan = planOf({ includedMilliCu: 10, overageUsdPerCu: "0.001" });
   const draws = new Draws();
   assert.equal(draws.fits(31, plan, workspaceOf({ overageLimitCuMilli: 20 })), false);
   assert.equal(draws.fits(30, plan, workspaceOf({ overageLimitCuMilli: 20 })), true);
@@ -75,7 +75,7 @@ test("overage is limited by the limit of the workspace, and unlimited without on
 });
 
 test("amounts above 2^53 do not fit, because they could not be counted exactly", () => {
-  const plan = planOf({ includedCuMilli: 10, overageUsdPerCu: "0.001" });
+  const plan = planOf({ includedMilliCu: 10, overageUsdPerCu: "0.001" });
   const draws = new Draws();
   draws.openMilliCu = 1;
   assert.equal(draws.fits(Number.MAX_SAFE_INTEGER - 1, plan, workspaceOf({})), true);
@@ -85,9 +85,9 @@ test("amounts above 2^53 do not fit, because they could not be counted exactly",
 test("a smaller plan that is set within the month does not use up purchased credit", () => {
   const draws = new Draws();
   const split = emptySplit();
-  const workspace = workspaceOf({ purchasedTotalCuMilli: 50 });
-  draws.draw(90, planOf({ includedCuMilli: 100, overageUsdPerCu: undefined }), workspace, split);
-  const smaller = planOf({ includedCuMilli: 10, overageUsdPerCu: undefined });
+  const workspace = workspaceOf({ purchasedTotalMilliCu: 50 });
+  draws.draw(90, planOf({ includedMilliCu: 100, overageUsdPerCu: undefined }), workspace, split);
+  const smaller = planOf({ includedMilliCu: 10, overageUsdPerCu: undefined });
   assert.equal(draws.fits(50, smaller, workspace), true);
   assert.equal(draws.fits(51, smaller, workspace), false);
   draws.draw(50, smaller, workspace, split);
@@ -96,14 +96,14 @@ test("a smaller plan that is set within the month does not use up purchased cred
 
 test("a charge above every source is overage if the plan has it, else it overdraws the included amount", () => {
   const split = emptySplit();
-  const workspace = workspaceOf({ purchasedTotalCuMilli: 5, overageLimitCuMilli: 7 });
-  new Draws().draw(40, planOf({ includedCuMilli: 10, overageUsdPerCu: "1" }), workspace, split);
+  const workspace = workspaceOf({ purchasedTotalMilliCu: 5, overageLimitCuMilli: 7 });
+  new Draws().draw(40, planOf({ includedMilliCu: 10, overageUsdPerCu: "1" }), workspace, split);
   assert.deepEqual(split, { includedMilliCu: 10, purchasedMilliCu: 5, overageMilliCu: 25 });
   const draws = new Draws();
-  draws.draw(40, planOf({ includedCuMilli: 10, overageUsdPerCu: undefined }), workspace, split);
+  draws.draw(40, planOf({ includedMilliCu: 10, overageUsdPerCu: undefined }), workspace, split);
   assert.deepEqual(split, { includedMilliCu: 35, purchasedMilliCu: 5, overageMilliCu: 0 });
   assert.equal(
-    draws.fits(1, planOf({ includedCuMilli: 10, overageUsdPerCu: undefined }), workspace),
+    draws.fits(1, planOf({ includedMilliCu: 10, overageUsdPerCu: undefined }), workspace),
     false,
   );
 });
@@ -113,9 +113,9 @@ const amount = fc.integer({ min: 0, max: 60 });
 test("splits match a model that draws unit by unit, and takeBack reverses them", () => {
   const charges = fc.array(fc.tuple(amount, fc.boolean()), { maxLength: 30 });
   fc.assert(
-    fc.property(amount, amount, fc.boolean(), charges, (includedCuMilli, bought, pays, list) => {
-      const plan = planOf({ includedCuMilli, overageUsdPerCu: pays ? "0.001" : undefined });
-      const workspace = workspaceOf({ purchasedTotalCuMilli: bought });
+    fc.property(amount, amount, fc.boolean(), charges, (includedMilliCu, bought, pays, list) => {
+      const plan = planOf({ includedMilliCu, overageUsdPerCu: pays ? "0.001" : undefined });
+      const workspace = workspaceOf({ purchasedTotalMilliCu: bought });
       const draws = new Draws();
       const model = {
         includedMilliCu: 0,
@@ -134,7 +134,7 @@ test("splits match a model that draws unit by unit, and takeBack reverses them",
         const expected = emptySplit();
         for (let unit = 0; unit < cost; unit++) {
           const source =
-            model.includedMilliCu < includedCuMilli
+            model.includedMilliCu < includedMilliCu
               ? "includedMilliCu"
               : model.purchasedEver < bought
                 ? "purchasedMilliCu"

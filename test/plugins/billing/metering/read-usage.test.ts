@@ -116,7 +116,7 @@ test("long and non-ASCII texts are kept, and too long ones are cut", async (t) =
   const meter = await fixture.open();
   const requestId = `"é,\\ 漢${"x".repeat(300)}`;
   await take(meter, principalOf({ key: { id: "ключ" } }), 1, { requestId }).settle([
-    { surface: "s", method: `m"\n${"ß".repeat(400)}`, costMilli: 1 },
+    { surface: "s", method: `m"\n${"ß".repeat(400)}`, costMilliCu: 1 },
   ]);
   const [row] = readUsage(fixture.dataDir);
   assert.equal(row?.keyId, "ключ");
@@ -138,7 +138,7 @@ test("the pricing of an inference is kept even with the longest ids", async (t) 
   const longest = agentOf(quotes, { version: quotes, sessionId: quotes, provider: quotes });
   const capabilities = Array.from({ length: 16 }, () => "c".repeat(64));
   const about = { requestId: "x".repeat(300), agent: { ...longest, capabilities } };
-  const chat = { surface: "chat", method: "chat.completions", model: "M", costMilli: 1 };
+  const chat = { surface: "chat", method: "chat.completions", model: "M", costMilliCu: 1 };
   await take(meter, principalOf(), 1, about).settle([{ ...chat, pricing }]);
   await take(meter, principalOf(), 1, { requestId: "y" }).settle([
     { ...chat, pricing: { ...pricing, tokenUsdRate: "0.25" } },
@@ -187,8 +187,8 @@ test("purchased credit that was drawn is read from the sums and the latest charg
   assert.deepEqual(readPurchasedDrawn(fixture.dataDir), new Map());
   const meter = await fixture.open();
   const buyer = principalOf({
-    plan: { includedCuMilli: 10 },
-    workspace: { purchasedTotalCuMilli: 100 },
+    plan: { includedMilliCu: 10 },
+    workspace: { purchasedTotalMilliCu: 100 },
   });
   await charge(meter, buyer, 15);
   fixture.clock.advance(2 * minute);

@@ -37,18 +37,18 @@ function settle(
   lines: readonly ChargeLine[],
   workspace = "ws_1",
 ): Promise<void> {
-  const plan = { includedCuMilli: 1e12 };
+  const plan = { includedMilliCu: 1e12 };
   const principal = principalOf({ key: { id: key }, workspace: { id: workspace }, plan });
-  const total = lines.reduce((sum, { costMilli }) => sum + costMilli, 0);
+  const total = lines.reduce((sum, { costMilliCu }) => sum + costMilliCu, 0);
   return take(meter, principal, total).settle(lines);
 }
 
-const call = { surface: "ledger-rpc", method: "system_chain", costMilli: 100 };
+const call = { surface: "ledger-rpc", method: "system_chain", costMilliCu: 100 };
 const chat = {
   surface: "chat",
   method: "chat.completions",
   model: "Acme/One",
-  costMilli: 7,
+  costMilliCu: 7,
   inputTokens: 30,
   outputTokens: 4,
 };
@@ -58,9 +58,9 @@ async function someUsage(t: Parameters<typeof meterFixture>[0]): Promise<string>
   const meter = await open();
   await settle(meter, "key_a", [call, call]);
   await settle(meter, "key_b", [chat]);
-  await settle(meter, "key_x", [{ ...call, costMilli: 5_000 }], "ws_other");
+  await settle(meter, "key_x", [{ ...call, costMilliCu: 5_000 }], "ws_other");
   clock.advance(day);
-  await settle(meter, "key_b", [call, { ...chat, costMilli: 3 }]);
+  await settle(meter, "key_b", [call, { ...chat, costMilliCu: 3 }]);
   return dataDir;
 }
 

@@ -18,10 +18,12 @@ function job(dataDir: string, more: Partial<UsageSeriesJob> = {}): UsageSeriesJo
 test("each charge is added to the step of its time, by surface, workspace and key", async (t) => {
   const { dataDir, clock, open } = meterFixture(t);
   const meter = await open();
-  const charge = (key: string, workspace: string, surface: string, costMilli: number) =>
-    take(meter, principalOf({ key: { id: key }, workspace: { id: workspace } }), costMilli).settle([
-      { surface, method: "m", costMilli },
-    ]);
+  const charge = (key: string, workspace: string, surface: string, costMilliCu: number) =>
+    take(
+      meter,
+      principalOf({ key: { id: key }, workspace: { id: workspace } }),
+      costMilliCu,
+    ).settle([{ surface, method: "m", costMilliCu }]);
   await charge("key_a", "ws_1", "chat", 10);
   await charge("key_b", "ws_1", "ledger-rpc", 1);
   clock.advance(minute);
@@ -71,7 +73,7 @@ test("the smallest series are added up in a series without a name", async (t) =>
   const meter = await open();
   for (let i = 1; i <= 9; i++) {
     await take(meter, principalOf({ key: { id: `key_${i}` } }), i).settle([
-      { surface: `s${i}`, method: "m", costMilli: i },
+      { surface: `s${i}`, method: "m", costMilliCu: i },
     ]);
   }
   const { surfaces, usedMilliCu } = usageSeries(job(dataDir));
@@ -98,7 +100,7 @@ test("without charges there are no series, even if the journal or the workspace 
 test("a thread of the pool returns the same series as JSON", async (t) => {
   const { dataDir, open } = meterFixture(t);
   const meter = await open();
-  await take(meter, principalOf(), 3).settle([{ surface: "chat", method: "m", costMilli: 3 }]);
+  await take(meter, principalOf(), 3).settle([{ surface: "chat", method: "m", costMilliCu: 3 }]);
   const pool = openComputePool({ clock: manualClock(), metrics: createMetrics(), threads: 1 });
   t.after(() => pool.close());
   const { href } = new URL("../../../../plugins/billing/metering/usage-series.ts", import.meta.url);

@@ -45,13 +45,13 @@ test("charges settled before and after the start are in the database, with all f
   await charge(meter, principalOf(), 5);
   const { metrics } = await ship(t, dataDir, url);
   const agent = agentOf("Planner", { sessionId: "s-1", capabilities: ["tools"] });
-  const paid = principalOf({ plan: { includedCuMilli: 30, overageUsdPerCu: "0.001" } });
+  const paid = principalOf({ plan: { includedMilliCu: 30, overageUsdPerCu: "0.001" } });
   await take(meter, paid, 70, { requestId: "r'\"\\", agent }).settle([
     {
       surface: "chat",
       method: "completions",
       model: "A/b-1",
-      costMilli: 70,
+      costMilliCu: 70,
       inputTokens: 5,
       outputTokens: 6,
       estimated: true,
@@ -77,7 +77,7 @@ test("texts that PostgreSQL cannot store are copied with replacement characters"
   await ship(t, dataDir, url);
   const agent = agentOf("nul \0 and half \ud800 pair");
   await take(meter, principalOf(), 5, { requestId: "a\0b", agent }).settle([
-    { surface: "s", method: "m", costMilli: 5 },
+    { surface: "s", method: "m", costMilliCu: 5 },
   ]);
   const rows = (): Promise<Record<string, unknown>[]> =>
     runSql(url, "SELECT request_id, agent->>'name' AS name FROM sluice.charges");

@@ -55,7 +55,7 @@ test("client and gateway compute the same integer", () => {
         const members = { ...pricing, coefficient, pricePerTokenNano: price, tokenUsdRate: rate };
         const tokens = { prompt, completion, cached: 0, reasoning: 0 };
         const cost = recomputeCost({ coefficient, tokens }, members);
-        assert.equal(cost, createPrice(members).costMilli(prompt + completion));
+        assert.equal(cost, createPrice(members).costMilliCu(prompt + completion));
       },
     ),
   );

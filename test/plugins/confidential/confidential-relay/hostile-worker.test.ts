@@ -16,7 +16,7 @@ import { until } from "./wait.ts";
 import { silent } from "../../ledger/ledger/pool/asking.ts";
 
 /** One frame of 288 bytes and 100 tokens of an answer. */
-const reservedMilli = (288 + 100) * tokenMilli;
+const reservedMilliCu = (288 + 100) * tokenMilli;
 
 describe("a hostile worker", () => {
   let stream: StreamGateway;
@@ -24,7 +24,7 @@ describe("a hostile worker", () => {
     stream = await startStreamGateway();
   });
   after(async () => {
-    assert.ok((await stream.charges()).every(({ usedMilliCu }) => usedMilliCu <= reservedMilli));
+    assert.ok((await stream.charges()).every(({ usedMilliCu }) => usedMilliCu <= reservedMilliCu));
     await stream[Symbol.asyncDispose]();
   });
   beforeEach(() => {
@@ -58,8 +58,8 @@ describe("a hostile worker", () => {
     session.ask();
     const { done } = await session.answer();
     assert.equal(done.usage.unverified_reason, "simulated");
-    assert.equal(done.usedCUMilli, reservedMilli);
-    assert.equal((await stream.charges()).at(-1)?.usedMilliCu, reservedMilli);
+    assert.equal(done.usedCUMilli, reservedMilliCu);
+    assert.equal((await stream.charges()).at(-1)?.usedMilliCu, reservedMilliCu);
   });
 
   it("that reports absurd token counts leaves only bounded numbers in the journal", async () => {
@@ -70,7 +70,7 @@ describe("a hostile worker", () => {
       session.ask();
       const { done } = await session.answer();
       assert.equal(done.usage.unverified_reason, "usage_mismatch");
-      assert.equal(done.usedCUMilli, reservedMilli);
+      assert.equal(done.usedCUMilli, reservedMilliCu);
     }
     const last = (await stream.charges()).at(-1);
     assert.equal(last?.inputTokens, 288 + 16_384);

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
-  creditMilli,
+  creditMilliCu,
   RetryCredits,
   type StreamAttempt,
 } from "../../../../plugins/confidential/confidential-relay/retry-credits.ts";
@@ -50,13 +50,13 @@ test("credits expire after one hour", () => {
 });
 
 test("the part of an answer that was sent is not credited, and the credit is rounded down", () => {
-  assert.equal(creditMilli(300, { sent: 0, all: 0 }), 300);
-  assert.equal(creditMilli(300, { sent: 0, all: 1_000 }), 300);
-  assert.equal(creditMilli(300, { sent: 1_000, all: 1_000 }), 0);
-  assert.equal(creditMilli(300, { sent: 999, all: 1_000 }), 0);
-  assert.equal(creditMilli(7, { sent: 1, all: 2 }), 3);
+  assert.equal(creditMilliCu(300, { sent: 0, all: 0 }), 300);
+  assert.equal(creditMilliCu(300, { sent: 0, all: 1_000 }), 300);
+  assert.equal(creditMilliCu(300, { sent: 1_000, all: 1_000 }), 0);
+  assert.equal(creditMilliCu(300, { sent: 999, all: 1_000 }), 0);
+  assert.equal(creditMilliCu(7, { sent: 1, all: 2 }), 3);
   const much = Number.MAX_SAFE_INTEGER;
-  assert.equal(creditMilli(much, { sent: 2 ** 31, all: 2 ** 32 }), (much - 1) / 2);
+  assert.equal(creditMilliCu(much, { sent: 2 ** 31, all: 2 ** 32 }), (much - 1) / 2);
 });
 
 test("a key has at most 64 credits and does not evict those of other keys", () => {

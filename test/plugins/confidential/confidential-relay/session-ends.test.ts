@@ -377,8 +377,11 @@ describe("the end of a session", () => {
     ask(session, "Who wrote the Magna Carta???");
     const { usedCUMilli, paidBeforeCUMilli } = (await session.answer()).done;
     // One of four chunks of equal length did not leave: a quarter of 9 tokens, rounded down to whole milli-CU.
-    const creditMilli = Math.floor((9 * tokenMilli) / 4);
-    assert.deepEqual([usedCUMilli, paidBeforeCUMilli], [7 * tokenMilli - creditMilli, creditMilli]);
+    const creditMilliCu = Math.floor((9 * tokenMilli) / 4);
+    assert.deepEqual(
+      [usedCUMilli, paidBeforeCUMilli],
+      [7 * tokenMilli - creditMilliCu, creditMilliCu],
+    );
     const metrics = await (await fetch(`${stream.gateway.adminUrl}/metrics`)).text();
     assert.match(metrics, /^sluice_stream_retry_credits_total [1-9]/m);
   });

@@ -72,7 +72,7 @@ export function resultOf(usage: Partial<TokenUsage> = {}, finishReason?: string)
       estimated: false,
       ...usage,
     },
-    costMilli: 0,
+    costMilliCu: 0,
     finishReason,
   };
 }
@@ -89,7 +89,7 @@ export function fakeModel(modelId = "Demo/Echo-1"): FakeModel {
         return model.activeWorkers;
       },
       maxOutputTokens: 100,
-      mostMilli: () => 0,
+      maxMilliCu: () => 0,
       send(request, reader) {
         let isAborted = false;
         let isPaused = false;

@@ -141,7 +141,7 @@ describe("text frames", () => {
     const frame = sound(readTextFrame(bytesOf(JSON.stringify(done))));
     assert.ok(frame.kind === "done");
     assert.deepEqual(frame.usage, { ...tokens, total: 14 });
-    assert.equal(frame.usedCuMilli, 12);
+    assert.equal(frame.usedMilliCu, 12);
     assert.equal(frame.report, undefined);
     const plain = { prompt_tokens: 1, completion_tokens: 2, total_tokens: 3 };
     const brief = sound(readTextFrame(bytesOf(JSON.stringify({ ...done, usage: plain }))));

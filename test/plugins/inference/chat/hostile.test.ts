@@ -15,7 +15,7 @@ const maxTokens = 20;
  * Upper bound for the prompt "Hi": one token per byte of text and role, the constant per message and the template
  * variables.
  */
-const reservedMilli = tokenMilli * (maxTokens + 2 + 4 + 32 + '{"enable_thinking":false}'.length);
+const reservedMilliCu = tokenMilli * (maxTokens + 2 + 4 + 32 + '{"enable_thinking":false}'.length);
 
 const content = eventOf(chunkOf({ content: "word " }));
 const stop = eventOf(chunkOf({}, { finishReason: "stop" }));
@@ -95,7 +95,7 @@ describe("a model server that", inTime, () => {
         assert.ok([200, 400, 503, undefined].includes(answer?.status), answer?.text ?? "cut");
         await chat.worker.idle();
         for (const { usedMilliCu } of chat.charges().slice(earlier)) {
-          assert.ok(usedMilliCu <= reservedMilli, `${usedMilliCu} of ${reservedMilli}`);
+          assert.ok(usedMilliCu <= reservedMilliCu, `${usedMilliCu} of ${reservedMilliCu}`);
         }
         await lives();
         await ownAnswer();
@@ -161,11 +161,11 @@ describe("a usage report above the limits of the request", inTime, () => {
     // A template may add to the prompt more than was reserved for it.
     chat.worker.script(whole({ usage: usageOf(10_000, 2) }));
     const { json, headers } = await chat.ask({ max_tokens: maxTokens });
-    assert.equal(json.usage.usedCUMilli, reservedMilli);
-    assert.equal(headers["x-used-cu-milli"], String(reservedMilli));
+    assert.equal(json.usage.usedCUMilli, reservedMilliCu);
+    assert.equal(headers["x-used-cu-milli"], String(reservedMilliCu));
     const [charge] = chat.charges();
-    assert.equal(charge?.usedMilliCu, reservedMilli);
-    const cut = 10_002 * tokenMilli - reservedMilli;
+    assert.equal(charge?.usedMilliCu, reservedMilliCu);
+    const cut = 10_002 * tokenMilli - reservedMilliCu;
     assert.equal(await chat.metric('sluice_cut_cu_milli_total{surface="chat"}'), cut);
   });
 });
@@ -191,7 +191,7 @@ describe("a stream that exceeds its token limit", inTime, () => {
     assert.ok(said >= maxTokens && said < 3 * maxTokens + 32, `${said} chunks`);
     const [charge] = chat.charges();
     assert.deepEqual([charge?.outputTokens, charge?.outcome], [maxTokens, "complete"]);
-    assert.ok((charge?.usedMilliCu ?? Infinity) <= reservedMilli);
+    assert.ok((charge?.usedMilliCu ?? Infinity) <= reservedMilliCu);
     const series = 'sluice_inference_capped_streams_total{network="classic",worker="Test/Model-1"}';
     assert.equal(await chat.metric(series), 1);
   });

@@ -30,7 +30,7 @@ const produced: InferenceResult = {
     reasoningTokens: undefined,
     estimated: true,
   },
-  costMilli: 2,
+  costMilliCu: 2,
   finishReason: undefined,
 };
 
@@ -57,16 +57,16 @@ function scene(): Scene {
   };
   const charge: Charge = {
     reserve: () => undefined,
-    settle: ([line]) => void events.push(`charge ${line?.costMilli} ${line?.outcome}`),
+    settle: ([line]) => void events.push(`charge ${line?.costMilliCu} ${line?.outcome}`),
     open: () => ({ kind: "unavailable" }),
-    usedMilli: undefined,
+    usedMilliCu: undefined,
   };
   let reader: AnswerReader | undefined;
   const offer: Offer = {
     modelId: "Test/Model-1",
     activeWorkers: 1,
     maxOutputTokens: 1,
-    mostMilli: () => 0,
+    maxMilliCu: () => 0,
     send(_, toTell) {
       reader = toTell;
       return {

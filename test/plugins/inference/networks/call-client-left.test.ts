@@ -88,7 +88,7 @@ test(
     const exchange = await held;
     const result = asked.call.abort();
     assert.ok(result);
-    assert.deepEqual(costOf(result), { ...estimated, completionTokens: 0, costMilli: 15 });
+    assert.deepEqual(costOf(result), { ...estimated, completionTokens: 0, costMilliCu: 15 });
     await exchange.left;
     await worker.idle();
     assert.equal(worker.received.length, 1);
@@ -139,7 +139,7 @@ test(
       ...reported,
       promptTokens: 50,
       completionTokens: 20,
-      costMilli: 210,
+      costMilliCu: 210,
     });
     assert.deepEqual([choices.length, asked.arrivals], [1, arrivals], "the reader is not called");
     exchange.end();

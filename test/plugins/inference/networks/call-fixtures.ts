@@ -5,8 +5,8 @@ import { raw } from "./worker-scripts.ts";
 import { chunkOf, eventOf } from "./chat-events.ts";
 import type { Script, Worker } from "./scripted-worker.ts";
 
-export function costOf({ usage, costMilli }: InferenceResult): unknown {
-  return { ...usage, costMilli };
+export function costOf({ usage, costMilliCu }: InferenceResult): unknown {
+  return { ...usage, costMilliCu };
 }
 
 // 12 nano × 0.25 USD = 3 milli-CU per token.
@@ -16,7 +16,7 @@ export const reported = {
   cachedTokens: undefined,
   reasoningTokens: undefined,
   estimated: false,
-  costMilli: 21,
+  costMilliCu: 21,
 };
 
 export const streamOf = (...texts: string[]): Script => raw(200, {}, texts);

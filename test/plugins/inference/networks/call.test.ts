@@ -47,7 +47,7 @@ test("a whole answer is reported in one piece", inTime, async () => {
   const ending = await opened.ask({ streamed: false }).ending;
   assert.ok(ending.kind === "ended");
   assert.deepEqual(ending.message, { content: "Hello world", reasoningContent: "hm" });
-  assert.deepEqual(costOf(ending.result), { ...reported, completionTokens: 3, costMilli: 24 });
+  assert.deepEqual(costOf(ending.result), { ...reported, completionTokens: 3, costMilliCu: 24 });
 });
 
 test("`reasoning` is reported as `reasoning_content`, streamed and whole", inTime, async () => {
@@ -62,7 +62,7 @@ test("`reasoning` is reported as `reasoning_content`, streamed and whole", inTim
   assert.deepEqual(costOf(await resultOf(asked)), {
     ...estimated,
     completionTokens: 1,
-    costMilli: 18,
+    costMilliCu: 18,
   });
   assert.equal(asked.choices[0]?.delta.reasoning_content, "hm");
   const ending = await opened.ask({ streamed: false }).ending;
@@ -100,7 +100,7 @@ for (const usage of ["none", -1, {}, { prompt_tokens: -5, completion_tokens: 2 }
     await using worker = await startWorker({ otherwise: streamed({ usage }) });
     await using opened = await openNetwork(worker.url);
     // Eleven bytes are three tokens, in two chunks or in one piece.
-    const counted = { ...estimated, completionTokens: 3, costMilli: 24 };
+    const counted = { ...estimated, completionTokens: 3, costMilliCu: 24 };
     assert.deepEqual(costOf(await resultOf(opened.ask())), counted);
     worker.script(whole({ usage }));
     assert.deepEqual(costOf(await resultOf(opened.ask({ streamed: false }))), counted);
@@ -148,7 +148,7 @@ for (const [name, over, series] of [
   test(`an answer without ${name} costs nothing and is counted`, inTime, async () => {
     await using worker = await startWorker({ otherwise: streamed() });
     await using opened = await openNetwork(worker.url, over);
-    assert.deepEqual(costOf(await resultOf(opened.ask())), { ...reported, costMilli: 0 });
+    assert.deepEqual(costOf(await resultOf(opened.ask())), { ...reported, costMilliCu: 0 });
     for (const missing of ["price", "rate"]) {
       const name_ = `sluice_inference_unpriced_total{network="net",missing="${missing}"}`;
       assert.equal(opened.seen.value(name_), missing === series ? 1 : 0);

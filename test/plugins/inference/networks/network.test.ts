@@ -68,7 +68,7 @@ test(
     assert.deepEqual(offer.entry.coefficients, { base: 500, standard: 1501, priority: 3000 });
     // 12 × 1.501 × 0.25 = 4.503 at the median, 9 at the most.
     assert.equal(offer.entry.promptPriceCUMilli, 5);
-    assert.equal(offer.mostMilli(1000), 9_000);
+    assert.equal(offer.maxMilliCu(1000), 9_000);
     const drained = opened.network.models.get("drained");
     assert.equal(drained?.activeWorkers, 0);
     assert.equal(drained.entry.coefficients, undefined);
@@ -82,9 +82,9 @@ test(
 test("an answer is charged at the coefficient of its worker", inTime, async () => {
   await using worker = await startWorker({ otherwise: streamed() });
   await using opened = await listing(worker, [{ id: "w1", coefficient: 1500 }]);
-  const { costMilli, worker: served } = await resultOf(opened.ask());
+  const { costMilliCu, worker: served } = await resultOf(opened.ask());
   // 7 tokens × 12 × 1.5 × 0.25 = 31.5.
-  assert.equal(costMilli, 32);
+  assert.equal(costMilliCu, 32);
   assert.equal(served.pricing.coefficient, 1500);
 });
 
@@ -109,8 +109,8 @@ test("price and rate are those at the time when the worker was chosen", inTime, 
   await opened.readAgain();
   assert.equal(opened.network.models.get(model)?.entry.promptPriceCUMilli, 45_000);
   await streamed()(exchange);
-  const { costMilli, worker: served } = await resultOf(asked);
-  assert.equal(costMilli, 21);
+  const { costMilliCu, worker: served } = await resultOf(asked);
+  assert.equal(costMilliCu, 21);
   assert.deepEqual(served.pricing, {
     network: "net",
     coefficient: 1000,
@@ -250,8 +250,8 @@ test(
     assert.equal(changed.get("announced")?.activeWorkers, 0);
     assert.equal(changed.get("announced")?.entry.promptPriceCUMilli, 6);
     assert.equal(changed.get(model)?.entry.ownedBy, "Somebody");
-    const { costMilli, worker: served } = await resultOf(opened.ask());
-    assert.deepEqual([costMilli, served.pricing.coefficient], [84, 4000]);
+    const { costMilliCu, worker: served } = await resultOf(opened.ask());
+    assert.deepEqual([costMilliCu, served.pricing.coefficient], [84, 4000]);
     assert.equal(models.get(model)?.entry.createdAt, changed.get(model)?.entry.createdAt);
     opened.override();
     assert.deepEqual([...opened.network.models.keys()], [...models.keys()]);

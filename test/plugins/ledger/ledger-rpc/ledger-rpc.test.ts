@@ -11,14 +11,14 @@ import { fakeExchange, fakeHost } from "../../fakes.ts";
 class FakeCharge implements Charge {
   readonly refusal: Reply | undefined;
   readonly done: string[] = [];
-  usedMilli: number | undefined;
+  usedMilliCu: number | undefined;
 
   constructor(refusal?: Reply) {
     this.refusal = refusal;
   }
 
-  reserve(costMilli: number): Reply | undefined {
-    this.done.push(`reserve ${costMilli}`);
+  reserve(costMilliCu: number): Reply | undefined {
+    this.done.push(`reserve ${costMilliCu}`);
     return this.refusal;
   }
 
@@ -27,8 +27,10 @@ class FakeCharge implements Charge {
   }
 
   settle(lines: Parameters<Charge["settle"]>[0]): void {
-    this.usedMilli = lines.reduce((sum, line) => sum + line.costMilli, 0);
-    this.done.push(`settle ${lines.map((line) => `${line.method} ${line.costMilli}`).join(", ")}`);
+    this.usedMilliCu = lines.reduce((sum, line) => sum + line.costMilliCu, 0);
+    this.done.push(
+      `settle ${lines.map((line) => `${line.method} ${line.costMilliCu}`).join(", ")}`,
+    );
   }
 }
 
@@ -115,7 +117,7 @@ describe("ledger-rpc", () => {
         outcome,
       });
       assert.deepEqual(charge.done, ["reserve 100", "settle "]);
-      assert.equal(charge.usedMilli, 0);
+      assert.equal(charge.usedMilliCu, 0);
     }
   });
 

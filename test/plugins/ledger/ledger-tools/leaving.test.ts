@@ -38,7 +38,7 @@ const script: ToolsScript = {
   },
 };
 
-const calls: readonly (readonly [tool: string, input: object, costMilli: number])[] = [
+const calls: readonly (readonly [tool: string, input: object, costMilliCu: number])[] = [
   ["ledger_getBlock", { height: 7 }, 1000],
   ["ledger_getBlockDecoded", { height: 7 }, 2000],
   ["ledger_getEvents", { blockHash: hash(7) }, 1500],
@@ -63,7 +63,7 @@ describe("a caller that leaves after the call was sent to the node", () => {
     );
   });
 
-  for (const [tool, input, costMilli] of calls) {
+  for (const [tool, input, costMilliCu] of calls) {
     it(`pays for ${tool}, which is carried through`, async () => {
       const leaving = new AbortController();
       let isConfirmed = true;
@@ -82,7 +82,7 @@ describe("a caller that leaves after the call was sent to the node", () => {
       const caller = toolCaller({ signal: leaving.signal });
       resultOf(await tools.call(tool, confirmed, caller));
       assert.equal(leaving.signal.aborted, true);
-      assert.deepEqual(caller.charged, [`${tool} ${costMilli}`]);
+      assert.deepEqual(caller.charged, [`${tool} ${costMilliCu}`]);
       assert.equal(caller.open(), 0);
     });
   }

@@ -115,7 +115,7 @@ describe("a call", () => {
     for (const name of calls.slice(0, 3)) {
       assert.equal(ledger.methods.has(name), false);
       const refused = ledger.rpc(Buffer.from(request(name, "[]")));
-      assert.equal(refused.costMilli, 0);
+      assert.equal(refused.costMilliCu, 0);
       assert.match(String(await refused.run()), /Method Not Allowed/);
     }
     assert.throws(() => ledger.internal("author_rotateKeys"), /unknown node method/);

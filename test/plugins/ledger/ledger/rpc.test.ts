@@ -10,7 +10,7 @@ async function exchange(
   node: (call: string) => string = () => '"ok"',
 ): Promise<{
   text: string | undefined;
-  costMilli: number;
+  costMilliCu: number;
   owed: number;
   failure: string | undefined;
 }> {
@@ -21,9 +21,9 @@ async function exchange(
     pool.result(node(`${next?.method} ${next?.params}`));
   }
   const answered = await running;
-  const owed = rpc.lines.reduce((sum, line) => sum + line.costMilli, 0);
+  const owed = rpc.lines.reduce((sum, line) => sum + line.costMilliCu, 0);
   const text = answered === undefined ? undefined : Buffer.from(answered).toString();
-  return { text, costMilli: rpc.costMilli, owed, failure: rpc.failure };
+  return { text, costMilliCu: rpc.costMilliCu, owed, failure: rpc.failure };
 }
 
 const parseError = '{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}';
@@ -39,13 +39,13 @@ describe("a single call", () => {
     const result = '{"b":1,"a":1.0,"n":340282366920938463463374607431768211455,"s":"\\u00e9\\/é"}';
     for (const id of ["1", '"x\\n✓"', "null", "-0.50e3", "18446744073709551616"]) {
       const test = testLedger();
-      const { text, costMilli, owed } = await exchange(
+      const { text, costMilliCu, owed } = await exchange(
         test,
         request("chain_getHead", "[]", id),
         () => result,
       );
       assert.equal(text, `{"jsonrpc":"2.0","id":${id},"result":${result}}`);
-      assert.deepEqual([costMilli, owed], [100, 100]);
+      assert.deepEqual([costMilliCu, owed], [100, 100]);
     }
   });
 
@@ -80,7 +80,7 @@ describe("a single call", () => {
       const running = rpc.run();
       pool.error(error);
       assert.equal(await running, `{"jsonrpc":"2.0","id":1,"error":${error}}`);
-      assert.deepEqual(rpc.lines, [{ method: "state_call", costMilli: 5000 }]);
+      assert.deepEqual(rpc.lines, [{ method: "state_call", costMilliCu: 5000 }]);
       assert.equal(rpc.failure, undefined);
     }
   });
@@ -92,7 +92,7 @@ describe("a single call", () => {
       const running = rpc.run();
       pool.fail(reason);
       assert.equal(await running, internalFor('"a"'));
-      assert.deepEqual([rpc.lines, rpc.failure, rpc.costMilli], [[], reason, 1000]);
+      assert.deepEqual([rpc.lines, rpc.failure, rpc.costMilliCu], [[], reason, 1000]);
     }
   });
 
@@ -102,7 +102,7 @@ describe("a single call", () => {
     await exchange(test, body, () => '"0x01"');
     const rpc = test.ledger.rpc(Buffer.from(body.replace('"id":1', '"id":"other"')));
     assert.equal(rpc.run(), '{"jsonrpc":"2.0","id":"other","result":"0x01"}');
-    assert.deepEqual(rpc.lines, [{ method: "state_getStorage", costMilli: 500 }]);
+    assert.deepEqual(rpc.lines, [{ method: "state_getStorage", costMilliCu: 500 }]);
   });
 
   it("owes the same when it shares an identical call, under its own name and id", async () => {
@@ -116,7 +116,7 @@ describe("a single call", () => {
       '{"jsonrpc":"2.0","id":"2","result":"0x07"}',
     ]);
     for (const rpc of rpcs)
-      assert.deepEqual(rpc.lines, [{ method: "chain_getHead", costMilli: 100 }]);
+      assert.deepEqual(rpc.lines, [{ method: "chain_getHead", costMilliCu: 100 }]);
   });
 
   it("of rpc_methods is answered by the gateway, for its price", async () => {
@@ -135,7 +135,7 @@ describe("a single call", () => {
     assert.deepEqual(pool.sent, ['system_accountNextIndex ["5G"]']);
     pool.result("7");
     await running;
-    assert.deepEqual(rpc.lines, [{ method: "account_nextIndex", costMilli: 500 }]);
+    assert.deepEqual(rpc.lines, [{ method: "account_nextIndex", costMilliCu: 500 }]);
   });
 });
 
@@ -152,8 +152,8 @@ describe("calls that never reach a node", () => {
     ];
     for (const name of names) {
       const test = testLedger();
-      const { text, costMilli } = await exchange(test, request(name, "[]", '"i"'));
-      assert.deepEqual([text, costMilli], [notAllowedFor('"i"'), 0], name);
+      const { text, costMilliCu } = await exchange(test, request(name, "[]", '"i"'));
+      assert.deepEqual([text, costMilliCu], [notAllowedFor('"i"'), 0], name);
       assert.equal(test.pool.sent.length, 0);
     }
   });
@@ -194,8 +194,8 @@ describe("calls that never reach a node", () => {
     ];
     for (const [body, wanted] of bodies) {
       const test = testLedger();
-      const { text, costMilli, owed } = await exchange(test, body);
-      assert.deepEqual([text, costMilli, owed], [wanted, 0, 0], String(body));
+      const { text, costMilliCu, owed } = await exchange(test, body);
+      assert.deepEqual([text, costMilliCu, owed], [wanted, 0, 0], String(body));
       assert.equal(test.pool.sent.length, 0, String(body));
     }
   });
@@ -207,8 +207,8 @@ describe("calls that never reach a node", () => {
     ];
     for (const body of [...silent, `[${silent.join(",")}]`]) {
       const test = testLedger();
-      const { text, costMilli, owed } = await exchange(test, body);
-      assert.deepEqual([text, costMilli, owed], [undefined, 0, 0]);
+      const { text, costMilliCu, owed } = await exchange(test, body);
+      assert.deepEqual([text, costMilliCu, owed], [undefined, 0, 0]);
       assert.equal(test.pool.sent.length, 0);
     }
   });
@@ -226,7 +226,7 @@ describe("a batch", () => {
       request("rpc_methods", "[]", "5").replace('"2.0"', '"1.0"'),
       request("state_call", "[]", "3"),
     ].join(",")}]`;
-    const { text, costMilli, owed } = await exchange(test, body, (call) => JSON.stringify(call));
+    const { text, costMilliCu, owed } = await exchange(test, body, (call) => JSON.stringify(call));
     assert.equal(
       text,
       `[${[
@@ -238,7 +238,7 @@ describe("a batch", () => {
         '{"jsonrpc":"2.0","id":3,"result":"state_call []"}',
       ].join(",")}]`,
     );
-    assert.deepEqual([costMilli, owed], [5200, 5200]);
+    assert.deepEqual([costMilliCu, owed], [5200, 5200]);
   });
 
   it("keeps the order when answers come in another", async () => {
@@ -285,8 +285,8 @@ describe("a batch", () => {
       `[{"jsonrpc":"2.0","id":1,"result":"0x"},${internalFor("2")},{"jsonrpc":"2.0","id":3,"error":{"code":1}}]`,
     );
     assert.deepEqual(rpc.lines, [
-      { method: "chain_getHead", costMilli: 100 },
-      { method: "state_call", costMilli: 5000 },
+      { method: "chain_getHead", costMilliCu: 100 },
+      { method: "state_call", costMilliCu: 5000 },
     ]);
     assert.equal(rpc.failure, undefined);
   });
@@ -303,8 +303,8 @@ describe("a batch", () => {
   it("bills identical calls each, and sends them once", async () => {
     const test = testLedger();
     const body = `[${Array.from({ length: 4 }, (_, n) => request("chain_getHead", "[]", String(n))).join(",")}]`;
-    const { costMilli, owed } = await exchange(test, body);
-    assert.deepEqual([costMilli, owed, test.pool.sent.length], [400, 400, 1]);
+    const { costMilliCu, owed } = await exchange(test, body);
+    assert.deepEqual([costMilliCu, owed, test.pool.sent.length], [400, 400, 1]);
   });
 
   it("is answered at once when nothing of it needs a node", async () => {
@@ -334,7 +334,7 @@ describe("a batch", () => {
     caller.clientLeft = true;
     pool.result("1");
     assert.equal(await running, `[{"jsonrpc":"2.0","id":1,"result":1},${internalFor("1")}]`);
-    assert.deepEqual(rpc.lines, [{ method: "chain_getHead", costMilli: 100 }]);
+    assert.deepEqual(rpc.lines, [{ method: "chain_getHead", costMilliCu: 100 }]);
     assert.equal(pool.sent.length, 1);
   });
 });

@@ -3,7 +3,7 @@ import type { Capability, Charge, ToolCaller } from "sluice-gateway/services";
 import { keyPrincipal } from "../../fakes.ts";
 
 export interface TestCaller extends ToolCaller {
-  /** The settled charges, as `method costMilli`. */
+  /** The settled charges, as `method costMilliCu`. */
   readonly charged: readonly string[];
   /** Parts that are neither settled nor released. */
   readonly open: () => number;
@@ -23,15 +23,15 @@ export function toolCaller(wanted: WantedCaller = {}): TestCaller {
   const charge: Charge = {
     reserve: () => undefined,
     settle() {},
-    usedMilli: undefined,
-    open(reservedMilli) {
+    usedMilliCu: undefined,
+    open(reservedMilliCu) {
       open++;
       return {
-        reservedMilli,
+        reservedMilliCu,
         written: () => Promise.resolve(undefined),
         settle(lines) {
           open--;
-          for (const { method, costMilli } of lines) charged.push(`${method} ${costMilli}`);
+          for (const { method, costMilliCu } of lines) charged.push(`${method} ${costMilliCu}`);
         },
         release: () => void open--,
       };

@@ -9,7 +9,7 @@ describe("the list", () => {
       tool({ name: "zebra" }),
       tool({
         name: "apple",
-        price: { estimateMilli: 200, of: () => 400 },
+        price: { estimateMilliCu: 200, of: () => 400 },
         capability: "docs:read",
         annotations: { readOnlyHint: true },
       }),
@@ -79,7 +79,7 @@ describe("a tool is skipped", () => {
     ["with a price below zero", { price: -1 }, /price/],
     ["with half a milli-CU", { price: 0.5 }, /price/],
     ["with no number as price", { price: Number.NaN }, /price/],
-    ["with such an estimate", { price: { estimateMilli: 1e300, of: () => 1 } }, /price/],
+    ["with such an estimate", { price: { estimateMilliCu: 1e300, of: () => 1 } }, /price/],
     ["that writes and says it reads", { write: true, annotations: { readOnlyHint: true } }, /read/],
   ];
   for (const [title, wrong, problem] of table) {

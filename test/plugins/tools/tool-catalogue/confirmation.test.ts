@@ -145,7 +145,9 @@ describe("a write tool", () => {
   });
 
   it("does not run, and costs nothing, if its claim fails", async () => {
-    const failing: Pick<Claims, "claim"> = { claim: () => Promise.reject(new Error("the store is away")) };
+    const failing: Pick<Claims, "claim"> = {
+      claim: () => Promise.reject(new Error("the store is away")),
+    };
     const { catalogue, inputs } = startCatalogue({}, failing);
     const caller = toolCaller({ confirmationToken: await tokenFor(catalogue, input) });
     assert.equal(codeOf(await catalogue.call("send", input, caller)), "GATEWAY_INTERNAL_ERROR");

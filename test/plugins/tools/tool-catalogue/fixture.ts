@@ -38,36 +38,36 @@ export function fakeCharge(credit: number = Number.MAX_SAFE_INTEGER): FakeCharge
     unavailable: false,
     reserve: never,
     settle: never,
-    get usedMilli() {
+    get usedMilliCu() {
       return used;
     },
-    open(costMilli) {
+    open(costMilliCu) {
       if (charge.unavailable) return { kind: "unavailable" };
-      if (costMilli > charge.credit) {
-        log.push(`refuse ${costMilli}`);
-        return { kind: "refused", window: "24h", usedCuMilli: 7, limitCuMilli: 8 };
+      if (costMilliCu > charge.credit) {
+        log.push(`refuse ${costMilliCu}`);
+        return { kind: "refused", window: "24h", usedMilliCu: 7, limitMilliCu: 8 };
       }
-      log.push(`open ${costMilli}`);
-      charge.credit -= costMilli;
+      log.push(`open ${costMilliCu}`);
+      charge.credit -= costMilliCu;
       let ended = false;
       const end = (): void => {
         if (ended) throw new Error("a part ends once");
         ended = true;
       };
       const part: ChargePart = {
-        reservedMilli: costMilli,
+        reservedMilliCu: costMilliCu,
         written: () => Promise.resolve(undefined),
         settle(lines) {
           end();
           for (const line of lines) {
-            used = (used ?? 0) + line.costMilli;
-            log.push(`settle ${line.method} ${line.costMilli}`);
+            used = (used ?? 0) + line.costMilliCu;
+            log.push(`settle ${line.method} ${line.costMilliCu}`);
           }
         },
         release() {
           end();
-          charge.credit += costMilli;
-          log.push(`release ${costMilli}`);
+          charge.credit += costMilliCu;
+          log.push(`release ${costMilliCu}`);
         },
       };
       return part;

@@ -60,7 +60,7 @@ describe("a call that succeeds", () => {
 
   it("costs what its price function returns for the input", async () => {
     const price = {
-      estimateMilli: 200,
+      estimateMilliCu: 200,
       of: (input: { keys: string[] }) => 200 * input.keys.length,
     };
     const by = caller();
@@ -129,7 +129,7 @@ describe("a call that succeeds", () => {
       inputSchema: { type: "object" },
       capability: undefined,
       // The price knows the input's type from the tool.
-      price: { estimateMilli: 1, of: ({ keys }) => keys.length },
+      price: { estimateMilliCu: 1, of: ({ keys }) => keys.length },
       async call({ keys }, { progress, log, entry, run }) {
         progress(1, 2);
         log("info", entry("inner")?.estimatedCUMilli);
@@ -314,14 +314,14 @@ describe("a tool that misbehaves", () => {
     it(`has ${String(price)} as the price of an input: no charge is opened`, async () => {
       // A third party's JavaScript may answer anything.
       const of = (): number => price as number;
-      const b = bench(tool({ price: { estimateMilli: 1, of } }));
+      const b = bench(tool({ price: { estimateMilliCu: 1, of } }));
       assert.deepEqual(await ending(b), ["GATEWAY_INTERNAL_ERROR"]);
       assert.equal(b.errors.length, 1);
     });
   }
 
   it("throws in its price function or in `before`", async () => {
-    const price = { estimateMilli: 1, of: () => bug("price") };
+    const price = { estimateMilliCu: 1, of: () => bug("price") };
     assert.deepEqual(await ending(bench(tool({ price }))), ["GATEWAY_INTERNAL_ERROR"]);
     const before = () => bug("before");
     assert.deepEqual(await ending(bench(tool({ before }))), ["GATEWAY_INTERNAL_ERROR"]);
@@ -544,7 +544,7 @@ describe("a tool that calls tools", () => {
     assert.equal(codeOf(outcome), "GATEWAY_TOOL_EXECUTION_ERROR");
     assert.equal(begun, 5);
     assert.equal(by.charge.log.filter((line) => line === "release 100").length, 5);
-    assert.equal(by.charge.usedMilli, undefined);
+    assert.equal(by.charge.usedMilliCu, undefined);
   });
 
   it("ends them when its time limit is reached, and begins no more", async () => {
@@ -584,7 +584,7 @@ describe("a tool that calls tools", () => {
       "release 100",
       "settle inner 7",
     ]);
-    assert.equal(by.charge.usedMilli, 7);
+    assert.equal(by.charge.usedMilliCu, 7);
   });
 
   it("begins no more of them after its caller has left; begun calls are completed and charged", async () => {

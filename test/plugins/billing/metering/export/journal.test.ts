@@ -38,7 +38,7 @@ describe("a batch of charges", () => {
   it("contains CloudEvents 1.0 with the subject, the cost and the part that the plan does not include", async (t) => {
     const { dataDir, open } = meterFixture(t);
     const meter = await open();
-    const principal = principalOf({ plan: { includedCuMilli: 1_000, overageUsdPerCu: "0.001" } });
+    const principal = principalOf({ plan: { includedMilliCu: 1_000, overageUsdPerCu: "0.001" } });
     const reservation = take(meter, principal, 1_500, {
       requestId: "r1",
       agent: agentOf("Planner"),
@@ -48,7 +48,7 @@ describe("a batch of charges", () => {
         surface: "chat",
         method: "chat.completions",
         model: "A/b-1",
-        costMilli: 1_500,
+        costMilliCu: 1_500,
         inputTokens: 5,
         outputTokens: 6,
       },
@@ -92,8 +92,8 @@ describe("a batch of charges", () => {
     await Promise.all([1, 2, 3].map((cost) => charge(meter, principal, cost)));
     const twice = take(meter, principal, 10);
     await twice.settle([
-      { surface: "a", method: "m", costMilli: 4 },
-      { surface: "a", method: "m", costMilli: 5 },
+      { surface: "a", method: "m", costMilliCu: 4 },
+      { surface: "a", method: "m", costMilliCu: 5 },
     ]);
     const all = [...readUsage(dataDir)].map(({ id }) => id);
     assert.equal(all.length, 5);
@@ -116,7 +116,7 @@ describe("a batch of charges", () => {
     await Promise.all(
       Array.from({ length: 1_200 }, () =>
         take(meter, principal, 1, { requestId }).settle([
-          { surface: "a", method: "m".repeat(256), costMilli: 1 },
+          { surface: "a", method: "m".repeat(256), costMilliCu: 1 },
         ]),
       ),
     );
