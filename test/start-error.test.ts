@@ -111,7 +111,12 @@ for (const [code, port, section, remedy] of [
     "server",
     /^Set server\.host \(HOST\) to an address of this machine, or to a name/,
   ],
-  ["EAI_AGAIN", 8080, "admin", /^Set admin\.host \(ADMIN_HOST\) to an address of this machine, or to a name/],
+  [
+    "EAI_AGAIN",
+    8080,
+    "admin",
+    /^Set admin\.host \(ADMIN_HOST\) to an address of this machine, or to a name/,
+  ],
 ] as const) {
   test(`${code} for port ${port} of ${section} has a remedy that fits`, () => {
     const cause = Object.assign(new Error(`${code}: from the system`), { code });
