@@ -1,4 +1,4 @@
-/** What modules contribute to `sluice dev`: demo backends, lines of the banner and example requests. */
+/** The contributions of modules to `sluice dev`: demo backends, lines of the banner and example requests. */
 import type { Config } from "./config/config.ts";
 import type { ServiceName, ServiceTypes } from "./plugin.ts";
 

@@ -31,7 +31,7 @@ export interface ServiceHooks<Provided> {
   stop?(): Awaitable<void>;
 }
 
-/** What a service gets in addition to `host`. */
+/** The object that a service gets in addition to `host`. */
 export interface ServiceContext {
   /**
    * Returns the part under this key: the one that another instance of this service holds, else the result of `open`. A

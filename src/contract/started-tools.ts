@@ -1,4 +1,4 @@
-/** What plugins of kind `tools` return, and how the service that collects it gets it. */
+/** The hooks that plugins of kind `tools` return, and how the service that collects them gets them. */
 import type { Awaitable } from "./phase.ts";
 
 /**

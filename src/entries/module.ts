@@ -1,6 +1,7 @@
 /**
- * What the file `module.ts` of a module, its commands and its demo need, exported as `sluice-gateway/module`. Every start
- * imports it, so it exports only what is small: see `sluice-gateway/process` for the rest.
+ * The parts of the core that the file `module.ts` of a module, its commands and its demo need, exported as
+ * `sluice-gateway/module`. Every start imports it, so it exports only what is small: see `sluice-gateway/process` for
+ * the rest.
  */
 export { systemClock } from "../clock.ts";
 export {

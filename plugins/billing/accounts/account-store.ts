@@ -36,7 +36,7 @@ export interface KeyUse {
 /** The overrides by network and model id, in the order in which they were given. */
 export type Overrides = ReadonlyMap<string, ReadonlyMap<string, ModelOverride>>;
 
-/** What a running gateway must read again. */
+/** The parts of the accounts that a running gateway must read again. */
 export interface StoreChanges {
   /** Keys that have changed, directly or through their workspace. */
   readonly keys: readonly StoredKey[];
@@ -142,7 +142,7 @@ export interface AccountStore {
   upgrade(id: string, plan: PlanName, by: ChangeAuthor): Awaitable<Workspace | Failed>;
   /** Changes to a lower plan from `pending.at` on, and replaces a pending downgrade. */
   downgrade(id: string, pending: PendingPlan, by: ChangeAuthor): Awaitable<Workspace | Failed>;
-  /** Cancels a pending downgrade. A downgrade that is due is no longer pending. */
+  /** Cancels a pending downgrade. A downgrade whose date has passed is in effect and cannot be cancelled. */
   cancelDowngrade(id: string, by: ChangeAuthor): Awaitable<Workspace | Failed>;
   /** Adds purchased credit, a positive safe integer. It fails if the total would exceed the safe integers. */
   purchase(id: string, amountMilliCu: number, by: ChangeAuthor): Awaitable<Purchase | Failed>;

@@ -13,10 +13,10 @@ export interface ReplicaRow {
   leaseNo: number;
 }
 
-/** What one replica holds in one scope. Totals since its registration, by source. */
+/** The credit that one replica holds in one scope: totals since its registration, by source. */
 export interface LeaseRow {
   granted: Amounts;
-  /** What its posted charges took from `granted`. */
+  /** The part of `granted` that its posted charges took. */
   spent: Amounts;
   /** The part of `granted` that was neither charged nor reserved when the replica last stated it. */
   slack: Amounts;

@@ -19,7 +19,7 @@ export type Amounts = readonly number[];
 /** Stands for a limit that is not set. */
 export const unlimitedMilliCu = Number.MAX_SAFE_INTEGER;
 
-/** The limits of a key. `unlimitedMilliCu` stands for a window without a limit. */
+/** The limits of a key. The limit of an unlimited window is `unlimitedMilliCu`. */
 export interface KeyLimits {
   readonly kind: "key";
   readonly dayMilliCu: number;
@@ -103,7 +103,7 @@ export interface LimitReached {
   readonly limitMilliCu: number;
 }
 
-/** What a replica may spend in one scope. */
+/** The credit that a replica may spend in one scope. */
 export interface Granted {
   readonly scope: string;
   readonly grantedMilliCu: Amounts;
@@ -155,7 +155,7 @@ type Awaitable<T> = T | Promise<T>;
 
 /** The authority for the credit of all replicas. */
 export interface CreditLedger {
-  /** Adds a replica. A `local` one with a known name continues as the replica that it was. */
+  /** Adds a replica. A `local` replica with a known name continues under its previous id. */
   register(name: string, mode: ReplicaMode): Awaitable<Registered>;
   /** Reports that the replica is alive, and returns what others ask of it. */
   feed(replica: number): Awaitable<FeedReply>;

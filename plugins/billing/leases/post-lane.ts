@@ -1,5 +1,5 @@
 /**
- * The charges of a replica on their way to the ledger: numbered batches, one at a time. A batch whose reply is missing is
+ * Sends the charges of a replica to the ledger in numbered batches, one at a time. A batch whose reply is missing is
  * sent again with the same numbers, so the ledger accepts it once.
  */
 import type { LeasedCharge, Standing } from "./ledger.ts";

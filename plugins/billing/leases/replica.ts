@@ -21,7 +21,7 @@ import {
 } from "./leased-credit.ts";
 import { PostLane } from "./post-lane.ts";
 
-/** What a replica sends. `no`: number of the message; the reply carries it. */
+/** A message of a replica. `no`: number of the message, which the reply repeats. */
 export type Message = { readonly no: number } & (
   | { readonly kind: "register"; readonly name: string; readonly mode: ReplicaMode }
   | { readonly kind: "feed" | "fence" | "leave"; readonly replica: number }

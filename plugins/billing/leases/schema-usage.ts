@@ -1,4 +1,4 @@
-/** What is used and what is left, for the functions of the ledger in PostgreSQL that grant leases. */
+/** SQL functions that compute the used and the remaining credit. The functions that grant leases call them. */
 import { dayWindow, monthWindow } from "../metering/windows.ts";
 
 export const usageFunctions = `

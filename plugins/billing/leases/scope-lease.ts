@@ -40,7 +40,7 @@ export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
   #refused:
     | { readonly costMilliCu: number; readonly until: number; readonly reached: LimitReached }
     | undefined;
-  /** What was asked for in the current slot of `horizonMs` and in the one before. */
+  /** The amounts that were asked for in the current slot of `horizonMs` and in the previous one. */
   #slot = 0;
   #demand = 0;
   #demandBefore = 0;
@@ -67,7 +67,7 @@ export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
     this.#refused = undefined;
   }
 
-  /** What is granted and neither charged nor reserved. */
+  /** The credit that is granted and neither charged nor reserved. */
   get slackMilliCu(): number {
     return sum(this.granted) - sum(this.#spent) - this.reserved;
   }

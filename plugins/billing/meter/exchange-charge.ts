@@ -26,7 +26,7 @@ import { replyTo, type Reserve } from "./reserve.ts";
 /** A line from a surface, without the surface's name, which the exchange adds. */
 type Line = Omit<ChargeLine, "surface">;
 
-/** What all exchanges of one step share. */
+/** The objects that all exchanges of one step share. */
 export interface ExchangeChargeDeps {
   readonly reserve: Reserve;
   readonly commits: CommitReplies;

@@ -47,7 +47,7 @@ export class CreditMeter implements Meter {
   readonly #journal: Journal;
   readonly #book: CreditBook;
   readonly #time: MeterTime;
-  /** What every reservation gets. */
+  /** The objects that every reservation gets. */
   readonly #shared: ReservationDeps;
   readonly #sweeper: Disposable;
   readonly #sampler: Disposable;

@@ -21,7 +21,7 @@ import type { MeterMetrics } from "./metrics.ts";
 import type { Split } from "./periods.ts";
 import { closeReason } from "./records.ts";
 
-/** What all reservations of a meter share. */
+/** The objects that all reservations of a meter share. */
 export interface ReservationDeps {
   readonly journal: Journal;
   readonly book: CreditBook;

@@ -15,7 +15,7 @@ import { excessReasons, statusReasons } from "../../errors.ts";
 import { maxJsonDepth, maxJsonParts } from "../../json-bounds.ts";
 import type { CompiledRoute } from "./compile.ts";
 
-/** What `methods: ["*"]` is shown as: what OpenAPI can describe and clients commonly send. */
+/** The methods that are documented for `methods: ["*"]`: those that OpenAPI can describe and clients commonly send. */
 const anyMethod = ["GET", "POST", "PUT", "PATCH", "DELETE"];
 
 type HostOf = (plugin: string, mode: Host["mode"]) => Host;
@@ -70,7 +70,7 @@ function describe(
   return plugin.operation?.(options as never, place, host) ?? {};
 }
 
-/** What a step in shadow mode refuses and demands is never seen. */
+/** Leaves out the refusals and requirements of a step in shadow mode, which clients never see. */
 function withoutRefusals({ answerHeaders, headers }: Operation): Operation {
   return { ...(answerHeaders && { answerHeaders }), ...(headers && { headers }) };
 }
@@ -80,7 +80,7 @@ function unsure({ access: _, ...part }: Operation): Operation {
   return part;
 }
 
-/** What the core itself refuses between the steps and the surface (src/pipeline/run/run.ts). */
+/** The refusals of the core itself between the steps and the surface (src/pipeline/run/run.ts). */
 function corePart(compiled: CompiledRoute): Operation {
   const { config, bodyBytes, tooLargeStatus, mediaTypes, readsJson } = compiled;
   const refusals: DocumentedRefusal[] = [

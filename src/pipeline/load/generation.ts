@@ -21,7 +21,7 @@ export interface Generation {
   readonly number: number;
   readonly config: Config;
   readonly router: Router;
-  /** What runs where no route matches: ends in 404 or 405. */
+  /** The steps that run where no route matches. They end in 404 or 405. */
   readonly unmatched: CompiledRoute;
   readonly routes: readonly CompiledRoute[];
   /** Services that run, by name. */

@@ -1,6 +1,6 @@
 /**
- * What an exchange gets from the rest of the core: its request, and the objects that all exchanges share. `X` is the
- * exchange itself (`LiveExchange`), because this file must not import the file that uses it.
+ * The objects that an exchange gets from the rest of the core: its request, and the objects that all exchanges share.
+ * `X` is the exchange itself (`LiveExchange`), because this file must not import the file that uses it.
  */
 import type { IncomingMessage } from "node:http";
 import type { AcceptOptions, Clock, Connection, Log, Outcome, Reply, Sink } from "../../plugin.ts";
