@@ -9,7 +9,7 @@ import type { LiveExchange } from "../pipeline/run/exchange.ts";
 import type { ArrivingBody, BodyWatch } from "../pipeline/run/runtime.ts";
 import type { Clock, Counter, Metrics, Reply } from "../plugin.ts";
 import { arrivalGraceMs, arrivalWindowMs, minArrivalBytes } from "./arrival-rate.ts";
-import { LinkedList, type Linked } from "./linked-list.ts";
+import { LinkedList, type Linked } from "../linked-list.ts";
 import { UnfinishedBytes, type HeldBytes, type UnfinishedLimits } from "./unfinished-bytes.ts";
 
 /** Number of unfinished bodies that any caller may have. A key may have its burst (twice its rate) if that is more. */

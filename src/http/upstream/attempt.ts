@@ -11,11 +11,12 @@
  */
 import { refuse } from "../../errors.ts";
 import type { ChildSpan, Counter, Exchange, Reply, Sink } from "../../plugin.ts";
+import type { Waiting } from "../../wait-limit.ts";
 import { responseFields, trailerFields, type FieldRules } from "../headers.ts";
 import type { ForwardedExchange, ForwardedHead, ForwardFailure } from "./undici-client.ts";
 import type { Upload } from "./upload.ts";
 import type { Carrier } from "./upstream-client.ts";
-import type { Member, UpstreamPools, Waiting } from "./upstream.ts";
+import type { Member, UpstreamPools } from "./upstream.ts";
 
 export type FailureReason = "unreachable" | "timedOut" | "broken";
 

@@ -4,7 +4,7 @@
  */
 import { connect } from "node:net";
 import type { Clock, Upstream } from "../../plugin.ts";
-import { LinkedList, type Linked } from "../linked-list.ts";
+import { WaitLimit, type Waiting } from "../../wait-limit.ts";
 import { chooseBackend, inTurn, type Backend } from "./choose-backend.ts";
 import { Ejection, type EjectionPolicy } from "./ejection.ts";
 import { addressOf } from "./open-socket.ts";
@@ -17,14 +17,6 @@ export interface Member extends Backend {
   readonly basePath: string;
   readonly url: URL;
   readonly ejection: Ejection;
-}
-
-/** A request that waits for a connection. */
-export interface Waiting extends Linked<Waiting> {
-  /** Start of the wait in monotonic milliseconds. */
-  waitingSince: number;
-  /** Called once if no connection was free in time, after the request was removed from the list. */
-  expired(): void;
 }
 
 /** A member that cannot be reached is probed as often as clients are told to retry (`Retry-After: 5`). */
@@ -44,15 +36,16 @@ export class UpstreamPools {
   readonly members: readonly Member[];
   readonly #connectMs: number;
   readonly #clock: Clock;
-  readonly #waiting = new LinkedList<Waiting>();
+  /** Requests that wait for a connection. */
+  readonly #waiting: WaitLimit;
   readonly #closing = new AbortController();
   readonly #draw = inTurn();
-  #timer: Disposable | undefined;
 
   constructor(upstream: Upstream, clock: Clock) {
     this.name = upstream.name;
     this.#connectMs = upstream.connectMs;
     this.#clock = clock;
+    this.#waiting = new WaitLimit(clock, upstream.connectMs);
     this.members = upstream.urls.map((url) => this.#openMember(new URL(url), upstream));
   }
 
@@ -72,40 +65,20 @@ export class UpstreamPools {
 
   /** Limits the time until a request has a connection. */
   wait(request: Waiting): void {
-    request.waitingSince = this.#clock.monotonic();
-    this.#waiting.add(request);
-    this.#timer ??= this.#clock.after(this.#connectMs, () => this.#sweep());
+    this.#waiting.begin(request);
   }
 
+  /** The request has a connection, or has been refused. */
   done(request: Waiting): void {
-    this.#waiting.remove(request);
+    this.#waiting.end(request);
   }
 
   /** Closes idle connections at once and the others after their answers. */
   async close(): Promise<void> {
-    this.#timer?.[Symbol.dispose]();
+    this.#waiting.close();
     for (const { ejection } of this.members) ejection.close();
     this.#closing.abort();
     await Promise.all(this.members.map((member) => member.client.drain()));
-  }
-
-  /** Ends waits that took too long. All requests have the same limit, so one timer for the oldest one is enough. */
-  #sweep(): void {
-    this.#timer = undefined;
-    const now = this.#clock.monotonic();
-    for (
-      let request = this.#waiting.oldest;
-      request !== undefined;
-      request = this.#waiting.oldest
-    ) {
-      const left = request.waitingSince + this.#connectMs - now;
-      if (left > 0) {
-        this.#timer ??= this.#clock.after(left, () => this.#sweep());
-        return;
-      }
-      this.#waiting.remove(request);
-      request.expired();
-    }
   }
 
   #openMember(url: URL, upstream: Upstream): Member {

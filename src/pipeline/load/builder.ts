@@ -23,6 +23,7 @@ import { RouteStats, type CoreMetrics } from "../observe/stats.ts";
 import { ServiceRegistry } from "./service-registry.ts";
 import { unmatchedSurface } from "../run/unmatched.ts";
 import { StoreError } from "../../store/store-error.ts";
+import { WaitLimit } from "../../wait-limit.ts";
 
 type AnyHooks = StepHooks | SurfaceHooks | ToolsHooks | ServiceHooks<unknown>;
 
@@ -156,7 +157,8 @@ export class Builder {
         hooks: this.#strict ? heldToManifest(plugin, hooks) : hooks,
         shadow: use.mode === "shadow",
         when: use.when,
-        timeoutMs: use.timeoutMs,
+        limit:
+          use.timeoutMs === 0 ? undefined : new WaitLimit(this.#resources.clock, use.timeoutMs),
         shadowRefusals: this.#core.shadowRefusals.with({ route, step: use.name }),
       });
     }

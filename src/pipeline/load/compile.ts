@@ -14,6 +14,7 @@ import type {
 import type { RouteShape } from "../observe/record.ts";
 import type { RouteStats } from "../observe/stats.ts";
 import { RouteSteps } from "../observe/step-stats.ts";
+import type { WaitLimit } from "../../wait-limit.ts";
 
 /** A started step at its place in a route. */
 export interface PlacedStep {
@@ -23,8 +24,8 @@ export interface PlacedStep {
   readonly hooks: StepHooks;
   readonly shadow: boolean;
   readonly when: Condition | undefined;
-  /** Time limit of one asynchronous hook in milliseconds. 0 means no limit. */
-  readonly timeoutMs: number;
+  /** Time limit of one asynchronous hook. Undefined if the step has none. */
+  readonly limit: WaitLimit | undefined;
   /** Counts the refusals that a step in shadow mode would have made. */
   readonly shadowRefusals: Counter;
 }

@@ -44,11 +44,11 @@ export function describeRoute(route: CompiledRoute): RouteDescription {
   return {
     path: config.path,
     methods: config.methods,
-    run: steps.map(({ name, shadow, when, timeoutMs }) => ({
+    run: steps.map(({ name, shadow, when, limit }) => ({
       step: name,
       mode: shadow ? "shadow" : "enforce",
       ...(when !== undefined && { when }),
-      ...(timeoutMs !== defaultTimeoutMs && { timeoutMs }),
+      ...(limit?.limitMs !== defaultTimeoutMs && { timeoutMs: limit?.limitMs ?? 0 }),
     })),
     to: config.to.name,
     at: config.at,

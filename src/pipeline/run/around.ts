@@ -1,5 +1,6 @@
 /** Runs the surface inside the steps that wrap it. The first of them in the list is the outermost. */
 import type { InnerSurface, Reply } from "../../plugin.ts";
+import type { Waiting } from "../../wait-limit.ts";
 import type { PlacedHook, PlacedStep } from "../load/compile.ts";
 import { startTimer, stopTimer } from "../observe/step-stats.ts";
 import type { LiveExchange } from "./exchange.ts";
@@ -78,26 +79,28 @@ function withinOwnTime(
   inner: Inner,
   work: Promise<Reply | undefined>,
 ): Promise<Reply | undefined> {
-  const { timeoutMs } = step;
-  if (timeoutMs === 0) return work;
+  const { limit } = step;
+  if (limit === undefined) return work;
   const late = Promise.withResolvers<never>();
-  let limit: Disposable | undefined;
-  const stop = (): void => limit?.[Symbol.dispose]();
-  const start = (): void => {
-    limit = x.runtime.clock.after(timeoutMs, () => {
+  const wait: Waiting = {
+    before: undefined,
+    behind: undefined,
+    waitingSince: 0,
+    expired: () => {
       x.at = step;
       inner.isTooLate = true;
       late.reject(new StepTimeout(x, step, "around"));
-    });
+    },
   };
+  const start = (): void => limit.begin(wait);
   if (inner.isRunning) inner.onEnd = start;
   else start();
   inner.onBegin = () => {
-    stop();
+    limit.end(wait);
     inner.onEnd = start;
   };
   return Promise.race([work, late.promise]).finally(() => {
-    stop();
+    limit.end(wait);
     inner.onEnd = undefined;
   });
 }
