@@ -2,21 +2,11 @@
 /** The command line: finds the command, parses its arguments, and exits with the exit code that it returns. */
 import module from "node:module";
 import { parseArgs, type ParseArgsConfig } from "node:util";
+import { allCommands, findCommand } from "./commands/all.ts";
 import { UsageError, type Command, type OptionValues } from "./commands/command.ts";
 import { findConfigFile } from "./commands/config-file.ts";
 import { becomeServerProcess } from "./commands/server-process.ts";
 import { nearest } from "./config/nearest.ts";
-import type { ModuleCommand } from "./module.ts";
-
-/** The commands of the gateway. Each is loaded on use, so that `sluice check` does not load the server's modules. */
-const gatewayCommands: Readonly<Record<string, ModuleCommand>> = {
-  init: { load: async () => (await import("./commands/init.ts")).init },
-  start: { load: async () => (await import("./commands/start.ts")).start, isServer: true },
-  dev: { load: async () => (await import("./commands/dev.ts")).dev, isServer: true },
-  check: { load: async () => (await import("./commands/check.ts")).check },
-  explain: { load: async () => (await import("./commands/explain.ts")).explain },
-  version: { load: async () => (await import("./commands/version.ts")).version },
-};
 
 /**
  * Minimum major version of Node. It is checked before the commands are imported, because an older Node fails on syntax
@@ -71,18 +61,6 @@ async function main(argv: readonly string[]): Promise<0 | 1 | 2> {
     console.error(`sluice ${name}: ${error.message}\nSee: sluice ${name} --help`);
     return 2;
   }
-}
-
-/** The modules are only read for a command that is not one of the gateway's own. */
-async function findCommand(name: string): Promise<ModuleCommand | undefined> {
-  if (Object.hasOwn(gatewayCommands, name)) return gatewayCommands[name];
-  const commands = await allCommands();
-  return Object.hasOwn(commands, name) ? commands[name] : undefined;
-}
-
-async function allCommands(): Promise<Readonly<Record<string, ModuleCommand>>> {
-  const { shippedModules } = await import("./pipeline/load/modules.ts");
-  return { ...gatewayCommands, ...(await shippedModules()).commands };
 }
 
 /** Expands `sluice --version`, `sluice help` and `sluice help keys` to the commands that they stand for. */
