@@ -117,6 +117,8 @@ if (Number.parseInt(process.versions.node, 10) >= ${minNode}) {
   if (${JSON.stringify(servers)}.includes(process.argv[2])) {
     (await import("./commands/server-process.js")).becomeServerProcess();
   }
+  // Before the first large import, so that it comes from the cache too.
+  process.getBuiltinModule("node:module").enableCompileCache();
   await import("./command-line.js");
 } else {
   console.error(

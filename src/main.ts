@@ -39,9 +39,8 @@ async function main(argv: readonly string[]): Promise<0 | 1 | 2> {
   process.stdout.on("error", (error: NodeJS.ErrnoException) => {
     if (error.code !== "EPIPE") throw error;
   });
-  // The compile cache makes the next start a fifth faster. `start` does without it: a server would keep 6 MiB in memory
-  // for as long as it runs, and rarely starts.
-  if (name !== "start") module.enableCompileCache();
+  // Makes the next start about 100 ms faster, for 2 MiB of memory. Node ignores a folder that it cannot write.
+  module.enableCompileCache();
   if (name === undefined || name === "--help" || name === "-h") {
     (name === undefined ? console.error : console.log)(await overview());
     return name === undefined ? 2 : 0;
