@@ -2,7 +2,7 @@
 import { hash } from "node:crypto";
 import { createRequire } from "node:module";
 import type * as Ajv from "ajv/dist/2020.js";
-import type { AnySchema, Ajv2020, Options, ValidateFunction } from "ajv/dist/2020.js";
+import type { Ajv2020, Options, ValidateFunction } from "ajv/dist/2020.js";
 import { compiledSchemas, type Formats } from "./compiled-schemas.ts";
 import type { JsonSchema } from "./contract/json.ts";
 import { checkJsonSchema } from "./json-schema.ts";
@@ -55,7 +55,7 @@ export function schemaCompiler(name: string, options: CompilerOptions): SchemaCo
       return ajv.compile<T>(schema);
     } finally {
       // ajv would keep every schema until the process ends, and refuse another one with the same `$id`.
-      ajv.removeSchema(schema as AnySchema);
+      ajv.removeSchema(schema);
     }
   };
 }

@@ -1,5 +1,5 @@
 /** The changes that can be made to a workspace, each with the JSON Schema of its body. */
-import type { ErrorObject } from "ajv/dist/2020.js";
+import type { ErrorObject, ValidateFunction } from "ajv/dist/2020.js";
 import { schemaCompiler } from "sluice-gateway/json-schema";
 import {
   refuse,
@@ -50,27 +50,30 @@ const amountSchema = {
   additionalProperties: false,
 };
 const emptySchema = { type: "object", additionalProperties: false };
+const isPlan = compile<WithPlan>(planSchema);
+const isAmount = compile<WithAmount>(amountSchema);
+const isNothing = compile<object>(emptySchema);
 
 export const changes: Readonly<Record<ChangeName, Change>> = {
-  upgrade: change<WithPlan>(planSchema, (workspaces, id, body, by) =>
+  upgrade: change(planSchema, isPlan, (workspaces, id, body, by) =>
     andThen(workspaces.upgrade(id, body.plan, by), replyTo),
   ),
-  downgrade: change<WithPlan>(planSchema, (workspaces, id, body, by) =>
+  downgrade: change(planSchema, isPlan, (workspaces, id, body, by) =>
     andThen(workspaces.downgrade(id, body.plan, by), replyTo),
   ),
-  "cancel-downgrade": change(emptySchema, (workspaces, id, _, by) =>
+  "cancel-downgrade": change(emptySchema, isNothing, (workspaces, id, _, by) =>
     andThen(workspaces.cancelDowngrade(id, by), replyTo),
   ),
-  purchase: change<WithAmount>(amountSchema, (workspaces, id, body, by) =>
+  purchase: change(amountSchema, isAmount, (workspaces, id, body, by) =>
     andThen(workspaces.purchase(id, body.amount_cu_milli, by), replyTo),
   ),
 };
 
 function change<T extends object>(
   schema: JsonSchema,
+  isBody: ValidateFunction<T>,
   run: (workspaces: Workspaces, id: string, body: T, by: ChangedBy) => Awaitable<Reply>,
 ): Change {
-  const isBody = compile<T>(schema);
   const takesNothing = isBody({});
   return {
     schema,
