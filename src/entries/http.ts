@@ -23,7 +23,13 @@ export {
   skipValue,
   type ReadMember,
 } from "../http/json/scan.ts";
-export { Liveness, pingMs } from "../http/liveness.ts";
+export { Liveness, pingMs, type PingableSocket } from "../http/liveness.ts";
+export {
+  requestSender,
+  type HttpRequest,
+  type HttpResponse,
+  type SendRequest,
+} from "../http/request.ts";
 export { offeredSubprotocols } from "../http/subprotocols.ts";
 export { startTicker, type Ticker } from "../http/ticker.ts";
 export {
@@ -45,4 +51,3 @@ export type { Http1Carrier, Repeat, UpstreamExchange } from "../http/upstream/ht
 export type { ResponseHead } from "../http/upstream/http1/response-head.ts";
 export { upstreamIn } from "../http/upstream/service.ts";
 export type { UpstreamFailure } from "../http/upstream/upstream-client.ts";
-export { undici } from "../http/upstream/undici-client.ts";
