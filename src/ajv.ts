@@ -3,8 +3,8 @@ import { createRequire } from "node:module";
 import type * as Ajv from "ajv/dist/2020.js";
 import type { Ajv2020, Options } from "ajv/dist/2020.js";
 import type { Formats } from "./compiled-schemas.ts";
+import type { CompilerOptions } from "./contract/validator.ts";
 import { codeSuffix, packageFile } from "./package-files.ts";
-import type { CompilerOptions } from "./schema-compiler.ts";
 
 const require = createRequire(import.meta.url);
 /** The build puts ajv into a file of its own (.ci/bundle.ts). */

@@ -16,6 +16,11 @@ export interface Module {
    * started when the section `tools` has an entry.
    */
   readonly companions?: Readonly<Record<string, string>>;
+  /**
+   * The databases that the module keeps in the data folder: the schema version that this release writes, by file name.
+   * `sluice restore` refuses newer ones.
+   */
+  readonly databases?: () => Promise<Readonly<Record<string, number>>>;
   /** The commands that the module adds to `sluice`, by name. */
   readonly commands?: Readonly<Record<string, ModuleCommand>>;
   /** The part of `sluice dev` that belongs to the module. */

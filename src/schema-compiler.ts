@@ -3,31 +3,8 @@ import { hash } from "node:crypto";
 import { createAjv, formatsOf } from "./ajv.ts";
 import { compiledSchemas } from "./compiled-schemas.ts";
 import type { JsonSchema } from "./contract/json.ts";
-import type { Validator } from "./contract/validator.ts";
+import type { CompilerOptions, Validator } from "./contract/validator.ts";
 import { checkJsonSchema } from "./json-schema.ts";
-
-/** Those without a comment are options of ajv. */
-export interface CompilerOptions {
-  /** The drafts that a schema may have. The first one applies if it names none. Without them, it is not checked. */
-  readonly drafts?: readonly [string, ...string[]];
-  /** Returns whether a text has the format, by the name of the format. */
-  readonly formatTests?: Readonly<Record<string, (text: string) => boolean>>;
-  /** Keywords that have no effect. */
-  readonly keywords?: readonly (
-    | string
-    | { readonly keyword: string; readonly schemaType: "string"; readonly metaSchema: JsonSchema }
-  )[];
-  readonly strict?: boolean;
-  readonly strictTypes?: boolean;
-  readonly strictTuples?: boolean;
-  readonly strictRequired?: boolean;
-  readonly allowUnionTypes?: boolean;
-  readonly allErrors?: boolean;
-  readonly verbose?: boolean;
-  readonly useDefaults?: boolean;
-  readonly validateFormats?: boolean;
-  readonly code?: { readonly optimize: boolean };
-}
 
 /** Returns the validator of a schema. Throws an Error if the schema is not valid. */
 export type SchemaCompiler = <T = unknown>(schema: JsonSchema) => Validator<T>;

@@ -5,6 +5,11 @@ import metering from "./metering/index.ts";
 export default {
   services: [metering, accounts],
   alwaysOn: ["metering", "accounts"],
+  async databases() {
+    const { accountsVersion } = await import("./accounts/embedded/schema.ts");
+    const { journalVersion } = await import("./metering/journal-schema.ts");
+    return { "accounts.db": accountsVersion, "journal.db": journalVersion };
+  },
   commands: {
     keys: { load: async () => (await import("./commands/keys.ts")).keys },
     workspaces: { load: async () => (await import("./commands/workspaces.ts")).workspaces },

@@ -6,6 +6,10 @@ import enclaveWorkers from "./enclave-workers/index.ts";
 export default {
   services: [attestation, enclaveWorkers, confidentialRelay],
   companions: { "enclave-workers": "networks" },
+  async databases() {
+    const { receiptsVersion } = await import("./confidential-relay/receipts-schema.ts");
+    return { "receipts.db": receiptsVersion };
+  },
   commands: {
     verify: { load: async () => (await import("./commands/verify.ts")).verify },
     policy: { load: async () => (await import("./commands/policy.ts")).policy },

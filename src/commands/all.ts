@@ -8,6 +8,8 @@ const gatewayCommands: Readonly<Record<string, ModuleCommand>> = {
   dev: { load: async () => (await import("./dev.ts")).dev, isServer: true },
   check: { load: async () => (await import("./check.ts")).check },
   explain: { load: async () => (await import("./explain.ts")).explain },
+  backup: { load: async () => (await import("./backup.ts")).backup },
+  restore: { load: async () => (await import("./restore.ts")).restore },
   version: { load: async () => (await import("./version.ts")).version },
 };
 

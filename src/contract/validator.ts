@@ -1,4 +1,5 @@
-/** Functions that validate values against a JSON Schema, and the errors that they report. */
+/** Functions that validate values against a JSON Schema, the errors that they report, and how they are compiled. */
+import type { JsonSchema } from "./json.ts";
 
 /** An error in the form of ajv. */
 export interface SchemaError {
@@ -23,4 +24,27 @@ export interface Validator<T = unknown> {
   (value: unknown): value is T;
   /** The errors of the last value. Undefined or null if it was valid. */
   errors?: readonly SchemaError[] | null;
+}
+
+/** Those without a comment are options of ajv. */
+export interface CompilerOptions {
+  /** The drafts that a schema may have. The first one applies if it names none. Without them, it is not checked. */
+  readonly drafts?: readonly [string, ...string[]];
+  /** Returns whether a text has the format, by the name of the format. */
+  readonly formatTests?: Readonly<Record<string, (text: string) => boolean>>;
+  /** Keywords that have no effect. */
+  readonly keywords?: readonly (
+    | string
+    | { readonly keyword: string; readonly schemaType: "string"; readonly metaSchema: JsonSchema }
+  )[];
+  readonly strict?: boolean;
+  readonly strictTypes?: boolean;
+  readonly strictTuples?: boolean;
+  readonly strictRequired?: boolean;
+  readonly allowUnionTypes?: boolean;
+  readonly allErrors?: boolean;
+  readonly verbose?: boolean;
+  readonly useDefaults?: boolean;
+  readonly validateFormats?: boolean;
+  readonly code?: { readonly optimize: boolean };
 }

@@ -18,6 +18,7 @@ interface ShippedModules {
   /** Pairs of a service and the service with which it is started. */
   readonly companions: readonly (readonly [string, string])[];
   readonly commands: Readonly<Record<string, ModuleCommand>>;
+  readonly databases: readonly NonNullable<Module["databases"]>[];
   readonly demos: readonly NonNullable<Module["demo"]>[];
   readonly firstSteps: readonly NonNullable<Module["firstSteps"]>[];
 }
@@ -53,6 +54,7 @@ async function importModules(): Promise<ShippedModules> {
       modules.flatMap((module) => Object.entries(module.commands ?? {})),
     ),
     firstSteps: modules.flatMap((module) => module.firstSteps ?? []),
+    databases: modules.flatMap((module) => module.databases ?? []),
     demos: modules.flatMap((module) => module.demo ?? []),
   };
 }
