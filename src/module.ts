@@ -3,6 +3,7 @@
  * know of the module before it reads pipeline.yaml. It is imported at every start, so it imports only what is small.
  */
 import type { Command } from "./commands/command.ts";
+import type { ProductionCheck } from "./config/production.ts";
 import type { Demo } from "./demo.ts";
 import type { Awaitable, Service } from "./plugin.ts";
 
@@ -21,6 +22,8 @@ export interface Module {
    * `sluice restore` refuses newer ones.
    */
   readonly databases?: () => Promise<Readonly<Record<string, number>>>;
+  /** Returns the settings of the module's sections that should not go to production, for `sluice check --strict`. */
+  readonly production?: ProductionCheck;
   /** The commands that the module adds to `sluice`, by name. */
   readonly commands?: Readonly<Record<string, ModuleCommand>>;
   /** The part of `sluice dev` that belongs to the module. */

@@ -5,6 +5,13 @@ import metering from "./metering/index.ts";
 export default {
   services: [metering, accounts],
   alwaysOn: ["metering", "accounts"],
+  production({ metering }) {
+    // The section has been validated.
+    const { durability } = (metering ?? {}) as { readonly durability?: string };
+    if (durability !== "async") return [];
+    const message = "charges of the last moments before a crash are lost with `durability: async`";
+    return [{ code: "SLUICE_STRICT_DURABILITY", pointer: "/metering/durability", message }];
+  },
   async databases() {
     const { accountsVersion } = await import("./accounts/embedded/schema.ts");
     const { journalVersion } = await import("./metering/journal-schema.ts");

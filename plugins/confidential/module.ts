@@ -2,9 +2,11 @@ import type { Module } from "sluice-gateway/module";
 import attestation from "./attestation/index.ts";
 import confidentialRelay from "./confidential-relay/index.ts";
 import enclaveWorkers from "./enclave-workers/index.ts";
+import { productionProblems } from "./enclave-workers/production.ts";
 
 export default {
   services: [attestation, enclaveWorkers, confidentialRelay],
+  production: productionProblems,
   companions: { "enclave-workers": "networks" },
   async databases() {
     const { receiptsVersion } = await import("./confidential-relay/receipts-schema.ts");

@@ -19,6 +19,7 @@ interface ShippedModules {
   readonly companions: readonly (readonly [string, string])[];
   readonly commands: Readonly<Record<string, ModuleCommand>>;
   readonly databases: readonly NonNullable<Module["databases"]>[];
+  readonly production: readonly NonNullable<Module["production"]>[];
   readonly demos: readonly NonNullable<Module["demo"]>[];
   readonly firstSteps: readonly NonNullable<Module["firstSteps"]>[];
 }
@@ -55,6 +56,7 @@ async function importModules(): Promise<ShippedModules> {
     ),
     firstSteps: modules.flatMap((module) => module.firstSteps ?? []),
     databases: modules.flatMap((module) => module.databases ?? []),
+    production: modules.flatMap((module) => module.production ?? []),
     demos: modules.flatMap((module) => module.demo ?? []),
   };
 }
