@@ -17,30 +17,29 @@ export interface RunningAccounts extends Accounts {
   setPlans(plans: Plans): void;
 }
 
-export function startAccounts(
+export async function startAccounts(
   options: Options,
   host: Host,
   { keep }: ServiceContext,
-): ServiceHooks<RunningAccounts> {
+): Promise<ServiceHooks<RunningAccounts>> {
   const { clock, log, environment, seal, claims, compute } = host;
   const dataDir = host.store.folder;
   const plans = plansOf(options);
-  const accounts = keep(
+  const { store, accounts } = await keep(
     "database",
-    () =>
-      openAccounts({
-        store: openGatewayAccountStore(dataDir, clock),
-        environment,
-        plans,
-        clock,
-        log,
-      }),
-    (opened) => opened.close(),
+    async () => {
+      const opened = openGatewayAccountStore(dataDir, clock);
+      const running = await openAccounts({ store: opened, environment, plans, clock, log });
+      return { store: opened, accounts: running };
+    },
+    async (opening) => {
+      const opened = await opening.catch(() => undefined);
+      await opened?.accounts.close();
+    },
   );
-  const { store } = accounts;
   const idempotency = keep(
     "idempotency",
-    () => openIdempotency({ store: accounts.store, clock, log }),
+    () => openIdempotency({ store, clock, log }),
     (opened) => opened.close(),
   );
   const metering = host.use("metering");
@@ -53,7 +52,7 @@ export function startAccounts(
       identifyKey: (keyId, address) => accounts.identifyKey(keyId, address),
       workspaces: createWorkspaces({ dataDir, store, purchasedLeft, reports, clock, log }),
       idempotency,
-      tickets: createTickets({ seal, claims, accounts, clock }),
+      tickets: createTickets({ seal, claims, accounts, clock, log }),
       admin: createAdmin({ accounts, purchasedLeft, clock }),
       overrides: (network) => accounts.overrides(network),
       replaceOverrides: overridesStore(store, host),

@@ -4,7 +4,7 @@
  * session ends, every request is either charged or its reservation is released.
  */
 import type { Connection, Log } from "sluice-gateway/plugin";
-import type { StreamCustomer } from "sluice-gateway/services";
+import type { Admission, StreamCustomer } from "sluice-gateway/services";
 import { guarded } from "sluice-gateway/toolkit";
 import {
   closeCodes,
@@ -15,6 +15,7 @@ import {
   type Fault,
 } from "../protocol/fault.ts";
 import { SessionTimers } from "../protocol/session-timers.ts";
+import type { FrameHeader } from "../protocol/frames.ts";
 import { readTextFrame, writeCancelFrame, type ReportFrame } from "../protocol/text-frames.ts";
 import { BilledRequest, settleRequest, unreadable, type RequestBill } from "./billed-request.ts";
 import { acceptHello, type AcceptedSession, type AcceptHelloDeps } from "./accept-hello.ts";
@@ -32,6 +33,11 @@ export interface StreamSessionDeps extends AcceptHelloDeps, SessionContextDeps {
   keep(bill: RequestBill): Promise<boolean>;
 }
 
+const notAdmitted = {
+  refused: fault("UNAUTHORIZED", "the key is no longer valid"),
+  unavailable: fault("UPSTREAM_FAILED", "the key cannot be checked now"),
+} as const;
+
 /** Maximum time from the final frame to the report, and from the client's disconnect to both. */
 const reportMs = 10_000;
 
@@ -44,7 +50,7 @@ export class StreamSession implements LinkListener {
   readonly #deps: StreamSessionDeps;
   #context: SessionContext | undefined;
   #request: BilledRequest | undefined;
-  /** Frames that arrive before the handshake is complete. */
+  /** Frames that wait for the end of the handshake, or for the admission of a request. Undefined if none has to wait. */
   #held: Buffer[] | undefined;
   /** No more frames are sent to the client. The enclave may still owe a report. */
   #isClosed = false;
@@ -97,8 +103,7 @@ export class StreamSession implements LinkListener {
       return this.#fail(fault("BAD_FRAME", isText ? "a text frame after hello" : "expected hello"));
     }
     if (isText) this.#onHello(data);
-    else if (this.#held !== undefined) this.#held.push(data);
-    else if (this.#context !== undefined) this.#relay(data, this.#context);
+    else if (!this.#hold(data) && this.#context !== undefined) this.#relay(data, this.#context);
   }
 
   #onHello(bytes: Buffer): void {
@@ -130,9 +135,15 @@ export class StreamSession implements LinkListener {
     this.#held = undefined;
     for (const data of waiting) {
       if (this.#context === undefined || this.#isClosed) return;
-      this.#relay(data, this.#context);
+      if (!this.#hold(data)) this.#relay(data, this.#context);
     }
-    this.#connection.resume();
+    this.onDrain();
+  }
+
+  /** Returns true if the frame has to wait. */
+  #hold(data: Buffer): boolean {
+    this.#held?.push(data);
+    return this.#held !== undefined;
   }
 
   #relay(data: Buffer, context: SessionContext): void {
@@ -141,23 +152,31 @@ export class StreamSession implements LinkListener {
     if (header.type === "request" && !header.isEnd) this.#timers.onRequestFrame();
     else this.#timers.onRequestEnd();
     if (header.type !== "request") return this.#forward(data, context);
-    const request = this.#request ?? this.#beginRequest(header.rid, context);
-    if (request === undefined) return undefined;
+    if (this.#request !== undefined) return this.#relayRequest(this.#request, data, header);
+    const begin = (admission: Admission): void => {
+      if (this.#isClosed || this.#context === undefined) return;
+      if (admission !== "admitted") return this.#fail(notAdmitted[admission]);
+      this.#request = new BilledRequest(header.rid, context);
+      this.#relayRequest(this.#request, data, header);
+    };
+    const admission = this.#customer.admitted();
+    if (!(admission instanceof Promise)) return begin(admission);
+    this.#connection.pause();
+    this.#held = [];
+    admission
+      .then(begin)
+      .then(() => this.#relayHeldFrames())
+      .catch((error: unknown) => this.#onException(error));
+  }
+
+  /** `header`: the header of the frame `data`. */
+  #relayRequest(request: BilledRequest, data: Buffer, header: FrameHeader): void {
     if (request.rid !== header.rid) {
       return this.#fail(fault("BAD_FRAME", "a request before the previous one has ended"));
     }
     request.add(data);
     if (header.isEnd && !this.#reserve(request)) return undefined;
-    this.#forward(data, context);
-  }
-
-  #beginRequest(rid: number, context: SessionContext): BilledRequest | undefined {
-    if (!this.#customer.admitted()) {
-      this.#fail(fault("UNAUTHORIZED", "the key is no longer valid"));
-      return undefined;
-    }
-    this.#request = new BilledRequest(rid, context);
-    return this.#request;
+    if (this.#context !== undefined) this.#forward(data, this.#context);
   }
 
   /**

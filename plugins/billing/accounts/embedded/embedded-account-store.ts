@@ -134,10 +134,11 @@ export class EmbeddedAccountStore implements AccountStore {
   changed(): StoreChanges {
     return this.#explained(() => {
       const keys = this.#feed.changed();
-      if (this.#feed.seen === this.#overridesAt) return { keys, overrides: undefined };
+      const changes = { keys, overrides: undefined, hasLostChanges: false };
+      if (this.#feed.seen === this.#overridesAt) return changes;
       const overrides = readOverrides(this.#reader);
       this.#overridesAt = this.#feed.seen;
-      return { keys, overrides };
+      return { ...changes, overrides };
     });
   }
 

@@ -4,6 +4,7 @@ import type { DatabaseSync } from "node:sqlite";
 import { createInterface } from "node:readline";
 import { test, type TestContext } from "node:test";
 import type { IdempotencySlot, IdempotentRequest, StoredResponse } from "sluice-gateway/services";
+import { openGatewayAccountStore } from "../../../../plugins/billing/accounts/embedded/embedded-account-store.ts";
 import {
   openIdempotency,
   type IdempotencyService,
@@ -47,7 +48,8 @@ interface Served extends AccountsFixture {
 function serve(t: TestContext): Served {
   const fixture = accountsFixture(t);
   const replica = (): Replica => {
-    const { store } = fixture.open();
+    const store = openGatewayAccountStore(fixture.folder, fixture.clock);
+    fixture.open({ store });
     const lines: string[] = [];
     const line = (_: object, message: string): void => void lines.push(message);
     const log = { debug: line, info: line, warn: line, error: line, child: () => log };
