@@ -114,7 +114,7 @@ export class ExchangeCharge implements Charge {
     if (first === undefined) return;
     this.#first = first;
     void this.#charge(first, lines, this.#more);
-    this.release();
+    this.#releaseHeld();
   }
 
   /** Reserves the sum of `lines` when nothing was reserved before. The work is done, so the limits are ignored. */
@@ -171,9 +171,13 @@ export class ExchangeCharge implements Charge {
     return last;
   }
 
-  /** Releases all credit that was not charged. */
+  /** Ends the account with its exchange: releases all credit that was not charged. */
   release(): void {
     this.#isReleased = true;
+    this.#releaseHeld();
+  }
+
+  #releaseHeld(): void {
     this.#first?.release();
     if (this.#more === undefined) return;
     for (const reservation of this.#more) reservation.release();
