@@ -171,7 +171,7 @@ test("the end of the answer waits until the charge is on disk", async () => {
   const { hooks, x, charge } = await enter({
     prepare: (fake) => void (fake.written = disk.promise),
   });
-  charge.reserve(1_100);
+  await charge.reserve(1_100);
   charge.settle(calls);
   let ended = false;
   const end = Promise.resolve(hooks.responseEnd?.(x)).then(() => void (ended = true));
@@ -184,7 +184,7 @@ test("the end of the answer waits until the charge is on disk", async () => {
 
 test("if a charge cannot be written, the client gets 503 instead of the answer", async () => {
   const { hooks, x, charge } = await enter({ prepare: (fake) => void (fake.written = failing()) });
-  charge.reserve(1_100);
+  await charge.reserve(1_100);
   charge.settle(calls);
   const reply = await hooks.responseEnd?.(x);
   assert.equal(reply?.status, 503);
@@ -202,8 +202,8 @@ test("credit that is reserved but not charged is released, however the exchange 
     "timedOut",
   ] as const) {
     const { hooks, fake, x, charge } = await enter();
-    charge.reserve(500);
-    charge.reserve(300);
+    await charge.reserve(500);
+    await charge.reserve(300);
     hooks.settled?.(x, outcome);
     assert.deepEqual(
       fake.taken.map((taken) => taken.released),
@@ -215,8 +215,8 @@ test("credit that is reserved but not charged is released, however the exchange 
 
 test("a second reservation adds to the first, and one charge ends both", async () => {
   const { fake, charge } = await enter();
-  charge.reserve(500);
-  charge.reserve(700);
+  await charge.reserve(500);
+  await charge.reserve(700);
   charge.settle(calls);
   assert.equal(fake.taken[0]?.lines?.length, 2);
   assert.equal(fake.taken[1]?.lines, undefined);
@@ -257,7 +257,7 @@ test("while the journal cannot be written, a reservation is refused with 503 and
 test("an exchange that ends while credit is asked for releases the credit when it comes", async () => {
   const asked = Promise.withResolvers<void>();
   const { hooks, fake, x, charge } = await enter({
-    prepare: (meter) => void (meter.delay = asked.promise),
+    prepare: (slow) => void (slow.delay = asked.promise),
   });
   const reserving = charge.reserve(50);
   const opening = charge.open(70);
@@ -283,7 +283,7 @@ test("an exchange that ends while credit is asked for releases the credit when i
 test("credit that must be asked for is charged like any other", async () => {
   const { hooks, fake, x, charge } = await enter({
     price: 250,
-    prepare: (meter) => void (meter.delay = Promise.resolve()),
+    prepare: (slow) => void (slow.delay = Promise.resolve()),
   });
   await hooks.responseHeaders?.(x, fakeHead());
   assert.equal(charge.usedMilliCu, 250);
@@ -307,8 +307,8 @@ test("work without a reservation is charged, and if that fails the answer is not
 
 test("the reported usage is at most the sum of all reservations", async () => {
   const { fake, charge, hooks, x } = await enter();
-  charge.reserve(500);
-  charge.reserve(400);
+  await charge.reserve(500);
+  await charge.reserve(400);
   charge.settle(calls);
   assert.equal(charge.usedMilliCu, 900);
   const head = fakeHead();
@@ -353,7 +353,7 @@ test("without the step request-id, a charge has an empty request id", async () =
   const x = fakeExchange({ slots: { principal: keyPrincipal() } });
   const host = fakeHost({}, { metering: fakeMetering(fake) });
   await hooksOf(await meter.start({}, host), x).requestHeaders?.(x);
-  x.get("charge").reserve(1);
+  await x.get("charge").reserve(1);
   assert.equal(fake.taken[0]?.about.requestId, "");
 });
 
@@ -386,8 +386,8 @@ test("parts reserve, settle and release separately, and the answer waits for all
 
 test("a part above the limit is returned as a refusal, and open parts are released at the end", async () => {
   const { hooks, fake, x, charge } = await enter();
-  charge.open(1);
-  charge.open(2);
+  await charge.open(1);
+  await charge.open(2);
   const refusal = { kind: "refused", window: "24h", usedMilliCu: 1, limitMilliCu: 2 } as const;
   fake.answer = refusal;
   assert.deepEqual(charge.open(1), refusal);
@@ -443,7 +443,7 @@ test("the first byte of a stream does not wait, and the last byte waits for the 
   const { hooks, fake, x, charge } = await enter({
     prepare: (one) => void (one.written = disk.promise),
   });
-  charge.reserve(10, { streamed: true });
+  await charge.reserve(10, { streamed: true });
   assert.equal(fake.taken[0]?.about.streamed, true);
   assert.equal(hooks.responseHeaders?.(x, streamedHead()), undefined);
   charge.settle(calls);
@@ -489,7 +489,7 @@ test("in shadow mode neither an unwritable journal nor a missing key stops a req
   assert.equal(await shadowCount(down, "unavailable"), 1);
 
   const lost = await enter({ mode: "shadow", prepare: (fake) => void (fake.written = failing()) });
-  lost.charge.reserve(5);
+  await lost.charge.reserve(5);
   lost.charge.settle(calls);
   assert.equal(await lost.hooks.responseEnd?.(lost.x), undefined);
   assert.equal(await shadowCount(lost, "unavailable"), 1);

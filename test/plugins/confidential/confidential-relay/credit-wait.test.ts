@@ -14,7 +14,7 @@ describe("credit that must be asked for", () => {
     const running = stream.gateway.gateway.use("metering");
     assert.ok(running !== undefined);
     metering = running;
-    atOnce = running.reserve;
+    atOnce = running.reserve.bind(running);
   });
   after(() => stream[Symbol.asyncDispose]());
   afterEach(() => {

@@ -244,7 +244,7 @@ describe("a call that is refused before anything is done", () => {
     const before = ran;
     const by = caller();
     const asked = Promise.withResolvers<void>();
-    const open = by.charge.open;
+    const open = by.charge.open.bind(by.charge);
     by.charge.open = (...args) => asked.promise.then(() => open(...args));
     const calling = bench(counted()).call("echo", {}, by);
     await settled();
