@@ -9,8 +9,8 @@ import {
   revokeKey,
   rotateKey,
 } from "../../../../plugins/billing/accounts/embedded/keys.ts";
-import { downgrade } from "../../../../plugins/billing/accounts/embedded/plan-changes.ts";
 import {
+  downgrade,
   purchase,
   setWorkspace,
 } from "../../../../plugins/billing/accounts/embedded/workspaces.ts";

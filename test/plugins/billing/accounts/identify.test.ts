@@ -7,7 +7,7 @@ import {
   revokeKey,
   rotateKey,
 } from "../../../../plugins/billing/accounts/embedded/keys.ts";
-import { downgrade } from "../../../../plugins/billing/accounts/embedded/plan-changes.ts";
+import { downgrade } from "../../../../plugins/billing/accounts/embedded/workspaces.ts";
 import { accountsFixture, day, hour, known, plans, refusal } from "./fixture.ts";
 import { atOnce } from "../../../../src/testing/at-once.ts";
 
