@@ -6,7 +6,8 @@ import type { AccountStore } from "./account-store.ts";
 import { openAccounts } from "./accounts.ts";
 import { createAdmin } from "./admin.ts";
 import { openGatewayAccountStore } from "./embedded/embedded-account-store.ts";
-import { openIdempotency } from "./embedded/idempotency.ts";
+import { embeddedSlots } from "./embedded/embedded-slots.ts";
+import { openIdempotency } from "./idempotency.ts";
 import { plansOf, type Options } from "./options.ts";
 import type { Plans } from "./principal.ts";
 import { createTickets } from "./tickets.ts";
@@ -39,7 +40,7 @@ export async function startAccounts(
   );
   const idempotency = keep(
     "idempotency",
-    () => openIdempotency({ store, clock, log }),
+    () => openIdempotency({ slots: embeddedSlots(store, clock), clock, log }),
     (opened) => opened.close(),
   );
   const metering = host.use("metering");

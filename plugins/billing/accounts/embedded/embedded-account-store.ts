@@ -31,18 +31,19 @@ import type {
 } from "../account-store.ts";
 import { accountsReader, type AccountsReader } from "./accounts-reader.ts";
 import { listChanges } from "./change-log.ts";
-import { setKey } from "./key-settings.ts";
-import { createKey, findKey, listKeys, revokeKey, rotateKey } from "./keys.ts";
+import { createKey, findKey, listKeys, revokeKey, rotateKey, setKey } from "./keys.ts";
 import { readOverrides, replaceOverrides } from "./model-overrides.ts";
-import { cancelDowngrade, downgrade, upgrade } from "./plan-changes.ts";
 import { openAccountsDatabase, refuseDamaged } from "./schema.ts";
 import { searchKeys } from "./search-keys.ts";
 import {
+  cancelDowngrade,
   createWorkspace,
+  downgrade,
   findWorkspace,
   listWorkspaces,
   purchase,
   setWorkspace,
+  upgrade,
 } from "./workspaces.ts";
 
 /** Time for which a read of a gateway waits for a lock. In WAL mode readers rarely have to wait. */

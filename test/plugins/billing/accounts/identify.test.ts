@@ -7,7 +7,7 @@ import {
   revokeKey,
   rotateKey,
 } from "../../../../plugins/billing/accounts/embedded/keys.ts";
-import { downgrade } from "../../../../plugins/billing/accounts/embedded/plan-changes.ts";
+import { downgrade } from "../../../../plugins/billing/accounts/embedded/workspaces.ts";
 import { accountsFixture, day, hour, known, plans, refusal } from "./fixture.ts";
 import { atOnce } from "../../../../src/testing/at-once.ts";
 
@@ -218,7 +218,7 @@ test("a flood of bad keys stays within the limits and evicts no valid key", (t) 
   const header = `Bearer ${issue().text}`;
   const accounts = open({ remember: { keys: 2, unknown: 10 } });
   const principal = accounts.identify(header);
-  for (let i = 0; i < 100; i++) accounts.identify(`Bearer ${newKeyText("dev")}`);
+  for (let i = 0; i < 100; i++) void accounts.identify(`Bearer ${newKeyText("dev")}`);
   assert.equal(accounts.identify(header), principal);
   assert.deepEqual(accounts.stats(), { healthy: true, keys: 1, unknown: 10, lookups: 101 });
 });

@@ -30,7 +30,7 @@ const refusedWith = (code: string) => (error: unknown) => {
 
 test("the first start creates a private folder with an empty database", (t) => {
   const folder = join(temporaryFolder(t), "new", "data");
-  openIn(folder).close();
+  void openIn(folder).close();
   assert.equal(statSync(folder).mode & 0o777, 0o700);
   assert.equal(statSync(join(folder, "accounts.db")).mode & 0o777, 0o600);
 });

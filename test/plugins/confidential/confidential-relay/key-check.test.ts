@@ -16,6 +16,8 @@ describe("a store of keys that answers later", () => {
     const running = stream.gateway.gateway.use("accounts");
     assert.ok(running !== undefined);
     accounts = running;
+    // The service is a plain object whose methods do not use \`this\`.
+    // oxlint-disable-next-line typescript/unbound-method
     atOnce = running.identifyKey;
   });
   after(() => stream[Symbol.asyncDispose]());
