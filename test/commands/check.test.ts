@@ -28,7 +28,7 @@ routes:
   - { path: web, to: forwrad }
 `;
 
-test("a sound file prints the order of every route and exits with 0", async (t) => {
+test("a valid file prints the order of every route and exits with 0", async (t) => {
   const { run, configFile } = checking(t, sound);
   const { code, out, err } = await run(check);
   assert.equal(code, 0);
@@ -87,7 +87,7 @@ test("--json prints one document: the faults, or the order", async (t) => {
   });
 });
 
-test("faults that a plugin reports are found without starting it for good", async (t) => {
+test("faults that a plugin reports are found by starting it only for the check", async (t) => {
   const text = sound.replace("{ upstream: web }", "{ upstream: wbe }");
   const { run } = checking(t, text);
   const { code, out } = await run(check);
@@ -122,7 +122,7 @@ test("--write-schema writes a schema that knows the file's own plugins", async (
   assert.match(text, /"request-id"/);
 });
 
-test("arguments are refused", async (t) => {
+test("unexpected arguments are refused", async (t) => {
   const { run } = checking(t, sound);
   await assert.rejects(run(check, "pipeline.yaml"), UsageError);
 });

@@ -1,4 +1,4 @@
-/** Frames of the encrypted stream that nobody in the session sealed, and frames that were changed on their way. */
+/** Frames of the encrypted stream that no end of the session has sealed, and frames that were changed on their way. */
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import { isFault } from "../../../plugins/confidential/protocol/fault.ts";
