@@ -101,7 +101,7 @@ describe("the ai SDK", { timeout: 20_000 }, () => {
   };
 
   it("recognises each refusal by its status, and retries only those that can succeed", async () => {
-    const told: unknown[] = [];
+    const refusals: unknown[] = [];
     for (const model of [
       modelOf(gateway.unknownKey),
       modelOf(gateway.forbiddenKey),
@@ -109,9 +109,9 @@ describe("the ai SDK", { timeout: 20_000 }, () => {
       modelOf(gateway.key, "No/Model-1"),
     ]) {
       const { statusCode, isRetryable } = await failed(model);
-      told.push([statusCode, isRetryable]);
+      refusals.push([statusCode, isRetryable]);
     }
-    assert.deepEqual(told, [
+    assert.deepEqual(refusals, [
       [401, false],
       [403, false],
       [429, true],

@@ -81,13 +81,13 @@ describe("the openai client", { timeout: 20_000 }, () => {
       stream_options: { include_usage: true },
     });
     let said = "";
-    let told: unknown;
+    let reported: unknown;
     for await (const chunk of stream) {
       said += chunk.choices[0]?.delta.content ?? "";
-      told = chunk.usage ?? told;
+      reported = chunk.usage ?? reported;
     }
     assert.equal(said, "Hello world");
-    assert.deepEqual(told, usage);
+    assert.deepEqual(reported, usage);
   });
 
   it("collects a stream with the client's own helper, although it contains reasoning", async () => {
@@ -211,8 +211,8 @@ describe("the openai client", { timeout: 20_000 }, () => {
       maxRetries: 0,
     });
     gateway.worker.script(whole({ usage: usageOf(1, 1) }));
-    const { usage: told } = await pinned.chat.completions.create({ model, messages });
-    assert.equal(told?.total_tokens, 2);
+    const { usage: reported } = await pinned.chat.completions.create({ model, messages });
+    assert.equal(reported?.total_tokens, 2);
     assert.equal((await pinned.models.list()).data.length, 1);
   });
 });

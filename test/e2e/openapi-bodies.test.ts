@@ -72,8 +72,10 @@ const post = (path: string, body: unknown): Promise<Answer> =>
 function errorCodes({ text }: Answer): number[] {
   if (text === "") return [];
   // The gateway's own answers.
-  const told = JSON.parse(text) as { error?: { code: number } } | { error?: { code: number } }[];
-  return [told].flat().flatMap(({ error }) => error?.code ?? []);
+  const response = JSON.parse(text) as
+    | { error?: { code: number } }
+    | { error?: { code: number } }[];
+  return [response].flat().flatMap(({ error }) => error?.code ?? []);
 }
 
 /** A notification gets no answer that says what is wrong with it. With an id, it is a request. */
@@ -195,10 +197,10 @@ test("the agent protocol accepts exactly the documented messages and plain calls
   );
   const isRefusal = (answer: Answer): boolean => {
     if (errorCodes(answer).some((code) => malformed.includes(code))) return true;
-    const { _meta: told } = (answer.text === "" ? {} : answer.json()) as {
+    const { _meta: meta } = (answer.text === "" ? {} : answer.json()) as {
       _meta?: { errorCode?: string };
     };
-    return wrongCalls.includes(told?.errorCode ?? "");
+    return wrongCalls.includes(meta?.errorCode ?? "");
   };
   await hold("/mcp", fc.oneof(bodyOf(message), bodyOf(response), bare), isRefusal);
   await holdAt("/mcp", { jsonrpc: "2.0", id: 1, method: "ping" }, 20, isRefusal);

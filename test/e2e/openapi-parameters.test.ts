@@ -122,9 +122,9 @@ test("a value that the document allows is accepted, and a value just outside its
     );
     for (const value of [...inside, ...outside]) {
       const isGood = inside.some((one) => one === value);
-      const told = `${method} ${path} ${parameter.name}: ${value}`;
-      assert.equal(isDocumented(value === undefined ? {} : { value }), isGood, told);
-      assert.equal(await isTaken(method, path, parameter, value), isGood, told);
+      const description = `${method} ${path} ${parameter.name}: ${value}`;
+      assert.equal(isDocumented(value === undefined ? {} : { value }), isGood, description);
+      assert.equal(await isTaken(method, path, parameter, value), isGood, description);
     }
   }
 });

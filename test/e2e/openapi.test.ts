@@ -176,12 +176,12 @@ describe("the OpenAPI document of the shipped pipeline", () => {
     // A WebSocket route answers 101, which no rule of the linter knows.
     const isUpgrade = (at = ""): boolean => at.startsWith("#/paths/~1v1~1confidential~1stream/");
     const others = problems.filter(({ location }) => !isUpgrade(location[0]?.pointer));
-    const told = others.map(({ ruleId, message, location }) => [
+    const unexpected = others.map(({ ruleId, message, location }) => [
       ruleId,
       message,
       location[0]?.pointer,
     ]);
-    assert.deepEqual(told, []);
+    assert.deepEqual(unexpected, []);
   });
 
   it("lists the capability that a route requires, and the routes without one", () => {

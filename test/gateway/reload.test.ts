@@ -123,9 +123,9 @@ test("if the system cannot watch more files, the log reports it and the gateway 
   });
   const gateway = await start(t, true);
   assert.equal((await fetch(`${gateway.url}/x`)).status, 200);
-  const told = gateway.lines.filter((line) => line.includes("cannot watch"));
-  assert.equal(told.length, 1);
-  assert.match(told[0] ?? "", /ENOSPC/);
+  const warnings = gateway.lines.filter((line) => line.includes("cannot watch"));
+  assert.equal(warnings.length, 1);
+  assert.match(warnings[0] ?? "", /ENOSPC/);
   assert.deepEqual(await gateway.gateway.reloader.reload("SIGHUP"), []);
 });
 

@@ -92,7 +92,7 @@ const capabilities: Tool<never> = {
 };
 
 /** Returns the text of an answer's content, or its JSON if it has no text. */
-const told = (answer: unknown): string => {
+const textOfAnswer = (answer: unknown): string => {
   const { content } = answer as { content?: { text?: unknown } };
   return typeof content?.text === "string" ? content.text : JSON.stringify(answer);
 };
@@ -108,7 +108,7 @@ const echoing = (name: string, member: string, request: (given: string) => Reque
   call(input: never, { dialogue }: ToolContext): ToolResult {
     const answer = dialogue?.answers["question"];
     const { [member]: given = "" } = input as Readonly<Record<string, string>>;
-    return isAnswer(answer) ? said(told(answer)) : asking({ question: request(given) });
+    return isAnswer(answer) ? said(textOfAnswer(answer)) : asking({ question: request(given) });
   },
 });
 
@@ -144,10 +144,10 @@ export const askingTools: readonly Tool<never>[] = [
   echoing("test_sampling", "prompt", (prompt) => sample(prompt)),
   echoing("test_elicitation", "message", (message) => elicit(message, person)),
   tool("test_elicitation_sep1034_defaults", { q: elicit("Defaults", defaults) }, (dialogue) =>
-    told(dialogue.answers["q"]),
+    textOfAnswer(dialogue.answers["q"]),
   ),
   tool("test_elicitation_sep1330_enums", { q: elicit("Choices", choices) }, (dialogue) =>
-    told(dialogue.answers["q"]),
+    textOfAnswer(dialogue.answers["q"]),
   ),
   tool(`${prefix}elicitation`, { user_name: askName }, ({ answers }) => {
     const { content } = answers["user_name"] as { content?: { name?: unknown } };

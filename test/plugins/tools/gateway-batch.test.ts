@@ -149,10 +149,10 @@ describe("gateway_batch", () => {
   });
 
   it("reports progress after each call", async () => {
-    const told: unknown[] = [];
-    const by = caller({ progress: (done, total) => void told.push([done, total]) });
+    const reported: unknown[] = [];
+    const by = caller({ progress: (done, total) => void reported.push([done, total]) });
     await (await start()).call("gateway_batch", { calls: [item("echo"), item("fails")] }, by);
-    assert.deepEqual(told, [
+    assert.deepEqual(reported, [
       [1, 2],
       [2, 2],
     ]);

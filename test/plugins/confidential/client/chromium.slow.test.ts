@@ -54,7 +54,7 @@ async function openPage(t: TestContext, browser: Browser): Promise<Page> {
 }
 
 /** The facts about a session and its answer that can be passed between processes. */
-interface Told {
+interface ConversationResult {
   readonly text?: string;
   readonly session?: Pick<Session, "checks" | "evidence" | "assurance" | "role" | "keyset">;
   readonly final?: Omit<FinalAnswer, "signedReport">;
@@ -74,7 +74,7 @@ interface Conversation {
 }
 
 /** Runs in the page, so it cannot use anything of this file. */
-async function converse({ options, now, asked }: Conversation): Promise<Told> {
+async function converse({ options, now, asked }: Conversation): Promise<ConversationResult> {
   const path = "/client.js";
   // The URL of the bundle.
   const client = (await import(path)) as { connect: typeof connect };
@@ -100,7 +100,11 @@ async function converse({ options, now, asked }: Conversation): Promise<Told> {
   }
 }
 
-function inPage(page: Page, gateway: FakeGateway, changes: object = {}): Promise<Told> {
+function inPage(
+  page: Page,
+  gateway: FakeGateway,
+  changes: object = {},
+): Promise<ConversationResult> {
   return page.evaluate(converse, {
     options: portable(gateway, changes),
     now: start,

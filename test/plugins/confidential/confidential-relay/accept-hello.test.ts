@@ -281,7 +281,7 @@ describe("admission of sessions", () => {
     assert.equal(second.attestation.evidenceDigest, digest);
     using third = await stream.open({ evidence: "known", known: [`sha256:${"0".repeat(64)}`] });
     assert.deepEqual(third.attestation.evidence, first.attestation.evidence);
-    assert.ok(JSON.stringify(second.told).length < 1_500);
+    assert.ok(JSON.stringify(second.attestationJson).length < 1_500);
   });
 
   it("signs its policy with a key that does not change", async () => {

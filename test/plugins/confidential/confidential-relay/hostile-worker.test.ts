@@ -118,13 +118,13 @@ describe("a hostile worker", () => {
     bit: fc.nat(2_000),
     garbage: bytes,
   });
-  const told = fc.oneof(fc.string({ maxLength: 200 }), fc.json(), fc.constant(undefined));
+  const reportTexts = fc.oneof(fc.string({ maxLength: 200 }), fc.json(), fc.constant(undefined));
   const count = fc.oneof(fc.nat(200), fc.maxSafeNat());
 
   it("that sends arbitrary frames and reports ends its sessions and leaves none open", async () => {
     const anything = fc.record({
       change,
-      report: fc.option(told, { freq: 2, nil: "as it should be" }),
+      report: fc.option(reportTexts, { freq: 2, nil: "as it should be" }),
       prompt: count,
       completion: count,
       isLeft: fc.boolean(),

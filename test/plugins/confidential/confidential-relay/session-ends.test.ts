@@ -150,7 +150,7 @@ describe("the end of a session", () => {
     });
   }
 
-  const told: readonly (readonly [string, string])[] = [
+  const codes: readonly (readonly [string, string])[] = [
     ["RATE_LIMITED", "RATE_LIMITED"],
     ["PRICE_ABOVE_MAX", "PRICE_ABOVE_MAX"],
     ["BAD_FRAME", "BAD_FRAME"],
@@ -158,7 +158,7 @@ describe("the end of a session", () => {
     ["INSUFFICIENT_BALANCE", "UPSTREAM_FAILED"],
     ["NO_SUCH_CODE", "UPSTREAM_FAILED"],
   ];
-  for (const [said, code] of told) {
+  for (const [said, code] of codes) {
     it(`if a worker refuses with ${said}, the client gets ${code}`, async () => {
       const error = JSON.stringify({ type: "error", error: "secret", code: said });
       stream.worker.script = { answer: () => error };
@@ -473,7 +473,7 @@ describe("the end of a session", () => {
       });
       assert.equal(status, 200);
       using session = await fresh.open();
-      assert.equal(Object(session.told["offer"]).coefficient, coefficient);
+      assert.equal(Object(session.attestationJson["offer"]).coefficient, coefficient);
       session.ask();
       const { done } = await session.answer();
       billed.push([done.pricing.coefficient, done.usedCUMilli]);
@@ -492,7 +492,7 @@ describe("the end of a session", () => {
     worker.price = "1200";
     await until(async () => {
       using other = await fresh.open();
-      return JSON.stringify(other.told["offer"]).includes('"1200"');
+      return JSON.stringify(other.attestationJson["offer"]).includes('"1200"');
     });
     session.ask();
     const { done } = await session.answer();

@@ -93,7 +93,7 @@ export interface OpenStream extends Wire {
   readonly hello: Hello;
   readonly attestation: AttestationFrame;
   /** The text of the frame, parsed. */
-  readonly told: Readonly<Record<string, unknown>>;
+  readonly attestationJson: Readonly<Record<string, unknown>>;
   readonly attested: Attested;
   readonly channel: Channel;
   /** Sends a request in one frame. */
@@ -137,9 +137,12 @@ export async function openStream(wire: Wire, over: Partial<Hello> = {}): Promise
   const { hello, ephemeral } = await helloOf(over);
   const bytes = writeHello(hello);
   wire.socket.send(bytes, { binary: false });
-  const told = await wire.nextText();
-  const attestation = readTextFrame(Buffer.from(JSON.stringify(told)));
-  assert.ok(!isFault(attestation) && attestation.kind === "attestation", JSON.stringify(told));
+  const attestationJson = await wire.nextText();
+  const attestation = readTextFrame(Buffer.from(JSON.stringify(attestationJson)));
+  assert.ok(
+    !isFault(attestation) && attestation.kind === "attestation",
+    JSON.stringify(attestationJson),
+  );
   const expected = { net: hello.network, role: hello.termination, now: Date.now() / 1000 };
   const attested = sound(
     await readAnswer(nodeSuite, bytes, attestation.core, attestation.sig, expected),
@@ -151,7 +154,7 @@ export async function openStream(wire: Wire, over: Partial<Hello> = {}): Promise
     ...wire,
     hello,
     attestation,
-    told,
+    attestationJson,
     attested,
     channel,
     ask(request = { model, messages: [{ role: "user", content: "Say hello" }] }) {

@@ -133,9 +133,9 @@ export async function connect(wire: Wire, options: ClientOptions): Promise<TestC
         if (type === "chunk") deltas.push(value as Record<string, unknown>);
         if (type !== "final") continue;
         const account = channel.watch.take(number);
-        const told = await textFrame(wire, "report");
-        assert.equal(told.rid, number);
-        const report = await checkedReport(told, attested, hello, account);
+        const reportFrame = await textFrame(wire, "report");
+        assert.equal(reportFrame.rid, number);
+        const report = await checkedReport(reportFrame, attested, hello, account);
         const text = deltas
           .map(({ content }) => (typeof content === "string" ? content : ""))
           .join("");

@@ -465,9 +465,9 @@ describe("faults that end a session", () => {
     assert.equal(header.type, "chunk");
     const cancel = sound(client.channel.seal("cancel", 1, new Uint8Array()));
     wire.binary(touched(cancel, cancel.length - 1));
-    const told = await wire.next();
-    assert.ok(told.kind === "text", JSON.stringify(told));
-    const frame = readTextFrame(Buffer.from(told.text));
+    const message = await wire.next();
+    assert.ok(message.kind === "text", JSON.stringify(message));
+    const frame = readTextFrame(Buffer.from(message.text));
     assert.ok(!isFault(frame) && frame.kind === "report");
     const report = readReport(frame.report);
     assert.deepEqual([report?.rid, report?.finish, report?.tokens.completion], [1, "cancel", 1]);

@@ -264,10 +264,10 @@ describe("the cost of an answer", () => {
   for (const [shape, ask] of shapes) {
     it(`${shape}: is the same in the answer and in the journal, which also contains the values it was computed from`, async () => {
       script({ usage: usageOf(1234, 567) });
-      const { usage: told } = await ask({});
-      assert.equal(told.usedCUMilli, (1234 + 567) * tokenMilli);
+      const { usage: reported } = await ask({});
+      assert.equal(reported.usedCUMilli, (1234 + 567) * tokenMilli);
       const charge = lastCharge();
-      assert.equal(charge?.usedMilliCu, told.usedCUMilli);
+      assert.equal(charge?.usedMilliCu, reported.usedCUMilli);
       assert.equal(charge.inputTokens, 1234);
       assert.equal(charge.outputTokens, 567);
       assert.equal(charge.estimated, false);
@@ -296,9 +296,9 @@ describe("the cost of an answer", () => {
     for (const [how, reported] of odd) {
       it(`${shape}: is estimated and marked as such if the worker's usage ${how}`, async () => {
         script({ usage: reported, tokens: ["one", "two", "thre"] });
-        const { usage: told } = await ask({ messages: [{ role: "user", content: "12345" }] });
+        const { usage } = await ask({ messages: [{ role: "user", content: "12345" }] });
         // 5 characters make 2 tokens; 10 characters, or 3 chunks, make 3.
-        assert.deepEqual(told, {
+        assert.deepEqual(usage, {
           prompt_tokens: 2,
           completion_tokens: 3,
           total_tokens: 5,
@@ -311,8 +311,8 @@ describe("the cost of an answer", () => {
 
     it(`${shape}: uses prompt and completion if total_tokens differs`, async () => {
       script({ usage: { prompt_tokens: 3, completion_tokens: 4, total_tokens: 1_000_000 } });
-      const { usage: told } = await ask({});
-      assert.deepEqual(told, {
+      const { usage: reported } = await ask({});
+      assert.deepEqual(reported, {
         prompt_tokens: 3,
         completion_tokens: 4,
         total_tokens: 7,

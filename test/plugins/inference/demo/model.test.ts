@@ -28,7 +28,7 @@ async function start(): Promise<Started> {
   const clock = manualClock();
   const speaking = Promise.withResolvers<void>();
   const silenced = Promise.withResolvers<void>();
-  const told = (timer: Disposable): Disposable => {
+  const recorded = (timer: Disposable): Disposable => {
     speaking.resolve();
     return {
       [Symbol.dispose]() {
@@ -39,8 +39,8 @@ async function start(): Promise<Started> {
   };
   const watched: Clock = {
     ...clock,
-    after: (ms, task) => told(clock.after(ms, task)),
-    every: (ms, task) => told(clock.every(ms, task)),
+    after: (ms, task) => recorded(clock.after(ms, task)),
+    every: (ms, task) => recorded(clock.every(ms, task)),
   };
   const model = await startDemoModel({ clock: watched });
   const close = () => model.close();

@@ -130,7 +130,7 @@ export function ask(network: Network, options: AskOptions = {}): Asked {
   const { promise: ending, resolve } = Promise.withResolvers<Ending>();
   let over = false;
   const end = (how: Ending): void => {
-    assert.ok(!over, "told once how it ended");
+    assert.ok(!over, "the end is reported once");
     over = true;
     resolve(how);
   };
@@ -148,7 +148,7 @@ export function ask(network: Network, options: AskOptions = {}): Asked {
       assert.ok(!over);
       if (options.pauses === true) call.pause();
       arrivals++;
-      for (const told of awaiting.splice(0)) told();
+      for (const resolve of awaiting.splice(0)) resolve();
     },
     onEnd: (result, message) => end({ kind: "ended", result, message }),
     onError: (failure, result) => end({ kind: "failed", failure, result }),
@@ -161,7 +161,7 @@ export function ask(network: Network, options: AskOptions = {}): Asked {
       return choices.map(({ delta }) => delta.content ?? "").join("");
     },
     ending,
-    arrived: () => new Promise((told) => void awaiting.push(told)),
+    arrived: () => new Promise((resolve) => void awaiting.push(resolve)),
     get arrivals() {
       return arrivals;
     },

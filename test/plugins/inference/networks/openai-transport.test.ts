@@ -88,7 +88,7 @@ test(
     const pushed = exchange.push(manyEvents(events));
     const waiting = await quiescent(() => exchange.waitingBytes);
     assert.ok(waiting > 16 * mebibyte, `${waiting} bytes wait in the worker`);
-    assert.ok(asked.choices.length <= 2, "and nothing is told");
+    assert.ok(asked.choices.length <= 2, "and nothing is reported");
     // Its silence is not the worker's.
     opened.seen.clock.advance(60_000);
     asked.call.resume();
@@ -111,8 +111,8 @@ test("a reader that pauses an encoded stream stops the worker, too", inTime, asy
   const asked = opened.ask();
   await asked.arrived();
   asked.call.pause();
-  const told = await quiescent(() => asked.choices.length);
-  assert.ok(told < events / 2, `${told} events told`);
+  const reported = await quiescent(() => asked.choices.length);
+  assert.ok(reported < events / 2, `${reported} events reported`);
   asked.call.resume();
   await resultOf(asked);
   assert.equal(asked.choices.length, events + 3);

@@ -39,7 +39,7 @@ describe("the headers of a schema", () => {
 });
 
 const hello = Buffer.from("é \n").toString("base64");
-const table: readonly [value: unknown, told: string | undefined, agrees: boolean][] = [
+const table: readonly [value: unknown, header: string | undefined, agrees: boolean][] = [
   ["eu", "eu", true],
   ["eu", "EU", false],
   ["eu", undefined, false],
@@ -73,9 +73,9 @@ const table: readonly [value: unknown, told: string | undefined, agrees: boolean
 
 describe("an argument and its header", () => {
   const wanted = [{ path: ["deep", "region"], header: "mcp-param-region" }];
-  for (const [value, told, agrees] of table) {
-    it(`${JSON.stringify(value)} and ${told} ${agrees ? "agree" : "differ"}`, () => {
-      const headers = told === undefined ? {} : { "mcp-param-region": told };
+  for (const [value, header, agrees] of table) {
+    it(`${JSON.stringify(value)} and ${header} ${agrees ? "agree" : "differ"}`, () => {
+      const headers = header === undefined ? {} : { "mcp-param-region": header };
       const found = paramMismatch(wanted, headers, { deep: { region: value } });
       assert.equal(found, agrees ? undefined : "mcp-param-region");
     });

@@ -146,7 +146,7 @@ function compareExpected(
     if (entry === undefined) continue;
     compared++;
     const said = JSON.parse(extrinsicsJson(runtime, JSON.stringify(block.extrinsics)) ?? "null");
-    const told = entry.decodedExtrinsics.map((each) => ({
+    const decoded = entry.decodedExtrinsics.map((each) => ({
       index: each.index,
       pallet: each.palletName,
       method: each.methodName,
@@ -154,7 +154,7 @@ function compareExpected(
       isSigned: each.isSigned,
       raw: block.extrinsics[each.index],
     }));
-    assert.deepEqual(said, told);
+    assert.deepEqual(said, decoded);
     if (entry.events === null || block.events === null) continue;
     const happened = entry.events.map(
       ({ index, phase, extrinsicIndex, palletName, event, data }) => ({
