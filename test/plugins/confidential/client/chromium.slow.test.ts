@@ -73,7 +73,7 @@ interface Conversation {
   readonly asked: readonly object[];
 }
 
-/** Runs in the page, so it cannot use anything of this file. */
+/** Runs in the page, so it cannot use anything else of this file. */
 async function converse({ options, now, asked }: Conversation): Promise<ConversationResult> {
   const path = "/client.js";
   // The URL of the bundle.

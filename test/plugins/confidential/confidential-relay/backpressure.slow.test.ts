@@ -171,7 +171,7 @@ describe("a worker that stops reading", () => {
     using session = await stream.open({ pad: 0 });
     const paused = t.mock.method(LiveConnection.prototype, "pause");
     const frames = longest(session);
-    // Without the last one nothing else makes the gateway stop reading.
+    // The last frame is sent later. Without it, only the worker's backpressure makes the gateway stop reading.
     for (const frame of frames.slice(0, -1)) session.socket.send(frame);
     await until(() => paused.mock.callCount() > 0);
     session.socket.send(frames.at(-1)!);

@@ -1,7 +1,4 @@
-/**
- * A worker with a simulated enclave, scripted: it does what the protocol says, unless a test wants something else of
- * it.
- */
+/** A scripted worker with a simulated enclave. It follows the protocol, except where a test changes its behaviour. */
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -122,7 +119,7 @@ export async function startEnclaveWorker(net = "alpha"): Promise<EnclaveWorker> 
     handleProtocols: () => workerSubprotocol,
   });
   sockets.on("connection", (socket) => {
-    // What a test sends it on purpose it cannot understand.
+    // The worker cannot understand some messages that a test sends on purpose.
     serve(socket).catch(() => socket.close());
   });
 

@@ -26,7 +26,7 @@ async function refusal(session: OpenStream): Promise<unknown[]> {
   return [code, await session.closed];
 }
 
-/** In steps so short that the connection can answer its pings. */
+/** Advances the clock in steps so short that the connection can answer its pings. */
 async function pass(ms: number, clock: ManualClock, session: OpenStream): Promise<void> {
   for (let waited = 0; waited < ms; waited += 10_000) {
     session.socket.ping();

@@ -376,7 +376,7 @@ describe("the end of a session", () => {
     using session = await stream.open(attempt);
     ask(session, "Who wrote the Magna Carta???");
     const { usedCUMilli, paidBeforeCUMilli } = (await session.answer()).done;
-    // One of four chunks of equal length did not leave: a quarter of 9 tokens, rounded down to whole milli-CU.
+    // One of four chunks of equal length was not sent: a quarter of 9 tokens, rounded down to whole milli-CU.
     const creditMilliCu = Math.floor((9 * tokenMilli) / 4);
     assert.deepEqual(
       [usedCUMilli, paidBeforeCUMilli],
@@ -447,7 +447,7 @@ describe("the end of a session", () => {
     using cheap = await stream.open();
     cheap.ask();
     const { done } = await cheap.answer();
-    // 7 × 3 × 0.5 is 10.5 milli-CU: half up.
+    // 7 × 3 × 0.5 is 10.5 milli-CU, which is rounded up.
     assert.deepEqual([done.pricing.coefficient, done.usedCUMilli], [500, 11]);
     stream.worker.script = { report: (one) => ({ ...one, coefficient: 9000 }) };
     using dear = await stream.open();

@@ -28,11 +28,11 @@ type Message = { readonly text: string } | { readonly binary: Buffer };
 
 export interface Wire extends Disposable {
   readonly socket: WebSocket;
-  /** The next message; a connection that closes first fails the test. */
+  /** Returns the next message. If the connection closes first, the test fails. */
   next(): Promise<Message>;
   nextText(): Promise<Readonly<Record<string, unknown>>>;
   nextBinary(): Promise<Buffer>;
-  /** Resolves with its code when the connection has closed. */
+  /** Resolves with the close code. */
   readonly closed: Promise<number>;
 }
 
@@ -92,7 +92,7 @@ export async function openWire(
 export interface OpenStream extends Wire {
   readonly hello: Hello;
   readonly attestation: AttestationFrame;
-  /** The text of the frame, parsed. */
+  /** The frame as parsed JSON. */
   readonly attestationJson: Readonly<Record<string, unknown>>;
   readonly attested: Attested;
   readonly channel: Channel;

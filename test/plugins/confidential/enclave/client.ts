@@ -57,13 +57,13 @@ export interface TestClient {
   readonly attested: Attested;
   readonly attestation: AttestationFrame;
   readonly channel: Channel;
-  /** Frames of a request; `params` as JSON, or bytes as they are. */
+  /** Returns the frames of a request; `params` is JSON, or bytes that are sent unchanged. */
   request(rid: number, params: object | Uint8Array): readonly Uint8Array[];
   /** Sends a request and reads its answer, including the signed report. */
   ask(params: object | Uint8Array): Promise<Answered>;
-  /** Reads on to the report of `rid`. */
+  /** Reads further events up to the report of `rid`. */
   answer(rid: number): Promise<Answered>;
-  /** The next chunk's plaintext, parsed. */
+  /** Returns the plaintext of the next chunk, parsed. */
   chunk(): Promise<Readonly<Record<string, unknown>>>;
 }
 

@@ -39,7 +39,7 @@ async function start(failure?: Fault): Promise<Started> {
   const clock: ManualClock = {
     ...manual,
     after(ms, task) {
-      // The last thing that a renewal does.
+      // Called at the end of a renewal.
       if (ms === renewMs || ms === retryMs) timers.emit("renewed");
       return manual.after(ms, task);
     },

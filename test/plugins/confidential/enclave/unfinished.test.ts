@@ -102,7 +102,7 @@ describe("the memory of requests that have not arrived completely", () => {
     );
     assert.equal((await report).report.finish, "cancel");
     assert.equal(held(), 0);
-    // Its time has ended with it.
+    // The time limit of the request ends with the request.
     enclave.clock.advance(60_000);
     const broken = await connect("a");
     send(broken);
@@ -123,7 +123,7 @@ describe("an exception in a callback", () => {
       {},
       {
         find() {
-          // The handshake asks first, the request then.
+          // The handshake calls it first, and the request second.
           if (++calls > 1) throw thrown;
           return find;
         },

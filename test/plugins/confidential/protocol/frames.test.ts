@@ -200,7 +200,7 @@ describe("authentic frames that violate the rules", () => {
     test(`${name} is refused`, () => {
       const { client, enclave } = direction === "c2s" ? session.ends() : asked();
       assert.equal(codeOf((direction === "c2s" ? enclave : client).open(frame)), code);
-      // A relay sees the same, without keys.
+      // A relay sees the same fault without having the keys.
       const watch = createFrameWatch(nodeSuite.newHash);
       if (direction === "s2c") sound(watch.observe("c2s", forged("c2s", { flags: 1 })));
       assert.equal(codeOf(watch.observe(direction, frame)), code);
@@ -244,7 +244,7 @@ describe("authentic frames that violate the rules", () => {
     for (const [at, byte] of [
       [100, 1],
       [255, 1],
-      // The prefix: longer than what is there.
+      // The length prefix is larger than the data after it.
       [2, 1],
     ] as const) {
       const plaintext = new Uint8Array(256);

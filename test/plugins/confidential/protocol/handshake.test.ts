@@ -50,7 +50,7 @@ import {
 
 const suites = { "node:crypto": nodeSuite, WebCrypto: webSuite };
 
-/** RFC 7748, 6.1 and Bernstein's list: points of low order, and what reduces to them. */
+/** RFC 7748, 6.1 and Bernstein's list: points of low order, and values that reduce to them. */
 const lowOrder = [
   "0000000000000000000000000000000000000000000000000000000000000000",
   "0100000000000000000000000000000000000000000000000000000000000000",
@@ -163,7 +163,7 @@ for (const [by, suite] of Object.entries(suites)) {
       const { hello, answer } = await shake();
       const { core, sig } = answer;
       sound(await readAnswer(suite, hello, core, sig, expected));
-      // All bits of the signature, one of each byte of the rest.
+      // All bits of the signature, and one bit of each other byte.
       for (let at = 0; at < hello.length; at++) {
         const other = await readAnswer(suite, touched(hello, at, at % 8), core, sig, expected);
         assert.ok(isFault(other), `hello ${at}`);

@@ -17,7 +17,7 @@ const canonical = (value: unknown): string | undefined => {
 };
 const strict = (text: string): unknown => readJsonObject(bytesOf(text), 1_000_000);
 
-/** Up to the depth at which both agree. */
+/** Up to the depth at which both implementations agree. */
 const nested = (depth: number): string => `{"a":${"[".repeat(depth)}${"]".repeat(depth)}}`;
 
 describe("canonical JSON", () => {
@@ -91,7 +91,7 @@ describe("strict JSON", () => {
     assert.equal(Object.keys(strict(members(most)) ?? {}).length, most);
     assert.equal(isRead(members(most + 1)), false);
     for (const element of ["[]", "{}", "0", '""', " [ ] "]) {
-      // The member is a part as well.
+      // The member itself counts as well.
       const list = (count: number): string => `{"a":[${Array(count).fill(element).join()}]}`;
       assert.equal(isRead(list(most - 1)), true, element);
       assert.equal(isRead(list(most)), false, element);

@@ -81,7 +81,7 @@ export interface TestHandshake {
   readonly answer: HandshakeAnswer;
 }
 
-/** Our enclave's answer to our client. */
+/** Returns our enclave's answer to our client. */
 export async function shake(
   members: Partial<Hello> = {},
   keyset: Bytes = keysetWith(),

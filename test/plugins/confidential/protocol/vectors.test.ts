@@ -42,7 +42,7 @@ function sound<Value extends object>(value: Value | Fault | undefined): Value {
 
 const suites = { "node:crypto": nodeSuite, WebCrypto: webSuite };
 const frameNames = ["chunk0", "chunk1", "final"] as const;
-/** Theirs is 64, which `hello` cannot ask for. */
+/** The padding of the vectors is 64, which `hello` cannot request. */
 const vectorPad = 64 as 0;
 
 describe("the vectors of the specification", { skip: skipWithoutVectors }, () => {

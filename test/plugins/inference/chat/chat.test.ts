@@ -1,4 +1,4 @@
-/** The chat surface through a whole gateway: both shapes of its answer, field by field, and what they cost. */
+/** The chat surface in a whole gateway: both shapes of its answer, member by member, and their costs. */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { raw, streamed, usageOf, whole } from "../networks/worker-scripts.ts";
@@ -26,7 +26,7 @@ before(async () => {
 });
 after(() => chat[Symbol.asyncDispose]());
 
-/** Seconds since 1970, taken around a request. */
+/** Seconds since 1970, taken before and after a request. */
 async function timed<T>(work: () => Promise<T>): Promise<[T, (created: number) => void]> {
   const from = Math.floor(Date.now() / 1000);
   const result = await work();
@@ -246,7 +246,7 @@ describe("a streamed answer", () => {
 });
 
 describe("the cost of an answer", () => {
-  /** The last charge, which must be on disk when the answer is. */
+  /** Returns the last charge, which must be on disk when the answer has arrived. */
   const lastCharge = () => chat.charges().at(-1);
   const shapes: readonly [
     string,
@@ -337,7 +337,7 @@ describe("unusual prices", () => {
   };
 
   it("are computed from exact decimals and rounded half up once", async () => {
-    // 7 × 0.5 × 0.142857142857 = 0.4999999999995, and a whole milli-CU only where it is a half.
+    // 7 × 0.5 × 0.142857142857 = 0.4999999999995, which would be a whole milli-CU only from 0.5 on.
     const below = await priced("0.5", '"0.142857142857"');
     assert.equal(below.json.usage.usedCUMilli, 0);
     const half = await priced("0.5", '"0.142857142858"');

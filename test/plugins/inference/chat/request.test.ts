@@ -17,7 +17,7 @@ function read(members: object = {}): ChatRequest {
   return reading.request;
 }
 
-/** The JSON that goes to a worker. */
+/** The JSON that is sent to a worker. */
 function sent(members: object = {}): Record<string, unknown> {
   return JSON.parse(read(members).body.toString()) as Record<string, unknown>;
 }
@@ -374,7 +374,7 @@ describe("the documented schema", () => {
     anything: fc.jsonValue({ maxDepth: 1 }),
   };
   const extra = record({ ...members, extra_body: scalar });
-  /** Few members that can be wrong, so that many bodies are right. */
+  /** Only a few members can be wrong, so many bodies are valid. */
   const short = fc.record(
     { model: fc.constant("M/One-1"), messages: list(message), extra_body: extra },
     { requiredKeys: [] },

@@ -56,7 +56,7 @@ const text = fc.oneof(
   fc.constantFrom("null", "7", '"a"}', '"a"},"x":{"y":1', '"'),
 );
 
-/** Chunks that are alike, and some that are not. */
+/** Chunks of which most have the same shape. */
 const chunk = fc.oneof(
   { weight: 4, arbitrary: text.map((one) => chunkOf(one)) },
   text.map((one) => chunkOf(one, ',"finish_reason":null')),
@@ -65,7 +65,7 @@ const chunk = fc.oneof(
   text.map((one) => chunkOf(one).replace("content", "reasoning_content")),
   text.map((one) => chunkOf(one).replace('"content"', '"role":"assistant","content"')),
   text.map((one) => chunkOf(one).replace("null}", '{"prompt_tokens":1}}')),
-  // This one is as long as the others.
+  // This one has the same length as the others.
   text.map((one) => chunkOf(one).replace('"usage":null', '"error":true')),
   text.map((one) => chunkOf(one).replace('"content"', '"refusal"')),
 );

@@ -72,7 +72,8 @@ export async function openNetwork(
     async readAgain() {
       const read = seen.timer(isPause);
       const before = seen.timers.length;
-      // Runs only until the answer begins, which sets its limit, so that it has time to end.
+      // The time advances only until the answer begins, which sets its limit of 5 s, so that the answer has time to
+      // end.
       while (!seen.timers.slice(before).includes(5_000)) seen.clock.advance(1_000);
       await read;
     },

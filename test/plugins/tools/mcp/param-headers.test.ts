@@ -1,4 +1,6 @@
-/** Arguments that headers repeat (revision 2026-07-28): which ones, and when the two do not say the same. */
+/**
+ * Arguments that headers repeat (revision 2026-07-28): which arguments they are, and what happens if the two differ.
+ */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { Client, StreamableHTTPClientTransport as Transport } from "@modelcontextprotocol/client";
@@ -66,7 +68,7 @@ const table: readonly [value: unknown, header: string | undefined, agrees: boole
   [null, "null", false],
   [undefined, undefined, true],
   [undefined, "eu", false],
-  // Neither can be in a header; the schema refuses them.
+  // Neither can be in a header, and the schema refuses both.
   [["eu"], "eu", true],
   [{}, "eu", true],
 ];

@@ -553,7 +553,7 @@ test("in these revisions a client that leaves does not cancel anything", async (
   req.end(JSON.stringify(rpc("tools/call", { name: "hangs" })));
   await begun.promise;
   req.destroy();
-  // A whole further exchange: the gateway has seen the other connection close by then.
+  // After a whole further exchange, the gateway has noticed that the other connection has closed.
   await send(echo);
   assert.equal(seen.aborted, aborted);
   seen.finish();

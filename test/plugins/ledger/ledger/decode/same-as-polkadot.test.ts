@@ -29,7 +29,7 @@ function runtimeOf(metadata: string): Runtime {
   return runtime;
 }
 
-/** Every extrinsic and event of the blocks, text against text. */
+/** Compares the text of every extrinsic and event of the blocks. */
 function compare(chain: Chain): void {
   const runtime = runtimeOf(chain.metadata);
   const judge = judgeOf(chain.metadata);
@@ -133,7 +133,7 @@ interface Expected {
   }[];
 }
 
-/** What two other decoders agreed on when the chains were recorded. */
+/** The decoded values on which two other decoders agreed when the chains were recorded. */
 function compareExpected(
   set: string,
   runtime: Runtime,
@@ -170,7 +170,7 @@ function compareExpected(
   assert.equal(compared, expected.blocks.length);
 }
 
-/** Long arguments are recorded by length and hash. */
+/** Long arguments are recorded by their length and hash. */
 function digested(
   { length, blake2_256 }: { length: number; blake2_256: string },
   args: string,
@@ -193,7 +193,7 @@ for (const set of fixtureSets) {
 
 const mainnet = "mainnet-polkadot-10000000";
 
-/** Its metadata comes without the magic. */
+/** Its metadata has no magic number. */
 function mainnetRuntime(): { runtime: Runtime; metadata: string } {
   const bytes = fixtureBytes(`${mainnet}/metadata-v14-spec9180.scale`);
   const runtime = createRuntime(bytes);
@@ -251,7 +251,7 @@ interface JudgedInfo extends Readonly<
   readonly data?: Readonly<Record<string, { toString(): string } | undefined>>;
 }
 
-/** A value of @polkadot/types in the words of ledger_getAccount. */
+/** Converts a value of @polkadot/types to the members of ledger_getAccount. */
 function plainAccount(struct: unknown): object {
   // FrameSystemAccountInfo: the fields are getters of the struct.
   const info = struct as JudgedInfo;
