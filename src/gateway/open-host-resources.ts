@@ -17,8 +17,8 @@ export interface OpenHostResources extends HostResources {
 }
 
 /**
- * Everything opened is closed through `stack`, in reverse order. Throws StoreError when the data folder cannot be used,
- * or when another gateway uses it. The database is not contacted yet.
+ * Everything that is opened here is closed through `stack`, in reverse order. Throws StoreError if the data folder
+ * cannot be used or if another gateway uses it. The database is not contacted yet.
  */
 export async function openHostResources(
   config: Config,

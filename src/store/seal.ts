@@ -29,7 +29,7 @@ export function createSeal(secret: string): Seal {
       };
       return { value: v, expiresAt: e };
     },
-    // The text cannot be that of a token, which contains a line break.
+    // The text is not a token, because it contains a line break.
     key: (purpose) => createHmac("sha256", secret).update(purpose).digest(),
   };
 }

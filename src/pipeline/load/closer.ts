@@ -1,9 +1,9 @@
-/** Closes parts of the gateway, and waits for none of them without a limit. */
+/** Closes parts of the gateway, and limits the wait for each of them. */
 import type { Clock, Log } from "../../plugin.ts";
 
 /** Longer than the slowest part that ships with Sluice: `trace` waits 3 s for its collector. */
 const closeMs = 4_000;
-/** The limit once something has not ended in time: a process that is told to stop must stop. */
+/** The limit once something has not ended in time, because a stop must end the process. */
 const hurriedMs = 1_000;
 
 export class Closer {
