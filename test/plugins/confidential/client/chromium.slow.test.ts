@@ -23,7 +23,7 @@ import { verifyEvidence } from "../../../../plugins/confidential/verify/verify.t
 import { launchChromium } from "../../../browser.ts";
 import { model } from "../confidential-relay/enclave-worker.ts";
 import { startStreamGateway } from "../confidential-relay/stream-gateway.ts";
-import { sound, touched } from "../protocol/session.ts";
+import { unwrap, touched } from "../protocol/session.ts";
 import { realTdx, skipWithoutShared, tdxEvidence } from "../verify/real-quotes.ts";
 import { bundleClient } from "./bundle.ts";
 import { platform, start, startFakeGateway } from "./fake-gateway.ts";
@@ -218,7 +218,7 @@ test("the client in Chromium", async (outer) => {
       },
     });
     assert.ok(typeof policy !== "string");
-    gateway.policy = await signPolicy(sound(writePolicy(policy)), signer);
+    gateway.policy = await signPolicy(unwrap(writePolicy(policy)), signer);
     gateway.allowsOrigins = true;
     const pinned = { policyKey: toBase64Url(signer.publicKey), imageHashes: undefined };
     const outcome = await inPage(page, gateway, pinned);

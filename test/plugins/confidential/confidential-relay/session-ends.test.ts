@@ -7,7 +7,7 @@ import { model, type Script } from "./enclave-worker.ts";
 import { writeHello, type Hello } from "../../../../plugins/confidential/protocol/hello.ts";
 import { Receipts } from "../../../../plugins/confidential/confidential-relay/receipts.ts";
 import { startStreamGateway, tokenMilli, type StreamGateway } from "./stream-gateway.ts";
-import { helloOf, openStream, sound, type OpenStream } from "./stream-client.ts";
+import { helloOf, openStream, unwrap, type OpenStream } from "./stream-client.ts";
 import { gate, until } from "./wait.ts";
 
 type Keep = typeof Receipts.prototype.keep;
@@ -245,7 +245,8 @@ describe("the end of a session", () => {
     const charged = (await stream.charges()).length;
     using session = await stream.open();
     session.ask();
-    for (let index = 0; index < 3; index++) sound(session.channel.open(await session.nextBinary()));
+    for (let index = 0; index < 3; index++)
+      unwrap(session.channel.open(await session.nextBinary()));
     assert.deepEqual(await refusal(session), ["error", "UPSTREAM_FAILED", 1011]);
     assert.equal((await stream.charges()).length, charged);
   });
@@ -366,7 +367,7 @@ describe("the end of a session", () => {
     const charged = (await stream.charges()).length;
     const left = await stream.open(attempt);
     ask(left, "What is the meaning of life?");
-    for (let read = 0; read < 3; read++) sound(left.channel.open(await left.nextBinary()));
+    for (let read = 0; read < 3; read++) unwrap(left.channel.open(await left.nextBinary()));
     const texts = stream.worker.texts.length;
     left.socket.terminate();
     await until(() => stream.worker.texts.length > texts);
@@ -425,7 +426,7 @@ describe("the end of a session", () => {
     );
     using session = await stream.open();
     const final = async (): Promise<void> => {
-      for (let at = 0; at < 3; at++) sound(session.channel.open(await session.nextBinary()));
+      for (let at = 0; at < 3; at++) unwrap(session.channel.open(await session.nextBinary()));
     };
     session.ask();
     await final();

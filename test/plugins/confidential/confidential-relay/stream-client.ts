@@ -144,10 +144,10 @@ export async function openStream(wire: Wire, over: Partial<Hello> = {}): Promise
     JSON.stringify(attestationJson),
   );
   const expected = { net: hello.network, role: hello.termination, now: Date.now() / 1000 };
-  const attested = sound(
+  const attested = unwrap(
     await readAnswer(nodeSuite, bytes, attestation.core, attestation.sig, expected),
   );
-  const keys = sound(await clientKeys(nodeSuite, ephemeral, attested));
+  const keys = unwrap(await clientKeys(nodeSuite, ephemeral, attested));
   const channel = createNodeChannel({ end: "client", keys, th: attested.th, pad: hello.pad });
   let rid = 0;
   return {
@@ -159,12 +159,12 @@ export async function openStream(wire: Wire, over: Partial<Hello> = {}): Promise
     channel,
     ask(request = { model, messages: [{ role: "user", content: "Say hello" }] }) {
       const data = Buffer.from(JSON.stringify(request));
-      wire.socket.send(sound(channel.seal("request", ++rid, data, true)));
+      wire.socket.send(unwrap(channel.seal("request", ++rid, data, true)));
     },
     async answer() {
       const deltas: Readonly<Record<string, unknown>>[] = [];
       for (;;) {
-        const { header, data } = sound(channel.open(await wire.nextBinary()));
+        const { header, data } = unwrap(channel.open(await wire.nextBinary()));
         // Every chunk and every final is a JSON object.
         const value = JSON.parse(Buffer.from(data).toString()) as Readonly<Record<string, unknown>>;
         if (header.type === "chunk") deltas.push(value);
@@ -174,7 +174,7 @@ export async function openStream(wire: Wire, over: Partial<Hello> = {}): Promise
   };
 }
 
-export function sound<T extends object>(value: T | Fault): T {
+export function unwrap<T extends object>(value: T | Fault): T {
   if (isFault(value)) throw new Error(`${value.code}: ${value.message}`);
   return value;
 }

@@ -22,7 +22,7 @@ import {
   type ReportFrame,
 } from "../../../../plugins/confidential/protocol/text-frames.ts";
 import type { Bytes } from "../../../../plugins/confidential/verify/binary-text.ts";
-import { sound, textOf } from "../protocol/session.ts";
+import { unwrap, textOf } from "../protocol/session.ts";
 
 export const net = "confidential-alpha";
 
@@ -105,8 +105,8 @@ export async function connect(wire: Wire, options: ClientOptions): Promise<TestC
   const attestation = await textFrame(wire, "attestation");
   const { core, sig } = attestation;
   const expected = { net: hello.network, role: hello.termination, now: options.now };
-  const attested = sound(await readAnswer(nodeSuite, bytes, core, sig, expected));
-  const secrets = sound(await clientKeys(nodeSuite, keys, attested));
+  const attested = unwrap(await readAnswer(nodeSuite, bytes, core, sig, expected));
+  const secrets = unwrap(await clientKeys(nodeSuite, keys, attested));
   const { th } = attested;
   const channel = createNodeChannel({ end: "client", keys: secrets, th, pad: hello.pad });
   let rid = 0;
@@ -118,7 +118,7 @@ export async function connect(wire: Wire, options: ClientOptions): Promise<TestC
       const data = params instanceof Uint8Array ? params : Buffer.from(JSON.stringify(params));
       const pieces = requestPieces(data);
       return pieces.map((piece, at) =>
-        sound(channel.seal("request", number, piece, at === pieces.length - 1)),
+        unwrap(channel.seal("request", number, piece, at === pieces.length - 1)),
       );
     },
     ask(params) {
@@ -157,7 +157,7 @@ async function openNext(
 ): Promise<{ readonly type: string; readonly value: unknown }> {
   const event = await wire.next();
   assert.ok(event.kind === "binary", `no frame: ${JSON.stringify(event)}`);
-  const opened = sound(channel.open(event.frame));
+  const opened = unwrap(channel.open(event.frame));
   return { type: opened.header.type, value: JSON.parse(textOf(opened.data)) };
 }
 
