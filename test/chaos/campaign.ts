@@ -8,7 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import { readUsage } from "../../plugins/billing/metering/read-usage.ts";
-import { createDice } from "../../bench/soak/random.ts";
+import { createRandom } from "../../bench/soak/random.ts";
 import { sluice, spawnGateway, type GatewayProcess } from "../e2e/gateway-process.ts";
 import { startRpcNode } from "../e2e/rpc-node.ts";
 import { startFaultProxy, type FaultProxy } from "../store/fault-proxy.ts";
@@ -50,8 +50,8 @@ const method = "state_getStorageHash";
 const callers = 4;
 
 export async function runCampaign(options: CampaignOptions): Promise<CampaignResult> {
-  const dice = createDice(options.seed);
-  const below = (limit: number): number => dice.int(limit);
+  const random = createRandom(options.seed);
+  const below = (limit: number): number => random.int(limit);
   await using stack = new AsyncDisposableStack();
   const node = stack.use(await startRpcNode({ [method]: () => `0x${"ab".repeat(32)}` }));
   const postgres = stack.use(await startPostgres(options.postgres, { durable: true }));
