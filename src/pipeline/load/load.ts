@@ -248,8 +248,8 @@ async function importPlugin(name: string, url: string, at: Position): Promise<Pl
     );
   }
   // `pluginProblems` has checked the type of every member.
-  const sound = plugin as Plugin;
-  if (sound.name === name) return sound;
-  const message = `the plugin under "${name}" has the name "${sound.name}"`;
-  return [fault("SLUICE_PLUGIN_NAME", message, { at, didYouMean: sound.name })];
+  const unwrap = plugin as Plugin;
+  if (unwrap.name === name) return unwrap;
+  const message = `the plugin under "${name}" has the name "${unwrap.name}"`;
+  return [fault("SLUICE_PLUGIN_NAME", message, { at, didYouMean: unwrap.name })];
 }
