@@ -248,8 +248,8 @@ async function importPlugin(name: string, url: string, at: Position): Promise<Pl
     );
   }
   // `pluginProblems` has checked the type of every member.
-  const unwrap = plugin as Plugin;
-  if (unwrap.name === name) return unwrap;
-  const message = `the plugin under "${name}" has the name "${unwrap.name}"`;
-  return [fault("SLUICE_PLUGIN_NAME", message, { at, didYouMean: unwrap.name })];
+  const valid = plugin as Plugin;
+  if (valid.name === name) return valid;
+  const message = `the plugin under "${name}" has the name "${valid.name}"`;
+  return [fault("SLUICE_PLUGIN_NAME", message, { at, didYouMean: valid.name })];
 }
