@@ -10,7 +10,7 @@ import type { Clock, GatewayInfo, Log, Metrics } from "../plugin.ts";
 import { openClaims } from "../store/claims.ts";
 import { lockStore } from "../store/lock.ts";
 import type { PostgresPool } from "../store/postgres/postgres.ts";
-import { createSeal, keptSecret } from "../store/seal.ts";
+import { createSeal, readOrCreateSecret } from "../store/seal.ts";
 
 export interface OpenHostResources extends HostResources {
   readonly metrics: RenderedMetrics;
@@ -44,7 +44,7 @@ export async function openHostResources(
   // request waits for must not use it: see docs/operations.md, "Threads".
   const reports = openComputePool({ clock, metrics, threads: 1, queue: 8, timeoutMs: 30_000 });
   stack.add("threads of usage reports", () => reports.close());
-  const seal = createSeal(config.secret ?? keptSecret(dataDir));
+  const seal = createSeal(config.secret ?? readOrCreateSecret(dataDir));
   return {
     ...shared,
     claims,

@@ -41,7 +41,7 @@ const secretBytes = 32;
  * it cannot be stored, or if the file does not contain a secret, because tokens sealed with an empty secret could be
  * forged.
  */
-export function keptSecret(dataDir: string): string {
+export function readOrCreateSecret(dataDir: string): string {
   const file = join(dataDir, "secret");
   try {
     if (!existsSync(file)) makeSecret(file);

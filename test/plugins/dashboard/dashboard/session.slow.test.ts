@@ -8,7 +8,7 @@ import { openAccountsDatabase } from "../../../../plugins/billing/accounts/embed
 import { revokeKey } from "../../../../plugins/billing/accounts/embedded/keys.ts";
 import type { Log } from "../../../../src/plugin.ts";
 import { startGateway, type Gateway } from "../../../../src/gateway/gateway.ts";
-import { createSeal, keptSecret } from "../../../../src/store/seal.ts";
+import { createSeal, readOrCreateSecret } from "../../../../src/store/seal.ts";
 import { manualClock } from "../../../../src/testing/clock.ts";
 import { ask, signIn, startWatched, type Watched } from "./gateway.ts";
 
@@ -223,7 +223,7 @@ test("a token that was sealed for another purpose is not a session, even with an
   await using gateway = await startWatched();
   const cookie = await signIn(gateway, gateway.key);
   const [name = "", token = ""] = cookie.split("=", 2);
-  const seal = createSeal(keptSecret(join(gateway.folder, "data")));
+  const seal = createSeal(readOrCreateSecret(join(gateway.folder, "data")));
   const opened = seal.open("dashboard session", token);
   assert.ok(opened !== undefined);
   const resealed = (purpose: string): string =>
