@@ -43,7 +43,7 @@ export function readYaml(
     const { line, col } = lines.linePos(offset);
     return { file, line: Math.max(line, 1), col: Math.max(col, 1) };
   };
-  const problems = withoutAftermath([...document.errors, ...document.warnings]);
+  const problems = withoutFollowUpErrors([...document.errors, ...document.warnings]);
   const faults = problems.map((problem) => yamlFault(problem, text, position));
   const readable = document.errors.every((error) => error.code === "DUPLICATE_KEY");
   if (!readable || document.contents === null) return { root: undefined, faults };
@@ -61,7 +61,7 @@ const yamlCodes: Partial<Record<YAMLError["code"], SluiceCode>> = {
 };
 
 /** Drops follow-up errors: after the first syntax error, the parser reports each token that follows. */
-function withoutAftermath(problems: readonly YAMLError[]): YAMLError[] {
+function withoutFollowUpErrors(problems: readonly YAMLError[]): YAMLError[] {
   const first = problems.findIndex((problem) => yamlCodes[problem.code] === undefined);
   return problems.filter((problem, index) => index <= first || problem.code !== "UNEXPECTED_TOKEN");
 }
