@@ -50,7 +50,7 @@ function partsOf(
     if (plugin?.kind !== "step" || plugin.operation === undefined) continue;
     const part = describe(plugin, options, place, hostOf(name, mode));
     if (mode === "shadow") parts.push(withoutRefusals(part));
-    else parts.push(when === undefined ? part : unsure(part));
+    else parts.push(when === undefined ? part : withoutAccess(part));
   }
   parts.push(corePart(compiled));
   const surface = plugins.get(config.to.name);
@@ -76,7 +76,7 @@ function withoutRefusals({ answerHeaders, headers }: Operation): Operation {
 }
 
 /** Removes the access requirement of a step with a `when`, because it does not apply to every request. */
-function unsure({ access: _, ...part }: Operation): Operation {
+function withoutAccess({ access: _, ...part }: Operation): Operation {
   return part;
 }
 
