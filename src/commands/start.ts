@@ -24,7 +24,7 @@ addresses. If standard error is a terminal, the addresses are also printed there
   options: {},
   async run(context) {
     using fatal = catchFatalErrors({ modules: pluginModules });
-    const gateway = await startOrComplain(context);
+    const gateway = await startOrPrintFaults(context);
     if (gateway === undefined) return 1;
     fatal.drain = drainOf(gateway);
     await announce(context, gateway);
@@ -34,7 +34,7 @@ addresses. If standard error is a terminal, the addresses are also printed there
 };
 
 /** Starts the gateway and reloads it on SIGHUP. Prints every fault and returns undefined if it does not start. */
-export async function startOrComplain(
+export async function startOrPrintFaults(
   context: CommandContext,
   more: Pick<StartOptions, "log" | "strict"> = {},
 ): Promise<Gateway | undefined> {

@@ -125,7 +125,7 @@ function serviceRoutes(app: FastifyInstance, { hosts, service, log }: AdminOptio
   app.all("/:name/*", pass);
 }
 
-/** Prevents that a web page reads routes, load and charges through a host name that it controls. */
+/** Prevents a web page from reading routes, load and charges through a host name that it controls. */
 function refuseForeignHost(
   request: FastifyRequest,
   reply: FastifyReply,

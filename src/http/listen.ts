@@ -43,7 +43,7 @@ export interface ListenerOptions {
 export interface Listener {
   readonly host: string;
   readonly port: number;
-  /** Runs new exchanges on `generation`. Running exchanges finish on their own generation. */
+  /** Starts new exchanges on `generation`. Running exchanges finish on their own generation. */
   swap(generation: Generation): void;
   /** Number of running exchanges. */
   readonly running: number;

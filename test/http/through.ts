@@ -1,4 +1,4 @@
-/** A gateway that forwards everything to a scripted upstream, and raw sockets on both of its sides. */
+/** Starts a gateway that forwards everything to a scripted upstream, and opens raw sockets on both sides. */
 import { once } from "node:events";
 import { createServer, type RequestListener, type Server as HttpServer } from "node:http";
 import { connect, createServer as createTcpServer, type Server, type Socket } from "node:net";
@@ -30,7 +30,7 @@ export interface ThroughOptions {
   readonly connections?: number;
 }
 
-/** Disposes of the gateway and its pools; the upstreams are the caller's. */
+/** Disposes of the gateway and its pools. The caller disposes of the upstreams. */
 export async function through(
   upstreamPorts: number | readonly number[],
   options: ThroughOptions = {},
@@ -102,7 +102,7 @@ export function httpUpstream(handler: RequestListener): Promise<Upstream> {
   return listening(createServer(handler));
 }
 
-/** `onHead` gets each request's head and the bytes behind it as far as they came with it. */
+/** `onHead` gets the head of each request, and the bytes after it that arrived with it. */
 export function rawUpstream(
   onHead: (socket: Socket, head: string, count: number) => void,
 ): Promise<Upstream> {
@@ -121,7 +121,7 @@ export function rawUpstream(
   );
 }
 
-/** A port on which nothing listens. */
+/** Returns a port on which nothing listens. */
 export async function deadPort(): Promise<number> {
   const { port, [Symbol.asyncDispose]: close } = await rawUpstream(() => {});
   await close();
@@ -174,7 +174,7 @@ export function rawClient(port: number): RawClient {
   };
 }
 
-/** Resolves when `measure` has kept its value for a while: what was in flight has arrived where it can. */
+/** Resolves when `measure` has kept its value for a while, because everything in flight has arrived. */
 export async function quiescent(measure: () => number): Promise<number> {
   let last = measure();
   for (let same = 0; same < 5;) {

@@ -25,7 +25,7 @@ function sluice(...args: readonly string[]) {
   return { status, stdout, stderr };
 }
 
-// D1: accounts were kept in node_modules/sluice-gateway/data, and every upgrade deleted them.
+// Finding D1: accounts were stored in node_modules/sluice-gateway/data, and every upgrade deleted them.
 test("accounts survive an upgrade of the package", () => {
   const create = ["workspaces", "create", "--name", "acme", "--plan", "developer"];
   const refused = sluice(...create);
@@ -45,7 +45,7 @@ test("accounts survive an upgrade of the package", () => {
 });
 
 for (const template of templateNames) {
-  test(`the package has the template ${template}, and the file is in order`, () => {
+  test(`the package has the template ${template}, which passes the check`, () => {
     const target = join(app, template);
     const { status, stderr } = sluice("init", "--template", template, "--dir", target);
     assert.equal(status, 0, stderr);

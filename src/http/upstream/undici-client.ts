@@ -12,7 +12,7 @@ import type { Upstream } from "../../plugin.ts";
 import type { Carrier, UpstreamClient, UpstreamFailure } from "./upstream-client.ts";
 
 const require = createRequire(import.meta.url);
-/** The build puts undici into a file of its own (.ci/bundle.ts). */
+/** The build puts undici into a separate file (.ci/bundle.ts). */
 const source = codeSuffix === ".ts" ? "undici" : packageFile("src/chunks/undici.cjs");
 
 /**

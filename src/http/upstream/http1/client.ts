@@ -10,7 +10,9 @@ import type { UpstreamClient, UpstreamFailure } from "../upstream-client.ts";
 import { Http1Connection, type ConnectionOwner } from "./connection.ts";
 import type { Http1Options, UpstreamExchange } from "./exchange.ts";
 
-/** Maximum number of exchanges that wait for a connection. More would fill the memory if the backend is slow. */
+/**
+ * Maximum number of exchanges that wait for a connection. More of them would fill the memory if the backend is slow.
+ */
 const maxWaiting = 1024;
 
 interface WaitingExchange {

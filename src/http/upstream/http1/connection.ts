@@ -18,7 +18,7 @@ const shared = Buffer.allocUnsafeSlow(64 * 1024);
 
 /** Maximum size of a text that is sent as a string, which Node copies to its stack and writes without an allocation. */
 const maxStringBytes = 8 * 1024;
-/** Maximum size of a body that is copied behind its head, so that one buffer is written. */
+/** Maximum size of a body that is copied after its head, so that one buffer is written. */
 const maxJoinedBytes = 16 * 1024;
 
 /** The callbacks and limits that a connection gets from its client. Deadlines are in ticks of the client's `Ticker`. */

@@ -12,7 +12,7 @@ interface Opened {
   readonly clock: ManualClock;
   /** The errors that `onBug` received. */
   readonly bugs: unknown[];
-  /** Resolves to the socket of the next request that arrives, in order of arrival. */
+  /** Resolves with the sockets of requests, in order of arrival. */
   readonly request: () => Promise<Socket>;
   readonly connections: () => number;
 }

@@ -182,7 +182,11 @@ test("asynchronous charges are written when a full disk has room again", async (
   assert.equal(meter.reserve(principal, 1, about).kind, "unavailable");
   await held.settle([line(1)]);
   made++;
-  assert.equal(meter.keyUsage("key_1").dayMilliCu, made, "they were told that they are charged");
+  assert.equal(
+    meter.keyUsage("key_1").dayMilliCu,
+    made,
+    "the callers were notified of their charges",
+  );
   free();
   await tryAgain(fixture, () => meter.writable);
   await meter.flush();

@@ -6,7 +6,7 @@ import { manualClock } from "../../../../../src/testing/clock.ts";
 import { LoneCall, silent } from "./asking.ts";
 import { echo, response, result, startNode } from "./scripted-node.ts";
 
-// A self-signed certificate for localhost and 127.0.0.1, valid until 2126, and its key: they guard nothing.
+// A self-signed certificate for localhost and 127.0.0.1, valid until 2126, and its key, which protect nothing.
 const key = `-----BEGIN PRIVATE KEY-----
 MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgcanFLMfSt5Bj8T71
 RSrEErfyZkaJJ4WZsjXpiJWQMoyhRANCAAS+CbG5F+uMyfvf+vjJcE3Q1cL2pc1O
@@ -55,7 +55,7 @@ test("https: a node with an untrusted certificate is refused, and the error code
   await client.close();
 });
 
-test("https: a trusted node is called by name or address, on one connection, with SNI for a name", async () => {
+test("https: a trusted node is called by name or address, on one connection, with SNI if it has a name", async () => {
   const before = getCACertificates("default");
   setDefaultCACertificates([...before, cert]);
   try {
@@ -71,7 +71,7 @@ test("https: a trusted node is called by name or address, on one connection, wit
       const client = clientOf(url);
       assert.equal(await endingOf(client), large);
       assert.equal(await endingOf(client), large);
-      // startNode with tls hands out TLS sockets.
+      // startNode with tls passes TLS sockets to the script.
       const socket = node.received.at(-1)?.socket as TLSSocket;
       assert.equal(socket.servername, servername);
       assert.equal(node.received.at(-1)?.nth, 2);
