@@ -15,7 +15,7 @@ import type {
   RotatedKey,
   Workspace,
 } from "sluice-gateway/services";
-import { explain, Transactions } from "sluice-gateway/store";
+import { explain } from "sluice-gateway/store";
 import type {
   AccountStore,
   Change,
@@ -37,6 +37,7 @@ import { readOverrides, replaceOverrides } from "./model-overrides.ts";
 import { cancelDowngrade, downgrade, upgrade } from "./plan-changes.ts";
 import { openAccountsDatabase, refuseDamaged } from "./schema.ts";
 import { searchKeys } from "./search-keys.ts";
+import { Transactions } from "./transactions.ts";
 import {
   createWorkspace,
   findWorkspace,
