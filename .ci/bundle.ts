@@ -48,7 +48,7 @@ export async function bundle(
       banner: { js: nodeVariables },
       plugins: [metaSchemas, nodeModules],
     }),
-    // src/http/upstream/undici-client.ts loads this file.
+    // src/http/undici.ts loads this file.
     await build({
       ...inRoot,
       entryPoints: ["node_modules/undici/index.js"],

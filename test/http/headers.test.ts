@@ -181,18 +181,19 @@ test("property: no field that Connection names crosses, every other one does, in
   );
 });
 
-/** Raw fields as undici's parser hands them over, and the same by lower-case name. */
+/** Returns the fields that a client gets for an answer with these fields. */
 function answer(
   received: readonly string[],
   options: { method?: string; status?: number; connection?: string } = {},
-): string[] | undefined {
+): string[] {
   const { method = "GET", status = 200 } = options;
-  const headers: Record<string, string> = {};
-  for (let at = 0; at + 1 < received.length; at += 2) {
-    headers[(received[at] ?? "").toLowerCase()] = received[at + 1] ?? "";
-  }
-  const raw = received.map((part) => Buffer.from(part, "latin1"));
-  return responseFields(raw, { method, status, headers }, responseRules());
+  const value = (name: string): string | undefined => {
+    const at = received.findIndex((part, i) => i % 2 === 0 && part.toLowerCase() === name);
+    return at === -1 ? undefined : received[at + 1]?.toLowerCase();
+  };
+  const hasLength = value("content-length") !== undefined;
+  const head = { method, status, connection: value("connection"), hasLength };
+  return responseFields(received, head, responseRules());
 }
 
 const via = ["via", "1.1 sluice"];
@@ -214,10 +215,6 @@ test("hop-by-hop fields of an answer end at the gateway", () => {
   assert.deepEqual(answer(received), via);
 });
 
-test("an answer with an unexpected transfer coding is not forwarded", () => {
-  assert.equal(answer(["Transfer-Encoding", "gzip, chunked"]), undefined);
-});
-
 test("a 204 announces no length; an answer to HEAD keeps its own", () => {
   assert.deepEqual(answer(["Content-Length", "0"], { status: 204 }), via);
   const length = ["Content-Length", "5"];
@@ -235,7 +232,6 @@ test("trailers are announced only where a chunked body can carry them", () => {
 
 test("trailers cannot smuggle framing, credentials or cookies", () => {
   const raw = ["X-Sum", "1", "Content-Length", "9", "Set-Cookie", "a=b", "Transfer-Encoding", "x"];
-  const buffers = raw.map((part) => Buffer.from(part));
-  assert.deepEqual(trailerFields(buffers), ["X-Sum", "1"]);
+  assert.deepEqual(trailerFields(raw), ["X-Sum", "1"]);
   assert.equal(trailerFields([]), undefined);
 });

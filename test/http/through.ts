@@ -1,10 +1,11 @@
 /** A gateway that forwards everything to a scripted upstream, and raw sockets on both of its sides. */
+import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer, type RequestListener, type Server as HttpServer } from "node:http";
 import { connect, createServer as createTcpServer, type Server, type Socket } from "node:net";
 import { systemClock } from "../../src/clock.ts";
 import type { ServerConfig } from "../../src/config/config.ts";
-import type { Clock, Exchange, ForwardOptions, Outcome } from "../../src/plugin.ts";
+import type { Clock, Exchange, ForwardOptions, Log, Outcome } from "../../src/plugin.ts";
 import { createForwarder } from "../../src/http/upstream/forward.ts";
 import { UpstreamPools } from "../../src/http/upstream/upstream.ts";
 import { noMetrics, serve, type Served, type TestStep } from "../pipeline/harness.ts";
@@ -30,7 +31,7 @@ export interface ThroughOptions {
   readonly connections?: number;
 }
 
-/** Disposes of the gateway and its pools; the upstreams are the caller's. */
+/** Disposes of the gateway and its pools, and checks that no callback threw; the upstreams are the caller's. */
 export async function through(
   upstreamPorts: number | readonly number[],
   options: ThroughOptions = {},
@@ -38,7 +39,15 @@ export async function through(
   const { connectMs = 5_000, headersMs = 5_000, idleMs = 5_000, connections = 10 } = options;
   const urls = [upstreamPorts].flat().map((port) => `http://127.0.0.1:${port}`);
   const upstream = { name: "upstream", urls, connectMs, headersMs, idleMs, connections };
-  const pools = new UpstreamPools(upstream, options.clock ?? systemClock);
+  const bugs: object[] = [];
+  const log: Log = {
+    debug() {},
+    info() {},
+    warn() {},
+    error: (fields) => void bugs.push(fields),
+    child: () => log,
+  };
+  const pools = new UpstreamPools(upstream, options.clock ?? systemClock, log);
   const forwarder = createForwarder(pools, options.forward ?? {}, noMetrics);
   const outcomes: Outcome[] = [];
   let wake = (): void => {};
@@ -69,6 +78,7 @@ export async function through(
     async [Symbol.asyncDispose]() {
       await served[Symbol.asyncDispose]();
       for (const { client } of pools.members) await client.close();
+      assert.deepEqual(bugs, []);
     },
   };
 }

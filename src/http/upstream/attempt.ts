@@ -2,20 +2,15 @@
  * One attempt to forward a request to an upstream and its answer to the client. It connects the upstream's client with
  * the socket of the gateway's client, without a stream object for the answer.
  *
- * The time to get a connection (`connectMs`) is measured here with the host's clock, because undici has no limit for
- * queued requests.
- *
- * A request is sent again only if it cannot have been processed twice: if no connection was made (then to another URL),
- * or if a GET or HEAD without a body was sent on a kept-alive connection that the server had already closed (RFC 9110
- * section 9.2.2).
+ * A request is sent again only if it cannot have been processed twice: to another URL if it got no connection, and by
+ * the HTTP client if a kept connection turned out to be closed (`Repeat`).
  */
 import { refuse } from "../../errors.ts";
 import type { ChildSpan, Counter, Exchange, Reply, Sink } from "../../plugin.ts";
-import type { Waiting } from "../../wait-limit.ts";
 import { responseFields, trailerFields, type FieldRules } from "../headers.ts";
-import type { ForwardedExchange, ForwardedHead, ForwardFailure } from "./undici-client.ts";
-import type { Upload } from "./upload.ts";
-import type { Carrier } from "./upstream-client.ts";
+import type { Http1Carrier, Repeat, UpstreamExchange, UpstreamFailure } from "./http1/exchange.ts";
+import type { ResponseHead } from "./http1/response-head.ts";
+import { Upload, type UploadFailure } from "./upload.ts";
 import type { Member, UpstreamPools } from "./upstream.ts";
 
 export type FailureReason = "unreachable" | "timedOut" | "broken";
@@ -24,6 +19,8 @@ export type FailureReason = "unreachable" | "timedOut" | "broken";
 export interface ForwardPlan {
   readonly upstream: UpstreamPools;
   readonly answerRules: FieldRules;
+  /** True if the operator has configured the Host of requests. */
+  readonly setsHost: boolean;
   readonly failures: Readonly<Record<FailureReason, Counter>>;
 }
 
@@ -32,9 +29,9 @@ export interface Outgoing {
   readonly method: string;
   /** Path and query. The path of the upstream's URL is prepended. */
   readonly target: string;
-  readonly headers: string[];
-  /** A streamed body is created for each attempt, because undici destroys the stream that it was given. */
-  readonly body: Buffer | (() => Upload) | null;
+  /** The lines of the fields, each with its CRLF, without Host and framing. */
+  readonly fields: string;
+  readonly body: Buffer | Upload | null;
   /** The span of all attempts, which ends here. */
   readonly span: ChildSpan | undefined;
 }
@@ -55,32 +52,40 @@ export function send(
 /** Maximum number of bytes that are buffered before the client's side is open. Then the upstream is paused. */
 const maxEarlyBytes = 64 * 1024;
 
-/** One exchange with an upstream. A retry is another attempt. */
-class Attempt implements ForwardedExchange, Waiting {
-  request: ForwardedExchange["request"] = { method: "", path: "" };
-  waitingSince = 0;
-  before: Waiting | undefined = undefined;
-  behind: Waiting | undefined = undefined;
+/** Methods whose requests announce their length even if they have no content (RFC 9110 section 8.6). */
+const contentMethods = new Set(["POST", "PUT", "PATCH", "QUERY", "PROPFIND", "PROPPATCH"]);
+
+/** One exchange with an upstream. The next URL gets another attempt. */
+class Attempt implements UpstreamExchange {
+  head = "";
+  readonly repeat: Repeat;
+  readonly answerMs: number;
   readonly #x: Exchange;
   readonly #plan: ForwardPlan;
   readonly #outgoing: Outgoing;
   readonly #count: number;
   readonly #result: Ended;
-  #phase: "connecting" | "sent" | "answering" | "done" = "connecting";
+  readonly #upload: Upload | undefined;
   #member: Member | undefined;
-  #carrier: Carrier | undefined;
+  #carrier: Http1Carrier | undefined;
+  #hasEnded = false;
   #status = 0;
   #sink: Sink | undefined;
   /** True while `x.stream` is pending, so that its hooks may still be running. */
   #opening = false;
   #failure: "upstreamFailed" | "timedOut" = "upstreamFailed";
-  #upload: Upload | undefined;
-  #early: Buffer[] | undefined;
+  /** The part of the answer that arrived before the sink was open. */
+  #early: Buffer[] = [];
   #earlyBytes = 0;
-  #ended = false;
+  #isAnswerComplete = false;
   #trailers: string[] | undefined;
 
   constructor(x: Exchange, plan: ForwardPlan, outgoing: Outgoing, count: number, result: Ended) {
+    const { method, body } = outgoing;
+    const isSafe = body === null && (method === "GET" || method === "HEAD");
+    this.repeat = isSafe ? "ifUnanswered" : "ifUnwritten";
+    this.answerMs = plan.upstream.headersMs;
+    this.#upload = body instanceof Upload ? body : undefined;
     this.#x = x;
     this.#plan = plan;
     this.#outgoing = outgoing;
@@ -89,100 +94,97 @@ class Attempt implements ForwardedExchange, Waiting {
   }
 
   begin(): void {
-    const { upstream } = this.#plan;
-    const member = upstream.next();
-    if (member === undefined || upstream.crowded) return this.#refuse("unreachable");
+    const member = this.#plan.upstream.next();
+    if (member === undefined) return this.#refuse("unreachable");
     this.#member = member;
+    const { method, target, fields } = this.#outgoing;
+    const host = this.#plan.setsHost ? "" : `host: ${member.url.host}\r\n`;
+    this.head = `${method} ${member.basePath}${target} HTTP/1.1\r\n${host}${fields}`;
     this.#x.onAbort = this;
-    const { method, target, headers, body } = this.#outgoing;
-    if (typeof body === "function") this.#upload = body();
-    const path = member.basePath === "" ? target : member.basePath + target;
-    this.request = {
-      method,
-      path,
-      headers,
-      body: typeof body === "function" ? this.#upload : body,
-    };
+    if (this.#upload !== undefined) this.#upload.onFailure = (reason) => this.#uploadFailed(reason);
     member.client.send(this);
-    if (this.#phase === "connecting") upstream.wait(this);
   }
 
   // Callbacks of the upstream's client:
 
-  onStart(carrier: Carrier): void {
-    if (this.#phase === "done") return carrier.abort();
-    this.#plan.upstream.done(this);
-    this.#member?.ejection.succeeded();
-    this.#phase = "sent";
+  onStart(carrier: Http1Carrier): void {
     this.#carrier = carrier;
   }
 
-  onHead({ status, headers, raw }: ForwardedHead): void {
-    if (this.#phase === "done") return;
-    const { method } = this.#outgoing;
-    const fields = responseFields(raw, { method, status, headers }, this.#plan.answerRules);
-    if (status < 200) return fields && this.#x.informational(status, fields);
+  /** Called when there is a connection, so the upstream can be reached. */
+  body(): string | Buffer | Upload | null {
+    this.#member?.ejection.succeeded();
+    const { body, method } = this.#outgoing;
+    return body === null && contentMethods.has(method) ? "" : body;
+  }
+
+  onInterim(head: ResponseHead): void {
+    // The gateway itself answers `Expect`, so no upstream has a reason to send 100.
+    if (head.status === 100) this.#refuse("broken");
+    else this.#x.informational(head.status, this.#fieldsOf(head));
+  }
+
+  onHead(head: ResponseHead): void {
+    const { status } = head;
     this.#outgoing.span?.set({ "http.response.status_code": status });
-    if (fields === undefined) {
-      this.#refuse("broken");
-      return this.#carrier?.abort();
-    }
     this.#status = status;
-    this.#phase = "answering";
     this.#opening = true;
     this.#x
-      .stream(status, fields)
+      .stream(status, this.#fieldsOf(head))
       .then((sink) => this.#opened(sink))
       .catch((error: unknown) => this.#notOpened(error));
   }
 
-  onData(chunk: Buffer): void {
+  onData(bytes: Buffer, start: number, end: number): void {
+    const chunk = Buffer.from(bytes.subarray(start, end));
     if (this.#sink !== undefined) {
       if (!this.#sink.write(chunk)) this.#pause(this.#sink);
       return;
     }
-    (this.#early ??= []).push(chunk);
+    this.#early.push(chunk);
     this.#earlyBytes += chunk.length;
     if (this.#earlyBytes >= maxEarlyBytes) this.#carrier?.pause();
   }
 
-  onEnd(trailers: readonly Buffer[] | undefined): void {
+  onRead(): void {}
+
+  onEnd(trailers: readonly string[]): void {
+    this.#carrier = undefined;
+    this.#upload?.close();
     this.#trailers = trailerFields(trailers);
-    this.#ended = true;
+    this.#isAnswerComplete = true;
     if (this.#sink !== undefined) this.#end(this.#sink);
   }
 
-  onError(failure: ForwardFailure): void {
-    if (this.#phase === "done") return;
-    const uploadFailure = this.#upload?.failure;
-    if (uploadFailure !== undefined) return this.#uploadFailed(uploadFailure);
+  onError(failure: UpstreamFailure): void {
+    this.#carrier = undefined;
+    if (failure === "refused" || failure === "connectTimeout") return this.#unreachable(true);
+    if (failure === "saturated") return this.#unreachable(false);
     const timedOut = failure === "answerTimeout" || failure === "idleTimeout";
-    if (this.#phase === "answering") this.#cut(timedOut ? "timedOut" : "broken");
-    else if (this.#phase === "sent") {
-      if (failure === "stale" && this.#isRepeatable) this.#again();
-      else this.#refuse(timedOut ? "timedOut" : "broken");
-    } else if (failure === "invalid") {
-      this.#finish(
-        "invalid",
-        refuse("GATEWAY_INVALID_PARAMS", { message: "the request cannot be forwarded" }),
-      );
-    } else this.#unreachable();
+    if (this.#status > 0) this.#cut(timedOut ? "timedOut" : "broken");
+    else this.#refuse(timedOut ? "timedOut" : "broken");
+  }
+
+  #fieldsOf({ status, fields, connection, length }: ResponseHead): string[] {
+    const { method } = this.#outgoing;
+    const head = { method, status, connection, hasLength: length >= 0 };
+    return responseFields(fields, head, this.#plan.answerRules);
   }
 
   // Events of the client's side:
 
   #opened(sink: Sink): void {
     this.#opening = false;
-    if (this.#phase === "done") {
+    if (this.#hasEnded) {
       // The upstream failed, or the client left, while the response hooks were running.
       sink.fail(this.#failure);
       return this.#result.resolve(undefined);
     }
     this.#sink = sink;
     let room = true;
-    for (const chunk of this.#early ?? []) room = sink.write(chunk);
-    this.#early = undefined;
-    if (this.#ended) this.#end(sink);
+    for (const chunk of this.#early) room = sink.write(chunk);
+    this.#early = [];
+    if (this.#isAnswerComplete) this.#end(sink);
     else if (room) this.#carrier?.resume();
     else this.#pause(sink);
   }
@@ -194,12 +196,11 @@ class Attempt implements ForwardedExchange, Waiting {
 
   #notOpened(error: unknown): void {
     this.#finish("internal");
-    this.#carrier?.abort();
     this.#result.reject(error);
   }
 
   #end(sink: Sink): void {
-    this.#phase = "done";
+    this.#hasEnded = true;
     this.#x.onAbort = undefined;
     // In a client span, every status from 400 is an error (OpenTelemetry's conventions for HTTP).
     this.#outgoing.span?.end(this.#status < 400 ? undefined : String(this.#status));
@@ -210,48 +211,32 @@ class Attempt implements ForwardedExchange, Waiting {
   aborted(): void {
     this.#sink?.fail("upstreamFailed");
     this.#finish("clientLeft");
-    this.#carrier?.abort();
   }
 
-  // Failures:
-
-  /** Called when there was no connection in time: all are in use, or none can be made. */
-  expired(): void {
-    this.#unreachable();
-  }
-
-  #unreachable(): void {
-    const { upstream } = this.#plan;
-    const member = this.#member;
-    if (member?.client.stats.connected === 0 && member.ejection.failed()) member.ejection.eject();
-    if (this.#count < upstream.members.length) this.#again();
-    else this.#refuse("unreachable");
-  }
-
-  /** True if the request may be sent again after a kept connection turned out to be closed. */
-  get #isRepeatable(): boolean {
-    const { method, body } = this.#outgoing;
-    if (body !== null || (method !== "GET" && method !== "HEAD")) return false;
-    return this.#count <= this.#plan.upstream.members.length;
-  }
-
-  #again(): void {
-    this.#phase = "done";
-    this.#plan.upstream.done(this);
-    const count = this.#count + 1;
-    new Attempt(this.#x, this.#plan, this.#outgoing, count, this.#result).begin();
-  }
-
-  #uploadFailed(reason: "tooLarge" | "clientLeft"): void {
-    if (this.#phase === "answering") return this.#cut("broken");
+  #uploadFailed(reason: UploadFailure): void {
+    if (this.#status > 0) return this.#cut("broken");
     const tooLarge = reason === "tooLarge";
     this.#finish(
-      tooLarge ? "tooLarge" : "clientLeft",
+      reason,
       refuse("GATEWAY_INVALID_PARAMS", {
         status: tooLarge ? 413 : 400,
         message: tooLarge ? "the body is too large" : "the body is incomplete",
       }),
     );
+  }
+
+  // Failures:
+
+  /** There was no connection in time. `isFailure`: none could be made; otherwise all were in use. */
+  #unreachable(isFailure: boolean): void {
+    const { upstream } = this.#plan;
+    const member = this.#member;
+    if (isFailure && member?.client.isConnected === false && member.ejection.failed()) {
+      member.ejection.eject();
+    }
+    if (this.#count >= upstream.members.length) return this.#refuse("unreachable");
+    this.#hasEnded = true;
+    new Attempt(this.#x, this.#plan, this.#outgoing, this.#count + 1, this.#result).begin();
   }
 
   #refuse(reason: FailureReason): void {
@@ -271,11 +256,12 @@ class Attempt implements ForwardedExchange, Waiting {
 
   /** Ends the attempt without an answer, or in the middle of one. `error`: the reason, for the span. */
   #finish(error: string, reply?: Reply): void {
-    this.#phase = "done";
+    this.#hasEnded = true;
     this.#outgoing.span?.end(error);
-    this.#plan.upstream.done(this);
     this.#x.onAbort = undefined;
-    this.#upload?.destroy();
+    this.#upload?.close();
+    this.#carrier?.abort();
+    this.#carrier = undefined;
     if (!this.#opening) this.#result.resolve(reply);
   }
 }

@@ -10,7 +10,7 @@ import type {
   RequestHead,
 } from "../../plugin.ts";
 import { send, type FailureReason, type ForwardPlan, type Outgoing } from "./attempt.ts";
-import { requestFields, requestRules, responseRules, tracedRules } from "../headers.ts";
+import { fieldLines, requestFields, requestRules, responseRules, tracedRules } from "../headers.ts";
 import { Upload } from "./upload.ts";
 import type { UpstreamPools } from "./upstream.ts";
 
@@ -26,6 +26,7 @@ export function createForwarder(
   const plan: ForwardPlan = {
     upstream,
     answerRules: responseRules(options.response),
+    setsHost: Object.keys(options.request?.set ?? {}).some((name) => name.toLowerCase() === "host"),
     failures: failureCounters(upstream.name, metrics),
   };
   return {
@@ -38,15 +39,17 @@ export function createForwarder(
         "http.request.method": method,
         "sluice.upstream": upstream.name,
       });
-      const headers = fieldsWith(span, request, requestId);
-      const head = { method, target, headers, span };
+      const fields = fieldLines(fieldsWith(span, request, requestId));
+      if (fields === undefined || !targetPattern.test(target)) {
+        span?.end("invalid");
+        return Promise.resolve(invalid());
+      }
+      const head = { method, target, fields, span };
       if (x.body !== undefined) return send(x, plan, { ...head, body: x.body });
       if (!request.hasBody) return send(x, plan, { ...head, body: null });
       const mayBeHere = bytes > 0 && bytes <= oneRead && request.headers["expect"] === undefined;
       if (mayBeHere) return sendArrived(x, plan, head, bytes);
-      // undici frames the body by this length, which it verifies, or as chunks.
-      if (bytes > 0) headers.push("content-length", String(bytes));
-      const body = (): Upload => new Upload(() => x.bodyStream(), maxBytes);
+      const body = new Upload(() => x.bodyStream(), bytes > 0 ? bytes : undefined, maxBytes);
       return send(x, plan, { ...head, body });
     },
   };
@@ -60,6 +63,9 @@ export function createForwarder(
     return [...requestFields(request, traced, requestId), ...span.headers];
   }
 }
+
+/** A path without blanks and control characters, which would change where the request line ends. */
+const targetPattern = /^\/[\x21-\x7e\x80-\xff]*$/;
 
 /** Maximum size of one read from a socket. A body of up to that size often arrives with its head. */
 const oneRead = 64 * 1024;
@@ -87,8 +93,7 @@ async function sendArrived(
     source.resume();
     return send(x, plan, { ...head, body });
   }
-  head.headers.push("content-length", String(bytes));
-  return send(x, plan, { ...head, body: () => new Upload(() => source, bytes) });
+  return send(x, plan, { ...head, body: new Upload(() => source, bytes, bytes) });
 }
 
 function failureCounters(upstream: string, metrics: Metrics): ForwardPlan["failures"] {
@@ -114,4 +119,9 @@ function announcedBytes(x: Exchange): number {
 
 function tooLarge(): Reply {
   return refuse("GATEWAY_INVALID_PARAMS", { status: 413, message: "the body is too large" });
+}
+
+/** A plugin has set a target or a field that HTTP/1.1 cannot express. */
+function invalid(): Reply {
+  return refuse("GATEWAY_INVALID_PARAMS", { message: "the request cannot be forwarded" });
 }

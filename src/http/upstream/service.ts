@@ -2,8 +2,15 @@
 import type { Config } from "../../config/config.ts";
 import { splitUrls } from "../../config/formats.ts";
 import { integerSchema } from "../../config/option-schemas.ts";
+import { refuse } from "../../errors.ts";
 import { pointerKey } from "../../json-pointer.ts";
-import { defineService, type JsonSchema, type Upstream, type Upstreams } from "../../plugin.ts";
+import {
+  defineService,
+  type Forwarder,
+  type JsonSchema,
+  type Upstream,
+  type Upstreams,
+} from "../../plugin.ts";
 import { createForwarder } from "./forward.ts";
 import { UpstreamPools } from "./upstream.ts";
 
@@ -57,15 +64,11 @@ export const upstreams = defineService<Options, Upstreams>({
       additionalProperties: entry,
     },
   },
-  dryRun: (options, { metrics, clock }) => ({
+  dryRun: (options) => ({
     get: (name) => upstreamOf(options, name),
-    forwarder(name, settings = {}) {
-      const upstream = upstreamOf(options, name);
-      // A pool opens no connection before its first request.
-      return upstream && createForwarder(new UpstreamPools(upstream, clock), settings, metrics);
-    },
+    forwarder: (name) => upstreamOf(options, name) && dryForwarder,
   }),
-  start(options, { clock, metrics }, { keep, isDefault }) {
+  start(options, { clock, log, metrics }, { keep, isDefault }) {
     const inUse = new Map<string, UpstreamPools>();
     return {
       service: {
@@ -73,7 +76,7 @@ export const upstreams = defineService<Options, Upstreams>({
         forwarder(name, settings = {}) {
           const upstream = upstreamOf(options, name);
           if (upstream === undefined) return undefined;
-          const open = (): UpstreamPools => new UpstreamPools(upstream, clock);
+          const open = (): UpstreamPools => new UpstreamPools(upstream, clock, log);
           const pools = keep(JSON.stringify(upstream), open, (opened) => opened.close());
           inUse.set(name, pools);
           return createForwarder(pools, settings, metrics);
@@ -98,6 +101,11 @@ export const upstreams = defineService<Options, Upstreams>({
     };
   },
 });
+
+/** The forwarder of a dry run, which answers no requests. */
+const dryForwarder: Forwarder = {
+  forward: () => Promise.resolve(refuse("GATEWAY_SERVICE_UNAVAILABLE")),
+};
 
 function upstreamOf({ upstreams: entries }: Options, name: string): Upstream | undefined {
   const found = Object.hasOwn(entries, name) ? entries[name] : undefined;

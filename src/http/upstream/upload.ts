@@ -1,69 +1,70 @@
-/**
- * A request body that is streamed to an upstream. It separates the client's stream from undici, because undici destroys
- * the stream that it was given, even after it was sent completely, and detaches it from the client's socket.
- */
-import { Readable } from "node:stream";
+/** A request body that is streamed from the client's connection to an upstream, with backpressure. */
+import type { Readable } from "node:stream";
+import type { RequestBodyWriter, RequestStream } from "./http1/exchange.ts";
 
-export class Upload extends Readable {
-  /** The reason why the upload failed on the client's side. Undefined if it did not. */
-  failure: "tooLarge" | "clientLeft" | undefined;
+export type UploadFailure = "tooLarge" | "clientLeft";
+
+export class Upload implements RequestStream {
+  readonly length: number | undefined;
+  /** Called when the upload fails on the client's side. */
+  onFailure: (failure: UploadFailure) => void = ignore;
   readonly #open: () => Readable;
   readonly #maxBytes: number;
   #source: Readable | undefined;
+  #to: RequestBodyWriter | undefined;
   #bytes = 0;
 
   /**
    * `open`: returns the client's stream. It is called only when an upstream is ready to read, because it asks a client
-   * that waits for `100 Continue` to send. `maxBytes`: a larger body fails before the excess is passed on.
+   * that waits for `100 Continue` to send. `length`: size of the body, if it is known. `maxBytes`: a larger body fails
+   * before the excess is passed on.
    */
-  constructor(open: () => Readable, maxBytes: number) {
-    super();
+  constructor(open: () => Readable, length: number | undefined, maxBytes: number) {
     this.#open = open;
+    this.length = length;
     this.#maxBytes = maxBytes;
-    // undici destroys this stream with an error if the upstream ends early. The answer already reports that.
-    this.on("error", ignore);
   }
 
-  override _read(): void {
-    if (this.#source === undefined) this.#attach(this.#open());
-    else this.#source.resume();
-  }
-
-  #attach(source: Readable): void {
+  start(to: RequestBodyWriter): void {
+    const source = this.#open();
+    this.#to = to;
     this.#source = source;
-    source.on("data", this.#onData);
+    source.on("error", ignore);
     source.once("end", this.#onEnd);
     source.once("close", this.#onClose);
-    source.on("error", ignore);
+    source.on("data", this.#onData);
+    source.resume();
   }
 
-  /** The rest of the client's body is read and dropped, so that its connection remains usable for the next request. */
-  override _destroy(error: Error | null, done: (error: Error | null) => void): void {
+  resume(): void {
+    this.#source?.resume();
+  }
+
+  /** Stops sending. The rest of the body is read and dropped, so that the client's connection remains usable. */
+  close(): void {
     const source = this.#source;
-    if (source !== undefined) {
-      source.off("data", this.#onData);
-      source.off("end", this.#onEnd);
-      source.off("close", this.#onClose);
-      source.resume();
-    }
-    done(error);
+    this.#source = undefined;
+    source?.off("data", this.#onData);
+    source?.off("end", this.#onEnd);
+    source?.off("close", this.#onClose);
+    source?.resume();
   }
 
-  #fail(reason: "tooLarge" | "clientLeft"): void {
-    this.failure = reason;
-    this.destroy(new Error(reason));
+  #fail(failure: UploadFailure): void {
+    this.close();
+    this.onFailure(failure);
   }
 
   readonly #onData = (chunk: Buffer): void => {
     this.#bytes += chunk.length;
     if (this.#bytes > this.#maxBytes) this.#fail("tooLarge");
-    else if (!this.push(chunk)) this.#source?.pause();
+    else if (this.#to?.write(chunk) === false) this.#source?.pause();
   };
 
-  readonly #onEnd = (): void => void this.push(null);
+  readonly #onEnd = (): void => this.#to?.end();
 
   readonly #onClose = (): void => {
-    if (this.#source?.readableEnded !== true) this.#fail("clientLeft");
+    if (this.#source?.readableEnded === false) this.#fail("clientLeft");
   };
 }
 

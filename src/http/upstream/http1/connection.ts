@@ -6,8 +6,8 @@
 import type { Socket } from "node:net";
 import { runGuarded } from "../../../guard.ts";
 import { openSocket, type BackendAddress } from "../open-socket.ts";
-import type { UpstreamFailure } from "../upstream-client.ts";
-import type { Http1Carrier, Http1Options, UpstreamExchange } from "./exchange.ts";
+import { BodyWriter, type BodyOwner } from "./body-writer.ts";
+import type { Http1Carrier, Http1Options, UpstreamExchange, UpstreamFailure } from "./exchange.ts";
 import { ResponseReader, type ResponseSink } from "./response-reader.ts";
 
 /**
@@ -23,7 +23,7 @@ const maxJoinedBytes = 16 * 1024;
 
 /** The callbacks and limits that a connection gets from its client. Deadlines are in ticks of the client's `Ticker`. */
 export interface ConnectionOwner {
-  readonly options: Pick<Http1Options, "connectMs" | "idleMs" | "maxAnswerBytes" | "onBug">;
+  readonly options: Http1Options;
   readonly address: BackendAddress;
   deadline(ms: number): number;
   /**
@@ -37,26 +37,32 @@ export interface ConnectionOwner {
   onSocketError(code: string | undefined): void;
 }
 
-export class Http1Connection implements Http1Carrier, ResponseSink {
+export class Http1Connection implements Http1Carrier, ResponseSink, BodyOwner {
   /** The tick at which the sweep closes the connection. The owner sets it while the connection is idle. */
   deadline: number;
   readonly #owner: ConnectionOwner;
   readonly #socket: Socket;
   readonly #reader: ResponseReader;
   #exchange: UpstreamExchange | undefined;
+  /** The streamed body of the request. Undefined if the body was written whole. */
+  #body: BodyWriter | undefined;
   #isConnected = false;
   #isGone = false;
   #isPaused = false;
   /** Number of answers on this connection. After the first one, the backend may close it at any time. */
   #answers = 0;
+  /** Bytes of the answer or of an interim response have arrived. */
+  #hasReceived = false;
+  /** The connection must not be used for another exchange. */
+  #isLast = false;
   /** The kernel refused to take the request, or the rest of it. */
   #hasWriteFailed = false;
 
   constructor(owner: ConnectionOwner) {
     this.#owner = owner;
     this.deadline = owner.deadline(owner.options.connectMs);
-    this.#reader = new ResponseReader(this, owner.options.maxAnswerBytes);
-    const { address } = owner;
+    const { address, options } = owner;
+    this.#reader = new ResponseReader(this, options.maxAnswerBytes, options.keepsFields);
     const socket = openSocket(
       address,
       shared,
@@ -70,20 +76,25 @@ export class Http1Connection implements Http1Carrier, ResponseSink {
       this.#isConnected = true;
       if (this.#exchange !== undefined) this.#write(this.#exchange);
     });
+    on("drain", () => this.#body?.onDrain());
     on("end", () => this.#onEnd());
     on("close", () => this.close("closed"));
     socket.on("error", (error: NodeJS.ErrnoException) => this.#guard(() => this.#onError(error)));
   }
 
+  get isConnected(): boolean {
+    return this.#isConnected;
+  }
+
   get hasSent(): boolean {
-    return this.#isConnected && this.#exchange !== undefined && this.#socket.writableLength === 0;
+    return this.#isConnected && this.#exchange !== undefined && this.#isWritten;
   }
 
   /** Sends a request. Call it only when the connection is new or idle. */
   carry(exchange: UpstreamExchange): void {
     this.#exchange = exchange;
     exchange.onStart(this);
-    if (this.#isConnected) this.#write(exchange);
+    if (this.#isConnected && !this.#isGone) this.#write(exchange);
   }
 
   pause(): void {
@@ -115,6 +126,7 @@ export class Http1Connection implements Http1Carrier, ResponseSink {
   close(failure: UpstreamFailure): void {
     if (this.#isGone) return;
     this.#isGone = true;
+    this.#body?.close();
     const exchange = this.#exchange;
     this.#exchange = undefined;
     const isRepeated = exchange !== undefined && this.#mayRepeat(exchange, failure);
@@ -129,7 +141,25 @@ export class Http1Connection implements Http1Carrier, ResponseSink {
     return new Promise((resolve) => this.#socket.once("close", () => resolve()));
   }
 
+  // Callbacks of the body writer.
+
+  onBodySent(): void {
+    const exchange = this.#exchange;
+    if (exchange === undefined) return;
+    const { idleMs } = this.#owner.options;
+    this.deadline = this.#owner.deadline(this.#reader.started ? idleMs : exchange.answerMs);
+  }
+
+  onLengthMismatch(): void {
+    this.#owner.options.onBug(new Error("a streamed body does not have its announced length"));
+    this.close("internal");
+  }
+
   // Callbacks of the response reader.
+
+  onInterim(): void {
+    this.#exchange?.onInterim?.(this.#reader.head);
+  }
 
   onHead(): void {
     this.#exchange?.onHead(this.#reader.head);
@@ -153,16 +183,37 @@ export class Http1Connection implements Http1Carrier, ResponseSink {
   }
 
   #mayRepeat({ repeat }: UpstreamExchange, failure: UpstreamFailure): boolean {
-    if (failure !== "closed" || this.#answers === 0 || this.#reader.started) return false;
+    if (failure !== "closed" || this.#answers === 0 || this.#hasReceived) return false;
+    if (this.#body !== undefined) return false;
     if (repeat !== "ifUnwritten") return repeat === "ifUnanswered";
-    return this.#hasWriteFailed || this.#socket.writableLength > 0;
+    return this.#hasWriteFailed || !this.#isWritten;
+  }
+
+  /** True once the kernel has accepted the whole request. */
+  get #isWritten(): boolean {
+    return this.#socket.writableLength === 0 && this.#body?.isComplete !== false;
   }
 
   #write(exchange: UpstreamExchange): void {
     this.deadline = this.#owner.deadline(exchange.answerMs);
     const body = exchange.body();
+    const { head } = exchange;
+    const isHead = head.startsWith("HEAD ");
+    this.#reader.head.answersHead = isHead;
+    // Some servers send a body after HEAD, or read the body of a GET as the next request.
+    this.#isLast = isHead || (body !== null && head.startsWith("GET "));
+    if (body === null) this.#socket.write(`${head}\r\n`, "latin1");
+    else if (typeof body === "string" || Buffer.isBuffer(body)) this.#writeWhole(head, body);
+    else {
+      this.#body = new BodyWriter(this.#socket, body, this);
+      this.#socket.write(`${head}${this.#body.framing}\r\n\r\n`, "latin1");
+      this.#body.start();
+    }
+  }
+
+  #writeWhole(fields: string, body: string | Buffer): void {
     const size = Buffer.byteLength(body);
-    const head = `${exchange.head}Content-Length: ${size}\r\n\r\n`;
+    const head = `${fields}content-length: ${size}\r\n\r\n`;
     const socket = this.#socket;
     if (typeof body === "string" && size < maxStringBytes && size === body.length) {
       // If there are as many bytes as characters, the text is ASCII. latin1 writes the same bytes faster.
@@ -188,12 +239,15 @@ export class Http1Connection implements Http1Carrier, ResponseSink {
       this.close("garbage");
       return false;
     }
+    this.#hasReceived = true;
     const state = this.#reader.feed(shared, 0, size);
     if (this.#isGone) return false;
     exchange.onRead();
     if (this.#isGone) return false;
-    if (state === "more") this.deadline = this.#owner.deadline(this.#owner.options.idleMs);
-    else if (state === "done") {
+    if (state === "more") {
+      // An interim response does not give the backend more time for the answer.
+      if (this.#reader.started) this.deadline = this.#owner.deadline(this.#owner.options.idleMs);
+    } else if (state === "done") {
       this.#finish(exchange, this.#reader.head.persistent && this.#reader.next === size);
     } else this.close(state);
     return !this.#isGone && !this.#isPaused;
@@ -215,12 +269,15 @@ export class Http1Connection implements Http1Carrier, ResponseSink {
   #finish(exchange: UpstreamExchange, isReusable: boolean): void {
     this.#exchange = undefined;
     this.#answers++;
+    const { trailers } = this.#reader.head;
     // After an early answer, such as a 413, the rest of the request is still being sent.
-    if (isReusable && this.#socket.writableLength === 0) {
+    if (isReusable && !this.#isLast && this.#isWritten) {
+      this.#body = undefined;
+      this.#hasReceived = false;
       this.#reader.reset();
       this.resume();
       this.#owner.onIdle(this);
     } else this.close("closed");
-    this.#notify(() => exchange.onEnd());
+    this.#notify(() => exchange.onEnd(trailers));
   }
 }

@@ -1,12 +1,13 @@
 /** Splits pieces of any size into lines that end in CRLF, and parses the bytes of lines. */
 
-const LINE_BYTES = 8 * 1024;
+/** Fields of a few kilobytes occur: cookies, and policies for the content of pages. */
+const maxLineBytes = 16 * 1024;
 
 export const HT = 9;
 const LF = 10;
 const CR = 13;
 export const SPACE = 32;
-export const COLON = 58;
+const COLON = 58;
 export const SEMICOLON = 59;
 const DEL = 127;
 
@@ -19,13 +20,15 @@ for (const char of "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHI
   TOKEN[char.charCodeAt(0)] = 1;
 }
 
+const none = Buffer.alloc(0);
+
 export class LineCutter {
   /** The last line that `take` found: `bytes[from, until)` without its CRLF. It is borrowed. */
-  bytes: Buffer = Buffer.alloc(0);
+  bytes: Buffer = none;
   from = 0;
   until = 0;
   /** The start of a line whose end has not arrived yet. */
-  #carry: Buffer | undefined;
+  #carry: Buffer = none;
   #carried = 0;
 
   /**
@@ -33,15 +36,13 @@ export class LineCutter {
    * has not arrived yet. `BAD` if it ends in a bare LF or is too long.
    */
   take(piece: Buffer, at: number, to: number): number {
-    // Pieces often end where a line would start. Then nothing is kept, which saves 8 KiB per connection.
+    // Pieces often end where a line would start. Then nothing is kept.
     if (at === to) return UNFINISHED;
     let end = at;
     while (end < to && piece[end] !== LF) end++;
-    if (this.#carried + end - at >= LINE_BYTES) return BAD;
+    if (this.#carried + end - at >= maxLineBytes) return BAD;
     if (end === to || this.#carried > 0) {
-      this.#carry ??= Buffer.allocUnsafeSlow(LINE_BYTES);
-      piece.copy(this.#carry, this.#carried, at, end);
-      this.#carried += end - at;
+      this.#keep(piece, at, end);
       if (end === to) return UNFINISHED;
       this.bytes = this.#carry;
       this.from = 0;
@@ -58,10 +59,28 @@ export class LineCutter {
   reset(): void {
     this.#carried = 0;
   }
+
+  #keep(piece: Buffer, from: number, to: number): void {
+    const size = this.#carried + to - from;
+    if (size > this.#carry.length) {
+      const larger = Buffer.allocUnsafeSlow(Math.max(2 * size, 256));
+      this.#carry.copy(larger, 0, 0, this.#carried);
+      this.#carry = larger;
+    }
+    piece.copy(this.#carry, this.#carried, from, to);
+    this.#carried = size;
+  }
+}
+
+/** Returns the index of the colon of a field, or -1 if the line is not a valid field. */
+export function colonOf(line: Buffer, from: number, until: number): number {
+  const colon = skipToken(line, from, until);
+  const hasName = colon > from && colon < until && line[colon] === COLON;
+  return hasName && isFieldValue(line, colon + 1, until) ? colon : -1;
 }
 
 /** Returns the index at which the token that starts at `from` ends. */
-export function skipToken(line: Buffer, from: number, until: number): number {
+function skipToken(line: Buffer, from: number, until: number): number {
   let at = from;
   while (at < until && TOKEN[line[at] ?? 0] === 1) at++;
   return at;
@@ -71,6 +90,13 @@ export function skipBlanks(line: Buffer, from: number, until: number): number {
   let at = from;
   while (at < until && (line[at] === SPACE || line[at] === HT)) at++;
   return at;
+}
+
+/** Returns the end of the value that starts at `from`, without trailing blanks. */
+export function trimmedEnd(line: Buffer, from: number, until: number): number {
+  let end = until;
+  while (end > from && (line[end - 1] === SPACE || line[end - 1] === HT)) end--;
+  return end;
 }
 
 /** Returns true for visible characters, blanks and obs-text, without CR, NUL and other control characters. */

@@ -3,8 +3,11 @@ import { once } from "node:events";
 import net, { type AddressInfo, type Socket } from "node:net";
 import { test, type TestContext } from "node:test";
 import { Http1Client } from "../../../../src/http/upstream/http1/client.ts";
-import type { UpstreamExchange } from "../../../../src/http/upstream/http1/exchange.ts";
-import type { Carrier, UpstreamFailure } from "../../../../src/http/upstream/upstream-client.ts";
+import type {
+  Http1Carrier,
+  UpstreamExchange,
+  UpstreamFailure,
+} from "../../../../src/http/upstream/http1/exchange.ts";
 import { manualClock, type ManualClock } from "../../../../src/testing/clock.ts";
 
 interface Opened {
@@ -70,7 +73,7 @@ class TestExchange implements UpstreamExchange {
   /** The calls of the callbacks, in order. */
   readonly calls: string[] = [];
   readonly ended: Promise<UpstreamFailure | "done">;
-  carrier: Carrier | undefined;
+  carrier: Http1Carrier | undefined;
   readonly #end: (how: UpstreamFailure | "done") => void;
   readonly #throwsIn: string | undefined;
 
@@ -85,7 +88,7 @@ class TestExchange implements UpstreamExchange {
     return "{}";
   }
 
-  onStart(carrier: Carrier): void {
+  onStart(carrier: Http1Carrier): void {
     this.carrier = carrier;
   }
 
