@@ -2,15 +2,8 @@
 import type { Config } from "../../config/config.ts";
 import { splitUrls } from "../../config/formats.ts";
 import { integerSchema } from "../../config/option-schemas.ts";
-import { refuse } from "../../errors.ts";
 import { pointerKey } from "../../json-pointer.ts";
-import {
-  defineService,
-  type Forwarder,
-  type JsonSchema,
-  type Upstream,
-  type Upstreams,
-} from "../../plugin.ts";
+import { defineService, type JsonSchema, type Upstream, type Upstreams } from "../../plugin.ts";
 import { createForwarder } from "./forward.ts";
 import { UpstreamPools } from "./upstream.ts";
 
@@ -66,7 +59,8 @@ export const upstreams = defineService<Options, Upstreams>({
   },
   dryRun: (options) => ({
     get: (name) => upstreamOf(options, name),
-    forwarder: (name) => upstreamOf(options, name) && dryForwarder,
+    // A dry run forwards no request.
+    forwarder: (name) => upstreamOf(options, name) && { forward: () => Promise.resolve(undefined) },
   }),
   start(options, { clock, log, metrics }, { keep, isDefault }) {
     const inUse = new Map<string, UpstreamPools>();
@@ -101,11 +95,6 @@ export const upstreams = defineService<Options, Upstreams>({
     };
   },
 });
-
-/** The forwarder of a dry run, which answers no requests. */
-const dryForwarder: Forwarder = {
-  forward: () => Promise.resolve(refuse("GATEWAY_SERVICE_UNAVAILABLE")),
-};
 
 function upstreamOf({ upstreams: entries }: Options, name: string): Upstream | undefined {
   const found = Object.hasOwn(entries, name) ? entries[name] : undefined;

@@ -24,7 +24,6 @@ export class Http1Client implements ConnectionOwner {
   #isClosed = false;
   /** Set by `drain`. Resolves when no connection is left. */
   #drained: PromiseWithResolvers<void> | undefined;
-  /** System error code of the last failed connection, such as `ECONNREFUSED`, for the log. */
   lastError: string | undefined;
 
   constructor(options: Http1Options) {
@@ -48,8 +47,7 @@ export class Http1Client implements ConnectionOwner {
 
   /** True if at least one connection is open. */
   get isConnected(): boolean {
-    for (const connection of this.#connections) if (connection.isConnected) return true;
-    return false;
+    return [...this.#connections].some((connection) => connection.isConnected);
   }
 
   send(exchange: UpstreamExchange): void {
@@ -61,9 +59,7 @@ export class Http1Client implements ConnectionOwner {
     if (this.#connections.size >= connections) this.#idle[0]?.close("closed");
     if (this.#connections.size < connections) return this.#open(exchange);
     if (this.#waiting.size >= maxWaiting) return this.#failLater(exchange, "saturated");
-    const waiting = new WaitingExchange(exchange, this.#waiting, (late) =>
-      this.#fail(late, "saturated"),
-    );
+    const waiting = new WaitingExchange(exchange, this.#waiting, this.options);
     this.#waiting.begin(waiting);
     exchange.onStart(waiting);
   }
@@ -101,10 +97,6 @@ export class Http1Client implements ConnectionOwner {
     if (this.#drained !== undefined) return connection.close("closed");
     connection.deadline = this.deadline(this.options.unusedMs);
     this.#idle.push(connection);
-  }
-
-  onSocketError(code: string | undefined): void {
-    this.lastError = code;
   }
 
   onClose(connection: Http1Connection, repeated: UpstreamExchange | undefined): void {
@@ -155,20 +147,20 @@ class WaitingExchange implements WaitingAs<WaitingExchange>, Http1Carrier {
   before: WaitingExchange | undefined = undefined;
   behind: WaitingExchange | undefined = undefined;
   readonly #queue: WaitLimit<WaitingExchange>;
-  readonly #fail: (exchange: UpstreamExchange) => void;
+  readonly #options: Http1Options;
 
   constructor(
     exchange: UpstreamExchange,
     queue: WaitLimit<WaitingExchange>,
-    fail: (exchange: UpstreamExchange) => void,
+    options: Http1Options,
   ) {
     this.exchange = exchange;
     this.#queue = queue;
-    this.#fail = fail;
+    this.#options = options;
   }
 
   expired(): void {
-    this.#fail(this.exchange);
+    runGuarded(() => this.exchange.onError("saturated"), this.#options.onBug);
   }
 
   pause(): void {}

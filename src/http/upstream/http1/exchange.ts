@@ -1,4 +1,5 @@
 /** A request to a backend over HTTP/1.1 and the receiver of its answer. The types of `Http1Client` and its callers. */
+import type { Readable } from "node:stream";
 import type { Clock } from "../../../contract/clock.ts";
 import type { ResponseHead } from "./response-head.ts";
 
@@ -38,24 +39,22 @@ export type UpstreamFailure =
   | "saturated"
   /** The client was closed. */
   | "closing"
-  /** A callback of the exchange threw, or a streamed body did not have its length. Both are bugs. */
+  /** A callback of the exchange threw, which is a bug. */
   | "internal";
 
 /** A request body that is sent while it arrives. */
-export interface RequestStream {
+export interface StreamedBody {
   /** The exact size in bytes. Undefined if it is unknown; the body is then sent in chunks. */
   readonly length: number | undefined;
-  /** Called once, after the head was written to an open connection. */
-  start(to: RequestBodyWriter): void;
-  /** Called when there is room again after `write` has returned false. */
-  resume(): void;
-}
-
-/** Does nothing after the exchange has ended. */
-export interface RequestBodyWriter {
-  /** Sends a piece, which the connection keeps. Returns false if the stream should wait for `resume`. */
-  write(bytes: Buffer): boolean;
-  end(): void;
+  /** Maximum size of a body of unknown length. */
+  readonly maxBytes: number;
+  /** Returns the stream of Buffers. Called once, when the head was written to an open connection. */
+  open(): Readable;
+  /**
+   * Called when the stream ended too early or was too long. The request cannot be completed, so abort it. `tooLarge`:
+   * the excess was not sent.
+   */
+  onFailure(reason: "tooLarge" | "incomplete"): void;
 }
 
 /**
@@ -75,7 +74,7 @@ export interface UpstreamExchange {
    * Returns the body of the request; `null` for a request without content. Text is sent as UTF-8. Called when the
    * connection is open, each time the request is written.
    */
-  body(): string | Buffer | RequestStream | null;
+  body(): string | Buffer | StreamedBody | null;
   /**
    * Called when the exchange waits for a connection, and when one has been chosen, which may not be open yet. The last
    * carrier is the valid one.

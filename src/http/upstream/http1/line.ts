@@ -1,4 +1,5 @@
 /** Splits pieces of any size into lines that end in CRLF, and parses the bytes of lines. */
+import { BodyCollector } from "./body-collector.ts";
 
 /** Fields of a few kilobytes occur: cookies, and policies for the content of pages. */
 const maxLineBytes = 16 * 1024;
@@ -20,16 +21,13 @@ for (const char of "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHI
   TOKEN[char.charCodeAt(0)] = 1;
 }
 
-const none = Buffer.alloc(0);
-
 export class LineCutter {
   /** The last line that `take` found: `bytes[from, until)` without its CRLF. It is borrowed. */
-  bytes: Buffer = none;
+  bytes: Buffer = Buffer.alloc(0);
   from = 0;
   until = 0;
   /** The start of a line whose end has not arrived yet. */
-  #carry: Buffer = none;
-  #carried = 0;
+  readonly #carry = new BodyCollector();
 
   /**
    * Returns the index after the line that starts at `at`, or that started in an earlier piece. `UNFINISHED` if its end
@@ -40,14 +38,14 @@ export class LineCutter {
     if (at === to) return UNFINISHED;
     let end = at;
     while (end < to && piece[end] !== LF) end++;
-    if (this.#carried + end - at >= maxLineBytes) return BAD;
-    if (end === to || this.#carried > 0) {
-      this.#keep(piece, at, end);
+    if (this.#carry.end + end - at >= maxLineBytes) return BAD;
+    if (end === to || this.#carry.end > 0) {
+      this.#carry.add(piece, at, end, -1);
       if (end === to) return UNFINISHED;
-      this.bytes = this.#carry;
+      this.bytes = this.#carry.bytes;
       this.from = 0;
-      this.until = this.#carried - 1;
-      this.#carried = 0;
+      this.until = this.#carry.end - 1;
+      this.reset();
     } else {
       this.bytes = piece;
       this.from = at;
@@ -57,18 +55,7 @@ export class LineCutter {
   }
 
   reset(): void {
-    this.#carried = 0;
-  }
-
-  #keep(piece: Buffer, from: number, to: number): void {
-    const size = this.#carried + to - from;
-    if (size > this.#carry.length) {
-      const larger = Buffer.allocUnsafeSlow(Math.max(2 * size, 256));
-      this.#carry.copy(larger, 0, 0, this.#carried);
-      this.#carry = larger;
-    }
-    piece.copy(this.#carry, this.#carried, from, to);
-    this.#carried = size;
+    this.#carry.end = 0;
   }
 }
 
