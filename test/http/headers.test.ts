@@ -3,6 +3,7 @@ import { test } from "node:test";
 import * as fc from "fast-check";
 import type { RequestHead } from "../../src/plugin.ts";
 import {
+  fieldLines,
   requestFields,
   requestRules,
   responseFields,
@@ -234,4 +235,16 @@ test("trailers cannot smuggle framing, credentials or cookies", () => {
   const raw = ["X-Sum", "1", "Content-Length", "9", "Set-Cookie", "a=b", "Transfer-Encoding", "x"];
   assert.deepEqual(trailerFields(raw), ["X-Sum", "1"]);
   assert.equal(trailerFields([]), undefined);
+});
+
+test("fields become lines only if nothing in them could end a line", () => {
+  assert.equal(fieldLines(["X-A", "1", "b", "\xff\t"]), "X-A: 1\r\nb: \xff\t\r\n");
+  assert.equal(fieldLines([]), "");
+  // U+010D would become a carriage return if it were sent as one byte.
+  for (const value of ["a\r\nb: c", "a\n", "a\r", "a\0", "\u010d", "\x7f"]) {
+    assert.equal(fieldLines(["X-A", value]), undefined, JSON.stringify(value));
+  }
+  for (const name of ["", "X A", "X:", "X\r\n", "\u010d"]) {
+    assert.equal(fieldLines([name, "1"]), undefined, JSON.stringify(name));
+  }
 });

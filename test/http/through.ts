@@ -29,6 +29,10 @@ export interface ThroughOptions {
   readonly headersMs?: number;
   readonly idleMs?: number;
   readonly connections?: number;
+  /** Scheme and host of the upstreams. */
+  readonly origin?: string;
+  /** Path and query that a plugin has put in place of the client's. */
+  readonly target?: string;
 }
 
 /** Disposes of the gateway and its pools, and checks that no callback threw; the upstreams are the caller's. */
@@ -37,7 +41,8 @@ export async function through(
   options: ThroughOptions = {},
 ): Promise<Through> {
   const { connectMs = 5_000, headersMs = 5_000, idleMs = 5_000, connections = 10 } = options;
-  const urls = [upstreamPorts].flat().map((port) => `http://127.0.0.1:${port}`);
+  const { origin = "http://127.0.0.1", target } = options;
+  const urls = [upstreamPorts].flat().map((port) => `${origin}:${port}`);
   const upstream = { name: "upstream", urls, connectMs, headersMs, idleMs, connections };
   const bugs: object[] = [];
   const log: Log = {
@@ -59,7 +64,9 @@ export async function through(
     },
   };
   const steps = [watch, ...(options.steps ?? [])];
-  const surface = { answer: (x: Exchange) => forwarder.forward(x) };
+  const surface = {
+    answer: (x: Exchange) => forwarder.forward(x, target === undefined ? {} : { target }),
+  };
   const served = await serve([{ path: "/*", methods: ["*"], steps, surface }], {
     ...(options.server !== undefined && { server: options.server }),
   });
