@@ -16,8 +16,8 @@ const maxParagraphs = 10_000;
 
 /** Opens the library of the Markdown files. `base` is the folder of pipeline.yaml. Throws `UnreadableDocs`. */
 export async function openLibrary(sources: Sources, base: string): Promise<Library> {
-  const isOnlyOwn = sources.own && sources.folders.length === 0;
-  const own = isOnlyOwn ? openOwnLibrary() : undefined;
+  const isOnlyShipped = sources.own && sources.folders.length === 0;
+  const own = isOnlyShipped ? openOwnLibrary() : undefined;
   if (own !== undefined) return own;
   const { pages, index } = await indexPages(sources, base);
   return {

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { getCACertificates, setDefaultCACertificates, type TLSSocket } from "node:tls";
 import { HttpClient } from "../../../../../plugins/ledger/ledger/pool/http-client.ts";
 import { manualClock } from "../../../../../src/testing/clock.ts";
-import { LoneCall, silent } from "./asking.ts";
+import { SingleCall, silent } from "./asking.ts";
 import { echo, response, result, startNode } from "./scripted-node.ts";
 
 // A self-signed certificate for localhost and 127.0.0.1, valid until 2126, and its key, which protect nothing.
@@ -40,7 +40,7 @@ function clientOf(url: string): HttpClient {
 }
 
 async function endingOf(client: HttpClient): Promise<string | undefined> {
-  const call = new LoneCall();
+  const call = new SingleCall();
   client.send(call);
   const ending = await call.ending;
   return ending.kind === "failed" ? call.cause : ending.text;
