@@ -175,7 +175,7 @@ export function describeAccountStore(
       const { key, text } = await issue(one, workspace);
       const { key: neighbour } = await issue(one, workspace);
       await other.changed();
-      const none = { keys: [], overrides: undefined };
+      const none = { keys: [], overrides: undefined, hasLostChanges: false };
       assert.deepEqual(await other.changed(), none);
 
       await one.revokeKey(key.id, by);

@@ -8,7 +8,7 @@ import { request, type IncomingMessage } from "node:http";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { Ajv2020 } from "ajv/dist/2020.js";
-import { parseTime } from "sluice-gateway/toolkit";
+import { parseTime } from "sluice-gateway/services";
 import { startDemos } from "../../src/commands/demo.ts";
 import { startTestGateway, type TestGateway } from "../../src/testing/gateway.ts";
 

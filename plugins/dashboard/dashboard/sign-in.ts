@@ -57,17 +57,18 @@ async function tooMany(limiter: RateLimiterMemory, address: string): Promise<num
   }
 }
 
-function signIn(
+async function signIn(
   { accounts, log }: DashboardParts,
   sessions: Sessions,
   request: FastifyRequest,
   reply: FastifyReply,
-): FastifyReply {
+): Promise<FastifyReply> {
   const { body } = request;
   if (!isObject(body) || typeof body["key"] !== "string" || Object.keys(body).length !== 1) {
     return sendRefusal(reply, "GATEWAY_INVALID_PARAMS", { message: "expected the body { key }" });
   }
-  const principal = accounts.identify(`Bearer ${body["key"]}`, addressOf(request));
+  const principal = await accounts.identify(`Bearer ${body["key"]}`, addressOf(request));
+  if (principal.kind === "unavailable") return sendRefusal(reply, "GATEWAY_SERVICE_UNAVAILABLE");
   if (principal.kind === "anonymous") {
     log.warn(
       { address: addressOf(request), reason: principal.reason },

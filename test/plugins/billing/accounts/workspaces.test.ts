@@ -4,12 +4,12 @@ import { listChanges } from "../../../../plugins/billing/accounts/embedded/chang
 import { applyDuePlan } from "../../../../plugins/billing/accounts/plans.ts";
 import {
   createWorkspace,
+  downgrade,
   findWorkspace,
   listWorkspaces,
   purchase,
   setWorkspace,
 } from "../../../../plugins/billing/accounts/embedded/workspaces.ts";
-import { downgrade } from "../../../../plugins/billing/accounts/embedded/plan-changes.ts";
 import { accountsFixture, day } from "./fixture.ts";
 
 const unknownWorkspace = { failed: "notFound", message: "there is no workspace ws_none" };

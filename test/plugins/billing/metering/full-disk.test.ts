@@ -82,7 +82,7 @@ test("a full disk rejects charges and new reservations, charges nothing, and rec
 
   assert.equal(meter.writable, false);
   assert.deepEqual(meter.reserve(principal, 1, about), { kind: "unavailable" });
-  assert.deepEqual(meter.reserve(principal, 1, { ...about, force: true }), { kind: "unavailable" });
+  assert.deepEqual(meter.reserveWithoutLimit(principal, 1, about), { kind: "unavailable" });
   assert.match(await fixture.metrics.render(), /sluice_journal_writable 0/);
   assert.match(fixture.logged.join(), /error the disk is full/);
   const used = { dayMilliCu: written, monthMilliCu: written, openMilliCu: 16 };

@@ -100,6 +100,23 @@ describe("ledger-rpc", () => {
     assert.deepEqual([charge.done, pool.sent], [["reserve 5100"], []]);
   });
 
+  it("waits for credit that must be asked for, and only then calls the node", async () => {
+    const { hooks, pool } = await started();
+    const charge = new FakeCharge();
+    const asked = Promise.withResolvers<undefined>();
+    const replied = send(
+      hooks,
+      Object.assign(charge, { reserve: () => asked.promise }),
+      request("chain_getBlock", "[]"),
+    );
+    assert.deepEqual(pool.sent, []);
+    asked.resolve(undefined);
+    await new Promise(setImmediate);
+    assert.equal(pool.sent.length, 1);
+    pool.result("{}");
+    assert.equal((await replied)?.status, 200);
+  });
+
   it("settles at 0 if no node answers, and logs that", async () => {
     for (const [reason, outcome] of [
       ["unreachable", "upstreamFailed"],

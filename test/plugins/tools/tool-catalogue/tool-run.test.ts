@@ -240,6 +240,21 @@ describe("a call that is refused before anything is done", () => {
     assert.equal(ran, before);
   });
 
+  it("arrives while the meter must ask for its credit, and runs only after the answer", async () => {
+    const before = ran;
+    const by = caller();
+    const asked = Promise.withResolvers<void>();
+    const open = by.charge.open.bind(by.charge);
+    by.charge.open = (...args) => asked.promise.then(() => open(...args));
+    const calling = bench(counted()).call("echo", {}, by);
+    await settled();
+    assert.equal(ran, before);
+    asked.resolve();
+    assert.equal((await calling).ok, true);
+    assert.equal(ran, before + 1);
+    assert.deepEqual(by.charge.log, ["open 100", "settle echo 100"]);
+  });
+
   it("is from a caller that has already left", async () => {
     const before = ran;
     const by = caller();

@@ -1,10 +1,14 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
-import { createMetrics } from "../../../src/metrics.ts";
-import { openPostgres, type PostgresPool } from "../../../src/store/postgres/postgres.ts";
-import { checkSchema, schemaVersion, upgradeSchema } from "../../../src/store/postgres/schema.ts";
-import { createSeal } from "../../../src/store/seal.ts";
-import { createDatabase, startPgBouncer } from "../servers.ts";
+import { createMetrics } from "../../../../src/metrics.ts";
+import { openPostgres, type PostgresPool } from "../../../../src/store/postgres/postgres.ts";
+import {
+  checkSchema,
+  schemaVersion,
+  upgradeSchema,
+} from "../../../../plugins/billing/shipping/schema-version.ts";
+import { createSeal } from "../../../../src/store/seal.ts";
+import { createDatabase, startPgBouncer } from "../../../store/servers.ts";
 
 const seal = createSeal("a secret of this deployment");
 const first = { sql: "CREATE TABLE sluice.one (id int)", oldestCode: 1 };

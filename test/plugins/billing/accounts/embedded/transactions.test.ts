@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { DatabaseSync } from "node:sqlite";
 import { test, type TestContext } from "node:test";
-import { StoreError } from "../../src/store/store-error.ts";
-import { Transactions } from "../../src/store/transactions.ts";
-import { atOnce } from "../../src/testing/at-once.ts";
-import { manualClock, type ManualClock } from "../../src/testing/clock.ts";
+import { StoreError } from "../../../../../src/store/store-error.ts";
+import { Transactions } from "../../../../../plugins/billing/accounts/embedded/transactions.ts";
+import { atOnce } from "../../../../../src/testing/at-once.ts";
+import { manualClock, type ManualClock } from "../../../../../src/testing/clock.ts";
 
 interface Open {
   readonly db: DatabaseSync;
