@@ -4,10 +4,11 @@
  * step in shadow mode refuses. A route of synchronous hooks costs no promise.
  */
 import type { Outcome, Reply, ResponseHead } from "../../plugin.ts";
+import type { Waiting } from "../../wait-limit.ts";
 import type { HookName, PlacedStep } from "../load/compile.ts";
 import { startTimer, stopTimer } from "../observe/step-stats.ts";
 import type { LiveExchange } from "./exchange.ts";
-import { withinLimit } from "./step-limit.ts";
+import { StepTimeout } from "./step-limit.ts";
 
 /**
  * How the hooks of one phase run. `Arg`: the argument of the phase. All phases have the same members in the same order,
@@ -156,7 +157,9 @@ export function runHooks<Arg>(
         throw error;
       }
     }
-    if (result instanceof Promise) return runLater(x, step, phase, arg, i, since, result);
+    if (result instanceof Promise) {
+      return new WaitingHook(x, step, phase, arg, i + 1, since).wait(result);
+    }
     if (isTimed) since = stopTimer(x, depth, since);
     if (result === undefined || !mayReply) continue;
     const reply = replyOf(x, step, result);
@@ -166,36 +169,92 @@ export function runHooks<Arg>(
   return undefined;
 }
 
-/** Waits for the hook at index `i`, then runs the others. No hook runs after the exchange has settled. */
-function runLater<Arg>(
-  x: LiveExchange,
-  step: PlacedStep,
-  phase: HookPhase<Arg>,
-  arg: Arg,
-  i: number,
-  since: number,
-  running: Promise<unknown>,
-): Promise<Reply | undefined> {
-  const resume = (result: unknown): Reply | undefined | Promise<Reply | undefined> => {
-    if (x.hasSettled) return undefined;
-    const reply = result === undefined || !phase.mayReply ? undefined : replyOf(x, step, result);
-    return reply === undefined ? runHooks(x, phase, arg, i + 1) : reply;
-  };
-  const stopped = (): void => {
-    x.at = step;
-    stopTimer(x, step.depth, since);
-  };
-  return withinLimit(x, step, phase.name, running).then(
-    (result) => {
-      stopped();
-      return resume(result);
-    },
-    (error: unknown) => {
-      stopped();
-      if (!phase.ignoresFailure(x, step, error)) throw error;
-      return resume(undefined);
-    },
-  );
+/**
+ * Waits for a hook that has returned a promise, within the time limit of its step, and then runs the hooks after it. No
+ * hook runs after the exchange has settled.
+ */
+class WaitingHook<Arg> implements Waiting {
+  before: Waiting | undefined = undefined;
+  behind: Waiting | undefined = undefined;
+  waitingSince = 0;
+  /** True after the hook has exceeded its time limit. Its later result is ignored. */
+  #isLate = false;
+  readonly #x: LiveExchange;
+  readonly #step: PlacedStep;
+  readonly #phase: HookPhase<Arg>;
+  readonly #arg: Arg;
+  readonly #next: number;
+  readonly #since: number;
+  readonly #result = Promise.withResolvers<Reply | undefined>();
+
+  /** `next`: index of the hook after this one. `since`: start of the hook, as `startTimer` returned it. */
+  constructor(
+    x: LiveExchange,
+    step: PlacedStep,
+    phase: HookPhase<Arg>,
+    arg: Arg,
+    next: number,
+    since: number,
+  ) {
+    this.#x = x;
+    this.#step = step;
+    this.#phase = phase;
+    this.#arg = arg;
+    this.#next = next;
+    this.#since = since;
+  }
+
+  /** Returns the first reply of this hook and those after it. Rejects with what one of them throws. */
+  wait(running: Promise<unknown>): Promise<Reply | undefined> {
+    this.#step.limit?.begin(this);
+    running.then(
+      (result) => {
+        if (this.#hasEnded()) this.#resume(result);
+      },
+      (error: unknown) => {
+        if (this.#hasEnded()) this.#failed(error);
+      },
+    );
+    return this.#result.promise;
+  }
+
+  expired(): void {
+    this.#isLate = true;
+    this.#stopTimer();
+    this.#failed(new StepTimeout(this.#x, this.#step, this.#phase.name));
+  }
+
+  /** Ends the wait. Returns false if the hook is too late. */
+  #hasEnded(): boolean {
+    if (this.#isLate) return false;
+    this.#step.limit?.end(this);
+    this.#stopTimer();
+    return true;
+  }
+
+  #stopTimer(): void {
+    this.#x.at = this.#step;
+    stopTimer(this.#x, this.#step.depth, this.#since);
+  }
+
+  #failed(error: unknown): void {
+    if (this.#phase.ignoresFailure(this.#x, this.#step, error)) this.#resume(undefined);
+    else this.#result.reject(error);
+  }
+
+  #resume(result: unknown): void {
+    const { resolve, reject } = this.#result;
+    const x = this.#x;
+    const phase = this.#phase;
+    if (x.hasSettled) return resolve(undefined);
+    try {
+      const reply =
+        result === undefined || !phase.mayReply ? undefined : replyOf(x, this.#step, result);
+      resolve(reply === undefined ? runHooks(x, phase, this.#arg, this.#next) : reply);
+    } catch (error) {
+      reject(error);
+    }
+  }
 }
 
 /** Returns the result of a hook as a reply. Undefined if its step is in shadow mode. */
