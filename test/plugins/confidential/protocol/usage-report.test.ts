@@ -179,9 +179,9 @@ describe("the verdict on a report", () => {
     ["a counter seen before", "replay", {}, { claimCounter: () => false }],
     ["a simulation", "simulated", {}, { evidence: "simulated" }],
   ];
-  for (const [name, reason, changed, account] of reasons) {
+  for (const [name, reason, difference, account] of reasons) {
     test(`${name}: ${reason}`, async () => {
-      const verdict = await judge(changed, account);
+      const verdict = await judge(difference, account);
       assert.equal(verdict.verified, false);
       assert.equal(verdict.unverifiedReason, reason);
       const failed = verdict.checks.filter(({ result }) => result === "fail");
