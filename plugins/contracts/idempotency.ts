@@ -56,7 +56,8 @@ export interface Idempotency {
   /**
    * Runs work that changes only the accounts (`Accounts.workspaces`, `Networks.override`) in one transaction with its
    * slot and its response. The work may wait for these changes, but for nothing else, because other transactions may
-   * wait for it. With `unavailable` the work was not done. If `work` fails, nothing was done and this fails with the
+   * wait for it. With `unavailable` the work was not done, or a store on another host did not say whether it was: then
+   * the same request, sent again, gets the response or runs. If `work` fails, nothing was done and this fails with the
    * same error.
    */
   once(

@@ -5,7 +5,6 @@
 export { addressList, isAddressBlock } from "../address-list.ts";
 export { addressKey } from "../address.ts";
 export { addressReader } from "../http/address.ts";
-export { answerErrors, sendJson, sendRefusal } from "../http/admin-answer.ts";
 export { ArrivalRate } from "../http/arrival-rate.ts";
 export { etagOf, matchesEtag } from "../http/etag.ts";
 export type { RpcItem } from "../http/json/envelope.ts";

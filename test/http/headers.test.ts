@@ -13,7 +13,7 @@ import {
 
 const direct = { address: "192.0.2.7", trusted: false };
 
-/** A request as the core hands it over: `rawHeaders` as received, `headers` by lower-case name. */
+/** A request as the core passes it on: `rawHeaders` as received, `headers` by lower-case name. */
 function request(
   rawHeaders: readonly string[],
   peer: RequestHead["peer"] = direct,
@@ -68,7 +68,7 @@ test("order, case and duplicates of request fields are kept", () => {
   ]);
 });
 
-test("hop-by-hop fields, framing, Host and Expect end at the gateway", () => {
+test("hop-by-hop fields, framing, Host and Expect are not forwarded", () => {
   const received = flat(
     "Connection: keep-alive",
     "Keep-Alive: timeout=5",
@@ -85,7 +85,7 @@ test("hop-by-hop fields, framing, Host and Expect end at the gateway", () => {
   assert.deepEqual(requestFields(request([...host, ...received]), requestRules()), ours);
 });
 
-test("fields that Connection names are dropped, whatever their case, and never the gateway's own", () => {
+test("fields that Connection names are dropped in any case, but never the gateway's own", () => {
   const received = ["connection", "X-Secret , via,x-forwarded-for", "x-SECRET", "1", "x-open", "2"];
   const sent = requestFields(request([...host, ...received]), requestRules());
   assert.deepEqual(sent, ["x-open", "2", ...ours]);
@@ -132,19 +132,19 @@ test("with a trusted proxy, the verified hops, its scheme and its host are forwa
   );
 });
 
-test("an address that the chain spells differently is still passed on", () => {
+test("an address that is written differently in the chain is still forwarded", () => {
   const peer = { address: "10.0.0.2", trusted: true };
   const raw = ["X-Forwarded-For", "::ffff:198.51.100.4"];
   const sent = requestFields(request(raw, peer, "198.51.100.4"), requestRules());
   assert.deepEqual(sent.slice(0, 2), ["x-forwarded-for", "198.51.100.4, 10.0.0.2"]);
 });
 
-test("a Via of the client is kept and added to", () => {
+test("a Via of the client is kept and extended", () => {
   const sent = requestFields(request([...host, "Via", "1.0 fred"]), requestRules());
   assert.deepEqual(sent, ["Via", "1.0 fred", ...ours]);
 });
 
-test("the operator's fields replace the client's, in any case", () => {
+test("the operator's fields replace the client's, whatever their case", () => {
   const rules = requestRules({ set: { "X-Tenant": "a", host: "inner" }, remove: ["Cookie"] });
   const raw = [...host, "x-tenant", "forged", "X-TENANT", "forged", "cookie", "k=v", "accept", "a"];
   assert.deepEqual(requestFields(request(raw), rules), [
@@ -157,7 +157,7 @@ test("the operator's fields replace the client's, in any case", () => {
 const token = fc.stringMatching(/^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,35}$/);
 const value = fc.stringMatching(/^[\x21-\x7e]{0,20}$/);
 
-test("property: no field that Connection names crosses, every other one does, in order", () => {
+test("property: no field that Connection names is forwarded, and every other one is, in order", () => {
   const reserved = new Set(["host", "authorization", "content-length", "expect", "http2-settings"]);
   const hop = /^(connection|keep-alive|proxy-.*|te|transfer-encoding|upgrade|trailer)$/;
   const origin = /^(forwarded|x-forwarded-.*|x-real-ip)$/;
@@ -204,7 +204,7 @@ test("order, case and duplicates of response fields are kept, byte for byte", ()
   assert.deepEqual(answer(received), [...received, ...via]);
 });
 
-test("hop-by-hop fields of an answer end at the gateway", () => {
+test("hop-by-hop fields of an answer are not forwarded", () => {
   const received = flat(
     "Connection: close, X-Hop",
     "Keep-Alive: timeout=5",

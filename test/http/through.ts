@@ -1,4 +1,4 @@
-/** A gateway that forwards everything to a scripted upstream, and raw sockets on both of its sides. */
+/** Starts a gateway that forwards everything to a scripted upstream, and opens raw sockets on both sides. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer, type RequestListener, type Server as HttpServer } from "node:http";
@@ -35,7 +35,7 @@ export interface ThroughOptions {
   readonly target?: string;
 }
 
-/** Disposes of the gateway and its pools, and checks that no callback threw; the upstreams are the caller's. */
+/** Disposes of the gateway and its pools, and checks that no callback threw. The caller disposes of the upstreams. */
 export async function through(
   upstreamPorts: number | readonly number[],
   options: ThroughOptions = {},
@@ -119,7 +119,7 @@ export function httpUpstream(handler: RequestListener): Promise<Upstream> {
   return listening(createServer(handler));
 }
 
-/** `onHead` gets each request's head and the bytes behind it as far as they came with it. */
+/** `onHead` gets the head of each request, and the bytes after it that arrived with it. */
 export function rawUpstream(
   onHead: (socket: Socket, head: string, count: number) => void,
 ): Promise<Upstream> {
@@ -138,7 +138,7 @@ export function rawUpstream(
   );
 }
 
-/** A port on which nothing listens. */
+/** Returns a port on which nothing listens. */
 export async function deadPort(): Promise<number> {
   const { port, [Symbol.asyncDispose]: close } = await rawUpstream(() => {});
   await close();
@@ -191,7 +191,7 @@ export function rawClient(port: number): RawClient {
   };
 }
 
-/** Resolves when `measure` has kept its value for a while: what was in flight has arrived where it can. */
+/** Resolves when `measure` has kept its value for a while, because everything in flight has arrived. */
 export async function quiescent(measure: () => number): Promise<number> {
   let last = measure();
   for (let same = 0; same < 5;) {

@@ -1,5 +1,5 @@
 /** Parses the query of a request. Only known names are allowed, each at most once. */
-import { parseTime } from "sluice-gateway/toolkit";
+import { parseTime } from "sluice-gateway/services";
 
 /** The value of a parameter, or the rest of the message "must be …". */
 export type Read<T> = { readonly value: T } | { readonly mustBe: string };

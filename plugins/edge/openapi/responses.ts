@@ -90,8 +90,8 @@ function jsonOf(
 }
 
 function errorExample({ code, details }: DocumentedRefusal): unknown {
-  const told = details === undefined ? undefined : exampleOf(details, { isWhole: true });
-  const given = isObject(told) ? { details: told } : {};
+  const example = details === undefined ? undefined : exampleOf(details, { isWhole: true });
+  const given = isObject(example) ? { details: example } : {};
   return JSON.parse(String(refuse(code, given).body));
 }
 

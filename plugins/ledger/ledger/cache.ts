@@ -65,9 +65,9 @@ export class AnswerCache {
     if (bytes > this.#maxBytes * maxEntryFraction || answers.has(key)) return false;
     while (this.bytes + bytes > this.#maxBytes) this.#evict();
     const entry: Entry = {
-      key: ownText(key),
+      key: copyText(key),
       answers,
-      body: typeof body === "string" ? body : ownBytes(body),
+      body: typeof body === "string" ? body : copyBytes(body),
       bytes,
       visited: false,
       newer: undefined,
@@ -115,12 +115,12 @@ function textSize(text: string): number {
 }
 
 /** Copies a key, because it is often a slice of a larger text (a whole request) and would keep that in memory. */
-function ownText(text: string): string {
+function copyText(text: string): string {
   return Buffer.from(text).toString();
 }
 
 /** Copies a body outside Node's shared pool, because a small slice would keep the whole pool in memory. */
-function ownBytes(bytes: Buffer): Buffer {
+function copyBytes(bytes: Buffer): Buffer {
   const copy = Buffer.allocUnsafeSlow(bytes.length);
   copy.set(bytes);
   return copy;

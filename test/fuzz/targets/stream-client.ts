@@ -1,6 +1,6 @@
 /**
- * The client of the encrypted stream under whatever a gateway may send: no session without a proof, no error but its own,
- * no answer that was changed on its way.
+ * The client of the encrypted stream with a gateway that may send anything: no session without a proof, no errors
+ * except its own, and no answer that was changed on its way.
  */
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
@@ -122,7 +122,7 @@ async function verifiesBills(random: Random, gateway: FakeGateway): Promise<void
       await session.close();
     }
   });
-  // What is not signed may differ: its price, and a frame after the end.
+  // Unsigned parts may differ: the price, and a frame after the end.
   assert.ok(verified < 75);
 }
 

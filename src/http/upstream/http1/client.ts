@@ -10,7 +10,9 @@ import { addressOf, type BackendAddress } from "../open-socket.ts";
 import { Http1Connection, type ConnectionOwner } from "./connection.ts";
 import type { Http1Carrier, Http1Options, UpstreamExchange, UpstreamFailure } from "./exchange.ts";
 
-/** Maximum number of exchanges that wait for a connection. More would fill the memory if the backend is slow. */
+/**
+ * Maximum number of exchanges that wait for a connection. More of them would fill the memory if the backend is slow.
+ */
 const maxWaiting = 1024;
 
 export class Http1Client implements ConnectionOwner {

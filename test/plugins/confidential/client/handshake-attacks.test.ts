@@ -14,7 +14,7 @@ import { fromBase64Url, toBase64Url } from "../../../../plugins/confidential/pro
 import { createSigner } from "../../../../plugins/confidential/protocol/node-crypto.ts";
 import type { Bytes } from "../../../../plugins/confidential/verify/binary-text.ts";
 import type { TdxCollateral } from "../../../../plugins/confidential/verify/tdx-collateral.ts";
-import { bytesOf, sound, textOf, touched } from "../protocol/session.ts";
+import { bytesOf, unwrap, textOf, touched } from "../protocol/session.ts";
 import { day, otherPlatform, platform, seconds, start, startFakeGateway } from "./fake-gateway.ts";
 import type { Json, Script } from "./fake-gateway.ts";
 
@@ -31,7 +31,7 @@ interface Case {
 function changed(member: "core" | "sig", change: (bytes: Bytes) => Bytes): Script["attestation"] {
   return (frame: Json) => {
     // The fake gateway wrote base64url there.
-    const bytes = sound(fromBase64Url(frame[member] as string));
+    const bytes = unwrap(fromBase64Url(frame[member] as string));
     return { ...frame, [member]: toBase64Url(change(bytes)) };
   };
 }
@@ -44,14 +44,14 @@ function collateralWith(
   change: (collateral: TdxCollateral, reportData: Uint8Array) => Partial<TdxCollateral>,
 ): Script["evidence"] {
   return (evidence, reportData) => {
-    const collateral = sound(evidence.collateral);
+    const collateral = unwrap(evidence.collateral);
     return { ...evidence, collateral: { ...collateral, ...change(collateral, reportData) } };
   };
 }
 
 /** Collateral that is valid, or of another platform, or of another time. */
 function collateralOf(from: typeof platform, at: number): TdxCollateral {
-  return sound(from.evidence(new Uint8Array(64), at).collateral);
+  return unwrap(from.evidence(new Uint8Array(64), at).collateral);
 }
 
 const refusedAnswer = { code: "ATTESTATION_UNAVAILABLE", failing: ["handshake"] } as const;

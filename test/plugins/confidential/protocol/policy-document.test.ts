@@ -14,7 +14,7 @@ import type {
   ConfidentialPolicy,
   PolicyExpectation,
 } from "../../../../plugins/confidential/protocol/policy-document.ts";
-import { bytesOf, sound, textOf, touched } from "./session.ts";
+import { bytesOf, unwrap, textOf, touched } from "./session.ts";
 
 const signer = createSigner();
 const now = Date.UTC(2026, 10, 21, 12);
@@ -46,7 +46,7 @@ function read(value: unknown): ConfidentialPolicy {
 }
 
 const policy = read(written);
-const bytes = sound(writePolicy(policy));
+const bytes = unwrap(writePolicy(policy));
 const expected: PolicyExpectation = { key: signer.publicKey, now };
 
 function open(document: unknown, changes: Partial<PolicyExpectation> = {}): Promise<unknown> {

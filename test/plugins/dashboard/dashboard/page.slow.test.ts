@@ -186,7 +186,7 @@ async function tabTo(page: Page, name: string): Promise<void> {
   assert.fail(`Tab did not reach ${name}, only ${seen.join(", ")}`);
 }
 
-test("everything works from the keyboard, and the focus is always visible", (t) =>
+test("everything can be done with the keyboard, and the focus is always visible", (t) =>
   both(t, async (browser, gateway) => {
     const opened = await open(browser, gateway);
     const { page } = opened;
@@ -289,7 +289,7 @@ test("text has a contrast of at least 4.5 to 1, light and dark", (t) =>
     }
   }));
 
-test("on a phone, nothing needs to be scrolled sideways", (t) =>
+test("on a phone, no view has to be scrolled sideways", (t) =>
   both(t, async (browser, gateway) => {
     await call(gateway, gateway.key);
     const opened = await open(browser, gateway, {
@@ -335,7 +335,7 @@ test("an explanation that is longer than the screen is shown from its top", (t) 
     assert.deepEqual(opened.troubles, []);
   }));
 
-test("the administrator of a workspace has its views, and is signed out when the key is revoked", (t) =>
+test("the administrator of a workspace sees its views, and is signed out when the key is revoked", (t) =>
   both(t, async (browser, gateway) => {
     const { tenant } = gateway;
     const opened = await open(browser, gateway);

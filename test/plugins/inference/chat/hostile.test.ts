@@ -1,6 +1,6 @@
 /**
- * Model servers that answer whatever they like, and one promise in three parts: the gateway lives, no charge exceeds its
- * reservation, and the next caller's answer is their own.
+ * Model servers that answer anything. The gateway keeps running, no charge exceeds its reservation, and each caller
+ * gets only its own answer.
  */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
@@ -31,7 +31,7 @@ const absurd = [
   [usageOf(1e9, 1e9)],
 ];
 
-/** Streams without end, in pieces, until the gateway has had enough. */
+/** Endless streams, sent in pieces until the gateway stops reading. */
 function endless(piece: string): Script {
   return async (exchange) => {
     exchange.begin();
@@ -89,7 +89,7 @@ describe("a model server that", inTime, () => {
     for (const stream of [true, false]) {
       it(`${name} (stream: ${stream}) does no harm`, async () => {
         const earlier = chat.charges().length;
-        // The network has one worker: there is one attempt.
+        // The network has one worker, so there is one attempt.
         chat.worker.script(script);
         const answer = await asked({ stream, max_tokens: maxTokens });
         assert.ok([200, 400, 503, undefined].includes(answer?.status), answer?.text ?? "cut");
@@ -103,7 +103,7 @@ describe("a model server that", inTime, () => {
     }
   }
 
-  /** Undefined where the answer was cut. */
+  /** Undefined if the answer was cut off. */
   function asked(members: object): Promise<Answer | undefined> {
     return chat.ask(members).catch(() => undefined);
   }
@@ -130,7 +130,7 @@ describe("a usage report above the limits of the request", inTime, () => {
       await chat.ask({ stream, max_tokens: maxTokens });
     }
     for (const charge of chat.charges()) {
-      // "Hi" is one token, the eleven bytes of "Hello world" are three.
+      // "Hi" is one token; the eleven bytes of "Hello world" are three.
       assert.deepEqual([charge.inputTokens, charge.outputTokens], [1, 3]);
       assert.equal(charge.estimated, true);
       assert.equal(charge.usedMilliCu, 4 * tokenMilli);
@@ -158,7 +158,7 @@ describe("a usage report above the limits of the request", inTime, () => {
 
   it("that is accepted is charged up to the reservation, and the answer contains the charge", async () => {
     await using chat = await startChat();
-    // A template may add to the prompt more than was reserved for it.
+    // A template may add more to the prompt than was reserved for it.
     chat.worker.script(whole({ usage: usageOf(10_000, 2) }));
     const { json, headers } = await chat.ask({ max_tokens: maxTokens });
     assert.equal(json.usage.usedCUMilli, reservedMilliCu);

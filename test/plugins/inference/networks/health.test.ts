@@ -6,14 +6,14 @@ import { untakenRoute } from "./fake-route.ts";
 
 interface Watched {
   readonly worker: Worker;
-  /** Moves time on, and lets a probe that became due be answered. */
+  /** Moves the time forward, and lets a probe that became due be answered. */
   pass(ms: number): Promise<void>;
   /** `ejected` and `readmitted`, in order. */
   readonly changes: readonly string[];
   probes: number;
   /** The result of the next probe. */
   answers: boolean;
-  /** Milliseconds of each rest. */
+  /** Milliseconds of each cooldown. */
   readonly rests: readonly number[];
 }
 

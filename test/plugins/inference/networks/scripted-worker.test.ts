@@ -1,4 +1,4 @@
-/** The scripted worker does what its scripts say: tests of the gateway rest on it. */
+/** The scripted worker follows its scripts. Tests of the gateway depend on that. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { request, type IncomingMessage } from "node:http";

@@ -16,7 +16,7 @@ async function endingOf(body: Buffer): Promise<Ending> {
   return call.ending;
 }
 
-/** JSON.parse as the judge; undefined: not JSON. */
+/** Parses with JSON.parse as the reference. Undefined if the text is not JSON. */
 function parsed(bytes: Buffer): unknown {
   try {
     return JSON.parse(new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes));
@@ -39,7 +39,7 @@ const changes = fc.array(
   { maxLength: 3 },
 );
 
-test("a mutated answer is accepted only if it answers the call, and then unchanged", async () => {
+test("a mutated answer is accepted only if it answers the call, and is then returned unchanged", async () => {
   let taken = 0;
   await fc.assert(
     fc.asyncProperty(answers, changes, async (answer, places) => {

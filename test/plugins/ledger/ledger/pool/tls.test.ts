@@ -36,7 +36,7 @@ test("https: a node with an untrusted certificate is refused, and the error code
   await client.close();
 });
 
-test("https: a trusted node is called by name or address, on one connection, with SNI for a name", async () => {
+test("https: a trusted node is called by name or address, on one connection, with SNI if it has a name", async () => {
   const before = getCACertificates("default");
   setDefaultCACertificates([...before, cert]);
   try {
@@ -52,7 +52,7 @@ test("https: a trusted node is called by name or address, on one connection, wit
       const client = clientOf(url);
       assert.equal(await endingOf(client), large);
       assert.equal(await endingOf(client), large);
-      // startNode with tls hands out TLS sockets.
+      // startNode with tls passes TLS sockets to the script.
       const socket = node.received.at(-1)?.socket as TLSSocket;
       assert.equal(socket.servername, servername);
       assert.equal(node.received.at(-1)?.nth, 2);
