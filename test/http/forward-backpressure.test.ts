@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { request, type IncomingMessage } from "node:http";
 import { test } from "node:test";
-import { httpUpstream, quiescent, rawClient, through } from "./through.ts";
+import { httpUpstream, whenStable, rawClient, through } from "./through.ts";
 
 const mebibyte = 1024 * 1024;
 const chunk = Buffer.alloc(64 * 1024, "x");
@@ -27,7 +27,7 @@ test("a client that does not read pauses the upstream, and gets the whole body w
   await using gateway = await through(upstream.port);
   const req = request({ port: gateway.port, host: "127.0.0.1", agent: false }).end();
   const res = await new Promise<IncomingMessage>((resolve) => req.on("response", resolve));
-  const held = await quiescent(() => written);
+  const held = await whenStable(() => written);
   assert.ok(held * chunk.length < inFlightBytes, `${held * chunk.length} bytes in flight`);
   let read = 0;
   for await (const part of res as AsyncIterable<Buffer>) read += part.length;
@@ -56,7 +56,7 @@ test("an upstream that does not read pauses the client's upload, and gets the wh
   };
   push();
   const upload = await arrived;
-  const held = await quiescent(() => written);
+  const held = await whenStable(() => written);
   assert.ok(held * chunk.length < inFlightBytes, `${held * chunk.length} bytes in flight`);
   upload.on("data", (part: Buffer) => (received += part.length));
   const res = await new Promise<IncomingMessage>((resolve) => req.on("response", resolve));
@@ -76,7 +76,7 @@ test("an upstream that is paused because of its client does not time out", async
   using client = rawClient(gateway.port);
   client.socket.pause();
   client.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
-  await quiescent(() => upstream.sockets[0]?.bytesWritten ?? 0);
+  await whenStable(() => upstream.sockets[0]?.bytesWritten ?? 0);
   // When an upstream that is silent by itself has been cut off, the time limit of the paused one has passed as well.
   using other = rawClient(gateway.port);
   other.send("GET /silent HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -99,7 +99,7 @@ test("a client that leaves without having read anything does not keep the upstre
   const client = rawClient(gateway.port);
   client.socket.pause();
   client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
-  await quiescent(() => upstream.sockets[0]?.bytesWritten ?? 0);
+  await whenStable(() => upstream.sockets[0]?.bytesWritten ?? 0);
   client.socket.resetAndDestroy();
   await aborted;
   await gateway.settled(1);

@@ -41,7 +41,7 @@ function settling(): { readonly step: TestStep; readonly first: Promise<unknown>
 }
 
 /** Serves the surface, calls it with `use`, and asserts that other requests are served as before. */
-async function survive(
+async function assertSurvives(
   surface: SurfaceHooks,
   use: (served: Served) => Promise<unknown>,
   websocket = false,
@@ -121,14 +121,14 @@ for (const { title, fields } of paths) {
     for (const [kind, callback] of Object.entries({ throws: bug, rejects: laterBug })) {
       it(`its onDrain ${kind}`, async () => {
         const { surface, read } = fillsUp(callback);
-        const errors = await survive(surface, (served) => read(served, fields));
+        const errors = await assertSurvives(surface, (served) => read(served, fields));
         assert.match(errors.join(), /a plugin failed .*"plugin":"surface-0"/);
       });
     }
 
     it("its onAbort throws", async () => {
       const surface = waits((x) => (x.onAbort = { aborted: bug }));
-      const errors = await survive(surface, (served) => leave(served, fields));
+      const errors = await assertSurvives(surface, (served) => leave(served, fields));
       assert.equal(errors.length, 1);
     });
 
@@ -142,7 +142,7 @@ for (const { title, fields } of paths) {
         x.signal.addEventListener("abort", removed);
         x.signal.removeEventListener("abort", removed);
       });
-      const errors = await survive(surface, (served) => leave(served, fields));
+      const errors = await assertSurvives(surface, (served) => leave(served, fields));
       assert.equal(called, 1);
       assert.equal(errors.length, 2);
     });
@@ -166,7 +166,7 @@ describe("a WebSocket surface", () => {
   for (const [kind, callback] of Object.entries({ throws: bug, rejects: laterBug })) {
     it(`its onMessage ${kind}`, async () => {
       const surface = use((connection) => (connection.onMessage = callback));
-      await survive(
+      await assertSurvives(
         surface,
         async (served) => {
           const client = await open(served);
@@ -180,12 +180,12 @@ describe("a WebSocket surface", () => {
 
     it(`its onClose ${kind}`, async () => {
       const surface = use((connection) => (connection.onClose = callback));
-      await survive(surface, async (served) => (await open(served)).close(1000), true);
+      await assertSurvives(surface, async (served) => (await open(served)).close(1000), true);
     });
 
     it(`its onGoAway ${kind}`, async () => {
       const surface = use((connection) => (connection.onGoAway = callback));
-      await survive(
+      await assertSurvives(
         surface,
         async (served) => {
           const client = await open(served);
@@ -203,7 +203,7 @@ describe("a WebSocket surface", () => {
         while (connection.send(Buffer.alloc(1 << 16)));
         filled.resolve();
       });
-      await survive(
+      await assertSurvives(
         surface,
         async (served) => {
           const client = new WebSocket(`ws://127.0.0.1:${served.port}/hostile`);
@@ -241,7 +241,7 @@ describe("a plugin that returns something other than a reply", () => {
     "asynchronous surface": async () => nothing,
   })) {
     it(`${kind}: null is 500`, async () => {
-      await survive({ answer }, async (served) =>
+      await assertSurvives({ answer }, async (served) =>
         assert.equal((await ask(served, "/hostile")).status, 500),
       );
     });

@@ -192,7 +192,7 @@ export function rawClient(port: number): RawClient {
 }
 
 /** Resolves when `measure` has kept its value for a while, because everything in flight has arrived. */
-export async function quiescent(measure: () => number): Promise<number> {
+export async function whenStable(measure: () => number): Promise<number> {
   let last = measure();
   for (let same = 0; same < 5;) {
     await new Promise((resolve) => setTimeout(resolve, 20));

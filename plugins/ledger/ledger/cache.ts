@@ -18,7 +18,10 @@ interface Entry {
 /** The cached answers of one node method, by the exact text of the params. */
 export type MethodAnswers = Map<string, Entry>;
 
-/** Memory of an entry besides its key and body: the object, its slot in the Map, two string or Buffer headers. */
+/**
+ * Memory of an entry in addition to its key and body: the object, its slot in the Map, and two headers of strings or
+ * Buffers.
+ */
 const entryBytes = 240;
 
 /** An answer larger than this fraction of the cache is not stored. */

@@ -9,7 +9,7 @@ import {
   ConfidentialError,
   createClientMemory,
 } from "../../../plugins/confidential/client/client.ts";
-import { bytesOf, textOf, touched } from "../../plugins/confidential/protocol/session.ts";
+import { bytesOf, textOf, withFlippedBit } from "../../plugins/confidential/protocol/session.ts";
 import { startFakeGateway, tokens } from "../../plugins/confidential/client/fake-gateway.ts";
 import type {
   FakeGateway,
@@ -127,9 +127,9 @@ async function verifiesBills(random: Random, gateway: FakeGateway): Promise<void
 }
 
 function turned(frame: Outgoing, byte: number, bit: number): Outgoing {
-  if (typeof frame !== "string") return touched(frame, byte % frame.length, bit);
+  if (typeof frame !== "string") return withFlippedBit(frame, byte % frame.length, bit);
   const bytes = bytesOf(frame);
-  return textOf(touched(bytes, byte % bytes.length, bit));
+  return textOf(withFlippedBit(bytes, byte % bytes.length, bit));
 }
 
 async function verifiesDone(random: Random, gateway: FakeGateway): Promise<void> {

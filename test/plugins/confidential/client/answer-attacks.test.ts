@@ -15,7 +15,7 @@ import { fromBase64Url, toBase64Url } from "../../../../plugins/confidential/pro
 import { createSigner } from "../../../../plugins/confidential/protocol/node-crypto.ts";
 import { reportMessage } from "../../../../plugins/confidential/protocol/usage-report.ts";
 import type { Bytes } from "../../../../plugins/confidential/verify/binary-text.ts";
-import { bytesOf, unwrap, textOf, touched } from "../protocol/session.ts";
+import { bytesOf, unwrap, textOf, withFlippedBit } from "../protocol/session.ts";
 import { seconds, startFakeGateway, usedCUMilli } from "./fake-gateway.ts";
 import type { Json, Outgoing, Script } from "./fake-gateway.ts";
 
@@ -59,7 +59,7 @@ const breaks: readonly Break[] = [
   ...[16, 40, -1].map((at) => ({
     name: `a bit of the ciphertext is turned, at ${at}`,
     script: sending(([first, ...rest]) => [
-      touched(first, at < 0 ? first.length + at : at),
+      withFlippedBit(first, at < 0 ? first.length + at : at),
       ...rest,
     ]),
     code: "BAD_FRAME" as const,

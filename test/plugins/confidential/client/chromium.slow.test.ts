@@ -23,7 +23,7 @@ import { verifyEvidence } from "../../../../plugins/confidential/verify/verify.t
 import { launchChromium } from "../../../browser.ts";
 import { model } from "../confidential-relay/enclave-worker.ts";
 import { startStreamGateway } from "../confidential-relay/stream-gateway.ts";
-import { unwrap, touched } from "../protocol/session.ts";
+import { unwrap, withFlippedBit } from "../protocol/session.ts";
 import { realTdx, skipWithoutShared, tdxEvidence } from "../verify/real-quotes.ts";
 import { bundleClient } from "./bundle.ts";
 import { platform, start, startFakeGateway } from "./fake-gateway.ts";
@@ -149,7 +149,7 @@ test("the client in Chromium", async (outer) => {
     const attacks: readonly (readonly [string, Script, object])[] = [
       ["BAD_FRAME", { core: (core) => writeCore({ ...core, epk: Uint8Array.from(lowOrder) }) }, {}],
       ["ATTESTATION_UNAVAILABLE", { handshakeSigner: createSigner() }, {}],
-      ["EVIDENCE_REFUSED", { reportData: (bytes) => touched(bytes, 9) }, {}],
+      ["EVIDENCE_REFUSED", { reportData: (bytes) => withFlippedBit(bytes, 9) }, {}],
       ["EVIDENCE_REFUSED", { state: { isDebug: true } }, {}],
       ["EVIDENCE_REFUSED", { state: { tcbStatus: "OutOfDate" } }, {}],
       ["EVIDENCE_REFUSED", { state: { revoked: ["signer"] } }, {}],
@@ -175,7 +175,7 @@ test("the client in Chromium", async (outer) => {
     async (t) => {
       const page = await openPage(t, browser);
       const first = await startFakeGateway(t, {
-        outgoing: ([one, ...rest]) => [touched(one as Uint8Array, 40), ...rest],
+        outgoing: ([one, ...rest]) => [withFlippedBit(one as Uint8Array, 40), ...rest],
       });
       assert.equal((await inPage(page, first)).refused?.code, "BAD_FRAME");
       const second = await startFakeGateway(t, {
@@ -243,7 +243,7 @@ test("the client in Chromium", async (outer) => {
           return client.verifyEvidence(evidence, bound, policy, at);
         }, given);
       };
-      for (const bytes of [quote, touched(quote, 700)]) {
+      for (const bytes of [quote, withFlippedBit(quote, 700)]) {
         const policy = { imageHashes: "any" } as const;
         const evidence = tdxEvidence(bytes, collateral);
         assert.deepEqual(

@@ -9,7 +9,7 @@ import { nodeSuite } from "../../../../plugins/confidential/protocol/node-crypto
 import { readTextFrame } from "../../../../plugins/confidential/protocol/text-frames.ts";
 import { readReport } from "../../../../plugins/confidential/protocol/usage-report.ts";
 import { fromBase64Url } from "../../../../plugins/confidential/protocol/encoding.ts";
-import { touched } from "../protocol/session.ts";
+import { withFlippedBit } from "../protocol/session.ts";
 import { model } from "./enclave-worker.ts";
 import { helloOf, unwrap, type OpenStream } from "./stream-client.ts";
 import { startStreamGateway, tokenMilli, type StreamGateway } from "./stream-gateway.ts";
@@ -152,7 +152,7 @@ describe("a gateway that decrypts sessions itself", () => {
     using session = await stream.open({ network: "classic", termination: "gateway" });
     const { held } = await heldAnswer(session);
     const cancel = Buffer.from(unwrap(session.channel.seal("cancel", 1, new Uint8Array())));
-    session.socket.send(touched(cancel, cancel.length - 1));
+    session.socket.send(withFlippedBit(cancel, cancel.length - 1));
     await held.left;
     assert.equal((await session.nextText())["code"], "BAD_FRAME");
     assert.equal(await session.closed, 4400);

@@ -10,7 +10,7 @@ import {
 } from "../../../../plugins/confidential/protocol/report-data.ts";
 import { readTextFrame } from "../../../../plugins/confidential/protocol/text-frames.ts";
 import { verifyEvidence } from "../../../../plugins/confidential/verify/verify.ts";
-import { bytesOf, helloJson, unwrap, touched } from "../protocol/session.ts";
+import { bytesOf, helloJson, unwrap, withFlippedBit } from "../protocol/session.ts";
 import { ending, prepare } from "./client.ts";
 import {
   type Connected,
@@ -419,12 +419,12 @@ describe("faults that end a session", () => {
     const length = frames[0]?.length ?? 0;
     for (const at of [0, 1, 2, 3, 4, 7, 16, 40, length - 1]) {
       const { wire, frames: sent } = await asking();
-      wire.binary(touched(sent[0] ?? new Uint8Array(), at));
+      wire.binary(withFlippedBit(sent[0] ?? new Uint8Array(), at));
       assert.deepEqual(await ending(wire), { code: 4400, error: "BAD_FRAME" }, `byte ${at}`);
     }
     for (const at of [8, 11, 12, 15]) {
       const { wire, frames: sent } = await asking();
-      wire.binary(touched(sent[0] ?? new Uint8Array(), at));
+      wire.binary(withFlippedBit(sent[0] ?? new Uint8Array(), at));
       assert.deepEqual(await ending(wire), { code: 4409, error: "REPLAY" }, `byte ${at}`);
     }
   });
@@ -464,7 +464,7 @@ describe("faults that end a session", () => {
     const { header } = unwrap(client.channel.open(await frameFrom(wire)));
     assert.equal(header.type, "chunk");
     const cancel = unwrap(client.channel.seal("cancel", 1, new Uint8Array()));
-    wire.binary(touched(cancel, cancel.length - 1));
+    wire.binary(withFlippedBit(cancel, cancel.length - 1));
     const message = await wire.next();
     assert.ok(message.kind === "text", JSON.stringify(message));
     const frame = readTextFrame(Buffer.from(message.text));

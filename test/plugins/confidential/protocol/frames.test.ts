@@ -16,7 +16,7 @@ import { nodeSuite } from "../../../../plugins/confidential/protocol/node-crypto
 import type { Bytes } from "../../../../plugins/confidential/verify/binary-text.ts";
 import { nobleSeal, nobleSealRaw } from "./noble-stream.ts";
 import type { NobleFrame } from "./noble-stream.ts";
-import { bytesOf, codeOf, openSession, unwrap, textOf, touched } from "./session.ts";
+import { bytesOf, codeOf, openSession, unwrap, textOf, withFlippedBit } from "./session.ts";
 
 const session = await openSession();
 const { keys, th } = session.answer;
@@ -92,7 +92,7 @@ describe("a session", () => {
     const frame = unwrap(session.ends().client.seal("request", 1, body, true));
     for (let bit = 0; bit < 8 * frame.length; bit++) {
       const { enclave } = session.ends();
-      assert.ok(isFault(enclave.open(touched(frame, bit >> 3, bit & 7))), `bit ${bit}`);
+      assert.ok(isFault(enclave.open(withFlippedBit(frame, bit >> 3, bit & 7))), `bit ${bit}`);
     }
   });
 
@@ -101,7 +101,7 @@ describe("a session", () => {
     const foreign = unwrap(other.ends().client.seal("request", 1, body, true));
     assert.equal(codeOf(session.ends().enclave.open(foreign)), "BAD_FRAME");
     const head = { type: 1, flags: 1, rid: 1, seq: 0n };
-    const sameKeys = nobleSeal(keys.c2s, touched(th, 5), head, body, 256);
+    const sameKeys = nobleSeal(keys.c2s, withFlippedBit(th, 5), head, body, 256);
     assert.equal(codeOf(session.ends().enclave.open(sameKeys)), "BAD_FRAME");
   });
 
@@ -137,7 +137,7 @@ describe("a session", () => {
   test("after a fault, both directions are refused with the same fault", () => {
     const { client, enclave } = asked();
     const good = unwrap(client.seal("cancel", 1, nothing));
-    const reason = enclave.open(touched(good, 40));
+    const reason = enclave.open(withFlippedBit(good, 40));
     assert.equal(codeOf(reason), "BAD_FRAME");
     assert.equal(enclave.open(good), reason);
     assert.equal(enclave.seal("final", 1, nothing), reason);
@@ -365,7 +365,7 @@ describe("the channel with WebCrypto", () => {
     const options = { keys, th, pad: 256, end: "enclave" } as const;
     for (let at = 0; at < frame.length; at++) {
       const enclave = await createWebChannel(options);
-      const reason = await enclave.open(touched(frame, at, at % 8));
+      const reason = await enclave.open(withFlippedBit(frame, at, at % 8));
       assert.ok(isFault(reason), `byte ${at}`);
       assert.equal(await enclave.open(frame), reason);
     }

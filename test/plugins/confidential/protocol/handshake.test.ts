@@ -45,7 +45,7 @@ import {
   shake,
   unwrap,
   textOf,
-  touched,
+  withFlippedBit,
 } from "./session.ts";
 
 const suites = { "node:crypto": nodeSuite, WebCrypto: webSuite };
@@ -165,15 +165,27 @@ for (const [by, suite] of Object.entries(suites)) {
       unwrap(await readAnswer(suite, hello, core, sig, expected));
       // All bits of the signature, and one bit of each other byte.
       for (let at = 0; at < hello.length; at++) {
-        const other = await readAnswer(suite, touched(hello, at, at % 8), core, sig, expected);
+        const other = await readAnswer(
+          suite,
+          withFlippedBit(hello, at, at % 8),
+          core,
+          sig,
+          expected,
+        );
         assert.ok(isFault(other), `hello ${at}`);
       }
       for (let at = 0; at < core.length; at++) {
-        const other = await readAnswer(suite, hello, touched(core, at, at % 8), sig, expected);
+        const other = await readAnswer(
+          suite,
+          hello,
+          withFlippedBit(core, at, at % 8),
+          sig,
+          expected,
+        );
         assert.ok(isFault(other), `core ${at}`);
       }
       for (let bit = 0; bit < 8 * sig.length; bit++) {
-        const other = touched(sig, bit >> 3, bit & 7);
+        const other = withFlippedBit(sig, bit >> 3, bit & 7);
         assert.ok(isFault(await readAnswer(suite, hello, core, other, expected)), `sig ${bit}`);
       }
     });

@@ -122,7 +122,7 @@ export const bytesOf = (text: string): Bytes => new TextEncoder().encode(text);
 export const textOf = (bytes: Uint8Array): string => new TextDecoder().decode(bytes);
 
 /** Returns a copy with one flipped bit. */
-export function touched(bytes: Uint8Array, at: number, bit = 0): Bytes {
+export function withFlippedBit(bytes: Uint8Array, at: number, bit = 0): Bytes {
   const copy = Uint8Array.from(bytes);
   copy[at] = (copy[at] ?? 0) ^ (1 << bit);
   return copy;

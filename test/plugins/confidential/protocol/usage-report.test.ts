@@ -21,7 +21,7 @@ import { createSeenCounters } from "../../../../plugins/confidential/protocol/se
 import type { Signer } from "../../../../plugins/confidential/protocol/suite.ts";
 import { toHex } from "../../../../plugins/confidential/verify/binary-text.ts";
 import type { Bytes } from "../../../../plugins/confidential/verify/binary-text.ts";
-import { bytesOf, now, reportSigner, unwrap, textOf, touched } from "./session.ts";
+import { bytesOf, now, reportSigner, unwrap, textOf, withFlippedBit } from "./session.ts";
 
 const th = new Uint8Array(32).fill(3);
 const session = toBase64Url(new Uint8Array(16).fill(7));
@@ -204,7 +204,7 @@ describe("the verdict on a report", () => {
   test("is negative if any bit of the report or the signature is flipped", async () => {
     const { report: bytes, sig } = await signed(unwrap(writeReport(report)));
     for (let at = 0; at < bytes.length; at++) {
-      const other = { report: touched(bytes, at, at % 8), sig };
+      const other = { report: withFlippedBit(bytes, at, at % 8), sig };
       const verdict = await verifyUsageReport(nodeSuite, other, own);
       assert.equal(verdict.verified, false, `byte ${at}`);
       const check = verdict.checks.find(({ name }) => name === "signature");
@@ -213,7 +213,7 @@ describe("the verdict on a report", () => {
     for (let at = 0; at < sig.length; at++) {
       const verdict = await verifyUsageReport(
         nodeSuite,
-        { report: bytes, sig: touched(sig, at, at % 8) },
+        { report: bytes, sig: withFlippedBit(sig, at, at % 8) },
         own,
       );
       assert.equal(verdict.unverifiedReason, "bad_signature");

@@ -13,7 +13,7 @@ import { connectWorker } from "../../../../plugins/confidential/enclave-workers/
 import { readStatus } from "../../../../plugins/inference/networks/status-document.ts";
 import { manualClock } from "../../../../src/testing/clock.ts";
 import { ending, prepare } from "../enclave/client.ts";
-import { codeOf, unwrap, touched } from "../protocol/session.ts";
+import { codeOf, unwrap, withFlippedBit } from "../protocol/session.ts";
 import {
   chunk,
   connectTo,
@@ -154,8 +154,8 @@ describe("a worker ends the connection or refuses it for", () => {
       (frames: readonly Uint8Array[]) => readonly Uint8Array[],
       number,
     ][] = [
-      ["flipped", ([one = new Uint8Array()]) => [touched(one, 30)], 4400],
-      ["flipped in the header", ([one = new Uint8Array()]) => [touched(one, 2)], 4400],
+      ["flipped", ([one = new Uint8Array()]) => [withFlippedBit(one, 30)], 4400],
+      ["flipped in the header", ([one = new Uint8Array()]) => [withFlippedBit(one, 2)], 4400],
       ["twice", ([one = new Uint8Array()]) => [one, one], 4409],
       ["out of order", ([one = new Uint8Array(), two = new Uint8Array()]) => [two, one], 4409],
       [

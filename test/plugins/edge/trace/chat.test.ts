@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 import { startTestGateway, type TestGateway } from "../../../../src/testing/gateway.ts";
 import {
-  cutAtOnce,
+  cutImmediately,
   failing,
   streamed,
   usageOf,
@@ -124,7 +124,7 @@ test("a streamed completion is marked as such, with the time of its first chunk"
 
 test("a completion that no worker can serve ends its span with the reason, without usage", async (t) => {
   const spans = await traced(t, async ({ worker, ask }) => {
-    worker.script(failing(400), cutAtOnce, cutAtOnce, cutAtOnce);
+    worker.script(failing(400), cutImmediately, cutImmediately, cutImmediately);
     assert.equal((await ask()).status, 400);
     assert.equal((await ask()).status, 503);
   });

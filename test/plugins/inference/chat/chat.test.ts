@@ -4,7 +4,7 @@ import { after, before, describe, it } from "node:test";
 import { raw, streamed, usageOf, whole } from "../networks/worker-scripts.ts";
 import { chunkOf, eventOf } from "../networks/chat-events.ts";
 import {
-  asAsked,
+  inRequestedShape,
   chunksOf,
   startChat,
   tokenMilli,
@@ -259,7 +259,7 @@ describe("the cost of an answer", () => {
         chunksOf(await chat.stream({ stream_options: { include_usage: true }, ...members })).at(-1),
     ],
   ];
-  const script = (said: Parameters<typeof whole>[0]) => chat.worker.script(asAsked(said));
+  const script = (said: Parameters<typeof whole>[0]) => chat.worker.script(inRequestedShape(said));
 
   for (const [shape, ask] of shapes) {
     it(`${shape}: is the same in the answer and in the journal, which also contains the values it was computed from`, async () => {

@@ -4,7 +4,7 @@ import { gzipSync } from "node:zlib";
 import { after, before, describe, it } from "node:test";
 import { manualClock } from "../../../../src/testing/clock.ts";
 import {
-  cutAtOnce,
+  cutImmediately,
   failing,
   raw,
   silent,
@@ -210,7 +210,7 @@ describe("a worker that fails before the first byte", inTime, () => {
 
   const json = { "content-type": "application/json" };
   const odd: readonly [string, Script][] = [
-    ["cuts the connection", cutAtOnce],
+    ["cuts the connection", cutImmediately],
     ["answers what is no JSON", raw(200, json, ["<html>"])],
     ["answers nothing", raw(200, json, [])],
     ["answers an error with status 200", raw(200, json, ['{"error":{"message":"no"}}'])],

@@ -103,13 +103,13 @@ export interface ChatGateway extends AsyncDisposable {
 }
 
 /** One script for both shapes. */
-export function asAsked(said: Parameters<typeof whole>[0]): Script {
+export function inRequestedShape(said: Parameters<typeof whole>[0]): Script {
   return (exchange) =>
     exchange.body["stream"] === true ? streamed(said)(exchange) : whole(said)(exchange);
 }
 
 export async function startChat(options: ChatOptions = {}): Promise<ChatGateway> {
-  const worker = await startWorker({ otherwise: asAsked({}) });
+  const worker = await startWorker({ otherwise: inRequestedShape({}) });
   const gateway = await startTestGateway({
     pipeline: pipelineOf(options),
     env: { WORKER_URL: worker.url, LOG_LEVEL: "info", ...options.env },

@@ -5,9 +5,22 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { chunkOf, eventOf, usageChunkOf } from "../networks/chat-events.ts";
-import { cutAtOnce, failing, raw, streamed, usageOf, whole } from "../networks/worker-scripts.ts";
+import {
+  cutImmediately,
+  failing,
+  raw,
+  streamed,
+  usageOf,
+  whole,
+} from "../networks/worker-scripts.ts";
 import type { Script } from "../networks/scripted-worker.ts";
-import { asAsked, startChat, tokenMilli, type Answer, type ChatGateway } from "./gateway.ts";
+import {
+  inRequestedShape,
+  startChat,
+  tokenMilli,
+  type Answer,
+  type ChatGateway,
+} from "./gateway.ts";
 
 const inTime = { timeout: 30_000 };
 const maxTokens = 20;
@@ -41,10 +54,10 @@ function endless(piece: string): Script {
 
 const scripts: readonly (readonly [name: string, script: Script])[] = [
   ...absurd.flatMap((usage) => [
-    [`reports ${JSON.stringify(usage)}`, asAsked({ usage })] as const,
+    [`reports ${JSON.stringify(usage)}`, inRequestedShape({ usage })] as const,
     [
       `reports ${JSON.stringify(usage)} with every chunk`,
-      asAsked({ usage, extra: { usage } }),
+      inRequestedShape({ usage, extra: { usage } }),
     ] as const,
   ]),
   ["writes one-token chunks without end", endless(content.repeat(100))],
@@ -75,7 +88,7 @@ const scripts: readonly (readonly [name: string, script: Script])[] = [
   ["goes on after its end", raw(200, {}, [content + stop + done, content.repeat(100) + done])],
   ["ends its head oddly", raw(200, { "content-length": "3" }, ["abc"])],
   ["refuses", failing(418)],
-  ["cuts the connection", cutAtOnce],
+  ["cuts the connection", cutImmediately],
 ];
 
 describe("a model server that", inTime, () => {
@@ -126,7 +139,7 @@ describe("a usage report above the limits of the request", inTime, () => {
   it("is replaced by an estimate, marked as estimated, logged and counted by worker", async () => {
     await using chat = await startChat();
     for (const stream of [true, false]) {
-      chat.worker.script(asAsked({ usage: usageOf(1e9, 1e9) }));
+      chat.worker.script(inRequestedShape({ usage: usageOf(1e9, 1e9) }));
       await chat.ask({ stream, max_tokens: maxTokens });
     }
     for (const charge of chat.charges()) {

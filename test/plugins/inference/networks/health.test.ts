@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Worker } from "../../../../plugins/inference/networks/worker.ts";
 import { observed } from "./observed-services.ts";
-import { untakenRoute } from "./fake-route.ts";
+import { fakeRoute } from "./fake-route.ts";
 
 interface Watched {
   readonly worker: Worker;
@@ -21,7 +21,7 @@ function watch(probe?: () => Promise<boolean>): Watched {
   const { clock, timers } = observed();
   const changes: string[] = [];
   const listed = { id: "w", model: "m", coefficient: 1000, url: undefined } as const;
-  const route = untakenRoute(() => {
+  const route = fakeRoute(() => {
     watched.probes++;
     return probe?.() ?? Promise.resolve(watched.answers);
   });

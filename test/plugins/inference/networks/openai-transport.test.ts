@@ -7,7 +7,7 @@ import { getCACertificates, setDefaultCACertificates } from "node:tls";
 import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from "node:zlib";
 import { certificate, certificateKey } from "./certificate.ts";
 import { closed, listening } from "../../../e2e/rpc-node.ts";
-import { quiescent } from "../../../http/through.ts";
+import { whenStable } from "../../../http/through.ts";
 import { busyWorkers, failureOf, openNetwork, resultOf, type Opened } from "./network-harness.ts";
 import { raw } from "./worker-scripts.ts";
 import { chunkOf, eventOf } from "./chat-events.ts";
@@ -86,7 +86,7 @@ test(
     // Written in pieces, like tokens.
     const events = 512;
     const pushed = exchange.push(manyEvents(events));
-    const waiting = await quiescent(() => exchange.waitingBytes);
+    const waiting = await whenStable(() => exchange.waitingBytes);
     assert.ok(waiting > 16 * mebibyte, `${waiting} bytes wait in the worker`);
     assert.ok(asked.choices.length <= 2, "and nothing is reported");
     // The silence is the reader's and not the worker's.
@@ -111,7 +111,7 @@ test("a reader that pauses an encoded stream stops the worker, too", inTime, asy
   const asked = opened.ask();
   await asked.arrived();
   asked.call.pause();
-  const reported = await quiescent(() => asked.choices.length);
+  const reported = await whenStable(() => asked.choices.length);
   assert.ok(reported < events / 2, `${reported} events reported`);
   asked.call.resume();
   await resultOf(asked);
@@ -152,7 +152,7 @@ test("a stream paused as it ends leaves its connection usable", inTime, async ()
   await using opened = await openNetwork(worker.url);
   await resultOf(opened.ask({ pauses: true }));
   rest.resolve();
-  await quiescent(() => worker.open);
+  await whenStable(() => worker.open);
   await resultOf(opened.ask());
   assert.deepEqual(worker.requests, [1, 1]);
 });
@@ -325,7 +325,7 @@ test(
     await using opened = await openNetwork(worker.url, { statusUrl: `${worker.url}/status` });
     await resultOf(opened.ask());
     assert.deepEqual(worker.requests, [1, 2]);
-    await quiescent(() => worker.open);
+    await whenStable(() => worker.open);
     assert.equal(worker.open, 1);
   },
 );

@@ -38,7 +38,7 @@ export function ask(over: Partial<NodeRequest> = {}): Asked {
 }
 
 /** Makes a call for a client alone, without a pool. `cause` distinguishes failures. */
-export class LoneCall extends NodeCall {
+export class SingleCall extends NodeCall {
   readonly asked: Asked;
   cause: string | undefined;
 

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { HttpClient } from "../../../../../plugins/ledger/ledger/pool/http-client.ts";
 import { BatchingClient } from "../../../../../plugins/ledger/ledger/pool/batching-client.ts";
 import { manualClock, type ManualClock } from "../../../../../src/testing/clock.ts";
-import { LoneCall, silent } from "./asking.ts";
+import { SingleCall, silent } from "./asking.ts";
 import {
   echo,
   failure,
@@ -36,15 +36,15 @@ function connectTo(url: string): Client {
   return { client, clock, [Symbol.asyncDispose]: () => client.close() };
 }
 
-function sendAll(client: BatchingClient, methods: readonly string[]): LoneCall[] {
+function sendAll(client: BatchingClient, methods: readonly string[]): SingleCall[] {
   return methods.map((method) => {
-    const call = new LoneCall({ method, cheap: true });
+    const call = new SingleCall({ method, cheap: true });
     client.send(call);
     return call;
   });
 }
 
-const textsOf = (calls: readonly LoneCall[]): Promise<(string | undefined)[]> =>
+const textsOf = (calls: readonly SingleCall[]): Promise<(string | undefined)[]> =>
   Promise.all(
     calls.map(async (call) => {
       const ending = await call.ending;
@@ -89,10 +89,10 @@ test("calls that are not cheap, and calls that write, are sent separately", asyn
   await using node = await startNode(batches(inOrder));
   await using open = connectTo(node.url);
   const calls = [
-    new LoneCall({ method: "a", cheap: false }),
-    new LoneCall({ method: "b", cheap: false }),
-    new LoneCall({ method: "c", cheap: true, retry: false }),
-    new LoneCall({ method: "d", cheap: true, retry: false }),
+    new SingleCall({ method: "a", cheap: false }),
+    new SingleCall({ method: "b", cheap: false }),
+    new SingleCall({ method: "c", cheap: true, retry: false }),
+    new SingleCall({ method: "d", cheap: true, retry: false }),
   ];
   for (const call of calls) open.client.send(call);
   assert.deepEqual(await textsOf(calls), ['"a"', '"b"', '"c"', '"d"']);

@@ -2,13 +2,13 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as fc from "fast-check";
 import { isObject } from "../../../../../src/is-object.ts";
-import { LoneCall, type Ending } from "./asking.ts";
+import { SingleCall, type Ending } from "./asking.ts";
 import { failure, result } from "./scripted-node.ts";
 
 const ID = 71;
 
 async function endingOf(body: Buffer): Promise<Ending> {
-  const call = new LoneCall();
+  const call = new SingleCall();
   call.id = ID;
   const framed = Buffer.concat([Buffer.from("{}"), body, Buffer.from('"}')]);
   call.onResponse(200, framed, 2, 2 + body.length);

@@ -8,7 +8,7 @@ import {
   response,
   startNode,
   type Chain,
-  aChain,
+  createChain,
 } from "./scripted-node.ts";
 
 const ejections: readonly [
@@ -61,7 +61,7 @@ test("a node exactly maxLag behind is healthy", async () => {
 });
 
 test("a node that should have no peers, writes padded numbers, and sends errors without a code is healthy", async () => {
-  const chain = aChain({ peers: 0, shouldHavePeers: false });
+  const chain = createChain({ peers: 0, shouldHavePeers: false });
   const answers: Record<string, string> = {
     chain_getHeader: '{"number":"0x00000007"}',
     chain_getFinalizedHead: '"0x01"',
@@ -84,7 +84,7 @@ test("a node that should have no peers, writes padded numbers, and sends errors 
 });
 
 test("a node that serves neither health nor finality is healthy as long as it has a head", async () => {
-  const chain = aChain();
+  const chain = createChain();
   await using node = await startNode((received) => {
     const { id, method } = received.call();
     if (method === "chain_getHeader" || method === "chain_getBlockHash") onChain(chain)(received);
@@ -109,7 +109,7 @@ const nonsense: readonly [name: string, method: string, text: string][] = [
 ];
 for (const [name, method, text] of nonsense) {
   test(`a node that answers a probe with ${name} is not usable`, async () => {
-    const chain = aChain();
+    const chain = createChain();
     await using node = await startNode((received) => {
       const call = received.call();
       if (call.method !== method) onChain(chain)(received);
@@ -152,7 +152,7 @@ for (const [name, answer, detail] of badAnswers) {
 }
 
 test("a genesis hash that is not a hash is a bad answer and is never logged", async () => {
-  const chain = aChain();
+  const chain = createChain();
   await using node = await startNode((received) => {
     const call = received.call();
     if (call.method !== "chain_getBlockHash") onChain(chain)(received);

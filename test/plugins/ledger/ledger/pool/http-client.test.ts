@@ -6,7 +6,7 @@ import { HttpClient } from "../../../../../plugins/ledger/ledger/pool/http-clien
 import { requestHead } from "../../../../../plugins/ledger/ledger/pool/request-head.ts";
 import { addressOf } from "../../../../../src/http/upstream/open-socket.ts";
 import { manualClock, type ManualClock } from "../../../../../src/testing/clock.ts";
-import { LoneCall, silent } from "./asking.ts";
+import { SingleCall, silent } from "./asking.ts";
 import {
   echo,
   failure,
@@ -43,21 +43,21 @@ function connectTo(
 
 function sendTo(
   client: HttpClient,
-  over: ConstructorParameters<typeof LoneCall>[0] = {},
-): LoneCall {
-  const call = new LoneCall(over);
+  over: ConstructorParameters<typeof SingleCall>[0] = {},
+): SingleCall {
+  const call = new SingleCall(over);
   client.send(call);
   return call;
 }
 
 /** Returns the text of a call's answer. Fails the test if there is none. */
-async function textOf(call: LoneCall): Promise<string> {
+async function textOf(call: SingleCall): Promise<string> {
   const ending = await call.ending;
   if (ending.kind === "failed") assert.fail(`failed: ${call.cause}`);
   return ending.text;
 }
 
-async function causeOf(call: LoneCall): Promise<string | undefined> {
+async function causeOf(call: SingleCall): Promise<string | undefined> {
   const ending = await call.ending;
   assert.equal(ending.kind, "failed");
   return call.cause;
@@ -148,7 +148,7 @@ test("a call made in the callback of an answer uses the connection of that answe
   await using node = await startNode(echo);
   await using open = connectTo(node.url);
   const second = Promise.withResolvers<void>();
-  class Chained extends LoneCall {
+  class Chained extends SingleCall {
     override onAnswer(): void {
       const next = sendTo(open.client);
       next.ending.then(() => second.resolve(), second.reject);
@@ -579,7 +579,7 @@ test("a call ends exactly once, and never before send has returned", async () =>
   for (const script of scripts) {
     await using node: ScriptedNode = await startNode(script);
     await using open = connectTo(node.url, { connections: 2 });
-    const calls: LoneCall[] = [];
+    const calls: SingleCall[] = [];
     for (let i = 0; i < 50; i++) {
       const call = sendTo(open.client, { retry: i % 3 > 0 });
       assert.equal(call.asked.endings, 0);

@@ -5,7 +5,7 @@ import type { Log } from "../../../../../src/contract/log.ts";
 import { manualClock, type ManualClock } from "../../../../../src/testing/clock.ts";
 import { ask, readableMetrics, type Asked } from "./asking.ts";
 import {
-  aChain,
+  createChain,
   onChain,
   startNode,
   type Chain,
@@ -106,7 +106,7 @@ export interface ChainNode extends ScriptedNode {
 
 /** A healthy node of a small chain. `name` is its answer to every call. */
 export async function startChainNode(name: string, over: Partial<Chain> = {}): Promise<ChainNode> {
-  const chain = aChain(over);
+  const chain = createChain(over);
   const asked: string[] = [];
   const node = await startNode(
     onChain(chain, (received) => {

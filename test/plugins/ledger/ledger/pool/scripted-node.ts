@@ -156,7 +156,7 @@ export interface Chain {
   version: string;
 }
 
-export function aChain(over: Partial<Chain> = {}): Chain {
+export function createChain(over: Partial<Chain> = {}): Chain {
   return {
     genesis: "0x00aa",
     best: 100,

@@ -4,7 +4,7 @@ import { getCACertificates, setDefaultCACertificates, type TLSSocket } from "nod
 import { HttpClient } from "../../../../../plugins/ledger/ledger/pool/http-client.ts";
 import { manualClock } from "../../../../../src/testing/clock.ts";
 import { cert, key } from "../../../../certificate.ts";
-import { LoneCall, silent } from "./asking.ts";
+import { SingleCall, silent } from "./asking.ts";
 import { echo, response, result, startNode } from "./scripted-node.ts";
 
 function clientOf(url: string): HttpClient {
@@ -21,7 +21,7 @@ function clientOf(url: string): HttpClient {
 }
 
 async function endingOf(client: HttpClient): Promise<string | undefined> {
-  const call = new LoneCall();
+  const call = new SingleCall();
   client.send(call);
   const ending = await call.ending;
   return ending.kind === "failed" ? call.cause : ending.text;

@@ -4,7 +4,7 @@ import { createServer as createTcpServer } from "node:net";
 import { test } from "node:test";
 import { WsClient } from "../../../../../plugins/ledger/ledger/pool/ws-client.ts";
 import { manualClock, type ManualClock } from "../../../../../src/testing/clock.ts";
-import { LoneCall, silent } from "./asking.ts";
+import { SingleCall, silent } from "./asking.ts";
 import { failure, result, type RpcCall } from "./scripted-node.ts";
 import { startWsNode, type WsScript } from "./scripted-ws-node.ts";
 
@@ -28,14 +28,17 @@ function connectTo(url: string): Client {
   return { client, clock, [Symbol.asyncDispose]: () => client.close() };
 }
 
-function sendTo(client: WsClient, over: ConstructorParameters<typeof LoneCall>[0] = {}): LoneCall {
-  const call = new LoneCall(over);
+function sendTo(
+  client: WsClient,
+  over: ConstructorParameters<typeof SingleCall>[0] = {},
+): SingleCall {
+  const call = new SingleCall(over);
   client.send(call);
   assert.equal(call.asked.endings, 0);
   return call;
 }
 
-async function outcomeOf(call: LoneCall): Promise<string | undefined> {
+async function outcomeOf(call: SingleCall): Promise<string | undefined> {
   const ending = await call.ending;
   return ending.kind === "failed" ? call.cause : ending.text;
 }
