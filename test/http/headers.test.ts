@@ -188,12 +188,12 @@ function answer(
   options: { method?: string; status?: number; connection?: string } = {},
 ): string[] {
   const { method = "GET", status = 200 } = options;
-  const receivedValue = (name: string): string | undefined => {
+  const valueOf = (name: string): string | undefined => {
     const at = received.findIndex((part, i) => i % 2 === 0 && part.toLowerCase() === name);
     return at === -1 ? undefined : received[at + 1]?.toLowerCase();
   };
-  const hasLength = receivedValue("content-length") !== undefined;
-  const head = { method, status, connection: receivedValue("connection"), hasLength };
+  const hasLength = valueOf("content-length") !== undefined;
+  const head = { method, status, connection: valueOf("connection"), hasLength };
   return responseFields(received, head, responseRules());
 }
 
