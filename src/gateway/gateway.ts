@@ -48,7 +48,7 @@ export interface Gateway {
   /** Returns a service of the generation that is running, for commands and tests. Undefined if it does not run. */
   use<Name extends ServiceName>(name: Name): ServiceTypes[Name] | undefined;
   /**
-   * Drains (decisions.md section 12), once however often it is called. Resolves when every charge is settled and every
+   * Drains (decisions.md section 12), once however often it is called. Resolves when every exchange has settled and every
    * port is closed. A surface, a plugin or a service that does not end holds it up for a few seconds at most: it is
    * named in the log and left behind.
    */

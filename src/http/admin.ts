@@ -81,7 +81,7 @@ const paths = ["/metrics", "/pipelines", "/explain", "/healthz", "/readyz"];
 
 function routes(app: FastifyInstance, { hosts, ...sources }: AdminOptions): void {
   const { metrics, pipelines, explain, ready } = sources;
-  // Prevents DNS rebinding, so that no web page can read routes, load or charges. Health probes may use any name.
+  // Prevents DNS rebinding, so that no web page can read routes or load. Health probes may use any name.
   const guarded: { onRequest: onRequestHookHandler } = {
     onRequest(request, reply, done) {
       if (!refuseForeignHost(request, reply, hosts)) done();
@@ -125,7 +125,7 @@ function serviceRoutes(app: FastifyInstance, { hosts, service, log }: AdminOptio
   app.all("/:name/*", pass);
 }
 
-/** Prevents that a web page reads routes, load and charges through a host name that it controls. */
+/** Prevents that a web page reads routes and load through a host name that it controls. */
 function refuseForeignHost(
   request: FastifyRequest,
   reply: FastifyReply,

@@ -6,7 +6,7 @@ import {
 } from "../../plugins/billing/accounts/embedded/embedded-account-store.ts";
 import { openIdempotency } from "../../plugins/billing/accounts/embedded/idempotency.ts";
 import { openClaims, type ClaimsService } from "../../src/store/claims.ts";
-import { atOnce } from "../../src/testing/at-once.ts";
+import { atOnce } from "../../plugins/contracts/at-once.ts";
 import { manualClock } from "../../src/testing/clock.ts";
 import { temporaryFolder } from "../store/folder.ts";
 import { describeAccountStore } from "./accounts.ts";

@@ -45,7 +45,7 @@ export interface Provisioned {
 }
 
 /**
- * Starts every plugin of a validated configuration and waits, for a short time, until new node pools know their nodes.
+ * Starts every plugin of a validated configuration and waits, for a short time, until new pools know their backends.
  * On any fault nothing stays started. `strict`: plugins are held to their manifests.
  */
 export async function provision(

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { checkFile } from "../../../src/pipeline/load/check-file.ts";
 import { dryRun } from "../../../src/pipeline/load/dry-run.ts";
-import { startTestGateway } from "../../../src/testing/gateway.ts";
+import { startTestGateway } from "../../../plugins/contracts/testing.ts";
 import { temporaryFolder } from "../../store/folder.ts";
 
 const pipeline = (plans: string, more = ""): string => `version: 1

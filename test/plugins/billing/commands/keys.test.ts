@@ -307,6 +307,7 @@ test("wrong usage is refused and stores nothing", async (t) => {
 
 test("the help text lists every option of the command", () => {
   for (const command of [keys, workspaces]) {
+    assert.ok(typeof command.help === "string");
     assert.match(command.help, /^usage: sluice /);
     for (const option of Object.keys(command.options)) {
       assert.ok(command.help.includes(`--${option} `), option);
