@@ -51,7 +51,10 @@ test("the linter refuses each wrong line, and no right one", async (t) => {
     join(folder, ".oxlintrc.json"),
     config.replace('"typeAware": true', '"typeAware": false'),
   );
-  const files = { ...wrong, "plugins/billing/a/right.ts": ['import "sluice-gateway/plugin";', ""] };
+  const files: typeof wrong = {
+    ...wrong,
+    "plugins/billing/a/right.ts": ['import "sluice-gateway/plugin";', ""],
+  };
   for (const [file, [text]] of Object.entries(files)) {
     mkdirSync(join(folder, dirname(file)), { recursive: true });
     writeFileSync(join(folder, file), `${text}\n`);

@@ -13,7 +13,7 @@ interface Open {
   readonly add: (row: string) => void;
   /** Returns the rows, in the order in which they were added. */
   readonly rows: () => unknown[];
-  /** Number of commits of which the listener has heard. */
+  /** Number of commits that were reported to the listener. */
   readonly commits: () => number;
 }
 
