@@ -296,9 +296,9 @@ describe("the cost of an answer", () => {
     for (const [how, reported] of odd) {
       it(`${shape}: is estimated and marked as such if the worker's usage ${how}`, async () => {
         script({ usage: reported, tokens: ["one", "two", "thre"] });
-        const { usage } = await ask({ messages: [{ role: "user", content: "12345" }] });
+        const answer = await ask({ messages: [{ role: "user", content: "12345" }] });
         // 5 characters make 2 tokens; 10 characters, or 3 chunks, make 3.
-        assert.deepEqual(usage, {
+        assert.deepEqual(answer.usage, {
           prompt_tokens: 2,
           completion_tokens: 3,
           total_tokens: 5,

@@ -141,7 +141,7 @@ export function ask(network: Network, options: AskOptions = {}): Asked {
     onChoice(bytes, start, finish) {
       assert.ok(!over);
       const text = bytes.toString("utf8", start, finish);
-      assert.doesNotMatch(text, /[\r\n]/, "a choice stands on one line");
+      assert.doesNotMatch(text, /[\r\n]/, "a choice is on one line");
       // Tests read only members of a choice that their scripts wrote.
       choices.push(JSON.parse(text) as Choice);
     },
@@ -149,7 +149,7 @@ export function ask(network: Network, options: AskOptions = {}): Asked {
       assert.ok(!over);
       if (options.pauses === true) call.pause();
       arrivals++;
-      for (const resolve of awaiting.splice(0)) resolve();
+      for (const notify of awaiting.splice(0)) notify();
     },
     onEnd: (result, message) => end({ kind: "ended", result, message }),
     onError: (failure, result) => end({ kind: "failed", failure, result }),
@@ -162,7 +162,7 @@ export function ask(network: Network, options: AskOptions = {}): Asked {
       return choices.map(({ delta }) => delta.content ?? "").join("");
     },
     ending,
-    arrived: () => new Promise((resolve) => void awaiting.push(resolve)),
+    arrived: () => new Promise((arrived) => void awaiting.push(arrived)),
     get arrivals() {
       return arrivals;
     },
