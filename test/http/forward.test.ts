@@ -77,7 +77,7 @@ test("a body that arrives after its head is streamed, and one that arrives with 
   client.send(`${head}abcdef`);
   assert.match(await client.until("}"), /"body":"abcdef"/);
   client.send(`${head}gh`);
-  while (gateway.pools.members[0]?.client.stats.running !== 1) await new Promise(setImmediate);
+  while (gateway.pools.members[0]?.client.inFlight !== 1) await new Promise(setImmediate);
   client.send("ijkl");
   const all = await client.until('"ghijkl"');
   assert.equal(all.split('"content-length","6"').length, 3);

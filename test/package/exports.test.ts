@@ -13,7 +13,7 @@ test("the package exports the documented names and no others", async () => {
     "./compute": "./src/compute/pool.ts",
     "./module": "./src/entries/module.ts",
     "./process": "./src/entries/process.ts",
-    "./json-schema": "./src/json-schema.ts",
+    "./json-schema": "./src/entries/json-schema.ts",
     "./package-files": "./src/package-files.ts",
     "./client": "./plugins/confidential/client/client.ts",
     "./testing": "./src/testing/gateway.ts",

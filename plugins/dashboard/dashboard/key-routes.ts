@@ -3,8 +3,8 @@
  * recorded in the audit log, like those of the command line.
  */
 import type { FastifyReply, FastifyRequest } from "fastify";
-import { sendJson, sendRefusal } from "sluice-gateway/http";
 import type { ChangeAuthor, Failed, KeyRecord, WindowState } from "sluice-gateway/services";
+import { sendJson, sendRefusal } from "./answer.ts";
 import type { AddRoute, Handler } from "./route.ts";
 import { queryOf } from "./input.ts";
 import type { DashboardParts } from "./parts.ts";

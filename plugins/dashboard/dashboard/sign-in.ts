@@ -1,9 +1,10 @@
 /** Routes to sign in, to sign out, and to read the session. */
 import { RateLimiterRes, type RateLimiterMemory } from "rate-limiter-flexible";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import { addressKey, sendJson, sendRefusal } from "sluice-gateway/http";
+import { addressKey } from "sluice-gateway/http";
 import { capabilities } from "sluice-gateway/services";
 import { isObject } from "sluice-gateway/toolkit";
+import { sendJson, sendRefusal } from "./answer.ts";
 import { stored } from "./route.ts";
 import type { DashboardParts } from "./parts.ts";
 import { mayGrant } from "./wanted-key.ts";

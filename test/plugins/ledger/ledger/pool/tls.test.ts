@@ -3,28 +3,9 @@ import { test } from "node:test";
 import { getCACertificates, setDefaultCACertificates, type TLSSocket } from "node:tls";
 import { HttpClient } from "../../../../../plugins/ledger/ledger/pool/http-client.ts";
 import { manualClock } from "../../../../../src/testing/clock.ts";
+import { cert, key } from "../../../../certificate.ts";
 import { SingleCall, silent } from "./asking.ts";
 import { echo, response, result, startNode } from "./scripted-node.ts";
-
-// A self-signed certificate for localhost and 127.0.0.1, valid until 2126, and its key, which protect nothing.
-const key = `-----BEGIN PRIVATE KEY-----
-MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgcanFLMfSt5Bj8T71
-RSrEErfyZkaJJ4WZsjXpiJWQMoyhRANCAAS+CbG5F+uMyfvf+vjJcE3Q1cL2pc1O
-tr32PCS5KX6A/JTsmIgseIC5BFzSe4btBPZJ1twGvpcyFBlinkyOQDcM
------END PRIVATE KEY-----
-`;
-const cert = `-----BEGIN CERTIFICATE-----
-MIIBmjCCAUGgAwIBAgIUcfQfWIDtS3aDHQq0nyc0vC/xo1cwCgYIKoZIzj0EAwIw
-FDESMBAGA1UEAwwJbG9jYWxob3N0MCAXDTI2MTEyMTAwMjIwMFoYDzIxMjYxMDI4
-MDAyMjAwWjAUMRIwEAYDVQQDDAlsb2NhbGhvc3QwWTATBgcqhkjOPQIBBggqhkjO
-PQMBBwNCAAS+CbG5F+uMyfvf+vjJcE3Q1cL2pc1Otr32PCS5KX6A/JTsmIgseIC5
-BFzSe4btBPZJ1twGvpcyFBlinkyOQDcMo28wbTAdBgNVHQ4EFgQUWuxKGjdRzS4h
-soT1b/e0rLNHJsswHwYDVR0jBBgwFoAUWuxKGjdRzS4hsoT1b/e0rLNHJsswDwYD
-VR0TAQH/BAUwAwEB/zAaBgNVHREEEzARgglsb2NhbGhvc3SHBH8AAAEwCgYIKoZI
-zj0EAwIDRwAwRAIgVL4u0BpWpXx5+8mQGxPfcGV51erWZryuKsy47HMeYdUCIC2u
-Hd3Sg3vulHL2CUGtt80bFljPx2HYJGBISD4uMVMF
------END CERTIFICATE-----
-`;
 
 function clientOf(url: string): HttpClient {
   return new HttpClient({
