@@ -78,17 +78,17 @@ interface Answer {
  */
 function watchLoop(): () => number {
   let last = process.threadCpuUsage();
-  let mostMicros = 0;
+  let maxMicros = 0;
   const look = (): void => {
     const now = process.threadCpuUsage();
-    mostMicros = Math.max(mostMicros, now.user - last.user + (now.system - last.system));
+    maxMicros = Math.max(maxMicros, now.user - last.user + (now.system - last.system));
     last = now;
   };
   const timer = setInterval(look, 5);
   return () => {
     look();
     clearInterval(timer);
-    return mostMicros / 1000;
+    return maxMicros / 1000;
   };
 }
 

@@ -197,10 +197,10 @@ test("the agent protocol accepts exactly the documented messages and plain calls
   );
   const isRefusal = (answer: Answer): boolean => {
     if (errorCodes(answer).some((code) => malformed.includes(code))) return true;
-    const { _meta: sent } = (answer.text === "" ? {} : answer.json()) as {
+    const { _meta: answered } = (answer.text === "" ? {} : answer.json()) as {
       _meta?: { errorCode?: string };
     };
-    return wrongCalls.includes(sent?.errorCode ?? "");
+    return wrongCalls.includes(answered?.errorCode ?? "");
   };
   await hold("/mcp", fc.oneof(bodyOf(message), bodyOf(response), bare), isRefusal);
   await holdAt("/mcp", { jsonrpc: "2.0", id: 1, method: "ping" }, 20, isRefusal);

@@ -44,7 +44,7 @@ after(async () => {
 });
 
 /** Returns the maximum RSS of the gateway since the last call, in MiB. */
-async function largestRss(): Promise<number> {
+async function maxRss(): Promise<number> {
   gateway.send("rss");
   const [message] = (await once(gateway, "message")) as [{ rss: number }];
   return message.rss / mebibyte;
@@ -53,9 +53,9 @@ async function largestRss(): Promise<number> {
 /** Runs a small transfer, then a large one, and compares the memory that the gateway needed. */
 async function assertFlat(transfer: (mebibytes: number) => Promise<string>): Promise<void> {
   await transfer(warmUpMebibytes);
-  const baseline = await largestRss();
+  const baseline = await maxRss();
   assert.equal(await transfer(bodyMebibytes), expectedDigest);
-  const peak = await largestRss();
+  const peak = await maxRss();
   const grown = peak - baseline;
   assert.ok(grown < growthMebibytes, `${baseline.toFixed()} MiB grew to ${peak.toFixed()} MiB`);
 }

@@ -35,7 +35,7 @@ const exchange: WatchedExchange = {
   responseBytes: 576,
 };
 const tokens = { prompt: 9, completion: 5, cached: 4, reasoning: 2 };
-const reported = { ...tokens, total: 14 };
+const reportedUsage = { ...tokens, total: 14 };
 const report: UsageReport = {
   coefficient: 1000,
   ctr: 17,
@@ -63,7 +63,7 @@ const own: ReportExpectation = {
   net: "confidential-alpha",
   model: "demo",
   maxOutputTokens: 64,
-  usage: reported,
+  usage: reportedUsage,
   claimCounter: () => true,
 };
 
@@ -165,15 +165,15 @@ describe("the verdict on a report", () => {
     ["no END", "digest_mismatch", {}, { exchange: { ...exchange, hasEnded: false } }],
     ["another model", "usage_mismatch", { model: "other" }, {}],
     ["another network", "usage_mismatch", { net: "other" }, {}],
-    ["other usage", "usage_mismatch", {}, { usage: { ...reported, prompt: 8 } }],
-    ["other details", "usage_mismatch", {}, { usage: { ...reported, reasoning: 0 } }],
-    ["another total", "usage_mismatch", {}, { usage: { ...reported, total: 15 } }],
+    ["other usage", "usage_mismatch", {}, { usage: { ...reportedUsage, prompt: 8 } }],
+    ["other details", "usage_mismatch", {}, { usage: { ...reportedUsage, reasoning: 0 } }],
+    ["another total", "usage_mismatch", {}, { usage: { ...reportedUsage, total: 15 } }],
     ["more tokens than asked", "usage_mismatch", {}, { maxOutputTokens: 4 }],
     [
       "more tokens than were sent",
       "usage_mismatch",
       { tokens: { ...tokens, prompt: 288 + 16_385 } },
-      { usage: { ...reported, prompt: 288 + 16_385, total: 288 + 16_390 } },
+      { usage: { ...reportedUsage, prompt: 288 + 16_385, total: 288 + 16_390 } },
     ],
     ["more cached than all", "usage_mismatch", { tokens: { ...tokens, cached: 10 } }, {}],
     ["a counter seen before", "replay", {}, { claimCounter: () => false }],

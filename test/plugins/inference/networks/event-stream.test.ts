@@ -11,11 +11,11 @@ interface Cut {
 }
 
 /** Splits a stream into these pieces, each in the middle of a buffer that is overwritten afterwards. */
-function cut(pieces: readonly (string | Buffer)[], mostBytes = 1_000): Cut {
+function cut(pieces: readonly (string | Buffer)[], maxBytes = 1_000): Cut {
   const events: string[] = [];
   const stream = new EventStream(
     { event: (bytes, start, end) => void events.push(bytes.toString("utf8", start, end)) },
-    mostBytes,
+    maxBytes,
   );
   // One buffer for all pieces, as with a connection.
   const shared = Buffer.alloc(4_096);

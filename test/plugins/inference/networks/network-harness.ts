@@ -141,7 +141,7 @@ export function ask(network: Network, options: AskOptions = {}): Asked {
     onChoice(bytes, start, finish) {
       assert.ok(!over);
       const text = bytes.toString("utf8", start, finish);
-      assert.doesNotMatch(text, /[\r\n]/, "a choice stands on one line");
+      assert.doesNotMatch(text, /[\r\n]/, "a choice is on one line");
       // Tests read only members of a choice that their scripts wrote.
       choices.push(JSON.parse(text) as Choice);
     },
@@ -162,7 +162,7 @@ export function ask(network: Network, options: AskOptions = {}): Asked {
       return choices.map(({ delta }) => delta.content ?? "").join("");
     },
     ending,
-    arrived: () => new Promise((done) => void awaiting.push(done)),
+    arrived: () => new Promise((arrived) => void awaiting.push(arrived)),
     get arrivals() {
       return arrivals;
     },
