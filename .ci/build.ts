@@ -7,7 +7,6 @@ import { execFileSync } from "node:child_process";
 import {
   chmodSync,
   cpSync,
-  globSync,
   mkdirSync,
   readFileSync,
   renameSync,
@@ -32,11 +31,6 @@ interface Manifest {
   bin: Record<string, string>;
   dependencies?: Record<string, string>;
   [field: string]: unknown;
-}
-
-/** The file `published-files.ts` of a plugin. `root`: the checkout. */
-interface PublishedFiles {
-  readonly default: (root: string) => Promise<ReadonlyMap<string, string>>;
 }
 
 /** src/plugin.ts is published as src/plugin.js with src/plugin.d.ts beside it. */
@@ -114,11 +108,6 @@ const bundled = await bundle(root, dist, gatewayModules, [client]);
 for (const asset of assetsOf(root)) cpSync(join(root, asset), join(dist, asset));
 for (const [path, source] of Object.entries(copiedFiles)) {
   cpSync(join(root, source), join(dist, path));
-}
-// Files that a plugin computes for the package.
-for (const path of globSync("plugins/*/*/published-files.ts", { cwd: root })) {
-  const { default: publishedFiles } = (await import(join(root, path))) as PublishedFiles;
-  for (const [file, text] of await publishedFiles(root)) write(file, text);
 }
 const copied = Object.values(copiedFiles);
 write("THIRD-PARTY-LICENCES.txt", licencesOf(root, [...bundled, ...copied]));

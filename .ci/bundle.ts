@@ -49,7 +49,7 @@ export async function bundle(
       banner: { js: nodeVariables },
       plugins: [schemas, nodeModules],
     }),
-    // src/http/upstream/undici-client.ts and src/schema-compiler.ts load these files when they need them.
+    // src/http/undici.ts and src/schema-compiler.ts load these files when they need them.
     await build({
       ...inRoot,
       entryPoints: [

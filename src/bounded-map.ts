@@ -45,6 +45,11 @@ export class BoundedMap<K, V> {
     this.#entries.delete(key);
   }
 
+  /** Removes all entries, without calling `dropped`. */
+  clear(): void {
+    this.#entries.clear();
+  }
+
   /** All entries, the least recently used one first. */
   entries(): IterableIterator<[K, V]> {
     return this.#entries.entries();

@@ -1,6 +1,13 @@
 import type { Module } from "sluice-gateway/module";
+import type { GatewayErrors } from "sluice-gateway/plugin";
 import accounts from "./accounts/index.ts";
 import metering from "./metering/index.ts";
+
+declare module "sluice-gateway/plugin" {
+  interface SluiceErrors {
+    SLUICE_STRICT_DURABILITY: string;
+  }
+}
 
 export default {
   services: [metering, accounts],
@@ -17,6 +24,22 @@ export default {
     const { journalVersion } = await import("./metering/journal-schema.ts");
     return { "accounts.db": accountsVersion, "journal.db": journalVersion };
   },
+  errors: {
+    refusals: {
+      GATEWAY_INVALID_IDEMPOTENCY_KEY: { status: 400, message: "invalid idempotency key" },
+      GATEWAY_IDEMPOTENCY_KEY_MISMATCH: {
+        status: 422,
+        message: "the idempotency key was used with another body",
+      },
+      GATEWAY_CU_LIMIT_EXCEEDED: {
+        status: 429,
+        message: "credit limit exceeded",
+        retryAfter: 60,
+      },
+    } satisfies Partial<GatewayErrors>,
+    faults: { SLUICE_STRICT_DURABILITY: "Write `durability: settled`." },
+  },
+  ownFields: ["x-used-cu-milli"],
   commands: {
     keys: { load: async () => (await import("./commands/keys.ts")).keys },
     workspaces: { load: async () => (await import("./commands/workspaces.ts")).workspaces },
@@ -25,5 +48,6 @@ export default {
     usage: { load: async () => (await import("./commands/usage.ts")).usage },
   },
   firstSteps: async () => (await import("./commands/first-steps.ts")).firstSteps,
+  init: async () => (await import("./templates/init.ts")).init,
   demo: async () => (await import("./demo/demo.ts")).demo,
 } satisfies Module;

@@ -5,7 +5,7 @@ import type { Awaitable } from "sluice-gateway/plugin";
 import type { AccountsAdmin } from "./accounts-admin.ts";
 import type { Idempotency } from "./idempotency.ts";
 import type { ModelOverride } from "./inference.ts";
-import type { ChangedBy, Principal } from "./principal.ts";
+import type { Caller, ChangedBy } from "./principal.ts";
 import type { Tickets } from "./tickets.ts";
 import type { Workspaces } from "./workspaces.ts";
 
@@ -18,12 +18,13 @@ declare module "sluice-gateway/plugin" {
 /** Identifies the callers of requests. */
 export interface Callers {
   /**
-   * Returns the caller who sent this `Authorization` header from this address. Never throws. Changes of keys and
-   * workspaces are seen within one second. Without an address, a key that is bound to addresses is refused.
+   * Returns the caller who sent this `Authorization` header from this address. Never fails; the result is a promise only
+   * if a store on another host must be asked. Changes of keys and workspaces are seen within one second. Without an
+   * address, a key that is bound to addresses is refused.
    */
-  identify(authorization: string | undefined, address?: string): Principal;
+  identify(authorization: string | undefined, address?: string): Awaitable<Caller>;
   /** Returns the caller for the id of a key that was identified before. */
-  identifyKey(keyId: string, address: string): Principal;
+  identifyKey(keyId: string, address: string): Awaitable<Caller>;
 }
 
 export interface Accounts extends Callers {

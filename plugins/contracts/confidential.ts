@@ -2,7 +2,7 @@
  * The service `confidential-relay`: the gateway's part of the encrypted stream. Implemented in
  * plugins/confidential/confidential-relay.
  */
-import type { Connection } from "sluice-gateway/plugin";
+import type { Awaitable, Connection } from "sluice-gateway/plugin";
 import type { EvidenceSource } from "./evidence.ts";
 import type { ChargeLine } from "./meter.ts";
 import type { Pricing } from "./pricing.ts";
@@ -21,21 +21,24 @@ export interface StreamCharge {
   release(): void;
 }
 
+/** `unavailable`: the store of the keys cannot be asked now. */
+export type Admission = "admitted" | "refused" | "unavailable";
+
 /** The caller for whom a session is served. */
 export interface StreamCustomer {
   readonly keyId: string;
   readonly workspaceId: string;
   /** The only model that the session may use, as bound by a ticket. Undefined if every model is allowed. */
   readonly model: string | undefined;
-  /** Returns whether the key is still accepted. Later reservations use the current limits of the key. */
-  admitted(): boolean;
+  /** Returns whether the key is still accepted. Later reservations use the current limits of the key. Never fails. */
+  admitted(): Awaitable<Admission>;
   /**
    * Records a handshake or a request that failed, for logs and metrics. `code`: the code of the error frame, or of the
    * enclave's failure. `model`: undefined before the handshake is complete.
    */
   failed(code: string, model: string | undefined): void;
   /** Reserves credit. `refused`: insufficient credit. `unavailable`: charges cannot be written now. */
-  reserve(costMilliCu: number): StreamCharge | "refused" | "unavailable";
+  reserve(costMilliCu: number): Awaitable<StreamCharge | "refused" | "unavailable">;
 }
 
 /** The usage report that an enclave signed for one request, and its charge (confidential-stream.md section 5). */

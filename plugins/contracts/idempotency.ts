@@ -3,7 +3,7 @@ import type { Awaitable } from "sluice-gateway/plugin";
 
 /** A request with an idempotency key. */
 export interface IdempotentRequest {
-  /** The API key that sent the request. Each API key has idempotency keys of its own. */
+  /** The API key that sent the request. Each API key has its own idempotency keys. */
   readonly apiKeyId: string;
   readonly key: string;
   /** SHA-256 of the request, in hex: equal requests have equal fingerprints. */
@@ -56,7 +56,8 @@ export interface Idempotency {
   /**
    * Runs work that changes only the accounts (`Accounts.workspaces`, `Networks.override`) in one transaction with its
    * slot and its response. The work may wait for these changes, but for nothing else, because other transactions may
-   * wait for it. With `unavailable` the work was not done. If `work` fails, nothing was done and this fails with the
+   * wait for it. With `unavailable` the work was not done, or a store on another host did not say whether it was: then
+   * the same request, sent again, gets the response or runs. If `work` fails, nothing was done and this fails with the
    * same error.
    */
   once(

@@ -80,6 +80,9 @@ export interface Anonymous {
     | "api key not allowed from this address";
 }
 
+/** The result of looking for a caller. `unavailable`: the store of the keys cannot be asked now. */
+export type Caller = Principal | { readonly kind: "unavailable" };
+
 /** What an agent says about itself in the `X-Agent-*` headers. The text is bounded in length and proves nothing. */
 export interface Agent {
   readonly name: string | undefined;

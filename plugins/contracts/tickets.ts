@@ -1,6 +1,6 @@
 /** `tickets` of the service `accounts`, for clients that cannot send an `Authorization` header. */
 import type { Awaitable } from "sluice-gateway/plugin";
-import type { Principal } from "./principal.ts";
+import type { Caller } from "./principal.ts";
 
 /** The rights that a ticket grants. */
 export interface TicketTerms {
@@ -12,7 +12,7 @@ export interface TicketTerms {
 }
 
 export interface RedeemedTicket {
-  readonly principal: Principal;
+  readonly principal: Caller;
   readonly terms: TicketTerms | undefined;
 }
 
@@ -21,7 +21,7 @@ export interface Tickets {
   issue(terms: TicketTerms): { readonly ticket: string; readonly expiresAt: number };
   /**
    * Redeems a ticket. An invalid ticket yields an anonymous principal and no `terms`; a ticket is invalid once it has
-   * been redeemed.
+   * been redeemed. If a store cannot be used, the principal is `unavailable`, and the ticket may be used up.
    */
   redeem(ticket: string, origin: string | undefined, address: string): Awaitable<RedeemedTicket>;
 }

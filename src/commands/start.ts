@@ -14,7 +14,7 @@ export const start: Command = {
   help: `usage: sluice start [--config FILE] [--env-file FILE] [--json]
 
 Runs the gateway that pipeline.yaml describes until SIGTERM or SIGINT. Then the gateway drains: running requests and
-streams finish, charges are settled, and the exit code is 0. The gateway reloads pipeline.yaml on SIGHUP and when the
+streams finish, exchanges settle, and the exit code is 0. The gateway reloads pipeline.yaml on SIGHUP and when the
 file changes.
 
 The log is written to standard output, one JSON document per line. The entry "the gateway is listening" has the
@@ -26,7 +26,7 @@ addresses. If standard error is a terminal, the addresses are also printed there
   options: {},
   async run(context) {
     using fatal = catchFatalErrors({ modules: pluginModules });
-    const gateway = await startOrComplain(context);
+    const gateway = await startOrPrintFaults(context);
     if (gateway === undefined) return 1;
     fatal.drain = drainOf(gateway);
     await announce(context, gateway);
@@ -37,7 +37,7 @@ addresses. If standard error is a terminal, the addresses are also printed there
 };
 
 /** Starts the gateway and reloads it on SIGHUP. Prints every fault and returns undefined if it does not start. */
-export async function startOrComplain(
+export async function startOrPrintFaults(
   context: CommandContext,
   more: Pick<StartOptions, "log" | "strict"> = {},
 ): Promise<Gateway | undefined> {

@@ -49,7 +49,7 @@ function compileSchema(schema: JsonSchema): Validator {
 }
 
 /** Maximum number of repair rounds, more than any file needs. Each round repairs at least one fault. */
-const mostRounds = 100;
+const maxRounds = 100;
 
 /**
  * Changes `node` in place if it repairs something. `label`: the name of the subtree in messages (`rate-limit`, empty
@@ -68,8 +68,7 @@ export function validate(
       return { faults, value };
     }
     const errors = validator.errors;
-    const repaired =
-      round < mostRounds && errors.map((error) => repair(node, error, label, faults));
+    const repaired = round < maxRounds && errors.map((error) => repair(node, error, label, faults));
     if (repaired !== false && repaired.includes(true)) continue;
     const relevant = relevantErrors(errors).filter((error) => !isBroken(node, error));
     faults.push(...relevant.map((error) => describeError(node, error, label, own)));

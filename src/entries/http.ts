@@ -47,7 +47,11 @@ export {
 export { Ejection, type EjectionPolicy } from "../http/upstream/ejection.ts";
 export { BodyCollector } from "../http/upstream/http1/body-collector.ts";
 export { Http1Client } from "../http/upstream/http1/client.ts";
-export type { Http1Carrier, Repeat, UpstreamExchange } from "../http/upstream/http1/exchange.ts";
+export type {
+  Http1Carrier,
+  Repeat,
+  UpstreamExchange,
+  UpstreamFailure,
+} from "../http/upstream/http1/exchange.ts";
 export type { ResponseHead } from "../http/upstream/http1/response-head.ts";
 export { upstreamIn } from "../http/upstream/service.ts";
-export type { UpstreamFailure } from "../http/upstream/upstream-client.ts";

@@ -43,7 +43,7 @@ export interface ListenerOptions {
 export interface Listener {
   readonly host: string;
   readonly port: number;
-  /** Runs new exchanges on `generation`. Running exchanges finish on their own generation. */
+  /** Starts new exchanges on `generation`. Running exchanges finish on their own generation. */
   swap(generation: Generation): void;
   /** Number of running exchanges. */
   readonly running: number;
@@ -235,7 +235,7 @@ async function closeListener(parts: ListenerParts, ms: number): Promise<void> {
   await closer.close("Fastify plugins", () => wrapped.close());
 }
 
-/** Minimum time for surfaces to finish after their connections were closed, so that their charges are recorded. */
+/** Minimum time for surfaces to finish after their connections were closed, so that their exchanges settle. */
 const minSurfaceMs = 3_000;
 
 /**

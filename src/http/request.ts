@@ -1,5 +1,5 @@
 /** Single requests to backends of plugins, such as probes, polled documents and deliveries. */
-import { undici } from "./upstream/undici-client.ts";
+import { undici } from "./undici.ts";
 
 export interface HttpRequest {
   readonly method?: string;

@@ -4,9 +4,10 @@ import {
   openGatewayAccountStore,
   type EmbeddedAccountStore,
 } from "../../plugins/billing/accounts/embedded/embedded-account-store.ts";
-import { openIdempotency } from "../../plugins/billing/accounts/embedded/idempotency.ts";
+import { embeddedSlots } from "../../plugins/billing/accounts/embedded/embedded-slots.ts";
+import { openIdempotency } from "../../plugins/billing/accounts/idempotency.ts";
 import { openClaims, type ClaimsService } from "../../src/store/claims.ts";
-import { atOnce } from "../../src/testing/at-once.ts";
+import { atOnce } from "../../plugins/contracts/at-once.ts";
 import { manualClock } from "../../src/testing/clock.ts";
 import { temporaryFolder } from "../store/folder.ts";
 import { describeAccountStore } from "./accounts.ts";
@@ -39,7 +40,7 @@ describeIdempotency("embedded", (t) => {
   const clock = manualClock();
   const replica = (): IdempotencyReplica & { readonly store: EmbeddedAccountStore } => {
     const store = openStore(t, folder, clock);
-    const idempotency = openIdempotency({ store, clock, log });
+    const idempotency = openIdempotency({ slots: embeddedSlots(store, clock), clock, log });
     t.after(() => idempotency.close());
     return { idempotency, store, die: () => idempotency.close() };
   };

@@ -1,7 +1,4 @@
-/**
- * What every page must hold, a plugin's README like the first one: links that lead somewhere, commands and YAML that
- * work.
- */
+/** Checks every page and the README of every plugin: links lead somewhere, and commands and YAML work. */
 import assert from "node:assert/strict";
 import { existsSync, globSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -15,7 +12,7 @@ import { parseConfig } from "../../src/config/read.ts";
 import { shippedServices } from "../../src/pipeline/load/modules.ts";
 import { loadShipped } from "../../src/pipeline/load/load.ts";
 import type { Plugin } from "../../src/plugin.ts";
-import { startTestGateway } from "../../src/testing/gateway.ts";
+import { startTestGateway } from "../../plugins/contracts/testing.ts";
 import { root } from "./tables.ts";
 
 const pages = globSync(["*.md", "docs/**/*.md", "plugins/**/README.md", "bench/README.md"], {
@@ -74,7 +71,7 @@ const complete = pages.flatMap((page) =>
 
 const services = await shippedServices();
 
-test("there are complete pipelines in the pages", () => {
+test("the pages contain complete pipelines", () => {
   assert.ok(complete.length > 0);
 });
 
@@ -105,7 +102,7 @@ test("plugins/README.md lists every plugin with its kind and its slots", async (
   assert.deepEqual(listed.toSorted(byName), expected.toSorted(byName));
 });
 
-/** ``provides `a`, needs `b`, `c` ``, as the table has it. */
+/** ``provides `a`, needs `b`, `c` ``, as in the table. */
 function slotsOf({ provides, needs, wants }: Plugin): string {
   return Object.entries({ provides, needs, wants })
     .map(([word, slots]) => ({
@@ -167,7 +164,7 @@ const lines = pages.flatMap((page) =>
   ),
 );
 
-test("there are command lines in the pages", () => {
+test("the pages contain command lines", () => {
   assert.ok(lines.length > 5);
 });
 
@@ -185,6 +182,7 @@ for (const { page, line } of lines) {
     const { positionals } = parseArgs({ args, options, allowPositionals: true });
     const [action] = positionals;
     if (action === undefined || URL.canParse(action)) return;
-    assert.match(command.help, new RegExp(`sluice ${name} ${action}\\b`));
+    const help = typeof command.help === "string" ? command.help : await command.help();
+    assert.match(help, new RegExp(`sluice ${name} ${action}\\b`));
   });
 }

@@ -1,10 +1,10 @@
-/** The first requests of a new user (root, wrong path, wrong method) with a whole gateway and the shipped file. */
+/** The first requests of a new user (root, wrong path, wrong method), with a whole gateway and the shipped file. */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { manualClock } from "../../src/testing/clock.ts";
-import { startTestGateway, type TestGateway } from "../../src/testing/gateway.ts";
+import { startTestGateway, type TestGateway } from "../../plugins/contracts/testing.ts";
 
 const shipped = readFileSync(join(import.meta.dirname, "../../pipeline.yaml"), "utf8").replaceAll(
   "access-log",
@@ -64,7 +64,7 @@ describe("the root", () => {
   });
 });
 
-describe("a request that no route takes", () => {
+describe("a request that matches no route", () => {
   test("takes from the key's bucket when its key is valid, and is 404 or 405 for everyone", async () => {
     clock.advance(10_000);
     // An address has 5 tokens, this key has 20.

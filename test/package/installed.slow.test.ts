@@ -6,7 +6,7 @@ import { existsSync, mkdirSync, renameSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { createInterface } from "node:readline";
 import { after, test } from "node:test";
-import { templateNames } from "../../src/commands/init.ts";
+import { loadTemplates } from "../../src/commands/init.ts";
 import { installPackage } from "./package-fixture.ts";
 
 const installed = installPackage();
@@ -26,7 +26,7 @@ function sluice(...args: readonly string[]) {
   return { status, stdout, stderr };
 }
 
-// D1: accounts were kept in node_modules/sluice-gateway/data, and every upgrade deleted them.
+// Finding D1: accounts were stored in node_modules/sluice-gateway/data, and every upgrade deleted them.
 test("accounts survive an upgrade of the package", () => {
   const create = ["workspaces", "create", "--name", "acme", "--plan", "developer"];
   const refused = sluice(...create);
@@ -45,8 +45,8 @@ test("accounts survive an upgrade of the package", () => {
   assert.ok(existsSync(join(app, "data", "accounts.db")));
 });
 
-for (const template of templateNames) {
-  test(`the package has the template ${template}, and the file is in order`, () => {
+for (const template of Object.keys(await loadTemplates())) {
+  test(`the package has the template ${template}, which passes the check`, () => {
     const target = join(app, template);
     const { status, stderr } = sluice("init", "--template", template, "--dir", target);
     assert.equal(status, 0, stderr);

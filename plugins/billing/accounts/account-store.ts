@@ -42,6 +42,11 @@ export interface StoreChanges {
   readonly keys: readonly StoredKey[];
   /** Undefined if no override has changed. */
   readonly overrides: Overrides | undefined;
+  /**
+   * True if the store has lost changes that were returned earlier, because a backup of it was restored. Everything that
+   * was read from it may then be wrong.
+   */
+  readonly hasLostChanges: boolean;
 }
 
 /** A member that is undefined is not changed. `null` removes a limit. */

@@ -1,11 +1,12 @@
 /**
- * Accounts in a running gateway: identifies callers from memory. Changes of the database are seen within one second.
+ * Accounts in a running gateway: identifies callers from memory. Changes of the store are seen within one second.
  */
 import { hash } from "node:crypto";
-import type { Clock, Environment, Log } from "sluice-gateway/plugin";
-import type { Callers, ModelOverride, Plan, PlanName, Principal } from "sluice-gateway/services";
-import type { Overrides } from "./account-store.ts";
-import type { EmbeddedAccountStore } from "./embedded/embedded-account-store.ts";
+import type { Awaitable, Clock, Environment, Log } from "sluice-gateway/plugin";
+import type { Caller, Callers, ModelOverride, Plan, PlanName } from "sluice-gateway/services";
+import { andThen, BoundedMap, orElse } from "sluice-gateway/toolkit";
+import { AccountFeed } from "./account-feed.ts";
+import type { AccountStore, Overrides } from "./account-store.ts";
 import { keyEnvironment } from "./key-text.ts";
 import type { KeyEntry, Plans } from "./principal.ts";
 import { KeyCache, type KeyCacheLimits } from "./key-cache.ts";
@@ -13,39 +14,41 @@ import { bearer, expired, missing, wrongAddress, anonymousFor, unauthorized } fr
 
 export interface AccountsOptions {
   /** Closed with the accounts. */
-  readonly store: EmbeddedAccountStore;
+  readonly store: AccountStore;
   readonly environment: Environment;
   readonly plans: Plans;
   readonly clock: Clock;
   readonly log: Log;
   readonly remember?: KeyCacheLimits;
+  /** See `AccountFeedDeps`. */
+  readonly maxStaleMs?: number;
 }
 
 interface AccountsStats {
-  /** False while the database cannot be read. Keys in memory still work; changes and other keys are not seen. */
+  /** False while the store cannot be read. Keys in memory still work; changes and other keys are not seen. */
   readonly healthy: boolean;
   /** Number of keys in memory. */
   readonly keys: number;
   /** Number of hashes of unknown and revoked keys in memory. */
   readonly unknown: number;
-  /** Number of times that a key was not in memory and was read from the database. */
+  /** Number of times that a key was not in memory and was read from the store. */
   readonly lookups: number;
 }
 
 export interface AccountsService extends Callers {
   /** A change through this store is visible to `identify` and `overrides` as soon as it has been answered. */
-  readonly store: EmbeddedAccountStore;
+  readonly store: AccountStore;
   stats(): AccountsStats;
-  /** Reads the changes of the database now. This also happens every 250 ms. */
-  refresh(): void;
+  /** Reads the changes of the store now. This also happens every 250 ms. */
+  refresh(): Awaitable<void>;
   /** Returns the model overrides of a network. The map stays the same object until an override changes. */
   overrides(network: string): ReadonlyMap<string, ModelOverride>;
   /** Sets the plans of a reloaded pipeline.yaml. If they differ, every principal is created again. */
   setPlans(plans: Plans): void;
   /** Returns the terms of a plan that are in force. */
   plan(name: PlanName): Plan;
-  /** Writes the times of last use and closes the database. Keys in memory still work. */
-  close(): void;
+  /** Writes the times of last use and closes the store. Keys in memory still work. */
+  close(): Awaitable<void>;
 }
 
 const pollMs = 250;
@@ -59,21 +62,31 @@ const saveUseRows = 1_000;
 /** Maximum number of keys whose hashes are cached. The hashes of other keys are computed per request (1 µs). */
 const maxDigests = 4_096;
 
+/** Maximum number of keys whose hash is remembered by their id. */
+const maxIds = 32_768;
+
 const noOverrides: ReadonlyMap<string, ModelOverride> = new Map();
 
-/** Opens the accounts of a store. Throws StoreError, and closes the store, if they cannot be used. */
-export function openAccounts(options: AccountsOptions): AccountsService {
-  try {
-    return new StoredAccounts(options, options.store.overrides());
-  } catch (error) {
-    options.store.close();
-    throw error;
-  }
+/** Opens the accounts of a store. Fails with a StoreError, and closes the store, if they cannot be used. */
+export function openAccounts(options: AccountsOptions): Awaitable<AccountsService> {
+  const { store } = options;
+  return orElse<AccountsService>(
+    () => andThen(store.overrides(), (overrides) => new StoredAccounts(options, overrides)),
+    (error) =>
+      andThen(store.close(), () => {
+        throw error;
+      }),
+  );
 }
 
+const unavailable: Caller = { kind: "unavailable" };
+
 class StoredAccounts implements AccountsService {
-  readonly store: EmbeddedAccountStore;
+  readonly store: AccountStore;
   readonly #keys: KeyCache;
+  readonly #feed: AccountFeed;
+  /** Hashes by the id of their key, which never change. */
+  readonly #hashes = new BoundedMap<string, string>(maxIds);
   /**
    * SHA-256 hashes of recently used keys, by the Authorization header that contained them. The map is emptied at every
    * poll, so that no text of a key stays in memory. The permissions of a hash are still looked up per request. The
@@ -87,9 +100,9 @@ class StoredAccounts implements AccountsService {
   /** The Authorization header of a key without the 32 hex digits. */
   readonly #head: string;
   #overrides: Overrides;
-  #healthy = true;
   /** True if the last write did not include all times of last use. */
   #useLeft = false;
+  #isSavingUse = false;
   #lookups = 0;
   #isClosed = false;
 
@@ -102,18 +115,30 @@ class StoredAccounts implements AccountsService {
     this.#head = `${bearer}gateway_${options.environment}_`;
     const limits = options.remember ?? { keys: 32_768, unknown: 16_384 };
     this.#keys = new KeyCache(options.plans, limits);
-    this.store.onCommit(() => this.refresh());
+    const { store, clock, log, maxStaleMs } = options;
+    this.#feed = new AccountFeed({
+      store,
+      clock,
+      log,
+      maxStaleMs,
+      apply: ({ keys, overrides: changed, hasLostChanges }) => {
+        if (hasLostChanges) this.#keys.forgetAll();
+        for (const stored of keys) this.#keys.update(stored, clock.now());
+        if (changed !== undefined) this.#overrides = changed;
+      },
+    });
+    store.onCommit(() => this.refresh());
     this.#timers = [
-      this.#clock.every(pollMs, () => {
+      clock.every(pollMs, () => {
         this.#digests.clear();
-        this.refresh();
-        if (this.#useLeft) this.#saveUse(saveUseRows);
+        void this.refresh();
+        if (this.#useLeft) void this.#saveUse(saveUseRows);
       }),
-      this.#clock.every(saveUseMs, () => this.#saveUse(saveUseRows)),
+      clock.every(saveUseMs, () => void this.#saveUse(saveUseRows)),
     ];
   }
 
-  identify(authorization: string | undefined, address = ""): Principal {
+  identify(authorization: string | undefined, address = ""): Awaitable<Caller> {
     if (authorization === undefined) return missing;
     const head = this.#head;
     if (authorization.length !== head.length + 32 || !authorization.startsWith(head)) {
@@ -121,22 +146,30 @@ class StoredAccounts implements AccountsService {
     }
     const known = this.#digests.get(authorization);
     const digest = known ?? hash("sha256", authorization.slice(bearer.length));
-    const entry = this.#keys.get(digest) ?? this.#lookUp(digest, authorization);
-    if (entry === undefined) return anonymousFor(authorization);
+    const entry = this.#keys.get(digest);
+    if (entry === undefined) return this.#lookUp(digest, authorization, address);
     if (known === undefined && this.#digests.size < maxDigests) {
       this.#digests.set(authorization, digest);
     }
     return this.#admit(entry, address);
   }
 
-  identifyKey(keyId: string, address: string): Principal {
-    const entry = this.#entryOf(keyId);
-    // An id does not contain the environment, unlike the text of a key.
-    if (entry?.key.environment !== this.#environment) return unauthorized;
-    return this.#admit(entry, address);
+  identifyKey(keyId: string, address: string): Awaitable<Caller> {
+    return this.#orUnavailable(() =>
+      andThen(this.#hashes.get(keyId) ?? this.store.hashOf(keyId), (digest) => {
+        if (digest === undefined) return unauthorized;
+        this.#hashes.set(keyId, digest);
+        return andThen(this.#keys.get(digest) ?? this.#find(digest), (entry) => {
+          // An id does not contain the environment, unlike the text of a key.
+          if (entry?.key.environment !== this.#environment) return unauthorized;
+          return this.#admit(entry, address);
+        });
+      }),
+    );
   }
 
-  #admit(entry: KeyEntry, address: string): Principal {
+  #admit(entry: KeyEntry, address: string): Caller {
+    if (this.#feed.isStale()) return unavailable;
     const now = this.#clock.now();
     if (now >= entry.expiresAt) return expired;
     if (entry.allows !== undefined && !entry.allows(address)) return wrongAddress;
@@ -146,19 +179,11 @@ class StoredAccounts implements AccountsService {
   }
 
   stats(): AccountsStats {
-    return { healthy: this.#healthy, lookups: this.#lookups, ...this.#keys.size };
+    return { healthy: this.#feed.isHealthy, lookups: this.#lookups, ...this.#keys.size };
   }
 
-  refresh(): void {
-    try {
-      const { keys, overrides } = this.store.changed();
-      for (const stored of keys) this.#keys.update(stored, this.#clock.now());
-      if (overrides !== undefined) this.#overrides = overrides;
-      if (!this.#healthy) this.#log.info({}, "accounts are readable again");
-      this.#healthy = true;
-    } catch (error) {
-      this.#unreadable(error);
-    }
+  refresh(): Awaitable<void> {
+    return this.#feed.refresh();
   }
 
   overrides(network: string): ReadonlyMap<string, ModelOverride> {
@@ -173,58 +198,65 @@ class StoredAccounts implements AccountsService {
     return { name, ...this.#keys.plans[name] };
   }
 
-  close(): void {
-    if (this.#isClosed) return;
+  close(): Awaitable<void> {
+    if (this.#isClosed) return undefined;
     this.#isClosed = true;
     for (const timer of this.#timers) timer[Symbol.dispose]();
-    this.#saveUse(Infinity);
-    this.store.close();
+    return andThen(this.#saveUse(Infinity), () => this.store.close());
   }
 
   /** The hex digits are checked only here, because a header that was found by its hash has valid ones. */
-  #lookUp(digest: string, authorization: string): KeyEntry | undefined {
-    if (this.#keys.isUnknown(digest)) return undefined;
-    if (keyEnvironment(authorization, bearer.length) === undefined) return undefined;
+  #lookUp(digest: string, authorization: string, address: string): Awaitable<Caller> {
+    if (keyEnvironment(authorization, bearer.length) === undefined) {
+      return anonymousFor(authorization);
+    }
+    if (this.#keys.isUnknown(digest)) return this.#feed.isStale() ? unavailable : unauthorized;
+    return this.#orUnavailable(() =>
+      andThen(this.#find(digest), (entry) =>
+        entry === undefined ? unauthorized : this.#admit(entry, address),
+      ),
+    );
+  }
+
+  /** Reads a key from the store and remembers the result. */
+  #find(digest: string): Awaitable<KeyEntry | undefined> {
     this.#lookups++;
-    try {
-      return this.#keys.remember(digest, this.store.findByHash(digest), this.#clock.now());
-    } catch (error) {
-      this.#unreadable(error);
-      return undefined;
-    }
+    const { count } = this.#feed;
+    return andThen(this.store.findByHash(digest), (stored): Awaitable<KeyEntry | undefined> => {
+      // A change that arrived meanwhile was not applied to this key, which was not in memory.
+      if (count !== this.#feed.count) return this.#find(digest);
+      return this.#keys.remember(digest, stored, this.#clock.now());
+    });
   }
 
-  #entryOf(keyId: string): KeyEntry | undefined {
-    try {
-      const digest = this.store.hashOf(keyId);
-      if (digest === undefined) return undefined;
-      const known = this.#keys.get(digest);
-      if (known !== undefined) return known;
-      return this.#keys.remember(digest, this.store.findByHash(digest), this.#clock.now());
-    } catch (error) {
-      this.#unreadable(error);
-      return undefined;
-    }
+  #orUnavailable(work: () => Awaitable<Caller>): Awaitable<Caller> {
+    return orElse(work, (error) => {
+      this.#feed.unreadable(error);
+      return unavailable;
+    });
   }
 
-  #saveUse(maxRows: number): void {
+  #saveUse(maxRows: number): Awaitable<void> {
+    if (this.#isSavingUse) return undefined;
     const entries = this.#keys.unsaved(maxRows);
     this.#useLeft = false;
-    if (entries.length === 0) return;
-    try {
-      this.store.saveUse(entries.map(({ key, usedAt }) => ({ keyId: key.id, usedAt })));
-      this.#keys.saved(entries);
-      this.#useLeft = entries.length === maxRows;
-    } catch (error) {
-      this.#log.warn({ err: error }, "cannot save the time of the last use of keys; trying again");
-    }
-  }
-
-  /** Logs the error once, although the accounts are read four times per second. */
-  #unreadable(error: unknown): void {
-    if (this.#healthy) {
-      this.#log.error({ err: error }, "cannot read accounts; keys in memory stay valid");
-    }
-    this.#healthy = false;
+    if (entries.length === 0) return undefined;
+    const uses = entries.map(({ key, usedAt }) => ({ keyId: key.id, usedAt }));
+    this.#isSavingUse = true;
+    const saved = orElse<void>(
+      () =>
+        andThen(this.store.saveUse(uses), () => {
+          this.#keys.saved(entries, uses);
+          this.#useLeft = entries.length === maxRows;
+        }),
+      (error) =>
+        this.#log.warn(
+          { err: error },
+          "cannot save the time of the last use of keys; trying again",
+        ),
+    );
+    return andThen(saved, () => {
+      this.#isSavingUse = false;
+    });
   }
 }

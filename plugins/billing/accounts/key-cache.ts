@@ -3,7 +3,7 @@
  */
 import { isDeepStrictEqual } from "node:util";
 import { BoundedMap } from "sluice-gateway/toolkit";
-import type { StoredKey } from "./account-store.ts";
+import type { KeyUse, StoredKey } from "./account-store.ts";
 import { makeKeyEntry, principalAt, type KeyEntry, type Plans } from "./principal.ts";
 
 export interface KeyCacheLimits {
@@ -78,6 +78,13 @@ export class KeyCache {
     if (!isSame) this.remember(stored.hash, stored, now);
   }
 
+  /** Forgets all keys and all unknown hashes. */
+  forgetAll(): void {
+    for (const entry of this.#known.values()) this.#keepUse(entry);
+    this.#known.clear();
+    this.#unknown.clear();
+  }
+
   /** Creates the principal of `entry` again, because a plan begins or ends. */
   renew(entry: KeyEntry, now: number): void {
     Object.assign(entry, principalAt(entry.key, entry.workspace, this.plans, now));
@@ -100,8 +107,9 @@ export class KeyCache {
     return entries;
   }
 
-  saved(entries: readonly KeyEntry[]): void {
-    for (const entry of entries) entry.savedUsedAt = entry.usedAt;
+  /** Records that the times `uses` of these keys are saved. The keys may have been used again since. */
+  saved(entries: readonly KeyEntry[], uses: readonly KeyUse[]): void {
+    for (const [index, entry] of entries.entries()) entry.savedUsedAt = uses[index]?.usedAt ?? 0;
     this.#evicted = this.#evicted.filter((entry) => entry.usedAt > entry.savedUsedAt);
   }
 

@@ -6,7 +6,8 @@ import type { AccountStore } from "./account-store.ts";
 import { openAccounts } from "./accounts.ts";
 import { createAdmin } from "./admin.ts";
 import { openGatewayAccountStore } from "./embedded/embedded-account-store.ts";
-import { openIdempotency } from "./embedded/idempotency.ts";
+import { embeddedSlots } from "./embedded/embedded-slots.ts";
+import { openIdempotency } from "./idempotency.ts";
 import { plansOf, type Options } from "./options.ts";
 import type { Plans } from "./principal.ts";
 import { createTickets } from "./tickets.ts";
@@ -17,30 +18,29 @@ export interface RunningAccounts extends Accounts {
   setPlans(plans: Plans): void;
 }
 
-export function startAccounts(
+export async function startAccounts(
   options: Options,
   host: Host,
   { keep }: ServiceContext,
-): ServiceHooks<RunningAccounts> {
+): Promise<ServiceHooks<RunningAccounts>> {
   const { clock, log, environment, seal, claims, compute } = host;
   const dataDir = host.store.folder;
   const plans = plansOf(options);
-  const accounts = keep(
+  const { store, accounts } = await keep(
     "database",
-    () =>
-      openAccounts({
-        store: openGatewayAccountStore(dataDir, clock),
-        environment,
-        plans,
-        clock,
-        log,
-      }),
-    (opened) => opened.close(),
+    async () => {
+      const opened = openGatewayAccountStore(dataDir, clock);
+      const running = await openAccounts({ store: opened, environment, plans, clock, log });
+      return { store: opened, accounts: running };
+    },
+    async (opening) => {
+      const opened = await opening.catch(() => undefined);
+      await opened?.accounts.close();
+    },
   );
-  const { store } = accounts;
   const idempotency = keep(
     "idempotency",
-    () => openIdempotency({ store: accounts.store, clock, log }),
+    () => openIdempotency({ slots: embeddedSlots(store, clock), clock, log }),
     (opened) => opened.close(),
   );
   const metering = host.use("metering");
@@ -53,7 +53,7 @@ export function startAccounts(
       identifyKey: (keyId, address) => accounts.identifyKey(keyId, address),
       workspaces: createWorkspaces({ dataDir, store, purchasedLeft, reports, clock, log }),
       idempotency,
-      tickets: createTickets({ seal, claims, accounts, clock }),
+      tickets: createTickets({ seal, claims, accounts, clock, log }),
       admin: createAdmin({ accounts, purchasedLeft, clock }),
       overrides: (network) => accounts.overrides(network),
       replaceOverrides: overridesStore(store, host),

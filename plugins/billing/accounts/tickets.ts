@@ -3,9 +3,9 @@
  * be used once.
  */
 import { randomUUID } from "node:crypto";
-import type { Claims, Clock, Seal } from "sluice-gateway/plugin";
+import type { Awaitable, Claims, Clock, Log, Seal } from "sluice-gateway/plugin";
 import type { Callers, RedeemedTicket, Tickets, TicketTerms } from "sluice-gateway/services";
-import { andThen } from "sluice-gateway/toolkit";
+import { andThen, orElse } from "sluice-gateway/toolkit";
 import { unauthorized } from "./anonymous.ts";
 
 interface TicketDeps {
@@ -13,6 +13,7 @@ interface TicketDeps {
   readonly claims: Pick<Claims, "claim">;
   readonly accounts: Callers;
   readonly clock: Clock;
+  readonly log: Log;
 }
 
 /** The sealed value. JSON omits members that are undefined. */
@@ -27,8 +28,9 @@ const purpose = "ticket";
 const validMs = 60_000;
 
 const refused: RedeemedTicket = { principal: unauthorized, terms: undefined };
+const unavailable: RedeemedTicket = { principal: { kind: "unavailable" }, terms: undefined };
 
-export function createTickets({ seal, claims, accounts, clock }: TicketDeps): Tickets {
+export function createTickets({ seal, claims, accounts, clock, log }: TicketDeps): Tickets {
   return {
     issue({ keyId, model, origin }) {
       const expiresAt = clock.now() + validMs;
@@ -44,12 +46,20 @@ export function createTickets({ seal, claims, accounts, clock }: TicketDeps): Ti
       // Only `issue` seals tickets.
       const { id, key, model, origin: bound } = opened.value as SealedTicket;
       if (bound !== origin) return refused;
-      const principal = accounts.identifyKey(key, address);
-      if (principal.kind === "anonymous") return { principal, terms: undefined };
       const terms: TicketTerms = { keyId: key, model, origin };
-      return andThen(claims.claim(`ticket ${id}`, opened.expiresAt), (isFirst) =>
-        isFirst ? { principal, terms } : refused,
-      );
+      return andThen(accounts.identifyKey(key, address), (principal): Awaitable<RedeemedTicket> => {
+        if (principal.kind !== "key") return { principal, terms: undefined };
+        return orElse(
+          () =>
+            andThen(claims.claim(`ticket ${id}`, opened.expiresAt), (isFirst) =>
+              isFirst ? { principal, terms } : refused,
+            ),
+          (error) => {
+            log.error({ err: error }, "a ticket cannot be redeemed");
+            return unavailable;
+          },
+        );
+      });
     },
   };
 }

@@ -3,7 +3,7 @@
  * subprotocol that contains a ticket or a key (confidential-stream.md section 1.1). It is never echoed.
  */
 import type { Awaitable, Exchange } from "sluice-gateway/plugin";
-import type { Accounts, Principal } from "sluice-gateway/services";
+import type { Accounts, Caller } from "sluice-gateway/services";
 import { andThen } from "sluice-gateway/toolkit";
 
 const prefix = "confidential.auth.";
@@ -12,7 +12,7 @@ const keyPrefix = "gateway_";
 /** A ticket can only open a session of this surface. On other surfaces it would be as powerful as its key. */
 const streamSurface = "confidential-stream";
 
-export function identify(x: Exchange, accounts: Accounts): Awaitable<Principal> {
+export function identify(x: Exchange, accounts: Accounts): Awaitable<Caller> {
   const { headers, address } = x.request;
   const { authorization, origin, "sec-websocket-protocol": offered = "" } = headers;
   if (authorization !== undefined || x.route.surface !== streamSurface) {

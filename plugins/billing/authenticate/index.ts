@@ -52,21 +52,28 @@ export default defineStep<Options>({
   provides: { principal: "requestHeaders", ticket: "requestHeaders" },
   uses: ["accounts"],
   operation: ({ failures = 100 }) => ({
-    ...(failures > 0 && {
-      refusals: [
-        {
-          code: "GATEWAY_RATE_LIMITED",
-          description: "Too many unknown keys came from this address.",
-        },
-      ],
-    }),
+    refusals: [
+      { code: "GATEWAY_SERVICE_UNAVAILABLE", description: "The API key cannot be checked now." },
+      ...(failures > 0
+        ? [
+            {
+              code: "GATEWAY_RATE_LIMITED",
+              description: "Too many unknown keys came from this address.",
+            } as const,
+          ]
+        : []),
+    ],
   }),
   start({ failures = 100, windowSeconds = 60, blockSeconds = 60, ipv6Prefix = 64 }, host) {
     const accounts = host.use("accounts");
     if (failures === 0) {
       return {
         requestHeaders: (x) =>
-          andThen(identify(x, accounts), (principal) => setPrincipal(x, principal)),
+          andThen(identify(x, accounts), (caller) => {
+            if (caller.kind === "unavailable") return unavailable;
+            setPrincipal(x, caller);
+            return undefined;
+          }),
       };
     }
     const limiter = new RateLimiterMemory({
@@ -84,20 +91,23 @@ export default defineStep<Options>({
     } as const;
     return {
       requestHeaders: (x) =>
-        andThen(identify(x, accounts), (principal): Reply | undefined => {
-          setPrincipal(x, principal);
-          const blockedMs = isGuess(principal) ? failedKeys.blockedMs(x.request.address) : 0;
+        andThen(identify(x, accounts), (caller): Reply | undefined => {
+          if (caller.kind === "unavailable") return unavailable;
+          setPrincipal(x, caller);
+          const blockedMs = isUnknownKey(caller) ? failedKeys.blockedMs(x.request.address) : 0;
           if (blockedMs === 0) return undefined;
           const clearsAt = Math.ceil(x.arrivedAt + blockedMs);
           return { ...blocked, reached: { ...allFailures, clearsAt } };
         }),
       settled(x) {
-        if (!revealingCodes.has(x.sent.code) || !isGuess(x.get("principal"))) return;
+        if (!revealingCodes.has(x.sent.code) || !isUnknownKey(x.get("principal"))) return;
         void failedKeys.count(x.request.address);
       },
     };
   },
 });
+
+const unavailable = refuse("GATEWAY_SERVICE_UNAVAILABLE");
 
 function setPrincipal(x: Exchange, principal: Principal): void {
   x.set("principal", principal);
@@ -120,7 +130,7 @@ const revealingCodes: ReadonlySet<string | undefined> = new Set([
 /**
  * Returns true for a well-formed key that is unknown, revoked or of another environment. An expired key is not a guess.
  */
-function isGuess(principal: Principal): boolean {
+function isUnknownKey(principal: Principal): boolean {
   return principal.kind === "anonymous" && principal.reason === "unauthorized";
 }
 

@@ -51,7 +51,7 @@ CREATE TABLE sluice.draws (
 
 /** Tests replace the clock. */
 const clock = `
-CREATE FUNCTION sluice.now_ms() RETURNS bigint LANGUAGE sql VOLATILE AS $$
+CREATE OR REPLACE FUNCTION sluice.now_ms() RETURNS bigint LANGUAGE sql VOLATILE AS $$
   SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint;
 $$;
 CREATE FUNCTION sluice.started_ms() RETURNS bigint LANGUAGE sql VOLATILE AS $$

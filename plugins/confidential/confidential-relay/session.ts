@@ -3,9 +3,9 @@
  * directions as they arrive. The gateway observes and accounts for the frames, but it cannot decrypt them. However the
  * session ends, every request is either charged or its reservation is released.
  */
-import type { Connection, Log } from "sluice-gateway/plugin";
+import type { Awaitable, Connection, Log } from "sluice-gateway/plugin";
 import type { StreamCustomer } from "sluice-gateway/services";
-import { guarded } from "sluice-gateway/toolkit";
+import { andThen, guarded } from "sluice-gateway/toolkit";
 import {
   closeCodes,
   errorFrame,
@@ -15,6 +15,7 @@ import {
   type Fault,
 } from "../protocol/fault.ts";
 import { SessionTimers } from "../protocol/session-timers.ts";
+import type { FrameHeader } from "../protocol/frames.ts";
 import { readTextFrame, writeCancelFrame, type ReportFrame } from "../protocol/text-frames.ts";
 import { BilledRequest, settleRequest, unreadable, type RequestBill } from "./billed-request.ts";
 import { acceptHello, type AcceptedSession, type AcceptHelloDeps } from "./accept-hello.ts";
@@ -32,6 +33,11 @@ export interface StreamSessionDeps extends AcceptHelloDeps, SessionContextDeps {
   keep(bill: RequestBill): Promise<boolean>;
 }
 
+const notAdmitted = {
+  refused: fault("UNAUTHORIZED", "the key is no longer valid"),
+  unavailable: fault("UPSTREAM_FAILED", "the key cannot be checked now"),
+} as const;
+
 /** Maximum time from the final frame to the report, and from the client's disconnect to both. */
 const reportMs = 10_000;
 
@@ -44,7 +50,7 @@ export class StreamSession implements LinkListener {
   readonly #deps: StreamSessionDeps;
   #context: SessionContext | undefined;
   #request: BilledRequest | undefined;
-  /** Frames that arrive before the handshake is complete. */
+  /** Frames that wait for the end of the handshake, or for a store that is asked. Undefined if none has to wait. */
   #held: Buffer[] | undefined;
   /** No more frames are sent to the client. The enclave may still owe a report. */
   #isClosed = false;
@@ -97,8 +103,7 @@ export class StreamSession implements LinkListener {
       return this.#fail(fault("BAD_FRAME", isText ? "a text frame after hello" : "expected hello"));
     }
     if (isText) this.#onHello(data);
-    else if (this.#held !== undefined) this.#held.push(data);
-    else if (this.#context !== undefined) this.#relay(data, this.#context);
+    else if (!this.#hold(data) && this.#context !== undefined) this.#relay(data, this.#context);
   }
 
   #onHello(bytes: Buffer): void {
@@ -130,9 +135,15 @@ export class StreamSession implements LinkListener {
     this.#held = undefined;
     for (const data of waiting) {
       if (this.#context === undefined || this.#isClosed) return;
-      this.#relay(data, this.#context);
+      if (!this.#hold(data)) this.#relay(data, this.#context);
     }
-    this.#connection.resume();
+    this.onDrain();
+  }
+
+  /** Returns true if the frame has to wait. */
+  #hold(data: Buffer): boolean {
+    this.#held?.push(data);
+    return this.#held !== undefined;
   }
 
   #relay(data: Buffer, context: SessionContext): void {
@@ -141,36 +152,57 @@ export class StreamSession implements LinkListener {
     if (header.type === "request" && !header.isEnd) this.#timers.onRequestFrame();
     else this.#timers.onRequestEnd();
     if (header.type !== "request") return this.#forward(data, context);
-    const request = this.#request ?? this.#beginRequest(header.rid, context);
-    if (request === undefined) return undefined;
-    if (request.rid !== header.rid) {
-      return this.#fail(fault("BAD_FRAME", "a request before the previous one has ended"));
-    }
-    request.add(data);
-    if (header.isEnd && !this.#reserve(request)) return undefined;
-    this.#forward(data, context);
+    const relayed = this.#relayRequest(data, header, context);
+    if (!(relayed instanceof Promise)) return undefined;
+    this.#connection.pause();
+    this.#held = [];
+    relayed.then(() => this.#relayHeldFrames()).catch((error: unknown) => this.#onException(error));
   }
 
-  #beginRequest(rid: number, context: SessionContext): BilledRequest | undefined {
-    if (!this.#customer.admitted()) {
-      this.#fail(fault("UNAUTHORIZED", "the key is no longer valid"));
-      return undefined;
-    }
-    this.#request = new BilledRequest(rid, context);
-    return this.#request;
+  /** `header`: the header of the frame `data`. If the result is a promise, the frames that follow must wait for it. */
+  #relayRequest(data: Buffer, header: FrameHeader, context: SessionContext): Awaitable<void> {
+    return andThen(this.#request ?? this.#beginRequest(header.rid, context), (request) => {
+      if (request === undefined) return undefined;
+      if (request.rid !== header.rid) {
+        return this.#fail(fault("BAD_FRAME", "a request before the previous one has ended"));
+      }
+      request.add(data);
+      if (!header.isEnd) return this.#forward(data, context);
+      return andThen(this.#reserve(request), (isReserved) => {
+        if (isReserved) this.#forward(data, context);
+      });
+    });
+  }
+
+  /** Returns undefined if the session has failed or ended. */
+  #beginRequest(rid: number, context: SessionContext): Awaitable<BilledRequest | undefined> {
+    return andThen(this.#customer.admitted(), (admission) => {
+      if (this.#isClosed || this.#context === undefined) return undefined;
+      if (admission !== "admitted") {
+        this.#fail(notAdmitted[admission]);
+        return undefined;
+      }
+      this.#request = new BilledRequest(rid, context);
+      return this.#request;
+    });
   }
 
   /**
    * Reserves credit before the last frame is forwarded, because the enclave starts to answer only with the last frame.
-   * Returns false if the credit is not available; the session has then failed.
+   * Returns false if the credit is not available; the session has then failed or ended.
    */
-  #reserve(request: BilledRequest): boolean {
-    const refusal = request.reserve();
-    request.isForwarded = refusal === undefined;
-    if (refusal === undefined) return true;
-    this.#request = undefined;
-    this.#fail(refusal);
-    return false;
+  #reserve(request: BilledRequest): Awaitable<boolean> {
+    return andThen(request.reserve(), (refusal) => {
+      if (this.#isClosed || this.#request !== request) {
+        request.release();
+        return false;
+      }
+      request.isForwarded = refusal === undefined;
+      if (refusal === undefined) return true;
+      this.#request = undefined;
+      this.#fail(refusal);
+      return false;
+    });
   }
 
   #forward(data: Buffer, { upstream }: SessionContext): void {

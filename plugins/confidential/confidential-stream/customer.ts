@@ -2,6 +2,7 @@
 import type { CallReporter } from "sluice-gateway/plugin";
 import type {
   Accounts,
+  Admission,
   ApiKey,
   Charge,
   ChargePart,
@@ -9,6 +10,7 @@ import type {
   StreamCharge,
   StreamCustomer,
 } from "sluice-gateway/services";
+import { andThen } from "sluice-gateway/toolkit";
 
 interface CustomerParts {
   readonly principal: KeyPrincipal;
@@ -30,28 +32,33 @@ export function createCustomer(parts: CustomerParts): StreamCustomer {
     keyId,
     workspaceId,
     model,
-    admitted() {
-      const now = accounts.identifyKey(keyId, address);
-      if (now.kind === "anonymous" || hasLostRights(now.key, parts.principal.key)) return false;
-      principal = now;
-      return true;
-    },
+    admitted: () =>
+      andThen(accounts.identifyKey(keyId, address), (now): Admission => {
+        if (now.kind === "unavailable") return "unavailable";
+        if (now.kind === "anonymous" || hasLostRights(now.key, parts.principal.key)) {
+          return "refused";
+        }
+        principal = now;
+        return "admitted";
+      }),
     failed(code, name) {
       const isListed = name !== undefined;
       calls.called({ kind: "model", name: name ?? "other", isListed, code: failureCode(code) });
     },
     reserve(costMilliCu) {
-      const part = charge.open(costMilliCu, { streamed: true, detached: true, principal });
-      if (!("kind" in part)) return streamCharge(part, calls);
-      // The model of a session without a ticket is not known here.
-      const isListed = model !== undefined;
-      calls.called({
-        kind: "model",
-        name: model ?? "other",
-        isListed,
-        code: refusalCodes[part.kind],
+      const opening = charge.open(costMilliCu, { streamed: true, detached: true, principal });
+      return andThen(opening, (part) => {
+        if (!("kind" in part)) return streamCharge(part, calls);
+        // The model of a session without a ticket is not known here.
+        const isListed = model !== undefined;
+        calls.called({
+          kind: "model",
+          name: model ?? "other",
+          isListed,
+          code: refusalCodes[part.kind],
+        });
+        return part.kind;
       });
-      return part.kind;
     },
   };
 }

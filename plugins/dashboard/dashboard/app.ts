@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import { parseJson } from "sluice-gateway/toolkit";
 import { answerErrors, sendJson, sendRefusal } from "./answer.ts";
-import { foreign, protect } from "./guard.ts";
+import { crossSiteProblem, protect } from "./guard.ts";
 import { health } from "./health.ts";
 import { queryOf } from "./input.ts";
 import { keyRoutes } from "./key-routes.ts";
@@ -38,7 +38,7 @@ async function pages(scope: FastifyInstance, parts: DashboardParts): Promise<voi
 function apiRoutes(api: FastifyInstance, parts: DashboardParts): void {
   // A hook of these routes and not a check of the path, because the path may contain percent-encoded letters.
   api.addHook("onRequest", (request, reply, done) => {
-    const message = foreign(request);
+    const message = crossSiteProblem(request);
     if (message === undefined) done();
     else sendRefusal(reply, "GATEWAY_PERMISSION_DENIED", { message });
   });

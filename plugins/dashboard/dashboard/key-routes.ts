@@ -57,9 +57,9 @@ async function list(
     activeAt: state === "active" ? now : undefined,
     limit: maxKeys + 1,
   });
-  return sendJson(reply, 200, {
-    keys: found.slice(0, maxKeys).map(({ key, workspaceName }) => {
-      const { day, month, openMilliCu } = metering.keyWindows(key);
+  const keys = await Promise.all(
+    found.slice(0, maxKeys).map(async ({ key, workspaceName }) => {
+      const { day, month, openMilliCu } = await metering.keyWindows(key);
       return {
         ...admin.keyJson(key),
         workspace_name: workspaceName,
@@ -69,6 +69,9 @@ async function list(
         manageable: mayGrant(viewer.only, key.capabilities),
       };
     }),
+  );
+  return sendJson(reply, 200, {
+    keys,
     truncated: found.length > maxKeys,
   });
 }

@@ -8,7 +8,7 @@ import { sendJson, sendRefusal } from "./answer.ts";
 import { stored } from "./route.ts";
 import type { DashboardParts } from "./parts.ts";
 import { mayGrant } from "./wanted-key.ts";
-import { addressOf, opensDashboard, type Sessions, type Viewer } from "./session.ts";
+import { addressOf, maySignIn, type Sessions, type Viewer } from "./session.ts";
 
 const noRight = "the key needs platform:admin or workspace:admin";
 
@@ -58,17 +58,18 @@ async function tooMany(limiter: RateLimiterMemory, address: string): Promise<num
   }
 }
 
-function signIn(
+async function signIn(
   { accounts, log }: DashboardParts,
   sessions: Sessions,
   request: FastifyRequest,
   reply: FastifyReply,
-): FastifyReply {
+): Promise<FastifyReply> {
   const { body } = request;
   if (!isObject(body) || typeof body["key"] !== "string" || Object.keys(body).length !== 1) {
     return sendRefusal(reply, "GATEWAY_INVALID_PARAMS", { message: "expected the body { key }" });
   }
-  const principal = accounts.identify(`Bearer ${body["key"]}`, addressOf(request));
+  const principal = await accounts.identify(`Bearer ${body["key"]}`, addressOf(request));
+  if (principal.kind === "unavailable") return sendRefusal(reply, "GATEWAY_SERVICE_UNAVAILABLE");
   if (principal.kind === "anonymous") {
     log.warn(
       { address: addressOf(request), reason: principal.reason },
@@ -77,7 +78,7 @@ function signIn(
     return sendRefusal(reply, "GATEWAY_UNAUTHORIZED", { message: principal.reason });
   }
   const { key } = principal;
-  if (!opensDashboard(key.capabilities)) {
+  if (!maySignIn(key.capabilities)) {
     log.warn({ address: addressOf(request), key: key.id }, "dashboard: sign-in refused");
     return sendRefusal(reply, "GATEWAY_PERMISSION_DENIED", { message: noRight });
   }

@@ -112,7 +112,7 @@ async function periodJson(
 ): Promise<object | undefined> {
   const workspace = await admin.findWorkspace(id);
   if (workspace === undefined) return undefined;
-  const used = metering.workspaceUsage(id);
+  const used = await metering.workspaceUsage(id);
   return {
     start: new Date(used.periodStart).toISOString(),
     plan: workspace.plan,

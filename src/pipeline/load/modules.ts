@@ -2,6 +2,8 @@
 import { globSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
+import { addErrors } from "../../errors.ts";
+import { reserveFields } from "../../http/headers.ts";
 import { upstreams } from "../../http/upstream/service.ts";
 import { codeSuffix, packageFile } from "../../package-files.ts";
 import type { Module, ModuleCommand } from "../../module.ts";
@@ -21,6 +23,7 @@ interface ShippedModules {
   readonly databases: readonly NonNullable<Module["databases"]>[];
   readonly production: readonly NonNullable<Module["production"]>[];
   readonly demos: readonly NonNullable<Module["demo"]>[];
+  readonly inits: readonly NonNullable<Module["init"]>[];
   readonly firstSteps: readonly NonNullable<Module["firstSteps"]>[];
 }
 
@@ -44,6 +47,8 @@ async function importModules(): Promise<ShippedModules> {
       default: Module;
     };
     modules.push(module);
+    addErrors(module.errors ?? {});
+    reserveFields(module.ownFields ?? []);
   }
   const services = modules.flatMap((module) => module.services ?? []);
   return {
@@ -57,6 +62,7 @@ async function importModules(): Promise<ShippedModules> {
     firstSteps: modules.flatMap((module) => module.firstSteps ?? []),
     databases: modules.flatMap((module) => module.databases ?? []),
     production: modules.flatMap((module) => module.production ?? []),
+    inits: modules.flatMap((module) => module.init ?? []),
     demos: modules.flatMap((module) => module.demo ?? []),
   };
 }

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { mock, test } from "node:test";
 import { RateLimiterMemory, type RateLimiterRes } from "rate-limiter-flexible";
-import type { Principal } from "sluice-gateway/services";
+import type { Caller, Principal } from "sluice-gateway/services";
 import authenticate from "../../../plugins/billing/authenticate/index.ts";
 import {
   FailedKeys,
@@ -138,6 +138,22 @@ test("only 401 responses for unknown keys count", async () => {
     await request(keyPrincipal(), "GATEWAY_PERMISSION_DENIED");
   }
   assert.equal(await request(unknownKey), undefined);
+});
+
+test("a caller who cannot be looked up gets 503, which is no failed key, with and without blocking", async () => {
+  for (const failures of [0, 1]) {
+    const identify = (): Promise<Caller> => Promise.resolve({ kind: "unavailable" });
+    const accounts = fakeAccounts({ identify });
+    const hooks = await authenticate.start({ failures }, fakeHost({}, { accounts }));
+    for (let i = 0; i < 3; i++) {
+      const x = fakeExchange({ sent: { code: "GATEWAY_SERVICE_UNAVAILABLE" } });
+      const reply = await hooks.requestHeaders?.(x);
+      assert.equal(reply?.status, 503);
+      assert.equal(x.peek("principal"), undefined);
+      hooks.settled?.(x, "replied");
+      await new Promise(setImmediate);
+    }
+  }
 });
 
 test("failures: 0 disables blocking, and no hook runs after the request", async () => {

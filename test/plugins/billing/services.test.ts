@@ -5,8 +5,9 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { checkFile } from "../../../src/pipeline/load/check-file.ts";
 import { dryRun } from "../../../src/pipeline/load/dry-run.ts";
-import { startTestGateway } from "../../../src/testing/gateway.ts";
+import { startTestGateway } from "../../../plugins/contracts/testing.ts";
 import { temporaryFolder } from "../../store/folder.ts";
+import { atOnce } from "../../../plugins/contracts/at-once.ts";
 
 const pipeline = (plans: string, more = ""): string => `version: 1
 server: { port: "\${PORT}" }
@@ -33,7 +34,7 @@ test("a reload gives the running service its new plans, and a reload that fails 
   const accounts = t.gateway.use("accounts");
   assert.ok(accounts !== undefined);
   const rps = (): number => {
-    const caller = accounts.identify(`Bearer ${t.key}`);
+    const caller = atOnce(accounts.identify(`Bearer ${t.key}`));
     assert.equal(caller.kind, "key");
     return caller.kind === "key" ? caller.rps : 0;
   };

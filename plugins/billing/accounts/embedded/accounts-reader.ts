@@ -1,9 +1,8 @@
 /** Reads of a running gateway from the accounts database: a key by its hash, and the changes since the last read. */
 import type { DatabaseSync } from "node:sqlite";
 import { number, text, transaction, type Row } from "sluice-gateway/store";
-import { keyFromRow } from "./keys.ts";
 import type { KeyUse, StoredKey } from "../account-store.ts";
-import { workspaceFromRow } from "./workspaces.ts";
+import { storedKeyFromRow, workspaceFromRow } from "../rows.ts";
 
 export interface AccountsReader {
   /** Returns the key whose text has this SHA-256 (lower-case hex). Throws the errors of node:sqlite. */
@@ -37,10 +36,11 @@ export function accountsReader(db: DatabaseSync): AccountsReader {
     SET last_used_at = max(last_used_at, excluded.last_used_at)`);
 
   const stored = (row: Row): StoredKey => {
-    const key = keyFromRow(row);
-    const workspace = workspaceById.get(key.workspaceId);
-    if (workspace === undefined) throw new Error(`the workspace of key ${key.id} is missing`);
-    return { hash: text(row, "hash"), key, workspace: workspaceFromRow(workspace) };
+    const workspace = workspaceById.get(text(row, "workspace_id"));
+    if (workspace === undefined) {
+      throw new Error(`the workspace of key ${text(row, "id")} is missing`);
+    }
+    return storedKeyFromRow(row, workspaceFromRow(workspace));
   };
   const read = (statement: typeof dataVersion, column: string): number =>
     number(statement.get() ?? {}, column);

@@ -1,39 +1,18 @@
 /** The log of changes. The audit log shows it, and a running gateway learns from it what it must read again. */
 import type { DatabaseSync } from "node:sqlite";
 import type { ChangeAuthor } from "sluice-gateway/services";
-import { number, optionalText, text } from "sluice-gateway/store";
 import type { Change, ChangePage } from "../account-store.ts";
+import type { NewChange } from "../decision.ts";
+import { changeColumns, changeFromRow } from "../rows.ts";
+import { insertRow } from "./write-row.ts";
 
-type Action =
-  | "workspace.create"
-  | "workspace.set"
-  | "workspace.upgrade"
-  | "workspace.downgrade"
-  | "workspace.cancel-downgrade"
-  | "workspace.purchase"
-  | "key.create"
-  | "key.set"
-  | "key.revoke"
-  | "key.rotate"
-  | "network.models";
-
-/** Appends a change. Call it in the transaction that makes the change. */
-export function recordChange(
+/** Appends changes. Call it in the transaction that makes the changes. */
+export function recordChanges(
   db: DatabaseSync,
   by: ChangeAuthor,
-  change: { action: Action; workspaceId?: string; keyId?: string; details?: object },
+  changes: readonly NewChange[],
 ): void {
-  db.prepare(
-    "INSERT INTO changes (at, actor, action, workspace_id, key_id, details, request_id) VALUES (?, ?, ?, ?, ?, ?, ?)",
-  ).run(
-    by.at,
-    by.actor,
-    change.action,
-    change.workspaceId ?? "",
-    change.keyId ?? null,
-    JSON.stringify(change.details ?? {}),
-    by.requestId ?? null,
-  );
+  for (const change of changes) insertRow(db, "changes", changeColumns(by, change));
 }
 
 /** Returns changes in the order of commits. */
@@ -46,14 +25,5 @@ export function listChanges(db: DatabaseSync, page: ChangePage = {}): Change[] {
       : db
           .prepare(`SELECT * FROM changes WHERE id > ? AND workspace_id = ? ${order}`)
           .all(after, workspaceId, limit);
-  return rows.map((row) => ({
-    id: number(row, "id"),
-    at: number(row, "at"),
-    actor: text(row, "actor"),
-    action: text(row, "action"),
-    workspaceId: text(row, "workspace_id"),
-    keyId: optionalText(row, "key_id"),
-    details: JSON.parse(text(row, "details")) as unknown,
-    requestId: optionalText(row, "request_id"),
-  }));
+  return rows.map(changeFromRow);
 }

@@ -15,7 +15,7 @@ import type {
   RotatedKey,
   Workspace,
 } from "sluice-gateway/services";
-import { explain, Transactions } from "sluice-gateway/store";
+import { explain } from "sluice-gateway/store";
 import type {
   AccountStore,
   Change,
@@ -31,18 +31,20 @@ import type {
 } from "../account-store.ts";
 import { accountsReader, type AccountsReader } from "./accounts-reader.ts";
 import { listChanges } from "./change-log.ts";
-import { setKey } from "./key-settings.ts";
-import { createKey, findKey, listKeys, revokeKey, rotateKey } from "./keys.ts";
+import { createKey, findKey, listKeys, revokeKey, rotateKey, setKey } from "./keys.ts";
 import { readOverrides, replaceOverrides } from "./model-overrides.ts";
-import { cancelDowngrade, downgrade, upgrade } from "./plan-changes.ts";
 import { openAccountsDatabase, refuseDamaged } from "./schema.ts";
 import { searchKeys } from "./search-keys.ts";
+import { Transactions } from "./transactions.ts";
 import {
+  cancelDowngrade,
   createWorkspace,
+  downgrade,
   findWorkspace,
   listWorkspaces,
   purchase,
   setWorkspace,
+  upgrade,
 } from "./workspaces.ts";
 
 /** Time for which a read of a gateway waits for a lock. In WAL mode readers rarely have to wait. */
@@ -134,10 +136,11 @@ export class EmbeddedAccountStore implements AccountStore {
   changed(): StoreChanges {
     return this.#explained(() => {
       const keys = this.#feed.changed();
-      if (this.#feed.seen === this.#overridesAt) return { keys, overrides: undefined };
+      const changes = { keys, overrides: undefined, hasLostChanges: false };
+      if (this.#feed.seen === this.#overridesAt) return changes;
       const overrides = readOverrides(this.#reader);
       this.#overridesAt = this.#feed.seen;
-      return { keys, overrides };
+      return { ...changes, overrides };
     });
   }
 

@@ -2,7 +2,8 @@
 import type { DatabaseSync } from "node:sqlite";
 import type { FoundKey, KeySearch } from "sluice-gateway/services";
 import { text } from "sluice-gateway/store";
-import { recordFromRow, selectKeys } from "./keys.ts";
+import { keyRecordFromRow } from "../rows.ts";
+import { selectKeys } from "./keys.ts";
 
 const textMatches = `instr(lower(keys.id || char(10) || keys.name || char(10) || workspaces.id || char(10)
   || workspaces.name), lower(:text)) > 0`;
@@ -37,7 +38,7 @@ export function searchKeys(db: DatabaseSync, search: KeySearch): FoundKey[] {
     )
     .all(values);
   return rows.map((row) => ({
-    key: recordFromRow(row),
+    key: keyRecordFromRow(row),
     workspaceName: text(row, "workspace_name"),
   }));
 }

@@ -1,54 +1,32 @@
 /** Operations of `AccountStore` on workspaces. Each call is one transaction. */
 import type { DatabaseSync } from "node:sqlite";
-import type { ChangeAuthor, Failed, NewWorkspace, Workspace } from "sluice-gateway/services";
-import {
-  number,
-  oneOf,
-  optionalNumber,
-  optionalText,
-  text,
-  transaction,
-  type Row,
-} from "sluice-gateway/store";
-import type { Purchase, WorkspaceSettings } from "../account-store.ts";
-import { checkAmount } from "../check-amount.ts";
-import { recordChange } from "./change-log.ts";
-import { conflict, notFound } from "../failed.ts";
-import { newId } from "../key-text.ts";
-import { planNames } from "../plans.ts";
+import type {
+  ChangeAuthor,
+  Failed,
+  NewWorkspace,
+  PlanName,
+  Workspace,
+} from "sluice-gateway/services";
+import { transaction } from "sluice-gateway/store";
+import type { PendingPlan, Purchase, WorkspaceSettings } from "../account-store.ts";
+import { isFailed, type Decision } from "../decision.ts";
+import { notFound } from "../failed.ts";
+import { differingColumns, workspaceColumns, workspaceFromRow } from "../rows.ts";
+import * as rules from "../workspace-rules.ts";
+import { recordChanges } from "./change-log.ts";
+import { insertRow, updateRow } from "./write-row.ts";
 
 export function createWorkspace(
   db: DatabaseSync,
   wanted: NewWorkspace,
   by: ChangeAuthor,
 ): Workspace {
-  const workspace: Workspace = {
-    id: newId("ws"),
-    name: wanted.name,
-    plan: wanted.plan,
-    pendingPlan: undefined,
-    pendingPlanAt: undefined,
-    purchasedTotalMilliCu: 0,
-    overageLimitCuMilli: wanted.overageLimitCuMilli,
-    createdAt: by.at,
-  };
+  const { value, changes } = rules.newWorkspace(wanted, by);
   transaction(db, () => {
-    db.prepare(
-      "INSERT INTO workspaces (id, name, plan, overage_limit_cu_milli, created_at) VALUES (?, ?, ?, ?, ?)",
-    ).run(
-      workspace.id,
-      workspace.name,
-      workspace.plan,
-      workspace.overageLimitCuMilli ?? null,
-      workspace.createdAt,
-    );
-    recordChange(db, by, {
-      action: "workspace.create",
-      workspaceId: workspace.id,
-      details: wanted,
-    });
+    insertRow(db, "workspaces", workspaceColumns(value));
+    recordChanges(db, by, changes);
   });
-  return workspace;
+  return value;
 }
 
 export function findWorkspace(db: DatabaseSync, id: string): Workspace | undefined {
@@ -69,21 +47,33 @@ export function setWorkspace(
   settings: WorkspaceSettings,
   by: ChangeAuthor,
 ): Workspace | Failed {
-  return transaction(db, () => {
-    const stored = findWorkspace(db, id);
-    if (stored === undefined) return notFound("workspace", id);
-    if (settings.plan !== undefined) {
-      writePlan(db, { id, plan: settings.plan, pendingPlan: undefined, pendingPlanAt: undefined });
-    }
-    if (settings.overageLimitCuMilli !== undefined) {
-      db.prepare("UPDATE workspaces SET overage_limit_cu_milli = ? WHERE id = ?").run(
-        settings.overageLimitCuMilli,
-        id,
-      );
-    }
-    recordChange(db, by, { action: "workspace.set", workspaceId: id, details: settings });
-    return findWorkspace(db, id) ?? notFound("workspace", id);
-  });
+  return change(db, id, by, (stored) => rules.changeSettings(stored, settings));
+}
+
+export function upgrade(
+  db: DatabaseSync,
+  id: string,
+  plan: PlanName,
+  by: ChangeAuthor,
+): Workspace | Failed {
+  return change(db, id, by, (stored) => rules.upgrade(stored, plan, by));
+}
+
+export function downgrade(
+  db: DatabaseSync,
+  id: string,
+  pending: PendingPlan,
+  by: ChangeAuthor,
+): Workspace | Failed {
+  return change(db, id, by, (stored) => rules.downgrade(stored, pending, by));
+}
+
+export function cancelDowngrade(
+  db: DatabaseSync,
+  id: string,
+  by: ChangeAuthor,
+): Workspace | Failed {
+  return change(db, id, by, (stored) => rules.cancelDowngrade(stored, by));
 }
 
 export function purchase(
@@ -92,52 +82,34 @@ export function purchase(
   amountMilliCu: number,
   by: ChangeAuthor,
 ): Purchase | Failed {
-  checkAmount(amountMilliCu);
+  let purchaseId = "";
+  const changed = change(db, id, by, (stored) => {
+    const decided = rules.purchase(stored, amountMilliCu);
+    if (isFailed(decided)) return decided;
+    ({ purchaseId } = decided.value);
+    const bought = { workspace_id: id, amount_cu_milli: amountMilliCu, bought_at: by.at };
+    insertRow(db, "purchases", { id: purchaseId, ...bought });
+    return { value: decided.value.workspace, changes: decided.changes };
+  });
+  return isFailed(changed) ? changed : { purchaseId, workspace: changed };
+}
+
+/** Stores the workspace that `rule` returns for the stored one. */
+function change(
+  db: DatabaseSync,
+  id: string,
+  by: ChangeAuthor,
+  rule: (stored: Workspace) => Decision<Workspace> | Failed,
+): Workspace | Failed {
   return transaction(db, () => {
     const stored = findWorkspace(db, id);
     if (stored === undefined) return notFound("workspace", id);
-    const total = stored.purchasedTotalMilliCu + amountMilliCu;
-    if (!Number.isSafeInteger(total))
-      return conflict("the purchased credit would exceed 2^53 - 1 milli-CU");
-    const purchaseId = newId("pur");
-    db.prepare("INSERT INTO purchases VALUES (?, ?, ?, ?)").run(
-      purchaseId,
-      id,
-      amountMilliCu,
-      by.at,
-    );
-    db.prepare("UPDATE workspaces SET purchased_total_cu_milli = ? WHERE id = ?").run(total, id);
-    recordChange(db, by, {
-      action: "workspace.purchase",
-      workspaceId: id,
-      details: { purchaseId, amountCuMilli: amountMilliCu },
-    });
-    return { purchaseId, workspace: { ...stored, purchasedTotalMilliCu: total } };
+    const decided = rule(stored);
+    if (isFailed(decided)) return decided;
+    const { value, changes } = decided;
+    const columns = differingColumns(workspaceColumns(stored), workspaceColumns(value));
+    updateRow(db, "workspaces", id, columns);
+    recordChanges(db, by, changes);
+    return value;
   });
-}
-
-/** Stores the plan and the pending plan of `workspace`. */
-export function writePlan(
-  db: DatabaseSync,
-  workspace: Pick<Workspace, "id" | "plan" | "pendingPlan" | "pendingPlanAt">,
-): void {
-  const { id, plan, pendingPlan, pendingPlanAt } = workspace;
-  db.prepare(
-    "UPDATE workspaces SET plan = ?, pending_plan = ?, pending_plan_at = ? WHERE id = ?",
-  ).run(plan, pendingPlan ?? null, pendingPlanAt ?? null, id);
-}
-
-/** Converts a row of `workspaces`. */
-export function workspaceFromRow(row: Row): Workspace {
-  const isPending = optionalText(row, "pending_plan") !== undefined;
-  return {
-    id: text(row, "id"),
-    name: text(row, "name"),
-    plan: oneOf(row, "plan", planNames),
-    pendingPlan: isPending ? oneOf(row, "pending_plan", planNames) : undefined,
-    pendingPlanAt: optionalNumber(row, "pending_plan_at"),
-    purchasedTotalMilliCu: number(row, "purchased_total_cu_milli"),
-    overageLimitCuMilli: optionalNumber(row, "overage_limit_cu_milli"),
-    createdAt: number(row, "created_at"),
-  };
 }

@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { listChanges } from "../../../../plugins/billing/accounts/embedded/change-log.ts";
 import { revokeKey, rotateKey } from "../../../../plugins/billing/accounts/embedded/keys.ts";
-import { downgrade } from "../../../../plugins/billing/accounts/embedded/plan-changes.ts";
 import {
+  downgrade,
   purchase,
   setWorkspace,
 } from "../../../../plugins/billing/accounts/embedded/workspaces.ts";

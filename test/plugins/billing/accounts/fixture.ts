@@ -2,11 +2,11 @@
 import type { TestContext } from "node:test";
 import type { DatabaseSync } from "node:sqlite";
 import type {
+  Caller,
   ChangeAuthor,
   IssuedKey,
   KeyPrincipal,
   NewKey,
-  Principal,
   Workspace,
 } from "sluice-gateway/services";
 import { createKey } from "../../../../plugins/billing/accounts/embedded/keys.ts";
@@ -20,7 +20,8 @@ import {
 } from "../../../../plugins/billing/accounts/accounts.ts";
 import { defaultCapabilities } from "../../../../plugins/billing/accounts/plans.ts";
 import { createWorkspace } from "../../../../plugins/billing/accounts/embedded/workspaces.ts";
-import type { Log } from "../../../../src/plugin.ts";
+import type { Awaitable, Log } from "../../../../src/plugin.ts";
+import { atOnce } from "../../../../plugins/contracts/at-once.ts";
 import { manualClock, type ManualClock } from "../../../../src/testing/clock.ts";
 import { temporaryFolder } from "../../../store/folder.ts";
 
@@ -82,14 +83,16 @@ export function accountsFixture(t: TestContext): AccountsFixture {
     },
     open(options) {
       const log = linesOf(lines);
-      const service = openAccounts({
-        store: openGatewayAccountStore(folder, clock),
-        environment: "dev",
-        plans,
-        clock,
-        log,
-        ...options,
-      });
+      const service = atOnce(
+        openAccounts({
+          store: openGatewayAccountStore(folder, clock),
+          environment: "dev",
+          plans,
+          clock,
+          log,
+          ...options,
+        }),
+      );
       t.after(() => service.close());
       return service;
     },
@@ -98,15 +101,17 @@ export function accountsFixture(t: TestContext): AccountsFixture {
 }
 
 /** Returns the principal of a key. Fails the test if the caller is anonymous. */
-export function known(principal: Principal): KeyPrincipal {
-  if (principal.kind !== "key") throw new Error(`refused: ${principal.reason}`);
-  return principal;
+export function known(caller: Awaitable<Caller>): KeyPrincipal {
+  const principal = atOnce(caller);
+  if (principal.kind === "key") return principal;
+  throw new Error("reason" in principal ? `refused: ${principal.reason}` : principal.kind);
 }
 
 /** Returns the reason why the caller is anonymous. Fails the test if there is a key. */
-export function refusal(principal: Principal): string {
-  if (principal.kind !== "anonymous") throw new Error(`identified as ${principal.key.id}`);
-  return principal.reason;
+export function refusal(caller: Awaitable<Caller>): string {
+  const principal = atOnce(caller);
+  if (principal.kind === "anonymous") return principal.reason;
+  throw new Error("key" in principal ? `identified as ${principal.key.id}` : principal.kind);
 }
 
 function linesOf(lines: string[]): Log {

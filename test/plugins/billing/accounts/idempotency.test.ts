@@ -4,14 +4,16 @@ import type { DatabaseSync } from "node:sqlite";
 import { createInterface } from "node:readline";
 import { test, type TestContext } from "node:test";
 import type { IdempotencySlot, IdempotentRequest, StoredResponse } from "sluice-gateway/services";
+import { openGatewayAccountStore } from "../../../../plugins/billing/accounts/embedded/embedded-account-store.ts";
 import {
   openIdempotency,
   type IdempotencyService,
-} from "../../../../plugins/billing/accounts/embedded/idempotency.ts";
+} from "../../../../plugins/billing/accounts/idempotency.ts";
+import { embeddedSlots } from "../../../../plugins/billing/accounts/embedded/embedded-slots.ts";
 import { findWorkspace } from "../../../../plugins/billing/accounts/embedded/workspaces.ts";
 import type { EmbeddedAccountStore } from "../../../../plugins/billing/accounts/embedded/embedded-account-store.ts";
 import { transaction } from "../../../../src/store/sqlite.ts";
-import { atOnce } from "../../../../src/testing/at-once.ts";
+import { atOnce } from "../../../../plugins/contracts/at-once.ts";
 import { sourceUrl, startModule } from "../../../store/run-module.ts";
 import { accountsFixture, day, type AccountsFixture } from "./fixture.ts";
 
@@ -47,11 +49,16 @@ interface Served extends AccountsFixture {
 function serve(t: TestContext): Served {
   const fixture = accountsFixture(t);
   const replica = (): Replica => {
-    const { store } = fixture.open();
+    const store = openGatewayAccountStore(fixture.folder, fixture.clock);
+    fixture.open({ store });
     const lines: string[] = [];
     const line = (_: object, message: string): void => void lines.push(message);
     const log = { debug: line, info: line, warn: line, error: line, child: () => log };
-    const idempotency = openIdempotency({ store, clock: fixture.clock, log });
+    const idempotency = openIdempotency({
+      slots: embeddedSlots(store, fixture.clock),
+      clock: fixture.clock,
+      log,
+    });
     t.after(() => idempotency.close());
     return { idempotency, store, lines };
   };
@@ -117,9 +124,9 @@ test("processes that race for the same keys make each purchase once, and all get
   );
   for (const lines of outputs) assert.equal((await lines.next()).value, "ready");
   for (const { stdin } of racers) stdin?.end("go");
-  const told = await Promise.all(outputs.map((lines) => Array.fromAsync(lines)));
-  assert.equal(told[0]?.length, 20);
-  assert.deepEqual(told, [told[0], told[0], told[0]]);
+  const printed = await Promise.all(outputs.map((lines) => Array.fromAsync(lines)));
+  assert.equal(printed[0]?.length, 20);
+  assert.deepEqual(printed, [printed[0], printed[0], printed[0]]);
   assert.equal(findWorkspace(db, workspace.id)?.purchasedTotalMilliCu, 20 * 5);
   assert.equal(slots(db), 20);
 });
@@ -127,13 +134,14 @@ test("processes that race for the same keys make each purchase once, and all get
 /** Buys 5 with each of 20 keys and prints each response. Retries while the store is locked. */
 function racer(folder: string, workspaceId: string): string {
   return `
-    const { openIdempotency } = await import(${JSON.stringify(sourceUrl("plugins/billing/accounts/embedded/idempotency.ts"))});
+    const { openIdempotency } = await import(${JSON.stringify(sourceUrl("plugins/billing/accounts/idempotency.ts"))});
+    const { embeddedSlots } = await import(${JSON.stringify(sourceUrl("plugins/billing/accounts/embedded/embedded-slots.ts"))});
     const { openGatewayAccountStore } = await import(${JSON.stringify(sourceUrl("plugins/billing/accounts/embedded/embedded-account-store.ts"))});
     const { systemClock } = await import(${JSON.stringify(sourceUrl("src/clock.ts"))});
     const log = { debug() {}, info() {}, warn() {}, error() {}, child: () => log };
     const clock = systemClock;
     const store = openGatewayAccountStore(${JSON.stringify(folder)}, clock);
-    const idempotency = openIdempotency({ store, clock, log });
+    const idempotency = openIdempotency({ slots: embeddedSlots(store, clock), clock, log });
     console.log("ready");
     await new Promise((go) => process.stdin.once("end", go).resume());
     for (let n = 0; n < 20; n++) {

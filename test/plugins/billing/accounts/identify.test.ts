@@ -7,8 +7,9 @@ import {
   revokeKey,
   rotateKey,
 } from "../../../../plugins/billing/accounts/embedded/keys.ts";
-import { downgrade } from "../../../../plugins/billing/accounts/embedded/plan-changes.ts";
+import { downgrade } from "../../../../plugins/billing/accounts/embedded/workspaces.ts";
 import { accountsFixture, day, hour, known, plans, refusal } from "./fixture.ts";
+import { atOnce } from "../../../../plugins/contracts/at-once.ts";
 
 test("the header of a key identifies the key, its workspace, its plan and its rate", (t) => {
   const { issue, open, workspace } = accountsFixture(t);
@@ -100,7 +101,7 @@ test("only the exact header of a key is accepted, and no header throws", (t) => 
     .map(({ at, take, put }) => header.slice(0, at) + put + header.slice(at + take));
   fc.assert(
     fc.property(fc.oneof(spoiled, fc.string({ unit: "binary" })), (line) => {
-      assert.equal(accounts.identify(line).kind === "key", line === header, line);
+      assert.equal(atOnce(accounts.identify(line)).kind === "key", line === header, line);
     }),
     { numRuns: 1_000 },
   );
@@ -112,10 +113,10 @@ test("a key of another environment is unauthorized in every deployment", (t) => 
   const texts = environments.map((environment) => issue({ environment }).text);
   for (const environment of environments) {
     const accounts = open({ environment });
-    const answers = texts.map((text) => accounts.identify(`Bearer ${text}`));
+    const answers = texts.map((text) => atOnce(accounts.identify(`Bearer ${text}`)));
     const expected = environments.map((each) => (each === environment ? "key" : "unauthorized"));
     assert.deepEqual(
-      answers.map((answer) => (answer.kind === "key" ? "key" : answer.reason)),
+      answers.map((answer) => (answer.kind === "anonymous" ? answer.reason : answer.kind)),
       expected,
     );
     assert.equal(accounts.stats().lookups, 1);
@@ -161,7 +162,7 @@ test("an expired key is valid again if the clock is set back", (t) => {
   clock.jump(hour);
   assert.equal(refusal(accounts.identify(header)), "api key has expired");
   clock.jump(-hour);
-  assert.equal(accounts.identify(header).kind, "key");
+  assert.equal(atOnce(accounts.identify(header)).kind, "key");
 });
 
 test("a pending plan is in force from its time on, without a database read", (t) => {
@@ -217,7 +218,7 @@ test("a flood of bad keys stays within the limits and evicts no valid key", (t) 
   const header = `Bearer ${issue().text}`;
   const accounts = open({ remember: { keys: 2, unknown: 10 } });
   const principal = accounts.identify(header);
-  for (let i = 0; i < 100; i++) accounts.identify(`Bearer ${newKeyText("dev")}`);
+  for (let i = 0; i < 100; i++) void accounts.identify(`Bearer ${newKeyText("dev")}`);
   assert.equal(accounts.identify(header), principal);
   assert.deepEqual(accounts.stats(), { healthy: true, keys: 1, unknown: 10, lookups: 101 });
 });
@@ -268,6 +269,6 @@ test("a successor is bound to the same addresses", (t) => {
   const next = rotateKey(db, key.id, hour, by());
   assert.ok(!("failed" in next));
   const accounts = open();
-  assert.equal(accounts.identify(`Bearer ${next.text}`, "10.0.0.2").kind, "anonymous");
-  assert.equal(accounts.identify(`Bearer ${next.text}`, "10.0.0.1").kind, "key");
+  refusal(accounts.identify(`Bearer ${next.text}`, "10.0.0.2"));
+  known(accounts.identify(`Bearer ${next.text}`, "10.0.0.1"));
 });

@@ -4,11 +4,11 @@ import { test } from "node:test";
 import type { Failed, KeyRecord } from "sluice-gateway/services";
 import { listChanges } from "../../../../plugins/billing/accounts/embedded/change-log.ts";
 import type { KeySettings } from "../../../../plugins/billing/accounts/account-store.ts";
-import { setKey } from "../../../../plugins/billing/accounts/embedded/key-settings.ts";
 import {
   findKey,
   revokeKey,
   rotateKey,
+  setKey,
 } from "../../../../plugins/billing/accounts/embedded/keys.ts";
 import { accountsFixture, day, hour, known, refusal } from "./fixture.ts";
 

@@ -3,6 +3,7 @@ import { readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { test } from "node:test";
+import type { Awaitable } from "sluice-gateway/plugin";
 import { openAccounts } from "../../../../plugins/billing/accounts/accounts.ts";
 import { openGatewayAccountStore } from "../../../../plugins/billing/accounts/embedded/embedded-account-store.ts";
 import { openAccountsDatabase } from "../../../../plugins/billing/accounts/embedded/schema.ts";
@@ -10,13 +11,14 @@ import { StoreError } from "../../../../src/store/store-error.ts";
 import { manualClock } from "../../../../src/testing/clock.ts";
 import { temporaryFolder } from "../../../store/folder.ts";
 import { accountsFixture, plans } from "./fixture.ts";
+import { atOnce } from "../../../../plugins/contracts/at-once.ts";
 
-function openIn(dataDir: string): { close(): void } {
+function openIn(dataDir: string): { close(): Awaitable<void> } {
   const quiet = (): void => undefined;
   const log = { debug: quiet, info: quiet, warn: quiet, error: quiet, child: () => log };
   const clock = manualClock();
   const store = openGatewayAccountStore(dataDir, clock);
-  return openAccounts({ store, environment: "dev", plans, clock, log });
+  return atOnce(openAccounts({ store, environment: "dev", plans, clock, log }));
 }
 
 const refusedWith = (code: string) => (error: unknown) => {
@@ -28,7 +30,7 @@ const refusedWith = (code: string) => (error: unknown) => {
 
 test("the first start creates a private folder with an empty database", (t) => {
   const folder = join(temporaryFolder(t), "new", "data");
-  openIn(folder).close();
+  void openIn(folder).close();
   assert.equal(statSync(folder).mode & 0o777, 0o700);
   assert.equal(statSync(join(folder, "accounts.db")).mode & 0o777, 0o600);
 });
@@ -76,5 +78,5 @@ test("several services can read one database", (t) => {
   const { open, issue } = accountsFixture(t);
   const header = `Bearer ${issue().text}`;
   const services = [open(), open(), open()];
-  assert.ok(services.every((service) => service.identify(header).kind === "key"));
+  assert.ok(services.every((service) => atOnce(service.identify(header)).kind === "key"));
 });

@@ -4,13 +4,11 @@ import { listChanges } from "../../../../plugins/billing/accounts/embedded/chang
 import {
   cancelDowngrade,
   downgrade,
-  upgrade,
-} from "../../../../plugins/billing/accounts/embedded/plan-changes.ts";
-import { applyDuePlan } from "../../../../plugins/billing/accounts/plans.ts";
-import {
   findWorkspace,
   purchase,
+  upgrade,
 } from "../../../../plugins/billing/accounts/embedded/workspaces.ts";
+import { applyDuePlan } from "../../../../plugins/billing/accounts/plans.ts";
 import { transaction } from "../../../../src/store/sqlite.ts";
 import { accountsFixture, day } from "./fixture.ts";
 

@@ -4,17 +4,17 @@ import { listChanges } from "../../../../plugins/billing/accounts/embedded/chang
 import { applyDuePlan } from "../../../../plugins/billing/accounts/plans.ts";
 import {
   createWorkspace,
+  downgrade,
   findWorkspace,
   listWorkspaces,
   purchase,
   setWorkspace,
 } from "../../../../plugins/billing/accounts/embedded/workspaces.ts";
-import { downgrade } from "../../../../plugins/billing/accounts/embedded/plan-changes.ts";
 import { accountsFixture, day } from "./fixture.ts";
 
 const unknownWorkspace = { failed: "notFound", message: "there is no workspace ws_none" };
 
-test("a workspace is found as it was created", (t) => {
+test("a workspace can be read as it was created", (t) => {
   const { db, by, clock } = accountsFixture(t);
   const made = createWorkspace(db, { name: "Ünï ☃", plan: "free", overageLimitCuMilli: 0 }, by());
   assert.match(made.id, /^ws_[0-9a-f]{24}$/);

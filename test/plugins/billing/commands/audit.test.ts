@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { recordChange } from "../../../../plugins/billing/accounts/embedded/change-log.ts";
+import { recordChanges } from "../../../../plugins/billing/accounts/embedded/change-log.ts";
 import { openAccountsDatabase } from "../../../../plugins/billing/accounts/embedded/schema.ts";
 import { audit } from "../../../../plugins/billing/commands/audit.ts";
 import { UsageError } from "../../../../src/commands/command.ts";
@@ -83,7 +83,7 @@ test("a long log is printed completely", async (t) => {
   const db = openAccountsDatabase(line.data);
   db.exec("BEGIN");
   const change = { action: "workspace.set", workspaceId: String(made["id"]) } as const;
-  for (let n = 0; n < 2_000; n++) recordChange(db, { actor: "test", at: n }, change);
+  for (let n = 0; n < 2_000; n++) recordChanges(db, { actor: "test", at: n }, [change]);
   db.exec("COMMIT");
   db.close();
   const printed = await changes(line);

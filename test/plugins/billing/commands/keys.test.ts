@@ -14,6 +14,7 @@ import { workspaces } from "../../../../plugins/billing/commands/workspaces.ts";
 import { manualClock } from "../../../../src/testing/clock.ts";
 import { plans } from "../accounts/fixture.ts";
 import { commandLine, type CommandLine } from "../../../commands/command-line.ts";
+import { atOnce } from "../../../../plugins/contracts/at-once.ts";
 
 const minute = 60_000;
 const day = 24 * 60 * minute;
@@ -28,16 +29,12 @@ function identified(data: string, text: unknown, environment: "dev" | "prod" = "
   const quiet = (): void => undefined;
   const log = { debug: quiet, info: quiet, warn: quiet, error: quiet, child: () => log };
   const clock = manualClock(Date.now());
-  const accounts = openAccounts({
-    store: openGatewayAccountStore(data, clock),
-    environment,
-    plans,
-    clock,
-    log,
-  });
-  const principal = accounts.identify(`Bearer ${String(text)}`);
-  accounts.close();
-  return principal.kind === "key" ? principal.key.id : principal.reason;
+  const store = openGatewayAccountStore(data, clock);
+  const accounts = atOnce(openAccounts({ store, environment, plans, clock, log }));
+  const caller = atOnce(accounts.identify(`Bearer ${String(text)}`));
+  void accounts.close();
+  if (caller.kind === "key") return caller.key.id;
+  return caller.kind === "anonymous" ? caller.reason : caller.kind;
 }
 
 /** Converts an RFC 3339 member to milliseconds since 1970. */
@@ -307,6 +304,7 @@ test("wrong usage is refused and stores nothing", async (t) => {
 
 test("the help text lists every option of the command", () => {
   for (const command of [keys, workspaces]) {
+    assert.ok(typeof command.help === "string");
     assert.match(command.help, /^usage: sluice /);
     for (const option of Object.keys(command.options)) {
       assert.ok(command.help.includes(`--${option} `), option);

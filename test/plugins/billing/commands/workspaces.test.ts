@@ -3,8 +3,10 @@ import { statSync, writeFileSync } from "node:fs";
 import { test } from "node:test";
 import { listChanges } from "../../../../plugins/billing/accounts/embedded/change-log.ts";
 import { openAccountsDatabase } from "../../../../plugins/billing/accounts/embedded/schema.ts";
-import { downgrade } from "../../../../plugins/billing/accounts/embedded/plan-changes.ts";
-import { findWorkspace } from "../../../../plugins/billing/accounts/embedded/workspaces.ts";
+import {
+  downgrade,
+  findWorkspace,
+} from "../../../../plugins/billing/accounts/embedded/workspaces.ts";
 import { UsageError } from "../../../../src/commands/command.ts";
 import { workspaces } from "../../../../plugins/billing/commands/workspaces.ts";
 import { commandLine } from "../../../commands/command-line.ts";

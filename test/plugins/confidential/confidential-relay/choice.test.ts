@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { after, before, beforeEach, describe, it } from "node:test";
-import { startTestGateway, type TestGateway } from "../../../../src/testing/gateway.ts";
+import { startTestGateway, type TestGateway } from "../../../../plugins/contracts/testing.ts";
 import { model, startEnclaveWorker, type EnclaveWorker } from "./enclave-worker.ts";
 import { openStream, openWire, type OpenStream } from "./stream-client.ts";
 
@@ -88,7 +88,7 @@ describe("the choice between two workers", () => {
       },
     };
     using first = await open();
-    // The one that is idle now is asked first, unless it was before.
+    // The worker that is idle now is asked first, unless it was asked before.
     using second = await open();
     assert.deepEqual([first, second].map(coefficientOf), [2000, 2000]);
     assert.ok(failed > 0);

@@ -1,0 +1,94 @@
+/** Follows the changes of a store, and knows how old the picture of it is. */
+import type { Awaitable, Clock, Log } from "sluice-gateway/plugin";
+import { andThen, orElse } from "sluice-gateway/toolkit";
+import type { AccountStore, StoreChanges } from "./account-store.ts";
+
+export interface AccountFeedDeps {
+  readonly store: Pick<AccountStore, "changed">;
+  readonly clock: Clock;
+  readonly log: Log;
+  /**
+   * Time for which keys in memory stay valid while the store cannot be read. Undefined: for any time, because a store on
+   * the same disk cannot be changed by others while it cannot be read.
+   */
+  readonly maxStaleMs: number | undefined;
+  /** Called with the changes, one batch after the other. */
+  readonly apply: (changes: StoreChanges) => void;
+}
+
+export class AccountFeed {
+  readonly #deps: AccountFeedDeps;
+  #isHealthy = true;
+  #count = 0;
+  /** Monotonic time at which the last successful read began. */
+  #readAt: number;
+  /** The read that is under way, if the store answers with promises. */
+  #running: Promise<void> | undefined;
+  /** The read after that one. */
+  #next: Promise<void> | undefined;
+
+  /** Everything that is read from the store from now on counts as known. */
+  constructor(deps: AccountFeedDeps) {
+    this.#deps = deps;
+    this.#readAt = deps.clock.monotonic();
+  }
+
+  /** False while the store cannot be read. */
+  get isHealthy(): boolean {
+    return this.#isHealthy;
+  }
+
+  /** Number of batches that had a change. A value that was read from the store before the last batch may be old. */
+  get count(): number {
+    return this.#count;
+  }
+
+  /** True if the store has not been read for so long that keys in memory must not be used. */
+  isStale(): boolean {
+    const { maxStaleMs, clock } = this.#deps;
+    return maxStaleMs !== undefined && clock.monotonic() - this.#readAt > maxStaleMs;
+  }
+
+  /** Reads the changes that were committed before this call. Never fails. */
+  refresh(): Awaitable<void> {
+    if (this.#running === undefined) return this.#read();
+    // The read that is under way may have begun before the commit of the caller.
+    this.#next ??= this.#running.then(() => {
+      this.#next = undefined;
+      return this.#read();
+    });
+    return this.#next;
+  }
+
+  /** Logs an error of the store once, although the store is read four times per second. */
+  unreadable(error: unknown): void {
+    if (this.#isHealthy) {
+      const { log, maxStaleMs } = this.#deps;
+      const valid = maxStaleMs === undefined ? "" : ` for ${maxStaleMs / 1000} s`;
+      log.error({ err: error }, `cannot read accounts; keys in memory stay valid${valid}`);
+    }
+    this.#isHealthy = false;
+  }
+
+  #read(): Awaitable<void> {
+    const { store, clock, log, apply } = this.#deps;
+    const startedAt = clock.monotonic();
+    const done = orElse<void>(
+      () =>
+        andThen(store.changed(), (changes) => {
+          const isNews = changes.keys.length > 0 || changes.hasLostChanges;
+          if (isNews) this.#count++;
+          apply(changes);
+          this.#readAt = startedAt;
+          if (!this.#isHealthy) log.info({}, "accounts are readable again");
+          this.#isHealthy = true;
+        }),
+      (error) => this.unreadable(error),
+    );
+    if (!(done instanceof Promise)) return;
+    this.#running = done.then(() => {
+      this.#running = undefined;
+    });
+    return this.#running;
+  }
+}

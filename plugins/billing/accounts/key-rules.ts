@@ -1,0 +1,131 @@
+/** The rules for changes of API keys, without a database. */
+import {
+  capabilities,
+  type Capability,
+  type ChangeAuthor,
+  type Failed,
+  type IssuedKey,
+  type KeyRecord,
+  type NewKey,
+  type RotatedKey,
+} from "sluice-gateway/services";
+import type { KeySettings } from "./account-store.ts";
+import type { Decision } from "./decision.ts";
+import { conflict } from "./failed.ts";
+import { keyState } from "./key-state.ts";
+import { newId, newKeyText } from "./key-text.ts";
+
+/** The workspace must exist. */
+export function issueKey(wanted: NewKey, by: ChangeAuthor): Decision<IssuedKey> {
+  const issued = newKey(wanted, by);
+  const { workspaceId } = wanted;
+  const change = {
+    action: "key.create",
+    workspaceId,
+    keyId: issued.key.id,
+    details: wanted,
+  } as const;
+  return { value: issued, changes: [change] };
+}
+
+export function changeKey(
+  key: KeyRecord,
+  settings: KeySettings,
+  by: ChangeAuthor,
+): Decision<KeyRecord> | Failed {
+  const { id, workspaceId } = key;
+  const state = keyState(key, by.at);
+  if (state !== "active") return conflict(`${id} is ${state}`);
+  const { expiresAt } = settings;
+  const outlives = expiresAt !== undefined && (expiresAt ?? Infinity) > (key.expiresAt ?? Infinity);
+  if (key.rotatedTo !== undefined && outlives) {
+    return conflict(
+      `${id} was rotated to ${key.rotatedTo}: it cannot be valid for longer than its overlap`,
+    );
+  }
+  const value: KeyRecord = {
+    ...key,
+    name: settings.name ?? key.name,
+    capabilities:
+      settings.capabilities === undefined ? key.capabilities : capabilitySet(settings.capabilities),
+    rpsLimit: given(settings.rpsLimit, key.rpsLimit),
+    cuLimit24hMilli: given(settings.cuLimit24hMilli, key.cuLimit24hMilli),
+    cuLimit30dMilli: given(settings.cuLimit30dMilli, key.cuLimit30dMilli),
+    allowedAddresses: given(settings.allowedAddresses, key.allowedAddresses),
+    expiresAt: given(expiresAt, key.expiresAt),
+  };
+  return { value, changes: [{ action: "key.set", workspaceId, keyId: id, details: settings }] };
+}
+
+export function revokeKey(key: KeyRecord, by: ChangeAuthor): Decision<KeyRecord> {
+  if (key.revokedAt !== undefined) return { value: key, changes: [] };
+  const { id, workspaceId } = key;
+  return {
+    value: { ...key, revokedAt: by.at },
+    changes: [{ action: "key.revoke", workspaceId, keyId: id }],
+  };
+}
+
+export function rotateKey(
+  old: KeyRecord,
+  overlapMs: number,
+  by: ChangeAuthor,
+): Decision<RotatedKey> | Failed {
+  const { id, workspaceId } = old;
+  if (old.rotatedTo !== undefined) return conflict(`${id} was rotated to ${old.rotatedTo}`);
+  const state = keyState(old, by.at);
+  if (state !== "active") return conflict(`${id} is ${state}`);
+
+  const life = old.expiresAt === undefined ? undefined : old.expiresAt - old.createdAt;
+  const issued = newKey(
+    {
+      ...old,
+      capabilities: [...old.capabilities],
+      expiresAt: life === undefined ? undefined : by.at + life,
+    },
+    by,
+  );
+  const replaced = {
+    ...old,
+    expiresAt: Math.min(old.expiresAt ?? Infinity, by.at + overlapMs),
+    rotatedTo: issued.key.id,
+  };
+  const details = { from: id, to: issued.key.id, overlapMs };
+  return {
+    value: { ...issued, replaced },
+    changes: [
+      { action: "key.create", workspaceId, keyId: issued.key.id, details },
+      { action: "key.rotate", workspaceId, keyId: id, details },
+    ],
+  };
+}
+
+function newKey(wanted: NewKey, by: ChangeAuthor): IssuedKey {
+  const key: KeyRecord = {
+    id: newId("key"),
+    workspaceId: wanted.workspaceId,
+    name: wanted.name,
+    environment: wanted.environment,
+    capabilities: capabilitySet(wanted.capabilities),
+    rpsLimit: wanted.rpsLimit,
+    cuLimit24hMilli: wanted.cuLimit24hMilli,
+    cuLimit30dMilli: wanted.cuLimit30dMilli,
+    allowedAddresses: wanted.allowedAddresses,
+    createdAt: by.at,
+    expiresAt: wanted.expiresAt,
+    revokedAt: undefined,
+    lastUsedAt: undefined,
+    rotatedTo: undefined,
+  };
+  return { key, text: newKeyText(wanted.environment) };
+}
+
+/** Returns the new value of a setting that can be removed. */
+function given<T>(setting: T | null | undefined, current: T | undefined): T | undefined {
+  return setting === undefined ? current : (setting ?? undefined);
+}
+
+/** Returns the capabilities in the order in which every store and every answer lists them. */
+function capabilitySet(wanted: readonly Capability[]): ReadonlySet<Capability> {
+  return new Set(capabilities.filter((each) => wanted.includes(each)));
+}

@@ -1,0 +1,105 @@
+/** `host.claims` in PostgreSQL, for all replicas. */
+import type { Clock } from "../../contract/clock.ts";
+import type { Log } from "../../contract/log.ts";
+import type { Claims, Postgres } from "../../contract/store.ts";
+import { number, text } from "../row.ts";
+import { commitOrder, commonFunctions } from "./commit-order.ts";
+import { explainPostgres } from "./failure.ts";
+
+/** Tables of the claims, and the functions that other tables use, too. Endings are numbered in the order of commits. */
+export const claimTables = `
+${commonFunctions}
+CREATE TABLE sluice.claims (id text PRIMARY KEY, until bigint NOT NULL);
+CREATE INDEX claims_until ON sluice.claims (until);
+CREATE TABLE sluice.endings (no bigint UNIQUE, id text PRIMARY KEY, until bigint NOT NULL);
+CREATE INDEX endings_until ON sluice.endings (until);
+${commitOrder("endings", "no", 7_582_147)}
+`;
+
+export interface PostgresClaims extends Claims {
+  close(): void;
+}
+
+/** The promise is that other replicas follow within one second. */
+const pollMs = 250;
+const sweepMs = 60_000;
+
+/** Reads the endings that are in force. Rejects with StoreError. */
+export async function openPostgresClaims(
+  database: Postgres,
+  clock: Clock,
+  log: Log,
+): Promise<PostgresClaims> {
+  /** Ids of what has ended, with the time until which they are kept. */
+  const ended = new Map<string, number>();
+  let seen = 0;
+  let isHealthy = true;
+  let isReading = false;
+
+  const query = async (
+    statement: string,
+    values: readonly unknown[],
+  ): ReturnType<Postgres["query"]> => {
+    try {
+      return await database.query("claims", statement, values);
+    } catch (error) {
+      throw explainPostgres(error, database.place);
+    }
+  };
+  const follow = async (): Promise<void> => {
+    const rows = await query("SELECT no, id, until FROM sluice.endings WHERE no > $1 ORDER BY no", [
+      seen,
+    ]);
+    for (const row of rows) {
+      ended.set(text(row, "id"), number(row, "until"));
+      seen = number(row, "no");
+    }
+  };
+  /** What has ended stays ended while the database cannot be read. */
+  const poll = async (): Promise<void> => {
+    if (isReading) return;
+    isReading = true;
+    try {
+      await follow();
+      if (!isHealthy) log.info({}, "ended sessions are readable again");
+      isHealthy = true;
+    } catch (error) {
+      if (isHealthy) log.error({ err: error }, "cannot read which sessions have ended");
+      isHealthy = false;
+    }
+    isReading = false;
+  };
+  const sweep = async (): Promise<void> => {
+    const now = clock.now();
+    for (const [id, until] of ended) if (until <= now) ended.delete(id);
+    try {
+      await query("DELETE FROM sluice.claims WHERE until <= sluice.now_ms()", []);
+      await query("DELETE FROM sluice.endings WHERE until <= sluice.now_ms()", []);
+    } catch {
+      // The next sweep deletes what this one leaves.
+    }
+  };
+
+  await follow();
+  const timers = [clock.every(pollMs, () => void poll()), clock.every(sweepMs, () => void sweep())];
+  return {
+    async claim(id, until) {
+      const rows = await query(
+        "INSERT INTO sluice.claims (id, until) VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING 1",
+        [id, until],
+      );
+      return rows.length === 1;
+    },
+    async end(id, until) {
+      await query("INSERT INTO sluice.endings (id, until) VALUES ($1, $2) ON CONFLICT DO NOTHING", [
+        id,
+        until,
+      ]);
+      ended.set(id, until);
+    },
+    hasEnded: (id) => ended.has(id),
+    close() {
+      for (const timer of timers) timer[Symbol.dispose]();
+    },
+  };
+}

@@ -1,0 +1,92 @@
+/** Runs the tests of the contracts on PostgreSQL, directly and through PgBouncer in transaction mode. */
+import { after, before, describe, test, type TestContext } from "node:test";
+import { openIdempotency } from "../../plugins/billing/accounts/idempotency.ts";
+import {
+  openPostgresAccountStore,
+  type PostgresAccountStore,
+} from "../../plugins/billing/accounts/postgres/postgres-account-store.ts";
+import { postgresSlots } from "../../plugins/billing/accounts/postgres/postgres-slots.ts";
+import { openPostgresClaims, type PostgresClaims } from "../../src/store/postgres/claims.ts";
+import { systemClock } from "../../src/clock.ts";
+import { manualClock } from "../../src/testing/clock.ts";
+import { accountsDatabase } from "../plugins/billing/accounts/postgres/database.ts";
+import { findProgram, systemProgram } from "../store/programs.ts";
+import { createDatabase, openPgBouncer } from "../store/servers.ts";
+import { describeAccountStore } from "./accounts.ts";
+import { describeClaims } from "./claims.ts";
+import { describeIdempotency, type IdempotencyReplica } from "./idempotency.ts";
+
+const quiet = (): void => {};
+const log = { debug: quiet, info: quiet, warn: quiet, error: quiet, child: () => log };
+
+/** `port`: returns the port through which the stores connect, or undefined for the one of the server. */
+function describeStores(name: string, port: () => number | undefined): void {
+  const openDatabase = (
+    t: TestContext,
+    options: { readonly now?: number } = {},
+  ): ReturnType<typeof accountsDatabase> => {
+    const through = port();
+    return accountsDatabase(t, { ...options, ...(through !== undefined && { port: through }) });
+  };
+
+  describeAccountStore(name, async (t) => {
+    const database = await openDatabase(t);
+    const open = (): Promise<PostgresAccountStore> =>
+      openPostgresAccountStore(database.open(), systemClock);
+    return { one: await open(), other: await open(), restart: open };
+  });
+
+  describeIdempotency(name, async (t) => {
+    const clock = manualClock();
+    const database = await openDatabase(t, { now: clock.now() });
+    const pools = [database.open(), database.open()] as const;
+    const replica = async (pool: (typeof pools)[0]): Promise<IdempotencyReplica> => {
+      const store = await openPostgresAccountStore(pool, clock);
+      const idempotency = openIdempotency({ slots: postgresSlots(store.transactions), clock, log });
+      t.after(() => idempotency.close());
+      return { idempotency, store, die: () => idempotency.close() };
+    };
+    const [one, other] = [await replica(pools[0]), await replica(pools[1])];
+    const by = { actor: "test", at: 1 };
+    const { id } = await one.store.createWorkspace({ name: "Acme", plan: "developer" }, by);
+    const pass = async (ms: number): Promise<void> => {
+      await database.setTime(clock.now() + ms);
+      clock.advance(ms);
+      for (const pool of pools) await pool.idle();
+    };
+    return { one, other, workspaceId: id, pass };
+  });
+
+  describeClaims(name, async (t) => {
+    const clock = manualClock();
+    const database = await openDatabase(t, { now: clock.now() });
+    const pool = database.open();
+    const open = async (): Promise<PostgresClaims> => {
+      const claims = await openPostgresClaims(pool, clock, log);
+      t.after(() => claims.close());
+      return claims;
+    };
+    const pass = async (ms: number): Promise<void> => {
+      await database.setTime(clock.now() + ms);
+      clock.advance(ms);
+      await pool.idle();
+    };
+    return { one: await open(), other: await open(), now: () => clock.now(), pass, restart: open };
+  });
+}
+
+describeStores("PostgreSQL", () => undefined);
+
+const program = findProgram("pgbouncer");
+if (program === undefined) {
+  test("PgBouncer", (t) => void systemProgram(t, "pgbouncer"));
+} else {
+  describe("through PgBouncer", () => {
+    let bouncer: Awaited<ReturnType<typeof openPgBouncer>> | undefined;
+    before(async () => {
+      bouncer = await openPgBouncer(program, await createDatabase({ after: () => {} }));
+    });
+    after(async () => bouncer?.[Symbol.asyncDispose]());
+    describeStores("PgBouncer", () => Number(new URL(bouncer?.url ?? "").port));
+  });
+}

@@ -1,0 +1,84 @@
+import assert from "node:assert/strict";
+import { test, type TestContext } from "node:test";
+import { createMetrics } from "../../../../src/metrics.ts";
+import { openPostgres, type PostgresPool } from "../../../../src/store/postgres/postgres.ts";
+import {
+  checkSchema,
+  schemaVersion,
+  upgradeSchema,
+} from "../../../../plugins/billing/shipping/schema-version.ts";
+import { createSeal } from "../../../../src/store/seal.ts";
+import { createDatabase, startPgBouncer } from "../../../store/servers.ts";
+
+const seal = createSeal("a secret of this deployment");
+const first = { sql: "CREATE TABLE sluice.one (id int)", oldestCode: 1 };
+const second = { sql: "CREATE TABLE sluice.two (id int)", oldestCode: 1 };
+const breaking = { sql: "DROP TABLE sluice.one", oldestCode: 3 };
+
+async function open(t: TestContext, url?: string): Promise<PostgresPool> {
+  const pool = openPostgres({
+    url: url ?? (await createDatabase(t)),
+    replica: "one",
+    metrics: createMetrics(),
+  });
+  t.after(() => pool.close());
+  return pool;
+}
+
+test("upgrades run the missing scripts once, in order", async (t) => {
+  const pool = await open(t);
+  assert.equal(await schemaVersion(pool), 0);
+  assert.deepEqual(await upgradeSchema(pool, [first], seal), { before: 0, after: 1 });
+  assert.deepEqual(await upgradeSchema(pool, [first, second], seal), { before: 1, after: 2 });
+  assert.deepEqual(await upgradeSchema(pool, [first, second], seal), { before: 2, after: 2 });
+  assert.equal(await schemaVersion(pool), 2);
+  await checkSchema(pool, [first, second], seal);
+});
+
+test("upgrades at the same time wait for each other, also through PgBouncer", async (t) => {
+  const direct = await createDatabase(t);
+  const bounced = await startPgBouncer(t, direct);
+  if (bounced === undefined) return;
+  const pools = await Promise.all([direct, bounced, bounced].map((url) => open(t, url)));
+  const done = await Promise.all(pools.map((pool) => upgradeSchema(pool, [first, second], seal)));
+  assert.deepEqual(
+    done.map(({ before }) => before).toSorted((a, b) => a - b),
+    [0, 2, 2],
+  );
+});
+
+test("a script that fails does not change the version", async (t) => {
+  const pool = await open(t);
+  const broken = { sql: "CREATE TABLE sluice.one (id int); SELECT 1 / 0", oldestCode: 1 };
+  await assert.rejects(upgradeSchema(pool, [broken], seal), { code: "22012" });
+  assert.equal(await schemaVersion(pool), 0);
+});
+
+test("a database without the tables of this release is a fault with a remedy", async (t) => {
+  const pool = await open(t);
+  await assert.rejects(checkSchema(pool, [first], seal), {
+    code: "SLUICE_STORE_OLDER",
+    message:
+      "the PostgreSQL database has no tables of Sluice, and this release needs schema version 1",
+    remedy: "Run `sluice store upgrade`.",
+  });
+  await upgradeSchema(pool, [first], seal);
+  await assert.rejects(checkSchema(pool, [first, second], seal), { code: "SLUICE_STORE_OLDER" });
+});
+
+test("older code works with newer tables until a script excludes it", async (t) => {
+  const pool = await open(t);
+  await upgradeSchema(pool, [first, second], seal);
+  await checkSchema(pool, [first], seal);
+  await upgradeSchema(pool, [first, second, breaking], seal);
+  await assert.rejects(checkSchema(pool, [first], seal), { code: "SLUICE_STORE_NEWER" });
+  await assert.rejects(upgradeSchema(pool, [first], seal), { code: "SLUICE_STORE_NEWER" });
+});
+
+test("another deployment secret is a fault", async (t) => {
+  const pool = await open(t);
+  await upgradeSchema(pool, [first], seal);
+  const other = createSeal("a secret of another deployment");
+  await assert.rejects(checkSchema(pool, [first], other), { code: "SLUICE_STORE_SECRET" });
+  await assert.rejects(upgradeSchema(pool, [first], other), { code: "SLUICE_STORE_SECRET" });
+});
