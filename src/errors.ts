@@ -218,7 +218,7 @@ const coreFaults = {
   SLUICE_STRICT_ADMIN:
     "Set admin.host (ADMIN_HOST) to 127.0.0.1 or to an address of a private network.",
   SLUICE_STRICT_LISTENER:
-    "Set `server.tls`, or list the proxy that terminates TLS in server.trustProxy and let only this proxy reach the port.",
+    "List the proxy that terminates TLS in server.trustProxy, and let only this proxy reach the port.",
   SLUICE_STRICT_DEFAULT: "Set the variable to the URL of your own backend.",
   SLUICE_STRICT_PLAINTEXT:
     "Use https or wss, or run a proxy that adds TLS on this machine and use its address.",

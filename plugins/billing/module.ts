@@ -12,9 +12,9 @@ declare module "sluice-gateway/plugin" {
 export default {
   services: [metering, accounts],
   alwaysOn: ["metering", "accounts"],
-  production({ metering }) {
+  production(sections) {
     // The section has been validated.
-    const { durability } = (metering ?? {}) as { readonly durability?: string };
+    const { durability } = (sections["metering"] ?? {}) as { readonly durability?: string };
     if (durability !== "async") return [];
     const message = "charges of the last moments before a crash are lost with `durability: async`";
     return [{ code: "SLUICE_STRICT_DURABILITY", pointer: "/metering/durability", message }];
