@@ -6,7 +6,7 @@ const patterns = [
   "plugins/dashboard/dashboard/page/*.{html,css,js,svg}",
   "plugins/**/README.md",
   "docs/**/*.{md,png}",
-  "src/commands/templates/*.yaml",
+  "plugins/*/templates/*.yaml",
   "pipeline.yaml",
   "pipeline.schema.json",
   "README.md",

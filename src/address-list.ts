@@ -1,4 +1,4 @@
-/** Lists of addresses and CIDR blocks, such as trusted proxies and the addresses from which a key may be used. */
+/** Lists of addresses and CIDR blocks, such as trusted proxies. */
 import { BlockList, isIP } from "node:net";
 
 /**

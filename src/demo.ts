@@ -5,6 +5,8 @@ import type { ServiceName, ServiceTypes } from "./plugin.ts";
 type Environment = Readonly<Record<string, string | undefined>>;
 
 export interface Demo {
+  /** What `sluice dev --help` prints about the demo: a paragraph, and environment variables with their meanings. */
+  readonly help?: { readonly text: string; readonly variables?: Readonly<Record<string, string>> };
   /**
    * Starts the demo backends that `env` does not replace with real ones. Returns the environment variables with which
    * the gateway finds them. `started` closes them.
@@ -25,7 +27,8 @@ export interface DemoGateway {
 }
 
 export interface DemoKey {
-  readonly workspaceId: string;
+  /** Id of the group that the key belongs to. */
+  readonly group: string;
   /** Text of the key, which is not stored anywhere. */
   readonly text: string;
   /** Milliseconds since 1970. */

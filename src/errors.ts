@@ -4,43 +4,78 @@
  */
 import type { Reply } from "./contract/reply.ts";
 
-interface GatewayError {
+/** A code that clients see. */
+export interface GatewayError extends CallFailure {
   readonly status: number;
-  readonly message: string;
   /** Minimum wait in seconds, sent as `Retry-After`. Clients add backoff with jitter. */
   readonly retryAfter?: number;
 }
 
+/** A code of a call that failed. */
+export interface CallFailure {
+  /** The reason in words. */
+  readonly message: string;
+  /** True if the call was tried and failed, false if it was refused. */
+  readonly isFailure?: boolean;
+}
+
 /** gateway.md, "Codes": status, default message and minimum delay before a retry. */
-export const gatewayErrors = {
+const coreErrors = {
   GATEWAY_INVALID_PARAMS: { status: 400, message: "invalid parameters" },
   GATEWAY_SCHEMA_VIOLATION: { status: 400, message: "the request does not match its schema" },
-  GATEWAY_BATCH_TOO_LARGE: { status: 400, message: "too many calls in one batch" },
-  GATEWAY_WRITE_IN_BATCH: { status: 400, message: "a write tool cannot be part of a batch" },
-  GATEWAY_INVALID_IDEMPOTENCY_KEY: { status: 400, message: "invalid idempotency key" },
   GATEWAY_UNAUTHORIZED: { status: 401, message: "unauthorized" },
   GATEWAY_PERMISSION_DENIED: { status: 403, message: "permission denied" },
   GATEWAY_NOT_FOUND: { status: 404, message: "not found" },
-  GATEWAY_TOOL_NOT_FOUND: { status: 404, message: "unknown tool" },
   GATEWAY_CONFLICT: { status: 409, message: "conflict" },
-  GATEWAY_CONFIRMATION_EXPIRED: { status: 410, message: "the confirmation token has expired" },
-  GATEWAY_IDEMPOTENCY_KEY_MISMATCH: {
-    status: 422,
-    message: "the idempotency key was used with another body",
-  },
-  GATEWAY_CONFIRMATION_REQUIRED: { status: 202, message: "confirmation required" },
   GATEWAY_RATE_LIMITED: { status: 429, message: "too many requests", retryAfter: 1 },
-  GATEWAY_CU_LIMIT_EXCEEDED: { status: 429, message: "credit limit exceeded", retryAfter: 60 },
-  GATEWAY_INTERNAL_ERROR: { status: 500, message: "internal error" },
-  GATEWAY_TOOL_EXECUTION_ERROR: { status: 500, message: "the tool failed" },
+  GATEWAY_INTERNAL_ERROR: { status: 500, message: "internal error", isFailure: true },
   GATEWAY_SERVICE_UNAVAILABLE: {
     status: 503,
     message: "temporarily unavailable",
     retryAfter: 5,
+    isFailure: true,
   },
 } as const satisfies Record<string, GatewayError>;
 
-export type GatewayCode = keyof typeof gatewayErrors;
+/** The codes that clients see. A module adds its codes by declaration merging, and in `errors` of its module.ts. */
+export interface GatewayErrors extends Record<keyof typeof coreErrors, GatewayError> {}
+
+export type GatewayCode = keyof GatewayErrors & string;
+
+const refusals: Record<string, GatewayError> = { ...coreErrors };
+/** All codes that clients can see. */
+export const gatewayErrors: Readonly<Record<string, GatewayError>> = refusals;
+
+/** Codes of calls that have no `GATEWAY_*` code. */
+const calls: Record<string, CallFailure> = {
+  PARSE_ERROR: { message: "the body is not JSON" },
+  INVALID_REQUEST: { message: "the request is not valid" },
+  INVALID_PARAMS: { message: "the parameters are not valid" },
+  METHOD_NOT_FOUND: { message: "method not found" },
+  UPSTREAM_ERROR: { message: "the upstream could not answer", isFailure: true },
+};
+
+/** The codes that a module adds to the catalogues. */
+export interface ModuleErrors {
+  /** Codes that clients see. */
+  readonly refusals?: Readonly<Record<string, GatewayError>>;
+  /** Codes of calls in answers that have a format of their own. */
+  readonly calls?: Readonly<Record<string, CallFailure>>;
+  /** Codes of faults, with their remedies. */
+  readonly faults?: Readonly<Record<string, string>>;
+}
+
+/** Adds the codes of a module. */
+export function addErrors(added: ModuleErrors): void {
+  Object.assign(refusals, added.refusals);
+  Object.assign(calls, added.calls);
+  Object.assign(faults, added.faults);
+}
+
+/** Returns what is known of the code of a call. A code that nobody has declared stands for itself. */
+export function callFailure(code: string): CallFailure {
+  return refusals[code] ?? calls[code] ?? { message: code };
+}
 
 /**
  * Value of `details.reason` for the statuses that share GATEWAY_INVALID_PARAMS, so that a program can tell them apart
@@ -71,9 +106,13 @@ export interface RefuseOptions {
   readonly headers?: readonly string[];
 }
 
-/** Returns an error in the envelope `{ error, error_code, details? }`, for a hook to return. */
+/**
+ * Returns an error in the envelope `{ error, error_code, details? }`, for a hook to return. Throws for a code that no
+ * module has declared yet: a module's files must not call it with the module's own codes while they are imported.
+ */
 export function refuse(code: GatewayCode, options: RefuseOptions = {}): Reply {
-  const entry: GatewayError = gatewayErrors[code];
+  const entry = refusals[code];
+  if (entry === undefined) throw new Error(`${code} is not in the catalogue`);
   const { message = entry.message, status = entry.status } = options;
   const reason = code === "GATEWAY_INVALID_PARAMS" ? statusReasons[status] : undefined;
   const details = { ...(reason !== undefined && { reason }), ...options.details };
@@ -93,7 +132,7 @@ export function refuse(code: GatewayCode, options: RefuseOptions = {}): Reply {
  * The faults that a configuration or a start can have: one code per kind of fault, with the remedy that `sluice check`
  * prints if the fault does not have a more precise one.
  */
-export const sluiceErrors = {
+const coreFaults = {
   SLUICE_FILE_MISSING:
     "Run `sluice init` to write a pipeline.yaml, or pass an existing file with --config or SLUICE_CONFIG.",
   SLUICE_FILE_UNREADABLE:
@@ -159,7 +198,7 @@ export const sluiceErrors = {
     "Give both steps the same `when`, or remove it from the step that provides the slot.",
 
   SLUICE_ROUTE_PATH:
-    "Write a path of literal segments, {name} segments and an optional final *, such as /v1/{network}/models.",
+    "Write a path of literal segments, {name} segments and an optional final *, such as /v1/{tenant}/files.",
   SLUICE_ROUTE_METHOD: 'Write an HTTP method in upper case, or "*" for any method.',
   SLUICE_ROUTE_WEBSOCKET: "Remove `methods`: WebSocket upgrades are always GET.",
   SLUICE_ROUTE_DEAD: "Remove this route, or move it above the other route.",
@@ -169,10 +208,6 @@ export const sluiceErrors = {
   SLUICE_UPSTREAM_UNUSED: "Use the upstream in the options of a surface, or remove it.",
 
   SLUICE_TOOL_INVALID: "Correct the tool, or remove the plugin from `tools:`.",
-  SLUICE_NETWORK_KIND:
-    "Write the http(s) URL of the server, or `kind: enclave` if a worker's encrypted stream is at this URL.",
-  SLUICE_NETWORK_EVIDENCE:
-    "List the images that you trust in `image_hashes`. For development, write `kind: simulated` (in prod this also needs CONFIDENTIAL_ALLOW_SIMULATED=1).",
   SLUICE_STORE_MISPLACED:
     "Set store.data (DATA_DIR) to a folder outside node_modules: npm deletes files in node_modules.",
   SLUICE_SECRET_MISSING:
@@ -184,4 +219,11 @@ export const sluiceErrors = {
   SLUICE_RESTART_NEEDED: "Undo the change, or restart the gateway. It drains before it stops.",
 } as const satisfies Record<string, string>;
 
-export type SluiceCode = keyof typeof sluiceErrors;
+/** The codes of faults. A module adds its codes by declaration merging, and in `errors` of its module.ts. */
+export interface SluiceErrors extends Record<keyof typeof coreFaults, string> {}
+
+export type SluiceCode = keyof SluiceErrors & string;
+
+const faults: Record<string, string> = { ...coreFaults };
+/** The remedies of all faults. Modules add theirs when they are loaded, before the file is read. */
+export const sluiceErrors = faults as Readonly<Record<SluiceCode, string>>;

@@ -7,7 +7,7 @@ import { isEmpty, stringEnd } from "./json-text.ts";
 
 /** Maximum number of members and elements of one JSON text. */
 export const maxJsonParts = 65_536;
-/** Maximum number of arrays and objects around a value. It is also the default recursion limit of Substrate nodes. */
+/** Maximum number of arrays and objects around a value. It is also the default recursion limit of serde_json. */
 export const maxJsonDepth = 128;
 
 /** The limit that a JSON text exceeds: `parts` for `maxJsonParts`, `depth` for `maxJsonDepth`. */

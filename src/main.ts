@@ -78,7 +78,7 @@ async function runCommand(command: Command, argv: readonly string[]): Promise<0 
   });
   const options: OptionValues = values;
   if (options["help"] === true) {
-    console.log(command.help);
+    console.log(typeof command.help === "string" ? command.help : await command.help());
     return 0;
   }
   const envFile = textOf(options["env-file"]);

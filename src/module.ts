@@ -4,6 +4,7 @@
  */
 import type { Command } from "./commands/command.ts";
 import type { Demo } from "./demo.ts";
+import type { ModuleErrors } from "./errors.ts";
 import type { Awaitable, Service } from "./plugin.ts";
 
 export interface Module {
@@ -16,8 +17,14 @@ export interface Module {
    * started when the section `tools` has an entry.
    */
   readonly companions?: Readonly<Record<string, string>>;
+  /** The codes that the module adds to the catalogues of errors. */
+  readonly errors?: ModuleErrors;
+  /** Names of response fields in lower case that only this gateway may set. They are removed from answers of upstreams. */
+  readonly ownFields?: readonly string[];
   /** The commands that the module adds to `sluice`, by name. */
   readonly commands?: Readonly<Record<string, ModuleCommand>>;
+  /** The part of `sluice init` that belongs to the module. */
+  readonly init?: () => Promise<InitParts>;
   /** The part of `sluice dev` that belongs to the module. */
   readonly demo?: () => Promise<Demo>;
   /** Returns what an operator must do before the module is of use. Called when `sluice start` announces the gateway. */
@@ -41,6 +48,24 @@ export type FirstSteps = (
     }
   | undefined
 >;
+
+/** What a module adds to `sluice init`. */
+export interface InitParts {
+  /** Templates of pipeline.yaml by name. */
+  readonly templates?: Readonly<Record<string, InitTemplate>>;
+  /** Meanings of the environment variables that templates and the shipped pipeline.yaml read, for .env.example. */
+  readonly variables?: Readonly<Record<string, string>>;
+  /** Text that is printed after the files are written: what to do when the gateway runs. */
+  readonly steps?: string;
+}
+
+export interface InitTemplate {
+  readonly summary: string;
+  /** Path of the file in the package. */
+  readonly file: string;
+  /** True if `sluice dev` has demo backends for what the template configures. */
+  readonly hasDemo: boolean;
+}
 
 export interface ModuleCommand {
   readonly load: () => Promise<Command>;

@@ -1,6 +1,6 @@
 /**
- * CPU time of the HTTP clients per answer: undici's dispatcher, which `forward` uses, and the gateway's own client for
- * nodes and workers. The server is a process of its own. The clients take turns, and the lowest figure of all rounds is
+ * CPU time of the HTTP clients per answer: undici's dispatcher, and the gateway's own client, which nodes, workers and
+ * `forward` use. The last column keeps the fields of the answer, as `forward` does. The server is a process of its own. The clients take turns, and the lowest figure of all rounds is
  * printed, because other work on the machine can only add to it.
  *
  *   node bench/micro/upstream.ts [--rounds 20] [--seconds 0.4]
@@ -83,7 +83,7 @@ function undiciClient(origin: string): Ask {
   };
 }
 
-function ownClient(origin: string): Ask {
+function ownClient(origin: string, keepsFields: boolean): Ask {
   const url = new URL(origin);
   const client = new Http1Client({
     url,
@@ -93,6 +93,7 @@ function ownClient(origin: string): Ask {
     idleMs: 30_000,
     unusedMs: 30_000,
     maxAnswerBytes: 1e9,
+    keepsFields,
     clock: systemClock,
     onBug(error) {
       throw error;
@@ -138,13 +139,17 @@ async function main(): Promise<void> {
   const server = fork(import.meta.filename, ["--serve"]);
   const [port] = (await once(server, "message")) as [number];
   const origin = `http://127.0.0.1:${port}`;
-  const clients = { undici: undiciClient(origin), own: ownClient(origin) };
-  console.log("| answer | undici µs | own client µs | own / undici |");
-  console.log("| --- | --- | --- | --- |");
+  const clients = {
+    undici: undiciClient(origin),
+    own: ownClient(origin, false),
+    fields: ownClient(origin, true),
+  };
+  console.log("| answer | undici µs | own client µs | own / undici | with fields µs |");
+  console.log("| --- | --- | --- | --- | --- |");
   for (const kind of kinds) {
-    const best = { undici: Infinity, own: Infinity };
+    const best = { undici: Infinity, own: Infinity, fields: Infinity };
     for (let round = 0; round <= Number(values.rounds); round++) {
-      for (const name of ["undici", "own"] as const) {
+      for (const name of ["undici", "own", "fields"] as const) {
         const micros = await measure(clients[name], kind, Number(values.seconds));
         // The first round warms up.
         if (round > 0) best[name] = Math.min(best[name], micros);
@@ -155,6 +160,7 @@ async function main(): Promise<void> {
       best.undici.toFixed(1),
       best.own.toFixed(1),
       (best.own / best.undici).toFixed(2),
+      best.fields.toFixed(1),
     ];
     console.log(`| ${cells.join(" | ")} |`);
   }

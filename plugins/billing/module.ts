@@ -1,10 +1,26 @@
 import type { Module } from "sluice-gateway/module";
+import type { GatewayErrors } from "sluice-gateway/plugin";
 import accounts from "./accounts/index.ts";
 import metering from "./metering/index.ts";
 
 export default {
   services: [metering, accounts],
   alwaysOn: ["metering", "accounts"],
+  errors: {
+    refusals: {
+      GATEWAY_INVALID_IDEMPOTENCY_KEY: { status: 400, message: "invalid idempotency key" },
+      GATEWAY_IDEMPOTENCY_KEY_MISMATCH: {
+        status: 422,
+        message: "the idempotency key was used with another body",
+      },
+      GATEWAY_CU_LIMIT_EXCEEDED: {
+        status: 429,
+        message: "credit limit exceeded",
+        retryAfter: 60,
+      },
+    } satisfies Partial<GatewayErrors>,
+  },
+  ownFields: ["x-used-cu-milli"],
   commands: {
     keys: { load: async () => (await import("./commands/keys.ts")).keys },
     workspaces: { load: async () => (await import("./commands/workspaces.ts")).workspaces },
@@ -13,5 +29,6 @@ export default {
     usage: { load: async () => (await import("./commands/usage.ts")).usage },
   },
   firstSteps: async () => (await import("./commands/first-steps.ts")).firstSteps,
+  init: async () => (await import("./templates/init.ts")).init,
   demo: async () => (await import("./demo/demo.ts")).demo,
 } satisfies Module;

@@ -3,13 +3,35 @@ import attestation from "./attestation/index.ts";
 import confidentialRelay from "./confidential-relay/index.ts";
 import enclaveWorkers from "./enclave-workers/index.ts";
 
+declare module "sluice-gateway/plugin" {
+  interface SluiceErrors {
+    SLUICE_NETWORK_EVIDENCE: string;
+  }
+}
+
 export default {
   services: [attestation, enclaveWorkers, confidentialRelay],
+  errors: {
+    faults: {
+      SLUICE_NETWORK_EVIDENCE:
+        "List the images that you trust in `image_hashes`. For development, write `kind: simulated` (in prod this also needs CONFIDENTIAL_ALLOW_SIMULATED=1).",
+    },
+  },
   companions: { "enclave-workers": "networks" },
   commands: {
     verify: { load: async () => (await import("./commands/verify.ts")).verify },
     policy: { load: async () => (await import("./commands/policy.ts")).policy },
     worker: { load: async () => (await import("./commands/worker.ts")).worker, isServer: true },
   },
+  init: async () => ({
+    variables: {
+      CONFIDENTIAL_ALPHA_URL:
+        "Address of the stream of an enclave worker, such as ws://127.0.0.1:8090/cstream/1.",
+      CONFIDENTIAL_ALPHA_STATUS_URL:
+        "A document that lists the workers of that network and their prices.",
+      CONFIDENTIAL_EVIDENCE:
+        "Source of the attestation evidence of this gateway: auto, tdx, sev-snp, dstack or simulated.",
+    },
+  }),
   demo: async () => (await import("./demo/demo.ts")).demo,
 } satisfies Module;

@@ -8,6 +8,7 @@ export type * from "./accounts-admin.ts";
 export type * from "./confidential.ts";
 export * from "./decimal.ts";
 export type * from "./decoder.ts";
+export type * from "./errors.ts";
 export type * from "./evidence.ts";
 export type * from "./idempotency.ts";
 export type * from "./inference.ts";

@@ -28,8 +28,8 @@ export type OptionValues = Readonly<
 export interface Command {
   /** One line for `sluice --help`. */
   readonly summary: string;
-  /** The full `--help` text, starting with `usage: sluice …`. */
-  readonly help: string;
+  /** The full `--help` text, starting with `usage: sluice …`, or a function that composes it. */
+  readonly help: string | (() => Promise<string>);
   /** Whether the command uses the shipped pipeline.yaml if the working folder has none. */
   readonly mayUseShippedPipeline?: boolean;
   /** Options in addition to `--config`, `--env-file`, `--json` and `--help`, which every command has. */

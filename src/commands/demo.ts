@@ -4,13 +4,17 @@ import { shippedModules } from "../pipeline/load/modules.ts";
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
+export async function loadDemos(): Promise<readonly Demo[]> {
+  const { demos } = await shippedModules();
+  return Promise.all(demos.map((load) => load()));
+}
+
 /** Starts the demos of all modules. Returns them and the environment variables that they set. */
 export async function startDemos(
   env: Environment,
   started: AsyncDisposableStack,
 ): Promise<{ readonly demos: readonly Demo[]; readonly env: Environment }> {
-  const { demos: loaders } = await shippedModules();
-  const demos = await Promise.all(loaders.map((load) => load()));
+  const demos = await loadDemos();
   const set: Record<string, string | undefined> = {};
   for (const demo of demos) Object.assign(set, await demo.start?.(env, started));
   return { demos, env: set };

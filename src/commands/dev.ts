@@ -1,4 +1,4 @@
-/** `sluice dev`: runs the gateway with a demo node, a demo model, a key and example requests. `npm start` runs it. */
+/** `sluice dev`: runs the gateway with demo backends, a key and example requests. `npm start` runs it. */
 import { resolve } from "node:path";
 import type { Config } from "../config/config.ts";
 import { shownPath } from "../config/fault.ts";
@@ -11,41 +11,12 @@ import type { Command, CommandContext } from "./command.ts";
 import { shippedPipeline } from "./config-file.ts";
 import { catchFatalErrors } from "./fatal-errors.ts";
 import type { Demo, DemoDescription, DemoKey, ExampleRequest } from "../demo.ts";
-import { startDemos } from "./demo.ts";
+import { loadDemos, startDemos } from "./demo.ts";
 import { drainOf, runUntilStopped, startOrPrintFaults } from "./start.ts";
 
 export const dev: Command = {
-  summary: "run the gateway with a demo node, a demo model, a key and example requests",
-  help: `usage: sluice dev [--config FILE] [--env-file FILE] [--json]
-
-Starts the gateway, creates the workspace "demo" with an API key, and prints example requests that work. The demo node
-replays recorded answers of a real runtime, unless LEDGER_RPC_URL is the address of your own node. The demo model echoes
-the last user message, unless CONFIDENTIAL_CLASSIC_URL is the address of your own model server.
-The command runs with GATEWAY_ENV=dev only. On SIGINT or SIGTERM the gateway drains and the command ends.
-
-The gateway reloads when you save pipeline.yaml, or the code of a plugin that pipeline.yaml names by its path. Plugins
-are checked against their manifests: a plugin that reads or sets a slot that it has not declared, or writes to the head
-of the request, fails with an error in the log.
-
-Without --config, SLUICE_CONFIG and ./pipeline.yaml, the command runs the pipeline.yaml that ships with Sluice and keeps
-its data in the working folder. To write your own pipeline.yaml, run sluice init.
-
-The encrypted stream ends in this process. Its evidence is simulated and proves nothing, so clients must opt in.
-
-Environment variables:
-  LEDGER_RPC_URL             address of your own node: http, https, ws or wss
-  CONFIDENTIAL_CLASSIC_URL   address of your own model server, such as http://127.0.0.1:8000: any server with OpenAI's
-                             chat completions API
-  TOKEN_USD_RATE             USD per native token, for the price of your own models
-  PRICE_PER_TOKEN_NANO       nano native tokens per token, for the price of your own models
-  CONFIDENTIAL_EVIDENCE      source of real attestation evidence for this process: auto, tdx, sev-snp or dstack
-  PORT                       port on which clients connect (default: 8080)
-  ADMIN_HOST                 address of the dashboard, metrics and health checks (default: 127.0.0.1)
-  ADMIN_PORT                 port of the dashboard, metrics and health checks (default: 9090)
-  DATA_DIR                   folder for accounts and charges (default: ./data)
-  LOG_LEVEL                  level of the log on standard error (default: warn); info logs every request
-
-  --json   print the addresses, the key and the example requests as one JSON document`,
+  summary: "run the gateway with demo backends, a key and example requests",
+  help,
   mayUseShippedPipeline: true,
   options: {},
   async run(context) {
@@ -72,6 +43,41 @@ Environment variables:
     return 0;
   },
 };
+
+/** The variables of the gateway itself. The demos of the modules add theirs. */
+const ownVariables = {
+  PORT: "port on which clients connect (default: 8080)",
+  ADMIN_HOST: "address of the dashboard, metrics and health checks (default: 127.0.0.1)",
+  ADMIN_PORT: "port of the dashboard, metrics and health checks (default: 9090)",
+  DATA_DIR: "folder for the data (default: ./data)",
+  LOG_LEVEL: "level of the log on standard error (default: warn); info logs every request",
+};
+
+async function help(): Promise<string> {
+  const parts = (await loadDemos()).flatMap((demo) => demo.help ?? []);
+  const indent = " ".repeat(29);
+  const variables = [...parts.map((part) => part.variables ?? {}), ownVariables]
+    .flatMap((each) => Object.entries(each))
+    .map(([name, text]) => `  ${name.padEnd(27)}${text.replaceAll("\n", `\n${indent}`)}`);
+  return `usage: sluice dev [--config FILE] [--env-file FILE] [--json]
+
+Starts the gateway with demo backends, and prints example requests that work.
+The command runs with GATEWAY_ENV=dev only. On SIGINT or SIGTERM the gateway drains and the command ends.
+
+${parts.map(({ text }) => text).join("\n")}
+
+The gateway reloads when you save pipeline.yaml, or the code of a plugin that pipeline.yaml names by its path. Plugins
+are checked against their manifests: a plugin that reads or sets a slot that it has not declared, or writes to the head
+of the request, fails with an error in the log.
+
+Without --config, SLUICE_CONFIG and ./pipeline.yaml, the command runs the pipeline.yaml that ships with Sluice and keeps
+its data in the working folder. To write your own pipeline.yaml, run sluice init.
+
+Environment variables:
+${variables.join("\n")}
+
+  --json   print the addresses, the key and the example requests as one JSON document`;
+}
 
 /** Keeps the data of the shipped pipeline.yaml in the working folder, because the file itself is in the package. */
 function dataFolder({ configFile, env }: CommandContext): { readonly DATA_DIR?: string } {

@@ -1,7 +1,7 @@
 /**
  * Handles errors that nothing has caught, such as an exception in a plugin's timer or an unhandled rejection. The state
  * of the process is unknown after such an error, so the process ends in order: it logs the error, running requests
- * finish, charges are settled, and the exit code is 1.
+ * finish, exchanges settle, and the exit code is 1.
  */
 import { createLog, type LogOptions } from "../log.ts";
 import { pluginOfStack } from "../pipeline/load/plugin-of-stack.ts";

@@ -2,35 +2,45 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { isAbsolute, join, relative, resolve, sep } from "node:path";
 import { shownPath } from "../config/fault.ts";
+import type { InitParts, InitTemplate } from "../module.ts";
 import { packageFile } from "../package-files.ts";
+import { shippedModules } from "../pipeline/load/modules.ts";
 import { makeFolder } from "../store/make-folder.ts";
-import { UsageError, type Command, type CommandContext } from "./command.ts";
-import { shippedPipeline } from "./config-file.ts";
+import { UsageError, type Command } from "./command.ts";
 import { envExample } from "./env-example.ts";
 import { checkWord, text } from "./option.ts";
 
-/** Templates by name, with their descriptions. */
-const templates = {
-  full: "everything: the file that ships with Sluice",
-  ai: "chat completions, models and the encrypted stream",
-  mcp: "tools for agents: the Model Context Protocol and JSON-RPC",
-  proxy: "a reverse proxy that requires an API key, limits the rate and charges each request",
-  ledger: "the JSON-RPC API of a Substrate node",
-} as const;
+/** Returns all templates by name. */
+export async function loadTemplates(): Promise<Readonly<Record<string, InitTemplate>>> {
+  const parts = await loadParts();
+  return Object.fromEntries([
+    ["full", full],
+    ...parts.flatMap(({ templates = {} }) => Object.entries(templates)),
+  ]);
+}
 
-export type Template = keyof typeof templates;
-// Object.keys returns strings; these are the names of the object above.
-export const templateNames = Object.keys(templates) as readonly Template[];
+const full: InitTemplate = {
+  summary: "everything: the file that ships with Sluice",
+  file: "pipeline.yaml",
+  hasDemo: true,
+};
+
+async function loadParts(): Promise<readonly InitParts[]> {
+  const { inits } = await shippedModules();
+  return Promise.all(inits.map((load) => load()));
+}
 
 export const init: Command = {
   summary: "write a pipeline.yaml to start with",
-  help: `usage: sluice init [--template NAME] [--dir FOLDER] [--force] [--json]
+  help: async () => `usage: sluice init [--template NAME] [--dir FOLDER] [--force] [--json]
 
 Writes pipeline.yaml and .env.example and prints the next steps. .env.example lists the environment variables that
 pipeline.yaml reads. Existing files are not overwritten.
 
 --template NAME   the pipeline.yaml to write (default: full):
-${templateNames.map((name) => `                    ${name.padEnd(8)}${templates[name]}`).join("\n")}
+${Object.entries(await loadTemplates())
+  .map(([name, { summary }]) => `                    ${name.padEnd(8)}${summary}`)
+  .join("\n")}
 --dir FOLDER      folder to write to (default: the working folder); it is created if it is missing
 --force           overwrite existing files
 --json            print { template, files } as one JSON document`,
@@ -43,9 +53,12 @@ ${templateNames.map((name) => `                    ${name.padEnd(8)}${templates[
     if (positionals.length > 0) {
       throw new UsageError(`unexpected argument "${positionals.join(" ")}"`);
     }
-    const template = checkWord(text(values, "template") ?? "full", templateNames, "template");
+    const templates = await loadTemplates();
+    const name = checkWord(text(values, "template") ?? "full", Object.keys(templates), "template");
+    const template = templates[name] ?? full;
+    const parts = await loadParts();
     const folder = resolve(text(values, "dir") ?? ".");
-    const files = contents(template, folder);
+    const files = contents(template, folder, parts);
     const force = values["force"] === true;
     const existing = [...files.keys()].filter((file) => existsSync(file));
     if (existing.length > 0 && !force) {
@@ -66,25 +79,27 @@ ${templateNames.map((name) => `                    ${name.padEnd(8)}${templates[
       context.complain(`init: cannot write to ${folder}: ${error.message}`);
       return 1;
     }
-    report(context, template, folder, [...files.keys()]);
+    const written = [...files.keys()];
+    if (context.json) context.print(JSON.stringify({ template: name, files: written }));
+    else context.print(nextSteps(template, folder, written, parts));
     return 0;
   },
 };
 
 /** Returns the files to write: their contents by absolute path. */
-function contents(template: Template, folder: string): ReadonlyMap<string, string> {
-  const pipeline = readFileSync(templateFile(template), "utf8");
+function contents(
+  { file }: InitTemplate,
+  folder: string,
+  parts: readonly InitParts[],
+): ReadonlyMap<string, string> {
+  const pipeline = readFileSync(packageFile(file), "utf8");
+  const meanings = Object.fromEntries(
+    parts.flatMap(({ variables = {} }) => Object.entries(variables)),
+  );
   return new Map([
     [join(folder, "pipeline.yaml"), withSchemaFor(pipeline, folder)],
-    [join(folder, ".env.example"), envExample(pipeline)],
+    [join(folder, ".env.example"), envExample(pipeline, meanings)],
   ]);
-}
-
-/** Returns the path of the file with the text of a template. */
-export function templateFile(template: Template): string {
-  return template === "full"
-    ? shippedPipeline
-    : packageFile(`src/commands/templates/${template}.yaml`);
 }
 
 function withSchemaFor(pipeline: string, folder: string): string {
@@ -100,31 +115,22 @@ export function schemaLine(folder: string): string | undefined {
   return `# yaml-language-server: $schema=./${path.replaceAll(sep, "/")}`;
 }
 
-function report(
-  context: CommandContext,
-  template: Template,
+function nextSteps(
+  { hasDemo }: InitTemplate,
   folder: string,
   files: readonly string[],
-): void {
-  if (context.json) return context.print(JSON.stringify({ template, files }));
+  parts: readonly InitParts[],
+): string {
   const where = shownPath(folder, process.cwd());
   const isHere = folder === process.cwd();
-  context.print(`Wrote ${files.map((file) => shownPath(file, process.cwd())).join(" and ")}.
-
-Next steps:
+  return [
+    `Wrote ${files.map((file) => shownPath(file, process.cwd())).join(" and ")}.`,
+    `Next steps:
 
   ${isHere ? "" : `cd ${where}\n  `}cp .env.example .env     # then set the variables that you need
   npx sluice check --env-file .env
-  npx sluice start --env-file .env
-
-Then, in a second terminal, create a workspace and an API key:
-
-  npx sluice workspaces create --name acme --plan developer --env-file .env
-  npx sluice keys create --workspace ws_… --env-file .env${
-    template === "proxy"
-      ? ""
-      : `
-
-To try the gateway without your own node or model server, run: npx sluice dev`
-  }`);
+  npx sluice start --env-file .env`,
+    ...parts.flatMap(({ steps }) => steps ?? []),
+    ...(hasDemo ? ["To try the gateway without your own backends, run: npx sluice dev"] : []),
+  ].join("\n\n");
 }

@@ -14,7 +14,7 @@ export const start: Command = {
   help: `usage: sluice start [--config FILE] [--env-file FILE] [--json]
 
 Runs the gateway that pipeline.yaml describes until SIGTERM or SIGINT. Then the gateway drains: running requests and
-streams finish, charges are settled, and the exit code is 0. The gateway reloads pipeline.yaml on SIGHUP and when the
+streams finish, exchanges settle, and the exit code is 0. The gateway reloads pipeline.yaml on SIGHUP and when the
 file changes.
 
 The log is written to standard output, one JSON document per line. The entry "the gateway is listening" has the

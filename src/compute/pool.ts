@@ -33,7 +33,7 @@ const defaultQueue = 64;
 const defaultTimeoutMs = 20_000;
 /** An idle thread ends after this time. */
 const idleMs = 60_000;
-/** A block of the node's largest answer (15 MiB) needs about a tenth of this. */
+/** The largest job, of 15 MiB of JSON, needs about a tenth of this. */
 const threadHeapMb = 512;
 
 /** Opens a pool, which has no threads before the first job. */

@@ -12,7 +12,7 @@ export interface PluginUse {
   readonly options: Readonly<Record<string, unknown>>;
   readonly at: Position;
   /**
-   * Returns the position of a part of the options, by JSON Pointer (`/price`), or of the plugin if the part is missing.
+   * Returns the position of a part of the options, by JSON Pointer (`/limit`), or of the plugin if the part is missing.
    */
   positionOf(pointer: string): Position;
   /** The options as written. Missing if none were written or if the use was created in code. */

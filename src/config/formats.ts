@@ -133,14 +133,14 @@ export const formats = {
     numeric: true,
   },
   "decimal-or-document-url": {
-    says: "a decimal number, or an http(s) URL that ends in a JSON Pointer such as #/data/price",
+    says: "a decimal number, or an http(s) URL that ends in a JSON Pointer such as #/data/value",
     test: (text) =>
       decimal.test(text) || (isUrl(text, httpSchemes) && fragmentPointer(text) !== undefined),
     pattern: "^(\\d{1,12}(\\.\\d{1,18})?|https?://.*#/.*)$",
     numeric: true,
   },
   "json-pointer": {
-    says: "a JSON Pointer such as /data/price",
+    says: "a JSON Pointer such as /data/value",
     test: isPointer,
     pattern: "^(/([^~/]|~[01])*)*$",
   },

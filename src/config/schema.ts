@@ -103,7 +103,7 @@ const admin = closed(
 );
 
 const store = closed(
-  "The store of accounts and charges.",
+  "The store of the gateway and its services.",
   {
     data: {
       type: "string",
@@ -120,7 +120,7 @@ const store = closed(
       type: "string",
       format: "postgres-url",
       description:
-        "PostgreSQL database to which every settled charge is copied. By default, there is none.",
+        "PostgreSQL database that the services share between replicas. By default, there is none.",
     },
     replica: {
       type: "string",
@@ -223,7 +223,7 @@ export function fileSchema(
           type: "array",
           items: entries.tools,
           default: [],
-          description: "Plugins that add tools to the catalogue of /mcp and /rpc.",
+          description: "Plugins that add tools to the shared catalogue.",
         },
         fastify: {
           type: "array",

@@ -79,7 +79,7 @@ export interface Exchange {
    */
   limitReached(reached: LimitReached): void;
   /**
-   * Reports one call that the exchange carried (a node method, a tool, a model), when the call has ended. Call it once
+   * Reports one call that the exchange carried (a method, a tool), when the call has ended. Call it once
    * per call, also for calls that were refused or failed in an answer with HTTP status 200.
    */
   called(report: CallReport): void;

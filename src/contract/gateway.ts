@@ -35,7 +35,7 @@ export interface RunningGateway {
 export interface BackendStatus {
   /** Kind of the backend, such as `network`. The gateway is ready if one backend of each kind is. */
   readonly kind: string;
-  /** The name of its check in the answer of `/readyz`, such as `upstream ledger`. */
+  /** The name of its check in the answer of `/readyz`, such as `upstream search`. */
   readonly title: string;
   /** True if the backend can be used, else the reason why it cannot. */
   readonly ready: true | string;
@@ -85,6 +85,6 @@ export interface SettledExchange {
   readonly status: number;
   readonly code: string | undefined;
   readonly facts: Readonly<NotedFacts>;
-  /** Undefined if the exchange carried no call of a method, tool or model. */
+  /** Undefined if the exchange carried no calls. */
   readonly calls: ReportedCalls | undefined;
 }

@@ -11,7 +11,7 @@
  * | `responseHeaders` | up the list | change status and headers |
  * | `responseChunk` | up the list, synchronously, with borrowed chunks | replace a chunk |
  * | `responseEnd` | up the list, before the last byte leaves | wait; refuse if no byte has left yet |
- * | `settled` | up the list, exactly once, however the exchange ended | release, charge, log |
+ * | `settled` | up the list, exactly once, however the exchange ended | release, record, log |
  */
 export type Phase =
   | "requestHeaders"

@@ -2,9 +2,10 @@
 
 /** A limit that a request would exceed. */
 export interface LimitReached {
-  /** The scope in which requests or credit are counted: `key`, `address`, `24h`, `plan` … */
+  /** The scope of the limit, such as `address` or `24h`. */
   readonly scope: string;
-  readonly unit: "requests" | "milli-CU";
+  /** What is counted, such as `requests`. */
+  readonly unit: string;
   readonly used: number;
   readonly limit: number;
   /**

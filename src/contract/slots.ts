@@ -34,7 +34,7 @@ export type NotedFacts = { [F in keyof Facts]?: Facts[F] | undefined };
 export interface Caller {
   /** Id of the credential, for example of an API key. */
   readonly id: string;
-  /** Name of the group that the credential belongs to, for example a workspace. */
+  /** Name of the group that the credential belongs to, for example a tenant. */
   readonly group: string;
   /** Number of requests that the caller may send at the same time. */
   readonly burst: number;

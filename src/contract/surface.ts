@@ -19,9 +19,9 @@ export interface SurfaceHooks {
     readonly json?: boolean;
   };
   /**
-   * True if the surface answers with a Reply and changes only the accounts (`workspaces` of the service `accounts`,
-   * `override` of the service `networks`). It may wait for these changes and for nothing else, because other requests
-   * may wait for it. The changes and the Reply can then be stored in one transaction.
+   * True if the surface answers with a Reply and changes nothing outside of the data folder. It may wait for these
+   * changes and for nothing else, because other requests may wait for it. A step around the surface can then store the
+   * changes and the Reply in one transaction.
    */
   readonly atomic?: boolean;
   /** Returns a Reply, or streams through `x.stream` and resolves to undefined when the stream has ended. */

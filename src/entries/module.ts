@@ -20,4 +20,4 @@ export {
   type ExampleRequest,
 } from "../demo.ts";
 export { close, listen, readBody } from "../http/demo-server.ts";
-export type { FirstSteps, Module } from "../module.ts";
+export type { FirstSteps, InitParts, Module } from "../module.ts";

@@ -48,7 +48,7 @@ export interface Gateway {
   /** Returns a service of the current generation, for commands and tests. Undefined if it does not run. */
   use<Name extends ServiceName>(name: Name): ServiceTypes[Name] | undefined;
   /**
-   * Drains (decisions.md section 12). Further calls return the same promise. Resolves when every charge is settled and
+   * Drains (decisions.md section 12). Further calls return the same promise. Resolves when every exchange has settled and
    * every port is closed. A surface, plugin or service that does not end delays the stop by at most a few seconds. It
    * is then logged and abandoned.
    */

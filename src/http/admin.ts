@@ -152,7 +152,7 @@ function passToService(
 }
 
 /**
- * Prevents DNS rebinding, so that no web page reads routes, load and charges through a host name that it controls.
+ * Prevents DNS rebinding, so that no web page reads routes and load through a host name that it controls.
  * Returns true if the request has been refused.
  */
 function refuseForeignHost(

@@ -46,7 +46,7 @@ function responseOn(socket: Socket): ServerResponse | undefined {
 }
 
 /**
- * Delivers the answers to the requests before the malformed bytes, because they may have been charged. A request whose
+ * Delivers the answers to the requests before the malformed bytes, because they may have had effects. A request whose
  * own body is malformed gets no answer, because its response may already be partly written.
  */
 function closeAfter(response: ServerResponse, socket: Socket): void {

@@ -1,7 +1,7 @@
 /**
  * Writes chunks in the chunked transfer coding (RFC 9112 section 7.1): the size in hexadecimal and the bytes, each with
  * a line end. A chunk is written in one piece. node:http writes its size, bytes and line ends separately, which costs a
- * third of the write (measured with tokens of 200 bytes).
+ * third of the write (measured with chunks of 200 bytes).
  */
 import type { Socket } from "node:net";
 

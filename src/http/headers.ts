@@ -70,11 +70,16 @@ export function tracedRules(rules: FieldRules): FieldRules | undefined {
   };
 }
 
-/** Fields that only the gateway may set, because they report what it charges. */
-const ownResponseFields = ["x-used-cu-milli"];
+/** Response fields that only the gateway may set. */
+const ownFields = new Set<string>();
+
+/** Removes response fields from the answers of upstreams, because only the gateway may set them. */
+export function reserveFields(names: readonly string[]): void {
+  for (const name of names) ownFields.add(name);
+}
 
 export function responseRules(changes: FieldChanges = {}): FieldRules {
-  return compile([...hopByHop, ...ownResponseFields], changes);
+  return compile([...hopByHop, ...ownFields], changes);
 }
 
 function compile(dropped: readonly string[], changes: FieldChanges): FieldRules {

@@ -235,7 +235,7 @@ async function closeListener(parts: ListenerParts, ms: number): Promise<void> {
   await closer.close("Fastify plugins", () => wrapped.close());
 }
 
-/** Minimum time for surfaces to finish after their connections were closed, so that their charges are recorded. */
+/** Minimum time for surfaces to finish after their connections were closed, so that their exchanges settle. */
 const minSurfaceMs = 3_000;
 
 /**

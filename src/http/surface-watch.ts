@@ -1,15 +1,12 @@
 /**
- * Ends exchanges whose surface does not return after the client got its answer or left. Otherwise their charges would
- * remain reserved, and the generation that they run on could never be stopped.
+ * Ends exchanges whose surface does not return after the client got its answer or left. Otherwise what they
+ * hold would remain reserved, and the generation that they run on could never be stopped.
  */
 import type { LiveExchange } from "../pipeline/run/exchange.ts";
 import type { ExchangeWatch } from "../pipeline/run/runtime.ts";
 import type { Clock, Log } from "../plugin.ts";
 
-/**
- * Four times the time limit of a tool call that is completed for its charge, which is the longest work that continues
- * after a client has left.
- */
+/** Four times the time limit of the calls of shipped modules that run to their end after a client has left. */
 const limitMs = 120_000;
 const sweepMs = 10_000;
 

@@ -1,5 +1,5 @@
 /**
- * undici, the HTTP client for occasional requests: polled documents, probes, the export of charges. Proxied requests use
+ * undici, the HTTP client for occasional requests: polled documents, probes, exports. Proxied requests use
  * `Http1Client`.
  */
 import { createRequire } from "node:module";

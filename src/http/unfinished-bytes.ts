@@ -1,5 +1,5 @@
 /**
- * Accounts for the memory of requests that have not arrived completely. They are not charged yet, so without a limit, a
+ * Counts the memory of requests that have not arrived completely. No plugin limits them yet, so without a limit, a
  * client could fill the memory with requests that it never completes.
  */
 
@@ -41,7 +41,7 @@ export class UnfinishedBytes {
     return this.#owners.get(owner)?.requests ?? 0;
   }
 
-  /** Starts to account for a request, with 0 bytes. Limits may differ between configurations. */
+  /** Starts to count a request, with 0 bytes. Limits may differ between configurations. */
   hold(name: string, limits: UnfinishedLimits): HeldBytes {
     const owner = this.#owners.get(name) ?? { name, bytes: 0, requests: 0 };
     this.#owners.set(name, owner);

@@ -1,4 +1,4 @@
-/** Allows one gateway process per data folder. Two processes would each grant the whole credit of every key. */
+/** Allows one gateway process per data folder. Two processes would each grant the whole of every limit. */
 import { join } from "node:path";
 import type { DatabaseSync } from "node:sqlite";
 import { explain, isBusy, StoreError } from "./store-error.ts";

@@ -7,11 +7,12 @@ import { test, type TestContext } from "node:test";
 import { check } from "../../src/commands/check.ts";
 import { UsageError } from "../../src/commands/command.ts";
 import { shippedPipeline } from "../../src/commands/config-file.ts";
-import { init, schemaLine, templateFile, templateNames } from "../../src/commands/init.ts";
+import { init, loadTemplates, schemaLine } from "../../src/commands/init.ts";
 import { demoModelId, startDemoModel } from "../../plugins/inference/demo/model.ts";
 import { startDemoNode } from "../../plugins/ledger/demo/node.ts";
 import { readUsage } from "../../plugins/billing/metering/read-usage.ts";
-import { startTestGateway, type TestGateway } from "../../src/testing/gateway.ts";
+import { packageFile } from "../../src/package-files.ts";
+import { startTestGateway, type TestGateway } from "../../plugins/contracts/testing.ts";
 import { closed, listening } from "../e2e/rpc-node.ts";
 import { temporaryFolder } from "../store/folder.ts";
 import { commandLine } from "./command-line.ts";
@@ -27,14 +28,14 @@ test("the default template is identical to the shipped pipeline.yaml", async (t)
   assert.equal(read(folder), shipped.replace(/^# yaml-language-server:.*\n#\n/, ""));
 });
 
-for (const template of templateNames) {
+for (const [template, { file }] of Object.entries(await loadTemplates())) {
   test(`the template ${template} is written unchanged and has no faults`, async (t) => {
     const { run, json, folder } = commandLine(t);
     const target = join(folder, "app");
     const files = [join(target, "pipeline.yaml"), join(target, ".env.example")];
     const printed = await json(init, "--template", template, "--dir", target);
     assert.deepEqual(printed, { template, files });
-    const [, rest] = readFileSync(templateFile(template), "utf8").split(/^# yaml-language.*\n#\n/);
+    const [, rest] = readFileSync(packageFile(file), "utf8").split(/^# yaml-language.*\n#\n/);
     assert.equal(read(target), rest);
     writeFileSync(join(folder, "pipeline.yaml"), read(target));
     const { code, out } = await run(check);
@@ -108,7 +109,7 @@ test("the first line names the schema where Sluice is installed in the folder", 
 });
 
 interface Serving {
-  readonly template: (typeof templateNames)[number];
+  readonly template: string;
   readonly env: Readonly<Record<string, string>>;
 }
 

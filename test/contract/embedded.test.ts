@@ -7,7 +7,7 @@ import {
 import { embeddedSlots } from "../../plugins/billing/accounts/embedded/embedded-slots.ts";
 import { openIdempotency } from "../../plugins/billing/accounts/idempotency.ts";
 import { openClaims, type ClaimsService } from "../../src/store/claims.ts";
-import { atOnce } from "../../src/testing/at-once.ts";
+import { atOnce } from "../../plugins/contracts/at-once.ts";
 import { manualClock } from "../../src/testing/clock.ts";
 import { temporaryFolder } from "../store/folder.ts";
 import { describeAccountStore } from "./accounts.ts";

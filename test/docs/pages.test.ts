@@ -12,7 +12,7 @@ import { parseConfig } from "../../src/config/read.ts";
 import { shippedServices } from "../../src/pipeline/load/modules.ts";
 import { loadShipped } from "../../src/pipeline/load/load.ts";
 import type { Plugin } from "../../src/plugin.ts";
-import { startTestGateway } from "../../src/testing/gateway.ts";
+import { startTestGateway } from "../../plugins/contracts/testing.ts";
 import { root } from "./tables.ts";
 
 const pages = globSync(["*.md", "docs/**/*.md", "plugins/**/README.md", "bench/README.md"], {
@@ -182,6 +182,7 @@ for (const { page, line } of lines) {
     const { positionals } = parseArgs({ args, options, allowPositionals: true });
     const [action] = positionals;
     if (action === undefined || URL.canParse(action)) return;
-    assert.match(command.help, new RegExp(`sluice ${name} ${action}\\b`));
+    const help = typeof command.help === "string" ? command.help : await command.help();
+    assert.match(help, new RegExp(`sluice ${name} ${action}\\b`));
   });
 }

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { excessReasons, gatewayErrors, sluiceErrors, statusReasons } from "../../src/errors.ts";
 import { knownMethods } from "../../plugins/ledger/ledger/methods.ts";
 import { createSeal } from "../../src/store/seal.ts";
-import { startTestGateway } from "../../src/testing/gateway.ts";
+import { startTestGateway } from "../../plugins/contracts/testing.ts";
 import { upgrade } from "../plugins/billing/shipping/fixture.ts";
 import { createDatabase } from "../store/servers.ts";
 
@@ -39,12 +39,14 @@ export function findTable(page: string, name: string): { at: number; lines: stri
 }
 
 function gatewayTable(): Table {
-  const rows = Object.entries(gatewayErrors).map(([code, entry]) => [
-    `\`${code}\``,
-    String(entry.status),
-    entry.message,
-    "retryAfter" in entry ? String(entry.retryAfter) : "",
-  ]);
+  const rows = Object.entries(gatewayErrors)
+    .toSorted(([, a], [, b]) => a.status - b.status)
+    .map(([code, entry]) => [
+      `\`${code}\``,
+      String(entry.status),
+      entry.message,
+      String(entry.retryAfter ?? ""),
+    ]);
   return [["code", "HTTP", "message, where nothing better is known", "`Retry-After`"], ...rows];
 }
 

@@ -11,7 +11,7 @@ import { test, type TestContext } from "node:test";
 import { promisify } from "node:util";
 import { checkFile } from "../../src/pipeline/load/check-file.ts";
 import { startGateway } from "../../src/gateway/gateway.ts";
-import { startTestGateway } from "../../src/testing/gateway.ts";
+import { startTestGateway } from "../../plugins/contracts/testing.ts";
 import { temporaryFolder } from "../store/folder.ts";
 import { root } from "./tables.ts";
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { startTestGateway } from "../../src/testing/gateway.ts";
+import { startTestGateway } from "../../plugins/contracts/testing.ts";
 import { demoChain, eventsKey } from "../plugins/ledger/ledger/decode/chains.ts";
 import { judgeOf } from "../plugins/ledger/ledger/decode/judge.ts";
 import { startRpcNode, type RpcNode } from "./rpc-node.ts";

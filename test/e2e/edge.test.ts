@@ -7,7 +7,11 @@ import { test } from "node:test";
 import { revokeKey } from "../../plugins/billing/accounts/embedded/keys.ts";
 import { openAccountsDatabase } from "../../plugins/billing/accounts/embedded/schema.ts";
 import { manualClock, type ManualClock } from "../../src/testing/clock.ts";
-import { startTestGateway, type TestGateway, type WantedKey } from "../../src/testing/gateway.ts";
+import {
+  startTestGateway,
+  type TestGateway,
+  type WantedKey,
+} from "../../plugins/contracts/testing.ts";
 import { closed, listening, startRpcNode } from "./rpc-node.ts";
 
 const pipelineOf = (upstream: string, changes: Record<string, string>): string => `

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { test, type TestContext } from "node:test";
 import { connect, createClientMemory } from "../../plugins/confidential/client/client.ts";
-import { startTestGateway } from "../../src/testing/gateway.ts";
+import { startTestGateway } from "../../plugins/contracts/testing.ts";
 import { streamed } from "../plugins/inference/networks/worker-scripts.ts";
 import { startWorker } from "../plugins/inference/networks/scripted-worker.ts";
 

@@ -11,7 +11,7 @@ import {
   startTestGateway,
   type TestGateway,
   type TestGatewayOptions,
-} from "../../src/testing/gateway.ts";
+} from "../../plugins/contracts/testing.ts";
 import { closed, listening } from "./rpc-node.ts";
 
 const pipeline = `version: 1

@@ -5,7 +5,11 @@ import { test } from "node:test";
 import { listChanges } from "../../plugins/billing/accounts/embedded/change-log.ts";
 import { openAccountsDatabase } from "../../plugins/billing/accounts/embedded/schema.ts";
 import { manualClock, type ManualClock } from "../../src/testing/clock.ts";
-import { startTestGateway, type TestGateway, type TestKey } from "../../src/testing/gateway.ts";
+import {
+  startTestGateway,
+  type TestGateway,
+  type TestKey,
+} from "../../plugins/contracts/testing.ts";
 import { startWorker } from "../plugins/inference/networks/scripted-worker.ts";
 
 /** The shipped pipeline without its log lines. */

@@ -8,7 +8,7 @@ import type { KeySettings } from "../../plugins/billing/accounts/account-store.t
 import { findKey, rotateKey, setKey } from "../../plugins/billing/accounts/embedded/keys.ts";
 import { openAccountsDatabase } from "../../plugins/billing/accounts/embedded/schema.ts";
 import { manualClock, type ManualClock } from "../../src/testing/clock.ts";
-import { startTestGateway, type TestGateway } from "../../src/testing/gateway.ts";
+import { startTestGateway, type TestGateway } from "../../plugins/contracts/testing.ts";
 
 const hour = 3_600_000;
 const day = 24 * hour;

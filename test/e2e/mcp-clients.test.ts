@@ -13,7 +13,7 @@ import {
 import { Client as ClientV1 } from "@modelcontextprotocol/sdk/client/index.js";
 import { StreamableHTTPClientTransport as TransportV1 } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
 import { ElicitRequestSchema } from "@modelcontextprotocol/sdk/types.js";
-import type { TestGateway } from "../../src/testing/gateway.ts";
+import type { TestGateway } from "../../plugins/contracts/testing.ts";
 import { startMcpGateway, type Parsed } from "./mcp-gateway.ts";
 
 let gateway: TestGateway;

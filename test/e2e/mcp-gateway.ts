@@ -5,7 +5,7 @@ import {
   startTestGateway,
   type TestGateway,
   type TestGatewayOptions,
-} from "../../src/testing/gateway.ts";
+} from "../../plugins/contracts/testing.ts";
 
 const here = import.meta.dirname;
 

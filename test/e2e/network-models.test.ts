@@ -6,7 +6,11 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { listChanges } from "../../plugins/billing/accounts/embedded/change-log.ts";
 import { openAccountsDatabase } from "../../plugins/billing/accounts/embedded/schema.ts";
-import { startTestGateway, type TestGateway, type TestKey } from "../../src/testing/gateway.ts";
+import {
+  startTestGateway,
+  type TestGateway,
+  type TestKey,
+} from "../../plugins/contracts/testing.ts";
 import { startWorker } from "../plugins/inference/networks/scripted-worker.ts";
 
 const pipeline = `

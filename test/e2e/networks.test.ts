@@ -1,7 +1,7 @@
 /** Networks of a whole gateway: what /readyz reports about them, and what a reload keeps of them. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { startTestGateway, type TestGateway } from "../../src/testing/gateway.ts";
+import { startTestGateway, type TestGateway } from "../../plugins/contracts/testing.ts";
 import { startWorker } from "../plugins/inference/networks/scripted-worker.ts";
 
 const inTime = { timeout: 20_000 };

@@ -9,7 +9,7 @@ import { after, before, test } from "node:test";
 import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js";
 import * as fc from "fast-check";
 import { startDemos } from "../../src/commands/demo.ts";
-import { startTestGateway, type TestGateway } from "../../src/testing/gateway.ts";
+import { startTestGateway, type TestGateway } from "../../plugins/contracts/testing.ts";
 import { send, type Answer } from "./tools-gateway.ts";
 
 const pipeline = readFileSync(join(import.meta.dirname, "../../pipeline.yaml"), "utf8")

@@ -10,7 +10,7 @@ import { after, before, test } from "node:test";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { parseTime } from "sluice-gateway/services";
 import { startDemos } from "../../src/commands/demo.ts";
-import { startTestGateway, type TestGateway } from "../../src/testing/gateway.ts";
+import { startTestGateway, type TestGateway } from "../../plugins/contracts/testing.ts";
 
 const pipeline = readFileSync(join(import.meta.dirname, "../../pipeline.yaml"), "utf8")
   .replace("rps: 200,", "rps: 1000000,")

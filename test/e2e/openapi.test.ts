@@ -14,7 +14,11 @@ import { nodeSuite } from "../../plugins/confidential/protocol/node-crypto.ts";
 import { evidenceDigest } from "../../plugins/confidential/protocol/report-data.ts";
 import { startDemos } from "../../src/commands/demo.ts";
 import { manualClock } from "../../src/testing/clock.ts";
-import { startTestGateway, type TestGateway, type TestKey } from "../../src/testing/gateway.ts";
+import {
+  startTestGateway,
+  type TestGateway,
+  type TestKey,
+} from "../../plugins/contracts/testing.ts";
 import { openStream, openWire } from "../plugins/confidential/confidential-relay/stream-client.ts";
 
 const shipped = readFileSync(join(import.meta.dirname, "../../pipeline.yaml"), "utf8");

@@ -1,7 +1,7 @@
 /** Starts @polkadot/api as a client of the gateway, for the tests with real clients. */
 import { readFile } from "node:fs/promises";
 import { ApiPromise, HttpProvider } from "@polkadot/api";
-import { startTestGateway, type TestGateway } from "../../src/testing/gateway.ts";
+import { startTestGateway, type TestGateway } from "../../plugins/contracts/testing.ts";
 import { post } from "../plugins/ledger/demo/ask.ts";
 
 export interface Client extends AsyncDisposable {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { openAccountsDatabase } from "../../plugins/billing/accounts/embedded/schema.ts";
 import { purchase } from "../../plugins/billing/accounts/embedded/workspaces.ts";
-import { startTestGateway } from "../../src/testing/gateway.ts";
+import { startTestGateway } from "../../plugins/contracts/testing.ts";
 import { sluice } from "./gateway-process.ts";
 import { startRpcNode } from "./rpc-node.ts";
 import { join } from "node:path";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer, get, type IncomingMessage, type ServerResponse } from "node:http";
 import { test } from "node:test";
-import { startTestGateway, type TestGateway } from "../../src/testing/gateway.ts";
+import { startTestGateway, type TestGateway } from "../../plugins/contracts/testing.ts";
 import { closed, listening, startRpcNode } from "./rpc-node.ts";
 
 interface Variation {

@@ -6,7 +6,7 @@ import {
   startTestGateway,
   type TestGateway,
   type TestGatewayOptions,
-} from "../../src/testing/gateway.ts";
+} from "../../plugins/contracts/testing.ts";
 
 export const toolNames = [
   "echo",

@@ -8,7 +8,7 @@ import { createServer, request, type ClientRequest, type IncomingMessage } from 
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { readUsage } from "../../plugins/billing/metering/read-usage.ts";
-import { startTestGateway, type TestGateway } from "../../src/testing/gateway.ts";
+import { startTestGateway, type TestGateway } from "../../plugins/contracts/testing.ts";
 import { worker } from "./slow-tools.ts";
 import { closed, healthyNode, listening } from "./rpc-node.ts";
 

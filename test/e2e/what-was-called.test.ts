@@ -9,7 +9,7 @@ import { after, before, describe, it } from "node:test";
 import { explain } from "../../src/commands/explain.ts";
 import type { CommandContext } from "../../src/commands/command.ts";
 import type { Explanation } from "../../src/pipeline/observe/explanation.ts";
-import { startTestGateway, type TestGateway } from "../../src/testing/gateway.ts";
+import { startTestGateway, type TestGateway } from "../../plugins/contracts/testing.ts";
 import { whole } from "../plugins/inference/networks/worker-scripts.ts";
 import { startWorker, type Worker } from "../plugins/inference/networks/scripted-worker.ts";
 import { ask, signIn } from "../plugins/dashboard/dashboard/gateway.ts";

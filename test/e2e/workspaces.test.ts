@@ -11,7 +11,7 @@ import {
   type TestGateway,
   type TestGatewayOptions,
   type TestKey,
-} from "../../src/testing/gateway.ts";
+} from "../../plugins/contracts/testing.ts";
 
 /** A call costs 500 milli-CU. */
 const pipeline = `

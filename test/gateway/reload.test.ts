@@ -5,7 +5,7 @@ import fs, { writeFileSync } from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
-import { startTestGateway, type TestGateway } from "../../src/testing/gateway.ts";
+import { startTestGateway, type TestGateway } from "../../plugins/contracts/testing.ts";
 import { startGateway } from "../../src/gateway/gateway.ts";
 import { temporaryFolder } from "../store/folder.ts";
 

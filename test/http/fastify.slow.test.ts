@@ -8,7 +8,7 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
 import { join } from "node:path";
 import { test } from "node:test";
-import { startTestGateway, type TestGateway } from "../../src/testing/gateway.ts";
+import { startTestGateway, type TestGateway } from "../../plugins/contracts/testing.ts";
 import { StartError } from "../../src/start-error.ts";
 
 /** Starts a gateway with one Fastify plugin, whose body is `source`. The source can use `app` and `options`. */

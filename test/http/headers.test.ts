@@ -188,12 +188,12 @@ function answer(
   options: { method?: string; status?: number; connection?: string } = {},
 ): string[] {
   const { method = "GET", status = 200 } = options;
-  const value = (name: string): string | undefined => {
+  const valueOf = (name: string): string | undefined => {
     const at = received.findIndex((part, i) => i % 2 === 0 && part.toLowerCase() === name);
     return at === -1 ? undefined : received[at + 1]?.toLowerCase();
   };
-  const hasLength = value("content-length") !== undefined;
-  const head = { method, status, connection: value("connection"), hasLength };
+  const hasLength = valueOf("content-length") !== undefined;
+  const head = { method, status, connection: valueOf("connection"), hasLength };
   return responseFields(received, head, responseRules());
 }
 
@@ -241,8 +241,8 @@ test("fields become lines only if nothing in them could end a line", () => {
   assert.equal(fieldLines(["X-A", "1", "b", "\xff\t"]), "X-A: 1\r\nb: \xff\t\r\n");
   assert.equal(fieldLines([]), "");
   // U+010D would become a carriage return if it were sent as one byte.
-  for (const value of ["a\r\nb: c", "a\n", "a\r", "a\0", "\u010d", "\x7f"]) {
-    assert.equal(fieldLines(["X-A", value]), undefined, JSON.stringify(value));
+  for (const text of ["a\r\nb: c", "a\n", "a\r", "a\0", "\u010d", "\x7f"]) {
+    assert.equal(fieldLines(["X-A", text]), undefined, JSON.stringify(text));
   }
   for (const name of ["", "X A", "X:", "X\r\n", "\u010d"]) {
     assert.equal(fieldLines([name, "1"]), undefined, JSON.stringify(name));

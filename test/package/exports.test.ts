@@ -16,7 +16,8 @@ test("the package exports the documented names and no others", async () => {
     "./json-schema": "./src/entries/json-schema.ts",
     "./package-files": "./src/package-files.ts",
     "./client": "./plugins/confidential/client/client.ts",
-    "./testing": "./src/testing/gateway.ts",
+    "./testing": "./plugins/contracts/testing.ts",
+    "./bare-gateway": "./src/testing/gateway.ts",
     "./package.json": "./package.json",
   });
   assert.deepEqual(Object.keys(await import("sluice-gateway/plugin")).toSorted(), [

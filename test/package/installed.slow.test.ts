@@ -6,7 +6,7 @@ import { existsSync, mkdirSync, renameSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { createInterface } from "node:readline";
 import { after, test } from "node:test";
-import { templateNames } from "../../src/commands/init.ts";
+import { loadTemplates } from "../../src/commands/init.ts";
 import { installPackage } from "./package-fixture.ts";
 
 const installed = installPackage();
@@ -45,7 +45,7 @@ test("accounts survive an upgrade of the package", () => {
   assert.ok(existsSync(join(app, "data", "accounts.db")));
 });
 
-for (const template of templateNames) {
+for (const template of Object.keys(await loadTemplates())) {
   test(`the package has the template ${template}, which passes the check`, () => {
     const target = join(app, template);
     const { status, stderr } = sluice("init", "--template", template, "--dir", target);

@@ -11,6 +11,7 @@ import type {
   Tools,
 } from "sluice-gateway/services";
 import { createMetrics } from "../../src/metrics.ts";
+import { shippedModules } from "../../src/pipeline/load/modules.ts";
 import { LiveResponseHead } from "../../src/pipeline/run/response-head.ts";
 import type {
   ComputeOutcome,
@@ -27,6 +28,9 @@ import type {
 } from "../../src/plugin.ts";
 import { createSeal } from "../../src/store/seal.ts";
 import { manualClock } from "../../src/testing/clock.ts";
+
+// Declares the codes of the modules, as a gateway does when it starts.
+await shippedModules();
 
 const silent: Log = { debug() {}, info() {}, warn() {}, error() {}, child: () => silent };
 

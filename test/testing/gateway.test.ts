@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { promisify } from "node:util";
 import { temporaryFolder } from "../store/folder.ts";
-import { startTestGateway } from "../../src/testing/gateway.ts";
+import { startTestGateway } from "../../plugins/contracts/testing.ts";
 
 const pipeline = `
 version: 1
@@ -68,7 +68,7 @@ test("the lines contain the lines of the access log", async () => {
 test("nothing is written to standard output", async (t) => {
   const folder = temporaryFolder(t);
   const file = join(folder, "quiet.ts");
-  const module = new URL("../../src/testing/gateway.ts", import.meta.url).href;
+  const module = new URL("../../plugins/contracts/testing.ts", import.meta.url).href;
   writeFileSync(
     file,
     `import { startTestGateway } from ${JSON.stringify(module)};

@@ -35,7 +35,7 @@ export async function openDemoAccount(
       by,
     );
     if ("failed" in issued) throw new Error(issued.message);
-    return { workspaceId: workspace.id, text: issued.text, expiresAt: now + keyLifeMs };
+    return { group: workspace.id, text: issued.text, expiresAt: now + keyLifeMs };
   } finally {
     await store.close();
   }

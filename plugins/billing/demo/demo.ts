@@ -3,18 +3,20 @@ import { systemClock, type Demo } from "sluice-gateway/module";
 import { openDemoAccount } from "./account.ts";
 
 export const demo: Demo = {
+  help: { text: 'Creates the workspace "demo" with an API key, which the example requests use.' },
+
   createKey({ config }) {
     return openDemoAccount(config.store.data, systemClock);
   },
 
   describe({ key }) {
     if (key === undefined) return { position: 4, lines: [], json: {} };
-    const { workspaceId, text, expiresAt } = key;
+    const { group, text, expiresAt } = key;
     const until = new Date(expiresAt).toISOString();
     return {
       position: 4,
       lines: [["key", `${text} (valid until ${until.slice(0, 10)})`]],
-      json: { workspace_id: workspaceId, key: text, key_expires_at: until },
+      json: { workspace_id: group, key: text, key_expires_at: until },
     };
   },
 };

@@ -22,7 +22,6 @@ const responseBytes = 1024 * 1024;
 const inFlight = refuse("GATEWAY_CONFLICT", {
   message: "a request with this idempotency key is still running",
 });
-const mismatch = refuse("GATEWAY_IDEMPOTENCY_KEY_MISMATCH");
 const unavailable = refuse("GATEWAY_SERVICE_UNAVAILABLE");
 
 export class IdempotentAttempt {
@@ -171,5 +170,6 @@ function insteadOf(found: NotRun): Reply {
     if (contentEncoding !== undefined) headers.push("content-encoding", contentEncoding);
     return { status, headers, body };
   }
-  return { inFlight, mismatch, unavailable }[found.kind];
+  if (found.kind === "mismatch") return refuse("GATEWAY_IDEMPOTENCY_KEY_MISMATCH");
+  return found.kind === "inFlight" ? inFlight : unavailable;
 }

@@ -3,6 +3,14 @@ import type { Demo } from "sluice-gateway/module";
 import { isObject } from "sluice-gateway/toolkit";
 
 export const demo: Demo = {
+  help: {
+    text: "The encrypted stream ends in this process. Its evidence is simulated and proves nothing, so clients must opt in.",
+    variables: {
+      CONFIDENTIAL_EVIDENCE:
+        "source of real attestation evidence for this process: auto, tdx, sev-snp or dstack",
+    },
+  },
+
   async start(env) {
     return env["CONFIDENTIAL_EVIDENCE"] ? {} : { CONFIDENTIAL_EVIDENCE: "simulated" };
   },

@@ -80,7 +80,9 @@ function reserve(
   const { network } = x.request.params;
   const charge = x.get("charge");
   const offer = networks.find(request.model, network);
-  const report = { kind: "model", name: request.model, isListed: offer !== undefined } as const;
+  // The name of a model can be any text, so one that is not listed is not reported.
+  const isListed = offer !== undefined;
+  const report = { kind: "model", name: isListed ? request.model : "other", isListed } as const;
   const refused = (code: ChatErrorCode, message?: string): Reply => {
     x.called({ ...report, code });
     return chatError(code, message === undefined ? {} : { message });

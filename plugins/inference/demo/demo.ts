@@ -6,6 +6,17 @@ import { demoModelId, startDemoModel } from "./model.ts";
 const demoRate = "0.25";
 
 export const demo: Demo = {
+  help: {
+    text: `The demo model echoes the last user message, unless CONFIDENTIAL_CLASSIC_URL is the address of your own model
+server.`,
+    variables: {
+      CONFIDENTIAL_CLASSIC_URL: `address of your own model server, such as http://127.0.0.1:8000: any server with OpenAI's
+chat completions API`,
+      TOKEN_USD_RATE: "USD per native token, for the price of your own models",
+      PRICE_PER_TOKEN_NANO: "nano native tokens per token, for the price of your own models",
+    },
+  },
+
   async start(env, started) {
     if (env["CONFIDENTIAL_CLASSIC_URL"]) return {};
     const model = await startDemoModel();

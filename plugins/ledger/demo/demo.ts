@@ -11,6 +11,11 @@ import { isObject } from "sluice-gateway/toolkit";
 import { startDemoNode } from "./node.ts";
 
 export const demo: Demo = {
+  help: {
+    text: `The demo node replays recorded answers of a real runtime, unless LEDGER_RPC_URL is the address of your own node.`,
+    variables: { LEDGER_RPC_URL: "address of your own node: http, https, ws or wss" },
+  },
+
   async start(env, started) {
     if (env["LEDGER_RPC_URL"]) return {};
     const node = await startDemoNode();

@@ -1,5 +1,5 @@
 /** A whitelisted method with its cached answers, its calls in flight and its counters. */
-import type { CallFailureCode, CallReport, Counter, Metrics } from "sluice-gateway/plugin";
+import type { CallReport, Counter, Metrics } from "sluice-gateway/plugin";
 import type { ChargeLine } from "sluice-gateway/services";
 import type { AnswerCache, MethodAnswers } from "./cache.ts";
 import type { JoinableCall } from "./waiter.ts";
@@ -26,8 +26,8 @@ export interface MethodState {
   readonly stored: Counter;
 }
 
-const nodeError: CallFailureCode = "NODE_ERROR";
-const upstreamError: CallFailureCode = "UPSTREAM_ERROR";
+const nodeError = "NODE_ERROR";
+const upstreamError = "UPSTREAM_ERROR";
 
 /**
  * Returns the method states by the name that clients use. The method labels of the metrics are names of the whitelist,

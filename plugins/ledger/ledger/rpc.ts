@@ -1,11 +1,6 @@
 /** Implements `Ledger.rpc`: a JSON-RPC body is parsed and priced before anything is sent to a node. */
 import type { RpcItem } from "sluice-gateway/http";
-import {
-  readJsonRpc,
-  type CallFailureCode,
-  type CallReport,
-  type CallReporter,
-} from "sluice-gateway/plugin";
+import { readJsonRpc, type CallReport, type CallReporter } from "sluice-gateway/plugin";
 import type { LedgerRpc } from "sluice-gateway/services";
 import type { Body } from "./body.ts";
 import { Batch, type BatchItem } from "./batch.ts";
@@ -32,7 +27,7 @@ const fixed = (answer: string | undefined, refusal: CallReport | undefined): Led
 });
 
 /** `name`: method name from the client. */
-function refusalOf(name: string, code: CallFailureCode): CallReport {
+function refusalOf(name: string, code: string): CallReport {
   return { kind: "node", name, isListed: false, code };
 }
 

@@ -1,6 +1,6 @@
 /** JSON-RPC 2.0 in this protocol: parsing messages, and building answers from JSON text. */
 import { readJsonRpc } from "sluice-gateway/plugin";
-import type { CallFailureCode, Reply } from "sluice-gateway/plugin";
+import type { Reply } from "sluice-gateway/plugin";
 import { isObject } from "sluice-gateway/toolkit";
 
 export type Params = Readonly<Record<string, unknown>>;
@@ -111,7 +111,7 @@ export function failureCode(reply: Reply | undefined): string | undefined {
   return isFailed ? codeOf((reply as ErrorReply).failure) : undefined;
 }
 
-const reportedCodes: Readonly<Record<number, CallFailureCode>> = {
+const reportedCodes: Readonly<Record<number, string>> = {
   [codes.parse]: "PARSE_ERROR",
   [codes.methodNotFound]: "METHOD_NOT_FOUND",
   [codes.invalidParams]: "INVALID_PARAMS",

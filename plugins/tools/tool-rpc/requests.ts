@@ -1,5 +1,5 @@
 /** Answers one JSON-RPC request. Ids and results are inserted as text, so nothing is parsed twice. */
-import type { CallFailureCode, CallReport, JsonRpcItem } from "sluice-gateway/plugin";
+import type { CallReport, JsonRpcItem } from "sluice-gateway/plugin";
 import {
   toolFailure,
   toolReport,
@@ -35,7 +35,7 @@ export interface Requests {
 const methods = ["tools.list", "tools.call"];
 
 /** Returns the report of a request that called no tool. `code`: the reason for the refusal. */
-export function protocolReport(method: string, code?: CallFailureCode): CallReport {
+export function protocolReport(method: string, code?: string): CallReport {
   return { kind: "protocol", name: method, isListed: methods.includes(method), code };
 }
 

@@ -29,7 +29,7 @@ const sharedTextBytes = 2048;
 /**
  * Reads a whole body strictly. An item is invalid if a member occurs twice (a second `method`, possibly spelled with
  * escapes, is the classic way to bypass a whitelist), if `jsonrpc` is not "2.0", `method` is not a string, `params` is
- * a scalar, or `id` is neither a string, a number nor null. `params: null` counts as missing, as in a Substrate node.
+ * a scalar, or `id` is neither a string, a number nor null. `params: null` counts as missing.
  */
 export function readRequest(body: Buffer, maxItems: number): RpcBody {
   const end = body.length;

@@ -6,7 +6,7 @@
 /** Returned instead of an index if the bytes are not JSON, or are nested too deeply. */
 export const malformed = -1;
 
-/** Maximum nesting: the default recursion limit of serde_json, the parser of every Substrate node. */
+/** Maximum nesting: the default recursion limit of serde_json, the parser of many backends. */
 const maxDepth = 128;
 
 export const quote = 0x22;

@@ -2,8 +2,8 @@
  * A request to an upstream. It connects the upstream's client with the socket of the gateway's client, without a stream
  * object for the answer.
  *
- * A request is sent again only if it cannot have been processed twice: to another URL if it got no connection, and by
- * the HTTP client if a kept connection turned out to be closed (`Repeat`).
+ * A request is sent again only if it cannot have been processed twice: to another URL if it got no connection, and on
+ * another connection if it is a GET or HEAD without content and its kept connection turned out to be closed.
  */
 import { refuse } from "../../errors.ts";
 import type { ChildSpan, Counter, Exchange, Reply, Sink } from "../../plugin.ts";
@@ -85,7 +85,8 @@ class ForwardedExchange implements UpstreamExchange {
   constructor(x: Exchange, plan: ForwardPlan, outgoing: Outgoing) {
     const { method, body } = outgoing;
     const isSafe = body === null && (method === "GET" || method === "HEAD");
-    this.repeat = isSafe ? "ifUnanswered" : "ifUnwritten";
+    // A proxy must not repeat other requests by itself (RFC 9110 section 9.2.2).
+    this.repeat = isSafe ? "ifUnanswered" : "failsIfStale";
     this.answerMs = plan.upstream.headersMs;
     this.#x = x;
     this.#plan = plan;

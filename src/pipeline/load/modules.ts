@@ -2,6 +2,8 @@
 import { globSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
+import { addErrors } from "../../errors.ts";
+import { reserveFields } from "../../http/headers.ts";
 import { upstreams } from "../../http/upstream/service.ts";
 import { codeSuffix, packageFile } from "../../package-files.ts";
 import type { Module, ModuleCommand } from "../../module.ts";
@@ -19,6 +21,7 @@ interface ShippedModules {
   readonly companions: readonly (readonly [string, string])[];
   readonly commands: Readonly<Record<string, ModuleCommand>>;
   readonly demos: readonly NonNullable<Module["demo"]>[];
+  readonly inits: readonly NonNullable<Module["init"]>[];
   readonly firstSteps: readonly NonNullable<Module["firstSteps"]>[];
 }
 
@@ -42,6 +45,8 @@ async function importModules(): Promise<ShippedModules> {
       default: Module;
     };
     modules.push(module);
+    addErrors(module.errors ?? {});
+    reserveFields(module.ownFields ?? []);
   }
   const services = modules.flatMap((module) => module.services ?? []);
   return {
@@ -53,6 +58,7 @@ async function importModules(): Promise<ShippedModules> {
       modules.flatMap((module) => Object.entries(module.commands ?? {})),
     ),
     firstSteps: modules.flatMap((module) => module.firstSteps ?? []),
+    inits: modules.flatMap((module) => module.init ?? []),
     demos: modules.flatMap((module) => module.demo ?? []),
   };
 }

@@ -3,7 +3,7 @@ import type { CallReport, ReportedCalls } from "../../contract/called.ts";
 import { redact } from "../../redact.ts";
 
 const maxNames = 8;
-/** The form of node methods, tools and methods of MCP. Any other text that a client sends as a name is not shown. */
+/** The form of names of methods and tools. Any other text that a client sends as a name is not shown. */
 const nameShape = /^[A-Za-z][A-Za-z0-9_./]{0,63}$/;
 
 /** Stands for a name that the deployment does not list and that does not look like one. */
@@ -17,13 +17,13 @@ export class CallRecord implements ReportedCalls {
   #first = "";
   #more: string[] | undefined = undefined;
 
-  add({ kind, name, isListed, code }: CallReport): void {
+  add({ name, isListed, code }: CallReport): void {
     this.items++;
     if (code !== undefined) {
       this.failed++;
       this.code = code;
     }
-    const shown = isListed ? name : shownName(kind, name);
+    const shown = isListed ? name : shownName(name);
     if (this.items === 1) this.#first = shown;
     else if (shown !== this.#first) this.#addName(shown);
   }
@@ -40,9 +40,9 @@ export class CallRecord implements ReportedCalls {
 }
 
 /**
- * Names of unknown methods and tools are shown, because operators want to know which ones their clients miss. The name
- * of a model can be any text. A key that a client sent as a name must not be logged.
+ * Names of unknown methods are shown, because operators want to know which ones their clients miss. A secret that a
+ * client sent as a name must not be logged.
  */
-function shownName(kind: CallReport["kind"], name: string): string {
-  return kind !== "model" && nameShape.test(name) ? redact(name) : otherName;
+function shownName(name: string): string {
+  return nameShape.test(name) ? redact(name) : otherName;
 }

@@ -1,10 +1,10 @@
 /**
  * Explains one exchange step by step: which step let it pass, which one refused it and at which limit, and how long
  * each took. An explanation contains only names, numbers and codes. Of the headers, the query and the body that a
- * client sent it shows the request id and the names of the methods, tools and models that were called. A name that
+ * client sent it shows the request id and the names of the methods and tools that were called. A name that
  * looks like anything else is shown as `other`.
  */
-import { isFailure, reasonOf } from "../../called.ts";
+import { callFailure } from "../../errors.ts";
 import type { LimitReached, Outcome } from "../../plugin.ts";
 import { coreDepth, type ExchangeRecord } from "./record.ts";
 
@@ -52,7 +52,7 @@ export interface Explanation {
     /** May be in the past. Missing if the limit has room again, or if it is not known. */
     readonly clears_at?: string;
   };
-  /** The node methods, tools and models that were called. Missing if there were none. */
+  /** What was called. Missing if there were no calls. */
   readonly calls?: {
     /** At most 8 distinct names. */
     readonly names: readonly string[];
@@ -111,7 +111,7 @@ function stepsOf(record: ExchangeRecord, code: string | undefined): StepExplanat
   const did = surfaceResult(record, code);
   // A step has one reason to refuse. A surface can have many.
   const hasReason = code !== undefined && (did === "refused" || did === "failed");
-  const reason = hasReason ? { reason: reasonOf(code) } : {};
+  const reason = hasReason ? { reason: callFailure(code).message } : {};
   all.push(explainStep(record, steps.length, { step: surface, did, ...reason }));
   return all;
 }
@@ -140,7 +140,7 @@ function surfaceResult(record: ExchangeRecord, code: string | undefined): StepRe
   // If only some calls of a batch have failed, the surface has answered the others.
   const { items, failed } = record.calls ?? { items: 0, failed: 0 };
   if (failed < items) return "replied";
-  return items > 0 && isFailure(code) ? "failed" : "refused";
+  return items > 0 && callFailure(code).isFailure === true ? "failed" : "refused";
 }
 
 function isRefusedByCore({ repliedDepth, failedDepth }: ExchangeRecord): boolean {

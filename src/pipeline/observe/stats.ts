@@ -1,5 +1,5 @@
 /** Counters of every route: requests, latency, refusals by reason, outcomes, calls. */
-import type { CallKind, CallReport } from "../../contract/called.ts";
+import type { CallReport } from "../../contract/called.ts";
 import { otherName } from "./call-record.ts";
 import type { Counter, Family, Gauge, Histogram, Metrics, Outcome } from "../../plugin.ts";
 
@@ -63,7 +63,7 @@ export function coreMetrics(metrics: Metrics): CoreMetrics {
     ),
     calls: metrics.counter(
       "sluice_calls_total",
-      "Calls of node methods, tools and models, by result. Names that are not listed count as `other`.",
+      "Calls that requests carried, by result. Names that are not listed count as `other`.",
       ["route", "kind", "name", "code"],
     ),
   };
@@ -84,12 +84,7 @@ export class RouteStats {
   readonly #outcomes = new Map<Outcome, Counter>();
   readonly #refusals = new Map<string, Counter>();
   /** By kind, name and code. The maps are nested, because a joined key would cost a string per call. */
-  readonly #calls: Readonly<Record<CallKind, Map<string, Map<string, Counter>>>> = {
-    node: new Map(),
-    tool: new Map(),
-    protocol: new Map(),
-    model: new Map(),
-  };
+  readonly #calls = new Map<string, Map<string, Map<string, Counter>>>();
 
   constructor(core: CoreMetrics, path: string) {
     this.#core = core;
@@ -139,10 +134,15 @@ export class RouteStats {
   /** Counts one call. Names that are not listed share a series, so that clients cannot add any. */
   called({ kind, name, isListed, code = "ok" }: CallReport): void {
     const label = isListed ? name : otherName;
-    let byCode = this.#calls[kind].get(label);
+    let byName = this.#calls.get(kind);
+    if (byName === undefined) {
+      byName = new Map();
+      this.#calls.set(kind, byName);
+    }
+    let byCode = byName.get(label);
     if (byCode === undefined) {
       byCode = new Map();
-      this.#calls[kind].set(label, byCode);
+      byName.set(label, byCode);
     }
     let calls = byCode.get(code);
     if (calls === undefined) {

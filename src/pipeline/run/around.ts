@@ -16,27 +16,59 @@ export function answerOf(x: LiveExchange, from = 0): Answer {
   const { step } = hook;
   if (!x.record.takesPart(step.depth, false)) return answerOf(x, from + 1);
   const inner = new Inner(x, from + 1);
-  if (step.shadow) return shadowAnswer(x, hook, inner);
   x.at = step;
   const since = startTimer(x);
-  const stop = (): void => void stopTimer(x, step.depth, since + inner.tookMs);
-  let reply: Answer = undefined;
+  let reply: Answer;
   try {
     reply = callHook(x, hook, inner);
-  } finally {
-    if (!(reply instanceof Promise)) stop();
+  } catch (error) {
+    stopTimer(x, step.depth, since + inner.tookMs);
+    return afterFailure(x, step, inner, error);
   }
-  if (!(reply instanceof Promise)) return finished(x, step, inner, reply);
-  return withinOwnTime(x, step, inner, reply).then(
-    (late) => {
-      stop();
-      return finished(x, step, inner, late);
-    },
-    (error: unknown) => {
-      stop();
-      throw error;
-    },
-  );
+  if (reply instanceof Promise) return lateAnswer(x, step, inner, since, reply);
+  stopTimer(x, step.depth, since + inner.tookMs);
+  return afterReply(x, step, inner, reply);
+}
+
+async function lateAnswer(
+  x: LiveExchange,
+  step: PlacedStep,
+  inner: Inner,
+  since: number,
+  work: Promise<Reply | undefined>,
+): Promise<Reply | undefined> {
+  let reply: Reply | undefined;
+  try {
+    reply = await withinOwnTime(x, step, inner, work);
+  } catch (error) {
+    stopTimer(x, step.depth, since + inner.tookMs);
+    return afterFailure(x, step, inner, error);
+  }
+  stopTimer(x, step.depth, since + inner.tookMs);
+  return afterReply(x, step, inner, reply);
+}
+
+/** A reply that does not come from the surface is the step's own. In shadow mode, the answer of the surface counts. */
+function afterReply(
+  x: LiveExchange,
+  step: PlacedStep,
+  inner: Inner,
+  reply: Reply | undefined,
+): Answer {
+  const isOwn = reply !== undefined && reply !== inner.reply;
+  if (isOwn && !isRefusalIgnored(x, step, reply)) {
+    x.at = step;
+    x.repliedBy(step);
+    return reply;
+  }
+  return step.shadow ? inner.result() : reply;
+}
+
+/** Throws the error, unless the step is in shadow mode. */
+function afterFailure(x: LiveExchange, step: PlacedStep, inner: Inner, error: unknown): Answer {
+  const isOwn = inner.failure === undefined;
+  if (isOwn ? isFailureIgnored(x, step, error) : step.shadow) return inner.result();
+  throw error;
 }
 
 function callHook(x: LiveExchange, { step, run, hasState }: PlacedHook, inner: Inner): Answer {
@@ -57,19 +89,6 @@ function surfaceAnswer(x: LiveExchange): Answer {
   }
   if (!(answer instanceof Promise) || x.record.times === undefined) return answer;
   return answer.finally(() => stopTimer(x, depth, since));
-}
-
-/** A reply that does not come from the surface is the step's own. */
-function finished(
-  x: LiveExchange,
-  step: PlacedStep,
-  inner: Inner,
-  reply: Reply | undefined,
-): Reply | undefined {
-  if (reply === undefined || reply === inner.reply) return reply;
-  x.at = step;
-  x.repliedBy(step);
-  return reply;
 }
 
 /** Limits the time of the step itself. The time of the steps and the surface that it wraps does not count. */
@@ -103,31 +122,6 @@ function withinOwnTime(
     limit.end(wait);
     inner.onEnd = undefined;
   });
-}
-
-/** Runs a step in shadow mode: it sees the answer of the surface and changes nothing. */
-async function shadowAnswer(
-  x: LiveExchange,
-  hook: PlacedHook,
-  inner: Inner,
-): Promise<Reply | undefined> {
-  const { step } = hook;
-  x.at = step;
-  const since = startTimer(x);
-  try {
-    const result = callHook(x, hook, inner);
-    const reply = result instanceof Promise ? await withinOwnTime(x, step, inner, result) : result;
-    if (reply !== undefined && reply !== inner.reply) isRefusalIgnored(x, step, reply);
-  } catch (error) {
-    if (inner.failure === undefined) isFailureIgnored(x, step, error);
-  }
-  stopTimer(x, step.depth, since + inner.tookMs);
-  // A step may have called the surface without waiting for the answer.
-  await inner.pending;
-  if (inner.failure !== undefined) throw inner.failure.error;
-  if (inner.isCalled) return inner.reply;
-  inner.isTooLate = false;
-  return inner.answer();
 }
 
 /** The inner steps and the surface, as the step that wraps them sees them. */
@@ -177,6 +171,16 @@ class Inner implements InnerSurface {
       return this.#failed(error);
     }
   };
+
+  /** Returns what the surface has answered, whatever the step has done. Rejects with its failure. */
+  async result(): Promise<Reply | undefined> {
+    // A step may have called the surface without waiting for the answer.
+    await this.pending;
+    if (this.failure !== undefined) throw this.failure.error;
+    if (this.isCalled) return this.reply;
+    this.isTooLate = false;
+    return this.answer();
+  }
 
   readonly #answered = (reply: Reply | undefined): Reply | undefined => {
     this.#ended();

@@ -31,7 +31,7 @@ export type RunStatement = (text: string, values?: readonly unknown[]) => Promis
 const maxConnections = 4;
 /** Time limit for opening a connection, and for waiting for a free one. */
 const connectMs = 5_000;
-/** Time limit of a statement. Nobody waits for a batch of charges, and a smaller limit would repeat a slow one. */
+/** Time limit of a statement. Nobody waits for a batch of records, and a smaller limit would repeat a slow one. */
 const defaultStatementMs = 10_000;
 /** An idle connection is closed after this time. */
 const idleMs = 30_000;

@@ -6,7 +6,7 @@ import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { after, before, test } from "node:test";
 import { fileURLToPath } from "node:url";
-import type { TestGateway } from "../../../src/testing/gateway.ts";
+import type { TestGateway } from "../../../plugins/contracts/testing.ts";
 import { startMcpGateway } from "../mcp-gateway.ts";
 import { startKeyProxy, type KeyProxy } from "./key-proxy.ts";
 

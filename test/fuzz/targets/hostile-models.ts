@@ -8,7 +8,7 @@ import { join } from "node:path";
 import * as fc from "fast-check";
 import { readUsage, type UsageRow } from "../../../plugins/billing/metering/read-usage.ts";
 import { manualClock } from "../../../src/testing/clock.ts";
-import { startTestGateway, type TestGateway } from "../../../src/testing/gateway.ts";
+import { startTestGateway, type TestGateway } from "../../../plugins/contracts/testing.ts";
 import { dataOf } from "../../plugins/inference/networks/chat-events.ts";
 import { chatBody, model, pipelineOf, tokenMilli } from "../../plugins/inference/chat/gateway.ts";
 import { gaugesAreZero } from "../gauges.ts";

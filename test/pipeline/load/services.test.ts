@@ -8,7 +8,7 @@ import { checkParsed } from "../../../src/pipeline/load/check-file.ts";
 import { shippedServices } from "../../../src/pipeline/load/modules.ts";
 import { dryRun } from "../../../src/pipeline/load/dry-run.ts";
 import { StartError } from "../../../src/start-error.ts";
-import { startTestGateway, type TestGateway } from "../../../src/testing/gateway.ts";
+import { startTestGateway, type TestGateway } from "../../../plugins/contracts/testing.ts";
 
 /** The plugins below append their events here. Each test has its own list. */
 const journals = new Map<string, string[]>();

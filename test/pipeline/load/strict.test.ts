@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "node:test";
-import { startTestGateway, type TestGatewayOptions } from "../../../src/testing/gateway.ts";
+import { startTestGateway, type TestGatewayOptions } from "../../../plugins/contracts/testing.ts";
 
 interface Faulty {
   /** Members of the manifest. */

@@ -5,9 +5,9 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { checkFile } from "../../../src/pipeline/load/check-file.ts";
 import { dryRun } from "../../../src/pipeline/load/dry-run.ts";
-import { startTestGateway } from "../../../src/testing/gateway.ts";
+import { startTestGateway } from "../../../plugins/contracts/testing.ts";
 import { temporaryFolder } from "../../store/folder.ts";
-import { atOnce } from "../../../src/testing/at-once.ts";
+import { atOnce } from "../../../plugins/contracts/at-once.ts";
 
 const pipeline = (plans: string, more = ""): string => `version: 1
 server: { port: "\${PORT}" }

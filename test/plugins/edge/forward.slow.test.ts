@@ -4,7 +4,7 @@ import type { AddressInfo } from "node:net";
 import { test } from "node:test";
 import { WebSocket, WebSocketServer } from "ws";
 import { StartError } from "../../../src/start-error.ts";
-import { startTestGateway, type TestGateway } from "../../../src/testing/gateway.ts";
+import { startTestGateway, type TestGateway } from "../../../plugins/contracts/testing.ts";
 import { deadPort, httpUpstream, rawClient, type Upstream } from "../../http/through.ts";
 
 interface Seen {

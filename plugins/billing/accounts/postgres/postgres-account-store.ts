@@ -62,10 +62,16 @@ export async function openPostgresAccountStore(
   database: PostgresPool,
   clock: Pick<Clock, "after" | "monotonic">,
 ): Promise<PostgresAccountStore> {
-  let store: PostgresAccountStore | undefined;
-  const committed = (): Awaitable<void> => store?.committed();
-  const transactions = new PostgresTransactions({ database, clock, committed });
-  store = new PostgresAccountStore(transactions, await newestChange(transactions));
+  const transactions = new PostgresTransactions({
+    database,
+    clock,
+    // Nothing is changed before the store is open.
+    committed: () => store.committed(),
+  });
+  const store: PostgresAccountStore = new PostgresAccountStore(
+    transactions,
+    await newestChange(transactions),
+  );
   return store;
 }
 

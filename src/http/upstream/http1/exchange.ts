@@ -6,10 +6,11 @@ import type { ResponseHead } from "./response-head.ts";
 /**
  * When a request is sent again, on a new connection, because the backend closed a kept connection (RFC 9110 section
  * 9.2.2). `ifUnanswered`: the answer had not begun. `ifUnwritten`: the kernel had not accepted the whole request, so
- * the backend cannot have read it. `never`: the first attempt is made on a new connection, too. A request with a
- * streamed body is not sent again, because parts of the body are gone.
+ * the backend cannot have read it. `never`: the first attempt is made on a new connection, too. `failsIfStale`: not
+ * sent again, although the first attempt may use a kept connection. A request with a streamed body is not sent again,
+ * because parts of the body are gone.
  */
-export type Repeat = "ifUnanswered" | "ifUnwritten" | "never";
+export type Repeat = "ifUnanswered" | "ifUnwritten" | "never" | "failsIfStale";
 
 /** The connection that carries an exchange, or the place in the queue. Do not use it after `onEnd` or `onError`. */
 export interface Http1Carrier {

@@ -17,7 +17,7 @@ import {
 import { systemClock } from "../../../../src/clock.ts";
 import { runModule, sourceUrl } from "../../../store/run-module.ts";
 import { accountsFixture, day, hour, known, refusal } from "./fixture.ts";
-import { atOnce } from "../../../../src/testing/at-once.ts";
+import { atOnce } from "../../../../plugins/contracts/at-once.ts";
 
 const pollMs = 250;
 

@@ -13,7 +13,7 @@ import { embeddedSlots } from "../../../../plugins/billing/accounts/embedded/emb
 import { findWorkspace } from "../../../../plugins/billing/accounts/embedded/workspaces.ts";
 import type { EmbeddedAccountStore } from "../../../../plugins/billing/accounts/embedded/embedded-account-store.ts";
 import { transaction } from "../../../../src/store/sqlite.ts";
-import { atOnce } from "../../../../src/testing/at-once.ts";
+import { atOnce } from "../../../../plugins/contracts/at-once.ts";
 import { sourceUrl, startModule } from "../../../store/run-module.ts";
 import { accountsFixture, day, type AccountsFixture } from "./fixture.ts";
 

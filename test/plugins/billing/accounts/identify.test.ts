@@ -9,7 +9,7 @@ import {
 } from "../../../../plugins/billing/accounts/embedded/keys.ts";
 import { downgrade } from "../../../../plugins/billing/accounts/embedded/workspaces.ts";
 import { accountsFixture, day, hour, known, plans, refusal } from "./fixture.ts";
-import { atOnce } from "../../../../src/testing/at-once.ts";
+import { atOnce } from "../../../../plugins/contracts/at-once.ts";
 
 test("the header of a key identifies the key, its workspace, its plan and its rate", (t) => {
   const { issue, open, workspace } = accountsFixture(t);

@@ -11,7 +11,7 @@ import { StoreError } from "../../../../src/store/store-error.ts";
 import { manualClock } from "../../../../src/testing/clock.ts";
 import { temporaryFolder } from "../../../store/folder.ts";
 import { accountsFixture, plans } from "./fixture.ts";
-import { atOnce } from "../../../../src/testing/at-once.ts";
+import { atOnce } from "../../../../plugins/contracts/at-once.ts";
 
 function openIn(dataDir: string): { close(): Awaitable<void> } {
   const quiet = (): void => undefined;

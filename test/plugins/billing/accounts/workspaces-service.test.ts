@@ -9,7 +9,7 @@ import {
   createWorkspaces,
   type WorkspacesDeps,
 } from "../../../../plugins/billing/accounts/workspaces-service.ts";
-import { atOnce } from "../../../../src/testing/at-once.ts";
+import { atOnce } from "../../../../plugins/contracts/at-once.ts";
 import { accountsFixture, known, type AccountsFixture } from "./fixture.ts";
 
 const by = { actor: "key_admin", requestId: "req-7" };

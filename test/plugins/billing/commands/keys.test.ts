@@ -14,7 +14,7 @@ import { workspaces } from "../../../../plugins/billing/commands/workspaces.ts";
 import { manualClock } from "../../../../src/testing/clock.ts";
 import { plans } from "../accounts/fixture.ts";
 import { commandLine, type CommandLine } from "../../../commands/command-line.ts";
-import { atOnce } from "../../../../src/testing/at-once.ts";
+import { atOnce } from "../../../../plugins/contracts/at-once.ts";
 
 const minute = 60_000;
 const day = 24 * 60 * minute;
@@ -304,6 +304,7 @@ test("wrong usage is refused and stores nothing", async (t) => {
 
 test("the help text lists every option of the command", () => {
   for (const command of [keys, workspaces]) {
+    assert.ok(typeof command.help === "string");
     assert.match(command.help, /^usage: sluice /);
     for (const option of Object.keys(command.options)) {
       assert.ok(command.help.includes(`--${option} `), option);

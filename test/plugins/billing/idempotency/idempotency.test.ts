@@ -10,7 +10,7 @@ import idempotency from "../../../../plugins/billing/idempotency/index.ts";
 import { readUsage } from "../../../../plugins/billing/metering/read-usage.ts";
 import type { Exchange, Reply, StepHooks } from "../../../../src/plugin.ts";
 import { manualClock, type ManualClock } from "../../../../src/testing/clock.ts";
-import { startTestGateway, type TestGateway } from "../../../../src/testing/gateway.ts";
+import { startTestGateway, type TestGateway } from "../../../../plugins/contracts/testing.ts";
 import { closed, listening } from "../../../e2e/rpc-node.ts";
 import { bodyOf, fakeExchange, fakeHost, keyPrincipal, missing } from "../../fakes.ts";
 

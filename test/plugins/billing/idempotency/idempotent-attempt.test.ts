@@ -4,6 +4,10 @@ import { test } from "node:test";
 import type { Reply } from "sluice-gateway/plugin";
 import type { Idempotency, IdempotencySlot, StoredResponse } from "sluice-gateway/services";
 import { IdempotentAttempt } from "../../../../plugins/billing/idempotency/idempotent-attempt.ts";
+import { shippedModules } from "../../../../src/pipeline/load/modules.ts";
+
+// Declares the codes of the modules.
+await shippedModules();
 
 const done: Reply = { status: 200, body: "done" };
 

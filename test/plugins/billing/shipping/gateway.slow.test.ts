@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { StartError } from "../../../../src/start-error.ts";
-import { startTestGateway, type TestGateway } from "../../../../src/testing/gateway.ts";
+import { startTestGateway, type TestGateway } from "../../../../plugins/contracts/testing.ts";
 import { createSeal } from "../../../../src/store/seal.ts";
 import { startFaultProxy } from "../../../store/fault-proxy.ts";
 import { createDatabase, runSql } from "../../../store/servers.ts";

@@ -7,7 +7,7 @@ import { policy } from "../../../../plugins/confidential/commands/policy.ts";
 import { fromBase64Url } from "../../../../plugins/confidential/protocol/encoding.ts";
 import { nodeSuite } from "../../../../plugins/confidential/protocol/node-crypto.ts";
 import { readPolicyDocument } from "../../../../plugins/confidential/protocol/policy-document.ts";
-import { startTestGateway } from "../../../../src/testing/gateway.ts";
+import { startTestGateway } from "../../../../plugins/contracts/testing.ts";
 import { commandLine, type CommandLine } from "../../../commands/command-line.ts";
 
 const written = `

@@ -9,7 +9,7 @@ import type { Capability } from "sluice-gateway/services";
 import { createKey, setKey } from "../../../../plugins/billing/accounts/embedded/keys.ts";
 import type { KeySettings } from "../../../../plugins/billing/accounts/account-store.ts";
 import { openAccountsDatabase } from "../../../../plugins/billing/accounts/embedded/schema.ts";
-import type { TestGateway } from "../../../../src/testing/gateway.ts";
+import type { TestGateway } from "../../../../plugins/contracts/testing.ts";
 import { writeHello } from "../../../../plugins/confidential/protocol/hello.ts";
 import { evidenceDigest } from "../../../../plugins/confidential/protocol/report-data.ts";
 import { fromBase64Url } from "../../../../plugins/confidential/protocol/encoding.ts";

@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { after, before, beforeEach, describe, it } from "node:test";
-import { startTestGateway, type TestGateway } from "../../../../src/testing/gateway.ts";
+import { startTestGateway, type TestGateway } from "../../../../plugins/contracts/testing.ts";
 import { model, startEnclaveWorker, type EnclaveWorker } from "./enclave-worker.ts";
 import { openStream, openWire, type OpenStream } from "./stream-client.ts";
 

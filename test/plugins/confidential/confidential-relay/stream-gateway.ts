@@ -5,7 +5,7 @@ import {
   startTestGateway,
   type TestGateway,
   type WantedKey,
-} from "../../../../src/testing/gateway.ts";
+} from "../../../../plugins/contracts/testing.ts";
 import { join } from "node:path";
 import type { Hello } from "../../../../plugins/confidential/protocol/hello.ts";
 import { streamed } from "../../inference/networks/worker-scripts.ts";

@@ -72,10 +72,10 @@ async function signed(bytes: Bytes, signer: Signer = reportSigner): Promise<Sign
 }
 
 async function judge(
-  reported: Partial<UsageReport>,
+  changed: Partial<UsageReport>,
   account: Partial<ReportExpectation> = {},
 ): Promise<ReportVerdict> {
-  const bytes = unwrap(writeReport({ ...report, ...reported }));
+  const bytes = unwrap(writeReport({ ...report, ...changed }));
   return verifyUsageReport(nodeSuite, await signed(bytes), { ...own, ...account });
 }
 
@@ -179,9 +179,9 @@ describe("the verdict on a report", () => {
     ["a counter seen before", "replay", {}, { claimCounter: () => false }],
     ["a simulation", "simulated", {}, { evidence: "simulated" }],
   ];
-  for (const [name, reason, reported, account] of reasons) {
+  for (const [name, reason, difference, account] of reasons) {
     test(`${name}: ${reason}`, async () => {
-      const verdict = await judge(reported, account);
+      const verdict = await judge(difference, account);
       assert.equal(verdict.verified, false);
       assert.equal(verdict.unverifiedReason, reason);
       const failed = verdict.checks.filter(({ result }) => result === "fail");

@@ -1,7 +1,7 @@
 /** A worker and a whole gateway: chat completions by an enclave, and quotes of the gateway's own platform. */
 import assert from "node:assert/strict";
 import { describe, test, type TestContext } from "node:test";
-import { startTestGateway, type TestGateway } from "../../../../src/testing/gateway.ts";
+import { startTestGateway, type TestGateway } from "../../../../plugins/contracts/testing.ts";
 import { demoModelId, params, startTestWorker, type TestWorker } from "./fixture.ts";
 
 const inTime = { timeout: 30_000 };

@@ -5,7 +5,7 @@ import {
   startTestGateway,
   type TestGateway,
   type TestKey,
-} from "../../../../src/testing/gateway.ts";
+} from "../../../../plugins/contracts/testing.ts";
 import type { Clock } from "../../../../src/plugin.ts";
 
 /** A call of /call costs 500 milli-CU. */

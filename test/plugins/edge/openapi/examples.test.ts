@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { describe, it } from "node:test";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { exampleOf } from "../../../../plugins/edge/openapi/examples.ts";
-import { startTestGateway } from "../../../../src/testing/gateway.ts";
+import { startTestGateway } from "../../../../plugins/contracts/testing.ts";
 
 const shipped = readFileSync(join(import.meta.dirname, "../../../../pipeline.yaml"), "utf8");
 

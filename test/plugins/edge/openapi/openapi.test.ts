@@ -4,7 +4,7 @@ import { describe, it } from "node:test";
 import { documentOf, type OpenApiDocument } from "../../../../plugins/edge/openapi/document.ts";
 import { pageOf } from "../../../../plugins/edge/openapi/page.ts";
 import type { DocumentedRoute, Operation } from "../../../../src/plugin.ts";
-import { startTestGateway } from "../../../../src/testing/gateway.ts";
+import { startTestGateway } from "../../../../plugins/contracts/testing.ts";
 
 const about = { title: "T", description: "D", version: "1", url: "/" };
 

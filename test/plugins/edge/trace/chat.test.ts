@@ -1,7 +1,7 @@
 /** The span of a chat completion as a collector receives it, and the trace as the worker receives it. */
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
-import { startTestGateway, type TestGateway } from "../../../../src/testing/gateway.ts";
+import { startTestGateway, type TestGateway } from "../../../../plugins/contracts/testing.ts";
 import {
   cutImmediately,
   failing,

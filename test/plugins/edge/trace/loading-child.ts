@@ -13,7 +13,7 @@ registerHooks({
   },
 });
 // Imported after the hooks are registered, so that they see what it loads.
-const { startTestGateway } = await import("../../../../src/testing/gateway.ts");
+const { startTestGateway } = await import("../../../../plugins/contracts/testing.ts");
 const pipeline = readFileSync(new URL("../../../../pipeline.yaml", import.meta.url), "utf8");
 {
   await using gateway = await startTestGateway({ pipeline });

@@ -9,7 +9,7 @@ import traceStep from "../../../../plugins/edge/trace/index.ts";
 import { createMetrics } from "../../../../src/metrics.ts";
 import type { StepHooks } from "../../../../src/plugin.ts";
 import { manualClock } from "../../../../src/testing/clock.ts";
-import { startTestGateway, type TestGateway } from "../../../../src/testing/gateway.ts";
+import { startTestGateway, type TestGateway } from "../../../../plugins/contracts/testing.ts";
 import {
   deadPort,
   httpUpstream,

@@ -10,7 +10,7 @@ import {
   startTestGateway,
   type TestGateway,
   type WantedKey,
-} from "../../../../src/testing/gateway.ts";
+} from "../../../../plugins/contracts/testing.ts";
 import { dataOf } from "../networks/chat-events.ts";
 import { streamed, whole } from "../networks/worker-scripts.ts";
 import { startWorker, type Script, type Worker } from "../networks/scripted-worker.ts";

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { createServer, type IncomingMessage } from "node:http";
 import { after, before, describe, it } from "node:test";
-import { startTestGateway, type TestGateway } from "../../../../src/testing/gateway.ts";
+import { startTestGateway, type TestGateway } from "../../../../plugins/contracts/testing.ts";
 import { closed, healthyNode, listening } from "../../../e2e/rpc-node.ts";
 import { fixture, skipWithoutFixtures } from "../ledger/decode/chains.ts";
 import { hash, request } from "../ledger/fixture.ts";

@@ -12,7 +12,7 @@ import docsSearch from "../../../../plugins/tools/docs-search/index.ts";
 import { openLibrary } from "../../../../plugins/tools/docs-search/library.ts";
 import { paragraphsOf } from "../../../../plugins/tools/docs-search/paragraphs.ts";
 import { createCatalogue } from "../../../../plugins/tools/tool-catalogue/catalogue.ts";
-import { startTestGateway } from "../../../../src/testing/gateway.ts";
+import { startTestGateway } from "../../../../plugins/contracts/testing.ts";
 import { StartError } from "../../../../src/start-error.ts";
 import { temporaryFolder } from "../../../store/folder.ts";
 import { toolCaller } from "../tool-catalogue/caller.ts";

@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { Client, StreamableHTTPClientTransport as Transport } from "@modelcontextprotocol/client";
 import { paramHeaders, paramMismatch } from "../../../../plugins/tools/mcp/param-headers.ts";
-import type { TestGateway } from "../../../../src/testing/gateway.ts";
+import type { TestGateway } from "../../../../plugins/contracts/testing.ts";
 import { ask, startMcpGateway, stateless, type Parsed } from "../../../e2e/mcp-gateway.ts";
 
 let gateway: TestGateway;

@@ -1,7 +1,7 @@
 /** The plain protocol of `/mcp`: a call and a result without an envelope. */
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import type { TestGateway } from "../../../../src/testing/gateway.ts";
+import type { TestGateway } from "../../../../plugins/contracts/testing.ts";
 import { ask, startMcpGateway, type Answer } from "../../../e2e/mcp-gateway.ts";
 import { seen } from "../../../e2e/mcp-tools.ts";
 

@@ -3,7 +3,7 @@
  */
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import type { TestGateway } from "../../../../src/testing/gateway.ts";
+import type { TestGateway } from "../../../../plugins/contracts/testing.ts";
 import { ask, startMcpGateway, type Answer } from "../../../e2e/mcp-gateway.ts";
 
 let gateway: TestGateway;

@@ -10,7 +10,7 @@ import {
 } from "../../../../plugins/tools/mcp/session-questions.ts";
 import { createSeal } from "../../../../src/store/seal.ts";
 import { manualClock, type ManualClock } from "../../../../src/testing/clock.ts";
-import type { TestGateway } from "../../../../src/testing/gateway.ts";
+import type { TestGateway } from "../../../../plugins/contracts/testing.ts";
 import {
   ask,
   startMcpGateway,

@@ -8,7 +8,7 @@ import { createSeal } from "../../../../src/store/seal.ts";
 import { manualClock } from "../../../../src/testing/clock.ts";
 import { createSessions } from "../../../../plugins/tools/mcp/sessions.ts";
 import type { Claims, Log } from "../../../../src/plugin.ts";
-import type { TestGateway } from "../../../../src/testing/gateway.ts";
+import type { TestGateway } from "../../../../plugins/contracts/testing.ts";
 import {
   ask,
   eventsOf,

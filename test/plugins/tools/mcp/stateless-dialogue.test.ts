@@ -1,7 +1,7 @@
 /** Prompts, completion, and questions of tools to their client, with the fixtures of the conformance suites. */
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import type { TestGateway } from "../../../../src/testing/gateway.ts";
+import type { TestGateway } from "../../../../plugins/contracts/testing.ts";
 import { ask, startMcpGateway, stateless, type Answer } from "../../../e2e/mcp-gateway.ts";
 
 let gateway: TestGateway;

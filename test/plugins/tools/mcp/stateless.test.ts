@@ -5,7 +5,7 @@
 import assert from "node:assert/strict";
 import { request } from "node:http";
 import { after, before, test } from "node:test";
-import type { TestGateway } from "../../../../src/testing/gateway.ts";
+import type { TestGateway } from "../../../../plugins/contracts/testing.ts";
 import {
   ask,
   eventsOf,

@@ -3,7 +3,7 @@ import { DatabaseSync } from "node:sqlite";
 import { test, type TestContext } from "node:test";
 import { StoreError } from "../../../../../src/store/store-error.ts";
 import { Transactions } from "../../../../../plugins/billing/accounts/embedded/transactions.ts";
-import { atOnce } from "../../../../../src/testing/at-once.ts";
+import { atOnce } from "../../../../../plugins/contracts/at-once.ts";
 import { manualClock, type ManualClock } from "../../../../../src/testing/clock.ts";
 
 interface Open {

@@ -1,5 +1,5 @@
 /** Reads values of the embedded store, which answers at once. */
-import type { Awaitable } from "../plugin.ts";
+import type { Awaitable } from "sluice-gateway/plugin";
 
 /** Returns a value that is known. Throws if it is a promise. */
 export function atOnce<T>(value: Awaitable<T>): T {

@@ -1,0 +1,79 @@
+/** Starts a whole gateway for a test, with a workspace and a key. Exported as `sluice-gateway/testing`. */
+import type { Environment } from "sluice-gateway/plugin";
+import {
+  startBareGateway,
+  type BareGateway,
+  type BareGatewayOptions,
+} from "sluice-gateway/bare-gateway";
+import type { AccountsAdmin } from "./accounts-admin.ts";
+import { atOnce } from "./at-once.ts";
+import type { Capability, PlanName } from "./principal.ts";
+
+export interface TestGatewayOptions extends BareGatewayOptions {
+  /** The workspace and the limits of the first key. */
+  readonly account?: WantedKey;
+}
+
+/** A workspace and one of its keys. The defaults are the plan `enterprise` and the capabilities of a new key. */
+export interface WantedKey {
+  readonly plan?: PlanName;
+  readonly overageLimitCuMilli?: number;
+  readonly capabilities?: readonly Capability[];
+  readonly rpsLimit?: number;
+  readonly cuLimit24hMilli?: number;
+  readonly cuLimit30dMilli?: number;
+  readonly allowedAddresses?: readonly string[];
+  /** Milliseconds since 1970. */
+  readonly expiresAt?: number;
+  readonly createdAt?: number;
+}
+
+export interface TestKey {
+  readonly workspaceId: string;
+  readonly keyId: string;
+  /** The text of the key, for `Authorization: Bearer`. */
+  readonly key: string;
+}
+
+export interface TestGateway extends TestKey, BareGateway {
+  /** Creates another workspace and key. The running gateway accepts the key at once. */
+  issue(wanted: WantedKey): TestKey;
+}
+
+/**
+ * Starts a gateway. Throws `StartError` if the pipeline does not start. Dispose of it to stop it and remove its folder.
+ */
+export async function startTestGateway(options: TestGatewayOptions): Promise<TestGateway> {
+  await using starting = new AsyncDisposableStack();
+  const bare = starting.use(await startBareGateway(options));
+  const { admin } = bare.gateway.use("accounts") ?? noAccounts();
+  const issue = (wanted: WantedKey): TestKey => issueKey(admin, bare.environment, wanted);
+  const account = issue(options.account ?? {});
+  starting.move();
+  return { ...bare, ...account, issue };
+}
+
+/** Creates a workspace and a key in the accounts of the running gateway. */
+function issueKey(admin: AccountsAdmin, environment: Environment, wanted: WantedKey): TestKey {
+  const { plan = "enterprise", overageLimitCuMilli, ...limits } = wanted;
+  const by = { actor: "test", at: wanted.createdAt ?? Date.now() };
+  const workspace = atOnce(admin.createWorkspace({ name: "test", plan, overageLimitCuMilli }, by));
+  const issued = atOnce(
+    admin.createKey(
+      {
+        name: "test",
+        workspaceId: workspace.id,
+        environment,
+        capabilities: admin.defaultCapabilities,
+        ...limits,
+      },
+      by,
+    ),
+  );
+  if (!("text" in issued)) throw new Error(`no test key: ${issued.message}`);
+  return { workspaceId: workspace.id, keyId: issued.key.id, key: issued.text };
+}
+
+function noAccounts(): never {
+  throw new Error("the service `accounts` does not run");
+}

@@ -1,0 +1,75 @@
+/** The linter refuses what the design of the repository excludes: each rule fires for one wrong line. */
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { test } from "node:test";
+import { promisify } from "node:util";
+import { temporaryFolder } from "./store/folder.ts";
+
+const run = promisify(execFile);
+const root = join(import.meta.dirname, "..");
+
+const core = "The core must not know any module";
+const entries = "A plugin must import the core only through its entry points";
+const service = "A module must not import another module";
+const contracts = "A plugin must import the types of services from sluice-gateway/services";
+
+/** Maps a file to its text and to the message of the rule that it breaks. */
+const wrong: Readonly<Record<string, readonly [text: string, message: string]>> = {
+  "src/http/inline.ts": [
+    'export let clock: import("../clock.ts").Clock;',
+    "`import()` type annotations are forbidden",
+  ],
+  "src/http/plugin.ts": ['import "../../plugins/edge/trace/index.ts";', core],
+  "src/commands/services.ts": ['import "sluice-gateway/services";', core],
+  "src/testing/services.ts": ['import "sluice-gateway/services";', core],
+  "plugins/contracts/own.ts": ['import "sluice-gateway/services";', "belong to no module"],
+  ...Object.fromEntries(
+    ["billing", "confidential", "dashboard", "edge", "inference", "ledger", "tools"].flatMap(
+      (module) => [
+        [`plugins/${module}/a/path.ts`, ['import "../../contracts/ledger.ts";', contracts]],
+        [`plugins/${module}/a/core.ts`, ['import "../../../src/errors.ts";', entries]],
+        [
+          `plugins/${module}/a/other.ts`,
+          [`import "../../${module === "edge" ? "tools" : "edge"}/a/b.ts";`, service],
+        ],
+      ],
+    ),
+  ),
+  "plugins/confidential/client/path.ts": [
+    'import "../../contracts/price.ts";',
+    "This breaks the import order",
+  ],
+};
+
+test("the linter refuses each wrong line, and no right one", async (t) => {
+  const folder = temporaryFolder(t);
+  // Rules that need types would need the whole project.
+  const config = readFileSync(join(root, ".oxlintrc.json"), "utf8");
+  writeFileSync(
+    join(folder, ".oxlintrc.json"),
+    config.replace('"typeAware": true', '"typeAware": false'),
+  );
+  const files: typeof wrong = {
+    ...wrong,
+    "plugins/billing/a/right.ts": ['import "sluice-gateway/plugin";', ""],
+  };
+  for (const [file, [text]] of Object.entries(files)) {
+    mkdirSync(join(folder, dirname(file)), { recursive: true });
+    writeFileSync(join(folder, file), `${text}\n`);
+  }
+  const program = join(root, "node_modules/.bin/oxlint");
+  const failed = await run(program, ["--format=json"], { cwd: folder }).catch(
+    (error: { readonly stdout: string }) => error,
+  );
+  const { diagnostics } = JSON.parse(failed.stdout) as {
+    readonly diagnostics: readonly Record<"filename" | "message" | "help", string>[];
+  };
+  for (const [file, [, message]] of Object.entries(files)) {
+    const found = diagnostics.filter(({ filename }) => filename === file);
+    const texts = found.map((each) => `${each.message} ${each.help}`).join("\n");
+    if (message === "") assert.equal(texts, "", file);
+    else assert.ok(texts.includes(message), `${file}: ${texts || "nothing was found"}`);
+  }
+});
