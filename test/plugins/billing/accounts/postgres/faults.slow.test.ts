@@ -1,7 +1,7 @@
 /** Changes of accounts in PostgreSQL when gateways race and when connections break. */
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
-import type { IdempotentRequest, StoredResponse } from "sluice-gateway/services";
+import type { Idempotency, IdempotentRequest, StoredResponse } from "sluice-gateway/services";
 import { openIdempotency } from "../../../../../plugins/billing/accounts/idempotency.ts";
 import {
   openPostgresAccountStore,
@@ -9,7 +9,6 @@ import {
 } from "../../../../../plugins/billing/accounts/postgres/postgres-account-store.ts";
 import { postgresSlots } from "../../../../../plugins/billing/accounts/postgres/postgres-slots.ts";
 import { systemClock } from "../../../../../src/clock.ts";
-import type { Idempotency } from "../../../../../plugins/contracts/index.ts";
 import { openPostgresClaims } from "../../../../../src/store/postgres/claims.ts";
 import { startFaultProxy, type FaultProxy } from "../../../../store/fault-proxy.ts";
 import { runSql } from "../../../../store/servers.ts";
