@@ -7,7 +7,6 @@ import { execFileSync } from "node:child_process";
 import {
   chmodSync,
   cpSync,
-  globSync,
   mkdirSync,
   readFileSync,
   renameSync,
@@ -15,6 +14,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { dirname, join, resolve } from "node:path";
+import { allCommands } from "../src/commands/all.ts";
 import { assetsOf, copiedFiles } from "./assets.ts";
 import { bundle } from "./bundle.ts";
 import { licencesOf } from "./licences.ts";
@@ -31,11 +31,6 @@ interface Manifest {
   [field: string]: unknown;
 }
 
-/** The file `published-files.ts` of a plugin. `root`: the checkout. */
-interface PublishedFiles {
-  readonly default: (root: string) => Promise<ReadonlyMap<string, string>>;
-}
-
 /** src/plugin.ts is published as src/plugin.js with src/plugin.d.ts beside it. */
 function built(path: string): { types: string; default: string } | string {
   if (!path.endsWith(".ts")) return path;
@@ -48,6 +43,8 @@ const manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as
 const modules = [...Object.values(manifest.exports), ...Object.values(manifest.bin)]
   .filter((path) => path.endsWith(".ts"))
   .map((path) => path.replace(/^\.\//, ""));
+/** Replaces the process of a server. The command line calls it before it loads anything else. */
+const serverProcess = "src/commands/server-process.ts";
 /** Runs in browsers too, so it must not share code with the gateway, which uses Node's modules. */
 const client = "plugins/confidential/client/client.ts";
 
@@ -89,26 +86,28 @@ write(
 );
 execFileSync("tsc", ["-p", project, "--outDir", dist], { stdio: "inherit" });
 rmSync(project);
-const gatewayModules = modules.filter((path) => path !== client);
+const gatewayModules = [...modules.filter((path) => path !== client), serverProcess];
 const bundled = await bundle(root, dist, gatewayModules, [client]);
 for (const asset of assetsOf(root)) cpSync(join(root, asset), join(dist, asset));
 for (const [path, source] of Object.entries(copiedFiles)) {
   cpSync(join(root, source), join(dist, path));
-}
-// Files that a plugin computes for the package.
-for (const path of globSync("plugins/*/*/published-files.ts", { cwd: root })) {
-  const { default: publishedFiles } = (await import(join(root, path))) as PublishedFiles;
-  for (const [file, text] of await publishedFiles(root)) write(file, text);
 }
 const copied = Object.values(copiedFiles);
 write("THIRD-PARTY-LICENCES.txt", licencesOf(root, [...bundled, ...copied]));
 write("package.json", `${JSON.stringify(publishedManifest(), undefined, 2)}\n`);
 // An old Node cannot load the bundle, so the command first checks the version, in syntax that every Node reads.
 renameSync(join(dist, "src/main.js"), join(dist, "src/command-line.js"));
+const commands = Object.entries(await allCommands());
+const servers = commands.filter(([, { isServer }]) => isServer).map(([name]) => name);
 write(
   "src/main.js",
   `#!/usr/bin/env node
 if (Number.parseInt(process.versions.node, 10) >= ${minNode}) {
+  if (${JSON.stringify(servers)}.includes(process.argv[2])) {
+    (await import("./commands/server-process.js")).becomeServerProcess();
+  }
+  // Before the first large import, so that it comes from the cache too.
+  process.getBuiltinModule("node:module").enableCompileCache();
   await import("./command-line.js");
 } else {
   console.error(

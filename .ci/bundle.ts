@@ -2,6 +2,7 @@
 import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { build, type BuildOptions, type Plugin } from "esbuild";
+import { compiledSchemas } from "./compiled-schemas.ts";
 import { compiledMetaSchemas } from "./meta-schemas.ts";
 
 /** Native and optional packages of Piscina and pg, which Sluice does not use. */
@@ -46,13 +47,17 @@ export async function bundle(
       platform: "node",
       external,
       banner: { js: nodeVariables },
-      plugins: [metaSchemas, nodeModules],
+      plugins: [schemas, nodeModules],
     }),
-    // src/http/upstream/undici-client.ts loads this file.
+    // src/http/undici.ts and src/schema-compiler.ts load these files when they need them.
     await build({
       ...inRoot,
-      entryPoints: ["node_modules/undici/index.js"],
-      outfile: join(dist, "src/chunks/undici.cjs"),
+      entryPoints: [
+        { in: "node_modules/undici/index.js", out: "undici" },
+        { in: "node_modules/ajv/dist/2020.js", out: "ajv" },
+      ],
+      outdir: join(dist, "src/chunks"),
+      outExtension: { ".js": ".cjs" },
       format: "cjs",
       platform: "node",
     }),
@@ -94,9 +99,13 @@ const nodeVariables =
   'const require=process.getBuiltinModule("node:module").createRequire(import.meta.url),' +
   "__filename=import.meta.filename,__dirname=import.meta.dirname;";
 
-const metaSchemas: Plugin = {
-  name: "meta-schemas",
+const schemas: Plugin = {
+  name: "schemas",
   setup(bundler) {
+    bundler.onLoad({ filter: /\/src\/compiled-schemas\.ts$/ }, async () => ({
+      contents: await compiledSchemas(bundler.initialOptions.absWorkingDir ?? ""),
+      loader: "js",
+    }));
     bundler.onLoad({ filter: /\/src\/meta-schemas\.ts$/ }, () => ({
       contents: compiledMetaSchemas(),
       loader: "js",

@@ -2,21 +2,11 @@
 /** The command line: finds the command, parses its arguments, and exits with the exit code that it returns. */
 import module from "node:module";
 import { parseArgs, type ParseArgsConfig } from "node:util";
+import { allCommands, findCommand } from "./commands/all.ts";
 import { UsageError, type Command, type OptionValues } from "./commands/command.ts";
 import { findConfigFile } from "./commands/config-file.ts";
 import { becomeServerProcess } from "./commands/server-process.ts";
 import { nearest } from "./config/nearest.ts";
-import type { ModuleCommand } from "./module.ts";
-
-/** The commands of the gateway. Each is loaded on use, so that `sluice check` does not load the server's modules. */
-const gatewayCommands: Readonly<Record<string, ModuleCommand>> = {
-  init: { load: async () => (await import("./commands/init.ts")).init },
-  start: { load: async () => (await import("./commands/start.ts")).start, isServer: true },
-  dev: { load: async () => (await import("./commands/dev.ts")).dev, isServer: true },
-  check: { load: async () => (await import("./commands/check.ts")).check },
-  explain: { load: async () => (await import("./commands/explain.ts")).explain },
-  version: { load: async () => (await import("./commands/version.ts")).version },
-};
 
 /**
  * Minimum major version of Node. It is checked before the commands are imported, because an older Node fails on syntax
@@ -49,9 +39,8 @@ async function main(argv: readonly string[]): Promise<0 | 1 | 2> {
   process.stdout.on("error", (error: NodeJS.ErrnoException) => {
     if (error.code !== "EPIPE") throw error;
   });
-  // The compile cache makes the next start a fifth faster. `start` does without it: a server would keep 6 MiB in memory
-  // for as long as it runs, and rarely starts.
-  if (name !== "start") module.enableCompileCache();
+  // Makes the next start about 100 ms faster, for 2 MiB of memory. Node ignores a folder that it cannot write.
+  module.enableCompileCache();
   if (name === undefined || name === "--help" || name === "-h") {
     (name === undefined ? console.error : console.log)(await overview());
     return name === undefined ? 2 : 0;
@@ -71,18 +60,6 @@ async function main(argv: readonly string[]): Promise<0 | 1 | 2> {
     console.error(`sluice ${name}: ${error.message}\nSee: sluice ${name} --help`);
     return 2;
   }
-}
-
-/** The modules are only read for a command that is not one of the gateway's own. */
-async function findCommand(name: string): Promise<ModuleCommand | undefined> {
-  if (Object.hasOwn(gatewayCommands, name)) return gatewayCommands[name];
-  const commands = await allCommands();
-  return Object.hasOwn(commands, name) ? commands[name] : undefined;
-}
-
-async function allCommands(): Promise<Readonly<Record<string, ModuleCommand>>> {
-  const { shippedModules } = await import("./pipeline/load/modules.ts");
-  return { ...gatewayCommands, ...(await shippedModules()).commands };
 }
 
 /** Expands `sluice --version`, `sluice help` and `sluice help keys` to the commands that they stand for. */

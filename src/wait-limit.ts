@@ -3,21 +3,24 @@ import type { Clock } from "./contract/clock.ts";
 import { LinkedList, type Linked } from "./linked-list.ts";
 
 /** Something that waits. Set `before` and `behind` to undefined and `waitingSince` to 0. */
-export interface Waiting extends Linked<Waiting> {
+export interface WaitingAs<T> extends Linked<T> {
   /** Start of the wait in monotonic milliseconds. */
   waitingSince: number;
   /** Called once if the wait did not end in time, after it was removed from the list. */
   expired(): void;
 }
 
+/** Something that waits in a list with waits of any kind. */
+export interface Waiting extends WaitingAs<Waiting> {}
+
 /**
  * Ends waits after `limitMs`. Because all have the same limit, one timer for the oldest is enough. A timer per wait
  * would cost each request several microseconds.
  */
-export class WaitLimit {
+export class WaitLimit<T extends WaitingAs<T> = Waiting> {
   readonly limitMs: number;
   readonly #clock: Clock;
-  readonly #waiting = new LinkedList<Waiting>();
+  readonly #waiting = new LinkedList<T>();
   #timer: Disposable | undefined;
 
   constructor(clock: Clock, limitMs: number) {
@@ -30,14 +33,19 @@ export class WaitLimit {
     return this.#waiting.size;
   }
 
-  begin(waiting: Waiting): void {
+  /** The one that has waited for the longest time. Undefined if nothing waits. */
+  get oldest(): T | undefined {
+    return this.#waiting.oldest;
+  }
+
+  begin(waiting: T): void {
     waiting.waitingSince = this.#clock.monotonic();
     this.#waiting.add(waiting);
     this.#timer ??= this.#clock.after(this.limitMs, this.#expire);
   }
 
   /** Ends a wait. Does nothing if it has ended or expired. */
-  end(waiting: Waiting): void {
+  end(waiting: T): void {
     this.#waiting.remove(waiting);
   }
 

@@ -1,4 +1,4 @@
-/** A Chromium for tests of pages: Debian's, driven by playwright-core, which downloads none. */
+/** Launches Debian's Chromium for tests of pages, driven by playwright-core, which does not download a browser. */
 import { existsSync } from "node:fs";
 import type { TestContext } from "node:test";
 import { chromium, type Browser } from "playwright-core";
@@ -6,7 +6,7 @@ import { chromium, type Browser } from "playwright-core";
 const places = [process.env["CHROMIUM"], "/usr/bin/chromium", "/usr/bin/chromium-browser"];
 const executablePath = places.find((path) => path !== undefined && existsSync(path));
 
-/** Launches Chromium, closed after the test, which is skipped without one (undefined). */
+/** Launches Chromium and closes it after the test. Without Chromium, skips the test and returns undefined. */
 export async function launchChromium(t: TestContext): Promise<Browser | undefined> {
   const browser = await openChromium(t);
   if (browser !== undefined) t.after(() => browser.close());
@@ -14,8 +14,8 @@ export async function launchChromium(t: TestContext): Promise<Browser | undefine
 }
 
 /**
- * Launches Chromium for several tests; who launches it closes it. Without one the test is skipped (undefined), and with
- * CI=true it fails: what CI skips, nobody runs.
+ * Launches Chromium for several tests. The caller closes it. Without Chromium, skips the test and returns undefined;
+ * with CI=true it throws, because nobody else runs a test that CI skips.
  */
 export async function openChromium(t: TestContext): Promise<Browser | undefined> {
   if (executablePath === undefined) {
@@ -23,7 +23,7 @@ export async function openChromium(t: TestContext): Promise<Browser | undefined>
     t.skip("needs chromium");
     return undefined;
   }
-  // Containers give root no user namespaces and little shared memory.
+  // In containers, root has no user namespaces and little shared memory.
   const args = ["--no-sandbox", "--disable-dev-shm-usage"];
   return chromium.launch({ executablePath, args });
 }

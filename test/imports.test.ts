@@ -44,7 +44,7 @@ function circleOf(start: string): string[] | undefined {
   return undefined;
 }
 
-test(`no circle of imports in ${folders.join(", ")}`, () => {
+test(`no circular imports in ${folders.join(", ")}`, () => {
   assert.ok(files.length > 50);
   const circles = files.flatMap((file) => circleOf(file)?.join(" -> ") ?? []);
   assert.deepEqual(circles, []);

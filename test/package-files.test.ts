@@ -22,7 +22,7 @@ test("every module that a thread runs exists, and is named by a string literal",
 });
 
 // In the bundle, the code of a module is in another file than the module.
-test("no module finds a file by its own place", () => {
+test("no module finds a file relative to its own location", () => {
   const mayUse = new Set(["src/package-files.ts"]);
   const wrong = sources.filter(
     ({ file, text }) =>

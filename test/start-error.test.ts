@@ -46,7 +46,7 @@ async function refused(t: TestContext, { folder, env = {} }: Attempt): Promise<F
   return fault;
 }
 
-test("a data folder that cannot be made is the store's fault, at store.data", async (t) => {
+test("a data folder that cannot be created is a fault at store.data", async (t) => {
   const folder = temporaryFolder(t);
   writeFileSync(join(folder, "file"), "");
   const fault = await refused(t, { folder, env: { DATA_DIR: "./file/data" } });

@@ -31,7 +31,7 @@ export interface StreamsResult {
   readonly faults: Readonly<Record<string, number>>;
 }
 
-interface Lane {
+interface StreamSlot {
   socket: Socket | undefined;
   asked: number;
   isStreaming: boolean;
@@ -65,46 +65,46 @@ export async function runStreams(options: StreamsOptions): Promise<StreamsResult
   const retire = (): void => {
     if (--busy === 0) done.resolve();
   };
-  const begin = (lane: Lane): void => {
+  const begin = (slot: StreamSlot): void => {
     started++;
-    Object.assign(lane, { isStreaming: true, opening: nothing, last: nothing, events: 0 });
-    if (lane.socket === undefined) lane.socket = open(lane);
-    else send(lane);
+    Object.assign(slot, { isStreaming: true, opening: nothing, last: nothing, events: 0 });
+    if (slot.socket === undefined) slot.socket = open(slot);
+    else send(slot);
   };
-  const send = (lane: Lane): void => {
-    lane.asked = performance.now();
-    lane.socket?.write(request);
+  const send = (slot: StreamSlot): void => {
+    slot.asked = performance.now();
+    slot.socket?.write(request);
   };
-  const finish = (lane: Lane, fault: string | undefined): void => {
-    lane.isStreaming = false;
-    tokens += Math.min(lane.events, options.tokens);
+  const finish = (slot: StreamSlot, fault: string | undefined): void => {
+    slot.isStreaming = false;
+    tokens += Math.min(slot.events, options.tokens);
     if (fault === undefined) completed++;
     else faults[fault] = (faults[fault] ?? 0) + 1;
-    // The lane pauses, so that streams that fail at once do not become a flood of requests.
-    if (fault === undefined && performance.now() <= lastStart) begin(lane);
+    // The slot pauses, so that streams that fail at once do not become a flood of requests.
+    if (fault === undefined && performance.now() <= lastStart) begin(slot);
     else retire();
   };
-  const open = (lane: Lane): Socket => {
+  const open = (slot: StreamSlot): Socket => {
     const socket = connect({ port: options.port, host: "127.0.0.1", noDelay: true });
-    socket.once("connect", () => send(lane));
+    socket.once("connect", () => send(slot));
     socket.on("error", () => {});
     socket.on("data", (chunk: Buffer) => {
-      if (!lane.isStreaming) return;
-      const fault = read(lane, chunk, latencies);
+      if (!slot.isStreaming) return;
+      const fault = read(slot, chunk, latencies);
       if (fault !== undefined) {
         socket.destroy();
-        finish(lane, fault);
-      } else if (hasEnded(lane)) {
-        finish(lane, isWhole(lane, options.tokens) ? undefined : "ended early");
+        finish(slot, fault);
+      } else if (hasEnded(slot)) {
+        finish(slot, isWhole(slot, options.tokens) ? undefined : "ended early");
       }
     });
     socket.on("close", () => {
-      lane.socket = undefined;
-      if (lane.isStreaming) finish(lane, "connection closed");
+      slot.socket = undefined;
+      if (slot.isStreaming) finish(slot, "connection closed");
     });
     return socket;
   };
-  const lanes = Array.from({ length: options.streams }, (): Lane => ({
+  const slots = Array.from({ length: options.streams }, (): StreamSlot => ({
     socket: undefined,
     asked: 0,
     isStreaming: false,
@@ -112,14 +112,14 @@ export async function runStreams(options: StreamsOptions): Promise<StreamsResult
     last: nothing,
     events: 0,
   }));
-  for (const [index, lane] of lanes.entries()) {
-    setTimeout(() => begin(lane), (index / options.streams) * streamMs);
+  for (const [index, slot] of slots.entries()) {
+    setTimeout(() => begin(slot), (index / options.streams) * streamMs);
   }
   const giveUp = setTimeout(done.resolve, options.seconds * 1000 + graceMs);
   await done.promise;
   clearTimeout(giveUp);
   if (busy > 0) faults["never ended"] = busy;
-  for (const { socket } of lanes) socket?.destroy();
+  for (const { socket } of slots) socket?.destroy();
   latencies.sort((a, b) => a - b);
   const at = (share: number): number => latencies[Math.floor(latencies.length * share)] ?? NaN;
   const seconds = (performance.now() - begun) / 1000;
@@ -148,36 +148,36 @@ function requestOf({ path, headers, tokens }: StreamsOptions): Buffer {
 }
 
 /** Counts the events of a chunk. Returns a fault if the answer is not a stream of events. */
-function read(lane: Lane, chunk: Buffer, latencies: number[]): string | undefined {
+function read(slot: StreamSlot, chunk: Buffer, latencies: number[]): string | undefined {
   let bytes = chunk;
-  if (lane.opening !== undefined) {
-    bytes = Buffer.concat([lane.opening, chunk]);
+  if (slot.opening !== undefined) {
+    bytes = Buffer.concat([slot.opening, chunk]);
     if (bytes.length >= 12 && bytes.toString("latin1", 9, 12) !== "200") {
       return `status ${bytes.toString("latin1", 9, 12)}`;
     }
     if (!bytes.includes(firstEvent)) {
-      lane.opening = bytes;
+      slot.opening = bytes;
       return undefined;
     }
-    latencies.push(performance.now() - lane.asked);
-    lane.opening = undefined;
-  } else if (lane.last.at(-1) === 10 && chunk[0] === 10) lane.events++;
+    latencies.push(performance.now() - slot.asked);
+    slot.opening = undefined;
+  } else if (slot.last.at(-1) === 10 && chunk[0] === 10) slot.events++;
   for (let at = bytes.indexOf(eventEnd); at !== -1; at = bytes.indexOf(eventEnd, at + 2)) {
-    lane.events++;
+    slot.events++;
   }
   // Later only the end of the chunk is needed.
-  lane.last =
-    bytes.length >= 64 ? bytes.subarray(-64) : Buffer.concat([lane.last, bytes]).subarray(-64);
+  slot.last =
+    bytes.length >= 64 ? bytes.subarray(-64) : Buffer.concat([slot.last, bytes]).subarray(-64);
   return undefined;
 }
 
-function hasEnded({ opening, last }: Lane): boolean {
+function hasEnded({ opening, last }: StreamSlot): boolean {
   if (opening !== undefined) return false;
   // The last chunk of HTTP is `0` and an empty line. No event ends that way.
   const at = last.length - 5;
   return at >= 0 && last[at] === 48 && last[at + 1] === 13 && last[at + 3] === 13;
 }
 
-function isWhole({ last, events }: Lane, tokens: number): boolean {
+function isWhole({ last, events }: StreamSlot, tokens: number): boolean {
   return last.includes("[DONE]") && events >= tokens + 1;
 }

@@ -29,7 +29,7 @@ export interface LoadResult {
   readonly p99: number;
 }
 
-interface Lane {
+interface Connection {
   readonly socket: Socket;
   pending: Buffer | undefined;
   /** Time at which the request in flight was due. -1 if the connection is idle. */
@@ -44,68 +44,68 @@ export async function load(options: LoadOptions): Promise<LoadResult> {
         `content-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
     ),
   );
-  const lanes = await Promise.all(
-    Array.from({ length: options.connections }, () => openLane(options.port)),
+  const connections = await Promise.all(
+    Array.from({ length: options.connections }, () => openConnection(options.port)),
   );
   const latencies: number[] = [];
   const statuses: Record<string, number> = {};
   let errors = 0;
   let sent = 0;
   let stopping = false;
-  const idle: Lane[] = [];
+  const idle: Connection[] = [];
   const backlog: number[] = [];
   const done = Promise.withResolvers<void>();
   const started = performance.now();
 
-  const send = (lane: Lane, due: number): void => {
-    lane.due = due;
-    lane.socket.write(requests[sent++ % requests.length]!);
+  const send = (connection: Connection, due: number): void => {
+    connection.due = due;
+    connection.socket.write(requests[sent++ % requests.length]!);
   };
-  const answered = (lane: Lane, head: string, isError: boolean): void => {
-    latencies.push(performance.now() - lane.due);
+  const answered = (connection: Connection, head: string, isError: boolean): void => {
+    latencies.push(performance.now() - connection.due);
     const status = head.slice(9, 12);
     statuses[status] = (statuses[status] ?? 0) + 1;
     if (isError) errors++;
-    lane.due = -1;
+    connection.due = -1;
     if (stopping) {
-      if (lanes.every((other) => other.due === -1)) done.resolve();
+      if (connections.every((other) => other.due === -1)) done.resolve();
       return;
     }
-    if (options.rate === undefined) return send(lane, performance.now());
+    if (options.rate === undefined) return send(connection, performance.now());
     const late = backlog.shift();
-    if (late === undefined) idle.push(lane);
-    else send(lane, late);
+    if (late === undefined) idle.push(connection);
+    else send(connection, late);
   };
-  for (const lane of lanes) {
-    lane.socket.on("data", (chunk: Buffer) => read(lane, chunk, answered));
-    lane.socket.on("close", () => {
+  for (const connection of connections) {
+    connection.socket.on("data", (chunk: Buffer) => read(connection, chunk, answered));
+    connection.socket.on("close", () => {
       if (!stopping) done.reject(new Error("the peer closed a connection"));
     });
-    if (options.rate === undefined) send(lane, performance.now());
-    else idle.push(lane);
+    if (options.rate === undefined) send(connection, performance.now());
+    else idle.push(connection);
   }
   const ticker =
     options.rate === undefined
       ? undefined
       : pace(options.rate, started, (due) => {
-          const lane = idle.pop();
-          if (lane === undefined) backlog.push(due);
-          else send(lane, due);
+          const connection = idle.pop();
+          if (connection === undefined) backlog.push(due);
+          else send(connection, due);
         });
   setTimeout(() => {
     stopping = true;
     if (ticker !== undefined) clearInterval(ticker);
-    if (lanes.every((lane) => lane.due === -1)) done.resolve();
+    if (connections.every((connection) => connection.due === -1)) done.resolve();
   }, options.seconds * 1000);
   await done.promise;
   const seconds = (performance.now() - started) / 1000;
-  for (const lane of lanes) lane.socket.destroy();
+  for (const connection of connections) connection.socket.destroy();
   latencies.sort((a, b) => a - b);
   const at = (share: number): number => latencies[Math.floor(latencies.length * share)] ?? 0;
   return { requests: latencies.length, seconds, statuses, errors, p50: at(0.5), p99: at(0.99) };
 }
 
-function openLane(port: number): Promise<Lane> {
+function openConnection(port: number): Promise<Connection> {
   return new Promise((resolve, reject) => {
     const socket = connect({ port, host: "127.0.0.1", noDelay: true });
     socket.once("error", reject);
@@ -125,15 +125,16 @@ function pace(rate: number, started: number, due: (at: number) => void): NodeJS.
 const headEnd = Buffer.from("\r\n\r\n");
 
 function read(
-  lane: Lane,
+  connection: Connection,
   chunk: Buffer,
-  answered: (lane: Lane, head: string, isError: boolean) => void,
+  answered: (connection: Connection, head: string, isError: boolean) => void,
 ): void {
-  const bytes: Buffer = lane.pending === undefined ? chunk : Buffer.concat([lane.pending, chunk]);
-  lane.pending = undefined;
+  const bytes: Buffer =
+    connection.pending === undefined ? chunk : Buffer.concat([connection.pending, chunk]);
+  connection.pending = undefined;
   const end = bytes.indexOf(headEnd);
   if (end === -1) {
-    lane.pending = bytes;
+    connection.pending = bytes;
     return;
   }
   const head = bytes.toString("latin1", 0, end).toLowerCase();
@@ -144,8 +145,8 @@ function read(
       ? bytes.subarray(-5).equals(Buffer.from("0\r\n\r\n"))
       : bytes.length >= bodyStart + Number(length);
   if (!whole) {
-    lane.pending = bytes;
+    connection.pending = bytes;
     return;
   }
-  answered(lane, head, bytes.subarray(bodyStart, bodyStart + 200).includes('"error"'));
+  answered(connection, head, bytes.subarray(bodyStart, bodyStart + 200).includes('"error"'));
 }

@@ -13,7 +13,6 @@ const free: Charge = {
   reserve: () => undefined,
   open: (reservedMilliCu) => ({
     reservedMilliCu,
-    journalled: undefined,
     settle() {},
     written: () => Promise.resolve(undefined),
     release() {},

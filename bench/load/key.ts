@@ -2,10 +2,16 @@
 import { spawnSync } from "node:child_process";
 import { join } from "node:path";
 
-const main = join(import.meta.dirname, "../../src/main.ts");
-
-/** Returns the text of a key of an enterprise workspace. `file`: pipeline.yaml. `env`: the variables that it reads. */
-export function issueKey(file: string, env: Readonly<Record<string, string>>): string {
+/**
+ * Returns the text of a key of an enterprise workspace. `file`: pipeline.yaml. `env`: the variables that it reads.
+ * `root`: the checkout of the gateway, by default this one.
+ */
+export function issueKey(
+  file: string,
+  env: Readonly<Record<string, string>>,
+  root = join(import.meta.dirname, "../.."),
+): string {
+  const main = join(root, "src/main.ts");
   const run = (...args: string[]): { id: string; key: string } => {
     const result = spawnSync(process.execPath, [main, ...args, "--json", "--config", file], {
       env: { ...process.env, ...env },

@@ -11,7 +11,9 @@ import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { builtSluice } from "./built.ts";
 import { load, type LoadResult } from "./client.ts";
+import { mcpPipeline } from "./pipelines.ts";
 import { startPeer, type Peer } from "./process.ts";
+import { acceptMcp as accept, statelessHeaders, toolCalls, type Revision } from "./mcp-calls.ts";
 
 const { values } = parseArgs({
   options: {
@@ -31,9 +33,6 @@ const yardstick = "bare fastify route";
 const here = import.meta.dirname;
 const root = join(here, "../..");
 const node = process.execPath;
-const accept = "accept: application/json, text/event-stream";
-
-type Revision = "2025-11-25" | "2026-07-28";
 
 interface Started {
   readonly peer: Peer;
@@ -55,13 +54,6 @@ interface Drive {
   readonly connections: number;
   readonly seconds: number;
 }
-
-const statelessHeaders = [
-  accept,
-  "mcp-protocol-version: 2026-07-28",
-  "mcp-method: tools/call",
-  "mcp-name: bench_0",
-];
 
 const targets: readonly Target[] = [
   {
@@ -113,36 +105,7 @@ async function sluice(
   meter: "meter" | "free" = "meter",
 ): Promise<Started> {
   const file = join(folder, "pipeline.yaml");
-  const edge = [
-    "request-id",
-    { "access-log": { file: join(folder, "access.log") } },
-    "authenticate",
-    "rate-limit",
-  ];
-  const pipeline = {
-    version: 1,
-    server: { host: "127.0.0.1", port: "${PORT:-0}" },
-    admin: { host: "127.0.0.1", port: "${ADMIN_PORT:-0}" },
-    store: { data: join(folder, "data") },
-    plans: { enterprise: { rps: 1_000_000, includedCu: 9_000_000_000 } },
-    plugins: {
-      "mcp-tools": join(here, "mcp-tools.ts"),
-      ...(meter === "free" && { free: join(here, "free.ts") }),
-    },
-    tools: ["mcp-tools"],
-    lists: { edge },
-    unmatched: ["request-id"],
-    routes: [
-      {
-        path: "/mcp",
-        methods: ["POST", "DELETE"],
-        run: [{ use: "edge" }, { authorize: { require: "key" } }, meter],
-        // The load generator writes this into `Host`.
-        to: { mcp: { hosts: ["bench", "127.0.0.1"] } },
-      },
-    ],
-  };
-  writeFileSync(file, JSON.stringify(pipeline));
+  writeFileSync(file, mcpPipeline(folder, meter));
   const { id } = command(file, "workspaces", "create", "--name", "bench", "--plan", "enterprise");
   const { key } = command(file, "keys", "create", "--workspace", id ?? "");
   const start = [...builtSluice(), "start", "--json", "--config", file];
@@ -230,23 +193,9 @@ function driveLoad(options: Drive): LoadResult {
 }
 
 async function drive({ revision, ...options }: Drive): Promise<void> {
-  const meta = {
-    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-    "io.modelcontextprotocol/clientCapabilities": {},
-  };
-  const bodies = Array.from({ length: 1000 }, (_, id) =>
-    JSON.stringify({
-      jsonrpc: "2.0",
-      id,
-      method: "tools/call",
-      params: {
-        name: "bench_0",
-        arguments: { text: `call ${id}` },
-        ...(revision === "2026-07-28" && { _meta: meta }),
-      },
-    }),
+  console.log(
+    JSON.stringify(await load({ ...options, path: "/mcp", bodies: toolCalls(revision) })),
   );
-  console.log(JSON.stringify(await load({ ...options, path: "/mcp", bodies })));
 }
 
 function print(connections: number, results: ReadonlyMap<string, readonly Figures[]>): void {

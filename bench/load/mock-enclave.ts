@@ -53,7 +53,7 @@ const net = "bench";
 const platform = await createSimulatedPlatform(new Uint8Array(32).fill(7));
 const [hs, ur] = [createSigner(), createSigner()];
 const notAfter = Math.floor(Date.now() / 1000) + 3000;
-const keyset = sound(
+const keyset = unwrap(
   writeKeyset({ hs: hs.publicKey, ur: ur.publicKey, net, role: "worker", notAfter }),
 );
 const digest = await digestName(nodeSuite, keyset);
@@ -92,7 +92,7 @@ function send(session: Session): void {
   };
   writeHeader(frame, header);
   frame.writeBigUInt64LE(process.hrtime.bigint(), 16);
-  sound(watch.observe("s2c", frame));
+  unwrap(watch.observe("s2c", frame));
   webSocket.send(frame);
   session.left--;
   if (!isEnd) return;
@@ -110,15 +110,15 @@ function burst(session: Session): void {
 
 async function serve(webSocket: WebSocket, socket: Socket): Promise<void> {
   const [bytes] = (await once(webSocket, "message")) as [Buffer];
-  const hello = sound(readHello(bytes));
+  const hello = unwrap(readHello(bytes));
   const id = new Uint8Array(randomBytes(16));
-  const { th, core, sig } = sound(
+  const { th, core, sig } = unwrap(
     await answerHello(nodeSuite, bytes, hello, { keyset, signer: hs, session: id }),
   );
   const watch = createFrameWatch(nodeSuite.newHash);
   const report = async (rid: number): Promise<string> => {
-    const { reqDigest, resDigest } = sound(watch.take(rid));
-    const signed = sound(
+    const { reqDigest, resDigest } = unwrap(watch.take(rid));
+    const signed = unwrap(
       writeReport({
         coefficient: 1000,
         ctr: ++ctr,
@@ -141,7 +141,7 @@ async function serve(webSocket: WebSocket, socket: Socket): Promise<void> {
   const session: Session = { webSocket, socket, watch, model, chunks, report, rid: 0, left: 0 };
   webSocket.on("message", (frame: Buffer, isBinary) => {
     if (!isBinary) return;
-    const header = sound(watch.observe("c2s", frame));
+    const header = unwrap(watch.observe("c2s", frame));
     if (header.type !== "request" || !header.isEnd) return;
     session.rid = header.rid;
     session.left = chunks;
@@ -190,7 +190,7 @@ http.listen({ port: 0, host: "127.0.0.1", backlog: 4096 }, () => {
   console.log(JSON.stringify({ url: `http://127.0.0.1:${port}`, simulated_root: platform.root }));
 });
 
-function sound<T extends object>(value: T | Fault | undefined): T {
+function unwrap<T extends object>(value: T | Fault | undefined): T {
   if (value === undefined || isFault(value)) throw new Error(JSON.stringify(value));
   return value;
 }

@@ -17,6 +17,7 @@ import { measureStarts } from "../start/run.ts";
 import { builtSluice } from "./built.ts";
 import { load, type LoadResult } from "./client.ts";
 import { issueKey } from "./key.ts";
+import { nodePipeline, type NodeVariant } from "./pipelines.ts";
 import { freePort, listening } from "./ports.ts";
 import { startPeer, type Peer } from "./process.ts";
 import { requestBodies } from "./workload.ts";
@@ -72,22 +73,15 @@ function peerTarget(name: string, file: string): Target {
   };
 }
 
-interface Variant {
-  readonly upstream?: object;
-  readonly metering?: object;
-  /** The step in the place of `meter`. */
-  readonly meter?: "meter" | "free";
-}
-
 /** All features are on unless a variant turns them off: keys, limits, metering with fsync, an access log in a file. */
-function sluice(name: string, variant: Variant): Target {
+function sluice(name: string, variant: NodeVariant): Target {
   return {
     name,
     path: "/v1/ledger/rpc",
     async start(nodePort, folder) {
       const file = join(folder, `${name.replaceAll(/\W+/g, "-")}.yaml`);
       const data = join(folder, `data-${name.replaceAll(/\W+/g, "-")}`);
-      writeFileSync(file, pipeline(variant, folder));
+      writeFileSync(file, nodePipeline(variant, folder));
       const env = { DATA_DIR: data, PORT: "0", ADMIN_PORT: "0", LEDGER_RPC_URL: nodeUrl(nodePort) };
       const key = issueKey(file, env);
       const command = [...builtSluice(), "start", "--json", "--config", file];
@@ -95,38 +89,6 @@ function sluice(name: string, variant: Variant): Target {
       return { peer, headers: [`authorization: Bearer ${key}`] };
     },
   };
-}
-
-function pipeline({ upstream, metering = {}, meter = "meter" }: Variant, folder: string): string {
-  return JSON.stringify({
-    version: 1,
-    server: { host: "127.0.0.1", port: "${PORT:-0}" },
-    admin: { host: "127.0.0.1", port: "${ADMIN_PORT:-0}" },
-    store: { data: "${DATA_DIR}" },
-    metering,
-    plugins: meter === "free" ? { free: join(here, "free.ts") } : {},
-    plans: { enterprise: { rps: 1_000_000, includedCu: 9_000_000_000 } },
-    upstreams: {
-      ledger: { urls: "${LEDGER_RPC_URL}", methods: { system_health: {} }, ...upstream },
-    },
-    lists: {
-      edge: [
-        "request-id",
-        { "access-log": { file: join(folder, "access.log") } },
-        "authenticate",
-        "rate-limit",
-      ],
-    },
-    unmatched: ["request-id"],
-    routes: [
-      {
-        path: "/v1/ledger/rpc",
-        methods: ["POST"],
-        run: [{ use: "edge" }, { authorize: { require: "ledger:read" } }, meter],
-        to: { "ledger-rpc": { upstream: "ledger" } },
-      },
-    ],
-  });
 }
 
 const nginx: Target = {

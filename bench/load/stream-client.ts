@@ -37,11 +37,11 @@ export async function openSession(to: Destination): Promise<ClientSession> {
   const ephemeral = await nodeSuite.createEphemeral();
   const hello = helloFor(to, ephemeral.publicKey);
   const { socket, data } = await sayHello(to, hello);
-  const answer = sound(readTextFrame(data));
+  const answer = unwrap(readTextFrame(data));
   if (answer.kind !== "attestation") throw new Error(data.toString());
   const expected = { net: to.network, role: to.termination, now: Date.now() / 1000 };
-  const attested = sound(await readAnswer(nodeSuite, hello, answer.core, answer.sig, expected));
-  const keys = sound(await clientKeys(nodeSuite, ephemeral, attested));
+  const attested = unwrap(await readAnswer(nodeSuite, hello, answer.core, answer.sig, expected));
+  const keys = unwrap(await clientKeys(nodeSuite, ephemeral, attested));
   const channel = createNodeChannel({ end: "client", keys, th: attested.th, pad: 256 });
   return { socket, channel };
 }
@@ -79,7 +79,7 @@ export function helloFor(to: Destination, epk: Uint8Array<ArrayBuffer>): Uint8Ar
 }
 
 /** Any fault ends the measurement. */
-export function sound<T extends object>(value: T | Fault): T {
+export function unwrap<T extends object>(value: T | Fault): T {
   if (isFault(value)) throw new Error(`${value.code}: ${value.message}`);
   return value;
 }

@@ -11,7 +11,7 @@ import {
   helloFor,
   openSession,
   sayHello,
-  sound,
+  unwrap,
   type ClientSession,
   type Destination,
 } from "./stream-client.ts";
@@ -139,11 +139,11 @@ function converse(
   let rid = 0;
   let frames = 0;
   let isDone = false;
-  const ask = (): void => socket.send(sound(channel.seal("request", ++rid, request, true)));
+  const ask = (): void => socket.send(unwrap(channel.seal("request", ++rid, request, true)));
   /** Returns the time in a chunk. The mock enclave does not seal its frames, so they are observed and not opened. */
   const take = (frame: Buffer): number | undefined => {
-    if (termination === "gateway") return momentIn(sound(channel.open(frame)).data);
-    sound(channel.watch.observe("s2c", frame));
+    if (termination === "gateway") return momentIn(unwrap(channel.open(frame)).data);
+    unwrap(channel.watch.observe("s2c", frame));
     return load.answerMs === 0 ? undefined : Number(frame.readBigUInt64LE(16));
   };
   socket.on("message", (data: Buffer, isBinary) => {
@@ -175,7 +175,7 @@ function momentIn(data: Uint8Array): number | undefined {
 
 /** The cost follows the answer, with the enclave's report of as many tokens as the request asked for. */
 function checkEnd(text: Buffer, isWhole: boolean): void {
-  const frame = sound(readTextFrame(text));
+  const frame = unwrap(readTextFrame(text));
   const reportText = frame.kind === "report" || frame.kind === "done" ? frame.report : undefined;
   const report = reportText && readReport(reportText);
   if (!isWhole || report?.tokens.completion !== load.tokens) {

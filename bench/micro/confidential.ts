@@ -36,7 +36,7 @@ import {
 const roundMs = 250;
 const rounds = 9;
 
-function sound<Value extends object>(value: Value | Fault | undefined): Value {
+function unwrap<Value extends object>(value: Value | Fault | undefined): Value {
   if (value === undefined || isFault(value)) throw new Error(JSON.stringify(value));
   return value;
 }
@@ -77,7 +77,7 @@ const hello = helloWith({ epk: ephemeral.publicKey });
 
 async function answer(): Promise<Awaited<ReturnType<typeof answerHello>>> {
   const enclave = { keyset, signer: handshakeSigner, session };
-  return answerHello(nodeSuite, hello, sound(readHello(hello)), enclave);
+  return answerHello(nodeSuite, hello, unwrap(readHello(hello)), enclave);
 }
 
 const opened = await openSession({ pad: 0 });
@@ -89,39 +89,39 @@ const burst = 2000;
 /** Returns the sealed frames of one response, after a request of one frame. */
 function response(): readonly Uint8Array[] {
   const { enclave, client } = opened.ends();
-  sound(enclave.open(sound(client.seal("request", 1, data, true))));
-  return Array.from({ length: burst }, () => sound(enclave.seal("chunk", 1, data)));
+  unwrap(enclave.open(unwrap(client.seal("request", 1, data, true))));
+  return Array.from({ length: burst }, () => unwrap(enclave.seal("chunk", 1, data)));
 }
 
-const request = sound(opened.ends().client.seal("request", 1, data, true));
+const request = unwrap(opened.ends().client.seal("request", 1, data, true));
 const frames = response();
 
 console.log("| | per second | CPU µs |");
 await measured("handshake, the enclave's part", 1, answer);
-const given = sound(await answer());
+const given = unwrap(await answer());
 await measured("handshake, what a relay checks", 1, () =>
   readAnswer(nodeSuite, hello, given.core, given.sig, expected),
 );
 await measured("handshake, the client's part with a new key", 1, async () => {
   await nodeSuite.createEphemeral();
-  const attested = sound(await readAnswer(nodeSuite, hello, given.core, given.sig, expected));
+  const attested = unwrap(await readAnswer(nodeSuite, hello, given.core, given.sig, expected));
   return clientKeys(nodeSuite, ephemeral, attested);
 });
 await measured("frame sealed", burst, response);
 await measured("frame opened", burst, () => {
   const { client } = opened.ends();
-  sound(client.seal("request", 1, data, true));
-  for (const frame of frames) sound(client.open(frame));
+  unwrap(client.seal("request", 1, data, true));
+  for (const frame of frames) unwrap(client.open(frame));
 });
 await measured("frame opened by WebCrypto", burst, async () => {
   const client = await createWebChannel({ keys, th, pad: 0, end: "client" });
-  sound(await client.seal("request", 1, data, true));
-  for (const frame of frames) sound(await client.open(Uint8Array.from(frame)));
+  unwrap(await client.seal("request", 1, data, true));
+  for (const frame of frames) unwrap(await client.open(Uint8Array.from(frame)));
 });
 await measured("frame relayed: rules and digest, no keys", burst, () => {
   const watch = createFrameWatch(nodeSuite.newHash);
-  sound(watch.observe("c2s", request));
-  for (const frame of frames) sound(watch.observe("s2c", frame));
+  unwrap(watch.observe("c2s", request));
+  for (const frame of frames) unwrap(watch.observe("s2c", frame));
 });
 const { key, iv } = keys.s2c;
 const authenticated = new Uint8Array(48);
@@ -150,7 +150,7 @@ await measured("bare AES-256-GCM of @noble/ciphers, seal", 100, () => {
   for (let at = 0; at < 100; at++) gcm(key, iv, authenticated).encrypt(data);
 });
 
-const report = sound(
+const report = unwrap(
   writeReport({
     coefficient: 1000,
     ctr: 1,

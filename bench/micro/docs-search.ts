@@ -54,7 +54,7 @@ function paragraph(_: unknown, id: number): Paragraph {
 for (const paragraphCount of [1_000, 10_000]) {
   const paragraphs = Array.from({ length: paragraphCount }, paragraph);
   const started = performance.now();
-  const index = new SearchIndex(paragraphs);
+  const index = await SearchIndex.build(paragraphs);
   const indexed = performance.now();
   console.log(`${paragraphCount} paragraphs, indexed in ${(indexed - started).toFixed(0)} ms`);
   const lengths = [1, 3, 8, 25].map((length) => ({

@@ -10,7 +10,7 @@ import {
   startWorkerProcess,
   type SoakedGateway,
 } from "./gateway.ts";
-import { leaveRunning, maxSessionMilli, runLanes, type LaneContext } from "./lanes.ts";
+import { leaveRunning, maxSessionMilli, runClients, type ClientContext } from "./clients.ts";
 import { sleep } from "./random.ts";
 import { cpuMs, handles, journalMiB, readMetrics, rssMiB, type Sample } from "./sample.ts";
 import { model, startModel, startNode } from "./upstreams.ts";
@@ -52,20 +52,20 @@ export async function soak(options: SoakOptions): Promise<SoakResult> {
     workerUrl: worker.url,
     workerRoot: worker.simulatedRoot,
   });
-  const lanesEnd = new AbortController();
-  const context: LaneContext = {
+  const clientsEnd = new AbortController();
+  const context: ClientContext = {
     gateway,
     book: new Book(),
     workerRoot: worker.simulatedRoot,
     pace: { factor: 1 },
-    signal: lanesEnd.signal,
+    signal: clientsEnd.signal,
   };
   const handlesBefore = handles(gateway.pid);
-  const load = runLanes(context, options.seed);
+  const load = runClients(context, options.seed);
   // The promise is awaited below. Until then its rejection must not count as unhandled.
   load.catch(() => {});
   const { samples, reloads } = await watch(context, options, load);
-  lanesEnd.abort();
+  clientsEnd.abort();
   await load;
   node.calm();
   modelServer.calm();
@@ -84,7 +84,7 @@ export async function soak(options: SoakOptions): Promise<SoakResult> {
 
 /** Takes samples, reloads and limits the load until the time is over or the gateway has ended. */
 async function watch(
-  { gateway, book, pace }: LaneContext,
+  { gateway, book, pace }: ClientContext,
   { seconds, sampleSeconds, onSample }: SoakOptions,
   load: Promise<void>,
 ): Promise<{ samples: Sample[]; reloads: number }> {
@@ -166,7 +166,7 @@ async function checkRest(gateway: SoakedGateway, handlesBefore: number): Promise
 
 /** Sends SIGTERM while answers run. If the process does not end, it is killed and the run fails. */
 async function end(
-  context: LaneContext,
+  context: ClientContext,
 ): Promise<{ exit: number | NodeJS.Signals; exitSeconds: number }> {
   const { gateway } = context;
   if (gateway.ended !== undefined) return { exit: gateway.ended, exitSeconds: 0 };

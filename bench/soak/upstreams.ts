@@ -2,7 +2,7 @@
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { createDice, sleep, type Dice } from "./random.ts";
+import { createRandom, sleep, type Random } from "./random.ts";
 
 export const model = "Soak/Echo-1";
 export const storageMethod = "state_getStorageHash";
@@ -24,7 +24,7 @@ const badMs = 1_200;
 async function startFlapping(
   well: Answer,
   bad: Readonly<Record<string, Answer>>,
-  dice: Dice,
+  random: Random,
 ): Promise<Upstream> {
   let mood: Mood = "well";
   let isCalm = false;
@@ -43,11 +43,11 @@ async function startFlapping(
   const moods: readonly Mood[] = ["away", ...Object.keys(bad)];
   const flap = async (): Promise<void> => {
     while (!isCalm) {
-      await sleep(wellMs + dice.int(wellMs));
+      await sleep(wellMs + random.int(wellMs));
       if (isCalm) return;
-      mood = dice.pick(moods);
+      mood = random.pick(moods);
       if (mood === "away") await close(server);
-      await sleep(badMs + dice.int(badMs));
+      await sleep(badMs + random.int(badMs));
       if (mood === "away") {
         server.listen(port, "127.0.0.1");
         await once(server, "listening");
@@ -115,7 +115,7 @@ export function startNode(seed: number): Promise<Upstream> {
     cutting: (_request, response) => response.destroy(),
     slow: (request, response, body) => void setTimeout(well, 300, request, response, body),
   } satisfies Record<string, Answer>;
-  return startFlapping(well, bad, createDice(seed));
+  return startFlapping(well, bad, createRandom(seed));
 }
 
 interface ChatBody {
@@ -127,7 +127,7 @@ const promptTokens = 9;
 
 /** Answers with `max_tokens` words. Streamed words are sent a few milliseconds apart. */
 export function startModel(seed: number): Promise<Upstream> {
-  const dice = createDice(seed);
+  const random = createRandom(seed);
   const answer =
     (how: { readonly usage?: object | null; readonly cutAfter?: number }): Answer =>
     ({ method }, response, text) => {
@@ -147,11 +147,11 @@ export function startModel(seed: number): Promise<Upstream> {
     failing: (_request, response) => sendJson(response, { error: "no" }, 500),
     nonsense: (_request, response) => response.end("{"),
     breaking: (request, response, text) =>
-      answer({ cutAfter: dice.int(8) })(request, response, text),
+      answer({ cutAfter: random.int(8) })(request, response, text),
     silentAboutUsage: answer({ usage: null }),
     lying: answer({ usage: { prompt_tokens: 1_000_000_000, completion_tokens: 1_000_000_000 } }),
   } satisfies Record<string, Answer>;
-  return startFlapping(answer({}), bad, createDice(seed + 1));
+  return startFlapping(answer({}), bad, createRandom(seed + 1));
 }
 
 function wholeAnswer(words: number, usage: object | null): object {

@@ -38,7 +38,7 @@ export interface StreamCustomer {
    */
   failed(code: string, model: string | undefined): void;
   /** Reserves credit. `refused`: insufficient credit. `unavailable`: charges cannot be written now. */
-  reserve(costMilliCu: number): StreamCharge | "refused" | "unavailable";
+  reserve(costMilliCu: number): Awaitable<StreamCharge | "refused" | "unavailable">;
 }
 
 /** The usage report that an enclave signed for one request, and its charge (confidential-stream.md section 5). */

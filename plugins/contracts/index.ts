@@ -6,6 +6,7 @@
 export type * from "./accounts.ts";
 export type * from "./accounts-admin.ts";
 export type * from "./confidential.ts";
+export * from "./decimal.ts";
 export type * from "./decoder.ts";
 export type * from "./evidence.ts";
 export type * from "./idempotency.ts";
@@ -19,6 +20,7 @@ export * from "./price.ts";
 export type * from "./pricing.ts";
 export * from "./principal.ts";
 export type * from "./tickets.ts";
+export * from "./time.ts";
 export type * from "./tool.ts";
 export type * from "./tool-catalogue.ts";
 export type * from "./tool-document.ts";

@@ -2,7 +2,7 @@
  * The service `metering`, implemented in plugins/billing/metering, and the slot `charge`, implemented by the step
  * `meter` (plugins/billing/meter).
  */
-import type { Reply } from "sluice-gateway/plugin";
+import type { Awaitable, Reply } from "sluice-gateway/plugin";
 import type { Agent, ApiKey, KeyPrincipal, Workspace } from "./principal.ts";
 import type { Pricing } from "./pricing.ts";
 import type { UsageReports } from "./usage.ts";
@@ -55,29 +55,43 @@ export interface Reservation {
   release(): void;
 }
 
+/** Charges cannot be recorded at the moment, and no request is served unmetered (503). */
+export interface MeterUnavailable {
+  readonly kind: "unavailable";
+}
+
+/** The request that credit is reserved for. */
+export interface ReservedFor {
+  readonly requestId: string;
+  readonly surface: string;
+  /** Written to the journal with the charge. */
+  readonly agent?: Agent | undefined;
+  /**
+   * True if bytes will leave before the charge is settled. An intent is written to the journal, so that the reservation
+   * is found after a crash.
+   */
+  readonly streamed?: boolean | undefined;
+}
+
 export interface Meter {
   /**
-   * Reserves `costMilliCu` in all scopes (24h, 30d and plan), or in none of them.
-   *
-   * - `streamed`: bytes will leave before the charge is settled. An intent is written to the journal, so that the
-   *   reservation is found after a crash.
-   * - `force`: reserves even if a limit is exceeded. A meter in shadow mode uses it, because it must not refuse.
-   *
-   * While the journal cannot be written, the result is `{ kind: "unavailable" }` (503), because no request is served
-   * unmetered.
+   * Reserves `costMilliCu` in all scopes (24h, 30d and plan), or in none of them. The result is a promise only if the
+   * authority for the credit must be asked.
    */
   reserve(
     principal: KeyPrincipal,
     costMilliCu: number,
-    about: {
-      readonly requestId: string;
-      readonly surface: string;
-      /** Written to the journal with the charge. */
-      readonly agent?: Agent | undefined;
-      readonly streamed?: boolean | undefined;
-      readonly force?: boolean | undefined;
-    },
-  ): Reservation | CuRefusal | { readonly kind: "unavailable" };
+    about: ReservedFor,
+  ): Awaitable<Reservation | CuRefusal | MeterUnavailable>;
+  /**
+   * Reserves `costMilliCu` even if a limit is exceeded: for a meter in shadow mode, and for work that has already been
+   * done.
+   */
+  reserveWithoutLimit(
+    principal: KeyPrincipal,
+    costMilliCu: number,
+    about: ReservedFor,
+  ): Reservation | MeterUnavailable;
   /**
    * Returns when a limit has room again that refused this key at `refusedAt`, both in milliseconds since 1970.
    * Undefined if nothing will be freed, or if the limit has room. `scope`: the window of the limit, or `plan`.
@@ -92,8 +106,10 @@ export interface Metering extends Meter {
    * Returns how full the windows of a key are and when they clear. Reads every step of both windows, so call it for
    * reports and not per request.
    */
-  keyWindows(key: Pick<ApiKey, "id" | "cuLimit24hMilli" | "cuLimit30dMilli">): KeyWindows;
-  workspaceUsage(workspaceId: string): WorkspaceUsage;
+  keyWindows(
+    key: Pick<ApiKey, "id" | "cuLimit24hMilli" | "cuLimit30dMilli">,
+  ): Awaitable<KeyWindows>;
+  workspaceUsage(workspaceId: string): Awaitable<WorkspaceUsage>;
   readonly usage: UsageReports;
 }
 
@@ -158,19 +174,23 @@ export interface PartOptions {
 export interface Charge {
   /**
    * Reserves credit, in addition to an earlier reservation. A returned Reply is the refusal to send (429 with details,
-   * or 503).
+   * or 503). If the exchange ends while the credit is being asked for, the credit is released, and the result is 503.
    */
-  reserve(costMilliCu: number, options?: { readonly streamed?: boolean }): Reply | undefined;
+  reserve(
+    costMilliCu: number,
+    options?: { readonly streamed?: boolean },
+  ): Awaitable<Reply | undefined>;
   /** Charges the actual cost. Call it at most once. The last byte leaves after the charge is on disk. */
   settle(lines: readonly Omit<ChargeLine, "surface">[]): void;
   /**
    * Reserves credit for one of several calls of the exchange. Each part is settled or released separately. An exchange
-   * that opens parts must not call `reserve` and `settle`.
+   * that opens parts must not call `reserve` and `settle`. If the exchange ends while the credit is being asked for, the
+   * result is `unavailable`, unless the part is detached.
    */
   open(
     costMilliCu: number,
     options?: PartOptions,
-  ): ChargePart | CuRefusal | { readonly kind: "unavailable" };
+  ): Awaitable<ChargePart | CuRefusal | MeterUnavailable>;
   /** Sum of the settled lines, including those of parts. Undefined before the first line is settled. */
   readonly usedMilliCu: number | undefined;
 }

@@ -3,7 +3,7 @@
  * of the native token, and the rate is the price of one native token in USD. Their product is in nano-USD, and one
  * nano-USD is one milli-CU.
  */
-import { parseDecimal, productHalfUp, type Decimal } from "sluice-gateway/toolkit";
+import { parseDecimal, productHalfUp, type Decimal } from "./decimal.ts";
 import type { Price, Pricing } from "./pricing.ts";
 
 const zero: Decimal = { digits: 0n, places: 0 };

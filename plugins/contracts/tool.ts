@@ -98,9 +98,9 @@ export interface ToolContext {
   readonly signal: AbortSignal;
   /** Undefined if the client cannot answer questions. */
   readonly dialogue: Dialogue | undefined;
-  /** Sends the progress of the call, if the caller asked for it. `total`: undefined if unknown. */
+  /** Reports the progress of the call, if the caller requested progress. `total`: undefined if unknown. */
   readonly progress: (done: number, total?: number, message?: string) => void;
-  /** Sends a log message, if the caller asked for them. `data`: a JSON value, which is sent unchanged. */
+  /** Sends a log message, if the caller requested log messages. `data`: a JSON value, which is sent unchanged. */
   readonly log: (level: LogLevel, data: unknown) => void;
   /** Returns the catalogue entry of a tool. Undefined if there is no tool with this name. */
   readonly entry: (tool: string) => CatalogueEntry | undefined;

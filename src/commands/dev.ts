@@ -12,7 +12,7 @@ import { shippedPipeline } from "./config-file.ts";
 import { catchFatalErrors } from "./fatal-errors.ts";
 import type { Demo, DemoDescription, DemoKey, ExampleRequest } from "../demo.ts";
 import { startDemos } from "./demo.ts";
-import { drainOf, runUntilStopped, startOrComplain } from "./start.ts";
+import { drainOf, runUntilStopped, startOrPrintFaults } from "./start.ts";
 
 export const dev: Command = {
   summary: "run the gateway with a demo node, a demo model, a key and example requests",
@@ -106,9 +106,9 @@ async function startInDevelopment(
   context: CommandContext,
   destination: HeldLog,
 ): Promise<Gateway | undefined> {
-  // startOrComplain prints the faults of the file.
+  // startOrPrintFaults prints the faults of the file.
   const { config, faults } = await readPipeline(context.configFile, context.env);
-  if (config === undefined || faults.length > 0) return startOrComplain(context);
+  if (config === undefined || faults.length > 0) return startOrPrintFaults(context);
   if (config.environment !== "dev") {
     context.complain(
       `sluice dev prints an API key, so it runs with GATEWAY_ENV=dev only, not ${config.environment}. Run sluice start instead.`,
@@ -116,7 +116,7 @@ async function startInDevelopment(
     return undefined;
   }
   const log = createLog({ level: config.log.level, destination });
-  return startOrComplain(context, { log, strict: true });
+  return startOrPrintFaults(context, { log, strict: true });
 }
 
 /** Everything that a user needs to call the gateway. */

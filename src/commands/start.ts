@@ -1,4 +1,5 @@
 /** `sluice start`: runs the gateway until SIGTERM or SIGINT, then drains. */
+import { systemClock } from "../clock.ts";
 import { printFault } from "../config/fault.ts";
 import { pluginModules } from "../pipeline/load/load.ts";
 import { startGateway, type Gateway, type StartOptions } from "../gateway/gateway.ts";
@@ -6,6 +7,7 @@ import { StartError } from "../start-error.ts";
 import { announce } from "./announce.ts";
 import type { Command, CommandContext } from "./command.ts";
 import { catchFatalErrors, type FatalErrors } from "./fatal-errors.ts";
+import { releaseStartMemory } from "./release-memory.ts";
 
 export const start: Command = {
   summary: "run the gateway",
@@ -24,17 +26,18 @@ addresses. If standard error is a terminal, the addresses are also printed there
   options: {},
   async run(context) {
     using fatal = catchFatalErrors({ modules: pluginModules });
-    const gateway = await startOrComplain(context);
+    const gateway = await startOrPrintFaults(context);
     if (gateway === undefined) return 1;
     fatal.drain = drainOf(gateway);
     await announce(context, gateway);
+    using _release = releaseStartMemory(systemClock, () => gateway.listener.running === 0);
     await runUntilStopped(gateway, context.signal);
     return 0;
   },
 };
 
 /** Starts the gateway and reloads it on SIGHUP. Prints every fault and returns undefined if it does not start. */
-export async function startOrComplain(
+export async function startOrPrintFaults(
   context: CommandContext,
   more: Pick<StartOptions, "log" | "strict"> = {},
 ): Promise<Gateway | undefined> {

@@ -53,7 +53,7 @@ export function checkPlugins(
     const canBeRead =
       isReadable(use) || (plugin?.kind === "service" && plugin.dryRun !== undefined);
     const isStartable = plugin !== undefined && faults.length === before && canBeRead;
-    if (!isStartable || !hasItsUpstreams(result, plugin, config)) broken.add(result);
+    if (!isStartable || !upstreamsExist(result, plugin, config)) broken.add(result);
     return result;
   }
 
@@ -86,7 +86,7 @@ function upstreamsOf({ keysOf, sections }: Config): ReadonlyMap<string, unknown>
   return new Map(keysOf("/upstreams").map((name) => [name, entries.get(name)]));
 }
 
-function hasItsUpstreams(use: PluginUse, plugin: Plugin, config: Config): boolean {
+function upstreamsExist(use: PluginUse, plugin: Plugin, config: Config): boolean {
   const upstreams = upstreamsOf(config);
   const texts = new Set<string>();
   collectTexts(use.options, texts);

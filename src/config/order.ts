@@ -55,7 +55,7 @@ function moment(hook: Hook, steps: number): number {
  * slot is certainly set only if the same step or a step above set it: in `requestHeaders`, or in `responseHeaders`
  * unless the slot is needed in `settled`.
  */
-function isSure(provider: Hook, needer: Hook): boolean {
+function certainlyRunsBefore(provider: Hook, needer: Hook): boolean {
   if (phases.indexOf(needer.phase) <= answer) return true;
   if (provider.depth > needer.depth) return false;
   if (provider.phase === "requestHeaders") return true;
@@ -144,7 +144,7 @@ function judge(provider: Hook, need: Need, line: Line): Fault[] {
     return [fault("SLUICE_SLOT_LATE", message, { at: use.at, remedy })];
   }
   if (!need.required) return [];
-  if (!isSure(provider, need)) {
+  if (!certainlyRunsBefore(provider, need)) {
     const message = `${use.name} needs "${slot}" in ${need.phase}, but ${other.name} (${place(other.at)}) sets it in ${provider.phase}, which some exchanges on ${line.title} do not reach`;
     const remedy =
       provider.phase === "requestHeaders" && provider.depth > need.depth

@@ -140,7 +140,7 @@ export function withHead(methods: readonly string[]): readonly string[] {
 }
 
 /** Whether no path of a route matches a condition's path. */
-export function pathNeverFits(conditionPath: string, routePath: string): boolean {
+export function pathNeverMatches(conditionPath: string, routePath: string): boolean {
   const { segments, open } = parse(routePath);
   const firstName = segments.findIndex(isName);
   if (firstName === -1 && !open) return !pathImplies(routePath, conditionPath);

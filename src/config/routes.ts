@@ -1,7 +1,7 @@
 /** Finds routes and steps that can never run. */
 import type { Config, PluginUse, RouteConfig, StepUse } from "./config.ts";
 import { fault, type Fault } from "./fault.ts";
-import { pathNeverFits, takesAll, withHead } from "./paths.ts";
+import { pathNeverMatches, takesAll, withHead } from "./paths.ts";
 
 export function routeFaults(config: Config): Fault[] {
   return [...deadRoutes(config.routes), ...deadConditions(config)];
@@ -51,7 +51,7 @@ function deadConditions(config: Config): Fault[] {
   const never = new Map<PluginUse["at"], StepUse>();
   for (const route of config.routes) {
     for (const step of route.run) {
-      if (neverHolds(step, route)) never.set(step.at, step);
+      if (neverMatches(step, route)) never.set(step.at, step);
       else alive.add(step.at);
     }
   }
@@ -71,9 +71,9 @@ function deadConditions(config: Config): Fault[] {
   );
 }
 
-function neverHolds({ when }: StepUse, route: RouteConfig): boolean {
+function neverMatches({ when }: StepUse, route: RouteConfig): boolean {
   if (when === undefined || route.path === "") return false;
-  if (when.path !== undefined && pathNeverFits(when.path, route.path)) return true;
+  if (when.path !== undefined && pathNeverMatches(when.path, route.path)) return true;
   if (when.methods === undefined || route.methods.includes("*")) return false;
   const taken = new Set(withHead(route.methods));
   return !when.methods.some((method) => taken.has(method));

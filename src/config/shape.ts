@@ -47,18 +47,18 @@ interface RouteShape {
 }
 
 /** expand.ts checks the entries of lists, because it can describe faults better than a schema. */
-const looseEntry = {};
-const looseEntries = {
-  step: looseEntry,
+const anyEntry = {};
+const anyEntries = {
+  step: anyEntry,
   surface: { type: ["string", "object"] },
-  tools: looseEntry,
-  fastify: looseEntry,
+  tools: anyEntry,
+  fastify: anyEntry,
 };
 const schemas = new WeakMap<readonly SectionOwner[], JsonSchema>();
 
 /** Returns the same schema for the same services, because a schema is compiled once. */
 function readingSchema(services: readonly SectionOwner[]): JsonSchema {
-  const known = schemas.get(services) ?? fileSchema(looseEntries, services);
+  const known = schemas.get(services) ?? fileSchema(anyEntries, services);
   schemas.set(services, known);
   return known;
 }

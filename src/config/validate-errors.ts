@@ -22,7 +22,7 @@ export function relevantErrors(errors: readonly ErrorObject[]): ErrorObject[] {
     const inside = left.filter((error) => error.schemaPath.startsWith(`${choice.schemaPath}/`));
     const branches = Map.groupBy(inside, (error) => branchOf(choice, error));
     const fitting = [...branches.values()].filter(
-      (branch) => !branch.some((error) => missesTheBranch(choice, error)),
+      (branch) => !branch.some((error) => isOfOtherBranch(choice, error)),
     );
     const [only] = fitting;
     const kept = fitting.length === 1 && only !== undefined ? only : [choice];
@@ -36,7 +36,7 @@ function branchOf(choice: ErrorObject, error: ErrorObject): string {
   return error.schemaPath.slice(choice.schemaPath.length + 1).split("/")[0] ?? "";
 }
 
-function missesTheBranch(choice: ErrorObject, error: ErrorObject): boolean {
+function isOfOtherBranch(choice: ErrorObject, error: ErrorObject): boolean {
   return (
     error.instancePath === choice.instancePath && ["type", "const", "enum"].includes(error.keyword)
   );

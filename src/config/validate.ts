@@ -4,10 +4,11 @@
  * misspelled key is read as the key that was probably meant.
  */
 import { isObject } from "../is-object.ts";
-import { Ajv2020, type ErrorObject, type ValidateFunction } from "ajv/dist/2020.js";
+import type { ErrorObject, ValidateFunction } from "ajv/dist/2020.js";
 import { pointerKeys } from "../json-pointer.ts";
-import { checkJsonSchema, draft2020, draft7 } from "../json-schema.ts";
+import { draft2020, draft7 } from "../json-schema.ts";
 import type { JsonSchema } from "../plugin.ts";
+import { schemaCompiler } from "../schema-compiler.ts";
 import type { Fault, Position } from "./fault.ts";
 import { formats } from "./formats.ts";
 import { find, plainValue, type Located } from "./located.ts";
@@ -20,7 +21,12 @@ export interface Validated {
   readonly value: unknown;
 }
 
-const ajv = new Ajv2020({
+const compile = schemaCompiler("config", {
+  // Schema builders often still write draft 7 in `$schema`. The keywords that options use are the same in both drafts.
+  drafts: [draft2020, draft7],
+  formatTests: Object.fromEntries(
+    Object.entries(formats).map(([name, { test }]) => [name, test] as const),
+  ),
   allErrors: true,
   verbose: true,
   useDefaults: true,
@@ -29,33 +35,21 @@ const ajv = new Ajv2020({
   strictTuples: false,
   strictRequired: false,
   allowUnionTypes: true,
-  logger: false,
-  // `checkJsonSchema` does it.
-  validateSchema: false,
   // Most of these functions run once, which takes less time than optimizing them.
   code: { optimize: false },
 });
-for (const [name, format] of Object.entries(formats)) {
-  ajv.addFormat(name, { type: "string", validate: format.test });
-}
-
+/** Keeps the validator of a schema only as long as its plugin. */
 const compiled = new WeakMap<JsonSchema, ValidateFunction>();
 
 /** Throws an Error if the schema itself is invalid. */
 function compileSchema(schema: JsonSchema): ValidateFunction {
-  const known = compiled.get(schema);
-  if (known !== undefined) return known;
-  // Schema builders often still write draft 7 in `$schema`. The keywords that options use are the same in both drafts.
-  checkJsonSchema(schema, [draft2020, draft7]);
-  const validator = ajv.compile(schema);
+  const validator = compiled.get(schema) ?? compile(schema);
   compiled.set(schema, validator);
-  // ajv would keep every schema until the process ends. The WeakMap keeps it only as long as its plugin.
-  ajv.removeSchema(schema);
   return validator;
 }
 
 /** Maximum number of repair rounds, more than any file needs. Each round repairs at least one fault. */
-const mostRounds = 100;
+const maxRounds = 100;
 
 /**
  * Changes `node` in place if it repairs something. `label`: the name of the subtree in messages (`rate-limit`, empty
@@ -74,8 +68,7 @@ export function validate(
       return { faults, value };
     }
     const errors = validator.errors;
-    const repaired =
-      round < mostRounds && errors.map((error) => repair(node, error, label, faults));
+    const repaired = round < maxRounds && errors.map((error) => repair(node, error, label, faults));
     if (repaired !== false && repaired.includes(true)) continue;
     const relevant = relevantErrors(errors).filter((error) => !isBroken(node, error));
     faults.push(...relevant.map((error) => describeError(node, error, label, own)));

@@ -18,9 +18,9 @@ import { fault, type Fault, type Position } from "./fault.ts";
 import type { Located, LocatedEntry, LocatedScalar } from "./located.ts";
 
 /** Maximum number of nodes, far above any real file. Nested aliases can expand a small file without bound. */
-const mostParts = 50_000;
+const maxNodes = 50_000;
 
-interface Reading {
+interface ReadState {
   readonly document: Document;
   readonly env: Environment;
   readonly faults: Fault[];
@@ -28,7 +28,7 @@ interface Reading {
   readonly position: (offset: number) => Position;
   /** Collections that enclose the current node. An alias to one of them would be an endless recursion. */
   readonly around: Set<Node>;
-  parts: number;
+  nodes: number;
 }
 
 /** `root` is undefined if the YAML is empty or has errors that prevent further reading. */
@@ -43,13 +43,13 @@ export function readYaml(
     const { line, col } = lines.linePos(offset);
     return { file, line: Math.max(line, 1), col: Math.max(col, 1) };
   };
-  const problems = withoutAftermath([...document.errors, ...document.warnings]);
+  const problems = withoutFollowUpErrors([...document.errors, ...document.warnings]);
   const faults = problems.map((problem) => yamlFault(problem, text, position));
   const readable = document.errors.every((error) => error.code === "DUPLICATE_KEY");
   if (!readable || document.contents === null) return { root: undefined, faults };
-  const reading: Reading = { document, env, faults, position, around: new Set(), parts: 0 };
-  const root = locateNode(document.contents, reading);
-  return { root: reading.parts > mostParts ? undefined : root, faults };
+  const state: ReadState = { document, env, faults, position, around: new Set(), nodes: 0 };
+  const root = locateNode(document.contents, state);
+  return { root: state.nodes > maxNodes ? undefined : root, faults };
 }
 
 const yamlCodes: Partial<Record<YAMLError["code"], SluiceCode>> = {
@@ -61,7 +61,7 @@ const yamlCodes: Partial<Record<YAMLError["code"], SluiceCode>> = {
 };
 
 /** Drops follow-up errors: after the first syntax error, the parser reports each token that follows. */
-function withoutAftermath(problems: readonly YAMLError[]): YAMLError[] {
+function withoutFollowUpErrors(problems: readonly YAMLError[]): YAMLError[] {
   const first = problems.findIndex((problem) => yamlCodes[problem.code] === undefined);
   return problems.filter((problem, index) => index <= first || problem.code !== "UNEXPECTED_TOKEN");
 }
@@ -89,37 +89,37 @@ function yamlFault(
   return fault(code, message, { at });
 }
 
-function positionOfNode(node: Node, reading: Reading): Position {
-  return reading.position(node.range?.[0] ?? 0);
+function positionOfNode(node: Node, state: ReadState): Position {
+  return state.position(node.range?.[0] ?? 0);
 }
 
 function scalar(at: Position, value: LocatedScalar["value"], broken = false): LocatedScalar {
   return { kind: "scalar", at, value, source: String(value), expanded: false, broken };
 }
 
-function locateNode(node: Node, reading: Reading): Located {
-  const at = positionOfNode(node, reading);
-  reading.parts++;
-  if (reading.parts > mostParts) {
-    if (reading.parts === mostParts + 1) {
-      reading.faults.push(
-        fault("SLUICE_YAML_ALIAS", `the aliases expand to more than ${mostParts} values`, { at }),
+function locateNode(node: Node, state: ReadState): Located {
+  const at = positionOfNode(node, state);
+  state.nodes++;
+  if (state.nodes > maxNodes) {
+    if (state.nodes === maxNodes + 1) {
+      state.faults.push(
+        fault("SLUICE_YAML_ALIAS", `the aliases expand to more than ${maxNodes} values`, { at }),
       );
     }
     return scalar(at, null, true);
   }
-  if (isAlias(node)) return locateAlias(node.source, node.resolve(reading.document), at, reading);
-  if (isMap(node)) return locateMap(node, at, reading);
+  if (isAlias(node)) return locateAlias(node.source, node.resolve(state.document), at, state);
+  if (isMap(node)) return locateMap(node, at, state);
   if (isSeq(node)) {
-    reading.around.add(node);
+    state.around.add(node);
     const items = node.items
       .filter((item) => isNodeLike(item))
-      .map((item) => locateNode(item, reading))
+      .map((item) => locateNode(item, state))
       .filter((item) => !isNothing(item));
-    reading.around.delete(node);
+    state.around.delete(node);
     return { kind: "list", at, items };
   }
-  return isScalar(node) ? locateScalar(node.value, node.source, at, reading) : scalar(at, null);
+  return isScalar(node) ? locateScalar(node.value, node.source, at, state) : scalar(at, null);
 }
 
 function isNodeLike(value: unknown): value is Node {
@@ -130,36 +130,36 @@ function locateAlias(
   name: string,
   target: Node | undefined,
   at: Position,
-  reading: Reading,
+  state: ReadState,
 ): Located {
-  if (target === undefined || reading.around.has(target)) {
+  if (target === undefined || state.around.has(target)) {
     const message =
       target === undefined
         ? `unknown alias *${name}: no anchor &${name} above`
         : `the alias *${name} is inside its own anchor`;
-    reading.faults.push(fault("SLUICE_YAML_ALIAS", message, { at }));
+    state.faults.push(fault("SLUICE_YAML_ALIAS", message, { at }));
     return scalar(at, null, true);
   }
-  return { ...locateNode(target, reading), at };
+  return { ...locateNode(target, state), at };
 }
 
-function locateMap(node: YAMLMap, at: Position, reading: Reading): Located {
-  reading.around.add(node);
+function locateMap(node: YAMLMap, at: Position, state: ReadState): Located {
+  state.around.add(node);
   const entries = new Map<string, LocatedEntry>();
   for (const pair of node.items) {
     if (!isPair(pair) || !isNodeLike(pair.key)) continue;
-    const keyAt = positionOfNode(pair.key, reading);
+    const keyAt = positionOfNode(pair.key, state);
     const key = isScalar(pair.key) ? keyText(pair.key.value, pair.key.source) : undefined;
     if (key === undefined) {
-      reading.faults.push(
+      state.faults.push(
         fault("SLUICE_YAML_KEY", "a key must be a plain word or a quoted string", { at: keyAt }),
       );
       continue;
     }
-    const value = isNodeLike(pair.value) ? locateNode(pair.value, reading) : scalar(keyAt, null);
+    const value = isNodeLike(pair.value) ? locateNode(pair.value, state) : scalar(keyAt, null);
     if (!entries.has(key) && !isNothing(value)) entries.set(key, { keyAt, value });
   }
-  reading.around.delete(node);
+  state.around.delete(node);
   return { kind: "map", at, entries };
 }
 
@@ -172,11 +172,11 @@ function locateScalar(
   value: unknown,
   source: string | undefined,
   at: Position,
-  reading: Reading,
+  state: ReadState,
 ): LocatedScalar {
   if (typeof value === "string") {
-    const { text, expanded, defaulted, faults } = expandText(value, reading.env, at);
-    reading.faults.push(...faults);
+    const { text, expanded, defaulted, faults } = expandText(value, state.env, at);
+    state.faults.push(...faults);
     const broken = faults.length > 0;
     return { kind: "scalar", at, value: text, source: text, expanded, defaulted, broken };
   }

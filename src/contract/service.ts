@@ -25,7 +25,7 @@ export interface ServiceHooks<Provided> {
   backends?(): readonly BackendStatus[];
   /**
    * Answers the requests on the admin listener whose path begins with `/` and the name of the service. Their Host
-   * header has been checked; their bodies are unread. The service checks who may see what.
+   * header has been checked, and their bodies are unread. The service itself checks the permissions of the caller.
    */
   admin?(request: IncomingMessage, response: ServerResponse): void;
   stop?(): Awaitable<void>;

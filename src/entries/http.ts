@@ -5,7 +5,6 @@
 export { addressList, isAddressBlock } from "../address-list.ts";
 export { addressKey } from "../address.ts";
 export { addressReader } from "../http/address.ts";
-export { answerErrors, sendJson, sendRefusal } from "../http/admin-answer.ts";
 export { ArrivalRate } from "../http/arrival-rate.ts";
 export { etagOf, matchesEtag } from "../http/etag.ts";
 export type { RpcItem } from "../http/json/envelope.ts";
@@ -27,6 +26,7 @@ export {
 export { Liveness, pingMs } from "../http/liveness.ts";
 export { offeredSubprotocols } from "../http/subprotocols.ts";
 export { startTicker, type Ticker } from "../http/ticker.ts";
+export { undici } from "../http/undici.ts";
 export {
   UnfinishedBytes,
   type HeldBytes,
@@ -42,8 +42,11 @@ export {
 export { Ejection, type EjectionPolicy } from "../http/upstream/ejection.ts";
 export { BodyCollector } from "../http/upstream/http1/body-collector.ts";
 export { Http1Client } from "../http/upstream/http1/client.ts";
-export type { Http1Carrier, Repeat, UpstreamExchange } from "../http/upstream/http1/exchange.ts";
+export type {
+  Http1Carrier,
+  Repeat,
+  UpstreamExchange,
+  UpstreamFailure,
+} from "../http/upstream/http1/exchange.ts";
 export type { ResponseHead } from "../http/upstream/http1/response-head.ts";
 export { upstreamIn } from "../http/upstream/service.ts";
-export type { UpstreamFailure } from "../http/upstream/upstream-client.ts";
-export { undici } from "../http/upstream/undici-client.ts";

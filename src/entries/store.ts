@@ -5,4 +5,3 @@
 export { blob, number, oneOf, optionalNumber, optionalText, text, type Row } from "../store/row.ts";
 export { openDatabase, transaction } from "../store/sqlite.ts";
 export { explain, StoreError, type StoreErrorCode } from "../store/store-error.ts";
-export { Transactions } from "../store/transactions.ts";

@@ -1,11 +1,9 @@
 /**
- * Small functions that plugins share with the core, exported as `sluice-gateway/toolkit`: JSON, decimals, times, bounded
- * maps, schemas of options and guarded callbacks. Nothing here uses Node's modules, so the code also runs in browsers.
+ * Small functions that plugins share with the core, exported as `sluice-gateway/toolkit`: JSON, bounded maps, schemas of options and guarded callbacks. Nothing here uses Node's modules, so the code also runs in browsers.
  */
 export { andThen, orElse } from "../awaitable.ts";
 export { BoundedMap } from "../bounded-map.ts";
 export { canonicalJson, stableJson } from "../canonical-json.ts";
-export { decimalText, parseDecimal, productHalfUp, type Decimal } from "../decimal.ts";
 export { integerSchema } from "../config/option-schemas.ts";
 export { durationMs } from "../duration.ts";
 export { guarded, runGuarded } from "../guard.ts";
@@ -14,4 +12,3 @@ export { jsonExcess } from "../json-bounds.ts";
 export { fragmentPointer, pointerKey } from "../json-pointer.ts";
 export { spaceEnd, stringEnd, valueEnd } from "../json-text.ts";
 export { parseBoundedJson, parseJson } from "../parse-json.ts";
-export { parseTime } from "../rfc3339.ts";

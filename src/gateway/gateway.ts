@@ -24,17 +24,17 @@ export interface StartOptions {
   readonly configFile: string;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly clock?: Clock;
-  /** Where log lines go instead of standard output. */
+  /** Receives the log lines in place of standard output. */
   readonly log?: Log;
-  /** Reload when the file changes (default true). */
+  /** Whether to reload when the file changes (default true). */
   readonly watch?: boolean;
   /**
-   * For development and tests (default false): a plugin that does what its manifest does not say, or writes to what it
-   * must only read, fails with an error that names it (src/pipeline/load/strict.ts). With `watch`, saving the code of a
+   * For development and tests (default false): a plugin that violates its manifest, or writes to an object that it must
+   * only read, fails with an error that names it (src/pipeline/load/strict.ts). With `watch`, saving the code of a
    * local plugin reloads it.
    */
   readonly strict?: boolean;
-  /** In place of the configuration's: a test has no load balancer that must notice first. */
+  /** Replaces the setting of the configuration. A test has no load balancer that must notice the drain first. */
   readonly drainDelaySeconds?: number;
 }
 
@@ -45,23 +45,23 @@ export interface Gateway {
   readonly adminUrl: string;
   readonly reloader: Reloader;
   readonly listener: Listener;
-  /** Returns a service of the generation that is running, for commands and tests. Undefined if it does not run. */
+  /** Returns a service of the current generation, for commands and tests. Undefined if it does not run. */
   use<Name extends ServiceName>(name: Name): ServiceTypes[Name] | undefined;
   /**
-   * Drains (decisions.md section 12), once however often it is called. Resolves when every charge is settled and every
-   * port is closed. A surface, a plugin or a service that does not end holds it up for a few seconds at most: it is
-   * named in the log and left behind.
+   * Drains (decisions.md section 12). Further calls return the same promise. Resolves when every charge is settled and
+   * every port is closed. A surface, plugin or service that does not end delays the stop by at most a few seconds. It
+   * is then logged and abandoned.
    */
   stop(): Promise<void>;
 }
 
-/** Starts everything or nothing; throws `StartError`. */
+/** Starts the whole gateway, or throws `StartError` and leaves nothing running. */
 export async function startGateway(options: StartOptions): Promise<Gateway> {
   const { validated, faults } = await checkFile(options.configFile, options.env);
   if (validated === undefined) throw new StartError(faults);
   const clock = options.clock ?? systemClock;
   const log = options.log ?? createLog({ level: validated.config.log.level });
-  // Closed in reverse order, when the start fails half-way and when the gateway stops.
+  // Closed in reverse order if the start fails half-way and when the gateway stops.
   const stack = new ClosingStack(new Closer({ clock, log }));
   try {
     return await assemble(validated, { ...options, clock, log }, stack);
@@ -79,7 +79,7 @@ async function assemble(
   const { config } = validated;
   const { clock, log, strict = false } = options;
   const late: { admin?: Admin; started?: StartedParts } = {};
-  // First in, last out: metrics and health stay readable until everything else has stopped.
+  // Opened first, so closed last: metrics and health stay readable until everything else has stopped.
   stack.add("admin listener", () => late.admin?.close());
   const explanations = new ExplanationStore();
   const observers = new Set<ExchangeObserver>([(record) => explanations.settled(record)]);
@@ -149,7 +149,7 @@ async function assemble(
   };
 }
 
-/** Which generation serves, and whether the gateway is on its way out. */
+/** The generation that serves, and whether the gateway is draining. */
 interface State {
   draining: boolean;
   generation: Generation;
@@ -169,7 +169,7 @@ function drainer(parts: {
   const { drainSeconds } = config.server;
   const { drainDelaySeconds = config.server.drainDelaySeconds } = options;
   const drain = async (): Promise<void> => {
-    // Timers of the clock do not keep the process running, and a part that hangs may leave nothing that does.
+    // The clock's timers do not keep the process alive, and neither may a part that hangs. This timer does.
     using running = new DisposableStack();
     running.adopt(
       setInterval(() => {}, 1_000),

@@ -10,15 +10,15 @@ import type { Clock, GatewayInfo, Log, Metrics } from "../plugin.ts";
 import { openClaims } from "../store/claims.ts";
 import { lockStore } from "../store/lock.ts";
 import type { PostgresPool } from "../store/postgres/postgres.ts";
-import { createSeal, keptSecret } from "../store/seal.ts";
+import { createSeal, readOrCreateSecret } from "../store/seal.ts";
 
 export interface OpenHostResources extends HostResources {
   readonly metrics: RenderedMetrics;
 }
 
 /**
- * Everything opened is closed through `stack`, in reverse order. Throws StoreError when the data folder cannot be used,
- * or when another gateway uses it. The database is not contacted yet.
+ * Everything that is opened here is closed through `stack`, in reverse order. Throws StoreError if the data folder
+ * cannot be used or if another gateway uses it. The database is not contacted yet.
  */
 export async function openHostResources(
   config: Config,
@@ -44,7 +44,7 @@ export async function openHostResources(
   // request waits for must not use it: see docs/operations.md, "Threads".
   const reports = openComputePool({ clock, metrics, threads: 1, queue: 8, timeoutMs: 30_000 });
   stack.add("threads of usage reports", () => reports.close());
-  const seal = createSeal(config.secret ?? keptSecret(dataDir));
+  const seal = createSeal(config.secret ?? readOrCreateSecret(dataDir));
   return {
     ...shared,
     claims,

@@ -1,30 +1,31 @@
-/** The answers of the admin listener: JSON, and errors in the canonical envelope. */
-import type { FastifyInstance, FastifyReply } from "fastify";
-import type { Log } from "../contract/log.ts";
+/** The answers of the admin listener: text, JSON, and errors in the canonical envelope. */
+import type { ServerResponse } from "node:http";
 import { refuse, type GatewayCode } from "../errors.ts";
 
-export function sendJson(reply: FastifyReply, status: number, body: unknown): FastifyReply {
-  return reply.code(status).type("application/json").send(JSON.stringify(body));
+/** The server sends no body if the request is HEAD. */
+export function sendText(
+  response: ServerResponse,
+  status: number,
+  contentType: string,
+  text: string,
+): void {
+  response.writeHead(status, {
+    "content-type": contentType,
+    "content-length": Buffer.byteLength(text),
+  });
+  response.end(text);
+}
+
+export function sendJson(response: ServerResponse, status: number, body: unknown): void {
+  sendText(response, status, "application/json; charset=utf-8", JSON.stringify(body));
 }
 
 export function sendRefusal(
-  reply: FastifyReply,
+  response: ServerResponse,
   code: GatewayCode,
   options: Parameters<typeof refuse>[1] = {},
-): FastifyReply {
-  const { status, headers = [], body } = refuse(code, options);
-  for (let at = 0; at + 1 < headers.length; at += 2) {
-    void reply.header(headers[at] ?? "", headers[at + 1] ?? "");
-  }
-  return reply.code(status).send(body);
-}
-
-/** Answers every error in the canonical envelope, without its internal cause. */
-export function answerErrors(app: FastifyInstance, log: Log): void {
-  app.setErrorHandler((error: Error & { statusCode?: number }, request, reply) => {
-    const status = error.statusCode ?? 500;
-    if (status < 500) return sendRefusal(reply, "GATEWAY_INVALID_PARAMS", { status });
-    log.error({ err: error, path: request.url }, "an admin request failed");
-    return sendRefusal(reply, "GATEWAY_INTERNAL_ERROR");
-  });
+): void {
+  const { status, headers = [], body = "" } = refuse(code, options);
+  response.writeHead(status, [...headers, "content-length", String(Buffer.byteLength(body))]);
+  response.end(body);
 }

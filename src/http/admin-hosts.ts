@@ -1,13 +1,13 @@
 /** Decides which names in the Host header the admin listener accepts. */
+import type { IncomingMessage } from "node:http";
 import { isIP } from "node:net";
-import type { FastifyRequest } from "fastify";
 
 /**
  * Returns why the Host header does not name this listener. Undefined if it does: an IP address, localhost, or one of
  * `names`. This prevents DNS rebinding, in which another name resolves to this address.
  */
 export function hostProblem(
-  { headers }: Pick<FastifyRequest, "headers">,
+  { headers }: Pick<IncomingMessage, "headers">,
   names: readonly string[],
 ): string | undefined {
   const host = hostName(headers.host ?? "");

@@ -3,20 +3,14 @@
  * those pages need no key and reveal what clients must not know (names of upstreams, routes, load). The listener must
  * therefore be on loopback or on a private network, never on the internet.
  */
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { randomUUID } from "node:crypto";
-import {
-  fastify,
-  type FastifyInstance,
-  type FastifyReply,
-  type FastifyRequest,
-  type onRequestHookHandler,
-} from "fastify";
 import type { RenderedMetrics } from "../metrics.ts";
 import type { Log, ServiceHooks } from "../plugin.ts";
-import { answerErrors, sendJson, sendRefusal } from "./admin-answer.ts";
+import { runGuarded } from "../guard.ts";
+import { sendJson, sendRefusal, sendText } from "./admin-answer.ts";
 import { hostProblem } from "./admin-hosts.ts";
-import { ListenError } from "./listen-error.ts";
+import { bind } from "./bind.ts";
 
 export interface AdminOptions {
   readonly host: string;
@@ -46,113 +40,141 @@ export interface Admin {
   close(): Promise<void>;
 }
 
+/** Maximum number of connections that wait to be accepted. */
+const backlog = 511;
+/** Scrapers often ask once per minute, and keep their connection until then. */
+const keepAliveMs = 72_000;
+
 /** Opens the listener. Rejects with a `ListenError` if the system refuses the address. */
 export async function startAdmin(options: AdminOptions): Promise<Admin> {
-  const app = fastify({
-    logger: false,
-    genReqId: () => randomUUID(),
-    // Scrapers keep their connections alive, and closing must not wait for them.
-    forceCloseConnections: true,
+  const { host, port, log } = options;
+  const handlers = handlersOf(options);
+  const http = createServer({ keepAliveTimeout: keepAliveMs }, (request, response) => {
+    const failed = (error: unknown): void => {
+      log.error({ err: error, path: request.url }, "an admin request failed");
+      if (response.headersSent) response.destroy();
+      else sendRefusal(response, "GATEWAY_INTERNAL_ERROR");
+    };
+    void runGuarded(() => answer(request, response, options, handlers), failed);
   });
-  // No route reads a body. Bodies of any type are ignored, so that they cannot turn a 405 into a 400.
-  app.removeAllContentTypeParsers();
-  app.addContentTypeParser("*", (_, __, done) => done(null));
-  routes(app, options);
-  errors(app, options.log);
-  serviceRoutes(app, options);
-  await app.ready();
-  await listenOn(app, options);
-  const { port, family, address } = boundTo(app);
-  return {
-    url: `http://${family === "IPv6" ? `[${address}]` : address}:${port}`,
-    close: () => app.close(),
-  };
+  await bind(http, { section: "admin", host, port }, backlog);
+  return { url: urlOf(http), close: () => closeServer(http) };
 }
 
-async function listenOn(app: FastifyInstance, { host, port }: AdminOptions): Promise<void> {
-  try {
-    await app.listen({ host, port });
-  } catch (error) {
-    throw new ListenError({ section: "admin", host, port }, error);
-  }
+interface AdminHandler {
+  /** Whether the Host header must name this listener. Health probes may use any name. */
+  readonly isGuarded: boolean;
+  readonly run: (request: IncomingMessage, response: ServerResponse) => void | Promise<void>;
 }
 
-const paths = ["/metrics", "/pipelines", "/explain", "/healthz", "/readyz"];
-
-function routes(app: FastifyInstance, { hosts, ...sources }: AdminOptions): void {
+/** The answers by path, to GET and HEAD. */
+function handlersOf(sources: AdminOptions): ReadonlyMap<string, AdminHandler> {
   const { metrics, pipelines, explain, ready } = sources;
-  // Prevents DNS rebinding, so that no web page can read routes, load or charges. Health probes may use any name.
-  const guarded: { onRequest: onRequestHookHandler } = {
-    onRequest(request, reply, done) {
-      if (!refuseForeignHost(request, reply, hosts)) done();
-    },
-  };
-  app.get("/metrics", guarded, async (_, reply) => {
-    const text = await metrics.render();
-    return reply.type(metrics.contentType).send(text);
-  });
-  app.get("/pipelines", guarded, (_, reply) => sendJson(reply, 200, pipelines()));
-  app.get("/explain", guarded, (request, reply) => {
-    // A query parameter, because a request id may contain characters that a path cannot, and may be longer.
-    const id = new URL(request.url, "http://localhost").searchParams.get("id") ?? "";
-    const exchanges = explain(id);
-    if (exchanges.length === 0) return sendRefusal(reply, "GATEWAY_NOT_FOUND");
-    return sendJson(reply, 200, { exchanges });
-  });
-  app.get("/healthz", (_, reply) => sendJson(reply, 200, { status: "ok", checks: {} }));
-  app.get("/readyz", (_, reply) => {
-    const { ready: isReady, checks } = ready();
-    return sendJson(reply, isReady ? 200 : 503, { status: isReady ? "ok" : "unavailable", checks });
-  });
+  const guardedPath = (run: AdminHandler["run"]): AdminHandler => ({ isGuarded: true, run });
+  const openPath = (run: AdminHandler["run"]): AdminHandler => ({ isGuarded: false, run });
+  return new Map([
+    [
+      "/metrics",
+      guardedPath(async (_, response) =>
+        sendText(response, 200, metrics.contentType, await metrics.render()),
+      ),
+    ],
+    ["/pipelines", guardedPath((_, response) => sendJson(response, 200, pipelines()))],
+    [
+      "/explain",
+      guardedPath((request, response) => {
+        // A query parameter, because a request id may contain characters that a path cannot, and may be longer.
+        const id = new URL(request.url ?? "", "http://localhost").searchParams.get("id") ?? "";
+        const exchanges = explain(id);
+        if (exchanges.length === 0) return sendRefusal(response, "GATEWAY_NOT_FOUND");
+        sendJson(response, 200, { exchanges });
+      }),
+    ],
+    ["/healthz", openPath((_, response) => sendJson(response, 200, { status: "ok", checks: {} }))],
+    [
+      "/readyz",
+      openPath((_, response) => {
+        const { ready: isReady, checks } = ready();
+        const status = isReady ? "ok" : "unavailable";
+        sendJson(response, isReady ? 200 : 503, { status, checks });
+      }),
+    ],
+  ]);
 }
 
-/** Passes the requests below `/<name>` to the service with that name. */
-function serviceRoutes(app: FastifyInstance, { hosts, service, log }: AdminOptions): void {
-  const pass = (request: FastifyRequest, reply: FastifyReply): void => {
-    const { name } = request.params as { name: string };
-    const hooks = service(name);
-    if (hooks?.admin === undefined) return reply.callNotFound();
-    if (refuseForeignHost(request, reply, hosts)) return;
-    reply.hijack();
-    try {
-      hooks.admin(request.raw, reply.raw);
-    } catch (error) {
-      log.error({ err: error, service: name }, "an admin request failed");
-      reply.raw.destroy();
-    }
-  };
-  app.all("/:name", pass);
-  app.all("/:name/*", pass);
-}
-
-/** Prevents that a web page reads routes, load and charges through a host name that it controls. */
-function refuseForeignHost(
-  request: FastifyRequest,
-  reply: FastifyReply,
-  hosts: readonly string[],
-): boolean {
-  const message = hostProblem(request, hosts);
-  if (message !== undefined) sendRefusal(reply, "GATEWAY_PERMISSION_DENIED", { message });
-  return message !== undefined;
-}
-
-/** Answers every error with the canonical envelope, without internal details. */
-function errors(app: FastifyInstance, log: Log): void {
-  app.setNotFoundHandler((request, reply) => {
-    const path = request.url.split("?", 1)[0] ?? "";
-    if (!paths.includes(path)) return sendRefusal(reply, "GATEWAY_NOT_FOUND");
-    return sendRefusal(reply, "GATEWAY_INVALID_PARAMS", {
+/** Answers a request. No handler reads a body. Requests below `/<name>` go to the service with that name. */
+function answer(
+  request: IncomingMessage,
+  response: ServerResponse,
+  options: AdminOptions,
+  handlers: ReadonlyMap<string, AdminHandler>,
+): void | Promise<void> {
+  const path = decodedPath(request.url ?? "/");
+  if (path === undefined) return sendRefusal(response, "GATEWAY_INVALID_PARAMS");
+  const handler = handlers.get(path);
+  if (handler === undefined) return passToService(path, request, response, options);
+  if (request.method !== "GET" && request.method !== "HEAD") {
+    return sendRefusal(response, "GATEWAY_INVALID_PARAMS", {
       status: 405,
       message: "method not allowed",
       headers: ["allow", "GET, HEAD"],
     });
-  });
-  answerErrors(app, log);
+  }
+  if (handler.isGuarded && refuseForeignHost(request, response, options.hosts)) return;
+  return handler.run(request, response);
 }
 
-function boundTo(app: FastifyInstance): AddressInfo {
-  const address = app.server.address();
-  if (address === null || typeof address === "string")
-    throw new Error("the admin server has no TCP address");
-  return address;
+/** Returns undefined if the percent-encoding is not valid. */
+function decodedPath(url: string): string | undefined {
+  try {
+    return decodeURIComponent(url.split("?", 1)[0] ?? "");
+  } catch {
+    return undefined;
+  }
+}
+
+function passToService(
+  path: string,
+  request: IncomingMessage,
+  response: ServerResponse,
+  { hosts, service, log }: AdminOptions,
+): void {
+  const name = path.split("/", 2)[1] ?? "";
+  const hooks = service(name);
+  if (hooks?.admin === undefined) return sendRefusal(response, "GATEWAY_NOT_FOUND");
+  if (refuseForeignHost(request, response, hosts)) return;
+  try {
+    hooks.admin(request, response);
+  } catch (error) {
+    log.error({ err: error, service: name }, "an admin request failed");
+    response.destroy();
+  }
+}
+
+/**
+ * Prevents DNS rebinding, so that no web page reads routes, load and charges through a host name that it controls.
+ * Returns true if the request has been refused.
+ */
+function refuseForeignHost(
+  request: IncomingMessage,
+  response: ServerResponse,
+  hosts: readonly string[],
+): boolean {
+  const message = hostProblem(request, hosts);
+  if (message !== undefined) sendRefusal(response, "GATEWAY_PERMISSION_DENIED", { message });
+  return message !== undefined;
+}
+
+/** Does not wait for scrapers, which keep their connections. */
+function closeServer(http: Server): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  http.close(() => resolve());
+  http.closeAllConnections();
+  return promise;
+}
+
+function urlOf(http: Server): string {
+  // A listening TCP server has an AddressInfo. Only pipes have a string.
+  const { port, family, address } = http.address() as AddressInfo;
+  return `http://${family === "IPv6" ? `[${address}]` : address}:${port}`;
 }

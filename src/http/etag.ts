@@ -1,4 +1,4 @@
-/** Entity tags of answers (RFC 9110 section 8.8.3), with which clients ask whether what they have is still current. */
+/** Entity tags of answers (RFC 9110 section 8.8.3), with which clients check that their copy is current. */
 import { hash } from "node:crypto";
 
 /** Returns a strong tag of the content: 128 bits of its SHA-256 in base64url, in quotes. It contains no comma. */

@@ -1,7 +1,6 @@
 /** Runs the operator's Fastify plugins (`fastify:` in pipeline.yaml) before the pipeline's own handler. */
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { PluginUse } from "../config/config.ts";
-import { openFastify, registrationFault } from "../pipeline/load/fastify-app.ts";
 import type { Log } from "../plugin.ts";
 import { StartError } from "../start-error.ts";
 
@@ -25,6 +24,8 @@ export async function withFastify(
   log: Log,
 ): Promise<WrappedServer> {
   if (uses.length === 0) return { server: createServer(handle), close: async () => {} };
+  // Fastify is large, so it is only loaded if it is used.
+  const { openFastify, registrationFault } = await import("../pipeline/load/fastify-app.ts");
   const opened = await openFastify({ uses, handle, createServer, log });
   if ("failed" in opened) throw new StartError([registrationFault(opened.failed, opened.error)]);
   const { app } = opened;

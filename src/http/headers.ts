@@ -129,6 +129,25 @@ export function requestFields(
   return fields;
 }
 
+/** RFC 9110 section 5.6.2 and 5.5. Characters above 0xff would lose bits when they are sent as bytes. */
+const fieldName = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
+const fieldValue = /^[\t\x20-\x7e\x80-\xff]*$/;
+
+/**
+ * Returns a flat list of fields as lines, each with its CRLF. Undefined if a name or a value is invalid, because it
+ * could contain further fields or another request.
+ */
+export function fieldLines(fields: readonly string[]): string | undefined {
+  let lines = "";
+  for (let at = 0; at + 1 < fields.length; at += 2) {
+    const name = fields[at] ?? "";
+    const value = fields[at + 1] ?? "";
+    if (!fieldName.test(name) || !fieldValue.test(value)) return undefined;
+    lines += `${name}: ${value}\r\n`;
+  }
+  return lines;
+}
+
 /**
  * Adds the origin of the request. `X-Forwarded-For` contains only hops that the gateway has verified: from the client's
  * address, which it determines with its trusted proxies, to the peer of the connection. Entries further left are not
@@ -154,49 +173,42 @@ function verifiedHops({ address, peer, headers }: RequestHead): string {
   return [...(at === -1 ? [address] : hops.slice(at)), peer.address].join(", ");
 }
 
-/** Raw fields of an answer's head or trailers: a flat list of unchanged names and values. */
-export type RawFields = readonly (Buffer | string)[];
-
-/** The head of an answer. `headers`: values by lower-case name. */
+/** The head of an answer. `connection`: the options of its `Connection` fields, in lower case. */
 export interface AnswerHead {
   readonly method: string;
   readonly status: number;
-  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
+  readonly connection: string | undefined;
+  readonly hasLength: boolean;
 }
 
-/**
- * Returns the fields that a client gets. Undefined if the answer has an unexpected transfer coding
- * (`Transfer-Encoding: gzip, chunked`), because its bytes would be misread without that field.
- */
+/** Returns the fields that a client gets. `raw`: a flat list of unchanged names and values. */
 export function responseFields(
-  raw: RawFields,
+  raw: readonly string[],
   answer: AnswerHead,
   rules: FieldRules,
-): string[] | undefined {
+): string[] {
   const { dropped, lengths } = rules;
-  const named = connectionOptions(answer.headers["connection"]);
+  const named = connectionOptions(answer.connection);
   const fields: string[] = [];
   for (let at = 0; at + 1 < raw.length; at += 2) {
-    const name = text(raw[at]);
-    const value = text(raw[at + 1]);
+    const name = raw[at] ?? "";
     if ((lengths & lengthBit(name.length)) !== 0) {
       const lower = name.toLowerCase();
-      if (lower === "transfer-encoding" && value.toLowerCase() !== "chunked") return undefined;
       if (dropped.has(lower)) continue;
       // A 204 must not have a length (RFC 9110 section 8.6). Trailers need a chunked body.
       if (lower === "content-length" && answer.status === 204) continue;
       if (lower === "trailer" && !mayHaveTrailers(answer)) continue;
     }
     if (named !== undefined && named.has(name.toLowerCase())) continue;
-    fields.push(name, value);
+    fields.push(name, raw[at + 1] ?? "");
   }
   for (const part of rules.added) fields.push(part);
   return fields;
 }
 
-function mayHaveTrailers({ method, status, headers }: AnswerHead): boolean {
+function mayHaveTrailers({ method, status, hasLength }: AnswerHead): boolean {
   const bodiless = method === "HEAD" || status === 204 || status === 304;
-  return !bodiless && headers["content-length"] === undefined;
+  return !bodiless && !hasLength;
 }
 
 /** Fields that must not be trailers, because they change how the message is processed (RFC 9110 section 6.5.1). */
@@ -216,20 +228,15 @@ const notInTrailers: ReadonlySet<string> = new Set([
   "www-authenticate",
 ]);
 
-/** Returns the trailers that a client gets. Undefined if there are none. */
-export function trailerFields(raw: RawFields | undefined): string[] | undefined {
-  if (raw === undefined || raw.length === 0) return undefined;
+/** Returns the trailers that a client gets. Undefined if the answer has none. `raw`: in the form of `responseFields`. */
+export function trailerFields(raw: readonly string[]): string[] | undefined {
+  if (raw.length === 0) return undefined;
   const fields: string[] = [];
   for (let at = 0; at + 1 < raw.length; at += 2) {
-    const name = text(raw[at]);
-    if (!notInTrailers.has(name.toLowerCase())) fields.push(name, text(raw[at + 1]));
+    const name = raw[at] ?? "";
+    if (!notInTrailers.has(name.toLowerCase())) fields.push(name, raw[at + 1] ?? "");
   }
   return fields;
-}
-
-/** Converts a field value to text. Latin-1 preserves each byte. */
-function text(bytes: Buffer | string | undefined): string {
-  return typeof bytes === "string" ? bytes : bytes === undefined ? "" : bytes.toString("latin1");
 }
 
 /** Returns the fields that `Connection` declares to be hop-by-hop. Undefined if it names none, which is usual. */

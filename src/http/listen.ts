@@ -18,12 +18,12 @@ import type { ServerConfig } from "../config/config.ts";
 import type { Clock, Log, Metrics } from "../plugin.ts";
 import { addressReader, peerReader } from "./address.ts";
 import { answerBadRequest } from "./bad-request.ts";
+import { bind } from "./bind.ts";
 import { createBodyWatch } from "./body-watch.ts";
 import { Dispatch, sendReply, type Handler } from "./dispatch.ts";
 import { openFastPath } from "./fast-path/fast-path.ts";
 import { withFastify, type WrappedServer } from "./fastify.ts";
 import { ExchangeResponse } from "./node-response.ts";
-import { ListenError } from "./listen-error.ts";
 import type { Readiness } from "./readiness.ts";
 import { createSurfaceWatch } from "./surface-watch.ts";
 
@@ -43,7 +43,7 @@ export interface ListenerOptions {
 export interface Listener {
   readonly host: string;
   readonly port: number;
-  /** Runs new exchanges on `generation`. Running exchanges finish on their own generation. */
+  /** Starts new exchanges on `generation`. Running exchanges finish on their own generation. */
   swap(generation: Generation): void;
   /** Number of running exchanges. */
   readonly running: number;
@@ -52,6 +52,9 @@ export interface Listener {
   /** Stops accepting connections. Resolves when every exchange has ended, at the latest after `ms`. */
   close(ms: number): Promise<void>;
 }
+
+/** Maximum number of connections that wait to be accepted. */
+const backlog = 4096;
 
 /** Binds the port. Rejects with a `ListenError` if the system refuses it. */
 export async function listen(options: ListenerOptions): Promise<Listener> {
@@ -102,7 +105,7 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
   // Fastify plugins need the objects of node:http, so the fast path is disabled with them.
   const usesFastPath = config.fastPath && options.generation.config.fastify.length === 0;
   const fastPath = usesFastPath ? openFastPath(http, dispatch.serve, config) : undefined;
-  await bind(http, config);
+  await bind(http, { section: "server", ...config }, backlog);
   const cutAll = (): void => {
     http.closeAllConnections();
     fastPath?.closeAll();
@@ -146,19 +149,6 @@ function limitConnections(http: Server, connections: number, metrics: Metrics): 
     .with({});
   http.maxConnections = connections;
   http.on("drop", () => refused.add(1));
-}
-
-async function bind(http: Server, config: ServerConfig): Promise<void> {
-  const { promise, resolve, reject: fail } = Promise.withResolvers<void>();
-  const { host, port } = config;
-  http.once("error", fail);
-  http.listen({ host, port, backlog: 4096 }, resolve);
-  try {
-    await promise;
-  } catch (error) {
-    throw new ListenError({ section: "server", host, port }, error);
-  }
-  http.off("error", fail);
 }
 
 type OnUpgrade = (req: IncomingMessage, socket: Socket, head: Buffer) => void;

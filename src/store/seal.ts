@@ -29,7 +29,7 @@ export function createSeal(secret: string): Seal {
       };
       return { value: v, expiresAt: e };
     },
-    // The text cannot be that of a token, which contains a line break.
+    // The text is not a token, because it contains a line break.
     key: (purpose) => createHmac("sha256", secret).update(purpose).digest(),
   };
 }
@@ -41,7 +41,7 @@ const secretBytes = 32;
  * it cannot be stored, or if the file does not contain a secret, because tokens sealed with an empty secret could be
  * forged.
  */
-export function keptSecret(dataDir: string): string {
+export function readOrCreateSecret(dataDir: string): string {
   const file = join(dataDir, "secret");
   try {
     if (!existsSync(file)) makeSecret(file);

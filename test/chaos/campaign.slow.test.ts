@@ -9,11 +9,11 @@ function assertExact({ charges, rows, missing, doubled, different, unpaid }: Cam
 }
 const zero = { missing: 0, doubled: 0, different: 0, unpaid: 0 };
 
-test("every fault once, with a fixed seed: the charges of the journal are the rows of PostgreSQL", async () => {
+test("with a fixed seed and every fault once, the charges of the journal equal the rows of PostgreSQL", async () => {
   assertExact(await runCampaign({ rounds: 7, seed: 1, postgres: await packagedPostgres() }));
 });
 
-test("the same with a fresh seed and the PostgreSQL of the system", async (t) => {
+test("with a fresh seed and the system's PostgreSQL, the charges of the journal equal the rows as well", async (t) => {
   const seed = Date.now() | 0;
   t.diagnostic(`npm run chaos -- --rounds 7 --seed ${seed}`);
   assertExact(await runCampaign({ rounds: 7, seed, postgres: await installedPostgres() }));

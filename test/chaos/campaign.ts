@@ -1,6 +1,6 @@
 /**
- * Kills a gateway and its PostgreSQL under load, round after round, and checks at the end that the charges of the
- * journal are the rows of the database. The seed decides the faults and their order.
+ * Repeatedly kills a gateway and its PostgreSQL under load. At the end it checks that the charges of the journal equal
+ * the rows of the database. The seed decides the faults and their order.
  */
 import assert from "node:assert/strict";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
@@ -8,7 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import { readUsage } from "../../plugins/billing/metering/read-usage.ts";
-import { createDice } from "../../bench/soak/random.ts";
+import { createRandom } from "../../bench/soak/random.ts";
 import { sluice, spawnGateway, type GatewayProcess } from "../e2e/gateway-process.ts";
 import { startRpcNode } from "../e2e/rpc-node.ts";
 import { startFaultProxy, type FaultProxy } from "../store/fault-proxy.ts";
@@ -19,7 +19,7 @@ import { faults, type Target } from "./faults.ts";
 
 export interface CampaignOptions {
   readonly rounds: number;
-  /** An integer that decides the faults, their order and their moments. */
+  /** An integer that decides the faults, their order and their timing. */
   readonly seed: number;
   readonly postgres: PostgresPrograms;
   /** Called before each round. */
@@ -32,7 +32,7 @@ export interface CampaignResult {
   readonly gatewayStarts: number;
   /** Starts of the gateway that used PgBouncer. */
   readonly throughPgBouncer: number;
-  /** Whole answers that clients got. */
+  /** Number of whole answers that clients received. */
   readonly answers: number;
   readonly droppedReplies: number;
   /** Charges in the journal, and rows in PostgreSQL. */
@@ -40,7 +40,7 @@ export interface CampaignResult {
   readonly rows: number;
   readonly missing: number;
   readonly doubled: number;
-  /** Charges whose row has another amount or request. */
+  /** Charges whose row has another amount or request id. */
   readonly different: number;
   /** Answers without exactly one charge. */
   readonly unpaid: number;
@@ -50,8 +50,8 @@ const method = "state_getStorageHash";
 const callers = 4;
 
 export async function runCampaign(options: CampaignOptions): Promise<CampaignResult> {
-  const dice = createDice(options.seed);
-  const below = (limit: number): number => dice.int(limit);
+  const random = createRandom(options.seed);
+  const below = (limit: number): number => random.int(limit);
   await using stack = new AsyncDisposableStack();
   const node = stack.use(await startRpcNode({ [method]: () => `0x${"ab".repeat(32)}` }));
   const postgres = stack.use(await startPostgres(options.postgres, { durable: true }));
@@ -127,7 +127,7 @@ export async function runCampaign(options: CampaignOptions): Promise<CampaignRes
   const rounds: Record<string, number> = {};
   let deck: string[] = [];
   for (let round = 1; round <= options.rounds; round++) {
-    // Every fault comes once before any comes again, in an order that differs each time.
+    // Every fault occurs once before any occurs again, in an order that differs each time.
     if (deck.length === 0) deck = Object.keys(faults);
     const [name = ""] = deck.splice(below(deck.length), 1);
     options.onRound?.(round, name);
@@ -149,7 +149,7 @@ export async function runCampaign(options: CampaignOptions): Promise<CampaignRes
   };
 }
 
-/** Waits until the database has as many rows as the journal has charges, at most a minute, and compares them. */
+/** Waits at most a minute until the database has as many rows as the journal has charges, and compares them. */
 async function compare(
   dataDir: string,
   url: string,
@@ -187,7 +187,7 @@ async function compare(
   };
 }
 
-/** Returns true when the whole answer arrived. */
+/** Returns true if the whole answer arrived. */
 async function callOnce(url: string, key: string, requestId: string): Promise<boolean> {
   try {
     const response = await fetch(`${url}/v1/ledger/rpc`, {
@@ -202,7 +202,7 @@ async function callOnce(url: string, key: string, requestId: string): Promise<bo
     const body = await response.text();
     return response.status === 200 && body.includes("abab");
   } catch {
-    // The process is gone.
+    // The process has ended.
     return false;
   }
 }

@@ -1,4 +1,4 @@
-/** The faults of the campaign: what breaks between the gateway and PostgreSQL, and how it is repaired. */
+/** The faults of the campaign: each breaks something between the gateway and PostgreSQL, and repairs it. */
 import type { FaultProxy } from "../store/fault-proxy.ts";
 import type { PostgresServer } from "../store/postgres-server.ts";
 
@@ -10,7 +10,7 @@ export interface Target {
   /** Kills the gateway (SIGKILL). */
   readonly killGateway: () => Promise<void>;
   readonly startGateway: () => Promise<void>;
-  /** Resolves when clients have got this number of further answers. */
+  /** Resolves when clients have received this number of further answers. */
   readonly load: (answers: number) => Promise<void>;
 }
 

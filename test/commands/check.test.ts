@@ -13,7 +13,7 @@ function checking(t: TestContext, pipeline: string): CommandLine {
   return line;
 }
 
-const sound = `version: 1
+const validFile = `version: 1
 upstreams: { web: { urls: "http://127.0.0.1:1" } }
 unmatched: [request-id]
 routes:
@@ -28,8 +28,8 @@ routes:
   - { path: web, to: forwrad }
 `;
 
-test("a sound file prints the order of every route and exits with 0", async (t) => {
-  const { run, configFile } = checking(t, sound);
+test("a valid file prints the order of every route and exits with 0", async (t) => {
+  const { run, configFile } = checking(t, validFile);
   const { code, out, err } = await run(check);
   assert.equal(code, 0);
   assert.deepEqual(err, []);
@@ -75,7 +75,7 @@ test("--json prints one document: the faults, or the order", async (t) => {
     col: 13,
   });
   assert.deepEqual(Object.keys(faults[2] ?? {}).includes("didYouMean"), true);
-  const good = checking(t, sound);
+  const good = checking(t, validFile);
   assert.deepEqual(await good.json(check), {
     ok: true,
     file: good.configFile,
@@ -87,8 +87,8 @@ test("--json prints one document: the faults, or the order", async (t) => {
   });
 });
 
-test("faults that a plugin reports are found without starting it for good", async (t) => {
-  const text = sound.replace("{ upstream: web }", "{ upstream: wbe }");
+test("faults that a plugin reports are found by starting it only for the check", async (t) => {
+  const text = validFile.replace("{ upstream: web }", "{ upstream: wbe }");
   const { run } = checking(t, text);
   const { code, out } = await run(check);
   assert.equal(code, 1);
@@ -122,7 +122,7 @@ test("--write-schema writes a schema that knows the file's own plugins", async (
   assert.match(text, /"request-id"/);
 });
 
-test("arguments are refused", async (t) => {
-  const { run } = checking(t, sound);
+test("unexpected arguments are refused", async (t) => {
+  const { run } = checking(t, validFile);
   await assert.rejects(run(check, "pipeline.yaml"), UsageError);
 });

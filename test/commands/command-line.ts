@@ -1,4 +1,4 @@
-/** Runs a command in process, as main would, on a data folder of the test's own. */
+/** Runs a command in this process, as main would, with a data folder of the test. */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { TestContext } from "node:test";
@@ -17,7 +17,7 @@ export interface CommandLine {
   readonly data: string;
   readonly configFile: string;
   readonly run: (command: Command, ...argv: string[]) => Promise<CommandRun>;
-  /** Runs with `--json` and answers the one document that was printed. */
+  /** Runs a command with `--json` and returns the one document that was printed. */
   readonly json: (command: Command, ...argv: string[]) => Promise<Record<string, unknown>>;
 }
 
@@ -29,7 +29,7 @@ routes:
   - { path: /x, methods: [GET], run: [], to: models }
 `;
 
-/** `more`: environment variables besides GATEWAY_ENV. */
+/** `more`: environment variables in addition to GATEWAY_ENV. */
 export function commandLine(
   t: TestContext,
   environment = "dev",

@@ -1,4 +1,4 @@
-/** `sluice init`: what it writes, what it refuses, and that every template checks, starts and serves. */
+/** `sluice init`: what it writes, what it refuses, and that every template passes the check, starts and serves. */
 import assert from "node:assert/strict";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
@@ -19,7 +19,7 @@ import { commandLine } from "./command-line.ts";
 const read = (folder: string, name = "pipeline.yaml"): string =>
   readFileSync(join(folder, name), "utf8");
 
-test("the default template is the shipped pipeline.yaml itself", async (t) => {
+test("the default template is identical to the shipped pipeline.yaml", async (t) => {
   const folder = temporaryFolder(t);
   const { code, err } = await commandLine(t).run(init, "--dir", folder);
   assert.deepEqual([code, err], [0, []]);
@@ -96,7 +96,7 @@ test("a usage error names the mistake", async (t) => {
 });
 
 test("the first line names the schema where Sluice is installed in the folder", (t) => {
-  // The repository itself: the schema is located below its parent folder.
+  // This is the repository itself: the schema is located below its parent folder.
   const root = join(import.meta.dirname, "../..");
   const parent = join(root, "..");
   assert.match(

@@ -45,7 +45,7 @@ interface Path {
   readonly end: "whole" | "empty" | "left";
 }
 
-/** Runs an exchange as plugin.ts describes it and returns whether a slot was missing for some hook. */
+/** Runs an exchange as plugin.ts describes it, and returns whether some hook lacked a slot. */
 function misses(steps: readonly Manifest[], surface: Manifest, { replier, end }: Path): boolean {
   const set = new Set<string>();
   let missed = false;

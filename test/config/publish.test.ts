@@ -14,7 +14,7 @@ const root = join(import.meta.dirname, "..", "..");
 const { plugins, faults } = await loadShipped();
 const published = publishedSchema(plugins.values());
 
-/** A validator like that of an editor, which does not know our formats. */
+/** A validator like that of an editor, which does not know Sluice's own formats. */
 function validator(schema: object): (text: string) => boolean {
   const ajv = new Ajv2020({ strict: false, validateFormats: false });
   const validate = ajv.compile(schema);

@@ -87,7 +87,7 @@ routes:
   assert.notEqual(both[1]?.run[0], both[1]?.run[1]);
 });
 
-test("steps have their modes and conditions; a step with mode off is not listed", () => {
+test("steps have their modes and conditions; a step with the mode `off` is not listed", () => {
   const route = read(`version: 1
 routes:
   - path: /a
@@ -105,7 +105,7 @@ routes:
   assert.deepEqual(step.when, { path: "/a", methods: ["GET", "HEAD"], header: { "x-beta": "1" } });
 });
 
-test("options have the position of each part", () => {
+test("each part of the options has its position", () => {
   const [route] = read(`version: 1
 routes:
   - path: /a

@@ -66,7 +66,7 @@ export function describeAccountStore(
       await check(await restart());
     });
 
-    test("what does not exist is not found, and the failure names it", async (t) => {
+    test("missing keys and workspaces are not found, and the failure names them", async (t) => {
       const { one } = await open(t);
       assert.equal(await one.findByHash("0".repeat(64)), undefined);
       assert.equal(await one.hashOf("key_none"), undefined);
@@ -124,7 +124,7 @@ export function describeAccountStore(
       assert.equal(failure(later), "conflict");
     });
 
-    test("purchases that race are all counted, up to the safe integers", async (t) => {
+    test("purchases made at the same time are all counted, up to the safe integers", async (t) => {
       const { one, other } = await open(t);
       const { id } = await acme(one);
       const results = await Promise.all(
@@ -144,7 +144,7 @@ export function describeAccountStore(
       assert.equal(total, Number.MAX_SAFE_INTEGER);
     });
 
-    test("a plan goes up at once and down at the given time", async (t) => {
+    test("an upgrade takes effect at once and a downgrade at the given time", async (t) => {
       const { one, other } = await open(t);
       const { id } = await acme(one);
       assert.equal(failure(await one.upgrade(id, "developer", by)), "conflict");
@@ -169,7 +169,7 @@ export function describeAccountStore(
       assert.deepEqual([last?.plan, last?.overageLimitCuMilli], ["free", undefined]);
     });
 
-    test("each gateway learns of the changes of all others once", async (t) => {
+    test("each gateway sees the changes of all others once", async (t) => {
       const { one, other } = await open(t);
       const workspace = await acme(one);
       const { key, text } = await issue(one, workspace);
@@ -290,7 +290,7 @@ export function describeAccountStore(
       assert.equal((await other.findWorkspace(id))?.purchasedTotalMilliCu, 7);
     });
 
-    test("listeners hear of a change after its commit and before its answer", async (t) => {
+    test("listeners are notified of a change after its commit and before its answer", async (t) => {
       const { one } = await open(t);
       const { id } = await acme(one);
       const seen: (number | undefined)[] = [];

@@ -35,7 +35,7 @@ export function describeClaims(
       assert.equal(await restarted.claim("b", until), false);
     });
 
-    test("of claims that race, one is the first", async (t) => {
+    test("if claims are made at the same time, one of them is the first", async (t) => {
       const { one, other, now } = await open(t);
       const until = now() + minuteMs;
       for (let id = 0; id < 20; id++) {
@@ -53,7 +53,7 @@ export function describeClaims(
       assert.equal(await other.claim("a", now() + minuteMs), false);
     });
 
-    test("an ending is known at once where it happened, and to the others within a second", async (t) => {
+    test("an ending is known at once to its own gateway, and to the others within a second", async (t) => {
       const { one, other, now, pass } = await open(t);
       const until = now() + minuteMs;
       assert.equal(one.hasEnded("session a"), false);
@@ -64,14 +64,14 @@ export function describeClaims(
       assert.equal(other.hasEnded("session b"), false);
     });
 
-    test("an end that is repeated on any replica is no error", async (t) => {
+    test("an end that is repeated on any replica is not an error", async (t) => {
       const { one, other, now } = await open(t);
       const until = now() + minuteMs;
       await Promise.all([one, other, one].map(async (claims) => claims.end("a", until)));
       assert.equal(one.hasEnded("a"), true);
     });
 
-    test("an ending lasts until its time, also after a restart", async (t) => {
+    test("an ending is remembered until its time, also after a restart", async (t) => {
       const { one, now, pass, restart } = await open(t);
       await one.end("a", now() + minuteMs);
       await pass(minuteMs - 1);

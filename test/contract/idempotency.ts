@@ -68,7 +68,7 @@ export function describeIdempotency(
   name: string,
   open: (t: TestContext) => Awaitable<OpenIdempotency>,
 ): void {
-  /** Buys 5 milli-CU through `replica`. Works inside `once`, too. */
+  /** Buys 5 milli-CU through `replica`. It also works inside `once`. */
   const buy = async (replica: IdempotencyReplica, workspaceId: string): Promise<void> => {
     const bought = await replica.store.purchase(workspaceId, 5, by);
     assert.ok("purchaseId" in bought);
@@ -123,7 +123,7 @@ export function describeIdempotency(
       assert.deepEqual(await asked(one.idempotency.take(request)), { kind: "mismatch" });
     });
 
-    test("a response without content type and without body is replayed as such", async (t) => {
+    test("a response without a content type and a body is replayed unchanged", async (t) => {
       const { one } = await open(t);
       const empty = {
         status: 204,
@@ -182,7 +182,7 @@ export function describeIdempotency(
       }
     });
 
-    test("two equal requests that race run once, although the first one waits in its transaction", async (t) => {
+    test("of two equal requests at the same time one runs, although the first one waits in its transaction", async (t) => {
       const { one, workspaceId } = await open(t);
       const held = Promise.withResolvers<void>();
       const first = one.idempotency.once(request, async () => {

@@ -1,6 +1,6 @@
 /**
- * The file tree of the image's last stage, run under bubblewrap as the image runs: as user 65532, with a read-only root,
- * and with /tmp and /data as the only folders that can be written.
+ * The file tree of the image's last stage, run under bubblewrap as the image runs: as user 65532, with a read-only
+ * root, and with /tmp and /data as the only writable folders.
  */
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";

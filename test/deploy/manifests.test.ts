@@ -13,7 +13,7 @@ import { temporaryFolder } from "../store/folder.ts";
 const root = join(import.meta.dirname, "../..");
 const read = (path: string): string => readFileSync(join(root, path), "utf8");
 
-/** Names of the variables that a pipeline.yaml reads. */
+/** Returns the names of the variables that a pipeline.yaml reads. */
 function variablesOf(pipeline: string): ReadonlySet<string> {
   return new Set(Array.from(pipeline.matchAll(/\$\{(\w+)/g), ([, name = ""]) => name));
 }
@@ -90,7 +90,7 @@ test("the pipeline.yaml of the sidecar passes the check and reads the variables 
 
 const analyze = spawnSync("systemd-analyze", ["--version"]);
 test("the unit passes systemd-analyze verify", { skip: analyze.error !== undefined }, (t) => {
-  // The check requires that the programs exist, so the one of this process stands in for Node.
+  // The check requires that the programs exist, so Node's own executable is used in their place.
   const unit = join(temporaryFolder(t), "sluice.service");
   const text = read("deploy/systemd/sluice.service").replaceAll("/usr/bin/node", process.execPath);
   writeFileSync(unit, text);

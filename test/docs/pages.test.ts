@@ -1,7 +1,4 @@
-/**
- * What every page must hold, a plugin's README like the first one: links that lead somewhere, commands and YAML that
- * work.
- */
+/** Checks every page and the README of every plugin: links lead somewhere, and commands and YAML work. */
 import assert from "node:assert/strict";
 import { existsSync, globSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -74,7 +71,7 @@ const complete = pages.flatMap((page) =>
 
 const services = await shippedServices();
 
-test("there are complete pipelines in the pages", () => {
+test("the pages contain complete pipelines", () => {
   assert.ok(complete.length > 0);
 });
 
@@ -105,7 +102,7 @@ test("plugins/README.md lists every plugin with its kind and its slots", async (
   assert.deepEqual(listed.toSorted(byName), expected.toSorted(byName));
 });
 
-/** ``provides `a`, needs `b`, `c` ``, as the table has it. */
+/** ``provides `a`, needs `b`, `c` ``, as in the table. */
 function slotsOf({ provides, needs, wants }: Plugin): string {
   return Object.entries({ provides, needs, wants })
     .map(([word, slots]) => ({
@@ -167,7 +164,7 @@ const lines = pages.flatMap((page) =>
   ),
 );
 
-test("there are command lines in the pages", () => {
+test("the pages contain command lines", () => {
   assert.ok(lines.length > 5);
 });
 

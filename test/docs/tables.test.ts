@@ -6,7 +6,7 @@ import { findTable, renderTables, root } from "./tables.ts";
 
 const hint = "run `node test/docs/write-tables.ts && npx oxfmt docs`";
 
-/** Cells without the padding that the formatter adds; an escaped bar is part of its cell. */
+/** Cells without the padding that the formatter adds. An escaped bar is part of its cell. */
 function cells(line: string): string[] {
   return line
     .split(/(?<!\\)\|/)

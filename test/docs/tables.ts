@@ -1,4 +1,4 @@
-/** The tables of docs/ that say what the code says: rendered from the code, compared by tables.test.ts. */
+/** Renders the tables of docs/ that repeat facts of the code. tables.test.ts compares them. */
 import { readFileSync } from "node:fs";
 import { STATUS_CODES } from "node:http";
 import { join } from "node:path";
@@ -14,7 +14,7 @@ export const root = join(import.meta.dirname, "../..");
 /** Cells as Markdown; the first row is the head. */
 type Table = readonly (readonly string[])[];
 
-/** The tables by the name in their marker, `<!-- table: name -->`, with the page that has each. */
+/** The tables by the name in their marker, `<!-- table: name -->`, with the page that contains each. */
 export async function renderTables(): Promise<Map<string, { page: string; table: Table }>> {
   const { metrics, tools } = await askGateway();
   return new Map([
@@ -28,7 +28,7 @@ export async function renderTables(): Promise<Map<string, { page: string; table:
   ]);
 }
 
-/** The lines of a page's table, from the marker on; undefined: there is no such marker. */
+/** Returns the lines of a page's table, from its marker on; undefined if there is no such marker. */
 export function findTable(page: string, name: string): { at: number; lines: string[] } | undefined {
   const lines = page.split("\n");
   const marker = lines.indexOf(`<!-- table: ${name} -->`);
@@ -82,8 +82,8 @@ function methodTable(optional: boolean): Table {
 }
 
 /**
- * A gateway with the shipped pipeline.yaml, and with a database, a route of `forward` and an export of usage for their
- * metrics.
+ * Starts a gateway with the shipped pipeline.yaml and, for their metrics, with a database, a route of `forward` and an
+ * export of usage.
  */
 async function askGateway(): Promise<{ metrics: Table; tools: Table }> {
   const exported = 'metering:\n  export: { url: "http://127.0.0.1:9" }\n';

@@ -20,7 +20,7 @@ const files = [...page.matchAll(/^`([\w.-]+)`:\n\n```\w+\n([^]*?)^```$/gm)].map(
   ([, name = "", text = ""]) => ({ name, text }),
 );
 
-/** The folder after the page's first commands, with the page's files in it. */
+/** The folder after the page's first commands, with the page's files. */
 function project(t: TestContext): string {
   const folder = temporaryFolder(t);
   writeFileSync(join(folder, "package.json"), '{ "type": "module" }');
@@ -30,7 +30,7 @@ function project(t: TestContext): string {
   return folder;
 }
 
-/** The page's further samples, each one named in its first line. */
+/** The further samples of the page. The first line of each contains its name. */
 const samples = new Map(
   [...page.matchAll(/^```ts\n\/\/ ([\w.-]+)\n([^]*?)^```$/gm)].map(([, name = "", text = ""]) => [
     name,
@@ -44,7 +44,7 @@ function writeSample(folder: string, name: string): void {
   writeFileSync(join(folder, name), text);
 }
 
-test("every sample is run here", () => {
+test("every sample of the page is tested in this file", () => {
   const run = [
     "almanac.ts",
     "counting.ts",
@@ -60,14 +60,14 @@ test("every sample is run here", () => {
   assert.equal(blocks.length, named.length + samples.size);
 });
 
-test("the example consists of these files", () => {
+test("the example consists of the expected files", () => {
   assert.deepEqual(
     files.map(({ name }) => name),
     ["tenant.ts", "greeting.ts", "dice.ts", "pipeline.yaml", "tenant.test.ts"],
   );
 });
 
-/** Type-checks the example and writes its JavaScript to `out`; rejects with what the compiler says. */
+/** Type-checks the example and writes its JavaScript to `out`. Rejects with the output of the compiler. */
 async function compile(folder: string, out: string): Promise<void> {
   const compilerOptions = {
     target: "esnext",
@@ -82,7 +82,7 @@ async function compile(folder: string, out: string): Promise<void> {
     types: ["node"],
     typeRoots: [join(root, "node_modules/@types")],
   };
-  // The test would draw in the sources behind `sluice-gateway/testing`, which a package has as declarations only.
+  // This test would include the sources of `sluice-gateway/testing`, of which a package contains only declarations.
   const config = { compilerOptions, include: ["*.ts"], exclude: ["*.test.ts"] };
   writeFileSync(join(folder, "tsconfig.json"), JSON.stringify(config));
   const tsc = join(root, "node_modules/.bin/tsc");
@@ -104,7 +104,7 @@ store: { data: "\${DATA_DIR}" }
 log: { level: silent }
 `;
 
-/** The page's pipeline with ports and a store where a test has them, and a quiet access log. */
+/** The page's pipeline with the ports and the store of this test, and without an access log. */
 function placed(pipeline: string): string {
   return pipeline.replace("access-log", "{ access-log: { level: silent } }") + forTests;
 }
@@ -140,14 +140,14 @@ test("the example runs as the page describes", async (t) => {
   });
 });
 
-test("the page's own test passes", async (t) => {
+test("the test on the page passes", async (t) => {
   const args = ["--test", "--test-reporter=tap", "tenant.test.ts"];
   const { NODE_TEST_CONTEXT: _, ...env } = process.env;
   const { stdout } = await promisify(execFile)(process.execPath, args, { cwd: project(t), env });
   assert.match(stdout, /^# pass 1$/m);
 });
 
-test("the plugin with all that agents can use compiles, and answers", async (t) => {
+test("the plugin that uses everything for agents compiles and answers", async (t) => {
   const folder = project(t);
   writeSample(folder, "almanac.ts");
   await compile(folder, join(folder, "out"));
@@ -262,7 +262,7 @@ test("the service of the page compiles, and runs from a packed tarball", async (
   assert.match(await ready.text(), /"service price-feed":"ok"/);
 });
 
-test("the WebSocket, the charge and the tool that reports its progress compile, and work", async (t) => {
+test("the WebSocket, the charge and the tool that reports progress compile and work", async (t) => {
   const folder = project(t);
   for (const name of ["echo-socket.ts", "paid.ts", "counting.ts"]) writeSample(folder, name);
   await compile(folder, join(folder, "out"));
@@ -297,7 +297,7 @@ ${forTests}`;
   assert.equal(await echoed(gateway.url.replace("http", "ws"), "hello"), "hello");
 });
 
-/** What comes back for a message. */
+/** Returns the answer to a message. */
 function echoed(url: string, message: string): Promise<unknown> {
   const { promise, resolve, reject } = Promise.withResolvers<unknown>();
   const socket = new WebSocket(`${url}/echo`, "echo.v1");
@@ -310,7 +310,7 @@ function echoed(url: string, message: string): Promise<unknown> {
   return promise;
 }
 
-test("the example's order is proved: without its step the surface has no tenant", async (t) => {
+test("the order of the example is proved: without its step, the surface has no tenant", async (t) => {
   const folder = project(t);
   const file = join(folder, "pipeline.yaml");
   writeFileSync(
@@ -324,7 +324,7 @@ test("the example's order is proved: without its step the surface has no tenant"
   ]);
 });
 
-test("it passes the compiler; published as JavaScript in a package, it runs", async (t) => {
+test("the example compiles, and runs when it is published as JavaScript in a package", async (t) => {
   const folder = project(t);
   const home = join(folder, "node_modules", "acme-sluice-plugins");
   await compile(folder, home);

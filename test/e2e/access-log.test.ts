@@ -16,7 +16,7 @@ routes:
   - { path: /a, methods: [GET], to: { forward: { upstream: none } } }
 `;
 
-test("after SIGTERM every line of the access log is in the file, and whole", async (t) => {
+test("after SIGTERM, every line of the access log is in the file and complete", async (t) => {
   const folder = await mkdtemp(join(tmpdir(), "sluice-access-log-"));
   t.after(() => rm(folder, { recursive: true, force: true }));
   const configFile = join(folder, "pipeline.yaml");

@@ -9,7 +9,7 @@ import { startTestGateway } from "../../src/testing/gateway.ts";
 const answer = (body: string, more = ""): string =>
   `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n${more}content-length: ${body.length}\r\n\r\n${body}`;
 
-/** The behaviour of the node for calls of state_getStorage. Probes are answered correctly. */
+/** Behaviour of the node for calls of state_getStorage. Probes are answered correctly. */
 const misbehaviours: Readonly<Record<string, (socket: Socket, id: number) => void>> = {
   "closes without a word": (socket) => socket.destroy(),
   "closes in the middle of its answer": (socket) =>
@@ -25,7 +25,7 @@ const misbehaviours: Readonly<Record<string, (socket: Socket, id: number) => voi
     void socket.write(answer(`{"jsonrpc":"2.0","id":${id + 1000},"result":"0x00"}`)),
   "is overloaded": (socket) =>
     void socket.write("HTTP/1.1 503 Service Unavailable\r\ncontent-length: 4\r\n\r\nbusy"),
-  "answers more than is taken": (socket, id) =>
+  "answers more bytes than are accepted": (socket, id) =>
     void socket.write(answer(`{"jsonrpc":"2.0","id":${id},"result":"0x${"0".repeat(10_000)}"}`)),
 };
 
@@ -101,13 +101,13 @@ async function callThrough(node: string): Promise<void> {
 }
 
 for (const [what, misbehave] of Object.entries(misbehaviours)) {
-  test(`a node that ${what}: -32603 under the client's id, and nothing is charged`, async () => {
+  test(`a node that ${what} results in -32603 with the client's id and no charge`, async () => {
     await using node = await badNode(misbehave);
     await callThrough(node.url);
   });
 }
 
-test("a node that is down: -32603 under the client's id, and nothing is charged", async () => {
+test("a node that is down results in -32603 with the client's id and no charge", async () => {
   const node = await badNode(() => {});
   await node[Symbol.asyncDispose]();
   await callThrough(node.url);

@@ -1,4 +1,4 @@
-/** Judge of the chat surface: Vercel's `ai` with `@ai-sdk/openai-compatible`. */
+/** Checks the chat surface with Vercel's `ai` and `@ai-sdk/openai-compatible`. */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
@@ -15,7 +15,7 @@ before(async () => {
 });
 after(() => gateway[Symbol.asyncDispose]());
 
-/** Tells what a chat cost: `usage` as this provider hands it on. */
+/** Reads the cost of a chat from `usage`, as this provider passes it on. */
 interface RawUsage {
   readonly usedCUMilli?: number;
 }
@@ -26,7 +26,7 @@ function modelOf(apiKey: string, id = "Test/Model-1"): LanguageModel {
 }
 
 describe("the ai SDK", { timeout: 20_000 }, () => {
-  it("reads an answer in one piece with its usage and its cost", async () => {
+  it("reads an unstreamed answer with its usage and its cost", async () => {
     const { text, finishReason, usage } = await generateText({
       model: modelOf(gateway.key),
       prompt,
@@ -38,7 +38,7 @@ describe("the ai SDK", { timeout: 20_000 }, () => {
     assert.equal((usage.raw as RawUsage | undefined)?.usedCUMilli, 7 * tokenMilli);
   });
 
-  it("reads a stream, reasoning beside text, and the usage at its end", async () => {
+  it("reads a stream with reasoning and text, and the usage at its end", async () => {
     gateway.worker.script(streamed({ reasoning: ["Hm", "m."] }));
     const result = streamText({ model: modelOf(gateway.key), prompt, maxRetries: 0 });
     let said = "";
@@ -67,7 +67,7 @@ describe("the ai SDK", { timeout: 20_000 }, () => {
     assert.deepEqual(Object.keys(body), ["model", "messages", "stream", "chat_template_kwargs"]);
   });
 
-  it("stops a stream: the worker's request ends, and what has arrived is charged", async () => {
+  it("stops a stream: the request to the worker ends, and the part that arrived is charged", async () => {
     const earlier = gateway.charges().length;
     const held = gateway.worker.hold();
     const leaving = new AbortController();
@@ -101,7 +101,7 @@ describe("the ai SDK", { timeout: 20_000 }, () => {
   };
 
   it("recognises each refusal by its status, and retries only those that can succeed", async () => {
-    const told: unknown[] = [];
+    const refusals: unknown[] = [];
     for (const model of [
       modelOf(gateway.unknownKey),
       modelOf(gateway.forbiddenKey),
@@ -109,9 +109,9 @@ describe("the ai SDK", { timeout: 20_000 }, () => {
       modelOf(gateway.key, "No/Model-1"),
     ]) {
       const { statusCode, isRetryable } = await failed(model);
-      told.push([statusCode, isRetryable]);
+      refusals.push([statusCode, isRetryable]);
     }
-    assert.deepEqual(told, [
+    assert.deepEqual(refusals, [
       [401, false],
       [403, false],
       [429, true],
@@ -126,7 +126,7 @@ describe("the ai SDK", { timeout: 20_000 }, () => {
     assert.equal(message, "the model could not answer");
   });
 
-  it("reports a stream that breaks", async () => {
+  it("reports a stream that breaks off", async () => {
     gateway.worker.script(streamed({ stop: { after: 2, how: "cut" } }));
     const errors: unknown[] = [];
     const result = streamText({

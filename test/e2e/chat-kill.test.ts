@@ -1,4 +1,4 @@
-/** A process that is killed, or that cannot write, while it streams a completion. */
+/** A process that is killed, or can no longer write, while it streams a completion. */
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
@@ -30,7 +30,7 @@ interface Deployment extends AsyncDisposable {
   charges(): { used_cu_milli: number; request_id: string }[];
 }
 
-/** The key may spend 6,000 milli-CU a day: one stream of 1,500 tokens at most fits, two do not. */
+/** The key may spend 6,000 milli-CU per day: one stream of at most 1,500 tokens fits, two do not. */
 async function deploy(): Promise<Deployment> {
   const worker = await startWorker();
   const folder = await mkdtemp(join(tmpdir(), "sluice-chat-"));
@@ -72,7 +72,7 @@ async function ask(
   return answer;
 }
 
-/** Reads until the answer ends or breaks. */
+/** Reads until the answer ends or breaks off. */
 async function readAll(answer: IncomingMessage): Promise<{ text: string; whole: boolean }> {
   let text = "";
   answer.on("data", (piece: Buffer) => (text += piece.toString()));
@@ -82,7 +82,7 @@ async function readAll(answer: IncomingMessage): Promise<{ text: string; whole: 
 }
 
 test(
-  "kill -9 mid-stream: nothing is charged twice or for ever held, and the next start serves",
+  "after kill -9 during a stream, nothing is charged twice or held for ever, and the restarted gateway serves",
   inTime,
   async () => {
     await using deployment = await deploy();
@@ -96,7 +96,7 @@ test(
     const answer = await asking;
     const reading = readAll(answer);
     await once(answer, "data");
-    // The other half of the key's credit is not enough for a second one.
+    // The other half of the key's credit is not enough for a second stream.
     const refused = await ask(first, key, { stream: true });
     assert.equal(refused.statusCode, 429);
     refused.resume();
@@ -120,7 +120,7 @@ test(
 );
 
 test(
-  "a journal that can no longer be written: the stream is cut without [DONE], and the next is refused",
+  "when the journal can no longer be written, the stream is cut without [DONE] and the next one is refused",
   { ...inTime, skip: hasPrlimit || process.env["CI"] === "true" ? false : "needs prlimit" },
   async () => {
     await using deployment = await deploy();

@@ -1,4 +1,4 @@
-/** Judge of the chat surface: LangChain's `ChatOpenAI`. */
+/** Checks the chat surface with LangChain's `ChatOpenAI`. */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { ChatOpenAI } from "@langchain/openai";
@@ -23,7 +23,7 @@ interface Thrown {
 }
 
 describe("LangChain's ChatOpenAI", { timeout: 20_000 }, () => {
-  it("reads an answer in one piece and its usage", async () => {
+  it("reads an unstreamed answer and its usage", async () => {
     const answer = await modelOf(gateway.key).invoke("Hi");
     assert.equal(answer.text, "Hello world");
     assert.equal(answer.response_metadata["finish_reason"], "stop");
@@ -53,7 +53,7 @@ describe("LangChain's ChatOpenAI", { timeout: 20_000 }, () => {
     assert.equal(gateway.worker.received.at(-1)?.body["tools"], undefined);
   });
 
-  it("stops a stream: the worker's request ends, and what has arrived is charged", async () => {
+  it("stops a stream: the request to the worker ends, and the part that arrived is charged", async () => {
     const earlier = gateway.charges().length;
     const held = gateway.worker.hold();
     const leaving = new AbortController();
@@ -77,7 +77,7 @@ describe("LangChain's ChatOpenAI", { timeout: 20_000 }, () => {
       try {
         await model.invoke("Hi");
       } catch (error) {
-        // Callers read these members, whatever the class of the error is.
+        // Callers read these members, regardless of the class of the error.
         const { constructor, status, lc_error_code: code } = error as Thrown;
         return [constructor.name, status, code];
       }
@@ -100,7 +100,7 @@ describe("LangChain's ChatOpenAI", { timeout: 20_000 }, () => {
     assert.deepEqual(failed, ["InternalServerError", 503, undefined]);
   });
 
-  it("throws in the middle of a stream that breaks", async () => {
+  it("throws if a stream breaks off", async () => {
     gateway.worker.script(streamed({ stop: { after: 2, how: "cut" } }));
     let said = "";
     const reading = (async () => {

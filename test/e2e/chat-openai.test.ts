@@ -1,4 +1,4 @@
-/** Judge of the chat surface: OpenAI's own client. */
+/** Checks the chat surface with OpenAI's own client. */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import {
@@ -50,7 +50,7 @@ function clientOf(apiKey: string, options: { timeout?: number } = {}): OpenAI {
 }
 
 describe("the openai client", { timeout: 20_000 }, () => {
-  it("reads an answer in one piece with its usage and its cost", async () => {
+  it("reads an unstreamed answer with its usage and its cost", async () => {
     const answer = await client.chat.completions.create({ model, messages });
     assert.equal(answer.choices[0]?.message.content, "Hello world");
     assert.equal(answer.choices[0].finish_reason, "stop");
@@ -58,7 +58,7 @@ describe("the openai client", { timeout: 20_000 }, () => {
     assert.deepEqual(answer.usage, usage);
   });
 
-  // Finding D10: docs/inference.md says what of the canonical envelope the client shows.
+  // Finding D10: docs/inference.md says which parts of the canonical envelope the client shows.
   it("shows the message, the class and the request id of an error of the gateway itself", async () => {
     const wrong = clientOf(`gateway_dev_${"0".repeat(32)}`);
     const error = await wrong.models.list().then(
@@ -81,16 +81,16 @@ describe("the openai client", { timeout: 20_000 }, () => {
       stream_options: { include_usage: true },
     });
     let said = "";
-    let told: unknown;
+    let reported: unknown;
     for await (const chunk of stream) {
       said += chunk.choices[0]?.delta.content ?? "";
-      told = chunk.usage ?? told;
+      reported = chunk.usage ?? reported;
     }
     assert.equal(said, "Hello world");
-    assert.deepEqual(told, usage);
+    assert.deepEqual(reported, usage);
   });
 
-  it("gathers a stream with its own helper, reasoning beside content", async () => {
+  it("collects a stream with the client's own helper, although it contains reasoning", async () => {
     gateway.worker.script(streamed({ reasoning: ["Hm."] }));
     const runner = client.chat.completions.stream({
       model,
@@ -103,7 +103,7 @@ describe("the openai client", { timeout: 20_000 }, () => {
     assert.equal(final.usage?.completion_tokens, 3);
   });
 
-  it("sends tools, formats and samplings, which are ignored", async () => {
+  it("sends tools, response formats and sampling parameters, which are ignored", async () => {
     const answer = await client.chat.completions.create({
       model,
       messages,
@@ -128,7 +128,7 @@ describe("the openai client", { timeout: 20_000 }, () => {
     ]);
   });
 
-  it("stops a stream: the worker's request ends, and what has arrived is charged", async () => {
+  it("stops a stream: the request to the worker ends, and the part that arrived is charged", async () => {
     const earlier = gateway.charges().length;
     const held = gateway.worker.hold();
     const opening = client.chat.completions.create({ model, messages, stream: true });
@@ -142,7 +142,7 @@ describe("the openai client", { timeout: 20_000 }, () => {
     assert.equal(charge.outputTokens, 2);
   });
 
-  it("aborts before an answer, and times out by itself", async () => {
+  it("can abort a request before its answer, and enforces its own timeout", async () => {
     const aborted = new AbortController();
     const held = gateway.worker.hold();
     const asking = client.chat.completions.create({ model, messages }, { signal: aborted.signal });
@@ -184,7 +184,7 @@ describe("the openai client", { timeout: 20_000 }, () => {
     });
   });
 
-  it("throws in the middle of a stream that breaks", async () => {
+  it("throws if a stream breaks off", async () => {
     gateway.worker.script(streamed({ stop: { after: 2, how: "cut" } }));
     const stream = await client.chat.completions.create({ model, messages, stream: true });
     let said = "";
@@ -195,7 +195,7 @@ describe("the openai client", { timeout: 20_000 }, () => {
     assert.equal(said, "Hello");
   });
 
-  it("lists the models, and finds one of them by its page", async () => {
+  it("lists the models by paging through the list", async () => {
     const listed = [];
     for await (const each of client.models.list()) listed.push(each);
     assert.deepEqual(
@@ -211,8 +211,8 @@ describe("the openai client", { timeout: 20_000 }, () => {
       maxRetries: 0,
     });
     gateway.worker.script(whole({ usage: usageOf(1, 1) }));
-    const { usage: told } = await pinned.chat.completions.create({ model, messages });
-    assert.equal(told?.total_tokens, 2);
+    const { usage: reported } = await pinned.chat.completions.create({ model, messages });
+    assert.equal(reported?.total_tokens, 2);
     assert.equal((await pinned.models.list()).data.length, 1);
   });
 });

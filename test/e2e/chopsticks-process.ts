@@ -13,9 +13,9 @@ const node = await setupWithServer({
   port: 0,
   host: "127.0.0.1",
   "chain-spec": JSON.parse(await text("polkadot-coretime.json")),
-  // chopsticks exports no type of its configuration; the file is one.
+  // chopsticks does not export the type of its configuration, which this file contains.
 } as unknown as Parameters<typeof setupWithServer>[0]);
-// Building the first block can fail, which chopsticks only logs; the tests begin at it.
+// Building the first block can fail, which chopsticks only logs. The tests begin at that block.
 for (let attempt = 1; node.chain.head.number === 0; attempt++) {
   if (attempt > 3) throw new Error("chopsticks built no block");
   await node.chain.newBlock();

@@ -1,6 +1,7 @@
 /**
- * A real runtime as a node, offline: chopsticks on the chain specification in ../shared, in a process of its own so
- * that its memory and its CPU time are not the tests'. Without ../shared its tests are skipped; with CI=true they fail.
+ * Runs a real runtime as a node, offline: chopsticks with the chain specification in ../shared. It runs in its own
+ * process, so that its memory and CPU time do not count as those of the tests. Without ../shared its tests are skipped;
+ * with CI=true they fail.
  */
 import { fork } from "node:child_process";
 import { once } from "node:events";
@@ -9,7 +10,7 @@ import { fileURLToPath } from "node:url";
 
 export const specsFolder = new URL("../../../shared/fixtures/specs/", import.meta.url);
 
-/** For the `skip` option of a test. */
+/** For the option `skip` of a test. */
 export const withoutSpecs: string | false =
   process.env["CI"] !== "true" && !existsSync(specsFolder)
     ? "needs ../shared/fixtures/specs"
@@ -19,7 +20,10 @@ export interface Chopsticks extends AsyncDisposable {
   readonly url: string;
 }
 
-/** Up in about two seconds: six funded accounts, no block but the first two until `dev_newBlock`. */
+/**
+ * Starts in about two seconds with six funded accounts. It has only its first two blocks until `dev_newBlock` is
+ * called.
+ */
 export async function startChopsticks(): Promise<Chopsticks> {
   const child = fork(fileURLToPath(new URL("./chopsticks-process.ts", import.meta.url)), {
     env: { ...process.env, LOG_LEVEL: "error" },
@@ -29,7 +33,7 @@ export async function startChopsticks(): Promise<Chopsticks> {
   const started = await Promise.race([once(child, "message"), exited.then(() => undefined)]);
   if (started === undefined) throw new Error("chopsticks did not start");
   return {
-    // The one message of chopsticks-process.ts is its url.
+    // The only message of chopsticks-process.ts is its URL.
     url: started[0] as string,
     async [Symbol.asyncDispose]() {
       child.kill();

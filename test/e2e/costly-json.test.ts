@@ -1,6 +1,6 @@
 /**
- * JSON that costs more than its bytes, on every surface that reads JSON, through a whole gateway with the shipped
- * pipeline.yaml (decisions.md section 13).
+ * Sends JSON that costs more than its size suggests to every surface that reads JSON, through a whole gateway with the
+ * shipped pipeline.yaml (decisions.md section 13).
  */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
@@ -10,16 +10,17 @@ import { capabilities } from "sluice-gateway/services";
 import { startTestGateway, type TestGateway } from "../../src/testing/gateway.ts";
 
 /**
- * Within its size limit no body may hold the event loop for 200 ms. The tests allow more, because they share noisy
- * processors with other tests, and their client makes its request in the same thread; the bodies that were found held the
- * loop for 7 to 15 seconds. CPU time of the thread is measured: on a busy machine a clock also counts its waiting.
+ * A body within its size limit must not block the event loop for 200 ms. The tests allow more, because they share noisy
+ * processors with other tests, and their client makes its request in the same thread. The bodies that were found
+ * blocked the loop for 7 to 15 seconds. The CPU time of the thread is measured, because on a busy machine a clock also
+ * counts the time spent waiting.
  */
 const maxGapMs = 1_000;
 
 const mebibyte = 1024 * 1024;
 
 const shipped = readFileSync(join(import.meta.dirname, "../../pipeline.yaml"), "utf8")
-  // The lines would drown the results.
+  // The log lines would hide the results.
   .replaceAll("access-log", "{ access-log: { file: access.log } }");
 const validated = `
   - path: /validated
@@ -72,7 +73,9 @@ interface Answer {
   readonly gapMs: number;
 }
 
-/** Returns a function that stops watching and returns the longest time between two turns of timers, ms of CPU time. */
+/**
+ * Returns a function that stops watching and returns the longest time between two turns of timers, in ms of CPU time.
+ */
 function watchLoop(): () => number {
   let last = process.threadCpuUsage();
   let mostMicros = 0;
@@ -89,7 +92,7 @@ function watchLoop(): () => number {
   };
 }
 
-/** Sends a body and measures for how long the event loop did nothing else. */
+/** Sends a body and measures for how long it blocked the event loop. */
 async function ask({ method, path }: Surface, body: Uint8Array<ArrayBuffer>): Promise<Answer> {
   const watch = watchLoop();
   const response = await fetch(gateway.url + path(), {
@@ -125,7 +128,7 @@ function numbered(
   return Buffer.from(`{"extra_body":{${pieces.join(",")}}}`);
 }
 
-/** Bodies beyond a bound, by what they are made of. */
+/** Bodies above a limit, by their content. */
 const excessive: Readonly<Record<string, (bytes: number) => Buffer<ArrayBuffer>>> = {
   elements: (bytes) =>
     filled(bytes, '{"jsonrpc":"2.0","id":1,"method":"system_chain","params":[0', ",0", "]}"),
@@ -134,7 +137,7 @@ const excessive: Readonly<Record<string, (bytes: number) => Buffer<ArrayBuffer>>
   "empty objects": (bytes) => filled(bytes, "[{}", ",{}", "]"),
 };
 
-/** Bodies within the bounds that are as costly as their size lets them be. */
+/** Bodies within the limits that are as costly as their size allows. */
 const costly: Readonly<Record<string, (bytes: number) => Buffer<ArrayBuffer>>> = {
   "one long text": (bytes) => filled(bytes, '{"x":"', "x", '"}'),
   "escaped quotes": (bytes) => filled(bytes, '{"x":"', '\\"', '"}'),
@@ -178,7 +181,7 @@ describe("JSON that costs more than its bytes", () => {
       }
     });
 
-    test(`does not hold the event loop on ${one.name} when it is within the bounds`, async () => {
+    test(`does not block the event loop on ${one.name} when it is within the bounds`, async () => {
       for (const [name, make] of Object.entries(costly)) {
         const { status, gapMs } = await ask(one, make(one.bytes));
         assert.ok(status < 500, `${name}: ${status}`);

@@ -9,7 +9,7 @@ import { startRpcNode } from "./rpc-node.ts";
 
 const hasPrlimit = spawnSync("prlimit", ["--version"]).error === undefined;
 
-/** Sets how large a file of the process may grow: beyond it, a write fails as on a full disk. */
+/** Limits the size of files that the process writes. Beyond it, a write fails as on a full disk. */
 function limitFiles(pid: number, bytes: string): void {
   const { status } = spawnSync("prlimit", [`--pid=${pid}`, `--fsize=${bytes}:unlimited`]);
   assert.equal(status, 0);
@@ -32,7 +32,7 @@ routes:
 `;
 
 test(
-  "a full disk: calls are refused with 503, none is served without metering, and calls succeed again when there is room",
+  "while the disk is full, calls are refused with 503 and none is served without metering; they succeed again when there is room",
   { skip: hasPrlimit || process.env["CI"] === "true" ? false : "needs prlimit (util-linux)" },
   async () => {
     await using node = await startRpcNode();

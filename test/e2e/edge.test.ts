@@ -1,4 +1,4 @@
-/** The steps that every request passes, with a whole gateway: their order and their answers. */
+/** The steps that every request passes, in a whole gateway: their order and their answers. */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { createServer, request, type IncomingHttpHeaders } from "node:http";
@@ -62,7 +62,7 @@ interface Edge extends AsyncDisposable {
   readonly logged: () => Promise<Record<string, unknown>[]>;
 }
 
-/** A gateway whose clock stands still, so that buckets hold exactly what the test leaves in them. */
+/** A gateway whose clock does not advance, so that buckets hold exactly what the test leaves in them. */
 async function startEdge(
   options: { changes?: Record<string, string>; account?: WantedKey } = {},
 ): Promise<Edge> {
@@ -137,7 +137,7 @@ const bearer = (key: string): string => `Bearer ${key}`;
 const hex = "0123456789abcdef0123456789abcdef";
 const unknownKey = `gateway_dev_${hex}`;
 
-/** Every refusal: canonical envelope, JSON, and the request's id. */
+/** Asserts what all refusals share: the canonical envelope, JSON, and the id of the request. */
 function assertRefused(
   answer: Answer,
   status: number,
@@ -196,7 +196,7 @@ test("the authentication table: each trigger has its message", async () => {
     [bearer(expired.key), "api key has expired"],
   ];
   for (const [row, [authorization, message]] of table.entries()) {
-    // An address for each row, so that none runs out of tokens.
+    // Each row has its own address, so that no bucket runs out of tokens.
     const from = `198.51.100.${row}`;
     const answer = await edge.ask("/keyed", {
       from,
@@ -207,7 +207,7 @@ test("the authentication table: each trigger has its message", async () => {
   assert.equal((await edge.ask("/keyed", { authorization: bearer(gateway.key) })).status, 200);
 });
 
-test("a key without the capability is 403, one with it passes, and no upstream sees the difference", async () => {
+test("a key without the capability gets 403 and a key with it passes; the upstream sees only the second request", async () => {
   await using edge = await startEdge({
     account: { capabilities: ["docs:read", "platform:admin"] },
   });
@@ -226,7 +226,7 @@ const plans = [
   ["enterprise", 200, 400],
 ] as const;
 for (const [plan, rps, burst] of plans) {
-  test(`the rate table: a ${plan} key has ${burst} requests at once and ${rps} a second`, async () => {
+  test(`the rate table: a ${plan} key may send ${burst} requests at once and ${rps} per second`, async () => {
     await using edge = await startEdge({ account: { plan } });
     const authorization = bearer(edge.gateway.key);
     const call = () => edge.ask("/keyed", { authorization });
@@ -260,7 +260,7 @@ test("the rate table: an override lowers a key's rate and never raises it", asyn
   }
 });
 
-test("the rate table: without a valid key, an address may send five requests at once, whatever the header is", async () => {
+test("the rate table: without a valid key, an address may send five requests at once, regardless of the header", async () => {
   await using edge = await startEdge();
   const from = "203.0.113.5";
   const first = await edge.ask("/public", { from });
@@ -284,7 +284,7 @@ test("the rate table: without a valid key, an address may send five requests at 
   unauthorized(await edge.ask("/keyed", { from }), "missing authorization header");
 });
 
-test("the rate table: an IPv6 address counts as its /64", async () => {
+test("the rate table: an IPv6 address counts as its /64 network", async () => {
   await using edge = await startEdge();
   for (let i = 0; i < 5; i++) {
     assert.equal((await edge.ask("/public", { from: `2001:db8:0:7::${i}` })).status, 200);
@@ -296,7 +296,7 @@ test("the rate table: an IPv6 address counts as its /64", async () => {
 test("429 takes precedence over 401, 403, 404 and 405; 404 and 405 over 401; 401 over 403", async () => {
   await using edge = await startEdge({ account: { plan: "free", capabilities: [] } });
   const authorization = bearer(edge.gateway.key);
-  // With tokens left.
+  // While the bucket has tokens.
   assertRefused(
     await edge.ask("/ledger", { authorization }),
     403,
@@ -314,7 +314,7 @@ test("429 takes precedence over 401, 403, 404 and 405; 404 and 405 over 401; 401
   assertRefused(wrongMethod, 405, "method not allowed", "GATEWAY_INVALID_PARAMS", reason);
   assert.equal(wrongMethod.headers["allow"], "GET, HEAD");
   unauthorized(await edge.ask("/ledger", { from: "203.0.113.3" }), "missing authorization header");
-  // Without.
+  // After the bucket has run out of tokens.
   for (let i = 0; i < 3; i++) await edge.ask("/ledger", { authorization });
   tooMany(await edge.ask("/ledger", { authorization }));
   const from = "203.0.113.4";
@@ -324,7 +324,7 @@ test("429 takes precedence over 401, 403, 404 and 405; 404 and 405 over 401; 401
   tooMany(await edge.ask("/ledger", { from }));
 });
 
-test("health takes no token and needs no key", async () => {
+test("health checks take no token and need no key", async () => {
   await using edge = await startEdge();
   for (let i = 0; i < 10; i++) assert.equal((await edge.ask("/healthz")).status, 200);
   assert.equal((await edge.ask("/public")).headers["ratelimit"], '"address";r=4;t=1');
@@ -366,7 +366,7 @@ test("every answer carries the client's request id, or a new one", async () => {
   assert.match(String(forged.headers["x-request-id"]), /^[0-9a-f-]{36}$/);
 });
 
-test("the body and the query of a route are held against their schemas before the upstream is called", async () => {
+test("the body and the query of a request are checked against the schemas of its route before the upstream is called", async () => {
   await using edge = await startEdge();
   const post = (path: string, body: string, from: string) =>
     edge.ask(path, { method: "POST", body, from, headers: { "content-type": "application/json" } });
@@ -424,7 +424,7 @@ test("a limit in shadow mode refuses no request, counts what it would have refus
   assert.match(metrics, /^sluice_shadow_refusals_total\{route="\/public",step="rate-limit"\} 3$/m);
 });
 
-test("the access log has one line for every exchange, refused, unmatched and abandoned ones too", async () => {
+test("the access log has one line for every exchange, including refused, unmatched and abandoned ones", async () => {
   await using edge = await startEdge({ account: { capabilities: [] } });
   const { gateway } = edge;
   const authorization = bearer(gateway.key);

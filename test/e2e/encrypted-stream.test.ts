@@ -1,4 +1,4 @@
-/** Everything that is shipped: the client, a gateway, `sluice worker` as a process, and a model server behind it. */
+/** Runs everything that is shipped: the client, a gateway, `sluice worker` as a process, and a model server. */
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -50,11 +50,11 @@ async function spawnWorker(t: TestContext, upstream: string): Promise<ReadyWorke
     await ended;
   });
   const [line] = (await once(createInterface(child.stdout), "line")) as [string];
-  // Its ready line.
+  // The ready line of the worker.
   return JSON.parse(line) as ReadyWorker;
 }
 
-test("a chat goes encrypted from the client to the worker, and every bill is verified", async (t) => {
+test("a chat is encrypted from the client to the worker, and every bill is verified", async (t) => {
   await using upstream = await startWorker({ otherwise: streamed() });
   const worker = await spawnWorker(t, upstream.url);
   await using gateway = await startTestGateway({
@@ -82,7 +82,7 @@ test("a chat goes encrypted from the client to the worker, and every bill is ver
     assert.equal(final.verified, true, JSON.stringify(final.checks));
     assert.equal(final.recomputedCUMilli, final.usedCUMilli);
     assert.ok(final.usedCUMilli > 0);
-    // The worker refuses inside the encryption and charges nothing for it.
+    // The worker refuses inside the encrypted stream and charges nothing for it.
     const refused = await session.chat({ messages, n: 7 }).final;
     assert.equal(refused.error, "n must be 1");
     assert.deepEqual([refused.verified, refused.usedCUMilli], [true, 0]);

@@ -1,4 +1,4 @@
-/** `sluice explain`, /explain and X-Sluice-Trace with a whole gateway. */
+/** Tests `sluice explain`, /explain and X-Sluice-Trace with a whole gateway. */
 import assert from "node:assert/strict";
 import { createServer } from "node:http";
 import { describe, it } from "node:test";
@@ -49,7 +49,7 @@ interface Sent {
 
 let requests = 0;
 
-/** Sends a request with an id of its own and answers that, with the answer. */
+/** Sends a request with its own id and returns the id with the answer. */
 async function send(
   gateway: TestGateway,
   path: string,
@@ -75,7 +75,7 @@ async function explanationsOf(
   const answer = await fetch(`${adminUrl}/explain?id=${encodeURIComponent(id)}`);
   if (answer.status === 404) return [];
   assert.equal(answer.status, 200);
-  // The shape that these tests are about.
+  // The tests below check this shape.
   const { exchanges } = (await answer.json()) as { exchanges: readonly Explanation[] };
   return exchanges;
 }
@@ -145,7 +145,7 @@ describe("/explain", () => {
     ]);
   });
 
-  it("names the limit of a refused rate: scope, used, limit, and when there is room again", async () => {
+  it("shows the rate limit that a request exceeded: scope, usage, limit, and when there is room again", async () => {
     const clock = manualClock();
     await using gateway = await start({ clock, account: { createdAt: clock.now() } });
     const key = gateway.key;
@@ -162,7 +162,7 @@ describe("/explain", () => {
     });
   });
 
-  it("names the block of an address that tries key after key", async () => {
+  it("shows that an address is blocked because it tries many keys", async () => {
     await using gateway = await start();
     const guess = (n: number) =>
       send(gateway, "/keyed", { key: `gateway_dev_${String(n).repeat(32)}` });
@@ -179,7 +179,7 @@ describe("/explain", () => {
     assert.ok(Date.parse(limit?.clears_at ?? "") > Date.now());
   });
 
-  it("names the window or the plan that is used up, and the time at which it has room again", async () => {
+  it("shows the window or plan that is used up, and when it has room again", async () => {
     const clock = manualClock();
     await using gateway = await start({
       clock,
@@ -214,7 +214,7 @@ describe("/explain", () => {
     assert.equal((await only(gateway, dayRefused.id)).limit?.clears_at, undefined);
   });
 
-  it("names the limit of a call that is refused alone, in an array that went well", async () => {
+  it("shows the limit that refused one call of an array whose other calls succeeded", async () => {
     const clock = manualClock();
     await using gateway = await start({
       clock,
@@ -263,7 +263,7 @@ describe("/explain", () => {
     assert.equal((await fetch(`${gateway.adminUrl}/explain`)).status, 404);
   });
 
-  it("remembers refusals when thousands of others have gone well since, and not for ever", async () => {
+  it("keeps refusals after thousands of successful exchanges, but not for ever", async () => {
     await using gateway = await start();
     const { id } = await send(gateway, "/keyed");
     const first = await send(gateway, "/open", { key: gateway.key });
@@ -299,7 +299,7 @@ describe("X-Sluice-Trace", () => {
   it("sends a platform administrator the explanation in the answer, with its times in Server-Timing", async () => {
     await using gateway = await start({ account: { capabilities: admin } });
     const { id, headers } = await send(gateway, "/keyed", { key: gateway.key, headers: asked });
-    // Our own header.
+    // The gateway itself writes this header.
     const explanation = JSON.parse(headers.get("x-sluice-trace") ?? "") as Explanation;
     assert.equal(explanation.request_id, id);
     assert.equal(explanation.outcome, undefined);
@@ -313,7 +313,7 @@ describe("X-Sluice-Trace", () => {
     await using gateway = await start({ account: { capabilities: admin, cuLimit24hMilli: 1 } });
     const { status, headers } = await send(gateway, "/keyed", { key: gateway.key, headers: asked });
     assert.equal(status, 429);
-    // Our own header.
+    // The gateway itself writes this header.
     const explanation = JSON.parse(headers.get("x-sluice-trace") ?? "") as Explanation;
     assert.partialDeepStrictEqual(explanation.limit, { scope: "24h", used: 0, limit: 1 });
   });
@@ -331,7 +331,7 @@ upstreams: { up: { urls: "${url}" } }
     try {
       await using gateway = await start({ pipeline: streams, account: { capabilities: admin } });
       const { id, headers } = await send(gateway, "/stream", { key: gateway.key, headers: asked });
-      // Our own header.
+      // The gateway itself writes this header.
       const explanation = JSON.parse(headers.get("x-sluice-trace") ?? "") as Explanation;
       assert.equal(explanation.steps.at(-1)?.ms, undefined);
       assert.match(headers.get("server-timing") ?? "", /rate-limit;dur=.*total;dur=/);

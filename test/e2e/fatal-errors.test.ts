@@ -1,4 +1,4 @@
-/** Errors that nothing catches, in a process of its own: it says why it ends, drains, and exits with 1. */
+/** Uncaught errors in a separate process: the gateway logs why it ends, drains, and exits with 1. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer, type ServerResponse } from "node:http";
@@ -9,7 +9,7 @@ import { test } from "node:test";
 import { spawnGateway, type GatewayProcess } from "./gateway-process.ts";
 import { closed, listening } from "./rpc-node.ts";
 
-/** Its module throws in a timer, or rejects, when it is asked to. */
+/** The module of this plugin throws in a timer, or leaves a rejection unhandled, on request. */
 const plugin = `
 const breaks = {
   timer: () => setTimeout(() => { throw new Error("a bug in a timer"); }),
@@ -43,7 +43,7 @@ routes:
 
 interface Running {
   readonly gateway: GatewayProcess;
-  /** As the gateway's, once its whole log has been read. */
+  /** Exit code and signal of the gateway, available after its whole log has been read. */
   readonly exited: GatewayProcess["exited"];
   /** The body of a request whose answer has begun. */
   readonly body: Promise<string>;
@@ -83,10 +83,10 @@ for (const [kind, origin] of [
   ["timer", "uncaughtException"],
   ["rejection", "unhandledRejection"],
 ] as const) {
-  test(`a ${kind} of a plugin that fails: one fatal line, the running stream finishes, exit 1`, async () => {
+  test(`if a ${kind} of a plugin fails, one fatal line is logged, the running stream finishes, and the exit code is 1`, async () => {
     await withStream(async ({ gateway, exited, body, upstream, lines }) => {
       assert.equal((await fetch(`${gateway.url}/break?${kind}`)).status, 200);
-      // The port closes: the drain has begun.
+      // When the port closes, the drain has begun.
       const refused = () =>
         fetch(`${gateway.url}/healthz`).then(
           () => false,

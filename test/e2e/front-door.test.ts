@@ -1,4 +1,4 @@
-/** The first requests of a new user (root, wrong path, wrong method) with a whole gateway and the shipped file. */
+/** The first requests of a new user (root, wrong path, wrong method), with a whole gateway and the shipped file. */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -64,7 +64,7 @@ describe("the root", () => {
   });
 });
 
-describe("a request that no route takes", () => {
+describe("a request that matches no route", () => {
   test("takes from the key's bucket when its key is valid, and is 404 or 405 for everyone", async () => {
     clock.advance(10_000);
     // An address has 5 tokens, this key has 20.

@@ -1,4 +1,4 @@
-/** The gateway as a process of its own, for tests that end it. */
+/** Runs the gateway in its own process, for tests that end it. */
 import { spawn, spawnSync, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
@@ -16,7 +16,7 @@ export interface GatewayProcess {
 
 type Env = Readonly<Record<string, string>>;
 
-/** `sluice start`; resolves when it listens, rejects with what it complained of. */
+/** Runs `sluice start`. Resolves when the gateway listens; rejects with what it wrote to standard error. */
 export async function spawnGateway(configFile: string, env: Env): Promise<GatewayProcess> {
   const child = spawn(process.execPath, [main, "start", "--json", "--config", configFile], {
     env: { ...process.env, PORT: "0", ADMIN_PORT: "0", ...env },
@@ -27,7 +27,7 @@ export async function spawnGateway(configFile: string, env: Env): Promise<Gatewa
   const exited = once(child, "exit") as GatewayProcess["exited"];
   const lines = createInterface({ input: child.stdout });
   const line = await Promise.race([
-    // Log lines share standard output; the addresses are the line with a url.
+    // Log lines share standard output. The line with a URL contains the addresses.
     (async () => {
       for await (const text of lines) if (text.startsWith('{"url"')) return text;
       return undefined;
@@ -40,7 +40,7 @@ export async function spawnGateway(configFile: string, env: Env): Promise<Gatewa
   return { url, adminUrl, child, exited };
 }
 
-/** Runs another command of `sluice`; standard output when it exits with 0. */
+/** Runs another command of `sluice`. Resolves with its standard output when it exits with 0. */
 export function sluice(args: readonly string[], env: Env): string {
   const result = spawnSync(process.execPath, [main, ...args], {
     env: { ...process.env, PORT: "0", ADMIN_PORT: "0", ...env },

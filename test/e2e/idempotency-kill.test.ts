@@ -1,6 +1,6 @@
 /**
- * kill -9 in every phase of a request with an Idempotency-Key, below the step and above it, on both sides of what is
- * awaited: a repetition finds the effect done once, and its response whole.
+ * kill -9 in every phase of a request with an Idempotency-Key, inside the step and around it, before and after each
+ * await. A repeated request finds that the effect was made once, and gets the complete response.
  */
 import assert from "node:assert/strict";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -36,7 +36,10 @@ routes:
   - { path: "/{id}/ledger", methods: [POST], run: [{ use: once }], to: line-counter }
 `;
 
-/** The answer to a repetition: new work, the stored response, or that the request may still be running. */
+/**
+ * The answer to a repeated request: new work, the stored response, or a conflict because the request may still be
+ * running.
+ */
 type Repeated = "runs" | "replayed" | "conflict";
 
 interface Point {
@@ -85,7 +88,7 @@ function openShop(): Shop {
   };
 }
 
-/** Undefined: the connection broke before the answer was whole. */
+/** Undefined if the connection broke before the answer was complete. */
 async function send(
   { url }: GatewayProcess,
   shop: Shop,
@@ -113,7 +116,7 @@ async function send(
   return { status, text, replayed: headers.get("idempotent-replayed") === "true" };
 }
 
-/** The lease of the slot under this key is over, as it is 60 s after its owner died. */
+/** Ends the lease of the slot under this key, as happens 60 s after its owner died. */
 function endLease(shop: Shop, key: string): void {
   const db = openAccountsDatabase(shop.data);
   const ended = db
@@ -123,7 +126,7 @@ function endLease(shop: Shop, key: string): void {
   assert.equal(ended.changes, 1);
 }
 
-/** Kills the gateway at each point, and hands the repetition's answers to `check`. */
+/** Kills the gateway at each point, and passes the answers to the repeated requests to `check`. */
 async function killAt(
   shop: Shop,
   all: readonly Point[],
@@ -145,8 +148,8 @@ async function killAt(
     check(point, index, [again, once_more]);
     if (point.repeated !== "conflict") continue;
     endLease(shop, request.key);
-    const anew = await send(gateway, shop, request);
-    assert.deepEqual([anew?.status, anew?.replayed], [200, false], point.at);
+    const renewed = await send(gateway, shop, request);
+    assert.deepEqual([renewed?.status, renewed?.replayed], [200, false], point.at);
   }
   gateway.child.kill("SIGKILL");
   await gateway.exited;
@@ -154,66 +157,70 @@ async function killAt(
   assert.equal(reached, all.length);
 }
 
-describe("killed at every point it can reach", { concurrency: 2, timeout: 120_000 }, () => {
-  for (const id of ["inner", "outer"]) {
-    test(`a purchase, in the step that is ${id}, is made once`, async () => {
-      using shop = openShop();
-      const all = [
-        ...points("runs", ...awaited(id, "requestHeaders", "requestBody"), `${id} before`),
-        // Below the step the transaction is still open.
-        ...points(id === "inner" ? "runs" : "replayed", `${id} after`),
-        ...points("replayed", ...awaited(id, "responseHeaders", "responseEnd")),
-        ...points("replayed", `${id} responseChunk`, `${id} settled`),
-      ];
-      await killAt(shop, all, "purchase", (point, index, [again, more]) => {
-        assert.equal(again?.status, 200, point.at);
-        assert.equal(again.replayed, point.repeated === "replayed", point.at);
-        assert.deepEqual(more, { ...again, replayed: true }, point.at);
-        const db = openAccountsDatabase(shop.data);
-        const made = db
-          .prepare("SELECT id FROM purchases WHERE amount_cu_milli = ?")
-          .all(index + 1);
-        const records = db
-          .prepare("SELECT count(*) AS n FROM changes WHERE details LIKE ?")
-          .get(`%"amountCuMilli":${index + 1}}`);
-        db.close();
-        assert.equal(made.length, 1, point.at);
-        assert.equal(records?.["n"], 1, point.at);
-        const told = JSON.parse(again.text) as { purchase_id: string };
-        assert.equal(told.purchase_id, made[0]?.["id"], point.at);
+describe(
+  "a gateway that is killed at every point of an exchange",
+  { concurrency: 2, timeout: 120_000 },
+  () => {
+    for (const id of ["inner", "outer"]) {
+      test(`makes a purchase once if the kill happens in the ${id} step`, async () => {
+        using shop = openShop();
+        const all = [
+          ...points("runs", ...awaited(id, "requestHeaders", "requestBody"), `${id} before`),
+          // While the step waits for what is inside it, the transaction is still open.
+          ...points(id === "inner" ? "runs" : "replayed", `${id} after`),
+          ...points("replayed", ...awaited(id, "responseHeaders", "responseEnd")),
+          ...points("replayed", `${id} responseChunk`, `${id} settled`),
+        ];
+        await killAt(shop, all, "purchase", (point, index, [again, more]) => {
+          assert.equal(again?.status, 200, point.at);
+          assert.equal(again.replayed, point.repeated === "replayed", point.at);
+          assert.deepEqual(more, { ...again, replayed: true }, point.at);
+          const db = openAccountsDatabase(shop.data);
+          const made = db
+            .prepare("SELECT id FROM purchases WHERE amount_cu_milli = ?")
+            .all(index + 1);
+          const records = db
+            .prepare("SELECT count(*) AS n FROM changes WHERE details LIKE ?")
+            .get(`%"amountCuMilli":${index + 1}}`);
+          db.close();
+          assert.equal(made.length, 1, point.at);
+          assert.equal(records?.["n"], 1, point.at);
+          const answer = JSON.parse(again.text) as { purchase_id: string };
+          assert.equal(answer.purchase_id, made[0]?.["id"], point.at);
+        });
       });
-    });
-  }
+    }
 
-  // Once the slot is taken nobody knows whether the surface has begun, or ended.
-  const ways: Readonly<Record<string, readonly Point[]>> = {
-    ledger: [
-      ...points("runs", "outer before", "inner requestBody later"),
-      ...points("conflict", "inner before", "inner after", "inner answered"),
-      ...points("replayed", "outer answered", "inner responseHeaders", "outer settled"),
-    ],
-    "ledger?streamed": [
-      ...points("conflict", "inner responseHeaders later", "inner responseChunk"),
-      ...points("conflict", "outer responseChunk", ...awaited("inner", "responseEnd")),
-      ...points("replayed", "outer responseEnd", "outer answered", "inner settled"),
-    ],
-  };
-  for (const [path, all] of Object.entries(ways)) {
-    test(`the work of ${path} outside the store does not run again while its slot is held`, async () => {
-      using shop = openShop();
-      let done = 0;
-      await killAt(shop, all, path, (point, _, [again, more]) => {
-        const file = join(shop.folder, "effects");
-        const effects = existsSync(file) ? readFileSync(file, "utf8").length / 7 : 0;
-        const isConflict = point.repeated === "conflict";
-        assert.equal(again?.status, isConflict ? 409 : 200, point.at);
-        assert.equal(again.replayed, point.repeated === "replayed", point.at);
-        assert.deepEqual(more, { ...again, replayed: !isConflict }, point.at);
-        assert.ok(effects - done <= 1, `${point.at}: ${effects - done} times`);
-        if (!isConflict) assert.equal(again.text, "effect\n".repeat(effects), point.at);
-        // After the lease the work is done again.
-        done = isConflict ? effects + 1 : effects;
+    // Once the slot is taken, nobody knows whether the surface has begun or ended.
+    const ways: Readonly<Record<string, readonly Point[]>> = {
+      ledger: [
+        ...points("runs", "outer before", "inner requestBody later"),
+        ...points("conflict", "inner before", "inner after", "inner answered"),
+        ...points("replayed", "outer answered", "inner responseHeaders", "outer settled"),
+      ],
+      "ledger?streamed": [
+        ...points("conflict", "inner responseHeaders later", "inner responseChunk"),
+        ...points("conflict", "outer responseChunk", ...awaited("inner", "responseEnd")),
+        ...points("replayed", "outer responseEnd", "outer answered", "inner settled"),
+      ],
+    };
+    for (const [path, all] of Object.entries(ways)) {
+      test(`does not repeat the work of ${path} outside the store while its slot is held`, async () => {
+        using shop = openShop();
+        let done = 0;
+        await killAt(shop, all, path, (point, _, [again, more]) => {
+          const file = join(shop.folder, "effects");
+          const effects = existsSync(file) ? readFileSync(file, "utf8").length / 7 : 0;
+          const isConflict = point.repeated === "conflict";
+          assert.equal(again?.status, isConflict ? 409 : 200, point.at);
+          assert.equal(again.replayed, point.repeated === "replayed", point.at);
+          assert.deepEqual(more, { ...again, replayed: !isConflict }, point.at);
+          assert.ok(effects - done <= 1, `${point.at}: ${effects - done} times`);
+          if (!isConflict) assert.equal(again.text, "effect\n".repeat(effects), point.at);
+          // After the lease has ended, the work is done again.
+          done = isConflict ? effects + 1 : effects;
+        });
       });
-    });
-  }
-});
+    }
+  },
+);

@@ -8,7 +8,7 @@ import { manualClock, type ManualClock } from "../../src/testing/clock.ts";
 import { startTestGateway, type TestGateway, type TestKey } from "../../src/testing/gateway.ts";
 import { startWorker } from "../plugins/inference/networks/scripted-worker.ts";
 
-/** As shipped, without its log lines. */
+/** The shipped pipeline without its log lines. */
 const shipped = readFileSync(new URL("../../pipeline.yaml", import.meta.url), "utf8")
   .replaceAll(/^ {4}- access-log.*$/gm, "")
   .replace("access-log, ", "");
@@ -18,11 +18,11 @@ const mebibyte = 1024 * 1024;
 interface Shipped extends AsyncDisposable {
   readonly gateway: TestGateway;
   readonly clock: ManualClock;
-  /** Keys of a workspace's own administrator and of the platform's. */
+  /** Keys of an administrator of the workspace and of the platform. */
   readonly admin: TestKey;
   readonly platform: TestKey;
   readonly post: (action: string, body: string, more?: More) => Promise<Answer>;
-  /** Actions on record, in order, without those of keys and workspaces that were made. */
+  /** Recorded actions in order, without the creation of keys and workspaces. */
   readonly done: () => string[];
 }
 
@@ -42,7 +42,7 @@ interface Answer {
   readonly requestId: string | null;
 }
 
-/** The clock stands still: a platform key's bucket, 200 requests a second, holds 400. */
+/** The clock does not advance: the bucket of a platform key, with 200 requests per second, holds 400. */
 async function start(env: Readonly<Record<string, string>> = {}): Promise<Shipped> {
   const clock = manualClock();
   const gateway = await startTestGateway({
@@ -100,7 +100,7 @@ async function ask(url: string, init: RequestInit): Promise<Answer> {
 const buy = '{"amount_cu_milli":700}';
 const idempotencyKey = "gateway_one";
 
-/** A later answer is the first one again, to the byte. */
+/** A later answer equals the first one byte for byte. */
 function isReplayOf(again: Answer, first: Answer): void {
   const { status, text, contentType } = first;
   assert.deepEqual(
@@ -187,7 +187,7 @@ test("no other route honours the header, well-formed or not", async () => {
   assert.equal(slots?.["n"], 0);
 });
 
-test("another body, path or query under the same key is 422; another API key has slots of its own", async () => {
+test("another body, path or query with the same key gets 422; another API key has its own slots", async () => {
   await using shop = await start();
   const { post, platform, done } = shop;
   await post("cu/purchase", buy, { idempotencyKey });
@@ -240,12 +240,12 @@ test("refusals of the surface are stored, and refusals of the steps are not", as
   assert.ok(admin.key !== stranger.key);
 });
 
-test("the header without a valid API key is 400, no header is 401; a malformed one is 400 before the capability", async () => {
+test("the header without a valid API key gets 400, a request without the header 401; a malformed header gets 400 before the capability is checked", async () => {
   await using shop = await start();
   const { post, gateway, clock, done } = shop;
   const invalid = [400, "GATEWAY_INVALID_IDEMPOTENCY_KEY"];
   const refusal = async (more: More): Promise<readonly unknown[]> => {
-    // The address's bucket is full again.
+    // By now the bucket of the address is full again.
     clock.advance(60_000);
     const { status, code } = await post("cu/purchase", buy, more);
     return [status, code];
@@ -285,7 +285,7 @@ test("a GET does not honour the header", async () => {
   }
 });
 
-test("100 requests at once with one key: one execution, the rest are replays or conflicts", async () => {
+test("of 100 requests at once with one key, one is executed, and the others are replays or conflicts", async () => {
   await using shop = await start();
   const { post, platform, done } = shop;
   const asking = Array.from({ length: 100 }, () =>
@@ -303,7 +303,7 @@ test("100 requests at once with one key: one execution, the rest are replays or 
   assert.deepEqual(done(), ["workspace.purchase"]);
 });
 
-test("a response above 1 MiB reaches its caller and is not kept: a repetition runs again", async () => {
+test("a response above 1 MiB reaches its caller but is not stored, so a repeated request runs again", async () => {
   await using worker = await startWorker({ models: [] });
   await using shop = await start({ CONFIDENTIAL_CLASSIC_URL: worker.url, TOKEN_USD_RATE: "0.5" });
   const { post, platform, done } = shop;
@@ -322,7 +322,7 @@ test("a response above 1 MiB reaches its caller and is not kept: a repetition ru
   assert.deepEqual(done(), ["network.models", "network.models"]);
 });
 
-test("a slot outlives a reload", async () => {
+test("a slot survives a reload", async () => {
   await using shop = await start();
   const { post, gateway, done } = shop;
   const first = await post("cu/purchase", buy, { idempotencyKey });
@@ -333,7 +333,7 @@ test("a slot outlives a reload", async () => {
   assert.equal((await post("cu/purchase", buy, { idempotencyKey: "gate" })).status, 200);
 });
 
-test("the store is locked by another process: 503, nothing runs, and the key is as if never used", async () => {
+test("while another process locks the store, requests get 503, nothing runs, and the key stays unused", async () => {
   await using shop = await start();
   const { post, gateway, done } = shop;
   const db = openAccountsDatabase(`${gateway.folder}/data`);

@@ -12,7 +12,7 @@ import { startTestGateway, type TestGateway } from "../../src/testing/gateway.ts
 
 const hour = 3_600_000;
 const day = 24 * hour;
-/** How long a running gateway may take to follow a change. */
+/** Maximum time that a running gateway may take to follow a change. */
 const second = 1_000;
 
 /** A call costs 500 milli-CU. */
@@ -31,12 +31,12 @@ routes:
 interface Keyed extends AsyncDisposable {
   readonly gateway: TestGateway;
   readonly clock: ManualClock;
-  /** As a command in another process has them. */
+  /** The settings as a command in another process has them. */
   readonly db: DatabaseSync;
   readonly by: () => ChangeAuthor;
   /** Changes the gateway's key and lets it follow. */
   readonly set: (settings: KeySettings) => void;
-  /** The status, or the code and message of a refusal. */
+  /** Returns the status, or the code and message of a refusal. */
   readonly call: (key?: string, from?: string) => Promise<number | string>;
 }
 
@@ -92,7 +92,7 @@ test("rotation: both keys work until the overlap ends, then only the successor, 
   );
 });
 
-test("expiry: a key ends at its instant, and a later end can be set before that", async () => {
+test("expiry: a key expires at its exact time, and a later time can be set before that", async () => {
   await using keyed = await start();
   const { clock, set, call } = keyed;
   set({ expiresAt: clock.now() + hour });
@@ -106,7 +106,7 @@ test("expiry: a key ends at its instant, and a later end can be set before that"
   assert.equal(await call(), expired);
 });
 
-test("rate: a key's own limit holds with a burst of twice that, and another key's is not touched", async () => {
+test("rate: a key's own limit applies with a burst of twice the rate, and does not affect another key", async () => {
   await using keyed = await start();
   const { gateway, clock, set, call } = keyed;
   set({ rpsLimit: 2 });
@@ -123,7 +123,7 @@ test("rate: a key's own limit holds with a burst of twice that, and another key'
   for (let n = 0; n < 20; n++) assert.equal(await call(), 200);
 });
 
-test("credit: a key's limits of 24 hours and 30 days refuse it, and free up by the clock", async () => {
+test("credit: the limits of 24 hours and 30 days refuse a key, and become free again with time", async () => {
   await using keyed = await start();
   const { clock, set, call } = keyed;
   const refused = (window: string, limit: number, used = limit): string =>
@@ -138,7 +138,7 @@ test("credit: a key's limits of 24 hours and 30 days refuse it, and free up by t
   assert.equal(await call(), 200);
 });
 
-test("addresses: a key works from those that it is bound to, in both families, and from nowhere else", async () => {
+test("addresses: a key works only from the IPv4 and IPv6 addresses that it is bound to", async () => {
   await using keyed = await start();
   const { set, call } = keyed;
   set({ allowedAddresses: ["192.0.2.0/28", "2001:db8::/32", "203.0.113.5"] });
@@ -152,7 +152,7 @@ test("addresses: a key works from those that it is bound to, in both families, a
   assert.equal(await call(undefined, "192.0.2.16"), 200);
 });
 
-test("last use: written once a minute, not with the request, and when the gateway stops", async () => {
+test("last use: it is written once per minute and when the gateway stops, not with each request", async () => {
   const keyed = await start();
   const { gateway, clock, db, call } = keyed;
   const lastUsedAt = (): number | undefined => findKey(db, gateway.keyId)?.lastUsedAt;

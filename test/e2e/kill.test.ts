@@ -8,7 +8,7 @@ import { startRpcNode } from "./rpc-node.ts";
 
 const rounds = 8;
 const callers = 16;
-/** Acknowledged calls in a round before the process is killed: a moment that differs from round to round. */
+/** Acknowledged calls per round before the process is killed. The moment differs from round to round. */
 const acknowledgedBeforeKill = (round: number): number => 40 + ((round * 37) % 160);
 
 const method = "state_getStorageHash";
@@ -21,7 +21,7 @@ interface Charge {
 }
 
 test(
-  "kill -9 under load, again and again: each answered call is in the journal exactly once",
+  "after repeated kill -9 under load, each answered call is in the journal exactly once",
   { timeout: 120_000 },
   async () => {
     await using node = await startRpcNode({ [method]: () => `0x${"ab".repeat(32)}` });
@@ -77,7 +77,7 @@ test(
   },
 );
 
-/** True when the whole answer arrived. */
+/** Returns true if the whole answer arrived. */
 async function call(url: string, key: string, requestId: string): Promise<boolean> {
   try {
     const response = await fetch(`${url}/v1/ledger/rpc`, {
@@ -94,7 +94,7 @@ async function call(url: string, key: string, requestId: string): Promise<boolea
     assert.equal(response.headers.get("x-used-cu-milli"), String(costMilliCu));
     return body.includes("abab");
   } catch (error) {
-    // The connection broke: the process is gone. Anything else is a failure of the test.
+    // The connection broke because the process has ended. Anything else fails the test.
     if (error instanceof assert.AssertionError) throw error;
     return false;
   }

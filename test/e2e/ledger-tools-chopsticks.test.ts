@@ -1,4 +1,4 @@
-/** The ledger tools in front of a real runtime: what agents read of it, and an extrinsic that one of them submits. */
+/** The ledger tools with a real runtime: what agents read from it, and an extrinsic that they submit. */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { ApiPromise, HttpProvider, Keyring } from "@polkadot/api";
@@ -16,7 +16,7 @@ interface Account {
   readonly data: { readonly free: string };
 }
 
-describe("the tools over chopsticks", { skip: withoutSpecs }, () => {
+describe("the tools with chopsticks", { skip: withoutSpecs }, () => {
   let chain: Chopsticks;
   let api: ApiPromise;
   let tools: ToolsGateway;

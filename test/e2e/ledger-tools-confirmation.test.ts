@@ -1,4 +1,4 @@
-/** The confirmation of a submission, end to end: when a token is good, and when it no longer is. */
+/** The confirmation of a submission, end to end: when a token is valid and when it is not. */
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { describe, it } from "node:test";

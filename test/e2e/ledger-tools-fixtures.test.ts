@@ -1,5 +1,6 @@
 /**
- * The ledger tools end to end over recorded chains: the whole pipeline, the decoder, a node that answers the recording.
+ * The ledger tools end to end with recorded chains: the whole pipeline, the decoder, and a node that answers from the
+ * recording.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
@@ -25,13 +26,13 @@ function eventsOf({ events }: ExpectedBlock): unknown[] {
   }));
 }
 
-/** Arguments are the tail of their extrinsic. */
+/** The arguments are the last bytes of their extrinsic. */
 function argsOf(args: string | { readonly length: number }, raw = "0x"): string {
   return typeof args === "string" ? args : `0x${raw.slice(raw.length - 2 * args.length)}`;
 }
 
 for (const set of chainSets) {
-  describe(`the tools over ${set}`, { skip: withoutFixtures }, () => {
+  describe(`the tools with ${set}`, { skip: withoutFixtures }, () => {
     it("decode every block as @polkadot/types does, byte for byte, by height and by hash", async () => {
       await using node = await startRecordedNode(set);
       await using tools = await startToolsGateway(node.url);
@@ -166,7 +167,7 @@ function accountIn(state: string | null): unknown {
 }
 
 describe("a block that upgrades the runtime", { skip: withoutFixtures }, () => {
-  it("is decoded with the runtime before it, and the one after it with the new one", async () => {
+  it("is decoded with the old runtime, and the block after it with the new one", async () => {
     await using node = await startRecordedNode("midnight-stub");
     await using tools = await startToolsGateway(node.url);
     const namesAt = async (height: number): Promise<readonly string[]> => {
@@ -192,8 +193,8 @@ describe("a block that upgrades the runtime", { skip: withoutFixtures }, () => {
   });
 });
 
-describe("the tools in front of a node that is not well", { skip: withoutFixtures }, () => {
-  it("fail without its words, at no charge", async () => {
+describe("the tools with a node that answers incorrectly", { skip: withoutFixtures }, () => {
+  it("fail without the node's text and without a charge", async () => {
     await using node = await startRecordedNode("polkadot-coretime", {
       system_properties: () => "secret",
       state_getMetadata: () => "0x6d6574610e00secret",
@@ -212,7 +213,7 @@ describe("the tools in front of a node that is not well", { skip: withoutFixture
     }
   });
 
-  it("run in a batch, each on its own", async () => {
+  it("run in a batch, and are charged separately", async () => {
     await using node = await startRecordedNode("polkadot-coretime");
     await using tools = await startToolsGateway(node.url);
     const calls = [

@@ -1,6 +1,4 @@
-/**
- * Recorded chains as a node (../shared/fixtures/chain), and a gateway in front that offers the ledger tools on /rpc.
- */
+/** Serves recorded chains as a node (../shared/fixtures/chain), with a gateway that offers the ledger tools on /rpc. */
 import assert from "node:assert/strict";
 import { existsSync, readFileSync } from "node:fs";
 import type { Clock } from "../../src/plugin.ts";
@@ -10,7 +8,7 @@ import { startRpcNode, type Answers, type RpcNode } from "./rpc-node.ts";
 
 const fixtures = new URL("../../../shared/fixtures/chain/", import.meta.url);
 
-/** For the `skip` option of a test. */
+/** For the option `skip` of a test. */
 export const withoutFixtures: string | false =
   process.env["CI"] !== "true" && !existsSync(fixtures) ? "needs ../shared/fixtures/chain" : false;
 
@@ -25,11 +23,11 @@ interface Header {
 export interface RecordedBlock {
   readonly number: number;
   readonly hash: string;
-  /** The node's `chain_getBlock` result. */
+  /** The node's result of `chain_getBlock`. */
   readonly block: { readonly block: { readonly header: Header; readonly extrinsics: string[] } };
   /** `System.Events`. */
   readonly events: string | null;
-  /** `System.Account` by name. */
+  /** Values of `System.Account` by name. */
   readonly accounts?: Readonly<Record<string, string | null>>;
   readonly specVersionAtHash?: number;
 }
@@ -55,7 +53,7 @@ export interface ExpectedBlock {
     readonly index: number;
     readonly palletName: string;
     readonly methodName: string;
-    /** Very long ones as length (bytes) and digest. */
+    /** Very long values are given as their length (in bytes) and digest. */
     readonly args: string | { readonly length: number };
     readonly isSigned: boolean;
   }[];
@@ -73,13 +71,13 @@ function read(set: ChainSet, name: string): string {
   return readFileSync(new URL(`${set}/${name}`, fixtures), "utf8").trim();
 }
 
-/** The recording; of midnight-stub with the blocks of its upgrade. */
+/** Reads the recording; for midnight-stub with the blocks of its upgrade. */
 export function recordedChain(set: ChainSet): RecordedChain {
-  // The recordings have the shapes above: ../shared/fixtures/chain/README.md.
+  // The recordings have the shapes above; see ../shared/fixtures/chain/README.md.
   const chain = JSON.parse(read(set, "chain.json")) as RecordedChain;
   if (set !== "midnight-stub") return chain;
   const upgrade = JSON.parse(read(set, "upgrade.json")) as { blocks: RecordedBlock[] };
-  // The first one is in chain.json, whole.
+  // The first one is complete in chain.json.
   return { ...chain, blocks: [...chain.blocks, ...upgrade.blocks.slice(1)] };
 }
 
@@ -87,7 +85,7 @@ export function expectedBlocks(set: ChainSet): readonly ExpectedBlock[] {
   return (JSON.parse(read(set, "expected.json")) as { blocks: ExpectedBlock[] }).blocks;
 }
 
-/** A node that answers from a recording; unknown hashes as a real node does. */
+/** A node that answers from a recording, and answers for unknown hashes as a real node does. */
 export function startRecordedNode(set: ChainSet, more: Answers = {}): Promise<RpcNode> {
   const chain = recordedChain(set);
   const { blocks, keys } = chain;
@@ -156,9 +154,9 @@ routes:
 
 export interface ToolsGateway extends AsyncDisposable {
   readonly gateway: TestGateway;
-  /** One call of a tool through /rpc. */
+  /** Makes one call of a tool through /rpc. */
   call(tool: string, params: unknown, key?: string): Promise<Called>;
-  /** The result of a call that must succeed. */
+  /** Returns the result of a call that must succeed. */
   ask(tool: string, params: unknown): Promise<unknown>;
 }
 

@@ -1,4 +1,4 @@
-/** The official clients against `/mcp`: both SDKs in every mode they have, and the Inspector at its strictest. */
+/** The official clients with `/mcp`: both SDKs in each of their modes, and the Inspector with its strictest checks. */
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -36,7 +36,7 @@ interface Client {
   readResource(params: { uri: string }): Promise<{ contents: readonly object[] }>;
 }
 
-/** The same round for every client. `progress`: calls with a listener for it. */
+/** Runs the same requests with every client. `progress` makes calls with a listener for progress. */
 async function round(
   client: Client,
   progress: (params: object, onprogress: (event: { progress: number }) => void) => Promise<Parsed>,
@@ -61,7 +61,7 @@ async function round(
   assert.equal(contents.length, 1);
 }
 
-test("SDK v1 (2025-11-25): session, tools, progress, documents, and its end", async () => {
+test("SDK v1 (2025-11-25) opens a session, uses tools, progress and documents, and ends the session", async () => {
   const transport = new TransportV1(endpoint(), withKey());
   const client = new ClientV1(info);
   await client.connect(transport);
@@ -91,7 +91,7 @@ const modes = [
   ["pinned", { pin: "2026-07-28" }, "2026-07-28"],
 ] as const;
 for (const [name, mode, revision] of modes) {
-  test(`SDK v2, ${name}: agrees on ${revision} and uses everything`, async () => {
+  test(`SDK v2, ${name}: agrees on ${revision} and uses tools, progress and documents`, async () => {
     const client = new ClientV2(info, { versionNegotiation: { mode } });
     await client.connect(new TransportV2(endpoint(), withKey()));
     assert.equal(client.getNegotiatedProtocolVersion(), revision);
@@ -141,7 +141,7 @@ for (const [action, ending] of [
   });
 }
 
-test("the Inspector lists, checks strictly, calls and reads", async () => {
+test("the Inspector lists the tools with strict checks, and calls one", async () => {
   const home = await mkdtemp(join(tmpdir(), "sluice-inspector-"));
   try {
     const listed = await inspect(home, "--method", "tools/list", "--strict");

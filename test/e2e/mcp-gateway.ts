@@ -1,4 +1,4 @@
-/** A gateway with `/mcp` and a few tools of a test's own, and a client that speaks to it in raw HTTP. */
+/** A gateway with `/mcp` and tools of the test, and a client that sends raw HTTP to it. */
 import { request, type IncomingHttpHeaders } from "node:http";
 import { join } from "node:path";
 import {
@@ -10,9 +10,9 @@ import {
 const here = import.meta.dirname;
 
 export interface McpGatewayOptions extends Partial<TestGatewayOptions> {
-  /** Options of the surface, as YAML flow. */
+  /** Options of the surface, in YAML's flow style. */
   readonly mcp?: string;
-  /** Another module of kind `tools` than `mcp-tools.ts`: its plugin's name and its file in this folder. */
+  /** A module of kind `tools` in place of `mcp-tools.ts`: the name of its plugin and its file in this folder. */
   readonly tools?: { readonly name: string; readonly file: string };
 }
 
@@ -37,7 +37,7 @@ routes:
   return startTestGateway({ pipeline, ...rest });
 }
 
-/** A value of JSON.parse. Tests read deep into answers, and a missing member fails them. */
+/** A value of JSON.parse. Tests read deeply nested members, and a missing member fails them. */
 export type Parsed = ReturnType<typeof JSON.parse>;
 
 export interface Answer {
@@ -50,14 +50,14 @@ export interface Answer {
 export interface Ask {
   readonly method?: string;
   readonly path?: string;
-  /** The text of the key; null: none is sent. */
+  /** The text of the key; null to send none. */
   readonly key?: string | null;
   readonly headers?: Readonly<Record<string, string>>;
-  /** A string is sent as it is. */
+  /** A string is sent unchanged. */
   readonly body?: unknown;
 }
 
-/** One request with the gateway's own key. */
+/** Sends one request with the gateway's own key. */
 export function ask(gateway: TestGateway, wanted: Ask): Promise<Answer> {
   const { method = "POST", path = "/mcp", key = gateway.key, headers = {}, body } = wanted;
   const { promise, resolve, reject } = Promise.withResolvers<Answer>();

@@ -1,16 +1,16 @@
-/** Tools for the tests of `/mcp`: one of every way in which a call can end. */
+/** Tools for the tests of `/mcp`, with one tool for each way in which a call can end. */
 import { toolFailure, type ToolContext } from "sluice-gateway/services";
 import { defineTools } from "../../src/plugin.ts";
 
 /** Events that the tools report to the test, which runs in the same process. */
 export const seen = {
-  /** Calls of `hangs` that have begun, and that were aborted. */
+  /** Number of calls of `hangs` that have begun, and that were aborted. */
   hanging: 0,
   aborted: 0,
   writes: [] as unknown[],
   /** Called when `hangs` begins, and when it is aborted. */
   onChange: undefined as (() => void) | undefined,
-  /** Lets the last call of `hangs` answer. */
+  /** Makes the last call of `hangs` return. */
   finish: (): void => {},
 };
 
@@ -125,7 +125,7 @@ export default defineTools({
           const until = input.until ?? 3;
           for (let at = 1; at <= until; at++) {
             context.progress(at, until, `step ${at}`);
-            // Neither repeated nor falling: left out.
+            // A value that repeats or decreases is omitted.
             context.progress(at, until);
             context.progress(at - 1);
             await Promise.resolve();

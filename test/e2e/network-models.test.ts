@@ -1,4 +1,7 @@
-/** PUT /v1/admin/confidential/{network}/models through a whole gateway: stored, audited, seen by a second gateway. */
+/**
+ * PUT /v1/admin/confidential/{network}/models with a whole gateway: the change is stored, audited and seen by a second
+ * gateway.
+ */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { listChanges } from "../../plugins/billing/accounts/embedded/change-log.ts";
@@ -54,12 +57,12 @@ async function put(
 
 async function models({ url, key }: TestGateway): Promise<Listed["data"]> {
   const response = await fetch(`${url}/v1/models`, { headers: { authorization: `Bearer ${key}` } });
-  // The shape is what this test is about.
+  // This test checks the shape.
   return ((await response.json()) as Listed).data;
 }
 
 describe("network-models", () => {
-  it("hides, lists and prices models, on disk and in the record of changes", async () => {
+  it("hides, lists and prices models, and records the change in the audit log", async () => {
     await using worker = await startWorker({ models: ["Acme/One-1", "Acme/Two-1"] });
     await using gateway = await startTestGateway({ pipeline, env: { WORKER_URL: worker.url } });
     const admin = gateway.issue({ capabilities: ["platform:admin"] });
@@ -101,7 +104,7 @@ describe("network-models", () => {
     );
   });
 
-  it("refuses other keys, networks and bodies, and changes nothing then", async () => {
+  it("refuses other keys, unknown networks and invalid bodies, and then changes nothing", async () => {
     await using worker = await startWorker({ models: ["Acme/One-1"] });
     await using gateway = await startTestGateway({ pipeline, env: { WORKER_URL: worker.url } });
     const admin = gateway.issue({ capabilities: ["platform:admin"] });

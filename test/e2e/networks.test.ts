@@ -1,4 +1,4 @@
-/** Networks of a whole gateway: what /readyz says of them, and what a reload keeps of them. */
+/** Networks of a whole gateway: what /readyz reports about them, and what a reload keeps of them. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { startTestGateway, type TestGateway } from "../../src/testing/gateway.ts";
@@ -34,7 +34,7 @@ interface Readiness {
 
 async function readiness({ url }: TestGateway): Promise<Readiness> {
   const response = await fetch(`${url}/readyz`);
-  // The admin's own shape.
+  // The shape of the admin port's own answer.
   const { checks } = (await response.json()) as { checks: Record<string, string> };
   const networks = Object.entries(checks).filter(([name]) => name.startsWith("network "));
   return { status: response.status, networks: Object.fromEntries(networks) };
@@ -42,7 +42,7 @@ async function readiness({ url }: TestGateway): Promise<Readiness> {
 
 async function listedBy({ url, key }: TestGateway, path = "/v1/models"): Promise<string[]> {
   const response = await fetch(url + path, { headers: { authorization: `Bearer ${key}` } });
-  // OpenAI's list.
+  // The shape of OpenAI's list.
   const { data } = (await response.json()) as { data: readonly { id: string }[] };
   return data.map(({ id }) => id);
 }
@@ -52,7 +52,7 @@ async function reload(gateway: TestGateway, text: string): Promise<void> {
   assert.deepEqual(await gateway.gateway.reloader.reload("test"), []);
 }
 
-test("readiness names every network, and whether it has a usable worker", inTime, async () => {
+test("readiness lists every network, and whether it has a usable worker", inTime, async () => {
   await using good = await startWorker();
   await using bad = await startWorker({ models: [] });
   const both = pipeline({ good: good.url, bad: bad.url });
@@ -68,23 +68,19 @@ test("readiness names every network, and whether it has a usable worker", inTime
   });
 });
 
-test(
-  "a reload hands over a network that did not change, and opens those that did",
-  inTime,
-  async () => {
-    await using kept = await startWorker({ models: ["kept"] });
-    await using old = await startWorker({ models: ["old"] });
-    await using young = await startWorker({ models: ["young"] });
-    const before = pipeline({ a: kept.url, b: old.url });
-    await using gateway = await startTestGateway({ pipeline: before });
-    assert.deepEqual(await listedBy(gateway), ["kept", "old"]);
-    // Were it opened anew, it would be asked again, and say this.
-    kept.documents.set("/v1/models", 503);
-    await reload(gateway, pipeline({ a: kept.url, b: young.url }, "/models"));
-    assert.deepEqual(await listedBy(gateway, "/models"), ["kept", "young"]);
-    assert.deepEqual([kept.reads.length, old.reads.length, young.reads.length], [1, 1, 1]);
-  },
-);
+test("a reload keeps a network that did not change, and opens those that did", inTime, async () => {
+  await using kept = await startWorker({ models: ["kept"] });
+  await using old = await startWorker({ models: ["old"] });
+  await using young = await startWorker({ models: ["young"] });
+  const before = pipeline({ a: kept.url, b: old.url });
+  await using gateway = await startTestGateway({ pipeline: before });
+  assert.deepEqual(await listedBy(gateway), ["kept", "old"]);
+  // If it were opened again, it would request this list again.
+  kept.documents.set("/v1/models", 503);
+  await reload(gateway, pipeline({ a: kept.url, b: young.url }, "/models"));
+  assert.deepEqual(await listedBy(gateway, "/models"), ["kept", "young"]);
+  assert.deepEqual([kept.reads.length, old.reads.length, young.reads.length], [1, 1, 1]);
+});
 
 test(
   "a stream continues through a reload that removes its network, and is charged at its end",

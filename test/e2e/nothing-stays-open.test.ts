@@ -1,6 +1,6 @@
 /**
- * What clients leave behind: a mix of good, bad and abandoned requests and upgrades against the whole gateway. After it no
- * exchange, session or reservation is open, and SIGTERM ends the process in time although half of the next ones stay.
+ * Sends a mix of good, bad and abandoned requests and upgrades to a whole gateway. Afterwards no exchange, session or
+ * reservation is open, and SIGTERM ends the process in time although some of the next requests stay open.
  */
 import assert from "node:assert/strict";
 import { spawn, type ChildProcess } from "node:child_process";
@@ -24,7 +24,7 @@ interface Demo {
   readonly key: string;
 }
 
-/** `sluice dev` with the shipped pipeline. */
+/** Runs `sluice dev` with the shipped pipeline. */
 async function startDemo(folder: string): Promise<{ demo: Demo; child: ChildProcess }> {
   const file = join(folder, "pipeline.yaml");
   const shipped = readFileSync(join(root, "pipeline.yaml"), "utf8");
@@ -50,7 +50,7 @@ async function startDemo(folder: string): Promise<{ demo: Demo; child: ChildProc
   return { demo: JSON.parse(line) as Demo, child };
 }
 
-/** A small generator with a seed (mulberry32), so that a failure can be repeated with SEED. */
+/** A small random generator with a seed (mulberry32), so that a failure can be repeated with SEED. */
 function randomOf(from: number): (below: number) => number {
   let state = from;
   return (below) => {
@@ -76,7 +76,7 @@ const offers = [
 const versions = ["13", "13", "13", "8", "12", "", "13, 13"];
 const nonces = ["AAAAAAAAAAAAAAAAAAAAAA==", "AAAAAAAAAAAAAAAAAAAAAA==", "short", ""];
 
-/** The head of an upgrade in which any part can be wrong. */
+/** Returns the head of an upgrade request, any part of which can be wrong. */
 function upgradeOf(random: (below: number) => number, key: string): string {
   const pick = (list: readonly string[]): string => list[random(list.length)] ?? "";
   const lines = [
@@ -95,12 +95,12 @@ function upgradeOf(random: (below: number) => number, key: string): string {
   return `${lines.join("\r\n")}\r\n\r\n${pick(["", "", "\x81\x85", "garbage"])}`;
 }
 
-/** Sends `text` and leaves: at once, after the first bytes, or by ending its own side only. */
+/** Sends `text` and leaves: at once, after the first bytes of the answer, or by ending only the client's side. */
 async function sendAndLeave(url: URL, text: string, how: number): Promise<void> {
   const socket = dial(url);
   socket.write(text);
   if (how === 1) socket.end();
-  // Some get no answer before their time is up: a body that does not come.
+  // Some get no answer in time, because their body never arrives.
   const enough = pause(300, undefined, { ref: false });
   if (how !== 0) await Promise.race([once(socket, "data"), once(socket, "close"), enough]);
   socket.destroy();
@@ -125,7 +125,7 @@ const call = JSON.stringify({ jsonrpc: "2.0", id: 1, method: "chain_getHeader", 
 const goodUpgrade = (key: string): string =>
   upgradeOf(() => 0, key).replace("Bearer wrong", `Bearer ${key}`);
 
-/** Everything that a client can begin. */
+/** Everything that a client can start. */
 function beginnings(random: (below: number) => number, key: string): string {
   const kinds = [
     () => upgradeOf(random, key),
@@ -140,7 +140,7 @@ function beginnings(random: (below: number) => number, key: string): string {
   return (kinds[random(kinds.length)] ?? goodUpgrade)(key);
 }
 
-/** Sums of the gauges that must come back to 0. */
+/** Sums of the gauges that must return to 0. */
 async function open(admin: string): Promise<Record<string, number>> {
   const text = await (await fetch(`${admin}/metrics`)).text();
   const names = ["sluice_exchanges_open", "sluice_stream_sessions", "sluice_reservations_open"];
@@ -177,7 +177,7 @@ test("after good, bad and abandoned requests nothing is open, and SIGTERM ends t
       await Promise.all(batch);
     }
     await until(demo.admin_url, (gauges) => Object.values(gauges).every((value) => value === 0));
-    // The next ones stay: sessions, a body that does not come, an answer that nobody reads.
+    // The next requests stay open: sessions, a body that never arrives, an answer that nobody reads.
     const staying = [
       ...Array.from({ length: 5 }, () => goodUpgrade(demo.key)),
       post("/v1/chat/completions", demo.key, chat, chat.length + 100),

@@ -1,6 +1,6 @@
 /**
- * Bodies that plugins read by hand, without parsing what they pass on: whatever is sent, the schema in the served OpenAPI
- * document takes it exactly when the route does. Both work on the shipped pipeline.
+ * Bodies that plugins read themselves, without parsing the parts that they pass on: the schema in the served OpenAPI
+ * document accepts a body if and only if the route does. Both come from the shipped pipeline.
  */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
@@ -55,7 +55,7 @@ function messageOf(
   );
 }
 
-/** One message, several, or what is no message. */
+/** One message, several, or something that is not a message. */
 function bodyOf(message: fc.Arbitrary<unknown>): fc.Arbitrary<unknown> {
   return fc.oneof(
     { weight: 8, arbitrary: message },
@@ -68,15 +68,17 @@ function bodyOf(message: fc.Arbitrary<unknown>): fc.Arbitrary<unknown> {
 const post = (path: string, body: unknown): Promise<Answer> =>
   send(gateway, JSON.stringify(body), { path });
 
-/** The codes of the JSON-RPC errors in an answer. */
+/** Returns the codes of the JSON-RPC errors in an answer. */
 function errorCodes({ text }: Answer): number[] {
   if (text === "") return [];
   // The gateway's own answers.
-  const told = JSON.parse(text) as { error?: { code: number } } | { error?: { code: number } }[];
-  return [told].flat().flatMap(({ error }) => error?.code ?? []);
+  const response = JSON.parse(text) as
+    | { error?: { code: number } }
+    | { error?: { code: number } }[];
+  return [response].flat().flatMap(({ error }) => error?.code ?? []);
 }
 
-/** Nobody is told what is wrong with a notification: with an id, it is a request. */
+/** A notification gets no answer that says what is wrong with it. With an id, it is a request. */
 function asRequests(body: unknown): unknown {
   if (Array.isArray(body)) return body.map(asRequests);
   return typeof body === "object" && body !== null ? { id: 0, ...body } : body;
@@ -100,7 +102,7 @@ async function hold(
   assert.ok(seen.taken > 100 && seen.refused > 100, JSON.stringify(seen));
 }
 
-/** The longest array that is documented is taken, a longer one is not. */
+/** The longest documented array is accepted, and a longer one is not. */
 async function holdAt(
   path: string,
   message: object,
@@ -117,18 +119,18 @@ async function holdAt(
 
 /** Parse error, and invalid request. */
 const malformed = [-32700, -32600];
-/** No such method, and wrong params: what is documented of each tool. */
+/** The codes for an unknown method and for invalid params, which are documented per tool. */
 const wrong = [...malformed, -32601, -32602];
 
 /** Codes for a generated call, whose tool or members do not exist. */
 const wrongCalls = ["GATEWAY_TOOL_NOT_FOUND", "GATEWAY_INVALID_PARAMS", "GATEWAY_SCHEMA_VIOLATION"];
 
-test("the node proxy takes the requests that are documented", async () => {
+test("the node proxy accepts exactly the documented requests", async () => {
   const message = messageOf(
     {
       jsonrpc: mostly("2.0", "1.0"),
       id: mostly(1, "a", null, 1.5),
-      // Whether a method is whitelisted is no matter of form.
+      // Whether a method is on the whitelist does not depend on the form of the request.
       method: mostly("system_chain", "author_rotateKeys"),
       params: mostly([], {}, null),
       more: odd,
@@ -142,7 +144,7 @@ test("the node proxy takes the requests that are documented", async () => {
   await holdAt("/v1/ledger/rpc", call, 50, isRefusal);
 });
 
-test("the JSON-RPC of the tools takes the calls that are documented", async () => {
+test("the JSON-RPC of the tools accepts exactly the documented calls", async () => {
   const call = messageOf(
     {
       tool: mostly("docs_search", "ledger_listMethods", "ledger_listMethods", "no_such_tool"),
@@ -168,7 +170,7 @@ test("the JSON-RPC of the tools takes the calls that are documented", async () =
   await holdAt("/rpc", { jsonrpc: "2.0", id: 1, method: "tools.list" }, 20, isRefusal);
 });
 
-test("the agent protocol takes the messages and bare calls that are documented", async () => {
+test("the agent protocol accepts exactly the documented messages and plain calls", async () => {
   const meta = { "io.modelcontextprotocol/protocolVersion": "2026-07-28" };
   const message = messageOf(
     {
@@ -195,10 +197,10 @@ test("the agent protocol takes the messages and bare calls that are documented",
   );
   const isRefusal = (answer: Answer): boolean => {
     if (errorCodes(answer).some((code) => malformed.includes(code))) return true;
-    const { _meta: told } = (answer.text === "" ? {} : answer.json()) as {
+    const { _meta: sent } = (answer.text === "" ? {} : answer.json()) as {
       _meta?: { errorCode?: string };
     };
-    return wrongCalls.includes(told?.errorCode ?? "");
+    return wrongCalls.includes(sent?.errorCode ?? "");
   };
   await hold("/mcp", fc.oneof(bodyOf(message), bodyOf(response), bare), isRefusal);
   await holdAt("/mcp", { jsonrpc: "2.0", id: 1, method: "ping" }, 20, isRefusal);

@@ -1,11 +1,14 @@
-/** Query and headers: what the OpenAPI document of the shipped pipeline says of a parameter is what its routes ask for. */
+/**
+ * Query and header parameters: the OpenAPI document of the shipped pipeline states exactly which values the routes
+ * accept.
+ */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { request, type IncomingMessage } from "node:http";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { Ajv2020 } from "ajv/dist/2020.js";
-import { parseTime } from "sluice-gateway/toolkit";
+import { parseTime } from "sluice-gateway/services";
 import { startDemos } from "../../src/commands/demo.ts";
 import { startTestGateway, type TestGateway } from "../../src/testing/gateway.ts";
 
@@ -20,13 +23,13 @@ interface Parameter {
   readonly schema: Readonly<Record<string, unknown>>;
 }
 
-/** Values of a parameter that are just right, and just not; undefined: it is left out. */
+/** Values of a parameter that are just valid, and just invalid; undefined means that the parameter is omitted. */
 interface Samples {
   readonly inside: readonly string[];
   readonly outside: readonly (string | undefined)[];
 }
 
-/** Within a year: what is asked for must not end before it starts. */
+/** All times are within one year, because the requested range must not end before it starts. */
 const times = (year: number): Samples => ({
   inside: ["01-31", "01-31T12:00:00Z", "01-31T12:00:00.5-01:30"].map((rest) => `${year}-${rest}`),
   outside: ["", "1-31", "02-30", "01-31T12:00", "01-31T24:00:00Z"].map((rest) => `${year}-${rest}`),
@@ -55,7 +58,7 @@ const samples: Readonly<Record<string, Samples>> = {
   "header mcp-session-id": { inside: ["any"], outside: [undefined] },
 };
 
-/** Bodies for the operations that need one besides their parameters. */
+/** Bodies of the operations that need one in addition to their parameters. */
 const bodies: Readonly<Record<string, object>> = {
   "/tma/workspaces/{id}/upgrade": { plan: "enterprise" },
   "/tma/workspaces/{id}/downgrade": { plan: "startup" },
@@ -76,7 +79,7 @@ before(async () => {
       account: { capabilities: ["inference", "platform:admin"] },
     }),
   );
-  // The document's own shape.
+  // The shape of the document itself.
   const { paths } = (await (await fetch(`${gateway.url}/openapi.json`)).json()) as {
     paths: Record<string, Record<string, { parameters?: readonly Parameter[] }>>;
   };
@@ -91,7 +94,7 @@ before(async () => {
 
 after(() => stack.disposeAsync());
 
-/** Any text will do for the others. */
+/** Any text is valid for the other parameters. */
 function isConstrained({ in: place, required, schema }: Parameter): boolean {
   const isBound = Object.keys(schema).some((word) => word !== "type" && word !== "default");
   return isBound || schema["type"] !== "string" || (required && place !== "path");
@@ -101,12 +104,13 @@ const keyOf = ({ in: place, name }: Parameter): string => `${place} ${name}`;
 
 test("there are samples of every parameter that is constrained", () => {
   const documented = new Set(parameters.map(({ parameter }) => keyOf(parameter)));
-  // A path that cannot be is not found, like one that is not there: test/plugins/confidential/confidential.test.ts.
+  // A path with an invalid value is not found, like one that does not exist; see
+  // test/plugins/confidential/confidential.test.ts.
   const inPaths = ["path digest", "path session", "path rid"];
   assert.deepEqual([...documented].toSorted(), [...Object.keys(samples), ...inPaths].toSorted());
 });
 
-test("a value that the document allows is accepted, and a value just outside of it is not", async () => {
+test("a value that the document allows is accepted, and a value just outside its limits is not", async () => {
   const ajv = new Ajv2020({ coerceTypes: true, allowUnionTypes: true });
   ajv.addFormat("date", (text) => parseTime(text) !== undefined && text.length === 10);
   ajv.addFormat("date-time", (text) => parseTime(text) !== undefined && text.length > 10);
@@ -118,14 +122,14 @@ test("a value that the document allows is accepted, and a value just outside of 
     );
     for (const value of [...inside, ...outside]) {
       const isGood = inside.some((one) => one === value);
-      const told = `${method} ${path} ${parameter.name}: ${value}`;
-      assert.equal(isDocumented(value === undefined ? {} : { value }), isGood, told);
-      assert.equal(await isTaken(method, path, parameter, value), isGood, told);
+      const description = `${method} ${path} ${parameter.name}: ${value}`;
+      assert.equal(isDocumented(value === undefined ? {} : { value }), isGood, description);
+      assert.equal(await isTaken(method, path, parameter, value), isGood, description);
     }
   }
 });
 
-/** Whether a request that is otherwise right gets past this parameter. */
+/** Returns whether this value of the parameter is accepted in a request that is otherwise valid. */
 async function isTaken(
   method: string,
   path: string,
@@ -137,11 +141,11 @@ async function isTaken(
   const target = path.replace("{id}", gateway.workspaceId).replace("{network}", "none") + query;
   const sent = parameter.in === "header" && value !== undefined ? { [parameter.name]: value } : {};
   const { statusCode, headers } = await answerTo(method, target, bodies[path], sent);
-  // Another id is given to a request whose own is not taken.
+  // A request whose own id is not accepted gets another one.
   return parameter.name === "x-request-id" ? headers["x-request-id"] === value : statusCode !== 400;
 }
 
-/** The head of the answer. An upgrade is asked for where there are WebSockets. */
+/** Returns the head of the answer. Routes with WebSockets get an upgrade request. */
 function answerTo(
   method: string,
   target: string,

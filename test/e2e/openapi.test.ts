@@ -1,6 +1,6 @@
 /**
- * The OpenAPI document of the shipped pipeline: a public linter finds nothing, and every documented route answers as it
- * says, in status, content type and body.
+ * The OpenAPI document of the shipped pipeline: a public linter finds no fault, and every documented route answers as
+ * documented, in status, content type and body.
  */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
@@ -61,10 +61,10 @@ interface Request {
   readonly params?: Readonly<Record<string, string>>;
   readonly query?: string;
   readonly body?: unknown;
-  /** As it is, in place of `body`. */
+  /** Body that is sent unchanged, in place of `body`. */
   readonly text?: string;
   readonly headers?: Readonly<Record<string, string>>;
-  /** In place of the key that may do everything; null: none. */
+  /** Key in place of the one that may do everything; null to send none. */
   readonly key?: string | null;
 }
 
@@ -74,7 +74,7 @@ let source: string;
 let document: Document;
 let poor: TestKey;
 const ajv = new Ajv2020({ strict: false, validateFormats: false });
-/** Operations that have given what was asked for. */
+/** Operations that have given the expected answer. */
 const answered = new Set<string>();
 let clients = 0;
 
@@ -85,7 +85,7 @@ before(async () => {
       pipeline,
       env: { ...demo.env, LOG_LEVEL: "silent", CONFIDENTIAL_EVIDENCE: "simulated" },
       account: { capabilities: everything },
-      // It stands still: no bucket refills.
+      // The clock does not advance, so no bucket refills.
       clock: manualClock(Date.now()),
     }),
   );
@@ -142,7 +142,7 @@ async function check(method: string, path: string, request: Request): Promise<He
   return answer.headers;
 }
 
-/** Asks one question over the encrypted stream: there is a receipt then, and evidence. */
+/** Asks one question over the encrypted stream, so that there are a receipt and evidence. */
 async function confidentialAnswer(): Promise<{ session: string; digest: string }> {
   const headers = { authorization: `Bearer ${gateway.key}` };
   using wire = await openWire(`${gateway.url}/v1/confidential/stream`, { headers });
@@ -161,27 +161,27 @@ async function confidentialAnswer(): Promise<{ session: string; digest: string }
 }
 
 describe("the OpenAPI document of the shipped pipeline", () => {
-  it("is in order for a public linter", async () => {
-    // The licence of an API is its operator's to state.
+  it("passes a public linter", async () => {
+    // The operator states the licence of an API.
     const config = await createConfig({
       extends: ["recommended"],
       rules: {
         "info-license": "off",
-        // JSON-RPC and chat bodies may have any other member, as their schemas say.
+        // JSON-RPC and chat bodies may have additional members, as their schemas say.
         "no-invalid-media-type-examples": { severity: "error", allowAdditionalProperties: true },
         "no-invalid-schema-examples": { severity: "error", allowAdditionalProperties: true },
       },
     });
     const problems = await lintFromString({ source, config });
-    // A route of WebSockets answers 101, which no rule knows.
+    // A WebSocket route answers 101, which no rule of the linter knows.
     const isUpgrade = (at = ""): boolean => at.startsWith("#/paths/~1v1~1confidential~1stream/");
     const others = problems.filter(({ location }) => !isUpgrade(location[0]?.pointer));
-    const told = others.map(({ ruleId, message, location }) => [
+    const unexpected = others.map(({ ruleId, message, location }) => [
       ruleId,
       message,
       location[0]?.pointer,
     ]);
-    assert.deepEqual(told, []);
+    assert.deepEqual(unexpected, []);
   });
 
   it("lists the capability that a route requires, and the routes without one", () => {
@@ -383,7 +383,7 @@ describe("the OpenAPI document of the shipped pipeline", () => {
     const nobody = gateway.issue({ capabilities: [] }).key;
     const busy = gateway.issue({ rpsLimit: 1 }).key;
     const params = { network: "none", id: "ws", digest: "x", session: "x", rid: "1" };
-    // Twice what it may ask a second.
+    // Sends twice the number of requests that are allowed per second.
     for (const _ of [1, 2]) await check("GET", "/openapi.json", { status: 200, key: busy });
     for (const [path, operations] of Object.entries(document.paths)) {
       for (const [name, { security, requestBody, responses }] of Object.entries(operations)) {
@@ -405,20 +405,20 @@ describe("the OpenAPI document of the shipped pipeline", () => {
   });
 
   it("has every route of the shipped pipeline", () => {
-    // It has passed `check` to get here.
+    // The file has passed `check` already, so it can be parsed.
     const { routes } = parse(shipped) as {
       routes: readonly { path: string; methods?: readonly string[] }[];
     };
     const expected = routes.flatMap(({ path, methods = ["GET"] }) =>
-      // The rest of a path is a parameter there.
+      // The document has a parameter for the rest of such a path.
       methods.map((method) => `${method} ${path.replace(/\*$/, "{rest}")}`),
     );
     const health = ["GET /healthz", "GET /readyz"];
     assert.deepEqual(documented().toSorted(), [...expected, ...health].toSorted());
   });
 
-  it("has no operation that these tests have not got an answer of", () => {
-    // Answers inside a session are not HTTP: see test/plugins/confidential/confidential-relay.
+  it("has no operation without a tested answer", () => {
+    // Answers inside a session are not HTTP; see test/plugins/confidential/confidential-relay.
     const others = ["GET /v1/confidential/stream"];
     assert.deepEqual(documented().toSorted(), [...answered, ...others].toSorted());
   });

@@ -1,4 +1,4 @@
-/** A real client through the gateway to a real runtime: @polkadot/api, HttpProvider, chopsticks. */
+/** A real client, the gateway and a real runtime: @polkadot/api, HttpProvider, chopsticks. */
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { Keyring } from "@polkadot/api";
@@ -99,20 +99,24 @@ test("a block that the node builds meanwhile is seen at once", options, async ()
   assert.equal((await api.rpc.chain.getHeader()).number.toNumber(), last + 1);
 });
 
-test("a signed extrinsic cannot be submitted, though the node would take it", options, async () => {
-  const { api } = client;
-  const pair = new Keyring({ type: "sr25519" }).addFromUri("//Alice");
-  const remark = await api.tx.system.remark("0x12").signAsync(pair);
-  // The client believes rpc_methods, which the gateway answers from its own whitelist.
-  assert.equal("submitExtrinsic" in api.rpc.author, false);
-  const submit = { id: 1, method: "author_submitExtrinsic", params: [remark.toHex()] };
-  const { status, json } = await client.send({ jsonrpc: "2.0", ...submit });
-  assert.deepEqual({ status, json }, { status: 200, json: notAllowed(1) });
-  assert.deepEqual(await ask(chain.url, "author_pendingExtrinsics"), []);
-  assert.equal((await call(chain.url, submit.method, submit.params)).error, undefined);
-});
+test(
+  "a signed extrinsic cannot be submitted, although the node would accept it",
+  options,
+  async () => {
+    const { api } = client;
+    const pair = new Keyring({ type: "sr25519" }).addFromUri("//Alice");
+    const remark = await api.tx.system.remark("0x12").signAsync(pair);
+    // The client believes rpc_methods, which the gateway answers from its own whitelist.
+    assert.equal("submitExtrinsic" in api.rpc.author, false);
+    const submit = { id: 1, method: "author_submitExtrinsic", params: [remark.toHex()] };
+    const { status, json } = await client.send({ jsonrpc: "2.0", ...submit });
+    assert.deepEqual({ status, json }, { status: 200, json: notAllowed(1) });
+    assert.deepEqual(await ask(chain.url, "author_pendingExtrinsics"), []);
+    assert.equal((await call(chain.url, submit.method, submit.params)).error, undefined);
+  },
+);
 
-test("dev_ methods are refused, though the node has them", options, async () => {
+test("dev_ methods are refused, although the node has them", options, async () => {
   const head = await ask(chain.url, "chain_getBlockHash");
   const batch = [
     { jsonrpc: "2.0", id: 1, method: "dev_newBlock", params: [] },

@@ -1,4 +1,4 @@
-/** A real client through the gateway to the demo node: what `sluice dev` gives is enough for @polkadot/api. */
+/** A real client, the gateway and the demo node: the methods of `sluice dev` are enough for @polkadot/api. */
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { startDemoNode, type DemoNode } from "../../plugins/ledger/demo/node.ts";
@@ -35,7 +35,7 @@ test("all accounts, their nonces and the events of a block are read", async () =
   assert.equal(Reflect.get(events, "length"), 27);
 });
 
-test("every header's hash is the hash of the header, and every extrinsic decodes", async () => {
+test("every header has the right hash, and every extrinsic can be decoded", async () => {
   const { api } = client;
   for (let number = 1; number <= 8; number++) {
     const hash = await api.rpc.chain.getBlockHash(number);
@@ -45,7 +45,7 @@ test("every header's hash is the hash of the header, and every extrinsic decodes
   }
 });
 
-test("the same client reads over a WebSocket to the node", async () => {
+test("the same client can read from the node over a WebSocket", async () => {
   await using other = await connectThroughGateway(node.url.replace("http:", "ws:"));
   const [mine, theirs] = await Promise.all([
     client.api.query.system.account.entries(),
@@ -67,7 +67,7 @@ test("nothing can be submitted", async () => {
   assert.deepEqual(json, notAllowed(1));
 });
 
-test("ledger_ names reach the node's own", async () => {
+test("a method with the prefix ledger_ reaches the node under the node's own name", async () => {
   const { json } = await client.send({
     jsonrpc: "2.0",
     id: 1,

@@ -1,4 +1,4 @@
-/** @polkadot/api as a client of the gateway, for the tests with real clients. */
+/** Starts @polkadot/api as a client of the gateway, for the tests with real clients. */
 import { readFile } from "node:fs/promises";
 import { ApiPromise, HttpProvider } from "@polkadot/api";
 import { startTestGateway, type TestGateway } from "../../src/testing/gateway.ts";
@@ -12,7 +12,7 @@ export interface Client extends AsyncDisposable {
   send(body: unknown): Promise<{ readonly status: number; readonly json: unknown }>;
 }
 
-/** Starts the gateway with the shipped pipeline before a node, and connects. */
+/** Starts the gateway with the shipped pipeline in front of a node, and connects. */
 export async function connectThroughGateway(nodeUrl: string): Promise<Client> {
   const gateway = await startTestGateway({
     pipeline: await readFile(new URL("../../pipeline.yaml", import.meta.url), "utf8"),

@@ -19,7 +19,7 @@ routes:
   - { path: /held, methods: [GET], run: [request-id], to: { forward: { upstream: plain } } }
 ${more}`;
 
-/** An upstream that answers when the test says so. */
+/** An upstream that answers when the test tells it to. */
 async function heldUpstream(): Promise<
   { url: string; arrived: Promise<ServerResponse> } & AsyncDisposable
 > {
@@ -38,13 +38,13 @@ async function withFolder(work: (folder: string) => Promise<void>): Promise<void
   }
 }
 
-/** Asks again until the answer is as wanted, at the longest 10 s. */
+/** Repeats the request until the answer is the expected one, for at most 10 s. */
 async function until(ask: () => Promise<boolean>): Promise<void> {
   const deadline = AbortSignal.timeout(10_000);
   while (!(await ask())) deadline.throwIfAborted();
 }
 
-test("SIGTERM: not ready at once, the running request finishes, then exit 0", async () => {
+test("SIGTERM ends readiness at once, lets the running request finish, and exits with 0", async () => {
   await withFolder(async (folder) => {
     await using upstream = await heldUpstream();
     const file = join(folder, "pipeline.yaml");
@@ -106,7 +106,7 @@ test("a second gateway on the same data folder does not start, and reports the r
   });
 });
 
-test("a port in use and a wrong file each fail the start with one fault and its place", async () => {
+test("a port in use and an invalid file each stop the start with one fault and its position", async () => {
   await withFolder(async (folder) => {
     await using upstream = await heldUpstream();
     const file = join(folder, "pipeline.yaml");
@@ -122,9 +122,9 @@ test("a port in use and a wrong file each fail the start with one fault and its 
   });
 });
 
-test("a collector that never answers holds the process no longer than the stop waits for it", async () => {
+test("a collector that never answers does not keep the process alive longer than the stop waits for it", async () => {
   await withFolder(async (folder) => {
-    // The exporter's own time-out: ten minutes.
+    // The exporter itself times out after ten minutes.
     await using collector = await heldUpstream();
     const file = join(folder, "pipeline.yaml");
     await writeFile(

@@ -22,7 +22,7 @@ routes:
     to: { ledger-rpc: { upstream: ledger } }
 `;
 
-test("credit is drawn from the included amount, then from purchases, then refused; the command line shows what is left", async () => {
+test("credit is drawn from the included amount, then from purchases, then refused; the command line shows the remaining credit", async () => {
   await using node = await startRpcNode();
   await using gateway = await startTestGateway({
     pipeline: pipeline(node.url),

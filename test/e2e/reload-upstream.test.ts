@@ -20,7 +20,7 @@ routes:
   - { path: /plain, methods: [POST], to: { forward: { upstream: plain } } }
 `;
 
-/** The chain's name as the node at this path tells it. */
+/** Returns the name of the chain, as the node at this path reports it. */
 async function chainOf(gateway: TestGateway, path: string): Promise<unknown> {
   const response = await fetch(gateway.url + path, {
     method: "POST",
@@ -30,7 +30,7 @@ async function chainOf(gateway: TestGateway, path: string): Promise<unknown> {
   return ((await response.json()) as { result: unknown }).result;
 }
 
-test("a surface whose own options stay the same takes its upstream's new address", async () => {
+test("a surface whose own options do not change uses the new address of its upstream", async () => {
   await using first = await startRpcNode({ system_chain: () => "first" });
   await using second = await startRpcNode({ system_chain: () => "second" });
   await using gateway = await startTestGateway({ pipeline: pipeline(first.url) });
@@ -41,7 +41,7 @@ test("a surface whose own options stay the same takes its upstream's new address
   assert.deepEqual([await chain("/v1/ledger/rpc"), await chain("/plain")], ["second", "second"]);
 });
 
-test("a reload that moves an upstream to other nodes is never unready and fails no call", async () => {
+test("while a reload moves an upstream to other nodes, the gateway stays ready and no call fails", async () => {
   await using first = await startRpcNode({ system_chain: () => "first" });
   await using second = await startRpcNode({ system_chain: () => "second" });
   await using gateway = await startTestGateway({ pipeline: pipeline(first.url) });

@@ -130,7 +130,7 @@ test(
       assert.equal(gateway.gateway.reloader.state.generation, swapped);
       assert.equal(gateway.gateway.reloader.state.faults.length > 0, !valid);
       for (const res of streams.open) res.write(`${n};`);
-      // The stream of calls goes on between any two reloads.
+      // Calls continue between any two reloads.
       while (answered === before) await new Promise((resolve) => setImmediate(resolve));
     }
     stop = true;
@@ -167,7 +167,7 @@ test("a reload keeps what has not changed, such as the level of the rate-limit b
   assert.equal(await call(), 429);
 });
 
-test("a saved file is reloaded by itself, and a bad one leaves its reason at /pipelines and in a gauge", async () => {
+test("a saved file is reloaded automatically, and the reason why a bad one is not loaded is shown at /pipelines and in a gauge", async () => {
   await using node = await startRpcNode();
   await using streams = await streamServer();
   await using gateway = await startTestGateway({
@@ -192,7 +192,7 @@ test("a saved file is reloaded by itself, and a bad one leaves its reason at /pi
   assert.match(metrics, /^sluice_generation 2$/m);
 });
 
-test("a change that a running process cannot make is refused whole", async () => {
+test("a file with a change that needs a restart is refused as a whole", async () => {
   await using node = await startRpcNode();
   await using streams = await streamServer();
   await using gateway = await startTestGateway({ pipeline: pipeline(node.url, streams.url) });

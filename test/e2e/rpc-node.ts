@@ -1,4 +1,4 @@
-/** A JSON-RPC node for tests: answers what it is told to, counts what it was asked. */
+/** A JSON-RPC node for tests, which gives the configured answers and counts its calls. */
 import { createServer, type Server } from "node:http";
 import { once } from "node:events";
 import type { AddressInfo } from "node:net";
@@ -9,7 +9,7 @@ export interface RpcCall {
   readonly params?: readonly unknown[];
 }
 
-/** A result, or an error to answer with; `undefined` and methods that are not there: -32601. */
+/** A result, or an error to answer with. For `undefined` and for missing methods the answer is -32601. */
 export type Answers = Readonly<Record<string, (params: readonly unknown[]) => unknown>>;
 
 export interface RpcNode extends AsyncDisposable {
@@ -21,7 +21,7 @@ export interface RpcNode extends AsyncDisposable {
 const head = 100;
 const hash = (n: number): string => `0x${n.toString(16).padStart(64, "0")}`;
 
-/** Enough for a node to count as healthy: block 100 is best and finalized. */
+/** Enough for a node to be healthy: block 100 is the best and the finalized block. */
 export const healthyNode: Answers = {
   system_chain: () => "Test",
   system_health: () => ({ peers: 3, isSyncing: false, shouldHavePeers: true }),
@@ -55,7 +55,7 @@ export async function startRpcNode(answers: Answers = {}): Promise<RpcNode> {
   return { url: await listening(server), calls, [Symbol.asyncDispose]: () => closed(server) };
 }
 
-/** Listens on a free port of the loopback; the base URL. */
+/** Listens on a free port of the loopback and returns the base URL. */
 export async function listening(server: Server): Promise<string> {
   server.listen(0, "127.0.0.1");
   await once(server, "listening");

@@ -1,4 +1,4 @@
-/** A short soak run: `npm run soak` is the long one (bench/README.md). */
+/** A short soak run. `npm run soak` is the long one (bench/README.md). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { soak } from "../../bench/soak/soak.ts";

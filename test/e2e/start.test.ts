@@ -1,4 +1,4 @@
-/** `npm start` as a user runs it: the process, what it prints, the requests it proposes, and how it ends. */
+/** `npm start` as a user runs it: the process, its output, the requests that it prints, and its end. */
 import assert from "node:assert/strict";
 import { execFile, spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
@@ -22,7 +22,7 @@ let folder: string;
 before(async () => void (folder = await mkdtemp(join(tmpdir(), "sluice-dev-"))));
 after(() => rm(folder, { recursive: true, force: true }));
 
-/** `sluice dev --json`, the parts used here. */
+/** Output of `sluice dev --json`: the parts that these tests use. */
 interface Printed {
   readonly rpc_url: string;
   readonly chat_url?: string;
@@ -59,7 +59,7 @@ function spawnDev(args: readonly string[], env: Env = {}): ChildProcess {
   });
 }
 
-/** Runs `sluice dev --json` around `work`, ends it with SIGTERM and says how it exited. */
+/** Runs `sluice dev --json` around `work`, ends it with SIGTERM and returns its exit code. */
 async function withDev(env: Env, work: (printed: Printed) => Promise<void>): Promise<unknown> {
   const child = spawnDev(["--json"], env);
   const exited = once(child, "close");
@@ -70,7 +70,7 @@ async function withDev(env: Env, work: (printed: Printed) => Promise<void>): Pro
       once(createInterface(child.stdout!), "line"),
       exited.then(() => assert.fail(`sluice dev ended at once: ${log}`)),
     ]);
-    // The line is what `sluice dev --json` prints; the tests compare its members.
+    // `sluice dev --json` prints this line; the tests compare its members.
     await work(JSON.parse(String(line)) as Printed);
   } finally {
     child.kill("SIGTERM");
@@ -88,7 +88,7 @@ async function failedDev(env: Env): Promise<{ readonly code: unknown; readonly e
   return { code, error };
 }
 
-/** The requests to the node; `chatOf` is the other one. */
+/** Returns the requests to the node; `chatOf` returns the other one. */
 function callsOf({ requests }: Printed): Printed["requests"] {
   return requests.filter(({ curl }) => curl.startsWith("curl -s "));
 }
@@ -106,7 +106,7 @@ async function request({ url, method, headers, body }: Printed["requests"][numbe
   };
 }
 
-test("the requests it prints work, the pipeline is shown, and SIGTERM ends it with 0", async () => {
+test("the printed requests work, the pipeline is shown, and SIGTERM ends the process with exit code 0", async () => {
   const code = await withDev({}, async (printed) => {
     assert.equal(printed.node, "demo");
     assert.match(printed.key, /^gateway_dev_[0-9a-f]{32}$/);
@@ -147,7 +147,7 @@ test("the encrypted stream ends in a simulated enclave, and sluice verify report
   });
 });
 
-test("the lines for a shell do the same as their parts", async (t) => {
+test("the printed shell commands send the same requests as their parts", async (t) => {
   const run = promisify(execFile);
   if (
     await run("curl", ["--version"]).then(
@@ -182,7 +182,7 @@ test("the next start has the same workspace and another key, and the first key s
   assert.notEqual(printed[1]!.key, printed[0]!.key);
 });
 
-test("the chat it proposes streams the demo model's tokens, with what they cost", async () => {
+test("the printed chat request streams the demo model's tokens, and its usage contains their cost", async () => {
   await withDev({}, async (printed) => {
     assert.equal(printed.model, "demo");
     assert.equal(printed.requests[1], chatOf(printed));
@@ -202,12 +202,12 @@ test("the chat it proposes streams the demo model's tokens, with what they cost"
   });
 });
 
-test("CONFIDENTIAL_CLASSIC_URL replaces the demo model, of which only the host is printed", async () => {
+test("CONFIDENTIAL_CLASSIC_URL replaces the demo model, and only the host of the URL is printed", async () => {
   const model = await startDemoModel({ tokenMs: 1 });
   try {
     await withDev({ CONFIDENTIAL_CLASSIC_URL: `${model.url}/v1` }, async (printed) => {
       assert.equal(printed.model, new URL(model.url).host);
-      assert.deepEqual(callsOf(printed), printed.requests, "which models it has is not known");
+      assert.deepEqual(callsOf(printed), printed.requests, "its models are not known");
       const response = await fetch(printed.chat_url!, {
         method: "POST",
         headers: { authorization: `Bearer ${printed.key}`, "content-type": "application/json" },
@@ -221,7 +221,7 @@ test("CONFIDENTIAL_CLASSIC_URL replaces the demo model, of which only the host i
   }
 });
 
-test("LEDGER_RPC_URL replaces the demo node, of which only the host is printed", async () => {
+test("LEDGER_RPC_URL replaces the demo node, and only the host of the URL is printed", async () => {
   const node = await startDemoNode();
   try {
     await withDev({ LEDGER_RPC_URL: `${node.url}/secret` }, async (printed) => {
@@ -234,7 +234,7 @@ test("LEDGER_RPC_URL replaces the demo node, of which only the host is printed",
   }
 });
 
-test("without a node that answers it starts all the same", async () => {
+test("sluice dev also starts if the node does not answer", async () => {
   const node = await startDemoNode();
   await node.close();
   await withDev({ LEDGER_RPC_URL: node.url }, async (printed) => {
@@ -269,7 +269,7 @@ for (const [name, section] of [
   });
 }
 
-test("it hands out no key in another environment than dev", async () => {
+test("sluice dev creates no key in an environment other than dev", async () => {
   const { code, error } = await failedDev({
     GATEWAY_ENV: "prod",
     GATEWAY_SECRET: "at-least-sixteen-characters",
@@ -283,7 +283,7 @@ test("npm start ends with the gateway when npm gets SIGTERM", async () => {
   const child = spawn("npm", ["start", "--silent", "--", "--json"], {
     cwd: root,
     env: { ...process.env, PORT: "0", ADMIN_PORT: "0", DATA_DIR: join(folder, "npm") },
-    // A gateway that outlived npm would keep the pipe open, and with it this test.
+    // A gateway that outlives npm would keep the pipe open and block this test.
     stdio: ["ignore", "pipe", "inherit"],
   });
   const closed = once(child, "close");
@@ -294,7 +294,7 @@ test("npm start ends with the gateway when npm gets SIGTERM", async () => {
   await closed;
 });
 
-test("prose shows the key, the addresses and four lines of curl", async () => {
+test("without --json, the output shows the key, the addresses and four curl commands", async () => {
   const child = spawnDev([]);
   const exited = once(child, "exit");
   const lines: string[] = [];

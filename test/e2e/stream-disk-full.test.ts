@@ -1,7 +1,4 @@
-/**
- * The encrypted stream on a full disk: what cannot be charged is not asked, and nobody is left with a session that
- * hangs.
- */
+/** The encrypted stream on a full disk: a request that cannot be charged is not forwarded, and no session hangs. */
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
@@ -15,14 +12,14 @@ import { sluice, spawnGateway } from "./gateway-process.ts";
 
 const hasPrlimit = spawnSync("prlimit", ["--version"]).error === undefined;
 
-/** Sets how large a file of the process may grow: beyond it, a write fails as on a full disk. */
+/** Limits the size of files that the process writes. Beyond it, a write fails as on a full disk. */
 function limitFiles(pid: number, bytes: string): void {
   const { status } = spawnSync("prlimit", [`--pid=${pid}`, `--fsize=${bytes}:unlimited`]);
   assert.equal(status, 0);
 }
 
 test(
-  "a full disk: the last frame of the request is not forwarded, the session ends with one error, and sessions work again when there is room",
+  "while the disk is full, the last frame of a request is not forwarded and the session ends with one error; sessions work again when there is room",
   { skip: hasPrlimit || process.env["CI"] === "true" ? false : "needs prlimit (util-linux)" },
   async () => {
     await using worker = await startEnclaveWorker();
@@ -50,7 +47,7 @@ test(
         return openStream(await openWire(url, { headers: { authorization: `Bearer ${key}` } }));
       };
       let answered = 0;
-      /** Undefined: answered and billed. */
+      /** Undefined if the request was answered and billed. */
       const ask = async (): Promise<unknown> => {
         using session = await open();
         session.ask();
@@ -67,7 +64,7 @@ test(
       assert.equal(await ask(), undefined);
       limitFiles(gateway.child.pid!, "1");
       const deadline = AbortSignal.timeout(20_000);
-      // The first ones may still find room in a file that is there.
+      // The first requests may still find room in an existing file.
       while ((await ask()) === undefined) deadline.throwIfAborted();
       const before = worker.requests.length;
       assert.deepEqual(await ask(), refused);

@@ -1,4 +1,6 @@
-/** One catalogue for every transport: a third party's package in it, what a reload changes, what is recorded. */
+/**
+ * One catalogue for every transport: a tool of a third party's package, the effect of a reload, and what is recorded.
+ */
 import assert from "node:assert/strict";
 import { cpSync, mkdirSync, readFileSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
@@ -11,7 +13,7 @@ import { call, pipelineOf, send, startToolsGateway, type ToolsGateway } from "./
 
 const root = join(import.meta.dirname, "..", "..");
 
-/** A project as an operator has one: Sluice and the third party's package in node_modules beside pipeline.yaml. */
+/** An operator's project: Sluice and the third party's package in node_modules, next to pipeline.yaml. */
 function install(folder: string): void {
   const modules = join(folder, "node_modules");
   mkdirSync(join(modules, "@acme"), { recursive: true });
@@ -47,7 +49,7 @@ async function namesOnEveryTransport(gateway: ToolsGateway): Promise<Record<stri
   };
 }
 
-it("a tool of a third party's package is on every transport, checked, priced and charged like ours", async () => {
+it("a tool of a third party's package is on every transport, and is checked, priced and charged like built-in tools", async () => {
   await using gateway = await startToolsGateway({ pipeline: withAcme, prepare: install });
   const both = ["acme_greet", "gateway_batch"];
   assert.deepEqual(await namesOnEveryTransport(gateway), { rpc: both, mcp: both, discovery: both });
@@ -80,7 +82,7 @@ it("a tool of a third party's package is on every transport, checked, priced and
   assert.match(denied.text, /"code":-32001,.*"errorCode":"GATEWAY_PERMISSION_DENIED"/);
 });
 
-it("charges are recorded by surface and tool, those inside a batch as well", async () => {
+it("charges are recorded by surface and tool, including those inside a batch", async () => {
   await using gateway = await startToolsGateway();
   const calls = [
     { tool: "raw", params: {} },
@@ -152,7 +154,7 @@ it("a reload changes the catalogue of every transport at once; one that fails ch
   assert.match((await send(gateway, batch)).text, /GATEWAY_TOOL_NOT_FOUND/);
 
   await gateway.write(pipelineOf("gateway-batch, platform-tools"));
-  // A plugin that is declared and no longer used is a fault: the old catalogue stays.
+  // A plugin that is declared but not used any more is a fault, so the old catalogue stays.
   assert.equal((await gateway.gateway.reloader.reload("test")).length, 1);
   assert.deepEqual(await namesOnEveryTransport(gateway), before);
 
@@ -164,7 +166,7 @@ it("a reload changes the catalogue of every transport at once; one that fails ch
   assert.deepEqual(after["discovery"], after["rpc"]);
   assert.match((await send(gateway, batch)).text, /"error":"GATEWAY_TOOL_NOT_FOUND: unknown tool"/);
 
-  // The batch plugin is handed over, and still sees the tools that are there now.
+  // The batch plugin is carried over, and sees the current tools.
   await gateway.write(pipelineOf("platform-tools, gateway-batch, tools-plugin"));
   assert.deepEqual(await gateway.gateway.reloader.reload("test"), []);
   assert.match((await send(gateway, batch)).text, /"tool":"platform_listModels","content":\[\]/);
@@ -172,7 +174,7 @@ it("a reload changes the catalogue of every transport at once; one that fails ch
   assert.match((await send(gateway, write)).text, /GATEWAY_WRITE_IN_BATCH/);
 });
 
-it("a call that is running when the catalogue changes ends with the one it began with", async () => {
+it("a call that is running when the catalogue changes ends with the catalogue that it began with", async () => {
   const { seen } = await import("./tools-plugin.ts");
   await using gateway = await startToolsGateway();
   const begun = seen.hanging;
@@ -185,7 +187,7 @@ it("a call that is running when the catalogue changes ends with the one it began
   assert.match((await running).text, /"errorCode":"GATEWAY_TOOL_EXECUTION_ERROR"/);
 });
 
-it("discovery names the protocol versions that /mcp speaks", async () => {
+it("discovery lists the protocol versions that /mcp supports", async () => {
   const hooks = await discovery.start({}, fakeHost());
   const reply = await hooks.answer(fakeExchange());
   const document: unknown = JSON.parse(String(reply?.body));

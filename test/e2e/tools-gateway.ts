@@ -1,4 +1,4 @@
-/** A gateway with `/rpc`, discovery and the tools of `tools-plugin.ts`, and a client that speaks to it in raw HTTP. */
+/** A gateway with `/rpc`, discovery and the tools of `tools-plugin.ts`, and a client that sends raw HTTP to it. */
 import { request, type ClientRequest, type IncomingHttpHeaders } from "node:http";
 import { join } from "node:path";
 import { manualClock, type ManualClock } from "../../src/testing/clock.ts";
@@ -47,7 +47,10 @@ export interface ToolsGateway extends TestGateway {
   readonly clock: ManualClock;
 }
 
-/** Its clock stands still: no bucket refills, and a tool that hangs hangs until the test moves on. */
+/**
+ * Its clock does not advance by itself: no bucket refills, and a tool that hangs does so until the test advances the
+ * clock.
+ */
 export async function startToolsGateway(
   options: Partial<TestGatewayOptions> = {},
 ): Promise<ToolsGateway> {
@@ -60,21 +63,21 @@ export interface Answer {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
   readonly text: string;
-  /** The body parsed; what a test expects of it is for the test to say. */
+  /** The parsed body. Each test asserts the shape that it expects. */
   readonly json: () => unknown;
 }
 
 export interface Ask {
   readonly method?: string;
   readonly path?: string;
-  /** The text of the key; null: none is sent. */
+  /** The text of the key; null to send none. */
   readonly key?: string | null;
   readonly headers?: Readonly<Record<string, string>>;
-  /** Sees the request before it is sent: for a client that leaves. */
+  /** Called with the request before it is sent, for a client that leaves. */
   readonly watch?: (req: ClientRequest) => void;
 }
 
-/** Sends a body as it is to `/rpc` with the gateway's own key. */
+/** Sends a body unchanged to `/rpc` with the gateway's own key. */
 export function send(
   gateway: TestGateway,
   body: string | Buffer | undefined,
@@ -107,7 +110,7 @@ export function send(
   return promise;
 }
 
-/** The text of a `tools.call`; `id` is JSON text, empty for a notification. */
+/** Returns the text of a `tools.call`; `id` is JSON text, empty for a notification. */
 export function call(tool: string, params: unknown = {}, id = "1"): string {
   const identified = id === "" ? "" : `"id":${id},`;
   const inner = JSON.stringify({ tool, params });

@@ -1,6 +1,7 @@
 /**
- * A client that leaves: for every surface that calls tools, and for the node proxy, what the node (or a tool's own
- * worker) was asked is charged, at whatever moment the client leaves; what has not begun is not started.
+ * A client that leaves. For every surface that calls tools, and for the node proxy, the calls that the node (or a
+ * tool's own worker) received are charged, at whatever moment the client leaves. Calls that have not begun are not
+ * started.
  */
 import assert from "node:assert/strict";
 import { createServer, request, type ClientRequest, type IncomingMessage } from "node:http";
@@ -26,9 +27,9 @@ interface Call {
   readonly id: unknown;
 }
 
-/** A node that answers a read of storage when the test opens its gate, and all else at once. */
+/** A node that answers reads of storage when the test opens its gate, and everything else at once. */
 class GatedNode {
-  /** The keys of storage that it was asked for. */
+  /** The storage keys that it was asked for. */
   readonly asked: string[] = [];
   gate = Promise.withResolvers<void>();
   onAsked: () => void = () => {};
@@ -36,7 +37,7 @@ class GatedNode {
     let text = "";
     req.setEncoding("utf8").on("data", (chunk: string) => (text += chunk));
     req.on("end", () => {
-      // The gateway's own request: one call or a batch.
+      // One request of the gateway: a call or a batch.
       const asked = JSON.parse(text) as Call | Call[];
       const answers = Array.isArray(asked)
         ? Promise.all(asked.map((call) => this.#answer(call)))
@@ -88,7 +89,7 @@ const slow = "slow_read";
 const write = "slow_write";
 const storage = "ledger_getStorage";
 let keys = 0;
-/** A key of storage that nobody has asked for before: nothing of it is cached. */
+/** Returns a storage key that nobody has requested before, so that nothing of it is cached. */
 const newKey = (): string => `0x${(++keys).toString(16).padStart(64, "0")}`;
 
 interface Wanted {
@@ -154,7 +155,10 @@ const surfaces: Readonly<Record<string, Body>> = {
   "the stateless lane of /mcp": ({ tool, input }) => stateless({ name: tool, arguments: input }),
 };
 
-/** One client that leaves; resolves with what was asked of node and worker when its exchange has ended. */
+/**
+ * Runs one client that leaves. When its exchange has ended, resolves with the calls that the node and the worker
+ * received.
+ */
 async function leave(
   { gateway, node }: Setup,
   { path, body, headers = {} }: Wanted,
@@ -184,7 +188,7 @@ async function leave(
   const answered = new Promise<void>((resolve) => req.once("response", () => resolve()));
   await leaveAt(req, text, moment, { gate, begun: begun.promise, answered });
   await gone;
-  // A further exchange on another connection: the gateway has seen this one close by then.
+  // After a further exchange on another connection, the gateway has noticed that this one has closed.
   await (await fetch(`${gateway.url}/healthz`)).text();
   gate.resolve();
   while (gateway.gateway.listener.running > 0) await new Promise(setImmediate);
@@ -220,7 +224,7 @@ interface Setup {
   readonly node: GatedNode;
 }
 
-/** Runs the cases, stops the gateway, and reads what was charged, milli-CU by request id. */
+/** Runs the cases, stops the gateway, and returns the charges in milli-CU by request id. */
 async function charges(
   run: (setup: Setup) => Promise<void>,
 ): Promise<ReadonlyMap<string, readonly number[]>> {
@@ -238,7 +242,7 @@ async function charges(
 }
 
 describe("a client that leaves", () => {
-  it("pays for what the node or the tool's worker was asked to do, on every surface and at every moment", async () => {
+  it("pays for every call that the node or the tool's worker has received, on every surface and at every moment", async () => {
     const expected: (readonly [id: string, costs: readonly number[]])[] = [];
     const charged = await charges(async (setup) => {
       for (const [name, body] of Object.entries(surfaces)) {
@@ -281,7 +285,7 @@ describe("a client that leaves", () => {
     const calls = (): object[] =>
       Array.from({ length: 6 }, () => ({ tool: storage, params: { key: newKey() } }));
     const batches: Readonly<Record<string, { wanted: () => Wanted; begun: number }>> = {
-      // It runs four at the same time.
+      // The surface runs four calls at the same time.
       rpc: {
         begun: 4,
         wanted: () => ({
@@ -356,7 +360,7 @@ describe("a client that leaves", () => {
     }
   });
 
-  it("is waited for by a drain until its call has ended, and pays", async () => {
+  it("delays a drain until its call has ended, and pays", async () => {
     let stopped = false;
     const charged = await charges(async ({ gateway, node }) => {
       const gate = Promise.withResolvers<void>();
@@ -379,7 +383,7 @@ describe("a client that leaves", () => {
       await begun.promise;
       req.destroy();
       const stopping = gateway.gateway.stop().then(() => (stopped = true));
-      // The main listener is closed, and its connections are gone, once nothing answers there.
+      // When nothing answers there any more, the main listener and its connections are closed.
       while (await isListening(`${gateway.url}/healthz`)) await new Promise(setImmediate);
       assert.equal(stopped, false);
       gate.resolve();
@@ -396,7 +400,7 @@ async function isListening(url: string): Promise<boolean> {
   );
 }
 
-/** The token of the first call of the write tool. */
+/** Returns the token from the first call of the write tool. */
 async function tokenOf({ url, key }: TestGateway): Promise<unknown> {
   const response = await fetch(`${url}/rpc`, {
     method: "POST",

@@ -1,4 +1,4 @@
-/** Tools for the tests of `/rpc`: one of every way in which a call can end. */
+/** Tools for the tests of `/rpc`, with one tool for each way in which a call can end. */
 import { toolFailure, type Tool, type ToolResult } from "sluice-gateway/services";
 import { defineTools } from "../../src/plugin.ts";
 
@@ -12,7 +12,7 @@ export const seen = {
 
 const open = { type: "object", properties: {} };
 
-/** A tool for 100 milli-CU that needs nothing. */
+/** A tool that costs 100 milli-CU and needs no capability or service. */
 function of(name: string, more: Partial<Tool<never>> & Pick<Tool<never>, "call">): Tool<never> {
   return {
     name,

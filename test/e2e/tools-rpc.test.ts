@@ -1,4 +1,4 @@
-/** POST /rpc end to end: every legal request, every malformed one, and what each costs. */
+/** POST /rpc end to end: valid requests, malformed ones, and their costs. */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { seen } from "./tools-plugin.ts";
@@ -26,7 +26,7 @@ interface RpcResponse {
     readonly data?: { readonly errorCode: string; readonly details?: Record<string, unknown> };
   };
 }
-/** The error of an answer, taken apart. */
+/** The parts of the error in an answer. */
 function errorOf(json: unknown): RpcResponse["error"] {
   return (json as RpcResponse).error;
 }
@@ -41,7 +41,7 @@ describe("a request", () => {
     assert.equal(raw.text, result("1", '{"n":12345678901234567890, "n":1.0,"s":"\\u0041"}', 100));
   });
 
-  it("has its id echoed byte for byte", async () => {
+  it("gets its id back byte for byte", async () => {
     const ids = [
       "0",
       "-0",
@@ -95,7 +95,7 @@ describe("a request", () => {
     );
   });
 
-  it("takes empty params of tools.list, and none of a tool without input", async () => {
+  it("may have empty params for tools.list and no params for a tool without input", async () => {
     for (const params of ["{}", "[]", "null", '{"cursor":1}']) {
       const body = `{"jsonrpc":"2.0","id":1,"method":"tools.list","params":${params}}`;
       assert.match(
@@ -163,7 +163,7 @@ describe("a malformed request", () => {
     });
   }
 
-  it("is nested deeper than any surface reads: 400 in the canonical envelope", async () => {
+  it("that is nested deeper than any surface reads gets 400 in the canonical envelope", async () => {
     const params = `${"[".repeat(200)}${"]".repeat(200)}`;
     const answer = await send(
       gateway,
@@ -173,7 +173,7 @@ describe("a malformed request", () => {
     assert.match(answer.text, /"GATEWAY_INVALID_PARAMS".*"nested_too_deeply"/);
   });
 
-  it("refuses the name of a tool as a method, and describes how to call the tool", async () => {
+  it("with the name of a tool as its method is refused with a hint to tools.call", async () => {
     const { text } = await send(
       gateway,
       '{"jsonrpc":"2.0","id":1,"method":"echo","params":{"text":"x"}}',
@@ -209,7 +209,7 @@ describe("a malformed request", () => {
     ['{"tool":"echo","params":{"text":"x","__proto__":{}}}', "-32602", "GATEWAY_SCHEMA_VIOLATION"],
   ];
   for (const [text, code, errorCode] of params) {
-    it(`params ${text === "" ? "absent" : text}`, async () => {
+    it(`with ${text === "" ? "no params" : `the params ${text}`} is refused`, async () => {
       const member = text === "" ? "" : `,"params":${text}`;
       const answer = await send(gateway, `{"jsonrpc":"2.0","id":7,"method":"tools.call"${member}}`);
       assert.equal(answer.status, 200);
@@ -222,7 +222,7 @@ describe("a malformed request", () => {
     });
   }
 
-  it("violates a schema: each violation with its path and reason", async () => {
+  it("that violates a schema gets the path and the reason of each violation", async () => {
     const answer = await send(gateway, call("echo", { text: 1, more: 2 }));
     assert.deepEqual(errorOf(answer.json()), {
       code: -32602,
@@ -240,8 +240,8 @@ describe("a malformed request", () => {
   });
 });
 
-describe("a request that HTTP itself refuses", () => {
-  it("is answered in the canonical envelope before any byte of the body is read", async () => {
+describe("a request that is refused before JSON-RPC", () => {
+  it("without a valid key gets the canonical envelope before any byte of its body is read", async () => {
     for (const body of [echo, "{", "[]", ""]) {
       for (const key of [
         null,
@@ -253,13 +253,13 @@ describe("a request that HTTP itself refuses", () => {
         assert.equal(answer.status, 401);
         const { error_code } = answer.json() as { error_code: string };
         assert.equal(error_code, "GATEWAY_UNAUTHORIZED");
-        // The bucket of an address holds five.
+        // The bucket of an address holds five tokens.
         gateway.clock.advance(1000);
       }
     }
   });
 
-  it("is a wrong content type, a body above 1 MiB, another method", async () => {
+  it("has a wrong content type, a body above 1 MiB or another method", async () => {
     const codeOf = (json: unknown): unknown => Object(json)["error_code"];
     for (const type of [
       "text/plain",
@@ -282,7 +282,7 @@ describe("a request that HTTP itself refuses", () => {
     }
   });
 
-  it("is a key beyond its rate, and one token is an array's price", async () => {
+  it("is from a key above its rate limit; an array takes one token", async () => {
     const slow = gateway.issue({ rpsLimit: 1 });
     const array = `[${echo},${echo},${echo}]`;
     for (let i = 0; i < 2; i++)
@@ -296,7 +296,7 @@ describe("a request that HTTP itself refuses", () => {
     });
   });
 
-  it("is a call beyond the credit of its key", async () => {
+  it("exceeds the credit of its key", async () => {
     const poor = gateway.issue({ cuLimit24hMilli: 150 });
     assert.equal((await send(gateway, echo, { key: poor.key })).text, echoed);
     for (const body of [echo, call("echo", { text: "x" }, "")]) {
@@ -332,7 +332,7 @@ describe("a tool that fails", () => {
     ["invalid", -32602, "GATEWAY_INVALID_PARAMS", "odd hex"],
   ];
   for (const [tool, code, errorCode, message] of table) {
-    it(`${tool}: ${code}, ${errorCode}, nothing charged`, async () => {
+    it(`${tool}: returns ${code}, ${errorCode}, and nothing is charged`, async () => {
       const answer = await send(gateway, call(tool));
       const { data, ...rest } = errorOf(answer.json());
       assert.deepEqual([answer.status, rest, data?.errorCode], [200, { code, message }, errorCode]);
@@ -346,13 +346,13 @@ describe("a tool that fails", () => {
     assert.deepEqual(data, { errorCode: "GATEWAY_NOT_FOUND", details: { hash: "0x1" } });
   });
 
-  it("answers 10 MiB: they arrive whole", async () => {
+  it("may also return 10 MiB, which arrive completely", async () => {
     const answer = await send(gateway, call("large"));
     assert.equal(answer.text.length, result("1", '""', 100).length + 5 * 1024 * 1024);
     assert.equal(answer.text, result("1", `"${"é".repeat(5 * 1024 * 1024)}"`, 100));
   });
 
-  it("hangs: given up after 30 seconds, nothing charged", async () => {
+  it("that hangs fails after 30 seconds and is not charged", async () => {
     const begun = seen.hanging;
     const sent = send(gateway, call("hangs"));
     while (seen.hanging === begun) await new Promise(setImmediate);
@@ -366,7 +366,7 @@ describe("a tool that fails", () => {
     assert.equal(answer.headers["x-used-cu-milli"], "0");
   });
 
-  it("is carried through when its caller leaves; given up after 30 seconds, its credit is there again", async () => {
+  it("continues when its caller leaves; after 30 seconds it is aborted and its credit is released", async () => {
     const { key } = gateway.issue({ cuLimit24hMilli: 100 });
     const { hanging, aborted } = seen;
     let leave = (): void => {};
@@ -379,7 +379,7 @@ describe("a tool that fails", () => {
     assert.equal(meanwhile.status, 429);
     leave();
     await assert.rejects(sent);
-    // A whole further exchange: the gateway has seen the other connection close by then.
+    // After a further exchange, the gateway has noticed that the other connection has closed.
     assert.equal((await send(gateway, echo, { key })).status, 429);
     assert.equal(seen.aborted, aborted);
     gateway.clock.advance(30_000);
@@ -391,7 +391,7 @@ describe("a tool that fails", () => {
 describe("a write tool", () => {
   const able = () => gateway.issue({ capabilities: ["ledger:write"] }).key;
 
-  it("asks with HTTP 202, runs once, then answers 410", async () => {
+  it("asks for confirmation with HTTP 202, runs once, then answers 410", async () => {
     const key = able();
     const asked = await send(gateway, call("write", { to: "a" }), { key });
     assert.equal(asked.status, 202);
@@ -421,7 +421,7 @@ describe("a write tool", () => {
     assert.equal(seen.writes.length, written + 1);
   });
 
-  it("takes the token beside its params, too, and no token after five minutes", async () => {
+  it("also accepts the token next to its params, and accepts none after five minutes", async () => {
     const key = able();
     const tokenOf = async (): Promise<string> => {
       const asked = await send(gateway, call("write", { to: "a" }), { key });
@@ -435,7 +435,7 @@ describe("a write tool", () => {
     assert.equal((await send(gateway, beside(late), { key })).status, 410);
   });
 
-  it("is not another key's to confirm, nor anyone's to call without the capability", async () => {
+  it("cannot be confirmed by another key or called without the capability", async () => {
     const asked = await send(gateway, call("write", { to: "a" }), { key: able() });
     const confirmation_token = errorOf(asked.json()).data?.details?.["confirmation_token"];
     const stolen = await send(gateway, call("write", { to: "a", confirmation_token }), {
@@ -446,13 +446,13 @@ describe("a write tool", () => {
     assert.equal(errorOf(denied.json()).code, -32001);
   });
 
-  it("asks inside an array with HTTP 200", async () => {
+  it("asks for confirmation inside an array with HTTP 200", async () => {
     const answer = await send(gateway, `[${call("write", { to: "a" })}]`, { key: able() });
     assert.equal(answer.status, 200);
     assert.match(answer.text, /^\[\{"jsonrpc":"2.0","id":1,"error":\{"code":-32002,/);
   });
 
-  it("runs as a notification, once it is confirmed", async () => {
+  it("runs as a notification once it is confirmed", async () => {
     const key = able();
     const asked = await send(gateway, call("write", { to: "n" }, ""), { key });
     assert.deepEqual([asked.status, asked.text], [204, ""]);
@@ -473,7 +473,7 @@ describe("a notification", () => {
     assert.equal(answer.headers["content-type"], undefined);
   });
 
-  it("gets none either when it fails, or when its method is unknown", async () => {
+  it("also gets no answer when it fails or when its method is unknown", async () => {
     for (const body of [
       call("throws", {}, ""),
       call("nothing", {}, ""),
@@ -488,7 +488,7 @@ describe("a notification", () => {
 });
 
 describe("an array", () => {
-  it("is answered in order, each request on its own, notifications not at all", async () => {
+  it("is answered in order; each request fails separately, and notifications get no answer", async () => {
     const items = [
       call("fails", {}, '"a"'),
       echo,
@@ -519,7 +519,7 @@ describe("an array", () => {
     assert.equal(answer.headers["x-used-cu-milli"], "300");
   });
 
-  it("holds one to twenty items", async () => {
+  it("contains one to twenty items", async () => {
     const of = (n: number): string => `[${Array.from({ length: n }, () => echo).join(",")}]`;
     assert.equal((await send(gateway, of(1))).text, `[${echoed}]`);
     assert.equal((await send(gateway, of(20))).headers["x-used-cu-milli"], "2000");
@@ -533,7 +533,7 @@ describe("an array", () => {
     }
   });
 
-  it("of notifications only is 204", async () => {
+  it("of notifications only gets 204", async () => {
     const body = `[${call("echo", { text: "x" }, "")},${call("lost", {}, "")}]`;
     const answer = await send(gateway, body);
     assert.deepEqual([answer.status, answer.text], [204, ""]);

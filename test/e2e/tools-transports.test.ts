@@ -1,6 +1,6 @@
 /**
- * What can go wrong with a call, on every transport in each of its forms: the same code everywhere, nothing charged, no
- * node asked.
+ * Every way in which a call can fail, on every transport in each of its forms: the code is the same everywhere, nothing
+ * is charged, and the node is not asked.
  */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
@@ -39,7 +39,7 @@ after(async () => {
 interface Transport {
   readonly name: string;
   call(tool: string, input: unknown, key?: string): Promise<Answer>;
-  /** Code and message of the failure that an answer is; undefined when it is none. */
+  /** Returns the code and message of a failed answer; undefined if the call succeeded. */
   failure(body: Parsed): { readonly code: string; readonly message: string } | undefined;
   /** The tool's result as JSON text. */
   result(answer: Answer): string;
@@ -118,7 +118,7 @@ const transports: readonly Transport[] = [
   transportOf(
     "/mcp, 2026-07-28",
     (tool, input) => {
-      // A header holds no white space at its ends.
+      // A header has no white space at its ends.
       const headers = { "mcp-name": `=?base64?${Buffer.from(tool).toString("base64")}?=` };
       const params = { name: tool, arguments: input };
       return { path: "/mcp", ...stateless("tools/call", params, { headers }) };
@@ -127,7 +127,7 @@ const transports: readonly Transport[] = [
   ),
 ];
 
-/** A number that a double cannot hold is infinite to whoever reads it. */
+/** A number that a double cannot represent becomes infinite when it is read. */
 function textOf(body: object): string {
   const text = JSON.stringify(body, (_, value: unknown) => (value === Infinity ? "1e400" : value));
   return text.replaceAll('"1e400"', "1e400");
@@ -154,7 +154,7 @@ async function refuses(
 for (const transport of transports) {
   describe(transport.name, () => {
     const wrong = [...wrongLedgerInputs, ...otherWrongInputs].filter(canBeSent);
-    it(`refuses ${wrong.length} wrong inputs, each with its code, for nothing and without the node`, async () => {
+    it(`refuses ${wrong.length} invalid inputs with their codes, without a charge and without asking the node`, async () => {
       for (const one of wrong) await refuses(transport, one);
       const probes = new Set([...Object.keys(healthyNode), "system_version"]);
       assert.deepEqual(
@@ -163,7 +163,7 @@ for (const transport of transports) {
       );
     });
 
-    it("refuses a key without the capability, tool by tool", async () => {
+    it("refuses a key without the capability, for every tool", async () => {
       const { key } = gateway.issue({ capabilities: ["inference"] });
       const listed = (await send(gateway, textOf(request("tools.list", {})))).json() as Parsed;
       const names: string[] = listed.result.tools.map(({ name }: { name: string }) => name);
@@ -232,12 +232,12 @@ for (const transport of transports) {
       }
     });
 
-    it("carries 10 MiB whole", async () => {
+    it("delivers a result of 10 MiB completely", async () => {
       const answer = await transport.call("large", {});
       assert.equal(transport.result(answer), JSON.stringify("é".repeat(5 * 1024 * 1024)));
     });
 
-    it("gives a tool that hangs up after 30 s, and charges nothing", async () => {
+    it("gives up on a tool that hangs after 30 s, and charges nothing", async () => {
       const begun = seen.hanging;
       const sent = transport.call("hangs", {});
       while (seen.hanging === begun) await new Promise(setImmediate);

@@ -1,4 +1,4 @@
-/** A gateway of its own process: what it loads for traces, and what has left it when it ends. */
+/** A gateway in its own process: which modules it loads for traces, and which spans have been sent when it ends. */
 import assert from "node:assert/strict";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -19,7 +19,7 @@ routes:
   - { path: /a, methods: [GET], run: [trace], to: { forward: { upstream: none } } }
 `;
 
-/** Runs before the gateway: writes down every module of OpenTelemetry that is loaded, by either module system. */
+/** Runs before the gateway: records every module of OpenTelemetry that is loaded, by either module system. */
 const spy = `
 import { appendFileSync } from "node:fs";
 import { registerHooks } from "node:module";
@@ -32,7 +32,7 @@ registerHooks({
 });
 `;
 
-/** Starts a gateway, asks it for 100 unknown paths, ends it; gives the packages that it loaded. */
+/** Starts a gateway, requests 100 unknown paths, ends it, and returns the packages that it loaded. */
 async function packagesLoaded(
   t: TestContext,
   otel: Readonly<Record<string, string>>,
@@ -46,7 +46,7 @@ async function packagesLoaded(
   await writeFile(spyFile, spy);
   await writeFile(loaded, "");
   const gateway = await spawnGateway(configFile, {
-    // Whatever the machine has set is out of the way: an empty variable counts as not set.
+    // Removes the effect of the machine's own variables: an empty variable counts as not set.
     OTEL_EXPORTER_OTLP_ENDPOINT: "",
     OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: "",
     OTEL_TRACES_EXPORTER: "",
@@ -63,13 +63,13 @@ async function packagesLoaded(
   return new Set((await readFile(loaded, "utf8")).split("\n").filter((name) => name !== ""));
 }
 
-test("with no variable set nothing of OpenTelemetry is loaded for traces", async (t) => {
+test("without the variables, nothing of OpenTelemetry is loaded for traces", async (t) => {
   const loaded = await packagesLoaded(t, {});
-  // prom-client brings the interfaces along, which do nothing by themselves: the spy saw that much.
+  // prom-client loads the interfaces, which do nothing by themselves. They show that the recorder works.
   assert.deepEqual([...loaded], ["@opentelemetry/api"]);
 });
 
-test("with an endpoint every span has arrived there when SIGTERM has ended the process", async (t) => {
+test("with an endpoint, every span has arrived there when SIGTERM has ended the process", async (t) => {
   await using receiver = await openReceiver();
   const loaded = await packagesLoaded(t, {
     OTEL_EXPORTER_OTLP_ENDPOINT: receiver.url,

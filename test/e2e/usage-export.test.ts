@@ -1,4 +1,4 @@
-/** Usage on its way to billing through whole gateways: killed in the middle of a batch, stopped, started again. */
+/** The export of usage to billing with whole gateways, one of which is killed in the middle of a batch. */
 import assert from "node:assert/strict";
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -27,7 +27,7 @@ interface Event {
   readonly data: { readonly request_id: string };
 }
 
-/** Keeps what it is sent. */
+/** Keeps everything that it receives. */
 async function startSink() {
   const batches: (readonly Event[])[] = [];
   const waiting: (() => void)[] = [];
@@ -46,7 +46,7 @@ async function startSink() {
     });
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  // It listens on TCP.
+  // The server listens on TCP.
   const { port } = server.address() as AddressInfo;
   return {
     url: `http://127.0.0.1:${port}/`,
@@ -132,7 +132,7 @@ test(
       assert.equal(charges.length, 76);
       const inOrder = [...new Set(ids())];
       assert.deepEqual(inOrder, charges);
-      // Only the batch that was on its way may have come twice.
+      // Only the batch that was in flight may have been sent twice.
       assert.ok(ids().length - 76 <= 7, `${ids().length - 76} came twice`);
       assert.ok(sink.batches.every((batch) => batch.length <= 7));
       assert.ok(sink.batches.flat().every(({ source }) => source === "sluice"));

@@ -1,6 +1,6 @@
 /**
- * What operators see of a call (access log, /explain, Live view, metrics), also where the answer has HTTP status 200
- * and the call was refused or failed. Finding D7.
+ * What operators see of a call (access log, /explain, Live view, metrics), even if the answer has HTTP status 200 and
+ * the call was refused or failed. Finding D7.
  */
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
@@ -82,7 +82,7 @@ interface Seen {
   readonly row: { readonly code?: string; readonly calls?: Line["calls"] };
 }
 
-/** Sends a request; resolves to what its client and its operators see of it. */
+/** Sends a request. Resolves with what its client and its operators see of it. */
 async function observe(
   path: string,
   body: unknown,
@@ -196,7 +196,7 @@ describe("the node proxy", () => {
     assert.ok(!text.includes("made_up") && !text.includes(gateway.key));
   });
 
-  it("shows the node's own error as failed", async () => {
+  it("shows an error of the node as a failed call", async () => {
     const seen = await observe("/v1/ledger/rpc", call("state_call", ["Core_version", "0x"]));
     assertSeen(seen, "state_call", "NODE_ERROR", "failed");
   });
@@ -206,7 +206,7 @@ describe("the node proxy", () => {
     assertSeen(await observe("/v1/ledger/rpc", "1"), "other", "INVALID_REQUEST", "refused");
   });
 
-  it("sums up a batch: how many items, how many failed, which methods", async () => {
+  it("summarises a batch: number of items, number of failures, and methods", async () => {
     const seen = await observe("/v1/ledger/rpc", [
       call("system_chain", []),
       call("system_chain", [], 2),
@@ -270,7 +270,7 @@ describe("tool calls over /rpc", () => {
     assertSeen(wrong, "tools.call", "INVALID_PARAMS", "refused");
   });
 
-  it("shows the calls inside gateway_batch beside the batch itself", async () => {
+  it("shows the calls inside gateway_batch in addition to the batch itself", async () => {
     const calls = [
       { tool: "ledger_getHealth", params: {} },
       { tool: "ledger_getBlock", params: {} },
@@ -300,7 +300,7 @@ describe("tool calls over /mcp", () => {
     ...(name !== undefined && { "mcp-name": name }),
   });
 
-  it("shows a failed result of each lane", async () => {
+  it("shows a failed result in each of the three protocols", async () => {
     const plain = await observe("/mcp", { tool: "ledger_getBlock", input: {} });
     assertSeen(plain, "ledger_getBlock", "GATEWAY_INVALID_PARAMS", "refused");
     const asked = call("tools/call", { name: "ledger_getBlock", arguments: {} });
@@ -348,7 +348,7 @@ describe("sluice explain", () => {
   it("prints the calls and the reasons for their refusal", async () => {
     const { explanation } = await observe("/v1/ledger/rpc", call("author_rotateKeys", []));
     const lines: string[] = [];
-    // The command uses nothing else of it.
+    // The command uses no other member.
     const context = {
       json: false,
       env: {},

@@ -1,4 +1,4 @@
-/** Workspaces through a whole gateway: what a plan gives, month by month, and who may change it. */
+/** Workspaces with a whole gateway: the credit of a plan, month by month, and who may change it. */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -64,7 +64,7 @@ async function ask(
   return { status: response.status, body: (await response.json()) as Answer["body"] };
 }
 
-test("a month draws included, purchased, overage up to the cap; the next one begins with the smaller plan", async () => {
+test("a month draws included credit, then purchased credit, then overage up to the limit; the next month begins with the smaller plan", async () => {
   const clock = manualClock();
   await using gateway = await startTestGateway({
     pipeline,
@@ -145,7 +145,7 @@ test("a month draws included, purchased, overage up to the cap; the next one beg
   assert.deepEqual((await report("to=2026-02-01"))["groups"], []);
 });
 
-test("a stream of calls never gets more than a purchase gives, however many ask at once", async () => {
+test("calls never get more than the purchased credit, however many run at once", async () => {
   await using gateway = await startTestGateway({
     pipeline,
     account: { plan: "free", capabilities: ["workspace:admin"] },
@@ -161,7 +161,7 @@ test("a stream of calls never gets more than a purchase gives, however many ask 
   assert.equal(served + later, 5);
 });
 
-test("a key that is bound to addresses is 403 elsewhere and takes from that address's bucket, not its own", async () => {
+test("a key that is bound to addresses gets 403 from any other address, and takes from that address's bucket", async () => {
   await using gateway = await startTestGateway({ pipeline, clock: manualClock() });
   const bound = gateway.issue({ allowedAddresses: ["192.0.2.0/24"] });
   const from = (address: string): Promise<Answer> =>
@@ -313,7 +313,7 @@ test("the shipped routes: none of them gives access to another workspace, or to 
   const plain = gateway.issue({ capabilities: [...everythingElse] });
   const before = await ask(gateway, platform.key, `/tma/workspaces/${admin.workspaceId}/audit`);
   for (const [path, body] of routes) {
-    // The address's bucket is full again.
+    // By now the bucket of the address is full again.
     clock.advance(1_000);
     const wanted = body === undefined ? {} : { body };
     const as = async (key: string): Promise<unknown[]> => {

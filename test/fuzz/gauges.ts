@@ -5,8 +5,8 @@ import { readMetrics } from "../../bench/soak/sample.ts";
 const settleMs = 5_000;
 
 /**
- * Resolves when no gauge of open sessions, exchanges or reservations in /metrics is above 0. Throws with those that are
- * after five seconds.
+ * Resolves when no gauge of open sessions, exchanges or reservations in /metrics is above 0. Rejects after five seconds
+ * and lists the gauges that are.
  */
 export async function gaugesAreZero(adminUrl: string): Promise<void> {
   const deadline = performance.now() + settleMs;

@@ -1,9 +1,9 @@
-/** Damaged bytes: what a hostile or broken sender makes of a message that was right. */
+/** Damaged bytes: what a hostile or broken sender makes of a valid message. */
 import * as fc from "fast-check";
 
 interface Change {
   readonly kind: "byte" | "bit" | "remove" | "repeat" | "cut" | "insert";
-  /** Where, as a share of the length. */
+  /** Position, as a fraction of the length. */
   readonly at: number;
   readonly length: number;
   readonly byte: number;

@@ -4,7 +4,7 @@ import { createServer, type AddressInfo, type Socket } from "node:net";
 
 export interface RawAnswer {
   readonly pieces: readonly Buffer[];
-  /** Whether the connection stays open after them. */
+  /** Whether the connection stays open after these bytes. */
   readonly staysOpen: boolean;
 }
 
@@ -71,7 +71,7 @@ async function send(socket: Socket, { pieces, staysOpen }: RawAnswer): Promise<v
   await closed;
 }
 
-/** An answer with a length. */
+/** Returns an answer with a Content-Length. */
 export function httpAnswer(
   status: number,
   body: string | Buffer,

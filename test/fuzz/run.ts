@@ -1,7 +1,7 @@
 /**
- * `npm run fuzz -- --minutes N [--seed S] [--only NAME]`: runs the fuzz targets round after round until the time is over.
- * The first round has the seed S, the next S + 1, and so on. Without --minutes there is one round. Exits with 1 if any
- * target failed.
+ * `npm run fuzz -- --minutes N [--seed S] [--only NAME]`: runs the fuzz targets, round after round, until the time is
+ * over. The first round has the seed S, the next S + 1, and so on. Without --minutes there is one round. Exits with 1
+ * if any target failed.
  */
 import { parseArgs } from "node:util";
 import { createRandom, FuzzFailure, type FuzzTarget } from "./target.ts";

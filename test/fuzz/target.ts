@@ -1,4 +1,4 @@
-/** What a fuzz target is, and the checks that it makes: every input is drawn from one seed, so a failure can be repeated. */
+/** Defines a fuzz target and its checks. Every input is drawn from one seed, so a failure can be repeated. */
 import * as fc from "fast-check";
 
 export interface FuzzTarget {
@@ -25,7 +25,7 @@ export interface Random {
   ): Promise<void>;
 }
 
-/** The message has all that is needed to repeat the failure. */
+/** The message contains everything that is needed to repeat the failure. */
 export class FuzzFailure extends Error {
   override readonly name = "FuzzFailure";
 }

@@ -1,4 +1,4 @@
-/** A reload loads the present code of local plugins, and says what only a restart can load. */
+/** A reload loads the current code of local plugins, and logs which changes only a restart can load. */
 import assert from "node:assert/strict";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -24,7 +24,7 @@ export default {
 };
 `;
 
-/** Sizes differ, so that a change within one tick of the file system's clock is seen as well. */
+/** The sizes differ, so that a change within one tick of the file system's clock is also noticed. */
 let padding = 0;
 function write(file: string, text: string): void {
   writeFileSync(file, `${text}\n// ${"x".repeat(++padding)}\n`);
@@ -83,7 +83,7 @@ test("a changed plugin runs after a reload, and the log names it", async (t) => 
   assert.doesNotMatch(lastReload(project), /plugins/);
 });
 
-test("a changed module reloads those that import it, and no other: their state stays", async (t) => {
+test("a changed module reloads the modules that import it, and no others, whose state is kept", async (t) => {
   const project = await start(t, {
     "lib/text.js": helper("old"),
     "lib/counter.js": counter,
@@ -103,11 +103,11 @@ test("a changed module reloads those that import it, and no other: their state s
   project.save("lib/counter.js", counter);
   assert.deepEqual(await project.reload(), []);
   assert.match(lastReload(project), /"plugins":\["one","two"\]/);
-  // Both have the same new module.
+  // Both import the same new module.
   assert.deepEqual([await project.says("/one"), await project.says("/two")], ["new1", "2"]);
 });
 
-test("a plugin that is broken by its change is refused with its place, and loads once mended", async (t) => {
+test("a plugin that a change has broken is refused with its position, and loads once it is repaired", async (t) => {
   const project = await start(t, {
     "one.js": surface("one", "", '"old"'),
     "two.js": surface("two", "", '"same"'),
@@ -119,7 +119,7 @@ test("a plugin that is broken by its change is refused with its place, and loads
     /^plugin "one" could not be loaded: \/.*one\.js:2:21: Unexpected token ';'$/,
   );
   assert.equal(await project.says("/one"), "old");
-  // The imported file appears later. The plugin's own file does not change any more.
+  // The imported file appears later. The plugin's own file does not change after this.
   project.save("one.js", surface("one", 'import { text } from "./late.js";', "text"));
   assert.match((await project.reload()).join(), /late\.js/);
   project.save("late.js", helper("new"));

@@ -1,4 +1,4 @@
-/** The reloader by itself: what is loaded when, and what happens where it cannot watch. */
+/** The reloader by itself: which calls share a reload, and what happens if it cannot watch files. */
 import assert from "node:assert/strict";
 import { EventEmitter } from "node:events";
 import fs, { writeFileSync } from "node:fs";
@@ -24,7 +24,7 @@ async function start(t: TestContext, watch = false): Promise<TestGateway> {
   return gateway;
 }
 
-test("calls made while a reload runs are served by one more", async (t) => {
+test("calls made while a reload runs share one further reload", async (t) => {
   const { reloader } = (await start(t)).gateway;
   const calls = Array.from({ length: 10 }, (_, n) => reloader.reload(`call ${n}`));
   assert.equal(new Set(calls).size, 2);
@@ -117,22 +117,22 @@ function systemError(code: string): Error {
   return Object.assign(new Error(`${code}: no watch left`), { code });
 }
 
-test("if the system has no watch left, the log reports it and the gateway runs", async (t) => {
+test("if the system cannot watch more files, the log reports it and the gateway runs", async (t) => {
   watchWith(t, () => {
     throw systemError("ENOSPC");
   });
   const gateway = await start(t, true);
   assert.equal((await fetch(`${gateway.url}/x`)).status, 200);
-  const told = gateway.lines.filter((line) => line.includes("cannot watch"));
-  assert.equal(told.length, 1);
-  assert.match(told[0] ?? "", /ENOSPC/);
+  const warnings = gateway.lines.filter((line) => line.includes("cannot watch"));
+  assert.equal(warnings.length, 1);
+  assert.match(warnings[0] ?? "", /ENOSPC/);
   assert.deepEqual(await gateway.gateway.reloader.reload("SIGHUP"), []);
 });
 
 test("a watch that fails later is logged, and closed with the gateway", async (t) => {
   let closed = 0;
   const watcher = Object.assign(new EventEmitter(), { close: () => void closed++ });
-  // The reloader listens for errors and closes it, nothing else.
+  // The reloader only listens for errors and closes the watch.
   watchWith(t, () => watcher as unknown as fs.FSWatcher);
   const gateway = await start(t, true);
   watcher.emit("error", systemError("EMFILE"));

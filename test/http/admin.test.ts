@@ -49,7 +49,7 @@ test("/metrics is the metrics in Prometheus's text format", async () => {
   assert.match(await response.text(), /^sluice_things_total 3$/m);
 });
 
-test("/pipelines shows the current pipeline", async () => {
+test("/pipelines contains the current pipeline", async () => {
   let loaded = 1;
   await using started = await start({ pipelines: () => ({ generation: loaded, error: null }) });
   assert.deepEqual(await json(await fetch(`${started.admin.url}/pipelines`)), {
@@ -68,7 +68,7 @@ test("/healthz is up as soon as the process is, ready or not", async () => {
   assert.deepEqual(await json(response), { status: "ok", checks: {} });
 });
 
-test("/readyz turns to 503 with the checks that fail, and back", async () => {
+test("/readyz turns to 503 and lists the failing checks, and back to 200", async () => {
   let journal = "ok";
   await using started = await start({
     ready: () => ({ ready: journal === "ok", checks: { draining: "ok", journal } }),
@@ -146,7 +146,7 @@ test("an internal error is logged, and the client gets no details", async () => 
   assert.equal(started.errors.length, 2);
 });
 
-test("a service answers the requests below its name, with the body unread, until another takes its place", async () => {
+test("a service answers the requests below its name, with the body unread, until another service replaces it", async () => {
   const served = (greeting: string) => ({
     admin(req: IncomingMessage, res: ServerResponse) {
       req.setEncoding("utf8").on("data", (body) => res.write(`${greeting} ${req.url} ${body}`));
@@ -166,7 +166,7 @@ test("a service answers the requests below its name, with the body unread, until
   assert.match(await ask("/metrics"), /method not allowed/);
 });
 
-test("a service gets no request with a foreign host name, and its exceptions are logged", async () => {
+test("a request with a foreign host name does not reach a service, and exceptions of a service are logged", async () => {
   let calls = 0;
   await using started = await start({
     service: () => ({
@@ -190,13 +190,13 @@ test("a service gets no request with a foreign host name, and its exceptions are
   assert.equal((await fetch(`${started.admin.url}/healthz`)).status, 200);
 });
 
-test("a port that is taken is an error with the system's code", async () => {
+test("a port in use is an error with the system's code", async () => {
   await using started = await start();
   const port = Number(new URL(started.admin.url).port);
   await assert.rejects(start({ port }), { code: "EADDRINUSE" });
 });
 
-/** A GET whose Host header fetch would not let go. */
+/** Sends a GET with a Host header that fetch does not allow. */
 async function getAs(url: string, host: string): Promise<{ status?: number; text: string }> {
   const { promise, resolve, reject } = Promise.withResolvers<{ status?: number; text: string }>();
   request(url, { headers: { host } }, (response) => {
@@ -218,7 +218,7 @@ async function statusFor(url: string, host: string): Promise<number | undefined>
 
 test("DNS rebinding gives no access to metrics, routes or requests", async () => {
   await using started = await start({ explain: () => [{}], hosts: ["Gateway.internal"] });
-  // /metrics: finding 14.
+  // /metrics had no check of the host name: finding 14.
   for (const path of ["/metrics", "/pipelines", "/explain?id=a"]) {
     const url = started.admin.url + path;
     for (const host of ["evil.example", "evil.example:9090", "localhost.evil.example", "a@b"]) {
@@ -251,7 +251,7 @@ test("health probes may use any name", async () => {
   }
 });
 
-test("closing does not wait for a scraper that keeps its connection", async () => {
+test("closing does not wait for a scraper that keeps its connection open", async () => {
   const { admin } = await start();
   const scraper = request(`${admin.url}/healthz`, { headers: { connection: "keep-alive" } });
   const closed = new Promise((resolve) => {

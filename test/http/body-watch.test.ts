@@ -1,4 +1,4 @@
-/** Bodies that do not end (finding 4): how fast they must arrive, and how many bytes they may hold. */
+/** Unfinished bodies (finding 4): how fast they must arrive, and how many bytes they may hold. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
@@ -14,7 +14,7 @@ interface Bench extends AsyncDisposable {
   readonly clock: ManualClock;
   readonly served: Served;
   readonly metrics: RenderedMetrics;
-  /** Bytes that the gateway says unfinished bodies hold. */
+  /** Returns the number of bytes that the gateway reports as held by unfinished bodies. */
   held(): number;
   /** Starts a body of `announced` bytes with `sent` of them. */
   start(options: { announced: number; sent: number; key?: string; path?: string }): Promise<Client>;
@@ -39,14 +39,14 @@ class Client {
     this.socket.write(Buffer.alloc(bytes, "x"));
   }
 
-  /** Waits for the answer. */
+  /** Resolves with the status of the answer. */
   async status(): Promise<number> {
     while (!this.text.includes("\r\n\r\n")) await once(this.socket, "data");
     return Number(this.text.split(" ", 2)[1]);
   }
 }
 
-/** Takes the key and its rate from two fields, as `authenticate` takes it from `Authorization`. */
+/** Reads the key and its rate from two fields, as `authenticate` reads the key from `Authorization`. */
 const identify: TestStep = {
   name: "identify",
   requestHeaders(x: Exchange) {
@@ -99,7 +99,7 @@ async function bench(
       clients.push(client);
       await once(socket, "connect");
       const field = key === undefined ? "" : `x-key: ${key}\r\n`;
-      // A repeated field is left to node:http.
+      // node:http handles requests with a repeated field.
       const fields = `host: a\r\nx: 1\r\nx: 2\r\n${field}content-length: ${announced}\r\n`;
       socket.write(`POST ${path} HTTP/1.1\r\n${fields}\r\n`);
       client.send(sent);
@@ -172,7 +172,7 @@ test("a streamed body is cut off if it is too slow", async () => {
   await once(slow.socket, "close");
 });
 
-test("when unfinished bodies hold too much together the newest gets 503, the others are served", async () => {
+test("when unfinished bodies together hold too much, the newest get 503 and the others are served", async () => {
   await using gateway = await bench({ unfinishedBodyBytes: 1 << 20 });
   const announced = 500 * kibibyte;
   const first = await gateway.start({ announced, sent: 400 * kibibyte, key: "a" });
@@ -185,7 +185,7 @@ test("when unfinished bodies hold too much together the newest gets 503, the oth
   await gateway.holds(900 * kibibyte + 10);
   second.send(99 * kibibyte);
   await gateway.holds(999 * kibibyte + 10);
-  // It is not one of the newest bodies that asks for too much, and the newest alone holds too little.
+  // The body that exceeds the limit is not one of the newest, and the newest alone holds too little.
   first.send(99 * kibibyte);
   assert.deepEqual([await fourth.status(), await third.status()], [503, 503]);
   assert.match(third.text, /"error_code":"GATEWAY_SERVICE_UNAVAILABLE"/);
@@ -196,7 +196,7 @@ test("when unfinished bodies hold too much together the newest gets 503, the oth
   await gateway.holds(0);
 });
 
-test("an empty newcomer does not spare the bodies that hold the memory", async () => {
+test("a new body that is nearly empty is not refused in place of the bodies that hold the memory", async () => {
   await using gateway = await bench({ unfinishedBodyBytes: 100 * kibibyte });
   const announced = 200 * kibibyte;
   const old = await gateway.start({ announced, sent: 40 * kibibyte, key: "a" });
@@ -211,7 +211,7 @@ test("an empty newcomer does not spare the bodies that hold the memory", async (
   assert.deepEqual([old.text, large.text, empty.text], ["", "", ""]);
 });
 
-test("one key may have four unfinished bodies, or as many as its burst; a further one is 429", async () => {
+test("one key may have four unfinished bodies, or as many as its burst; a further one gets 429", async () => {
   await using gateway = await bench();
   const clients: Client[] = [];
   for (let count = 1; count <= 4; count++) {
@@ -227,7 +227,7 @@ test("one key may have four unfinished bodies, or as many as its burst; a furthe
   assert.equal(await other.status(), 200);
   clients[0]?.send(9);
   assert.equal(await clients[0]?.status(), 200);
-  // A place is free again, and a body that comes whole needs none.
+  // One of the four may start again, and a body that arrives completely at once does not count.
   clients.push(await gateway.start({ announced: 10, sent: 1, key: "a" }));
   await gateway.holds(4);
   const headers = { "x-key": "a" };
@@ -242,7 +242,7 @@ test("one key may have four unfinished bodies, or as many as its burst; a furthe
   assert.equal(await seventh.status(), 429);
 });
 
-test("one key may hold half of all bytes; a further one of its bodies is 429", async () => {
+test("one key may hold half of all bytes; a further body of that key gets 429", async () => {
   await using gateway = await bench({ unfinishedBodyBytes: 1 << 20 });
   const announced = 500 * kibibyte;
   await gateway.start({ announced, sent: 400 * kibibyte, key: "a" });

@@ -4,7 +4,7 @@ import { etagOf, matchesEtag } from "../../src/http/etag.ts";
 
 const etag = etagOf("content");
 
-test("a tag depends on the content only, as text or as bytes", () => {
+test("a tag depends only on the content, as text or as bytes", () => {
   assert.match(etag, /^"[\w-]{22}"$/);
   assert.equal(etagOf(Buffer.from("content")), etag);
   assert.notEqual(etagOf("other content"), etag);

@@ -1,6 +1,6 @@
 /**
- * The operator's Fastify plugins in front of a gateway: every request passes them, and every answer is the gateway's
- * own.
+ * The operator's Fastify plugins in front of a gateway: every request passes through them, and every answer is in the
+ * gateway's format.
  */
 import assert from "node:assert/strict";
 import { once } from "node:events";
@@ -11,7 +11,7 @@ import { test } from "node:test";
 import { startTestGateway, type TestGateway } from "../../src/testing/gateway.ts";
 import { StartError } from "../../src/start-error.ts";
 
-/** A gateway with one Fastify plugin, whose body is `source`; `app` and `options` are in its reach. */
+/** Starts a gateway with one Fastify plugin, whose body is `source`. The source can use `app` and `options`. */
 async function behind(source: string, options = "{}"): Promise<TestGateway> {
   return startTestGateway({
     pipeline: `version: 1
@@ -40,7 +40,7 @@ interface Answer {
   readonly body: string;
 }
 
-/** One request as raw bytes, without the blank line at its end. */
+/** Sends one request as raw bytes, given without the empty line at its end. */
 async function send(gateway: TestGateway, head: string, body = ""): Promise<Answer> {
   const socket = connect(Number(new URL(gateway.url).port), "127.0.0.1");
   socket.write(`${head}\r\nhost: x\r\nconnection: close\r\n\r\n${body}`, "latin1");
@@ -83,7 +83,7 @@ for (const target of [
   });
 }
 
-test("methods that Fastify does not support by default reach their route, also with a body", async () => {
+test("methods that Fastify does not support by default reach their route, even with a body", async () => {
   await using gateway = await behind(seals);
   const head = "PROPFIND /known HTTP/1.1\r\ncontent-length: 2";
   const answer = await send(gateway, `${head}\r\ncontent-type: application/json`, "{}");
@@ -94,7 +94,7 @@ test("methods that Fastify does not support by default reach their route, also w
 });
 
 for (const type of ["nonsense", "text/", "a b/c"]) {
-  test(`a content type of "${type}" is a 415: the hooks after it are not walked around`, async () => {
+  test(`a content type of "${type}" gets 415, so that no request bypasses the later hooks of plugins`, async () => {
     await using gateway = await behind(seals);
     const head = `PROPFIND /known HTTP/1.1\r\ncontent-length: 2\r\ncontent-type: ${type}`;
     const answer = await send(gateway, head, "{}");
@@ -102,13 +102,13 @@ for (const type of ["nonsense", "text/", "a b/c"]) {
   });
 }
 
-test("a body without a content type is for the pipeline to judge", async () => {
+test("a body without a content type is left to the pipeline", async () => {
   await using gateway = await behind(seals);
   const answer = await send(gateway, "PROPFIND /known HTTP/1.1\r\ncontent-length: 2", "{}");
   assert.equal(answer.status, 200);
 });
 
-test("bytes that are not HTTP get the gateway's complete 400 once", async () => {
+test("bytes that are not HTTP get the gateway's complete 400 exactly once", async () => {
   await using gateway = await behind(seals);
   const answer = await send(gateway, "GET / HTTP/9.9");
   assert.deepEqual([answer.status, codeOf(answer)], [400, "GATEWAY_INVALID_PARAMS"]);
@@ -152,7 +152,7 @@ for (const [what, status, code] of thrown) {
     assert.match(answer.head, /\r\nretry-after: 7\r\n/);
     const [, requestId = ""] = /\r\nx-request-id: (\S+)/.exec(answer.head) ?? [];
     assert.notEqual(requestId, "");
-    // What is no client's fault stands in the log, under the id that the client got.
+    // A failure that is not the client's fault is logged, with the request id that the client got.
     const lines = gateway.lines.filter((line) => line.startsWith("a Fastify plugin failed"));
     assert.equal(lines.length, status >= 500 ? 1 : 0);
     assert.equal(
@@ -169,7 +169,7 @@ test("a parameter that is too long for a plugin's route leaves the request to th
   assert.deepEqual([answer.status, codeOf(answer)], [404, "GATEWAY_NOT_FOUND"]);
 });
 
-test("a plugin may take every request of a method, and leave those that it cannot answer", async () => {
+test("a plugin may handle every request of a method, and leave those that it cannot answer to the pipeline", async () => {
   const source = `app.get("/*", async (request, reply) =>
     request.url === "/file" ? "a file" : reply.callNotFound());`;
   await using gateway = await behind(source);
@@ -185,7 +185,7 @@ test("a plugin's own answer to unknown paths is kept", async () => {
   assert.equal((await send(gateway, "PROPFIND /known HTTP/1.1")).status, 200);
 });
 
-test("a request that expects 100 Continue passes the plugins like any other", async () => {
+test("a request that expects 100 Continue passes the plugins like any other request", async () => {
   const head = "PROPFIND /known HTTP/1.1\r\nexpect: 100-continue\r\ncontent-length: 2";
   await using closed = await behind(denies);
   const denied = await send(closed, head);
@@ -197,7 +197,7 @@ test("a request that expects 100 Continue passes the plugins like any other", as
   assert.match(final, /^http\/1\.1 200 .*\r\nx-seal: yes/is);
 });
 
-test("a plugin that cannot be registered stops the start, with its place", async () => {
+test("a plugin that cannot be registered stops the start, and the fault has its position", async () => {
   await assert.rejects(behind('throw new Error("no licence");'), (error) => {
     assert.ok(error instanceof StartError);
     const [fault] = error.faults;

@@ -1,15 +1,17 @@
 import assert from "node:assert/strict";
 import { request, type IncomingMessage } from "node:http";
 import { test } from "node:test";
-import { httpUpstream, quiescent, rawClient, through } from "./through.ts";
+import { httpUpstream, whenStable, rawClient, through } from "./through.ts";
 
 const mebibyte = 1024 * 1024;
 const chunk = Buffer.alloc(64 * 1024, "x");
 const chunks = 1024;
-/** Maximum content of the kernel's socket buffers and the streams of both processes. The whole body is 64 MiB. */
+/**
+ * Maximum number of bytes in the kernel's socket buffers and the streams of both processes. The whole body has 64 MiB.
+ */
 const inFlightBytes = 24 * mebibyte;
 
-test("a client that does not read pauses the upstream, and gets everything when it does", async () => {
+test("a client that does not read pauses the upstream, and gets the whole body when it reads", async () => {
   let written = 0;
   await using upstream = await httpUpstream((_, res) => {
     res.writeHead(200, { "content-length": chunk.length * chunks });
@@ -25,7 +27,7 @@ test("a client that does not read pauses the upstream, and gets everything when 
   await using gateway = await through(upstream.port);
   const req = request({ port: gateway.port, host: "127.0.0.1", agent: false }).end();
   const res = await new Promise<IncomingMessage>((resolve) => req.on("response", resolve));
-  const held = await quiescent(() => written);
+  const held = await whenStable(() => written);
   assert.ok(held * chunk.length < inFlightBytes, `${held * chunk.length} bytes in flight`);
   let read = 0;
   for await (const part of res as AsyncIterable<Buffer>) read += part.length;
@@ -34,7 +36,7 @@ test("a client that does not read pauses the upstream, and gets everything when 
   assert.deepEqual(gateway.outcomes, ["complete"]);
 });
 
-test("an upstream that does not read pauses the client's upload, and gets everything when it does", async () => {
+test("an upstream that does not read pauses the client's upload, and gets the whole body when it reads", async () => {
   const { promise: arrived, resolve: arrive } = Promise.withResolvers<IncomingMessage>();
   let received = 0;
   await using upstream = await httpUpstream((req, res) => {
@@ -54,7 +56,7 @@ test("an upstream that does not read pauses the client's upload, and gets everyt
   };
   push();
   const upload = await arrived;
-  const held = await quiescent(() => written);
+  const held = await whenStable(() => written);
   assert.ok(held * chunk.length < inFlightBytes, `${held * chunk.length} bytes in flight`);
   upload.on("data", (part: Buffer) => (received += part.length));
   const res = await new Promise<IncomingMessage>((resolve) => req.on("response", resolve));
@@ -64,7 +66,7 @@ test("an upstream that does not read pauses the client's upload, and gets everyt
   assert.deepEqual(gateway.outcomes, ["complete"]);
 });
 
-test("an upstream that is paused for its client is not timed out", async () => {
+test("an upstream that is paused because of its client does not time out", async () => {
   await using upstream = await httpUpstream((req, res) => {
     res.writeHead(200, { "content-length": chunk.length * chunks });
     if (req.url === "/silent") res.write("half");
@@ -74,8 +76,8 @@ test("an upstream that is paused for its client is not timed out", async () => {
   using client = rawClient(gateway.port);
   client.socket.pause();
   client.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
-  await quiescent(() => upstream.sockets[0]?.bytesWritten ?? 0);
-  // By the time an upstream that is silent by itself has been cut, the paused one's time is long over.
+  await whenStable(() => upstream.sockets[0]?.bytesWritten ?? 0);
+  // When an upstream that is silent by itself has been cut off, the time limit of the paused one has passed as well.
   using other = rawClient(gateway.port);
   other.send("GET /silent HTTP/1.1\r\nHost: a\r\n\r\n");
   await other.closed();
@@ -87,7 +89,7 @@ test("an upstream that is paused for its client is not timed out", async () => {
   assert.deepEqual(gateway.outcomes, ["timedOut", "complete"]);
 });
 
-test("a client that leaves without ever having read does not keep the upstream", async () => {
+test("a client that leaves without having read anything does not keep the upstream busy", async () => {
   const { promise: aborted, resolve: abort } = Promise.withResolvers<void>();
   await using upstream = await httpUpstream((_, res) => {
     res.on("close", abort);
@@ -97,7 +99,7 @@ test("a client that leaves without ever having read does not keep the upstream",
   const client = rawClient(gateway.port);
   client.socket.pause();
   client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
-  await quiescent(() => upstream.sockets[0]?.bytesWritten ?? 0);
+  await whenStable(() => upstream.sockets[0]?.bytesWritten ?? 0);
   client.socket.resetAndDestroy();
   await aborted;
   await gateway.settled(1);

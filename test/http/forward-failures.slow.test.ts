@@ -9,7 +9,7 @@ import { deadPort, httpUpstream, rawClient, rawUpstream, through } from "./throu
 
 const get = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
-/** What is answered with 503 before a byte of the upstream's could be trusted. */
+/** Asserts the 503 for an upstream that failed before any of its bytes could be used. */
 async function assertUnavailable(port: number): Promise<void> {
   const { status, headers, body } = await ask({ port }, "/");
   assert.equal(status, 503);
@@ -43,7 +43,7 @@ const unusable: Readonly<Record<string, string>> = {
   "half a head, then the end": "HTTP/1.1 200 OK\r\nContent-Le",
 };
 for (const [name, bytes] of Object.entries(unusable)) {
-  test(`an upstream that answers with ${name} is a 503`, async () => {
+  test(`if an upstream answers with ${name}, the client gets a 503`, async () => {
     await using upstream = await rawUpstream((socket) => void socket.end(bytes, "latin1"));
     await using gateway = await through(upstream.port);
     await assertUnavailable(gateway.port);
@@ -51,7 +51,7 @@ for (const [name, bytes] of Object.entries(unusable)) {
   });
 }
 
-test("an upstream that sends no head in time is a 503, and its connection is closed", async () => {
+test("an upstream that sends no head in time results in a 503, and its connection is closed", async () => {
   const { promise: closed, resolve } = Promise.withResolvers<void>();
   await using upstream = await rawUpstream((socket) => void socket.on("close", resolve));
   await using gateway = await through(upstream.port, { headersMs: 50 });
@@ -59,7 +59,7 @@ test("an upstream that sends no head in time is a 503, and its connection is clo
   await closed;
 });
 
-test("an upstream that falls silent in the middle of a body is cut after idleMs", async () => {
+test("an upstream that is silent in the middle of a body is cut off after idleMs", async () => {
   await using upstream = await rawUpstream((socket) => {
     socket.write("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf");
   });
@@ -87,7 +87,7 @@ for (const [name, bytes] of Object.entries(broken)) {
   });
 }
 
-test("an upstream that is reset in the middle of a body cuts the client off", async () => {
+test("if an upstream resets the connection in the middle of a body, the client is cut off", async () => {
   await using upstream = await rawUpstream((socket) => {
     socket.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n");
   });
@@ -112,7 +112,7 @@ test("bytes after the length of an answer are dropped", async () => {
   assert.equal((await ask(gateway, "/")).body, "two");
 });
 
-test("a kept-alive connection that the upstream has closed costs a GET a second try, not an error", async () => {
+test("a GET on a kept-alive connection that the upstream has closed is retried without an error", async () => {
   const heads: string[] = [];
   await using upstream = await closesOnReuse(heads);
   await using gateway = await through(upstream.port, { connections: 1 });
@@ -121,7 +121,7 @@ test("a kept-alive connection that the upstream has closed costs a GET a second 
   assert.deepEqual(heads, ["GET /1", "GET /2 closed", "GET /2"]);
 });
 
-test("the same costs a POST an error: the upstream may have acted on it", async () => {
+test("a POST on such a connection is an error, because the upstream may have acted on it", async () => {
   const heads: string[] = [];
   await using upstream = await closesOnReuse(heads);
   await using gateway = await through(upstream.port, { connections: 1 });
@@ -130,7 +130,7 @@ test("the same costs a POST an error: the upstream may have acted on it", async 
   assert.deepEqual(heads, ["GET /1", "POST /2 closed"]);
 });
 
-test("a fresh connection that ends without an answer is not tried again", async () => {
+test("a request on a new connection that ends without an answer is not retried", async () => {
   let heads = 0;
   await using upstream = await rawUpstream((socket) => {
     heads++;
@@ -163,7 +163,7 @@ test("a URL that refuses connections is skipped, also for a POST, and then eject
   again.close();
 });
 
-test("a request that gets no connection within connectMs is a 503 and never sent", async () => {
+test("a request that gets no connection within connectMs results in a 503 and is never sent", async () => {
   const { promise: reached, resolve: taken } = Promise.withResolvers<Socket>();
   const seen: string[] = [];
   await using upstream = await rawUpstream((socket, head) => {
@@ -177,7 +177,7 @@ test("a request that gets no connection within connectMs is a 503 and never sent
   const held = await reached;
   using client = rawClient(gateway.port);
   client.send("GET /2 HTTP/1.1\r\nHost: a\r\n\r\n");
-  while (gateway.pools.members[0]?.client.stats.queued !== 1) await new Promise(setImmediate);
+  while (gateway.pools.members[0]?.client.waiting !== 1) await new Promise(setImmediate);
   clock.advance(999);
   assert.equal(client.received(), "");
   clock.advance(1);
@@ -188,7 +188,7 @@ test("a request that gets no connection within connectMs is a 503 and never sent
   assert.deepEqual(seen, ["GET /1", "GET /3"]);
 });
 
-test("a client that leaves while the upstream thinks aborts the upstream", async () => {
+test("a client that leaves before the upstream answers aborts the upstream request", async () => {
   const { promise: aborted, resolve: abort } = Promise.withResolvers<void>();
   const { promise: reached, resolve: arrived } = Promise.withResolvers<void>();
   await using upstream = await httpUpstream((req) => {
@@ -205,7 +205,7 @@ test("a client that leaves while the upstream thinks aborts the upstream", async
   assert.deepEqual(gateway.outcomes, ["clientLeft"]);
 });
 
-test("a client that leaves in the middle of its upload aborts the upstream", async () => {
+test("a client that leaves in the middle of its upload aborts the upstream request", async () => {
   const { promise: aborted, resolve: abort } = Promise.withResolvers<unknown>();
   const { promise: reached, resolve: arrived } = Promise.withResolvers<void>();
   await using upstream = await httpUpstream((req) => {
@@ -223,7 +223,7 @@ test("a client that leaves in the middle of its upload aborts the upstream", asy
   assert.deepEqual(gateway.served.errors, []);
 });
 
-test("a client that leaves in the middle of its answer aborts the upstream", async () => {
+test("a client that leaves in the middle of its answer aborts the upstream request", async () => {
   const { promise: aborted, resolve: abort } = Promise.withResolvers<void>();
   await using upstream = await httpUpstream((_, res) => {
     res.write("half");
@@ -239,7 +239,7 @@ test("a client that leaves in the middle of its answer aborts the upstream", asy
   assert.deepEqual(gateway.outcomes, ["clientLeft"]);
 });
 
-test("a client that leaves while its request waits for a connection frees its place", async () => {
+test("a client that leaves while its request waits for a connection frees its place in the queue", async () => {
   const { promise: reached, resolve: taken } = Promise.withResolvers<Socket>();
   const seen: string[] = [];
   await using upstream = await rawUpstream((socket, head) => {
@@ -252,7 +252,7 @@ test("a client that leaves while its request waits for a connection frees its pl
   const held = await reached;
   const client = rawClient(gateway.port);
   client.send("GET /2 HTTP/1.1\r\nHost: a\r\n\r\n");
-  while (gateway.pools.members[0]?.client.stats.queued !== 1) await new Promise(setImmediate);
+  while (gateway.pools.members[0]?.client.waiting !== 1) await new Promise(setImmediate);
   client.socket.destroy();
   await gateway.settled(1);
   held.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
@@ -279,7 +279,7 @@ test("an upload with invalid chunks is refused and aborts the upstream request",
   await gateway.settled(1);
 });
 
-test("an upstream that refuses an upload early is heard, and the client's connection is closed", async () => {
+test("an answer that refuses an upload early is forwarded, and the client's connection is closed", async () => {
   await using upstream = await rawUpstream((socket) => {
     socket.end("HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno");
   });
@@ -291,7 +291,7 @@ test("an upstream that refuses an upload early is heard, and the client's connec
   assert.match(all, /connection: close/i);
 });
 
-test("a small upload that the upstream did not read to its end leaves the client's connection usable", async () => {
+test("if the upstream does not read a small upload to its end, the client's connection stays usable", async () => {
   await using upstream = await rawUpstream((socket, _, count) => {
     if (count === 1)
       socket.end("HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno");
@@ -305,7 +305,7 @@ test("a small upload that the upstream did not read to its end leaves the client
   assert.match(await client.until("yes"), /^HTTP\/1\.1 403 [^]*HTTP\/1\.1 200 /);
 });
 
-test("a response hook that throws is a 500 and aborts the upstream", async () => {
+test("a response hook that throws results in a 500 and aborts the upstream request", async () => {
   await using upstream = await httpUpstream((_, res) => void res.end("secret"));
   await using gateway = await through(upstream.port, {
     steps: [
@@ -322,7 +322,7 @@ test("a response hook that throws is a 500 and aborts the upstream", async () =>
   assert.equal(gateway.served.errors.length, 1);
 });
 
-/** Answers the first request of the first connection; its second is met by a closed door. */
+/** An upstream that answers the first request on a connection and resets the connection on the second. */
 function closesOnReuse(heads: string[]) {
   const used = new WeakSet<Socket>();
   return rawUpstream((socket, head) => {
@@ -360,16 +360,16 @@ test("an upload that moved to another URL is not ended by the failed attempt", a
   await using gateway = await through([busy.port, free.port], options);
   const first = ask(gateway, "/1");
   const held = await reached;
-  // The urls take turns: the next request is the free one's, the one after it waits for the busy one.
+  // The urls take turns: the next request goes to the free one, and the one after it waits for the busy one.
   assert.equal((await ask(gateway, "/2", { method: "POST", body: "a" })).body, "a");
   using client = rawClient(gateway.port);
   client.send("POST /3 HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
-  const queued = (): number | undefined => gateway.pools.members[0]?.client.stats.queued;
+  const queued = (): number | undefined => gateway.pools.members[0]?.client.waiting;
   while (queued() !== 1) await new Promise(setImmediate);
   clock.advance(1_000);
   client.send("5\r\nhello\r\n");
   await began;
-  // Now the busy url has room, and undici comes to what was left behind.
+  // Now the busy url has room.
   held.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
   assert.equal((await first).body, "ok");
   while (queued() !== 0) await new Promise(setImmediate);
@@ -378,7 +378,7 @@ test("an upload that moved to another URL is not ended by the failed attempt", a
   assert.deepEqual(heads, ["GET /1"]);
 });
 
-test("an upstream is ready until none of its urls can be connected to, and again when one can", async () => {
+test("an upstream is ready until none of its urls accepts connections, and again when one does", async () => {
   const first = await httpUpstream((_, res) => void res.end("ok"));
   const { port } = first;
   const clock = manualClock();
@@ -392,7 +392,7 @@ test("an upstream is ready until none of its urls can be connected to, and again
   await assertUnavailable(gateway.port);
   assert.equal(pools.ready, false);
 
-  // Nothing is sent meanwhile: the upstream is asked.
+  // No request is sent meanwhile, so a probe must detect it.
   const again = createServer((_, res) => void res.end("ok")).listen(port, "127.0.0.1");
   await once(again, "listening");
   clock.advance(5_000);

@@ -11,7 +11,7 @@ interface Seen {
   readonly body: string;
 }
 
-/** An upstream that answers with what it saw. */
+/** An upstream that answers with the request that it received. */
 function mirror() {
   return httpUpstream((req, res) => {
     const chunks: Buffer[] = [];
@@ -38,13 +38,13 @@ test("method, path, query and body reach the upstream byte for byte", async () =
   assert.equal(seen.body, body);
 });
 
-test("an empty query is not an absent one", async () => {
+test("an empty query differs from a missing one", async () => {
   await using upstream = await mirror();
   await using gateway = await through(upstream.port);
   assert.equal(parse((await ask(gateway, "/a?")).body).url, "/a?");
 });
 
-test("Host is the upstream's, the client's goes into X-Forwarded-Host", async () => {
+test("the upstream gets its own host in Host, and the client's in X-Forwarded-Host", async () => {
   await using upstream = await mirror();
   await using gateway = await through(upstream.port);
   const { rawHeaders } = parse((await ask(gateway, "/", { headers: { host: "a.example" } })).body);
@@ -52,7 +52,7 @@ test("Host is the upstream's, the client's goes into X-Forwarded-Host", async ()
   assert.equal(rawHeaders[rawHeaders.indexOf("x-forwarded-host") + 1], "a.example");
 });
 
-test("a body keeps its framing: a length stays a length, chunks stay chunks", async () => {
+test("a body keeps its framing, with a length or in chunks", async () => {
   await using upstream = await mirror();
   await using gateway = await through(upstream.port);
   const post = { method: "POST", body: "hello" };
@@ -69,7 +69,7 @@ test("a body keeps its framing: a length stays a length, chunks stay chunks", as
   assert.ok(!chunked.rawHeaders.includes("content-length"));
 });
 
-test("a body that arrives after its head is streamed, and one that arrives with it is sent at once", async () => {
+test("a body that arrives after its head is streamed, and one that arrives with its head is sent at once", async () => {
   await using upstream = await mirror();
   await using gateway = await through(upstream.port);
   using client = rawClient(gateway.port);
@@ -77,7 +77,7 @@ test("a body that arrives after its head is streamed, and one that arrives with 
   client.send(`${head}abcdef`);
   assert.match(await client.until("}"), /"body":"abcdef"/);
   client.send(`${head}gh`);
-  while (gateway.pools.members[0]?.client.stats.running !== 1) await new Promise(setImmediate);
+  while (gateway.pools.members[0]?.client.inFlight !== 1) await new Promise(setImmediate);
   client.send("ijkl");
   const all = await client.until('"ghijkl"');
   assert.equal(all.split('"content-length","6"').length, 3);
@@ -119,7 +119,7 @@ test("HEAD keeps the length and has no body; the connection serves the next requ
 });
 
 for (const status of [204, 304]) {
-  test(`a ${status} has no body and its connection stays usable`, async () => {
+  test(`a ${status} has no body, and its connection stays usable`, async () => {
     await using upstream = await httpUpstream((_, res) => void res.writeHead(status).end());
     await using gateway = await through(upstream.port);
     using client = rawClient(gateway.port);
@@ -132,7 +132,7 @@ for (const status of [204, 304]) {
   });
 }
 
-test("early hints pass before the answer", async () => {
+test("early hints are forwarded before the answer", async () => {
   await using upstream = await rawUpstream((socket) => {
     socket.write("HTTP/1.1 103 Early Hints\r\nLink: </a.css>; rel=preload\r\n\r\n");
     socket.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
@@ -145,7 +145,7 @@ test("early hints pass before the answer", async () => {
   assert.match(all, /\r\n\r\nHTTP\/1\.1 200 OK\r\n[^]*\r\n\r\nok$/);
 });
 
-test("trailers of the upstream follow the body", async () => {
+test("trailers of the upstream are sent after the body", async () => {
   await using upstream = await httpUpstream((_, res) => {
     res.writeHead(200, { trailer: "x-sum" });
     res.write("body");
@@ -174,7 +174,7 @@ test("a client that speaks HTTP/1.0 gets the body without chunks or trailers", a
   assert.doesNotMatch(all, /transfer-encoding|trailer/i);
 });
 
-test("a body that ends with the upstream's connection arrives whole and chunked", async () => {
+test("a body that ends with the upstream's connection arrives completely and in chunks", async () => {
   await using upstream = await rawUpstream((socket) => {
     socket.end("HTTP/1.0 200 OK\r\nX-A: b\r\n\r\nuntil the end");
   });
@@ -184,7 +184,7 @@ test("a body that ends with the upstream's connection arrives whole and chunked"
   assert.equal(headers["transfer-encoding"], "chunked");
 });
 
-test("100 Continue is the gateway's own, sent when an upstream is ready to read", async () => {
+test("the gateway itself sends 100 Continue, when an upstream is ready to read", async () => {
   const seen: string[] = [];
   await using upstream = await httpUpstream((req, res) => {
     seen.push(req.rawHeaders.join(" ").toLowerCase());
@@ -212,20 +212,20 @@ test("a client that waits for 100 Continue does not get it if its body will not 
 test("pipelined requests are answered in order", async () => {
   const waiting: (() => void)[] = [];
   await using upstream = await httpUpstream((req, res) => {
-    // The first is answered last.
+    // The first request is answered last.
     if (req.url === "/1") waiting.push(() => res.end("first"));
     else res.end("second", () => waiting[0]?.());
   });
   await using gateway = await through(upstream.port);
   using client = rawClient(gateway.port);
-  // A connection of node:http, which runs them side by side; the fast path has one after the other.
+  // node:http handles this connection and runs the requests concurrently; the fast path would run one after the other.
   client.send("GET /1 HTTP/1.1\r\nHost: a\r\nConnection: keep-alive, te\r\n\r\n");
   client.send("GET /2 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
   assert.match(await client.closed(), /first[^]*second/);
   assert.deepEqual(gateway.outcomes, ["complete", "complete"]);
 });
 
-test("an answer that begins before the upload has ended passes in both directions", async () => {
+test("an answer that begins before the upload has ended is streamed while the upload continues", async () => {
   await using upstream = await httpUpstream((req, res) => void req.pipe(res));
   await using gateway = await through(upstream.port);
   using client = rawClient(gateway.port);
@@ -238,7 +238,7 @@ test("an answer that begins before the upload has ended passes in both direction
   assert.deepEqual(gateway.outcomes, ["complete"]);
 });
 
-test("an answer waits for response hooks without being lost or held whole", async () => {
+test("an answer waits for response hooks without being lost or buffered as a whole", async () => {
   const bytes = randomBytes(3_000_000);
   await using upstream = await httpUpstream((_, res) => void res.end(bytes));
   const { promise: hookMayEnd, resolve: endHook } = Promise.withResolvers<void>();
@@ -253,7 +253,7 @@ test("an answer waits for response hooks without being lost or held whole", asyn
   assert.equal(digest(got), digest(bytes));
 });
 
-test("connections to an upstream are kept and never more than configured", async () => {
+test("connections to an upstream are kept and never exceed the configured number", async () => {
   await using upstream = await httpUpstream((_, res) => void res.end("ok"));
   await using gateway = await through(upstream.port, { connections: 2 });
   const answers = await Promise.all(Array.from({ length: 20 }, () => ask(gateway, "/")));
@@ -271,7 +271,7 @@ test("a body above bodyBytes is refused before anything is sent to the upstream"
   assert.equal((await ask(gateway, "/", { method: "POST", body: "hell" })).status, 200);
 });
 
-test("a chunked body is cut off where it exceeds bodyBytes, and its excess never sent", async () => {
+test("a chunked body is cut off where it exceeds bodyBytes, and the excess is never sent", async () => {
   const { promise: aborted, resolve } = Promise.withResolvers<string>();
   await using upstream = await httpUpstream((req) => {
     let body = "";

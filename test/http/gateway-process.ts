@@ -1,6 +1,6 @@
 /**
- * A gateway in a process of its own, whose memory is nobody else's: forwards to the port in its arguments, and answers
- * each message of its parent with the largest RSS since the one before.
+ * A gateway in its own process, so that its memory can be measured. It forwards to the port in its arguments, and
+ * answers each message of its parent with the maximum RSS since the previous one.
  */
 import { through } from "./through.ts";
 

@@ -1,6 +1,6 @@
 /**
- * A surface that throws, or rejects, in each function that it leaves for the core to call. Its own exchange fails, once;
- * the process lives and the next request is served.
+ * A surface that throws or rejects in each function that the core calls. Its own exchange fails once, and the process
+ * serves the next request.
  */
 import assert from "node:assert/strict";
 import { once } from "node:events";
@@ -14,12 +14,15 @@ import { ask, serve, type Served, type TestStep } from "../pipeline/harness.ts";
 const bug = (): never => {
   throw new Error("a bug in a callback");
 };
-/** What an `async` callback does; the contract's types allow it, since nobody reads what a callback returns. */
+/**
+ * The behaviour of an `async` callback. The types of the contract allow it, because the result of a callback is
+ * ignored.
+ */
 const laterBug = (): void => Promise.reject(new Error("a bug in a callback")) as unknown as void;
 const never = new Promise<never>(() => {});
 const fine: SurfaceHooks = { answer: () => ({ status: 200, body: "fine" }) };
 
-/** Counts how often `settled` ran and resolves at the first time. */
+/** Counts how often `settled` ran, and resolves at the first call. */
 function settling(): { readonly step: TestStep; readonly first: Promise<unknown>; count: number } {
   const { promise: first, resolve } = Promise.withResolvers<unknown>();
   const counted = {
@@ -37,8 +40,8 @@ function settling(): { readonly step: TestStep; readonly first: Promise<unknown>
   return counted;
 }
 
-/** Serves the surface, lets `use` call it, and expects what every hostile surface must leave as it was. */
-async function survive(
+/** Serves the surface, calls it with `use`, and asserts that other requests are served as before. */
+async function assertSurvives(
   surface: SurfaceHooks,
   use: (served: Served) => Promise<unknown>,
   websocket = false,
@@ -56,7 +59,10 @@ async function survive(
   return served.errors;
 }
 
-/** Asks over a socket of its own; `node:http` takes requests with a body of unknown length, the fast path the others. */
+/**
+ * Sends a request over its own socket and leaves. node:http handles requests with a body of unknown length, the fast
+ * path the others.
+ */
 async function leave({ port }: Served, fields = ""): Promise<void> {
   const socket = connect(port, "127.0.0.1");
   socket.on("error", () => {});
@@ -65,7 +71,7 @@ async function leave({ port }: Served, fields = ""): Promise<void> {
   socket.destroy();
 }
 
-/** A surface that streams until the client has no room, and a client that reads only from then on. */
+/** A surface that streams until the client cannot receive more, and a client that starts to read only then. */
 function fillsUp(onDrain: () => void): {
   readonly surface: SurfaceHooks;
   readonly read: (served: Served, fields: string) => Promise<void>;
@@ -104,7 +110,7 @@ const waits = (prepare: (x: Exchange) => void): SurfaceHooks => ({
   },
 });
 
-/** The field that makes a request one for node:http. */
+/** The field that makes node:http handle a request. */
 const paths = [
   { title: "fast path", fields: "" },
   { title: "node:http", fields: "Expect: 100-continue\r\n" },
@@ -115,18 +121,18 @@ for (const { title, fields } of paths) {
     for (const [kind, callback] of Object.entries({ throws: bug, rejects: laterBug })) {
       it(`its onDrain ${kind}`, async () => {
         const { surface, read } = fillsUp(callback);
-        const errors = await survive(surface, (served) => read(served, fields));
+        const errors = await assertSurvives(surface, (served) => read(served, fields));
         assert.match(errors.join(), /a plugin failed .*"plugin":"surface-0"/);
       });
     }
 
     it("its onAbort throws", async () => {
       const surface = waits((x) => (x.onAbort = { aborted: bug }));
-      const errors = await survive(surface, (served) => leave(served, fields));
+      const errors = await assertSurvives(surface, (served) => leave(served, fields));
       assert.equal(errors.length, 1);
     });
 
-    it("a listener of its signal throws, and another one is called all the same", async () => {
+    it("a listener of its signal throws, and another listener is still called", async () => {
       let called = 0;
       const surface = waits((x) => {
         x.signal.addEventListener("abort", bug);
@@ -136,7 +142,7 @@ for (const { title, fields } of paths) {
         x.signal.addEventListener("abort", removed);
         x.signal.removeEventListener("abort", removed);
       });
-      const errors = await survive(surface, (served) => leave(served, fields));
+      const errors = await assertSurvives(surface, (served) => leave(served, fields));
       assert.equal(called, 1);
       assert.equal(errors.length, 2);
     });
@@ -160,7 +166,7 @@ describe("a WebSocket surface", () => {
   for (const [kind, callback] of Object.entries({ throws: bug, rejects: laterBug })) {
     it(`its onMessage ${kind}`, async () => {
       const surface = use((connection) => (connection.onMessage = callback));
-      await survive(
+      await assertSurvives(
         surface,
         async (served) => {
           const client = await open(served);
@@ -174,12 +180,12 @@ describe("a WebSocket surface", () => {
 
     it(`its onClose ${kind}`, async () => {
       const surface = use((connection) => (connection.onClose = callback));
-      await survive(surface, async (served) => (await open(served)).close(1000), true);
+      await assertSurvives(surface, async (served) => (await open(served)).close(1000), true);
     });
 
     it(`its onGoAway ${kind}`, async () => {
       const surface = use((connection) => (connection.onGoAway = callback));
-      await survive(
+      await assertSurvives(
         surface,
         async (served) => {
           const client = await open(served);
@@ -197,7 +203,7 @@ describe("a WebSocket surface", () => {
         while (connection.send(Buffer.alloc(1 << 16)));
         filled.resolve();
       });
-      await survive(
+      await assertSurvives(
         surface,
         async (served) => {
           const client = new WebSocket(`ws://127.0.0.1:${served.port}/hostile`);
@@ -235,7 +241,7 @@ describe("a plugin that returns something other than a reply", () => {
     "asynchronous surface": async () => nothing,
   })) {
     it(`${kind}: null is 500`, async () => {
-      await survive({ answer }, async (served) =>
+      await assertSurvives({ answer }, async (served) =>
         assert.equal((await ask(served, "/hostile")).status, 500),
       );
     });
@@ -258,7 +264,7 @@ it("a surface that never returns after its client has left is settled after a ti
   assert.equal(settled.count, 1);
   assert.equal(served.listener.running, 0);
   assert.match(served.errors.join(), /a surface did not return .*"plugin":"surface-0"/);
-  // The old generation has no exchange any more.
+  // The old generation has no exchanges left.
   await old.retire();
 });
 
@@ -270,7 +276,7 @@ it("a stop does not wait for a surface that never returns, and names its route",
   await leave(served);
   await left.promise;
   const closed = served[Symbol.asyncDispose]();
-  // Each timer of the stop begins when the one before has ended.
+  // Each timer of the stop begins when the previous one has ended.
   const moving = setInterval(() => clock.advance(500), 1);
   await closed;
   clearInterval(moving);

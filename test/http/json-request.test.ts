@@ -1,4 +1,4 @@
-/** Reading a JSON-RPC body: what is a call, what is none, and that not a byte changes on the way. */
+/** Reads JSON-RPC bodies: which ones are calls, and that no byte of them changes. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { readRequest } from "../../src/http/json/request.ts";
@@ -43,20 +43,20 @@ describe("a single request", () => {
     );
   });
 
-  it("takes text, any number and null as id, and gives it back as sent", () => {
+  it("accepts text, any number and null as id, and returns it as sent", () => {
     for (const id of ["null", "0", "-1", "1.5", "1e400", '""', '"é✓"', '"\\ud83d\\ude00"']) {
       assert.deepEqual(single(`{"jsonrpc":"2.0","id":${id},"method":"m"}`), call(id, "m", ""), id);
     }
   });
 
-  it("allows white space wherever JSON does", () => {
+  it("allows white space wherever JSON allows it", () => {
     assert.deepEqual(
       single(' \n\t\r{ "jsonrpc" : "2.0" , "id" :\t7 , "method" : "m" , "params" : [ 1 ] } \r\n'),
       call("7", "m", "[ 1 ]"),
     );
   });
 
-  it("takes named params, and null params as none", () => {
+  it("accepts named params, and treats null params as missing", () => {
     assert.deepEqual(
       single('{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":{"b":[]}}}'),
       call("1", "m", '{"a":{"b":[]}}'),
@@ -67,21 +67,21 @@ describe("a single request", () => {
     );
   });
 
-  it("reads a method's name through its escapes", () => {
+  it("decodes the escapes in the name of a method", () => {
     assert.deepEqual(
       single('{"jsonrpc":"2.0","id":1,"method":"\\u0061uthor_\\u0072otateKeys"}'),
       call("1", "author_rotateKeys", ""),
     );
   });
 
-  it("reads member names and the version through their escapes", () => {
+  it("decodes the escapes in member names and the version", () => {
     assert.deepEqual(
       single('{"\\u006asonrpc":"2\\u002e0","i\\u0064":1,"meth\\u006fd":"m","p\\u0061rams":[2]}'),
       call("1", "m", "[2]"),
     );
   });
 
-  it("ignores unknown members, whatever they hold", () => {
+  it("ignores unknown members, whatever their values", () => {
     assert.deepEqual(
       single('{"x":{"id":9,"method":"n"},"jsonrpc":"2.0","id":1,"method":"m","Id":2,"":[[]]}'),
       call("1", "m", ""),
@@ -112,7 +112,7 @@ describe("an invalid request", () => {
     }
   });
 
-  it("is one whose params are a scalar", () => {
+  it("is one with scalar params", () => {
     for (const params of ["1", '"x"', "true", "false", "0.5"]) {
       assert.deepEqual(
         single(`{"jsonrpc":"2.0","id":5,"method":"m","params":${params}}`),
@@ -135,7 +135,7 @@ describe("an invalid request", () => {
     assert.deepEqual(single('{"jsonrpc":"2.0","method":1}'), invalid("null"));
   });
 
-  it("is one in which a member occurs twice, in any spelling", () => {
+  it("is one with a duplicate member, however its name is escaped", () => {
     const twice = [
       '"jsonrpc":"2.0","jsonrpc":"2.0","id":5,"method":"m"',
       '"jsonrpc":"2.0","id":5,"method":"m","method":"m"',
@@ -148,13 +148,13 @@ describe("an invalid request", () => {
     for (const members of twice) assert.deepEqual(single(`{${members}}`), invalid("5"), members);
   });
 
-  it("is answered without an id if the id itself occurs twice", () => {
+  it("is answered without an id if the id itself is duplicate", () => {
     assert.deepEqual(single('{"jsonrpc":"2.0","id":5,"id":5,"method":"m"}'), invalid("null"));
     assert.deepEqual(single('{"jsonrpc":"2.0","id":5,"\\u0069d":6,"method":"m"}'), invalid("null"));
     assert.deepEqual(single('{"jsonrpc":"2.0","id":[],"id":6,"method":"m"}'), invalid("null"));
   });
 
-  it("is one with more unknown members than are worth remembering", () => {
+  it("is one with too many unknown members", () => {
     const members = (n: number): string =>
       Array.from({ length: n }, (_, i) => `"x${i}":1,`).join("");
     const body = (n: number): string => `{${members(n)}"jsonrpc":"2.0","id":5,"method":"m"}`;
@@ -168,7 +168,7 @@ describe("a batch", () => {
   const batchOf = (n: number): string =>
     `[${Array.from({ length: n }, (_, i) => item(i)).join(",")}]`;
 
-  it("keeps the order of its items, and each fails alone", () => {
+  it("keeps the order of its items, and each item fails separately", () => {
     assert.deepEqual(
       read(`[ ${item(1)} , 1, [], "x", null, {"id":2} ,{"jsonrpc":"2.0","method":"m"}]`),
       {
@@ -186,7 +186,7 @@ describe("a batch", () => {
     );
   });
 
-  it("forgets the item before it", () => {
+  it("keeps nothing of the previous item", () => {
     const result = read('[{"jsonrpc":"2.0","id":1,"method":"m","params":[1],"x":1},{"x":1}]');
     assert(result.kind === "batch");
     assert.deepEqual(result.items[1], invalid("null"));
@@ -195,7 +195,7 @@ describe("a batch", () => {
     assert.deepEqual(calls.items[1], call("2", "m", ""));
   });
 
-  it("holds one to fifty items", () => {
+  it("contains one to fifty items", () => {
     assert.deepEqual(read("[]"), { kind: "invalid" });
     assert.deepEqual(read(" [ ] "), { kind: "invalid" });
     const fifty = read(batchOf(50));
@@ -204,7 +204,7 @@ describe("a batch", () => {
     assert.deepEqual(read(batchOf(51)), { kind: "invalid" });
   });
 
-  it("is malformed as a whole when any part of it is, even beyond the fiftieth item", () => {
+  it("is malformed as a whole if any part of it is, even beyond the fiftieth item", () => {
     assert.deepEqual(read(`[${item(1)},{"id":}]`), { kind: "malformed" });
     assert.deepEqual(read(`[${item(1)},]`), { kind: "malformed" });
     assert.deepEqual(read(`[${item(1)}`), { kind: "malformed" });

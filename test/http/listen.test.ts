@@ -28,7 +28,7 @@ async function readUntil(socket: Socket, wanted: RegExp): Promise<string> {
   return text;
 }
 
-test("unknown paths are 404 and wrong methods 405, both through the unmatched list", async () => {
+test("unknown paths get 404 and wrong methods 405, both through the unmatched list", async () => {
   const seen: number[] = [];
   await using served = await serve([{ path: "/x", methods: ["POST"], surface: hello }], {
     unmatched: [
@@ -79,7 +79,7 @@ test("HEAD is answered with the head of GET and no body", async () => {
   assert.deepEqual([status, headers["content-length"], body], [200, "5", ""]);
 });
 
-test("204 and 304 carry no body and no Content-Length", async () => {
+test("204 and 304 have no body and no Content-Length", async () => {
   for (const status of [204, 304]) {
     await using served = await serve([
       { path: "/x", surface: { answer: (): Reply => ({ status }) } },
@@ -89,7 +89,7 @@ test("204 and 304 carry no body and no Content-Length", async () => {
   }
 });
 
-test("100 Continue is sent only when the body is wanted", async () => {
+test("100 Continue is sent only if the body is read", async () => {
   const surface = {
     body: { bytes: 10 },
     answer: (x: Exchange): Reply => ({ status: 200, body: `got ${String(x.body)}` }),
@@ -132,14 +132,14 @@ test("answers to requests before malformed bytes in the same packet are delivere
   // Finding 15: they may have been charged.
   const surface = {
     async answer(x: Exchange): Promise<Reply> {
-      // The malformed bytes are read meanwhile.
+      // The malformed bytes are read in the meantime.
       for (let turn = 0; turn < 20; turn++) await new Promise(setImmediate);
       return { status: 200, body: `answered ${x.request.query}` };
     },
   };
   await using served = await serve([{ path: "/x", surface }]);
   for (const isFast of [true, false]) {
-    // A repeated field is left to node:http.
+    // node:http handles requests with a repeated field.
     const fields = isFast ? "a: 1\r\n" : "a: 1\r\na: 2\r\n";
     const request = (n: number): string => `GET /x?${n} HTTP/1.1\r\nhost: x\r\n${fields}\r\n`;
     const all = await raw(served.port, `${request(1)}${request(2)}not http at all\r\n\r\n`);
@@ -148,7 +148,7 @@ test("answers to requests before malformed bytes in the same packet are delivere
   assert.equal(served.listener.running, 0);
 });
 
-test("a stream is delivered to its end when the next request head does not arrive in time", async () => {
+test("a stream is delivered to its end if the head of the next request does not arrive in time", async () => {
   const surface = {
     async answer(x: Exchange): Promise<undefined> {
       const sink = await x.stream(200, []);
@@ -182,12 +182,12 @@ test("a client that leaves after malformed bytes ends the exchange before them",
   await left.promise;
 });
 
-test("a request head that does not arrive in time is 408", async () => {
+test("a request head that does not arrive in time gets 408", async () => {
   await using served = await serve([{ path: "/x", surface: hello }], { server: { headersMs: 60 } });
   assert.match(await raw(served.port, "GET /x HTTP/1.1\r\nhost:"), /^HTTP\/1\.1 408 /);
 });
 
-test("a refused upload of any size still reads its answer", async () => {
+test("a client whose upload is refused can still read the answer, whatever the size", async () => {
   const deny = { name: "deny", requestHeaders: (): Reply => ({ status: 401, body: "no" }) };
   await using served = await serve([{ path: "/x", steps: [deny], surface: hello }]);
   const { status } = await ask(served, "/x", { method: "POST", body: Buffer.alloc(8 << 20) });
@@ -236,7 +236,7 @@ test("draining closes kept-alive connections after their answer and waits for ru
   assert.equal(served.listener.running, 0);
 });
 
-test("an exchange that outlives the drain is cut, and its surface is waited for", async () => {
+test("an exchange that outlives the drain is cut off, and the stop waits for its surface", async () => {
   const entered = Promise.withResolvers<void>();
   const stuck = {
     async answer(x: Exchange): Promise<Reply> {

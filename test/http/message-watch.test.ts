@@ -1,4 +1,4 @@
-/** WebSocket messages that do not end (finding 4). */
+/** Unfinished WebSocket messages (finding 4). */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { test } from "node:test";
@@ -18,7 +18,7 @@ interface Peer {
   readonly connection: Connection;
   /** Resolves with the close code. */
   readonly closed: Promise<number>;
-  /** Sends a ping and waits for its pong: what was sent before it has been read. */
+  /** Sends a ping and waits for its pong, so that everything sent before has been read. */
   readonly ping: () => Promise<void>;
 }
 
@@ -78,7 +78,7 @@ test("a message that arrives too slowly closes its connection, also with pings b
   await slow.ping();
   gateway.clock.advance(2_000);
   assert.equal(await slow.closed, 1008);
-  // A client that has no message under way may stay as long as it likes.
+  // A client without an unfinished message may stay connected for any time.
   idle.client.send("hello");
   assert.equal(String((await once(idle.client, "message"))[0]), "5");
 });
@@ -95,7 +95,7 @@ test("a message that gains 64 KiB in every 10 seconds may take its time", async 
   assert.equal(String((await once(client, "message"))[0]), String(8 * 64 * 1024));
 });
 
-test("a message that waits for its surface is not too slow", async () => {
+test("a message does not become too slow while it waits for its surface", async () => {
   await using gateway = await bench();
   const { client, connection } = await gateway.open();
   connection.pause();
@@ -105,7 +105,7 @@ test("a message that waits for its surface is not too slow", async () => {
   assert.equal(String((await once(client, "message"))[0]), "5");
 });
 
-test("when unfinished messages hold too much together the newest connections are closed", async () => {
+test("when unfinished messages together hold too much, the newest connections are closed", async () => {
   await using gateway = await bench(500 * 1024);
   const peers: Peer[] = [];
   for (let at = 0; at < 3; at++) {

@@ -11,10 +11,10 @@ import { httpUpstream, type Upstream } from "./through.ts";
 const mebibyte = 1024 * 1024;
 const bodyMebibytes = 1024;
 const warmUpMebibytes = 64;
-/** How much the gateway's memory may grow while a body passes that is sixteen times as large. */
+/** Maximum growth of the gateway's memory while a body of sixteen times that size passes. */
 const growthMebibytes = 64;
 
-/** A mebibyte that is not the same at any place: a piece lost, doubled or moved changes the hash. */
+/** A mebibyte without repetitions: a piece that is lost, doubled or moved changes the hash. */
 const pattern = randomBytes(mebibyte + 1024);
 const piece = (index: number): Buffer => pattern.subarray(index, index + mebibyte);
 
@@ -43,14 +43,14 @@ after(async () => {
   await upstream[Symbol.asyncDispose]();
 });
 
-/** Largest RSS of the gateway since it was last asked, MiB. */
+/** Returns the maximum RSS of the gateway since the last call, in MiB. */
 async function largestRss(): Promise<number> {
   gateway.send("rss");
   const [message] = (await once(gateway, "message")) as [{ rss: number }];
   return message.rss / mebibyte;
 }
 
-/** Runs the transfer small, then large, and compares what the gateway needed. */
+/** Runs a small transfer, then a large one, and compares the memory that the gateway needed. */
 async function assertFlat(transfer: (mebibytes: number) => Promise<string>): Promise<void> {
   await transfer(warmUpMebibytes);
   const baseline = await largestRss();
@@ -60,7 +60,7 @@ async function assertFlat(transfer: (mebibytes: number) => Promise<string>): Pro
   assert.ok(grown < growthMebibytes, `${baseline.toFixed()} MiB grew to ${peak.toFixed()} MiB`);
 }
 
-test("memory stays flat while 1 GiB passes down", async () => {
+test("memory does not grow while 1 GiB is downloaded", async () => {
   await assertFlat(async (mebibytes) => {
     const headers = { "x-mebibytes": mebibytes };
     const req = request({ port, host: "127.0.0.1", agent: false, headers }).end();
@@ -68,7 +68,7 @@ test("memory stays flat while 1 GiB passes down", async () => {
   });
 });
 
-test("memory stays flat while 1 GiB passes up", async () => {
+test("memory does not grow while 1 GiB is uploaded", async () => {
   await assertFlat(async (mebibytes) => {
     const headers = { "content-length": mebibytes * mebibyte };
     const req = request({ port, host: "127.0.0.1", agent: false, method: "PUT", headers });
@@ -84,7 +84,7 @@ async function response(req: ReturnType<typeof request>): Promise<IncomingMessag
   return res;
 }
 
-/** Writes the pieces one after the other, as fast as they are taken. */
+/** Writes the pieces one after the other, as fast as they are read. */
 async function send(to: Writable | ServerResponse, mebibytes: number): Promise<void> {
   for (let index = 0; index < mebibytes; index++) {
     if (!to.write(piece(index))) await once(to, "drain");

@@ -1,4 +1,4 @@
-/** Which backends hold readiness back: those that somebody named, not the defaults of the shipped pipeline.yaml. */
+/** Which backends affect readiness: those that an operator has set, not the defaults of the shipped pipeline.yaml. */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
@@ -23,8 +23,8 @@ async function readiness({ adminUrl }: TestGateway): Promise<Readiness> {
   return { status: response.status, checks };
 }
 
-// D5
-test("a node at the default address does not hold readiness back where a network is named", async () => {
+// Finding D5.
+test("a node at the default address does not affect readiness if a network is set", async () => {
   const model = await startDemoModel({ tokenMs: 1 });
   try {
     await using gateway = await startTestGateway({
@@ -43,7 +43,7 @@ test("a node at the default address does not hold readiness back where a network
   }
 });
 
-test("a node that the environment names holds readiness back, although it is at the same address", async () => {
+test("a node that is set in the environment affects readiness, even at the default address", async () => {
   const model = await startDemoModel({ tokenMs: 1 });
   try {
     await using gateway = await startTestGateway({
@@ -58,7 +58,7 @@ test("a node that the environment names holds readiness back, although it is at 
   }
 });
 
-test("a node that pipeline.yaml names without a variable holds readiness back", async () => {
+test("a node that pipeline.yaml sets without a variable affects readiness", async () => {
   const model = await startDemoModel({ tokenMs: 1 });
   try {
     const named = withDeadDefault.replace(`\${LEDGER_RPC_URL:-${unreachable}}`, unreachable);
@@ -73,7 +73,7 @@ test("a node that pipeline.yaml names without a variable holds readiness back", 
   }
 });
 
-test("a network at the default address does not hold readiness back where a node is named", async () => {
+test("a network at the default address does not affect readiness if a node is set", async () => {
   const node = await startDemoNode();
   try {
     await using gateway = await startTestGateway({
@@ -91,7 +91,7 @@ test("a network at the default address does not hold readiness back where a node
   }
 });
 
-test("where every backend is at its default address, the defaults hold readiness back", async () => {
+test("if every backend is at its default address, the defaults affect readiness", async () => {
   await using gateway = await startTestGateway({ pipeline: withDeadDefault });
   const { status, checks } = await readiness(gateway);
   assert.equal(checks["upstream ledger"], "no usable node");

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { httpUpstream, rawClient, through, type Upstream } from "./through.ts";
 
-/** An upstream that keeps the request lines and bodies it was sent. */
+/** An upstream that records the request lines and bodies that it receives. */
 async function recorder(): Promise<{ readonly upstream: Upstream; readonly seen: string[] }> {
   const seen: string[] = [];
   const upstream = await httpUpstream((req, res) => {
@@ -24,7 +24,7 @@ const webSocket =
   "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n";
 const hidden = "GET /hidden HTTP/1.1\r\nHost: a\r\n\r\n";
 
-/** Each is refused with this status, on a connection that then closes, and nothing of it reaches the upstream. */
+/** Each request is refused with this status, its connection is closed, and nothing of it reaches the upstream. */
 const refused: Readonly<Record<string, readonly [status: number, bytes: string]>> = {
   "two lengths that differ": [400, `${post}Content-Length: 3\r\nContent-Length: 4\r\n\r\nabcd`],
   "two lengths that agree": [400, `${post}Content-Length: 3\r\nContent-Length: 3\r\n\r\nabc`],
@@ -83,7 +83,7 @@ const refused: Readonly<Record<string, readonly [status: number, bytes: string]>
   "no Host": [400, "GET / HTTP/1.1\r\n\r\n"],
   "two Hosts": [400, "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n"],
   "two Hosts that agree": [400, "GET / HTTP/1.1\r\nHost: a\r\nhost: a\r\n\r\n"],
-  // Finding 9: node:http keeps the first one, a proxy in front of the gateway may look at the last one.
+  // Finding 9: node:http uses the first one, but a proxy in front of the gateway may use the last one.
   "two Authorization fields": [
     400,
     "GET / HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer a\r\nAuthorization: Bearer b\r\n\r\n",
@@ -100,7 +100,7 @@ const refused: Readonly<Record<string, readonly [status: number, bytes: string]>
     400,
     `${webSocket}Authorization: Bearer a\r\nAuthorization: Bearer b\r\n\r\n`,
   ],
-  "a Host that is no host": [400, "GET / HTTP/1.1\r\nHost: a/../b\r\n\r\n"],
+  "a Host that is not a host": [400, "GET / HTTP/1.1\r\nHost: a/../b\r\n\r\n"],
   "a Host with credentials": [400, "GET / HTTP/1.1\r\nHost: u@a\r\n\r\n"],
   "an absolute target for another host": [400, "GET http://b/ HTTP/1.1\r\nHost: a\r\n\r\n"],
   "an absolute target with credentials": [400, "GET http://a@b/ HTTP/1.1\r\nHost: a\r\n\r\n"],
@@ -108,7 +108,7 @@ const refused: Readonly<Record<string, readonly [status: number, bytes: string]>
 };
 
 for (const [name, [status, bytes]] of Object.entries(refused)) {
-  test(`refused, and unseen by the upstream: ${name}`, async () => {
+  test(`refused without reaching the upstream: ${name}`, async () => {
     const { upstream, seen } = await recorder();
     await using _upstream = upstream;
     await using gateway = await through(upstream.port);
@@ -122,7 +122,7 @@ for (const [name, [status, bytes]] of Object.entries(refused)) {
   });
 }
 
-/** A head that is right, with a body that is not: the upstream may have seen its start, never an end. */
+/** A valid head with an invalid body. The upstream may have received its start, but never an end. */
 const brokenBodies: Readonly<Record<string, string>> = {
   "a chunk size beyond 64 bits": "fffffffffffffffff\r\n",
   "letters for a chunk size": "zz\r\n",
@@ -139,7 +139,7 @@ const brokenBodies: Readonly<Record<string, string>> = {
 };
 
 for (const [name, body] of Object.entries(brokenBodies)) {
-  test(`never completed towards the upstream: ${name}`, async () => {
+  test(`never complete at the upstream: ${name}`, async () => {
     const { upstream, seen } = await recorder();
     await using _upstream = upstream;
     await using gateway = await through(upstream.port);
@@ -152,7 +152,7 @@ for (const [name, body] of Object.entries(brokenBodies)) {
   });
 }
 
-test("a request hidden in the body of a GET stays a body", async () => {
+test("a request hidden in the body of a GET remains a body", async () => {
   const { upstream, seen } = await recorder();
   await using _upstream = upstream;
   await using gateway = await through(upstream.port, { connections: 1 });
@@ -161,7 +161,7 @@ test("a request hidden in the body of a GET stays a body", async () => {
   client.send("GET /next HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
   assert.equal((await client.closed()).split("answered").length, 3);
   assert.deepEqual(seen, [`GET / ${hidden}`, "GET /next "]);
-  // A server that ignores the body of a GET would read it as the next request: that connection is not used again.
+  // A server that ignores the body of a GET would read it as the next request, so that connection is not used again.
   assert.equal(upstream.sockets.length, 2);
 });
 
@@ -173,12 +173,12 @@ test("a request after the last chunk is the client's next request", async () => 
   client.send(`${chunked}3\r\nabc\r\n0\r\n\r\n${hidden}`);
   await client.until("answered");
   while (seen.length < 2) await new Promise(setImmediate);
-  // Both are on their way at once, each on a connection of its own.
+  // Both are in flight at the same time, each on its own connection.
   assert.deepEqual(seen.toSorted(), ["GET /hidden ", "POST / abc"]);
   await gateway.settled(2);
 });
 
-test("Connection cannot take the length or the Host off a request", async () => {
+test("Connection cannot remove the length or the Host of a request", async () => {
   const { upstream, seen } = await recorder();
   await using _upstream = upstream;
   await using gateway = await through(upstream.port);
@@ -189,7 +189,7 @@ test("Connection cannot take the length or the Host off a request", async () => 
   assert.deepEqual(seen, [`POST / ${hidden}`]);
 });
 
-test("chunk extensions and trailers of a request end at the gateway", async () => {
+test("chunk extensions and trailers of a request are not forwarded", async () => {
   const { upstream, seen } = await recorder();
   await using _upstream = upstream;
   await using gateway = await through(upstream.port);
@@ -199,7 +199,7 @@ test("chunk extensions and trailers of a request end at the gateway", async () =
   assert.deepEqual(seen, ["POST / abc"]);
 });
 
-test("an absolute target for the Host's own name is served as its path", async () => {
+test("an absolute target with the host of Host is served like its path", async () => {
   const { upstream, seen } = await recorder();
   await using _upstream = upstream;
   await using gateway = await through(upstream.port);
@@ -209,7 +209,7 @@ test("an absolute target for the Host's own name is served as its path", async (
   assert.deepEqual(seen, ["GET /x?y "]);
 });
 
-test("a request to switch protocols is forwarded without it", async () => {
+test("the request to switch protocols is removed before forwarding", async () => {
   const { upstream, seen } = await recorder();
   await using _upstream = upstream;
   await using gateway = await through(upstream.port);

@@ -1,10 +1,11 @@
-/** A gateway that forwards everything to a scripted upstream, and raw sockets on both of its sides. */
+/** Starts a gateway that forwards everything to a scripted upstream, and opens raw sockets on both sides. */
+import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer, type RequestListener, type Server as HttpServer } from "node:http";
 import { connect, createServer as createTcpServer, type Server, type Socket } from "node:net";
 import { systemClock } from "../../src/clock.ts";
 import type { ServerConfig } from "../../src/config/config.ts";
-import type { Clock, Exchange, ForwardOptions, Outcome } from "../../src/plugin.ts";
+import type { Clock, Exchange, ForwardOptions, Log, Outcome } from "../../src/plugin.ts";
 import { createForwarder } from "../../src/http/upstream/forward.ts";
 import { UpstreamPools } from "../../src/http/upstream/upstream.ts";
 import { noMetrics, serve, type Served, type TestStep } from "../pipeline/harness.ts";
@@ -28,17 +29,30 @@ export interface ThroughOptions {
   readonly headersMs?: number;
   readonly idleMs?: number;
   readonly connections?: number;
+  /** Scheme and host of the upstreams. */
+  readonly origin?: string;
+  /** Path and query that a plugin has put in place of the client's. */
+  readonly target?: string;
 }
 
-/** Disposes of the gateway and its pools; the upstreams are the caller's. */
+/** Disposes of the gateway and its pools, and checks that no callback threw. The caller disposes of the upstreams. */
 export async function through(
   upstreamPorts: number | readonly number[],
   options: ThroughOptions = {},
 ): Promise<Through> {
   const { connectMs = 5_000, headersMs = 5_000, idleMs = 5_000, connections = 10 } = options;
-  const urls = [upstreamPorts].flat().map((port) => `http://127.0.0.1:${port}`);
+  const { origin = "http://127.0.0.1", target } = options;
+  const urls = [upstreamPorts].flat().map((port) => `${origin}:${port}`);
   const upstream = { name: "upstream", urls, connectMs, headersMs, idleMs, connections };
-  const pools = new UpstreamPools(upstream, options.clock ?? systemClock);
+  const bugs: object[] = [];
+  const log: Log = {
+    debug() {},
+    info() {},
+    warn() {},
+    error: (fields) => void bugs.push(fields),
+    child: () => log,
+  };
+  const pools = new UpstreamPools(upstream, options.clock ?? systemClock, log);
   const forwarder = createForwarder(pools, options.forward ?? {}, noMetrics);
   const outcomes: Outcome[] = [];
   let wake = (): void => {};
@@ -50,7 +64,9 @@ export async function through(
     },
   };
   const steps = [watch, ...(options.steps ?? [])];
-  const surface = { answer: (x: Exchange) => forwarder.forward(x) };
+  const surface = {
+    answer: (x: Exchange) => forwarder.forward(x, target === undefined ? {} : { target }),
+  };
   const served = await serve([{ path: "/*", methods: ["*"], steps, surface }], {
     ...(options.server !== undefined && { server: options.server }),
   });
@@ -69,6 +85,7 @@ export async function through(
     async [Symbol.asyncDispose]() {
       await served[Symbol.asyncDispose]();
       for (const { client } of pools.members) await client.close();
+      assert.deepEqual(bugs, []);
     },
   };
 }
@@ -102,7 +119,7 @@ export function httpUpstream(handler: RequestListener): Promise<Upstream> {
   return listening(createServer(handler));
 }
 
-/** `onHead` gets each request's head and the bytes behind it as far as they came with it. */
+/** `onHead` gets the head of each request, and the bytes after it that arrived with it. */
 export function rawUpstream(
   onHead: (socket: Socket, head: string, count: number) => void,
 ): Promise<Upstream> {
@@ -121,7 +138,7 @@ export function rawUpstream(
   );
 }
 
-/** A port on which nothing listens. */
+/** Returns a port on which nothing listens. */
 export async function deadPort(): Promise<number> {
   const { port, [Symbol.asyncDispose]: close } = await rawUpstream(() => {});
   await close();
@@ -174,8 +191,8 @@ export function rawClient(port: number): RawClient {
   };
 }
 
-/** Resolves when `measure` has kept its value for a while: what was in flight has arrived where it can. */
-export async function quiescent(measure: () => number): Promise<number> {
+/** Resolves when `measure` has kept its value for a while, because everything in flight has arrived. */
+export async function whenStable(measure: () => number): Promise<number> {
   let last = measure();
   for (let same = 0; same < 5;) {
     await new Promise((resolve) => setTimeout(resolve, 20));

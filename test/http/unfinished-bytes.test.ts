@@ -57,7 +57,7 @@ describe("the rate at which a request arrives", () => {
     assert.equal(slow(), 1);
   });
 
-  test("is not watched any more once the request is complete", () => {
+  test("is not checked any more once the request is complete", () => {
     const { clock, rate, slow } = watched();
     clock.advance(5_000);
     rate[Symbol.dispose]();

@@ -1,4 +1,7 @@
-/** WebSocket routes: the steps of the route, the handshake, messages both ways, backpressure, and every way to end. */
+/**
+ * WebSocket routes: the steps of the route, the handshake, messages in both directions, backpressure, and every way to
+ * end.
+ */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { connect } from "node:net";
@@ -9,7 +12,7 @@ import type { Connection, Exchange, Outcome, SurfaceHooks } from "../../src/plug
 import { refuse } from "../../src/plugin.ts";
 import { ask, serve, type Served, type TestStep } from "../pipeline/harness.ts";
 
-/** A surface that hands its connection to the test and ends with it. */
+/** A surface that passes its connection to the test and ends with it. */
 function socketSurface(
   use: (connection: Connection, x: Exchange) => void,
   messageBytes = 1024,
@@ -32,7 +35,7 @@ const echo = socketSurface((connection) => {
   };
 });
 
-/** Keeps how each exchange ended. */
+/** Records how each exchange ended. */
 function outcomes(): { readonly step: TestStep; readonly next: () => Promise<Outcome> } {
   const seen: Outcome[] = [];
   let waiting: ((outcome: Outcome) => void) | undefined;
@@ -64,7 +67,7 @@ async function open(
   return client;
 }
 
-/** The status of a refused upgrade. */
+/** Returns the status of a refused upgrade. */
 async function refusal({ port }: Served, path = "/socket"): Promise<number | undefined> {
   const client = new WebSocket(`ws://127.0.0.1:${port}${path}`, ["test.v1"]);
   client.on("error", () => {});
@@ -111,7 +114,7 @@ it("a surface refuses an upgrade with a Reply", async () => {
   assert.equal(await refusal(served), 404);
 });
 
-it("a surface that throws before it accepts is answered for with 500", async () => {
+it("if a surface throws before it accepts the upgrade, the client gets 500", async () => {
   const surface: SurfaceHooks = {
     answer() {
       throw new Error("the secret is 42");
@@ -144,7 +147,7 @@ it("a plain request to a WebSocket route is refused after the steps with a reque
   assert.equal(answer.headers["upgrade"], "websocket");
 });
 
-it("an upgrade on another route, to another protocol or in another version is a request like others", async () => {
+it("an upgrade on another route, to another protocol or in another version is treated like an ordinary request", async () => {
   const plain: SurfaceHooks = { answer: () => ({ status: 200, body: "plain" }) };
   await using served = await serve([{ path: "/plain", surface: plain }, route(echo)]);
   assert.equal(await refusal(served, "/plain"), 200);
@@ -222,7 +225,7 @@ it("if a client does not read, send returns false, and onDrain is called when th
   client.close();
 });
 
-it("a client that takes nothing for too long is cut", async () => {
+it("a client that reads nothing for too long is disconnected", async () => {
   const { step, next } = outcomes();
   const surface = socketSurface((connection) => {
     const fill = (): void => {
@@ -286,7 +289,7 @@ it("a drain notifies open connections and closes the listener after they have cl
   assert.equal((await closed)[0], 1001);
 });
 
-it("connections that are open at the end of the drain are cut", async () => {
+it("connections that are open at the end of the drain are cut off", async () => {
   const { step, next } = outcomes();
   const served = await serve([route(echo, [step])]);
   const client = await open(served);
@@ -308,7 +311,7 @@ it("an open connection keeps its generation through a reload", async () => {
   client.close();
 });
 
-/** What the server sends until it closes the connection, for a handshake with these fields. */
+/** Returns what the server sends until it closes the connection, for a handshake with these fields. */
 async function handshake({ port }: Served, fields: readonly string[]): Promise<string> {
   const socket = connect(port, "127.0.0.1");
   const lines = [
@@ -330,7 +333,7 @@ async function handshake({ port }: Served, fields: readonly string[]): Promise<s
 
 // Finding 3.
 for (const offered of ["test.v1, test.v1", "test.v1,,", ", test.v1", "", "test v1", "test;v1"]) {
-  it(`an offer of subprotocols that breaks RFC 6455 is 400 and ends its exchange: "${offered}"`, async () => {
+  it(`an offer of subprotocols that breaks RFC 6455 gets 400 and ends its exchange: "${offered}"`, async () => {
     const { step, next } = outcomes();
     await using served = await serve([route(echo, [step])]);
     const text = await handshake(served, [`Sec-WebSocket-Protocol: ${offered}`]);
@@ -341,18 +344,18 @@ for (const offered of ["test.v1, test.v1", "test.v1,,", ", test.v1", "", "test v
   });
 }
 
-it("a subprotocol that occurs in two fields is refused, too", async () => {
+it("a subprotocol that occurs in two fields is also refused", async () => {
   await using served = await serve([route(echo)]);
   const field = "Sec-WebSocket-Protocol: test.v1";
   assert.match(await handshake(served, [field, field]), /^HTTP\/1\.1 400 /);
 });
 
-it("an upgrade that the WebSocket library refuses is 400 and ends its exchange", async () => {
+it("an upgrade that the WebSocket library refuses gets 400 and ends its exchange", async () => {
   const { step, next } = outcomes();
   const spoils: TestStep = {
     name: "spoils",
     responseHeaders(x) {
-      // Only a plugin that breaks the contract reaches this: the core has checked what the client sent.
+      // Only a plugin that breaks the contract reaches this, because the core has checked what the client sent.
       (x.request.headers as Record<string, string>)["sec-websocket-protocol"] = "test.v1,,";
     },
   };
@@ -376,7 +379,7 @@ it("a client that leaves while its upgrade is being accepted ends the exchange",
   assert.deepEqual(served.errors, []);
 });
 
-it("a field that HTTP does not allow is never written into the answer of an upgrade", async () => {
+it("a field that HTTP does not allow is never written into the answer to an upgrade", async () => {
   const { step, next } = outcomes();
   const splits: TestStep = {
     name: "splits",
@@ -391,7 +394,7 @@ it("a field that HTTP does not allow is never written into the answer of an upgr
   assert.equal(await next(), "replied");
 });
 
-it("an upgrade that still waits in a step is cut when the drain ends", async () => {
+it("an upgrade that still waits in a step when the drain ends is cut off", async () => {
   const { step, next } = outcomes();
   const reached = Promise.withResolvers<void>();
   const waits: TestStep = {

@@ -41,10 +41,10 @@ async function health(folder: string): Promise<number> {
 }
 
 for (const module of modules) {
-  test(`without the module ${module}, the rest is sound and starts`, async (t) => {
+  test(`without the module ${module}, the rest passes all checks and starts`, async (t) => {
     const folder = temporaryFolder(t);
     await copyWithout(module, folder);
-    // Rules that need types have nothing to do with a missing module, and take most of the time.
+    // Rules that need types do not depend on a missing module, and take most of the time.
     const config = join(folder, ".oxlintrc.json");
     writeFileSync(
       config,

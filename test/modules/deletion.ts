@@ -25,7 +25,7 @@ export const modules = globSync("plugins/*/", { cwd: root })
   .map((path) => relative("plugins", path).replace(/\/$/, ""))
   .filter((folder) => folder !== "contracts");
 
-/** `folder`: an empty folder, which receives the copy. */
+/** `folder`: an empty folder that receives the copy. */
 export async function copyWithout(module: string, folder: string): Promise<void> {
   for (const path of copied) cpSync(join(root, path), join(folder, path), { recursive: true });
   symlinkSync(join(root, "node_modules"), join(folder, "node_modules"));
@@ -168,7 +168,7 @@ function removeEntries(
 ): void {
   const entries = document.get(section);
   if (!isMap(entries)) return;
-  // A list can be the only use of another list.
+  // A list can be used only by another list.
   for (let before = -1; before !== entries.items.length;) {
     before = entries.items.length;
     entries.items = entries.items.filter(({ key }) => isUsed(String(key)));

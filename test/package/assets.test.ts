@@ -6,7 +6,7 @@ import { assetsOf } from "../../.ci/assets.ts";
 
 const root = join(import.meta.dirname, "../..");
 
-test("whatever the sources load beside code is published", () => {
+test("all files that the sources load in addition to code are published", () => {
   const published = new Set(assetsOf(root));
   const files = globSync("{src,plugins}/**/*.*", { cwd: root }).filter(
     (path) => !/\.ts$|\/README\.md$|\/tsconfig\.json$/.test(path),

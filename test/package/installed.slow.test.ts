@@ -2,8 +2,8 @@
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdirSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { existsSync, mkdirSync, renameSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { createInterface } from "node:readline";
 import { after, test } from "node:test";
 import { templateNames } from "../../src/commands/init.ts";
@@ -11,6 +11,7 @@ import { installPackage } from "./package-fixture.ts";
 
 const installed = installPackage();
 const { app, main } = installed;
+const root = join(import.meta.dirname, "../..");
 after(() => installed[Symbol.dispose]());
 
 // Without the variables that would change the outcome.
@@ -25,7 +26,7 @@ function sluice(...args: readonly string[]) {
   return { status, stdout, stderr };
 }
 
-// D1: accounts were kept in node_modules/sluice-gateway/data, and every upgrade deleted them.
+// Finding D1: accounts were stored in node_modules/sluice-gateway/data, and every upgrade deleted them.
 test("accounts survive an upgrade of the package", () => {
   const create = ["workspaces", "create", "--name", "acme", "--plan", "developer"];
   const refused = sluice(...create);
@@ -45,7 +46,7 @@ test("accounts survive an upgrade of the package", () => {
 });
 
 for (const template of templateNames) {
-  test(`the package has the template ${template}, and the file is in order`, () => {
+  test(`the package has the template ${template}, which passes the check`, () => {
     const target = join(app, template);
     const { status, stderr } = sluice("init", "--template", template, "--dir", target);
     assert.equal(status, 0, stderr);
@@ -53,6 +54,38 @@ for (const template of templateNames) {
     assert.equal(checked.status, 0, checked.stdout);
   });
 }
+
+test("the package validates pipeline.yaml without ajv, with the same faults as a checkout", () => {
+  const ajv = join(dirname(main), "chunks/ajv.cjs");
+  const file = join(app, "faulty.yaml");
+  writeFileSync(
+    file,
+    `version: 1
+server: { prot: 8080, host: 7, connections: many }
+log: { level: loud }
+tools: [{ docs-search: { owm: true } }]
+routes:
+  - { path: /, methods: [GET], run: [{ rate-limit: { failures: 0 } }, { trace: yes }], to: front-page }
+`,
+  );
+  const arguments_ = ["check", "--config", file, "--json"];
+  const checkout = spawnSync(process.execPath, [join(root, "src/main.ts"), ...arguments_], {
+    cwd: app,
+    env,
+    encoding: "utf8",
+  });
+  renameSync(ajv, `${ajv}.away`);
+  try {
+    const checked = sluice("check", "--config", "node_modules/sluice-gateway/pipeline.yaml");
+    // The package's own file keeps its data in node_modules, which is the only fault.
+    assert.deepEqual(checked.stdout.match(/SLUICE_\w+/g), ["SLUICE_STORE_MISPLACED"]);
+    const { stdout, stderr } = sluice(...arguments_);
+    assert.equal(stdout, checkout.stdout, stderr);
+    assert.match(stdout, /prot/);
+  } finally {
+    renameSync(`${ajv}.away`, ajv);
+  }
+});
 
 /** Starts a server of the installed package. `listening`: the document that the command prints. */
 async function serve(folder: string, args: readonly string[]) {

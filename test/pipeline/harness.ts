@@ -1,4 +1,4 @@
-/** Serves hand-made steps and surfaces on a real port, without a file, a store or an upstream. */
+/** Serves steps and surfaces of a test on a real port, without a file, a store or an upstream. */
 import { request, type IncomingHttpHeaders } from "node:http";
 import type { Config, RouteConfig, ServerConfig, StepUse } from "../../src/config/config.ts";
 import {
@@ -43,7 +43,7 @@ export interface Served extends AsyncDisposable {
   readonly url: string;
   readonly port: number;
   readonly listener: Listener;
-  /** Error lines that the core logged: what a plugin's bug leaves behind. */
+  /** Error lines that the core logged, for example for a bug of a plugin. */
   readonly errors: string[];
   readonly generation: Generation;
   /** Loads other routes, as a reload does. */
@@ -82,7 +82,7 @@ export async function serve(
     /** Default: real time. */
     readonly clock?: Clock;
     readonly observers?: readonly ExchangeObserver[];
-    /** Of the listener. */
+    /** Metrics of the listener. */
     readonly metrics?: Metrics;
   } = {},
 ): Promise<Served> {
@@ -233,7 +233,7 @@ export interface Answer {
   readonly trailers: NodeJS.Dict<string>;
 }
 
-/** One request on a connection of its own. Rejects when the answer is cut short. */
+/** Sends one request on its own connection. Rejects if the answer breaks off. */
 export function ask(
   served: { readonly port: number },
   path: string,

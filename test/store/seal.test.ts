@@ -4,7 +4,7 @@ import { readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import * as fc from "fast-check";
-import { createSeal, keptSecret } from "../../src/store/seal.ts";
+import { createSeal, readOrCreateSecret } from "../../src/store/seal.ts";
 import { StoreError } from "../../src/store/store-error.ts";
 import { temporaryFolder } from "./folder.ts";
 import { runModule, sourceUrl } from "./run-module.ts";
@@ -65,15 +65,15 @@ describe("a sealed token", () => {
 describe("the secret of a data folder", () => {
   it("is created once, random and readable only by its owner, and kept across restarts", async (t) => {
     const folder = temporaryFolder(t);
-    const secret = keptSecret(folder);
+    const secret = readOrCreateSecret(folder);
     assert.match(secret, /^[0-9a-f]{64}$/);
-    assert.equal(keptSecret(folder), secret);
+    assert.equal(readOrCreateSecret(folder), secret);
     assert.deepEqual(readdirSync(folder), ["secret"]);
     assert.equal(statSync(join(folder, "secret")).mode & 0o777, 0o600);
-    assert.notEqual(keptSecret(temporaryFolder(t)), secret);
+    assert.notEqual(readOrCreateSecret(temporaryFolder(t)), secret);
     const code = `
-      const { createSeal, keptSecret } = await import(${JSON.stringify(sourceUrl("src/store/seal.ts"))});
-      console.log(createSeal(keptSecret(${JSON.stringify(folder)})).seal("session", { a: 1 }, 5));`;
+      const { createSeal, readOrCreateSecret } = await import(${JSON.stringify(sourceUrl("src/store/seal.ts"))});
+      console.log(createSeal(readOrCreateSecret(${JSON.stringify(folder)})).seal("session", { a: 1 }, 5));`;
     const { out } = await runModule(code);
     const opened = createSeal(secret).open("session", out.trim());
     assert.deepEqual(opened, { value: { a: 1 }, expiresAt: 5 });
@@ -82,8 +82,8 @@ describe("the secret of a data folder", () => {
   it("is the same for two processes that start at once", async (t) => {
     const folder = temporaryFolder(t);
     const code = `
-      const { keptSecret } = await import(${JSON.stringify(sourceUrl("src/store/seal.ts"))});
-      console.log(keptSecret(${JSON.stringify(folder)}));`;
+      const { readOrCreateSecret } = await import(${JSON.stringify(sourceUrl("src/store/seal.ts"))});
+      console.log(readOrCreateSecret(${JSON.stringify(folder)}));`;
     const both = await Promise.all([runModule(code), runModule(code)]);
     const secret = readFileSync(join(folder, "secret"), "utf8");
     assert.deepEqual(
@@ -98,7 +98,7 @@ describe("the secret of a data folder", () => {
     for (const text of ["", "\n", "short"]) {
       writeFileSync(join(folder, "secret"), text);
       assert.throws(
-        () => keptSecret(folder),
+        () => readOrCreateSecret(folder),
         (error) => error instanceof StoreError && error.code === "SLUICE_STORE_CORRUPT",
       );
     }
@@ -106,7 +106,7 @@ describe("the secret of a data folder", () => {
 
   it("reports what is wrong with a folder in which it cannot be stored", (t) => {
     assert.throws(
-      () => keptSecret(join(temporaryFolder(t), "nowhere")),
+      () => readOrCreateSecret(join(temporaryFolder(t), "nowhere")),
       (error) => error instanceof StoreError && error.remedy !== "",
     );
   });

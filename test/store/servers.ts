@@ -13,7 +13,7 @@ import { Client } from "pg";
 import { serverFolder, systemProgram } from "./programs.ts";
 import { endServer, freePort, startServer } from "./server-process.ts";
 
-/** The process whose end is the end of the test run: the runner, or this process if there is none. */
+/** The process whose end also ends the servers: the test runner, or this process if there is none. */
 const runId = process.env["NODE_TEST_CONTEXT"] === undefined ? process.pid : process.ppid;
 
 /** URL of a server that the tests use instead of starting one. */

@@ -1,4 +1,4 @@
-/** The test gateway, as the tests of plugin authors use it. */
+/** Tests the test gateway, as authors of plugins use it. */
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { writeFileSync } from "node:fs";

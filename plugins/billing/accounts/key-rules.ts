@@ -1,11 +1,13 @@
 /** The rules for changes of API keys, without a database. */
-import type {
-  ChangeAuthor,
-  Failed,
-  IssuedKey,
-  KeyRecord,
-  NewKey,
-  RotatedKey,
+import {
+  capabilities,
+  type Capability,
+  type ChangeAuthor,
+  type Failed,
+  type IssuedKey,
+  type KeyRecord,
+  type NewKey,
+  type RotatedKey,
 } from "sluice-gateway/services";
 import type { KeySettings } from "./account-store.ts";
 import type { Decision } from "./decision.ts";
@@ -45,7 +47,7 @@ export function changeKey(
     ...key,
     name: settings.name ?? key.name,
     capabilities:
-      settings.capabilities === undefined ? key.capabilities : new Set(settings.capabilities),
+      settings.capabilities === undefined ? key.capabilities : capabilitySet(settings.capabilities),
     rpsLimit: given(settings.rpsLimit, key.rpsLimit),
     cuLimit24hMilli: given(settings.cuLimit24hMilli, key.cuLimit24hMilli),
     cuLimit30dMilli: given(settings.cuLimit30dMilli, key.cuLimit30dMilli),
@@ -104,7 +106,7 @@ function newKey(wanted: NewKey, by: ChangeAuthor): IssuedKey {
     workspaceId: wanted.workspaceId,
     name: wanted.name,
     environment: wanted.environment,
-    capabilities: new Set(wanted.capabilities),
+    capabilities: capabilitySet(wanted.capabilities),
     rpsLimit: wanted.rpsLimit,
     cuLimit24hMilli: wanted.cuLimit24hMilli,
     cuLimit30dMilli: wanted.cuLimit30dMilli,
@@ -121,4 +123,9 @@ function newKey(wanted: NewKey, by: ChangeAuthor): IssuedKey {
 /** Returns the new value of a setting that can be removed. */
 function given<T>(setting: T | null | undefined, current: T | undefined): T | undefined {
   return setting === undefined ? current : (setting ?? undefined);
+}
+
+/** Returns the capabilities in the order in which every store and every answer lists them. */
+function capabilitySet(wanted: readonly Capability[]): ReadonlySet<Capability> {
+  return new Set(capabilities.filter((each) => wanted.includes(each)));
 }

@@ -94,13 +94,13 @@ export default defineStep<Options>({
         andThen(identify(x, accounts), (caller): Reply | undefined => {
           if (caller.kind === "unavailable") return unavailable;
           setPrincipal(x, caller);
-          const blockedMs = isGuess(caller) ? failedKeys.blockedMs(x.request.address) : 0;
+          const blockedMs = isUnknownKey(caller) ? failedKeys.blockedMs(x.request.address) : 0;
           if (blockedMs === 0) return undefined;
           const clearsAt = Math.ceil(x.arrivedAt + blockedMs);
           return { ...blocked, reached: { ...allFailures, clearsAt } };
         }),
       settled(x) {
-        if (!revealingCodes.has(x.sent.code) || !isGuess(x.get("principal"))) return;
+        if (!revealingCodes.has(x.sent.code) || !isUnknownKey(x.get("principal"))) return;
         void failedKeys.count(x.request.address);
       },
     };
@@ -130,7 +130,7 @@ const revealingCodes: ReadonlySet<string | undefined> = new Set([
 /**
  * Returns true for a well-formed key that is unknown, revoked or of another environment. An expired key is not a guess.
  */
-function isGuess(principal: Principal): boolean {
+function isUnknownKey(principal: Principal): boolean {
   return principal.kind === "anonymous" && principal.reason === "unauthorized";
 }
 

@@ -7,16 +7,14 @@ import {
 } from "sluice-gateway/module";
 import type { Seal } from "sluice-gateway/plugin";
 import {
-  checkSchema,
   createSeal,
   explainPostgres,
   openPostgres,
-  schemaVersion,
-  upgradeSchema,
   type PostgresPool,
 } from "sluice-gateway/postgres";
 import { createMetrics, printFault, readPipeline, storeFault } from "sluice-gateway/process";
 import { readReplicas } from "../shipping/charge-store.ts";
+import { checkSchema, schemaVersion, upgradeSchema } from "../shipping/schema-version.ts";
 import { migrations } from "../shipping/schema.ts";
 import { printRecords } from "./accounts.ts";
 

@@ -12,7 +12,7 @@ import {
 } from "sluice-gateway/module";
 import { printFault, readPipeline, storeFault } from "sluice-gateway/process";
 import { explain } from "sluice-gateway/store";
-import { parseTime } from "sluice-gateway/toolkit";
+import { parseTime } from "sluice-gateway/services";
 import { readUsage, type UsageRow } from "../metering/read-usage.ts";
 import { usageJson, type UsageJson } from "../metering/usage-json.ts";
 

@@ -14,7 +14,7 @@ import type {
 import { periodOf } from "../metering/periods.ts";
 import { ScopeLease } from "./scope-lease.ts";
 
-/** Who pays, and under which limits. A changed limit must be a new object. */
+/** The payer, and the limits that apply. A changed limit must be a new object. */
 export interface Account {
   readonly keyId: string;
   /** Undefined if neither window of the key has a limit. Such a key needs no lease. */
@@ -95,7 +95,7 @@ export class LeasedCredit {
   readonly #scopes = new Map<string, Lease>();
   /** Reservations that are waiting or open. */
   readonly #reservations = new Set<LeasedReservation>();
-  /** The scopes of the lease request that is on its way, with the reservations that it states. */
+  /** The scopes of the lease request in flight, with the reservations that it states. */
   #asked: ReadonlyMap<Lease, readonly LeasedReservation[]> | undefined;
   /** Estimated time of the ledger in milliseconds since 1970. It never goes back. */
   #time = 0;
@@ -166,7 +166,9 @@ export class LeasedCredit {
     if (reservation.lines === undefined) this.#end(reservation, "released");
   }
 
-  /** Returns the statements of the next lease request. Empty while one is on its way, or if there is nothing to say. */
+  /**
+   * Returns the statements of the next lease request. Empty while one is in flight, or if there is nothing to state.
+   */
   request(now: number): readonly Want[] {
     if (this.#asked !== undefined) return [];
     const asked = new Map<Lease, readonly LeasedReservation[]>();
@@ -185,7 +187,7 @@ export class LeasedCredit {
     return wants;
   }
 
-  /** Handles the reply to the request on its way. Undefined if it is lost or was ignored: all of it is stated again. */
+  /** Handles the reply to the request in flight. Undefined if it is lost or was ignored: all of it is stated again. */
   receive(now: number, reply: readonly Granted[] | undefined): void {
     const asked = this.#asked ?? new Map<Lease, readonly LeasedReservation[]>();
     this.#asked = undefined;
@@ -262,7 +264,9 @@ export class LeasedCredit {
     }
   }
 
-  /** Opens a waiting reservation if it fits. Its owner hears of it, unless it was open before the replica was fenced. */
+  /**
+   * Opens a waiting reservation if it fits. Its owner is notified, unless it was open before the replica was fenced.
+   */
   #admit(reservation: LeasedReservation): void {
     this.#tryToOpen(reservation);
     if (reservation.state === "open" && !reservation.isRecovering) this.ended.push(reservation);

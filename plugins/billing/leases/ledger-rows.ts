@@ -1,4 +1,4 @@
-/** The rows of the ledger in memory, and what can be said of one row. */
+/** The rows of the ledger in memory, and facts that depend on a single row. */
 import type { WindowShape } from "../metering/windows.ts";
 import { difference, sum } from "./amounts.ts";
 import type { Amounts, ReplicaMode, ReplicaState } from "./ledger.ts";
@@ -27,7 +27,7 @@ export interface LeaseRow {
 export interface ScopeRow {
   recall: number;
   isTight: boolean;
-  /** By the number of the replica. */
+  /** Keys are the numbers of replicas. */
   readonly leases: Map<number, LeaseRow>;
   /** The windows of a key: milli-CU by step. */
   readonly daySteps: Map<number, number>;

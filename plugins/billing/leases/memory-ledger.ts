@@ -35,12 +35,12 @@ import {
   type ScopeRow,
 } from "./ledger-rows.ts";
 
-/** A replica that was not heard for this time is fenced. */
+/** A replica that has sent nothing for this time is fenced. */
 export const silenceMs = 10_000;
 
 export class MemoryLedger implements CreditLedger {
   readonly #now: () => number;
-  /** Start of the ledger. For a while after it, no replica could have been heard. */
+  /** Start of the ledger. For a while after it, no replica could have sent a message. */
   readonly #startedAt: number;
   readonly replicas = new Map<number, ReplicaRow>();
   readonly scopes = new Map<string, ScopeRow>();
@@ -219,7 +219,7 @@ export class MemoryLedger implements CreditLedger {
     for (const { leases } of this.scopes.values()) leases.delete(replica);
   }
 
-  /** Returns true if the replica may act. Such a replica is live and has been heard now. */
+  /** Returns true if the replica may act. It is then live, and this is the time of its last message. */
   protected hear(row: ReplicaRow): boolean {
     if (row.state !== "live" && row.state !== "silent") return false;
     row.state = "live";

@@ -21,7 +21,7 @@ const keptMs = 60_000;
 
 export class PostLane {
   #queue: Settlement[] = [];
-  /** The batch on its way. */
+  /** The batch in flight. */
   #sent: Batch | undefined;
   /** Batches that were posted before and must be posted again, oldest first. */
   #again: Batch[] = [];
@@ -37,7 +37,7 @@ export class PostLane {
     this.#queue.push(settlement);
   }
 
-  /** Returns the next batch, or undefined while one is on its way or if there is none. */
+  /** Returns the next batch, or undefined while one is in flight or if there is none. */
   request(): { readonly first: number; readonly charges: readonly LeasedCharge[] } | undefined {
     if (this.#sent !== undefined) return undefined;
     this.#sent = this.#again.shift() ?? this.nextBatch(this.#posted + 1);
@@ -58,14 +58,14 @@ export class PostLane {
     return { first, last: first + charges.length - 1, settlements, charges, postedAt: 0 };
   }
 
-  /** The batch on its way is sent again with the same numbers, because its reply is missing. */
+  /** Sends the batch in flight again with the same numbers, because its reply is missing. */
   lost(): void {
     if (this.#sent !== undefined) this.#again.unshift(this.#sent);
     this.#sent = undefined;
   }
 
   /**
-   * Handles the reply to the batch on its way, and returns the settlements that are posted. Returns undefined if the
+   * Handles the reply to the batch in flight, and returns the settlements that are posted. Returns undefined if the
    * ledger has lost batches that are not kept any more.
    */
   receive(now: number, { posted }: Standing): readonly Settlement[] | undefined {

@@ -39,7 +39,7 @@ export type Reply = { readonly no: number } & (
 
 type Kind = Message["kind"];
 
-/** A message on its way, with what the ledger had confirmed when it was sent. */
+/** A message in flight, with what the ledger had confirmed when it was sent. */
 interface Sent {
   readonly no: number;
   readonly at: number;
@@ -50,7 +50,7 @@ interface Sent {
 const feedMs = 250;
 const fenceMs = 1_000;
 const lostMs = 2_000;
-/** A replica that has not heard of recalls and changed limits for this time asks for no credit. */
+/** A replica that has received no recalls and changed limits for this time requests no credit. */
 const staleMs = 1_000;
 
 export class LedgerReplica {
@@ -61,7 +61,7 @@ export class LedgerReplica {
   /** Number that the ledger gave to this replica. Undefined while it is not registered. */
   #replica: number | undefined;
   #no = 0;
-  /** One message of each kind is on its way. */
+  /** At most one message of each kind is in flight. */
   readonly #sent = new Map<Kind, Sent>();
   readonly #nextAt = { feed: 0, fence: 0 };
   #heardAt = -Infinity;

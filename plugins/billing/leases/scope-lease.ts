@@ -54,7 +54,7 @@ export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
     this.restart();
   }
 
-  /** Forgets what was granted, because the ledger has fenced the replica. */
+  /** Forgets the granted credit, because the ledger has fenced the replica. */
   restart(): void {
     this.granted = this.#limits.kind === "key" ? [0] : [0, 0, 0];
     this.#spent = this.granted;
@@ -132,7 +132,7 @@ export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
     return taken;
   }
 
-  /** Returns true if the ledger should hear of this scope now. */
+  /** Returns true if this scope should be reported to the ledger now. */
   isDue(now: number): boolean {
     this.#moveTo(now);
     if (this.#isUncertain || this.#isRecalled) return true;

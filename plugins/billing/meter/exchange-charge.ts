@@ -11,24 +11,26 @@
  * An exchange with parts is `settled` after its first part has settled. `usedMilliCu` is undefined again if the last
  * commit could not be written.
  */
-import type { Exchange, Reply } from "sluice-gateway/plugin";
+import type { Awaitable, Exchange, Reply } from "sluice-gateway/plugin";
 import type {
   Charge,
   ChargeLine,
   ChargePart,
   CuRefusal,
+  MeterUnavailable,
   PartOptions,
   Reservation,
 } from "sluice-gateway/services";
+import { andThen } from "sluice-gateway/toolkit";
 import type { CommitReplies } from "./commit-replies.ts";
-import { replyTo, type Reserve } from "./reserve.ts";
+import { replyTo, unavailable, type Reserver } from "./reserve.ts";
 
 /** A line from a surface, without the surface's name, which the exchange adds. */
 type Line = Omit<ChargeLine, "surface">;
 
 /** The objects that all exchanges of one step share. */
 export interface ExchangeChargeDeps {
-  readonly reserve: Reserve;
+  readonly reserver: Reserver;
   readonly commits: CommitReplies;
 }
 
@@ -41,6 +43,8 @@ export class ExchangeCharge implements Charge {
   #commit: Promise<void> | undefined;
   #earlierCommits: Promise<void>[] | undefined;
   #usedMilliCu: number | undefined;
+  /** True after `release`. Credit that is granted later is released at once. */
+  #isReleased = false;
   /** Reply for a failure of the meter during `settle`, which the surface was not notified of. */
   #failed: Reply | undefined;
 
@@ -55,20 +59,30 @@ export class ExchangeCharge implements Charge {
     return isLost ? undefined : this.#usedMilliCu;
   }
 
-  reserve(costMilliCu: number, options?: { readonly streamed?: boolean }): Reply | undefined {
-    const taken = this.#deps.reserve(this.#x, costMilliCu, options);
-    return taken.kind === "reserved" ? this.#hold(taken) : replyTo(taken);
+  reserve(
+    costMilliCu: number,
+    options?: { readonly streamed?: boolean },
+  ): Awaitable<Reply | undefined> {
+    return andThen(this.#deps.reserver.reserve(this.#x, costMilliCu, options), (taken) => {
+      if (taken.kind !== "reserved") return replyTo(taken);
+      return this.#hold(taken) ? undefined : unavailable;
+    });
   }
 
   open(
     costMilliCu: number,
     { streamed, detached = false, principal }: PartOptions = {},
-  ): ChargePart | CuRefusal | { readonly kind: "unavailable" } {
-    const taken = this.#deps.reserve(this.#x, costMilliCu, { streamed, principal });
-    if (taken.kind !== "reserved") {
-      return taken.kind === "refused" ? taken : { kind: "unavailable" };
-    }
-    if (!detached) this.#hold(taken);
+  ): Awaitable<ChargePart | CuRefusal | MeterUnavailable> {
+    const taking = this.#deps.reserver.reserve(this.#x, costMilliCu, { streamed, principal });
+    return andThen(taking, (taken) => {
+      if (taken.kind === "refused") return taken;
+      if (taken.kind !== "reserved") return { kind: "unavailable" };
+      if (!detached && !this.#hold(taken)) return { kind: "unavailable" };
+      return this.#partOf(taken);
+    });
+  }
+
+  #partOf(taken: Reservation): ChargePart {
     let commit: Promise<void> | undefined;
     return {
       reservedMilliCu: taken.costMilliCu,
@@ -83,9 +97,15 @@ export class ExchangeCharge implements Charge {
     };
   }
 
-  #hold(reservation: Reservation): undefined {
+  /** Returns false, and releases the credit, if the exchange has ended while the credit was being asked for. */
+  #hold(reservation: Reservation): boolean {
+    if (this.#isReleased) {
+      reservation.release();
+      return false;
+    }
     if (this.#first === undefined) this.#first = reservation;
     else (this.#more ??= []).push(reservation);
+    return true;
   }
 
   settle(lines: readonly Line[]): void {
@@ -94,14 +114,14 @@ export class ExchangeCharge implements Charge {
     if (first === undefined) return;
     this.#first = first;
     void this.#charge(first, lines, this.#more);
-    this.release();
+    this.#releaseHeld();
   }
 
   /** Reserves the sum of `lines` when nothing was reserved before. The work is done, so the limits are ignored. */
   #reserveAll(lines: readonly Line[]): Reservation | undefined {
     const totalMilliCu = sumOf(lines);
     const costMilliCu = Number.isSafeInteger(totalMilliCu) ? Math.max(totalMilliCu, 0) : 0;
-    const taken = this.#deps.reserve(this.#x, costMilliCu, { force: true });
+    const taken = this.#deps.reserver.reserveWithoutLimit(this.#x, costMilliCu);
     if (taken.kind === "reserved") return taken;
     this.#failed = replyTo(taken);
     return undefined;
@@ -151,8 +171,13 @@ export class ExchangeCharge implements Charge {
     return last;
   }
 
-  /** Releases all credit that was not charged. */
+  /** Ends the account with its exchange: releases all credit that was not charged. */
   release(): void {
+    this.#isReleased = true;
+    this.#releaseHeld();
+  }
+
+  #releaseHeld(): void {
     this.#first?.release();
     if (this.#more === undefined) return;
     for (const reservation of this.#more) reservation.release();

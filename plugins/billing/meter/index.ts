@@ -5,7 +5,7 @@
 import { defineStep } from "sluice-gateway/plugin";
 import { createCommitReplies } from "./commit-replies.ts";
 import { ExchangeCharge, type ExchangeChargeDeps } from "./exchange-charge.ts";
-import { createReserve } from "./reserve.ts";
+import { createReserver } from "./reserve.ts";
 import { createShadowRefusals } from "./shadow-refusals.ts";
 
 interface Options {
@@ -73,7 +73,7 @@ export default defineStep<Options, ExchangeCharge>({
   start({ price }, host) {
     const countShadowRefusal = createShadowRefusals(host);
     const deps: ExchangeChargeDeps = {
-      reserve: createReserve(host, countShadowRefusal),
+      reserver: createReserver(host, countShadowRefusal),
       commits: createCommitReplies(host, countShadowRefusal),
     };
     return {

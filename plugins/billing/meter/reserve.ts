@@ -1,12 +1,20 @@
 /** Reserves credit for the exchanges of one `meter` step, in the step's mode. */
 import {
   refuse,
+  type Awaitable,
   type Exchange,
   type Host,
   type LimitReached,
   type Reply,
 } from "sluice-gateway/plugin";
-import type { CuRefusal, KeyPrincipal, Meter, Reservation } from "sluice-gateway/services";
+import type {
+  CuRefusal,
+  KeyPrincipal,
+  Meter,
+  Reservation,
+  ReservedFor,
+} from "sluice-gateway/services";
+import { andThen } from "sluice-gateway/toolkit";
 import type { CountShadowRefusal } from "./shadow-refusals.ts";
 
 /** `anonymous`: nobody can be charged, because `authorize` is missing before this step or is in shadow mode. */
@@ -16,16 +24,18 @@ interface ReserveOptions {
   readonly streamed?: boolean | undefined;
   /** Default: the principal of the exchange. */
   readonly principal?: KeyPrincipal | undefined;
-  /** Ignores the limits. */
-  readonly force?: boolean;
 }
 
-/** In shadow mode the result is always a reservation. */
-export type Reserve = (
-  x: Exchange,
-  costMilliCu: number,
-  options?: ReserveOptions,
-) => Reservation | Refusal;
+/** In shadow mode the results are always reservations. */
+export interface Reserver {
+  reserve(
+    x: Exchange,
+    costMilliCu: number,
+    options?: ReserveOptions,
+  ): Awaitable<Reservation | Refusal>;
+  /** For work that has already been done. The result is never a refusal by a limit. */
+  reserveWithoutLimit(x: Exchange, costMilliCu: number): Reservation | Refusal;
+}
 
 const unauthorized = refuse("GATEWAY_UNAUTHORIZED");
 /** Sent while the journal cannot be written, because no request is served unmetered. */
@@ -39,7 +49,7 @@ const freeReservation: Reservation = {
   release() {},
 };
 
-export function createReserve(host: Host, countShadowRefusal: CountShadowRefusal): Reserve {
+export function createReserver(host: Host, countShadowRefusal: CountShadowRefusal): Reserver {
   const meter: Meter = host.use("metering");
 
   /** Returns the refusal, or in shadow mode counts it and returns a reservation that costs nothing. */
@@ -52,24 +62,32 @@ export function createReserve(host: Host, countShadowRefusal: CountShadowRefusal
     return refusal;
   };
 
-  return (x, costMilliCu, { streamed, principal: payer, force } = {}) => {
-    const principal = payer ?? x.get("principal");
-    if (principal.kind === "anonymous") return refuseOrShadow({ kind: "anonymous" }, x);
-    const about = {
-      requestId: x.peek("requestId") ?? "",
-      surface: x.route.surface,
-      agent: x.peek("agent"),
-      streamed,
-      ...(force === true && { force }),
-    };
-    const taken = meter.reserve(principal, costMilliCu, about);
-    if (taken.kind === "reserved") return taken;
-    const instead = refuseOrShadow(taken, x);
-    if (instead.kind !== "reserved" || taken.kind !== "refused") return instead;
-    // The request passes in shadow mode, and it is charged.
-    const forced = meter.reserve(principal, costMilliCu, { ...about, force: true });
-    return forced.kind === "reserved" ? forced : refuseOrShadow(forced, x);
+  return {
+    reserve(x, costMilliCu, { streamed, principal: payer } = {}) {
+      const principal = payer ?? x.get("principal");
+      if (principal.kind === "anonymous") return refuseOrShadow({ kind: "anonymous" }, x);
+      const about = requestOf(x, streamed);
+      return andThen(meter.reserve(principal, costMilliCu, about), (taken) => {
+        if (taken.kind === "reserved") return taken;
+        const instead = refuseOrShadow(taken, x);
+        if (instead.kind !== "reserved" || taken.kind !== "refused") return instead;
+        // The request passes in shadow mode, and it is charged.
+        const forced = meter.reserveWithoutLimit(principal, costMilliCu, about);
+        return forced.kind === "reserved" ? forced : refuseOrShadow(forced, x);
+      });
+    },
+    reserveWithoutLimit(x, costMilliCu) {
+      const principal = x.get("principal");
+      if (principal.kind === "anonymous") return refuseOrShadow({ kind: "anonymous" }, x);
+      const taken = meter.reserveWithoutLimit(principal, costMilliCu, requestOf(x));
+      return taken.kind === "reserved" ? taken : refuseOrShadow(taken, x);
+    },
   };
+}
+
+function requestOf(x: Exchange, streamed?: boolean): ReservedFor {
+  const requestId = x.peek("requestId") ?? "";
+  return { requestId, surface: x.route.surface, agent: x.peek("agent"), streamed };
 }
 
 /** The time when the limit clears is computed when it is asked for, because it changes with every charge. */

@@ -16,7 +16,9 @@ import type {
   KeyPrincipal,
   KeyWindows,
   Meter,
+  MeterUnavailable,
   Reservation,
+  ReservedFor,
   Workspace,
   WorkspaceUsage,
 } from "sluice-gateway/services";
@@ -28,7 +30,7 @@ import type { Journal } from "./journal.ts";
 import { MeterTime } from "./meter-time.ts";
 import type { MeterMetrics } from "./metrics.ts";
 import { periodOf } from "./periods.ts";
-import { CreditReservation, type ReservationDeps } from "./reservation.ts";
+import { CreditReservation, type ReservationDeps, type ReservedCredit } from "./reservation.ts";
 import { windowState } from "./windows.ts";
 
 interface CreditMeterDeps {
@@ -41,7 +43,7 @@ interface CreditMeterDeps {
   readonly newest: number;
 }
 
-const unavailable = { kind: "unavailable" } as const;
+const unavailable: MeterUnavailable = { kind: "unavailable" };
 
 export class CreditMeter implements Meter {
   readonly #journal: Journal;
@@ -65,28 +67,45 @@ export class CreditMeter implements Meter {
   reserve(
     principal: KeyPrincipal,
     costMilliCu: number,
-    about: Parameters<Meter["reserve"]>[2],
-  ): Reservation | CuRefusal | typeof unavailable {
+    about: ReservedFor,
+  ): Reservation | CuRefusal | MeterUnavailable {
     if (!isAmount(costMilliCu)) throw notAnAmount(costMilliCu);
     if (!this.#journal.writable) return unavailable;
     const now = this.#time.now();
     const key = this.#book.key(principal.key.id);
     const workspace = this.#workspace(principal.workspace.id, now);
-    if (costMilliCu > 0 && about.force !== true) {
-      const refused = refusalOf(principal, key, workspace, costMilliCu, now);
-      if (refused !== undefined) return refused;
-    }
-    // A forced reservation may exceed every limit, but sums must stay exact. It can charge only what it holds.
-    const heldMilliCu =
-      about.force === true
-        ? Math.min(costMilliCu, maxExactMilliCu(key, workspace, now))
-        : costMilliCu;
+    const refused =
+      costMilliCu > 0 ? refusalOf(principal, key, workspace, costMilliCu, now) : undefined;
+    return refused ?? this.#hold({ principal, key, workspace, costMilliCu }, about, now);
+  }
+
+  /** Sums must stay exact, so a cost that they cannot hold is cut. The reservation can charge only what it holds. */
+  reserveWithoutLimit(
+    principal: KeyPrincipal,
+    costMilliCu: number,
+    about: ReservedFor,
+  ): Reservation | MeterUnavailable {
+    if (!isAmount(costMilliCu)) throw notAnAmount(costMilliCu);
+    if (!this.#journal.writable) return unavailable;
+    const now = this.#time.now();
+    const key = this.#book.key(principal.key.id);
+    const workspace = this.#workspace(principal.workspace.id, now);
+    const heldMilliCu = Math.min(costMilliCu, maxExactMilliCu(key, workspace, now));
+    return this.#hold({ principal, key, workspace, costMilliCu: heldMilliCu }, about, now);
+  }
+
+  #hold(
+    credit: Omit<ReservedCredit, "text" | "intent">,
+    about: ReservedFor,
+    now: number,
+  ): Reservation {
+    const { key, workspace, costMilliCu } = credit;
     const intent = about.streamed === true ? this.#nextIntent++ : 0;
-    if (intent !== 0)
-      this.#writeIntent(key, workspace, about, { now, intent, reservedMilliCu: heldMilliCu });
+    if (intent !== 0) {
+      this.#writeIntent(key, workspace, about, { now, intent, reservedMilliCu: costMilliCu });
+    }
     const text = chargeText(about.requestId, about.agent);
-    const credit = { principal, key, workspace, costMilliCu: heldMilliCu, text, intent };
-    return new CreditReservation(this.#shared, credit);
+    return new CreditReservation(this.#shared, { ...credit, text, intent });
   }
 
   #writeIntent(

@@ -1,6 +1,6 @@
 /** Opens the meter: recovers the journal, loads all balances and starts the journal thread. */
 import type { Clock, Log, Metrics } from "sluice-gateway/plugin";
-import type { Metering } from "sluice-gateway/services";
+import type { KeyWindows, Metering, WorkspaceUsage } from "sluice-gateway/services";
 import { loadBalances } from "./balances.ts";
 import { CreditMeter } from "./credit-meter.ts";
 import { CreditBook } from "./credit.ts";
@@ -28,7 +28,13 @@ interface KeyUsage {
   readonly openMilliCu: number;
 }
 
+/** The meter of one gateway. Its book is in memory, so nothing has to be asked. */
 export interface MeterService extends Omit<Metering, "usage"> {
+  reserve(
+    ...args: Parameters<Metering["reserve"]>
+  ): Exclude<ReturnType<Metering["reserve"]>, Promise<unknown>>;
+  keyWindows(...args: Parameters<Metering["keyWindows"]>): KeyWindows;
+  workspaceUsage(workspaceId: string): WorkspaceUsage;
   /** False while the journal cannot be written; `reserve` then returns `unavailable`. */
   readonly writable: boolean;
   keyUsage(keyId: string): KeyUsage;

@@ -54,6 +54,8 @@ export async function startMetering(
   return {
     service: {
       reserve: (principal, costMilliCu, about) => meter.reserve(principal, costMilliCu, about),
+      reserveWithoutLimit: (principal, costMilliCu, about) =>
+        meter.reserveWithoutLimit(principal, costMilliCu, about),
       clearsAt: (key, scope, refusedAt) => meter.clearsAt(key, scope, refusedAt),
       purchasedLeft: (workspace) => meter.purchasedLeft(workspace),
       keyWindows: (key) => meter.keyWindows(key),

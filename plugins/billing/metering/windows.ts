@@ -146,7 +146,7 @@ export function windowState(
   now: number,
 ): WindowState {
   const usedMilliCu = window?.sum(now) ?? 0;
-  // At most the limit minus one milli-CU leaves room for a charge. A limit of 0 never has room.
+  // There is room for a charge while the sum is at most the limit minus one milli-CU. A limit of 0 never has room.
   const roomMilliCu =
     limitMilliCu === undefined || limitMilliCu === 0 ? Infinity : limitMilliCu - 1 - openMilliCu;
   return {

@@ -11,6 +11,7 @@ const empty = {
 
 export const meteringWithoutJournal: Metering = {
   reserve: () => ({ kind: "unavailable" }),
+  reserveWithoutLimit: () => ({ kind: "unavailable" }),
   clearsAt: () => undefined,
   purchasedLeft: () => 0,
   keyWindows: () => ({ day: empty, month: empty, openMilliCu: 0 }),

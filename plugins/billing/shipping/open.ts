@@ -3,17 +3,13 @@ import { setTimeout as wait } from "node:timers/promises";
 import { openComputePool } from "sluice-gateway/compute";
 import { threadModule } from "sluice-gateway/package-files";
 import type { Clock, Log, Metrics, Postgres, Seal } from "sluice-gateway/plugin";
-import {
-  checkSchema,
-  explainPostgres,
-  postgresError,
-  PostgresFailure,
-} from "sluice-gateway/postgres";
+import { explainPostgres, postgresError, PostgresFailure } from "sluice-gateway/postgres";
 import { StoreError } from "sluice-gateway/store";
 import { readBatch, type BatchJob } from "./batch.ts";
 import { createChargeStore, type ChargeStore, type RegisterResult } from "./charge-store.ts";
 import { checkContinuation, journalId } from "./journal-state.ts";
 import { shippingMetrics } from "./metrics.ts";
+import { checkSchema } from "./schema-version.ts";
 import { migrations } from "./schema.ts";
 import { Shipper } from "./shipper.ts";
 

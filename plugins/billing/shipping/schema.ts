@@ -1,5 +1,5 @@
 /** Tables and functions of the copy of the charges in PostgreSQL. Functions are the only way in which gateways write. */
-import type { Migration } from "sluice-gateway/postgres";
+import type { Migration } from "./schema-version.ts";
 
 /** A replica that has not been heard for this time counts as ended when another one registers. */
 const silentAfter = "10 seconds";

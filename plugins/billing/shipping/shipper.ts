@@ -4,6 +4,7 @@
  * batch whose outcome is unknown is simply sent again, because the database refuses what it has already.
  */
 import type { Clock, DatabaseFailure, Log } from "sluice-gateway/plugin";
+import { LagGauge, TurnWait } from "../metering/outbox.ts";
 import type { Batch } from "./batch.ts";
 import type { ChargeStore, PostResult, RegisterResult, Registration } from "./charge-store.ts";
 import type { ShippingMetrics } from "./metrics.ts";
@@ -28,7 +29,6 @@ const firstWaitMs = 100;
 const maxWaitMs = 2_000;
 /** Wait after a failure that only an operator can remove. */
 const stoppedWaitMs = 10_000;
-const lagEveryMs = 1_000;
 /** Time that the last batch may take when the gateway stops. What is not copied then is copied after the next start. */
 const closeMs = 3_000;
 
@@ -36,7 +36,8 @@ const noRows = Buffer.from("[]");
 
 export class Shipper {
   readonly #deps: ShipperDeps;
-  readonly #lagTimer: Disposable;
+  readonly #turns: TurnWait;
+  readonly #lag: LagGauge;
   readonly #running: Promise<void>;
   /** Undefined if this start must register again. */
   #registration: Registration | undefined;
@@ -46,11 +47,7 @@ export class Shipper {
   #confirmed: number;
   #heardAt: number;
   #failures = 0;
-  /** Time of the oldest charge that was read and not posted. */
-  #waitingSince: number | undefined;
-  #closing = false;
   #isReplaced = false;
-  #wake: (() => void) | undefined;
 
   /** Starts the copy, which runs until `close`. */
   constructor(deps: ShipperDeps) {
@@ -59,22 +56,24 @@ export class Shipper {
     this.#posted = deps.first.posted;
     this.#confirmed = deps.first.posted;
     this.#heardAt = deps.clock.monotonic();
-    this.#lagTimer = deps.clock.every(lagEveryMs, () => this.#showLag());
+    this.#turns = new TurnWait(deps.clock);
+    this.#lag = new LagGauge(deps.clock, deps.metrics.lagSeconds);
     this.#running = this.#run();
   }
 
   /** Copies what the journal has, reports the end of this replica and stops, within a few seconds. */
   async close(): Promise<void> {
-    this.#closing = true;
-    this.#wake?.();
+    this.#turns.close();
     const late = Promise.withResolvers<void>();
     using _timer = this.#deps.clock.after(closeMs, late.resolve);
     await Promise.race([this.#running, late.promise]);
-    this.#lagTimer[Symbol.dispose]();
+    this.#lag[Symbol.dispose]();
   }
 
   async #run(): Promise<void> {
-    while (!this.#closing && !this.#isReplaced) await this.#wait(await this.#turn());
+    while (!this.#turns.isClosed && !this.#isReplaced) {
+      await this.#turns.wait(await this.#turn());
+    }
     // The charges of the last requests.
     while (!this.#isReplaced && (await this.#turn()) === 0);
     const { store } = this.#deps;
@@ -89,8 +88,7 @@ export class Shipper {
       const registration = this.#registration ?? (await this.#register());
       if (registration === undefined) return stoppedWaitMs;
       const batch = await this.#deps.read(this.#posted);
-      this.#waitingSince = batch?.since;
-      this.#showLag();
+      this.#lag.set(batch?.since);
       const idleMs = this.#deps.clock.monotonic() - this.#heardAt;
       if (batch === undefined && idleMs < heartbeatMs) return everyMs;
       const result = await this.#post(registration, batch);
@@ -121,8 +119,7 @@ export class Shipper {
       this.#posted = result.posted;
       this.#confirmed = Math.max(this.#confirmed, result.posted);
       if (batch?.more === true) return 0;
-      this.#waitingSince = undefined;
-      this.#showLag();
+      this.#lag.set(undefined);
       return everyMs;
     }
     if (result.kind === "moved") {
@@ -192,23 +189,6 @@ export class Shipper {
     if (this.#failures > 1) this.#deps.log.info({}, "charges are copied to PostgreSQL again");
     this.#failures = 0;
     this.#deps.metrics.stopped.set(0);
-  }
-
-  #wait(ms: number): Promise<void> {
-    if (ms === 0 || this.#closing) return Promise.resolve();
-    return new Promise((resolve) => {
-      const timer = this.#deps.clock.after(ms, resolve);
-      this.#wake = () => {
-        timer[Symbol.dispose]();
-        resolve();
-      };
-    });
-  }
-
-  #showLag(): void {
-    const { clock, metrics } = this.#deps;
-    const since = this.#waitingSince;
-    metrics.lagSeconds.set(since === undefined ? 0 : Math.max(0, clock.now() - since) / 1000);
   }
 }
 

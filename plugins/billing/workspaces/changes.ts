@@ -1,5 +1,6 @@
 /** The changes that can be made to a workspace, each with the JSON Schema of its body. */
-import { Ajv2020, type ErrorObject, type ValidateFunction } from "ajv/dist/2020.js";
+import type { ErrorObject, ValidateFunction } from "ajv/dist/2020.js";
+import { schemaCompiler } from "sluice-gateway/json-schema";
 import {
   refuse,
   type Awaitable,
@@ -24,47 +25,58 @@ export interface Change {
 /** Maximum number of violations in a response, because a small body must not cause a large response. */
 export const maxViolations = 20;
 
-const ajv = new Ajv2020({ allErrors: true, validateSchema: false });
+const compile = schemaCompiler("workspace change", { allErrors: true });
 
-const isPlan = ajv.compile<{ readonly plan: PlanName }>({
+interface WithPlan {
+  readonly plan: PlanName;
+}
+
+interface WithAmount {
+  readonly amount_cu_milli: number;
+}
+
+const planSchema = {
   type: "object",
   properties: { plan: { enum: ["free", "developer", "startup", "enterprise"] } },
   required: ["plan"],
   additionalProperties: false,
-});
-const isAmount = ajv.compile<{ readonly amount_cu_milli: number }>({
+};
+const amountSchema = {
   type: "object",
   properties: {
     amount_cu_milli: { type: "integer", minimum: 1, maximum: Number.MAX_SAFE_INTEGER },
   },
   required: ["amount_cu_milli"],
   additionalProperties: false,
-});
-const isNothing = ajv.compile<object>({ type: "object", additionalProperties: false });
+};
+const emptySchema = { type: "object", additionalProperties: false };
+const isPlan = compile<WithPlan>(planSchema);
+const isAmount = compile<WithAmount>(amountSchema);
+const isNothing = compile<object>(emptySchema);
 
 export const changes: Readonly<Record<ChangeName, Change>> = {
-  upgrade: change(isPlan, (workspaces, id, body, by) =>
+  upgrade: change(planSchema, isPlan, (workspaces, id, body, by) =>
     andThen(workspaces.upgrade(id, body.plan, by), replyTo),
   ),
-  downgrade: change(isPlan, (workspaces, id, body, by) =>
+  downgrade: change(planSchema, isPlan, (workspaces, id, body, by) =>
     andThen(workspaces.downgrade(id, body.plan, by), replyTo),
   ),
-  "cancel-downgrade": change(isNothing, (workspaces, id, _, by) =>
+  "cancel-downgrade": change(emptySchema, isNothing, (workspaces, id, _, by) =>
     andThen(workspaces.cancelDowngrade(id, by), replyTo),
   ),
-  purchase: change(isAmount, (workspaces, id, body, by) =>
+  purchase: change(amountSchema, isAmount, (workspaces, id, body, by) =>
     andThen(workspaces.purchase(id, body.amount_cu_milli, by), replyTo),
   ),
 };
 
 function change<T extends object>(
+  schema: JsonSchema,
   isBody: ValidateFunction<T>,
   run: (workspaces: Workspaces, id: string, body: T, by: ChangedBy) => Awaitable<Reply>,
 ): Change {
   const takesNothing = isBody({});
   return {
-    // None of the schemas is `true` or `false`.
-    schema: isBody.schema as JsonSchema,
+    schema,
     takesNothing,
     run(workspaces, id, x, by) {
       const isLeftOut = takesNothing && (x.body === undefined || x.body.length === 0);

@@ -1,12 +1,12 @@
 /** Parses the query of a request. Only known names are allowed, each at most once. */
-import { parseTime } from "sluice-gateway/toolkit";
+import { parseTime } from "sluice-gateway/services";
 
 /** The value of a parameter, or the rest of the message "must be …". */
-export type Read<T> = { readonly value: T } | { readonly mustBe: string };
+export type QueryValue<T> = { readonly value: T } | { readonly mustBe: string };
 
-type Readers = Readonly<Record<string, (text: string) => Read<unknown>>>;
+type Readers = Readonly<Record<string, (text: string) => QueryValue<unknown>>>;
 type Values<R extends Readers> = {
-  readonly [N in keyof R]?: R[N] extends (text: string) => Read<infer T> ? T : never;
+  readonly [N in keyof R]?: R[N] extends (text: string) => QueryValue<infer T> ? T : never;
 };
 
 export function queryOf<R extends Readers>(
@@ -29,20 +29,23 @@ export function queryOf<R extends Readers>(
 }
 
 /** Parses a time to milliseconds since 1970. */
-export function instant(text: string): Read<number> {
+export function instant(text: string): QueryValue<number> {
   const value = parseTime(text);
   const mustBe = "a time such as 2026-01-31T12:00:00Z or 2026-01-31";
   return value === undefined ? { mustBe } : { value };
 }
 
-export function wholeNumber(text: string, least: number, most: number): Read<number> {
+export function wholeNumber(text: string, least: number, most: number): QueryValue<number> {
   const value = /^\d{1,16}$/.test(text) ? Number(text) : NaN;
   const fits = value >= least && value <= most;
   return fits ? { value } : { mustBe: `a whole number from ${least} to ${most}` };
 }
 
 /** Parses a comma-separated list of `allowed` words, each at most once. An empty text is an empty list. */
-export function words<T extends string>(text: string, allowed: readonly T[]): Read<readonly T[]> {
+export function words<T extends string>(
+  text: string,
+  allowed: readonly T[],
+): QueryValue<readonly T[]> {
   const given = text === "" ? [] : text.split(",");
   const value = allowed.filter((word) => given.includes(word));
   if (value.length === given.length) return { value };

@@ -77,7 +77,7 @@ Environment variables:
       throw new UsageError(`unexpected argument "${positionals.join(" ")}"`);
     const options = readOptions(context, values);
     using fatal = catchFatalErrors({ destination: process.stderr, hidesMessages: true });
-    const started = await startOrComplain(context, options);
+    const started = await startOrPrintFaults(context, options);
     if (started === undefined) return 1;
     fatal.drain = { stop: () => started.stop(drainMs), limitMs: drainMs };
     announce(context, started);
@@ -92,7 +92,7 @@ Environment variables:
   },
 };
 
-async function startOrComplain(
+async function startOrPrintFaults(
   context: CommandContext,
   options: WorkerOptions,
 ): Promise<RunningWorker | undefined> {

@@ -3,13 +3,14 @@
  * the enclave. The charge follows the enclave's signed report, of which every claim is checked that the gateway can
  * check.
  */
-import type { Outcome } from "sluice-gateway/plugin";
+import type { Awaitable, Outcome } from "sluice-gateway/plugin";
 import {
   atCoefficient,
   type Price,
   type Receipt,
   type StreamCharge,
 } from "sluice-gateway/services";
+import { andThen } from "sluice-gateway/toolkit";
 import { fault, isFault, type Fault } from "../protocol/fault.ts";
 import { toBase64Url } from "../protocol/encoding.ts";
 import { maxUnseenTokens } from "../protocol/limits.ts";
@@ -83,15 +84,16 @@ export class BilledRequest {
    * Reserves the maximum cost of the request: one token for each byte of ciphertext, and the maximum number of output
    * tokens.
    */
-  reserve(): Fault | undefined {
+  reserve(): Awaitable<Fault | undefined> {
     const { hello, upstream, customer } = this.#facts;
     const tokens = this.#frameBytes + hello.maxOutputTokens;
-    const charge = customer.reserve(upstream.price.costMilliCu(tokens));
-    if (charge === "refused") return fault("INSUFFICIENT_BALANCE", "insufficient credit");
-    if (charge === "unavailable") return unwritten;
-    this.#charge = charge;
-    this.#forwardedAt = upstream.records?.now();
-    return undefined;
+    return andThen(customer.reserve(upstream.price.costMilliCu(tokens)), (charge) => {
+      if (charge === "refused") return fault("INSUFFICIENT_BALANCE", "insufficient credit");
+      if (charge === "unavailable") return unwritten;
+      this.#charge = charge;
+      this.#forwardedAt = upstream.records?.now();
+      return undefined;
+    });
   }
 
   /** Verifies the report and charges the tokens that it states. Resolves when the charge is on disk. */

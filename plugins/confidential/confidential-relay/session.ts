@@ -3,9 +3,9 @@
  * directions as they arrive. The gateway observes and accounts for the frames, but it cannot decrypt them. However the
  * session ends, every request is either charged or its reservation is released.
  */
-import type { Connection, Log } from "sluice-gateway/plugin";
-import type { Admission, StreamCustomer } from "sluice-gateway/services";
-import { guarded } from "sluice-gateway/toolkit";
+import type { Awaitable, Connection, Log } from "sluice-gateway/plugin";
+import type { StreamCustomer } from "sluice-gateway/services";
+import { andThen, guarded } from "sluice-gateway/toolkit";
 import {
   closeCodes,
   errorFrame,
@@ -50,7 +50,7 @@ export class StreamSession implements LinkListener {
   readonly #deps: StreamSessionDeps;
   #context: SessionContext | undefined;
   #request: BilledRequest | undefined;
-  /** Frames that wait for the end of the handshake, or for the admission of a request. Undefined if none has to wait. */
+  /** Frames that wait for the end of the handshake, or for a store that is asked. Undefined if none has to wait. */
   #held: Buffer[] | undefined;
   /** No more frames are sent to the client. The enclave may still owe a report. */
   #isClosed = false;
@@ -152,44 +152,57 @@ export class StreamSession implements LinkListener {
     if (header.type === "request" && !header.isEnd) this.#timers.onRequestFrame();
     else this.#timers.onRequestEnd();
     if (header.type !== "request") return this.#forward(data, context);
-    if (this.#request !== undefined) return this.#relayRequest(this.#request, data, header);
-    const begin = (admission: Admission): void => {
-      if (this.#isClosed || this.#context === undefined) return;
-      if (admission !== "admitted") return this.#fail(notAdmitted[admission]);
-      this.#request = new BilledRequest(header.rid, context);
-      this.#relayRequest(this.#request, data, header);
-    };
-    const admission = this.#customer.admitted();
-    if (!(admission instanceof Promise)) return begin(admission);
+    const relayed = this.#relayRequest(data, header, context);
+    if (!(relayed instanceof Promise)) return undefined;
     this.#connection.pause();
     this.#held = [];
-    admission
-      .then(begin)
-      .then(() => this.#relayHeldFrames())
-      .catch((error: unknown) => this.#onException(error));
+    relayed.then(() => this.#relayHeldFrames()).catch((error: unknown) => this.#onException(error));
   }
 
-  /** `header`: the header of the frame `data`. */
-  #relayRequest(request: BilledRequest, data: Buffer, header: FrameHeader): void {
-    if (request.rid !== header.rid) {
-      return this.#fail(fault("BAD_FRAME", "a request before the previous one has ended"));
-    }
-    request.add(data);
-    if (header.isEnd && !this.#reserve(request)) return undefined;
-    if (this.#context !== undefined) this.#forward(data, this.#context);
+  /** `header`: the header of the frame `data`. If the result is a promise, the frames that follow must wait for it. */
+  #relayRequest(data: Buffer, header: FrameHeader, context: SessionContext): Awaitable<void> {
+    return andThen(this.#request ?? this.#beginRequest(header.rid, context), (request) => {
+      if (request === undefined) return undefined;
+      if (request.rid !== header.rid) {
+        return this.#fail(fault("BAD_FRAME", "a request before the previous one has ended"));
+      }
+      request.add(data);
+      if (!header.isEnd) return this.#forward(data, context);
+      return andThen(this.#reserve(request), (isReserved) => {
+        if (isReserved) this.#forward(data, context);
+      });
+    });
+  }
+
+  /** Returns undefined if the session has failed or ended. */
+  #beginRequest(rid: number, context: SessionContext): Awaitable<BilledRequest | undefined> {
+    return andThen(this.#customer.admitted(), (admission) => {
+      if (this.#isClosed || this.#context === undefined) return undefined;
+      if (admission !== "admitted") {
+        this.#fail(notAdmitted[admission]);
+        return undefined;
+      }
+      this.#request = new BilledRequest(rid, context);
+      return this.#request;
+    });
   }
 
   /**
    * Reserves credit before the last frame is forwarded, because the enclave starts to answer only with the last frame.
-   * Returns false if the credit is not available; the session has then failed.
+   * Returns false if the credit is not available; the session has then failed or ended.
    */
-  #reserve(request: BilledRequest): boolean {
-    const refusal = request.reserve();
-    request.isForwarded = refusal === undefined;
-    if (refusal === undefined) return true;
-    this.#request = undefined;
-    this.#fail(refusal);
-    return false;
+  #reserve(request: BilledRequest): Awaitable<boolean> {
+    return andThen(request.reserve(), (refusal) => {
+      if (this.#isClosed || this.#request !== request) {
+        request.release();
+        return false;
+      }
+      request.isForwarded = refusal === undefined;
+      if (refusal === undefined) return true;
+      this.#request = undefined;
+      this.#fail(refusal);
+      return false;
+    });
   }
 
   #forward(data: Buffer, { upstream }: SessionContext): void {

@@ -46,17 +46,19 @@ export function createCustomer(parts: CustomerParts): StreamCustomer {
       calls.called({ kind: "model", name: name ?? "other", isListed, code: failureCode(code) });
     },
     reserve(costMilliCu) {
-      const part = charge.open(costMilliCu, { streamed: true, detached: true, principal });
-      if (!("kind" in part)) return streamCharge(part, calls);
-      // The model of a session without a ticket is not known here.
-      const isListed = model !== undefined;
-      calls.called({
-        kind: "model",
-        name: model ?? "other",
-        isListed,
-        code: refusalCodes[part.kind],
+      const opening = charge.open(costMilliCu, { streamed: true, detached: true, principal });
+      return andThen(opening, (part) => {
+        if (!("kind" in part)) return streamCharge(part, calls);
+        // The model of a session without a ticket is not known here.
+        const isListed = model !== undefined;
+        calls.called({
+          kind: "model",
+          name: model ?? "other",
+          isListed,
+          code: refusalCodes[part.kind],
+        });
+        return part.kind;
       });
-      return part.kind;
     },
   };
 }

@@ -1,5 +1,6 @@
 /** `POST /v1/confidential/tickets`: creates a ticket, which a web page sends instead of an API key. */
-import { Ajv2020, type ErrorObject } from "ajv/dist/2020.js";
+import type { ErrorObject } from "ajv/dist/2020.js";
+import { schemaCompiler } from "sluice-gateway/json-schema";
 import { refuse, type Exchange, type Reply } from "sluice-gateway/plugin";
 import type { Tickets } from "sluice-gateway/services";
 
@@ -29,10 +30,8 @@ export const ticketRequestSchema = {
   additionalProperties: false,
 };
 
-const isTicketRequest = new Ajv2020({
-  formats: { origin: isOrigin },
-  validateSchema: false,
-}).compile<TicketRequest>(ticketRequestSchema);
+const compile = schemaCompiler("ticket", { formatTests: { origin: isOrigin } });
+const isTicketRequest = compile<TicketRequest>(ticketRequestSchema);
 
 export function issueTicket(x: Exchange, tickets: Tickets): Reply {
   const principal = x.peek("principal");

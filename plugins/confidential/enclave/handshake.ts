@@ -54,8 +54,10 @@ export function checkHello(hello: Hello, deps: EnclaveHandshakeDeps): Fault | un
   if (!isServed(find(hello.model))) {
     return fault("MODEL_NOT_AVAILABLE", "the model is currently not served here");
   }
-  const isDear = (coefficient ?? 0) > (hello.maxCoefficient ?? Infinity);
-  return isDear ? fault("PRICE_ABOVE_MAX", "the coefficient is above max_coefficient") : undefined;
+  const isTooExpensive = (coefficient ?? 0) > (hello.maxCoefficient ?? Infinity);
+  return isTooExpensive
+    ? fault("PRICE_ABOVE_MAX", "the coefficient is above max_coefficient")
+    : undefined;
 }
 
 /** Completes the handshake. `helloBytes`: the frame as received. `signal`: aborts when the peer has left. */

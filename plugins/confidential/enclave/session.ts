@@ -62,7 +62,7 @@ export function openEnclaveSession(deps: EnclaveSessionDeps, peer: EnclavePeer):
 class Session implements EnclaveSession {
   readonly #deps: EnclaveSessionDeps;
   readonly #peer: EnclavePeer;
-  /** `broken`: frames are no longer encrypted or decrypted, but a report may still have to be sent. */
+  /** `broken`: frames are not encrypted or decrypted, but a report may still have to be sent. */
   #state: "hello" | "answering" | "open" | "broken" | "closed" = "hello";
   #established: EstablishedSession | undefined;
   readonly #arriving: RequestBuffer;

@@ -3,7 +3,8 @@
  * policy key (confidential-stream.md, 5). Clients pin that key, so that a relay can neither change the document nor
  * roll it back.
  */
-import { isObject, parseTime } from "sluice-gateway/toolkit";
+import { parseTime } from "sluice-gateway/services";
+import { isObject } from "sluice-gateway/toolkit";
 import type { Role } from "./hello.ts";
 import { canonicalBytes, fromBase64Url, label, readBytes, toBase64Url } from "./encoding.ts";
 import { readSevSnp } from "./sev-snp-policy.ts";

@@ -23,7 +23,7 @@ const keyAlgorithms = {
 
 export type KeyKind = keyof typeof keyAlgorithms;
 
-/** Returns the kind of a key. Undefined if it is unknown. `publicKey`: SubjectPublicKeyInfo. */
+/** Returns the type of a key. Undefined if it is unknown. `publicKey`: SubjectPublicKeyInfo. */
 export function keyKind(publicKey: Bytes): KeyKind | undefined {
   const algorithm = readDer(publicKey)?.children[0];
   const hex = algorithm && toHex(algorithm.raw);

@@ -76,7 +76,7 @@ export async function inspectTdx(
     "collateral_platform",
     isSame ? undefined : "the collateral is for another kind of machine",
   );
-  const verdict = await secondOpinion(checks, quoteBytes, quote, read, now);
+  const verdict = await verifyWithLibrary(checks, quoteBytes, quote, read, now);
   checkTcb(checks, verdict, quote, read, policy);
   const evaluation = evaluationNumber(read);
   const tcb = verdict.ok
@@ -119,7 +119,7 @@ async function qeReportFault(quote: TdxQuote): Promise<string | undefined> {
   return isBound ? undefined : "the QE report does not bind the attestation key";
 }
 
-async function secondOpinion(
+async function verifyWithLibrary(
   checks: TdxChecklist,
   bytes: Bytes,
   quote: TdxQuote,

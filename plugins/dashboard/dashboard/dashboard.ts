@@ -1,33 +1,19 @@
-/** The operator's dashboard on the admin listener: a page and its JSON API. All paths start with /dashboard. */
-import { randomUUID } from "node:crypto";
-import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
+/** The operator's dashboard on the admin listener. It is loaded when the first user opens it. */
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { FastifyInstance } from "fastify";
 import { RateLimiterMemory } from "rate-limiter-flexible";
-import { answerErrors, sendJson, sendRefusal } from "sluice-gateway/http";
 import type { GatewayInfo, Host, ServiceContext, ServiceHooks } from "sluice-gateway/plugin";
-import { parseJson } from "sluice-gateway/toolkit";
 import { Activity } from "./activity.ts";
-import { foreign, protect } from "./guard.ts";
-import { health } from "./health.ts";
-import { queryOf } from "./input.ts";
-import { keyRoutes } from "./key-routes.ts";
-import { live } from "./live.ts";
-import { servePages } from "./pages.ts";
 import type { DashboardParts } from "./parts.ts";
-import { signedInRoutes } from "./route.ts";
-import { routesView } from "./routes-view.ts";
-import { createSessions } from "./session.ts";
-import { signInRoutes } from "./sign-in.ts";
-import { usageRoutes } from "./usage.ts";
 
-const bodyBytes = 16 * 1024;
 /** Maximum number of attempts to sign in per address and minute, including successful ones. */
 const maxAttempts = 10;
 
 /** Returns the handler of the requests whose path begins with /dashboard. */
-export async function openDashboard(
+export function openDashboard(
   host: Host,
   { keep }: Pick<ServiceContext, "keep">,
-): Promise<NonNullable<ServiceHooks<undefined>["admin"]>> {
+): NonNullable<ServiceHooks<undefined>["admin"]> {
   const newLimiter = () => new RateLimiterMemory({ points: maxAttempts, duration: 60 });
   const gateway = host.use("gateway");
   const { activity } = keep(
@@ -49,102 +35,34 @@ export async function openDashboard(
     metering: host.use("metering"),
     attempts: keep("attempts to sign in", newLimiter, () => undefined),
   };
-  const app = fastify({ logger: false, genReqId: () => randomUUID() });
-  answerErrors(app, log);
-  await app.register(async (scope) => pages(scope, parts), { prefix: "/dashboard" });
-  await app.ready();
-  return (request, response) => app.routing(request, response);
+  let app: Promise<FastifyInstance> | undefined;
+  return (request, response) => {
+    app ??= loadApp(parts);
+    answerWhenLoaded(app, request, response, parts);
+  };
+}
+
+async function loadApp(parts: DashboardParts): Promise<FastifyInstance> {
+  const { openApp } = await import("./app.ts");
+  return openApp(parts);
+}
+
+function answerWhenLoaded(
+  app: Promise<FastifyInstance>,
+  request: IncomingMessage,
+  response: ServerResponse,
+  { log }: DashboardParts,
+): void {
+  app
+    .then((opened) => opened.routing(request, response))
+    .catch((error: unknown) => {
+      log.error({ err: error }, "dashboard: a request failed");
+      response.destroy();
+    });
 }
 
 function observed(gateway: GatewayInfo): { readonly activity: Activity; stop(): void } {
   const activity = new Activity();
   const observer = gateway.onSettled((exchange) => activity.settled(exchange));
   return { activity, stop: () => observer[Symbol.dispose]() };
-}
-
-async function pages(scope: FastifyInstance, parts: DashboardParts): Promise<void> {
-  readJson(scope);
-  guard(scope);
-  refuseUnknown(scope);
-  servePages(scope);
-  await scope.register(async (api) => apiRoutes(api, parts), { prefix: "/api" });
-}
-
-function apiRoutes(api: FastifyInstance, parts: DashboardParts): void {
-  // A hook of these routes and not a check of the path, because the path may contain percent-encoded letters.
-  api.addHook("onRequest", (request, reply, done) => {
-    const message = foreign(request);
-    if (message === undefined) done();
-    else sendRefusal(reply, "GATEWAY_PERMISSION_DENIED", { message });
-  });
-  const sessions = createSessions(parts);
-  const add = signedInRoutes(api, parts, sessions);
-  signInRoutes(api, parts, sessions);
-  keyRoutes(add, parts);
-  usageRoutes(add, parts);
-  add("GET", "live", (viewer, _, reply) => sendJson(reply, 200, live(parts, viewer)));
-  add("GET", "health", (_viewer, _, reply) => sendJson(reply, 200, health(parts)), "platform");
-  add("GET", "routes", (_viewer, _, reply) => sendJson(reply, 200, routesView(parts)), "platform");
-  add("GET", "explain", (_viewer, request, reply) => explain(parts, request, reply), "platform");
-}
-
-/** Answers like /explain on the same listener, for users who are signed in. */
-function explain(
-  { gateway }: DashboardParts,
-  request: FastifyRequest,
-  reply: FastifyReply,
-): FastifyReply {
-  const id = queryOf(request.url, ["id"])?.["id"];
-  if (id === undefined) {
-    return sendRefusal(reply, "GATEWAY_INVALID_PARAMS", {
-      message: "missing query parameter `id`",
-    });
-  }
-  const exchanges = gateway.running().explain(id);
-  if (exchanges.length === 0) return sendRefusal(reply, "GATEWAY_NOT_FOUND");
-  return sendJson(reply, 200, { exchanges });
-}
-
-function guard(scope: FastifyInstance): void {
-  scope.addHook("onRequest", (request, reply, done) => {
-    protect(reply);
-    void reply.header("x-request-id", request.id);
-    done();
-  });
-}
-
-/** Answers unknown paths with 404, and known paths with another method with 405 and `Allow`. */
-function refuseUnknown(scope: FastifyInstance): void {
-  const known: { readonly path: RegExp; readonly methods: readonly string[] }[] = [];
-  scope.addHook("onRoute", ({ url, method }) => {
-    const path = new RegExp(`^${url.replaceAll(".", "\\.").replaceAll(/:\w+/g, "[^/]+")}$`);
-    known.push({ path, methods: [method].flat() });
-  });
-  scope.setNotFoundHandler((request, reply) => {
-    const path = request.url.split("?", 1)[0] ?? "";
-    const routes = known.filter((route) => route.path.test(path));
-    if (routes.length === 0) return sendRefusal(reply, "GATEWAY_NOT_FOUND");
-    const allow = [...new Set(routes.flatMap(({ methods }) => methods))].toSorted().join(", ");
-    return sendRefusal(reply, "GATEWAY_INVALID_PARAMS", {
-      status: 405,
-      message: "method not allowed",
-      headers: ["allow", allow],
-    });
-  });
-}
-
-/** Accepts only small JSON bodies. Other bodies are refused before they are read. */
-function readJson(scope: FastifyInstance): void {
-  scope.removeAllContentTypeParsers();
-  scope.addContentTypeParser(
-    "application/json",
-    { parseAs: "string", bodyLimit: bodyBytes },
-    (_, body, done) => {
-      try {
-        done(null, parseJson(String(body)));
-      } catch {
-        done(Object.assign(new Error("the body is not JSON"), { statusCode: 400 }));
-      }
-    },
-  );
 }

@@ -39,12 +39,12 @@ export function protect(reply: FastifyReply): void {
 }
 
 /** A header that only the dashboard's own script can send. Forms and images of other pages cannot. */
-export const ownHeader = "x-sluice-dashboard";
+export const csrfHeader = "x-sluice-dashboard";
 
 /** Returns the reason why a request to the API does not come from the dashboard's page. Undefined if it does. */
-export function foreign(request: FastifyRequest): string | undefined {
-  const { [ownHeader]: own, "sec-fetch-site": site, origin, host } = request.headers;
-  if (own !== "1") return `the header ${ownHeader} is missing`;
+export function crossSiteProblem(request: FastifyRequest): string | undefined {
+  const { [csrfHeader]: own, "sec-fetch-site": site, origin, host } = request.headers;
+  if (own !== "1") return `the header ${csrfHeader} is missing`;
   if (site !== undefined && site !== "same-origin") return "the request comes from another site";
   const reads = request.method === "GET" || request.method === "HEAD";
   if (origin === undefined) return reads ? undefined : "the header origin is missing";

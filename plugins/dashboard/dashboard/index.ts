@@ -8,6 +8,6 @@ export default defineService<Record<string, never>, undefined>({
   dryRun: () => undefined,
   async start(_, host, context) {
     const { openDashboard } = await import("./dashboard.ts");
-    return { service: undefined, admin: await openDashboard(host, context) };
+    return { service: undefined, admin: openDashboard(host, context) };
   },
 });

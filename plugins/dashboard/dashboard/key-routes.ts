@@ -3,8 +3,8 @@
  * recorded in the audit log, like those of the command line.
  */
 import type { FastifyReply, FastifyRequest } from "fastify";
-import { sendJson, sendRefusal } from "sluice-gateway/http";
 import type { ChangeAuthor, Failed, KeyRecord, WindowState } from "sluice-gateway/services";
+import { sendJson, sendRefusal } from "./answer.ts";
 import type { AddRoute, Handler } from "./route.ts";
 import { queryOf } from "./input.ts";
 import type { DashboardParts } from "./parts.ts";
@@ -57,9 +57,9 @@ async function list(
     activeAt: state === "active" ? now : undefined,
     limit: maxKeys + 1,
   });
-  return sendJson(reply, 200, {
-    keys: found.slice(0, maxKeys).map(({ key, workspaceName }) => {
-      const { day, month, openMilliCu } = metering.keyWindows(key);
+  const keys = await Promise.all(
+    found.slice(0, maxKeys).map(async ({ key, workspaceName }) => {
+      const { day, month, openMilliCu } = await metering.keyWindows(key);
       return {
         ...admin.keyJson(key),
         workspace_name: workspaceName,
@@ -69,6 +69,9 @@ async function list(
         manageable: mayGrant(viewer.only, key.capabilities),
       };
     }),
+  );
+  return sendJson(reply, 200, {
+    keys,
     truncated: found.length > maxKeys,
   });
 }

@@ -1,7 +1,7 @@
 /** Adds routes to the dashboard's API, with access control and handling of store errors. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import { sendRefusal } from "sluice-gateway/http";
 import { StoreError } from "sluice-gateway/store";
+import { sendRefusal } from "./answer.ts";
 import type { DashboardParts } from "./parts.ts";
 import type { Sessions, Viewer } from "./session.ts";
 

@@ -96,12 +96,12 @@ export function addressOf(request: FastifyRequest): string {
 }
 
 /** Returns true if a key with these capabilities may open the dashboard. */
-export function opensDashboard(granted: ReadonlySet<Capability>): boolean {
+export function maySignIn(granted: ReadonlySet<Capability>): boolean {
   return granted.has("platform:admin") || granted.has("workspace:admin");
 }
 
 function mayEnter(key: KeyRecord, address: string): boolean {
-  if (!opensDashboard(key.capabilities)) return false;
+  if (!maySignIn(key.capabilities)) return false;
   return key.allowedAddresses === undefined || addressList(key.allowedAddresses)(address);
 }
 

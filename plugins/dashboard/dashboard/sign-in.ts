@@ -1,13 +1,14 @@
 /** Routes to sign in, to sign out, and to read the session. */
 import { RateLimiterRes, type RateLimiterMemory } from "rate-limiter-flexible";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import { addressKey, sendJson, sendRefusal } from "sluice-gateway/http";
+import { addressKey } from "sluice-gateway/http";
 import { capabilities } from "sluice-gateway/services";
 import { isObject } from "sluice-gateway/toolkit";
+import { sendJson, sendRefusal } from "./answer.ts";
 import { stored } from "./route.ts";
 import type { DashboardParts } from "./parts.ts";
 import { mayGrant } from "./wanted-key.ts";
-import { addressOf, opensDashboard, type Sessions, type Viewer } from "./session.ts";
+import { addressOf, maySignIn, type Sessions, type Viewer } from "./session.ts";
 
 const noRight = "the key needs platform:admin or workspace:admin";
 
@@ -77,7 +78,7 @@ async function signIn(
     return sendRefusal(reply, "GATEWAY_UNAUTHORIZED", { message: principal.reason });
   }
   const { key } = principal;
-  if (!opensDashboard(key.capabilities)) {
+  if (!maySignIn(key.capabilities)) {
     log.warn({ address: addressOf(request), key: key.id }, "dashboard: sign-in refused");
     return sendRefusal(reply, "GATEWAY_PERMISSION_DENIED", { message: noRight });
   }

@@ -1,7 +1,7 @@
 /** Reports charges over time. A thread adds them up, and answers are cached, so that several viewers cost one pass. */
-import { sendJson, sendRefusal } from "sluice-gateway/http";
 import type { Awaitable } from "sluice-gateway/plugin";
 import type { Series, UsageSeries } from "sluice-gateway/services";
+import { sendJson, sendRefusal } from "./answer.ts";
 import type { AddRoute } from "./route.ts";
 import { queryOf } from "./input.ts";
 import type { DashboardParts } from "./parts.ts";
@@ -112,7 +112,7 @@ async function periodJson(
 ): Promise<object | undefined> {
   const workspace = await admin.findWorkspace(id);
   if (workspace === undefined) return undefined;
-  const used = metering.workspaceUsage(id);
+  const used = await metering.workspaceUsage(id);
   return {
     start: new Date(used.periodStart).toISOString(),
     plan: workspace.plan,

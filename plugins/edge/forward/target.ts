@@ -1,7 +1,7 @@
 /** Maps the request target to that of the upstream: the client's unchanged bytes, with a prefix removed or added. */
 import type { RequestHead } from "sluice-gateway/plugin";
 
-export type Mapped =
+export type MappedTarget =
   | { readonly kind: "target"; readonly target: string }
   /** The path does not start with the prefix to remove. */
   | { readonly kind: "outside" }
@@ -13,7 +13,10 @@ interface Prefixes {
   readonly prefix?: string;
 }
 
-export function mapTarget(request: RequestHead, { stripPrefix, prefix = "" }: Prefixes): Mapped {
+export function mapTarget(
+  request: RequestHead,
+  { stripPrefix, prefix = "" }: Prefixes,
+): MappedTarget {
   const { path, target } = request;
   if (climbs(path)) return { kind: "climbs" };
   if (stripPrefix === undefined) return { kind: "target", target: prefix + target };

@@ -52,7 +52,7 @@ export class Components {
   /** `isWhole`: true if the examples include optional members. */
   content(bodies: DocumentedBodies, isWhole: boolean): Record<string, MediaType> {
     const entries = Object.entries(bodies).map(
-      ([type, schema]) => [type, exemplified(schema, { isWhole })] as const,
+      ([type, schema]) => [type, schemaWithExample(schema, { isWhole })] as const,
     );
     return Object.fromEntries(entries);
   }
@@ -68,7 +68,7 @@ export class Components {
 }
 
 /** Returns a schema with its example, for the places where OpenAPI allows one. */
-export function exemplified(
+export function schemaWithExample(
   schema: JsonSchema,
   wanted: Parameters<typeof exampleOf>[1],
 ): MediaType {

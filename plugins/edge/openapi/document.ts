@@ -29,7 +29,7 @@ export interface OpenApiDocument {
   readonly components: ReturnType<Components["all"]>;
 }
 
-export interface About {
+export interface DocumentInfo {
   readonly title: string;
   readonly description: string;
   /** Version of Sluice. */
@@ -38,7 +38,10 @@ export interface About {
   readonly url: string;
 }
 
-export function documentOf(routes: readonly DocumentedRoute[], about: About): OpenApiDocument {
+export function documentOf(
+  routes: readonly DocumentedRoute[],
+  about: DocumentInfo,
+): OpenApiDocument {
   const components = new Components();
   const paths: Record<string, Record<string, OperationObject>> = {};
   const tags = new Map<string, string>();

@@ -1,7 +1,7 @@
 /** Reads the parameters of an operation from the object schemas of its parts. */
 import type { JsonSchema, Operation } from "sluice-gateway/plugin";
 import { isObject } from "sluice-gateway/toolkit";
-import { exemplified } from "./components.ts";
+import { schemaWithExample } from "./components.ts";
 
 export interface Parameter {
   readonly name: string;
@@ -62,7 +62,7 @@ function described(
   const { description, ...rest } = schema;
   return {
     ...(typeof description === "string" && { description }),
-    ...exemplified(rest, { name, isWhole: true }),
+    ...schemaWithExample(rest, { name, isWhole: true }),
   };
 }
 

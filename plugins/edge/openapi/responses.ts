@@ -8,7 +8,7 @@ import {
   type Operation,
 } from "sluice-gateway/plugin";
 import { isObject } from "sluice-gateway/toolkit";
-import { errorRef, exemplified, withExample, type Components } from "./components.ts";
+import { errorRef, schemaWithExample, withExample, type Components } from "./components.ts";
 import { exampleOf } from "./examples.ts";
 import type { MediaType, Ref, ResponseObject } from "./objects.ts";
 
@@ -90,8 +90,8 @@ function jsonOf(
 }
 
 function errorExample({ code, details }: DocumentedRefusal): unknown {
-  const told = details === undefined ? undefined : exampleOf(details, { isWhole: true });
-  const given = isObject(told) ? { details: told } : {};
+  const example = details === undefined ? undefined : exampleOf(details, { isWhole: true });
+  const given = isObject(example) ? { details: example } : {};
   return JSON.parse(String(refuse(code, given).body));
 }
 
@@ -116,7 +116,7 @@ function withHeaders(
   const entries = Object.entries(headers);
   if (entries.length === 0) return {};
   const shared = entries.map(([name, { description, schema }]) => {
-    const header = exemplified(schema, { name: name.toLowerCase(), isWhole: true });
+    const header = schemaWithExample(schema, { name: name.toLowerCase(), isWhole: true });
     return [name, components.header(name, { description, ...header })] as const;
   });
   return { headers: Object.fromEntries(shared) };

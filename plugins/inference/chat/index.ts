@@ -5,11 +5,13 @@
 import {
   defineSurface,
   refuse,
+  type Awaitable,
   type Clock,
   type Exchange,
   type Reply,
 } from "sluice-gateway/plugin";
 import type { Networks } from "sluice-gateway/services";
+import { andThen } from "sluice-gateway/toolkit";
 import { createCompletion } from "./completion.ts";
 import { complete } from "./completion-reader.ts";
 import { chatError, type ChatErrorCode } from "./errors.ts";
@@ -49,7 +51,7 @@ interface ChatParts {
   readonly countIgnored: (ignored: readonly string[]) => void;
 }
 
-function answer(x: Exchange, parts: ChatParts): Reply | Promise<Reply | undefined> {
+function answer(x: Exchange, parts: ChatParts): Awaitable<Reply | undefined> {
   const { networks } = parts;
   // The route's path may pin the network: `/{network}/v1/chat/completions`.
   const { network } = x.request.params;
@@ -63,9 +65,10 @@ function answer(x: Exchange, parts: ChatParts): Reply | Promise<Reply | undefine
   const { body, ...request } = parsed.request;
   x.dropBody();
   parts.countIgnored(request.ignored);
-  const reply = reserve(x, parts, request, body);
-  if (!(reply instanceof Promise)) return withIgnoredFields(reply, request.ignored);
-  return reply.then((late) => late && withIgnoredFields(late, request.ignored));
+  return andThen(
+    reserve(x, parts, request, body),
+    (reply) => reply && withIgnoredFields(reply, request.ignored),
+  );
 }
 
 function reserve(
@@ -73,7 +76,7 @@ function reserve(
   { networks, clock }: ChatParts,
   request: Omit<ChatRequest, "body">,
   body: Buffer,
-): Reply | Promise<Reply | undefined> {
+): Awaitable<Reply | undefined> {
   const { network } = x.request.params;
   const charge = x.get("charge");
   const offer = networks.find(request.model, network);
@@ -87,18 +90,20 @@ function reserve(
   }
   if (offer === undefined || offer.activeWorkers === 0) return refused("MODEL_NOT_AVAILABLE");
   const tokens = request.maxPromptTokens + (request.maxTokens ?? offer.maxOutputTokens);
-  const refusal = charge.reserve(offer.maxMilliCu(tokens), { streamed: request.stream });
-  if (refusal !== undefined) {
-    x.called({ ...report, code: refusal.code });
-    return refusal;
-  }
-  const completion = createCompletion(x, request, charge);
-  const trace = x.peek("trace");
-  const chosen = trace === undefined ? offer : tracedOffer(offer, trace, completion, clock);
-  const Reader = request.stream ? StreamedCompletion : WholeCompletion;
-  return complete(Reader, completion, body, chosen).then((reply) => {
-    x.called({ ...report, code: reply?.code ?? completion.brokenBy });
-    return reply;
+  const reserving = charge.reserve(offer.maxMilliCu(tokens), { streamed: request.stream });
+  return andThen(reserving, (refusal) => {
+    if (refusal !== undefined) {
+      x.called({ ...report, code: refusal.code });
+      return refusal;
+    }
+    const completion = createCompletion(x, request, charge);
+    const trace = x.peek("trace");
+    const chosen = trace === undefined ? offer : tracedOffer(offer, trace, completion, clock);
+    const Reader = request.stream ? StreamedCompletion : WholeCompletion;
+    return complete(Reader, completion, body, chosen).then((reply) => {
+      x.called({ ...report, code: reply?.code ?? completion.brokenBy });
+      return reply;
+    });
   });
 }
 

@@ -105,13 +105,13 @@ export default defineSurface({
   description: "Lists the models of the inference networks with their prices, or shows one model.",
   uses: ["networks"],
   operation: (_, { path }) => ({
-    summary: isOfOne(path) ? "Show one model" : "List the models",
-    ...(isOfOne(path) && {
+    summary: describesOneModel(path) ? "Show one model" : "List the models",
+    ...(describesOneModel(path) && {
       description:
         "The rest of the path is the id of the model. Its slashes may be written as / or %2F.",
     }),
     path: networkInPath,
-    answers: isOfOne(path) ? oneAnswers : listAnswers,
+    answers: describesOneModel(path) ? oneAnswers : listAnswers,
     refusals: path.includes("{network}")
       ? [{ code: "GATEWAY_NOT_FOUND", description: "The network does not exist." }]
       : [],
@@ -128,12 +128,12 @@ function answer(x: Exchange, networks: Networks): Reply {
   if (network !== undefined && !networks.names.includes(network))
     return refuse("GATEWAY_NOT_FOUND");
   const models = networks.models(network);
-  if (isOfOne(x.route.path)) return answerOne(x, models, networks.unread(network));
+  if (describesOneModel(x.route.path)) return answerOne(x, models, networks.unread(network));
   if (models.length === 0 && networks.unread(network)) return unavailable;
   return { status: 200, headers: json, body: modelList(models) };
 }
 
-function isOfOne(routePath: string): boolean {
+function describesOneModel(routePath: string): boolean {
   return routePath.endsWith("/*");
 }
 

@@ -2,7 +2,8 @@
  * Reads the body `{ models: [{ id, enabled, owned_by?, price_coefficient? }] }`. Its schema is also published in the
  * OpenAPI document.
  */
-import { Ajv2020, type ErrorObject } from "ajv/dist/2020.js";
+import type { ErrorObject } from "ajv/dist/2020.js";
+import { schemaCompiler } from "sluice-gateway/json-schema";
 import { refuse, type Reply } from "sluice-gateway/plugin";
 import type { ModelOverride } from "sluice-gateway/services";
 
@@ -54,7 +55,7 @@ export const bodySchema = {
 };
 
 // Only the first violation is reported, because a large body could have one per model.
-const isBody = new Ajv2020({ validateSchema: false }).compile<Body>(bodySchema);
+const isBody = schemaCompiler("network models", {})<Body>(bodySchema);
 
 /** Reads the overrides. `refused`: the reply for an invalid body. */
 export function readOverrides(

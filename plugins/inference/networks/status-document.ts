@@ -3,7 +3,8 @@
  * }] }`, or the models that an OpenAI-compatible server lists (decisions.md section 8).
  */
 import type { ListedWorker, WorkerState } from "sluice-gateway/services";
-import { decimalText, isObject } from "sluice-gateway/toolkit";
+import { decimalText } from "sluice-gateway/services";
+import { isObject } from "sluice-gateway/toolkit";
 
 export interface NetworkStatus {
   /** A decimal in nano native tokens. Undefined if the document has no price. */

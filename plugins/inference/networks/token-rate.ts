@@ -3,7 +3,8 @@
  */
 import type { Clock, Log, Metrics } from "sluice-gateway/plugin";
 import type { RateConfig } from "sluice-gateway/services";
-import { decimalText, isObject } from "sluice-gateway/toolkit";
+import { decimalText } from "sluice-gateway/services";
+import { isObject } from "sluice-gateway/toolkit";
 import { PolledDocument } from "./polled-document.ts";
 
 export interface TokenRate {

@@ -2,13 +2,21 @@
  * Surface `ledger-rpc`: the node's own JSON-RPC, whitelisted and metered. The ledger checks and answers the calls; this
  * surface reserves and settles their charges and sends the HTTP reply.
  */
-import { defineSurface, type CallReporter, type Reply } from "sluice-gateway/plugin";
+import {
+  defineSurface,
+  type Awaitable,
+  type CallReporter,
+  type Reply,
+} from "sluice-gateway/plugin";
 import type { Charge, Ledger, LedgerRpc } from "sluice-gateway/services";
+import { andThen } from "sluice-gateway/toolkit";
 import { operation } from "./operation.ts";
 
 interface Options {
   readonly upstream: string;
 }
+
+type Caller = CallReporter & { readonly clientLeft: boolean };
 
 /** decisions.md section 4. */
 const bodyBytes = 10 * 1024 * 1024;
@@ -46,24 +54,18 @@ export default defineSurface<Options>({
 });
 
 /** Answers synchronously if everything is cached, so that a cached answer costs no promise. */
-function answer(
-  ledger: Ledger,
-  body: Buffer,
-  charge: Charge,
-  caller: CallReporter & { readonly clientLeft: boolean },
-): Reply | Promise<Reply> {
+function answer(ledger: Ledger, body: Buffer, charge: Charge, caller: Caller): Awaitable<Reply> {
   const rpc = ledger.rpc(body);
-  if (rpc.costMilliCu > 0) {
-    const refusal = charge.reserve(rpc.costMilliCu);
-    if (refusal !== undefined) {
-      rpc.report(caller, refusal.code);
-      return refusal;
-    }
-  }
-  const answered = rpc.run(caller);
-  return answered instanceof Promise
-    ? answered.then((late) => replyWith(late, rpc, charge, caller))
-    : replyWith(answered, rpc, charge, caller);
+  if (rpc.costMilliCu === 0) return run(rpc, charge, caller);
+  return andThen(charge.reserve(rpc.costMilliCu), (refusal) => {
+    if (refusal === undefined) return run(rpc, charge, caller);
+    rpc.report(caller, refusal.code);
+    return refusal;
+  });
+}
+
+function run(rpc: LedgerRpc, charge: Charge, caller: Caller): Awaitable<Reply> {
+  return andThen(rpc.run(caller), (answered) => replyWith(answered, rpc, charge, caller));
 }
 
 /** Also settles the charge if the client has left, because the node has done the work. */

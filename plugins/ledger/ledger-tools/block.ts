@@ -23,7 +23,7 @@ export interface FoundBlock {
 /** Block numbers have 32 bits. A node answers larger ones with an error instead of null. */
 const maxHeight = 2 ** 32 - 1;
 
-const eitherOr = toolFailure(
+const heightXorHash = toolFailure(
   "GATEWAY_INVALID_PARAMS",
   "give either the height or the hash of a block",
 );
@@ -34,7 +34,7 @@ export async function findBlock(
   { height, hash }: BlockInput,
   context: ToolContext,
 ): Promise<FoundBlock | ToolFailure> {
-  if ((height === undefined) === (hash === undefined)) return eitherOr;
+  if ((height === undefined) === (hash === undefined)) return heightXorHash;
   const fault = blockHashFault("hash", hash);
   if (fault !== undefined) return fault;
   if (hash !== undefined) return blockAt(chain, hash.toLowerCase(), context, "given");

@@ -98,7 +98,7 @@ async function chainStats(chain: Chain, context: ToolContext): Promise<ToolResul
   const [name, type, blocks, health, properties] = await Promise.all([
     callAndRead(chain, "system_chain", "", context, readText),
     callAndRead(chain, "system_chainType", "", context, readChainType),
-    bothHeads(chain, context),
+    readHeads(chain, context),
     healthOf(chain, context),
     propertiesOf(chain, context),
   ]);
@@ -131,7 +131,7 @@ interface Heads {
 }
 
 /** Reads the finalized head first, so that the latest block is not older. */
-async function bothHeads(chain: Chain, context: ToolContext): Promise<ReadResult<Heads>> {
+async function readHeads(chain: Chain, context: ToolContext): Promise<ReadResult<Heads>> {
   const finalized = await callAndRead(chain, "chain_getFinalizedHead", "", context, readHash);
   if (!finalized.ok) return finalized;
   const at = `["${finalized.value}"]`;

@@ -41,7 +41,7 @@ export function prompts({ decoder }: Chain): readonly Prompt[] {
 
 const units =
   "Balances are in the token's smallest unit; ledger_getChainStats names its decimals and symbol.";
-const honesty = "If the tools do not provide a fact, say so instead of guessing.";
+const doNotGuess = "If the tools do not provide a fact, say so instead of guessing.";
 
 function explainBlock(block: string): PromptResult {
   const isHeight = /^\d{1,10}$/.test(block);
@@ -52,7 +52,7 @@ function explainBlock(block: string): PromptResult {
     "For each signed extrinsic, say what was called and, from the events of its phase, whether it succeeded and what it moved.",
     "Sum up the rest in a sentence. args and data are SCALE-encoded bytes of the runtime's own types.",
     units,
-    honesty,
+    doNotGuess,
   );
 }
 
@@ -61,7 +61,7 @@ function explainAccount(address: string): PromptResult {
     `Explain the account ${address}. Read it with ledger_getAccount.`,
     "Say how much is free, reserved and frozen, how much of it can be spent, how many transactions it has sent (nonce), and what refers to it (consumers, providers, sufficients).",
     units,
-    honesty,
+    doNotGuess,
   );
 }
 

@@ -19,7 +19,7 @@ export function bodyOf(bytes: Buffer, start: number, end: number): Body {
 }
 
 /** Returns a body that remains valid after the borrowed bytes are overwritten. */
-export function ownBody(body: Body): Body {
+export function copyBody(body: Body): Body {
   return typeof body === "string" ? body : Buffer.from(body);
 }
 

@@ -18,7 +18,10 @@ interface Entry {
 /** The cached answers of one node method, by the exact text of the params. */
 export type MethodAnswers = Map<string, Entry>;
 
-/** Memory of an entry besides its key and body: the object, its slot in the Map, two string or Buffer headers. */
+/**
+ * Memory of an entry in addition to its key and body: the object, its slot in the Map, and two headers of strings or
+ * Buffers.
+ */
 const entryBytes = 240;
 
 /** An answer larger than this fraction of the cache is not stored. */
@@ -65,9 +68,9 @@ export class AnswerCache {
     if (bytes > this.#maxBytes * maxEntryFraction || answers.has(key)) return false;
     while (this.bytes + bytes > this.#maxBytes) this.#evict();
     const entry: Entry = {
-      key: ownText(key),
+      key: copyText(key),
       answers,
-      body: typeof body === "string" ? body : ownBytes(body),
+      body: typeof body === "string" ? body : copyBytes(body),
       bytes,
       visited: false,
       newer: undefined,
@@ -115,12 +118,12 @@ function textSize(text: string): number {
 }
 
 /** Copies a key, because it is often a slice of a larger text (a whole request) and would keep that in memory. */
-function ownText(text: string): string {
+function copyText(text: string): string {
   return Buffer.from(text).toString();
 }
 
 /** Copies a body outside Node's shared pool, because a small slice would keep the whole pool in memory. */
-function ownBytes(bytes: Buffer): Buffer {
+function copyBytes(bytes: Buffer): Buffer {
   const copy = Buffer.allocUnsafeSlow(bytes.length);
   copy.set(bytes);
   return copy;

@@ -1,4 +1,7 @@
-/** Finds parts of a JSON text: what a node sent travels into a result without being parsed and written again. */
+/**
+ * Finds parts of a JSON text, so that parts of a node's answer can be copied into a result without being parsed and
+ * written again.
+ */
 import { findMember, malformed, skipSpace, skipValue } from "sluice-gateway/http";
 import { parseJson, spaceEnd, stringEnd, valueEnd } from "sluice-gateway/toolkit";
 import type { Body } from "./body.ts";

@@ -1,4 +1,4 @@
-/** The ledger's metrics besides the counters per method, which are in method-state.ts. */
+/** The ledger's metrics, except for the counters per method, which are in method-state.ts. */
 import type { Counter, Metrics } from "sluice-gateway/plugin";
 import type { AnswerCache } from "./cache.ts";
 import type { NodeFailure } from "./node-pool.ts";

@@ -2,7 +2,7 @@
 import type { Clock, Log, Metrics } from "sluice-gateway/plugin";
 import type { Ledger, LedgerAnswer, LedgerMethod, LedgerRpc } from "sluice-gateway/services";
 import type { PoolConfig } from "./options.ts";
-import { ownBody, type Body } from "./body.ts";
+import { copyBody, type Body } from "./body.ts";
 import { Calls } from "./calls.ts";
 import type { Waiter } from "./waiter.ts";
 import type { NodeFailure, NodePool, NodeStatus } from "./node-pool.ts";
@@ -91,7 +91,7 @@ class Caller implements Waiter {
   }
 
   onAnswer(kind: "result" | "error", body: Body): void {
-    this.#end({ kind, bytes: bytesOf(ownBody(body)) });
+    this.#end({ kind, bytes: bytesOf(copyBody(body)) });
   }
 
   onError(reason: NodeFailure): void {

@@ -54,12 +54,19 @@ export function folderProblems(
   });
 }
 
-/** Returns all pages: Sluice's own first, then those of each folder, ordered by path. Throws `UnreadableDocs`. */
-export async function readPages(sources: Sources, base: string): Promise<Page[]> {
-  const pages = sources.own ? await ownPages() : [];
-  for (const { path, url, suffix } of sources.folders) {
+/**
+ * Returns the pages of each folder, ordered by path. `others`: number of pages that are not in these folders. Rejects
+ * with `UnreadableDocs`.
+ */
+export async function folderPages(
+  folders: readonly FolderOption[],
+  base: string,
+  others: number,
+): Promise<Page[]> {
+  const pages: Page[] = [];
+  for (const { path, url, suffix } of folders) {
     const folder = resolve(base, path);
-    for (const file of await markdownFiles(folder, maxFiles - pages.length)) {
+    for (const file of await markdownFiles(folder, maxFiles - others - pages.length)) {
       const published = file.replace(/\.(md|markdown)$/i, suffix);
       pages.push(await readPage(folder, file, pageUrl(url, published)));
     }
@@ -67,7 +74,8 @@ export async function readPages(sources: Sources, base: string): Promise<Page[]>
   return pages;
 }
 
-async function ownPages(): Promise<Page[]> {
+/** Returns Sluice's own pages. Rejects with `UnreadableDocs`. */
+export async function ownPages(): Promise<Page[]> {
   const docs = join(packageRoot, "docs");
   const files = isFolder(docs)
     ? (await markdownFiles(docs, maxFiles)).map((file) => `docs/${file}`)

@@ -6,8 +6,7 @@ import { defineTools } from "sluice-gateway/plugin";
 import type { Prompt, Resource, ResourceLink, Tool } from "sluice-gateway/services";
 import { integerSchema } from "sluice-gateway/toolkit";
 import { folderProblems, type Sources } from "./folders.ts";
-import type { Library, LibraryPage } from "./library-types.ts";
-import { openLibrary } from "./library.ts";
+import { openLibrary, type Library, type LibraryPage } from "./library.ts";
 import type { Hit } from "./search-index.ts";
 
 interface DocsSearchInput {
@@ -67,8 +66,8 @@ export default defineTools<Sources>({
     }));
   },
   async start(sources, host) {
-    const { pages, size, search } = await openLibrary(sources, host.folder);
-    host.log.info({ pages: pages.length, paragraphs: size }, "documentation indexed");
+    const { pages, search } = await openLibrary(sources, host.folder);
+    host.log.info({ pages: pages.length }, "documentation opened");
     const resources = pages.map(resource);
     return { tools: [docsSearch(search)], resources, prompts: [answerFromDocs] };
   },
@@ -119,8 +118,8 @@ function docsSearch(search: Library["search"]): Tool<DocsSearchInput> {
       idempotentHint: true,
       openWorldHint: false,
     },
-    call({ query, limit = defaultLimit }) {
-      const hits = search(query, limit);
+    async call({ query, limit = defaultLimit }) {
+      const hits = await search(query, limit);
       return { ok: true, value: hits, links: linksTo(hits) };
     },
   };
@@ -133,13 +132,13 @@ function linksTo(hits: readonly Hit[]): ResourceLink[] {
 }
 
 /** A page as a resource that agents read through /mcp. */
-function resource({ url, title, bytes, read }: LibraryPage): Resource {
+function resource({ url, title, markdown: text }: LibraryPage): Resource {
   return {
     uri: url,
     name: title,
     mimeType: markdown,
-    bytes,
+    bytes: Buffer.byteLength(text),
     capability: "docs:read",
-    read,
+    read: () => text,
   };
 }

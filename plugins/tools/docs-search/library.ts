@@ -1,11 +1,16 @@
 /** The library: every page for reading, and the search in the paragraphs of all pages. */
-import { readPages, UnreadableDocs, type Sources } from "./folders.ts";
-import type { Library } from "./library-types.ts";
-import { openOwnLibrary } from "./own-library.ts";
-import type { Page, PageParagraphs, Paragraph } from "./paragraphs.ts";
-import { SearchIndex } from "./search-index.ts";
+import { setImmediate as otherWork } from "node:timers/promises";
+import { folderPages, ownPages, UnreadableDocs, type Sources } from "./folders.ts";
+import type { Page, PageParagraphs } from "./paragraphs.ts";
+import { SearchIndex, type Hit } from "./search-index.ts";
 
-interface IndexedPage {
+export interface Library {
+  readonly pages: readonly LibraryPage[];
+  /** Returns the best `limit` paragraphs, best first. The first search waits until the paragraphs are indexed. */
+  readonly search: (query: string, limit: number) => Promise<Hit[]>;
+}
+
+export interface LibraryPage {
   readonly url: string;
   readonly title: string;
   readonly markdown: string;
@@ -14,50 +19,61 @@ interface IndexedPage {
 /** MiniSearch takes about 1 µs per posting that it reads (bench/README.md), so this bounds the cost of a query. */
 const maxParagraphs = 10_000;
 
-/** Opens the library of the Markdown files. `base` is the folder of pipeline.yaml. Throws `UnreadableDocs`. */
+/**
+ * Opens the library of the Markdown files. `base`: the folder of pipeline.yaml. Rejects with `UnreadableDocs`.
+ *
+ * Parsing and indexing Sluice's own pages takes longer than the rest of a start, so the first search does it. The pages
+ * of the operator's folders are parsed here, because a start must refuse a folder that cannot be indexed.
+ */
 export async function openLibrary(sources: Sources, base: string): Promise<Library> {
-  const isOnlyOwn = sources.own && sources.folders.length === 0;
-  const own = isOnlyOwn ? openOwnLibrary() : undefined;
-  if (own !== undefined) return own;
-  const { pages, index } = await indexPages(sources, base);
+  const own = sources.own ? await ownPages() : [];
+  const others = await folderPages(sources.folders, base, own.length);
+  const parsed = others.length === 0 ? [] : await parsePages(others);
+  const titled = [
+    ...own.map((page) => ({ ...page, title: firstHeading(page) })),
+    ...others.map((page, position) => ({ ...page, title: parsed[position]?.title ?? page.name })),
+  ];
+  const build = async (): Promise<SearchIndex> => {
+    const all = [...(await parsePages(own)), ...parsed];
+    return SearchIndex.build(all.flatMap(({ paragraphs }) => paragraphs));
+  };
+  let index: Promise<SearchIndex> | undefined;
   return {
-    pages: pages.map(({ url, title, markdown }) => ({
-      url,
-      title,
-      bytes: Buffer.byteLength(markdown),
-      read: () => markdown,
-    })),
-    size: index.size,
-    search: (query, limit) => index.search(query, limit),
+    pages: titled.map(({ url, title, markdown }) => ({ url, title, markdown })),
+    search: async (query, limit) => (await (index ??= build())).search(query, limit),
   };
 }
 
-/** Reads and indexes the Markdown files. Throws `UnreadableDocs`. */
-export async function indexPages(
-  sources: Sources,
-  base: string,
-): Promise<{ readonly pages: readonly IndexedPage[]; readonly index: SearchIndex }> {
-  const pages: IndexedPage[] = [];
-  const all: Paragraph[] = [];
+/** Sluice's own pages start with their title, which has no markup. */
+function firstHeading({ markdown, name }: Page): string {
+  return /^# (.+)$/m.exec(markdown)?.[1] ?? name;
+}
+
+/** Parses pages, and lets other work run after each. Rejects with `UnreadableDocs`. */
+async function parsePages(pages: readonly Page[]): Promise<PageParagraphs[]> {
   // The Markdown parser is loaded only where it is needed.
   const { paragraphsOf } = await import("./paragraphs.ts");
-  const parse = (page: Page): PageParagraphs => {
-    try {
-      return paragraphsOf(page);
-    } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error);
-      throw new UnreadableDocs(`the Markdown of ${page.url} cannot be parsed: ${reason}`);
-    }
-  };
-  for (const page of await readPages(sources, base)) {
-    const { title, paragraphs } = parse(page);
-    pages.push({ url: page.url, title, markdown: page.markdown });
-    for (const paragraph of paragraphs) all.push(paragraph);
-    if (all.length > maxParagraphs) {
+  const parsed: PageParagraphs[] = [];
+  let count = 0;
+  for (const page of pages) {
+    const one = parsePage(page, paragraphsOf);
+    parsed.push(one);
+    count += one.paragraphs.length;
+    if (count > maxParagraphs) {
       throw new UnreadableDocs(
         `found more than ${maxParagraphs} paragraphs; the last page was ${page.url}`,
       );
     }
+    await otherWork();
   }
-  return { pages, index: new SearchIndex(all) };
+  return parsed;
+}
+
+function parsePage(page: Page, parse: (page: Page) => PageParagraphs): PageParagraphs {
+  try {
+    return parse(page);
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new UnreadableDocs(`the Markdown of ${page.url} cannot be parsed: ${reason}`);
+  }
 }

@@ -1,5 +1,5 @@
 /** The search index: MiniSearch ranks paragraphs by BM25+, over the terms that `terms.ts` finds in them. */
-import MiniSearch, { type AsPlainObject, type Options, type SearchResult } from "minisearch";
+import MiniSearch, { type Options, type SearchResult } from "minisearch";
 import type { Paragraph } from "./paragraphs.ts";
 import { termsOf } from "./terms.ts";
 
@@ -11,12 +11,8 @@ export interface Hit {
   readonly score: number;
 }
 
-/** An index as a JSON document. */
-export interface SavedIndex {
-  readonly paragraphs: readonly Paragraph[];
-  readonly engine: AsPlainObject;
-}
-
+/** Number of paragraphs that are indexed without a pause, which takes a few milliseconds. */
+const chunkSize = 20;
 /** Characters of a query that are read; the rest is ignored. */
 const maxQueryLength = 1_000;
 /** Words of a query that are searched for. Together with `maxParagraphs` this bounds the cost of one query. */
@@ -43,22 +39,17 @@ export class SearchIndex {
   readonly #paragraphs: readonly Paragraph[];
   readonly #engine: MiniSearch;
 
-  constructor(paragraphs: readonly Paragraph[], engine: MiniSearch = engineOf(paragraphs)) {
+  private constructor(paragraphs: readonly Paragraph[], engine: MiniSearch) {
     this.#paragraphs = paragraphs;
     this.#engine = engine;
   }
 
-  /** Returns the index that `toJSON` has described. */
-  static fromJSON({ paragraphs, engine }: SavedIndex): SearchIndex {
-    return new SearchIndex(paragraphs, MiniSearch.loadJS(engine, engineOptions));
-  }
-
-  toJSON(): SavedIndex {
-    return { paragraphs: this.#paragraphs, engine: this.#engine.toJSON() };
-  }
-
-  get size(): number {
-    return this.#paragraphs.length;
+  /** Indexes paragraphs. Other work runs in between. */
+  static async build(paragraphs: readonly Paragraph[]): Promise<SearchIndex> {
+    const engine = new MiniSearch(engineOptions);
+    const documents = paragraphs.map(({ title, text }, id) => ({ id, title, text }));
+    await engine.addAllAsync(documents, { chunkSize });
+    return new SearchIndex(paragraphs, engine);
   }
 
   /** Returns the best `limit` paragraphs, best first. Equal scores keep the order of the documents. */
@@ -82,12 +73,6 @@ export class SearchIndex {
     if (paragraph === undefined) throw new Error(`the index has no paragraph ${String(id)}`);
     return { ...paragraph, score: Math.max(0.001, Math.round(score * 1_000) / 1_000) };
   }
-}
-
-function engineOf(paragraphs: readonly Paragraph[]): MiniSearch {
-  const engine = new MiniSearch(engineOptions);
-  engine.addAll(paragraphs.map(({ title, text }, id) => ({ id, title, text })));
-  return engine;
 }
 
 function prefixesOf(terms: readonly string[]): string[] {

@@ -12,7 +12,8 @@ const combiningMarks = /[\u0300-\u036f]/g;
 /** Scripts that do not separate words by spaces. */
 const unspaced =
   /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}]/u;
-const segmenter = new Intl.Segmenter(undefined, { granularity: "word" });
+/** Created when it is first needed, because that takes 20 ms. */
+let segmenter: Intl.Segmenter | undefined;
 
 /**
  * Returns the terms of a text, in order. An identifier yields itself, its parts and their camelCase parts, so
@@ -36,6 +37,7 @@ function normalise(text: string): string {
 }
 
 function segments(word: string): string[] {
+  segmenter ??= new Intl.Segmenter(undefined, { granularity: "word" });
   return Array.from(segmenter.segment(word))
     .filter((segment) => segment.isWordLike === true)
     .map(({ segment }) => segment.toLowerCase());

@@ -3,7 +3,7 @@
  * contain.
  */
 
-/** The form of text that a header cannot contain as it is. */
+/** The encoded form of text that a header cannot contain directly. */
 const encodedForm = /^=\?base64\?([A-Za-z0-9+/]*={0,2})\?=$/;
 
 /**

@@ -1,8 +1,8 @@
 /**
  * Questions that calls of a session wait for. The client is asked on the stream of the call and answers with a separate
- * request. Questions are kept by the process that asked, and no longer than the call. If another replica gets the
- * answer, it cannot pass it on, but it records in the store that the answer went astray. The call then continues
- * without an answer soon, and not only after five minutes.
+ * request. Questions are kept by the process that asked them, and no longer than the call. If another replica gets the
+ * answer, it cannot pass it on, but it records in the store that the answer has arrived elsewhere. The call then soon
+ * continues without an answer, instead of waiting for five minutes.
  */
 import { randomUUID } from "node:crypto";
 import type { Clock, Claims, Seal } from "sluice-gateway/plugin";
@@ -47,7 +47,7 @@ interface Ticket {
  */
 const open = new Map<string, Waiting>();
 
-const strayEnding = ({ i }: Ticket): string => `${purpose} ${i}`;
+const answeredElsewhereEnding = ({ i }: Ticket): string => `${purpose} ${i}`;
 
 export function createSessionQuestions(parts: {
   readonly clock: Clock;
@@ -56,9 +56,9 @@ export function createSessionQuestions(parts: {
 }): SessionQuestions {
   const { clock, seal, claims } = parts;
   /** Returns whether the answer has arrived at another replica. If that is unknown, the call waits longer. */
-  const isStray = (ticket: Ticket): boolean => {
+  const isAnsweredElsewhere = (ticket: Ticket): boolean => {
     try {
-      return claims.hasEnded(strayEnding(ticket));
+      return claims.hasEnded(answeredElsewhereEnding(ticket));
     } catch {
       return false;
     }
@@ -74,7 +74,7 @@ export function createSessionQuestions(parts: {
       signal.addEventListener("abort", giveUp, { once: true });
       using _late = clock.after(waitMs, giveUp);
       using _stray = clock.every(strayMs, () => {
-        if (isStray(ticket)) giveUp();
+        if (isAnsweredElsewhere(ticket)) giveUp();
       });
       try {
         send(id);
@@ -96,14 +96,15 @@ export function createSessionQuestions(parts: {
       if (ticket.k !== keyId) return;
       // If this fails, the call waits longer, which is harmless.
       void orElse(
-        () => claims.end(strayEnding(ticket), opened.expiresAt),
+        () => claims.end(answeredElsewhereEnding(ticket), opened.expiresAt),
         () => {},
       );
     },
     cancel({ keyId, session, request }) {
       for (const { call, resolve } of open.values()) {
-        const isIt = call.request === request && call.session === session && call.keyId === keyId;
-        if (isIt) resolve(undefined);
+        const isSameRequest =
+          call.request === request && call.session === session && call.keyId === keyId;
+        if (isSameRequest) resolve(undefined);
       }
     },
   };

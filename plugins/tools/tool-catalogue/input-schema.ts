@@ -1,6 +1,6 @@
 /** Compiles the input schemas of tools, and reports violations by path and reason. */
-import { Ajv2020, type ErrorObject, type Options, type ValidateFunction } from "ajv/dist/2020.js";
-import { checkJsonSchema, draft2020 } from "sluice-gateway/json-schema";
+import type { ErrorObject, ValidateFunction } from "ajv/dist/2020.js";
+import { draft2020, schemaCompiler, type CompilerOptions } from "sluice-gateway/json-schema";
 import type { JsonSchema } from "sluice-gateway/plugin";
 
 export interface Violation {
@@ -13,7 +13,7 @@ export interface Violation {
 export type InputCheck = (input: unknown) => readonly Violation[];
 
 /** Returns the check for a schema, or a text with the problem of the schema. */
-export type SchemaCompiler = (schema: JsonSchema) => InputCheck | string;
+export type InputCompiler = (schema: JsonSchema) => InputCheck | string;
 
 const maxViolations = 20;
 /**
@@ -23,15 +23,6 @@ const maxViolations = 20;
 const maxThoroughValues = 1000;
 /** Maximum length of member names in violations, because they come from the client. */
 const maxTextChars = 128;
-
-const options: Options = {
-  strict: true,
-  strictRequired: false,
-  validateFormats: false,
-  logger: false,
-  // `checkJsonSchema` does it.
-  validateSchema: false,
-};
 
 /**
  * Keyword with the header in which agents of revision 2026-07-28 repeat the argument (without `Mcp-Param-`), so that
@@ -43,15 +34,19 @@ const headerKeyword = {
   metaSchema: { type: "string", pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$" },
 } as const;
 
-/**
- * Creates a compiler for one catalogue. It is not shared, because ajv keeps every schema and refuses an `$id` that it
- * has already seen.
- */
-export function createSchemaCompiler(): SchemaCompiler {
-  const quick = new Ajv2020(options);
-  const thorough = new Ajv2020({ ...options, allErrors: true });
+const options: CompilerOptions = {
+  drafts: [draft2020],
+  strict: true,
+  strictRequired: false,
+  validateFormats: false,
   // ajv resolves a reference to an `$anchor`, but does not list it among the keywords that it knows.
-  for (const ajv of [quick, thorough]) ajv.addVocabulary([headerKeyword, "$anchor"]);
+  keywords: [headerKeyword, "$anchor"],
+};
+const quick = schemaCompiler("tool input", options);
+const thorough = schemaCompiler("tool input, all errors", { ...options, allErrors: true });
+
+/** Returns the function that compiles the input schemas of tools. */
+export function createSchemaCompiler(): InputCompiler {
   return (schema) => {
     if (schema["type"] !== "object")
       return 'has an input schema whose root is not `type: "object"`';
@@ -61,15 +56,14 @@ export function createSchemaCompiler(): SchemaCompiler {
       if (word in schema) return `has an input schema with \`${word}\` at its root`;
     }
     try {
-      checkJsonSchema(schema, [draft2020]);
-      const validate = quick.compile(schema);
+      const validate = quick(schema);
       let validateAll: ValidateFunction | undefined;
       return (input) => {
         if (validate(input)) return [];
         const errors = validate.errors ?? [];
         if (!hasAtMost(maxThoroughValues, input)) return violations(errors);
         // Compiled for the first wrong input, because many tools never receive one.
-        validateAll ??= thorough.compile(schema);
+        validateAll ??= thorough(schema);
         validateAll(input);
         return violations(validateAll.errors ?? errors);
       };

@@ -160,11 +160,22 @@ export class ToolRun {
    * Reserves credit, uses the confirmation and calls the tool. A result that is available at once needs neither a
    * promise nor a timer.
    */
-  #perform(input: unknown, confirmed: Confirmed): ToolOutcome | Promise<ToolOutcome> {
-    const { tool } = this.#catalogued;
+  #perform(input: unknown, confirmed: Confirmed): Awaitable<ToolOutcome> {
     const costMilliCu = this.#catalogued.costOf(input);
-    const part = this.#caller.charge.open(costMilliCu);
-    if ("kind" in part) return this.#failed(creditFailure(part));
+    return andThen(this.#caller.charge.open(costMilliCu), (part) =>
+      "kind" in part
+        ? this.#failed(creditFailure(part))
+        : this.#performPaid(input, confirmed, part, costMilliCu),
+    );
+  }
+
+  #performPaid(
+    input: unknown,
+    confirmed: Confirmed,
+    part: ChargePart,
+    costMilliCu: number,
+  ): Awaitable<ToolOutcome> {
+    const { tool } = this.#catalogued;
     let begun: ToolResult | Promise<ToolResult>;
     try {
       begun = andThen(confirmed.claim(), (isFirst) =>

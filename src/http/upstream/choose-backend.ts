@@ -11,7 +11,7 @@ export interface Backend {
 export interface Draw {
   /** Returns the index of the first one. */
   first(count: number): number;
-  /** Returns how far the second one is behind the first: from 1 to `count - 1`. */
+  /** Returns the distance from the first to the second one: from 1 to `count - 1`. */
   distance(count: number): number;
 }
 

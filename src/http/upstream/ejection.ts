@@ -23,13 +23,13 @@ export class Ejection {
   /** Failures that a backend may still have before it is ejected. */
   #failuresLeft: number;
   #cooldownMs = 0;
-  /** When the last cooldown ended or will end, monotonic milliseconds. */
+  /** Monotonic time in milliseconds at which the last cooldown ended or will end. */
   #until: number | undefined;
   #timer: Disposable | undefined;
   #isClosed = false;
   isEjected = false;
 
-  /** `probe`: asks the backend for a sign of life at the end of a cooldown, and reports it to `probed`. */
+  /** `probe`: sends a probe to the backend at the end of a cooldown, and reports its outcome with `probed`. */
   constructor(policy: EjectionPolicy, clock: Clock, probe: () => void) {
     this.#policy = policy;
     this.#clock = clock;

@@ -1,4 +1,4 @@
-/** Forwards exchanges to an upstream: builds the request and applies the limits. attempt.ts sends it. */
+/** Forwards exchanges to an upstream: builds the request and applies the limits. forwarded-exchange.ts sends it. */
 import { refuse } from "../../errors.ts";
 import type {
   ChildSpan,
@@ -9,9 +9,8 @@ import type {
   Reply,
   RequestHead,
 } from "../../plugin.ts";
-import { send, type FailureReason, type ForwardPlan, type Outgoing } from "./attempt.ts";
-import { requestFields, requestRules, responseRules, tracedRules } from "../headers.ts";
-import { Upload } from "./upload.ts";
+import { send, type FailureReason, type ForwardPlan, type Outgoing } from "./forwarded-exchange.ts";
+import { fieldLines, requestFields, requestRules, responseRules, tracedRules } from "../headers.ts";
 import type { UpstreamPools } from "./upstream.ts";
 
 /** Returns a forwarder that uses the connections of `upstream`. The header rules are compiled once. */
@@ -26,6 +25,7 @@ export function createForwarder(
   const plan: ForwardPlan = {
     upstream,
     answerRules: responseRules(options.response),
+    setsHost: Object.keys(options.request?.set ?? {}).some((name) => name.toLowerCase() === "host"),
     failures: failureCounters(upstream.name, metrics),
   };
   return {
@@ -38,16 +38,17 @@ export function createForwarder(
         "http.request.method": method,
         "sluice.upstream": upstream.name,
       });
-      const headers = fieldsWith(span, request, requestId);
-      const head = { method, target, headers, span };
+      const fields = fieldLines(fieldsWith(span, request, requestId));
+      if (fields === undefined || !targetPattern.test(target)) {
+        span?.end("invalid");
+        return Promise.resolve(invalid());
+      }
+      const head = { method, target, fields, span };
       if (x.body !== undefined) return send(x, plan, { ...head, body: x.body });
       if (!request.hasBody) return send(x, plan, { ...head, body: null });
-      const mayBeHere = bytes > 0 && bytes <= oneRead && request.headers["expect"] === undefined;
-      if (mayBeHere) return sendArrived(x, plan, head, bytes);
-      // undici frames the body by this length, which it verifies, or as chunks.
-      if (bytes > 0) headers.push("content-length", String(bytes));
-      const body = (): Upload => new Upload(() => x.bodyStream(), maxBytes);
-      return send(x, plan, { ...head, body });
+      const length = bytes > 0 ? bytes : undefined;
+      const body = { length, maxBytes, open: () => x.bodyStream() };
+      return sendArriving(x, plan, { ...head, body });
     },
   };
 
@@ -61,34 +62,22 @@ export function createForwarder(
   }
 }
 
-/** Maximum size of one read from a socket. A body of up to that size often arrives with its head. */
-const oneRead = 64 * 1024;
+/** A path without blanks and control characters, which would change where the request line ends. */
+const targetPattern = /^\/[\x21-\x7e\x80-\xff]*$/;
 
 /**
- * Sends a body that has arrived together with its head in one write with the upstream's head, else streams it. It does
- * not wait for a body: after one microtask, the parser has processed the read that contained the head.
+ * Sends a body that may have arrived together with its head. After one microtask, the parser has processed the read that
+ * contained the head, so that a small body can be sent in one write.
  */
-async function sendArrived(
+async function sendArriving(
   x: Exchange,
   plan: ForwardPlan,
-  head: Omit<Outgoing, "body">,
-  bytes: number,
+  outgoing: Outgoing,
 ): Promise<Reply | undefined> {
-  const source = x.bodyStream();
   await Promise.resolve();
-  if (x.clientLeft) {
-    head.span?.end("clientLeft");
-    return undefined;
-  }
-  if (source.readableLength === bytes) {
-    // A byte stream without an encoding reads Buffers, and the whole body has arrived.
-    const body = source.read() as Buffer;
-    // Lets the stream reach its end.
-    source.resume();
-    return send(x, plan, { ...head, body });
-  }
-  head.headers.push("content-length", String(bytes));
-  return send(x, plan, { ...head, body: () => new Upload(() => source, bytes) });
+  if (!x.clientLeft) return send(x, plan, outgoing);
+  outgoing.span?.end("clientLeft");
+  return undefined;
 }
 
 function failureCounters(upstream: string, metrics: Metrics): ForwardPlan["failures"] {
@@ -114,4 +103,9 @@ function announcedBytes(x: Exchange): number {
 
 function tooLarge(): Reply {
   return refuse("GATEWAY_INVALID_PARAMS", { status: 413, message: "the body is too large" });
+}
+
+/** A plugin has set a target or a field that HTTP/1.1 cannot express. */
+function invalid(): Reply {
+  return refuse("GATEWAY_INVALID_PARAMS", { message: "the request cannot be forwarded" });
 }

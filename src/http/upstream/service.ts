@@ -57,15 +57,12 @@ export const upstreams = defineService<Options, Upstreams>({
       additionalProperties: entry,
     },
   },
-  dryRun: (options, { metrics, clock }) => ({
+  dryRun: (options) => ({
     get: (name) => upstreamOf(options, name),
-    forwarder(name, settings = {}) {
-      const upstream = upstreamOf(options, name);
-      // A pool opens no connection before its first request.
-      return upstream && createForwarder(new UpstreamPools(upstream, clock), settings, metrics);
-    },
+    // A dry run forwards no request.
+    forwarder: (name) => upstreamOf(options, name) && { forward: () => Promise.resolve(undefined) },
   }),
-  start(options, { clock, metrics }, { keep, isDefault }) {
+  start(options, { clock, log, metrics }, { keep, isDefault }) {
     const inUse = new Map<string, UpstreamPools>();
     return {
       service: {
@@ -73,7 +70,7 @@ export const upstreams = defineService<Options, Upstreams>({
         forwarder(name, settings = {}) {
           const upstream = upstreamOf(options, name);
           if (upstream === undefined) return undefined;
-          const open = (): UpstreamPools => new UpstreamPools(upstream, clock);
+          const open = (): UpstreamPools => new UpstreamPools(upstream, clock, log);
           const pools = keep(JSON.stringify(upstream), open, (opened) => opened.close());
           inUse.set(name, pools);
           return createForwarder(pools, settings, metrics);

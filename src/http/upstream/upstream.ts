@@ -1,18 +1,17 @@
 /**
- * An upstream with its connections: a pool of kept connections to each of its URLs. URLs are used in turn; those that
- * cannot be reached are ejected. Requests that wait for a connection are counted and refused after `connectMs`.
+ * An upstream with its connections: an HTTP client for each of its URLs. URLs are used in turn; those that cannot be
+ * reached are ejected.
  */
 import { connect } from "node:net";
-import type { Clock, Upstream } from "../../plugin.ts";
-import { WaitLimit, type Waiting } from "../../wait-limit.ts";
+import type { Clock, Log, Upstream } from "../../plugin.ts";
 import { chooseBackend, inTurn, type Backend } from "./choose-backend.ts";
 import { Ejection, type EjectionPolicy } from "./ejection.ts";
+import { Http1Client } from "./http1/client.ts";
 import { addressOf } from "./open-socket.ts";
-import { UndiciClient } from "./undici-client.ts";
 
 /** One URL of an upstream. */
 export interface Member extends Backend {
-  readonly client: UndiciClient;
+  readonly client: Http1Client;
   /** Path of the URL without a slash at its end. It is prepended to every path that is sent. */
   readonly basePath: string;
   readonly url: URL;
@@ -28,25 +27,20 @@ const ejectionPolicy: EjectionPolicy = {
   jitter: 0,
 };
 
-/** Maximum number of waiting requests. Further ones are refused at once, because they would be answered too late. */
-const waitingLimit = 1_000;
+/** An idle connection is closed after this time. It is shorter than the 5 s after which many servers close it. */
+const unusedMs = 4_000;
 
 export class UpstreamPools {
   readonly name: string;
   readonly members: readonly Member[];
-  readonly #connectMs: number;
-  readonly #clock: Clock;
-  /** Requests that wait for a connection. */
-  readonly #waiting: WaitLimit;
+  readonly headersMs: number;
   readonly #closing = new AbortController();
   readonly #draw = inTurn();
 
-  constructor(upstream: Upstream, clock: Clock) {
+  constructor(upstream: Upstream, clock: Clock, log: Log) {
     this.name = upstream.name;
-    this.#connectMs = upstream.connectMs;
-    this.#clock = clock;
-    this.#waiting = new WaitLimit(clock, upstream.connectMs);
-    this.members = upstream.urls.map((url) => this.#openMember(new URL(url), upstream));
+    this.headersMs = upstream.headersMs;
+    this.members = upstream.urls.map((url) => this.#openMember(new URL(url), upstream, clock, log));
   }
 
   /** Returns the next member in turn, an ejected one only if all are ejected. */
@@ -59,34 +53,29 @@ export class UpstreamPools {
     return this.members.some((member) => !member.isEjected);
   }
 
-  get crowded(): boolean {
-    return this.#waiting.size >= waitingLimit;
-  }
-
-  /** Limits the time until a request has a connection. */
-  wait(request: Waiting): void {
-    this.#waiting.begin(request);
-  }
-
-  /** The request has a connection, or has been refused. */
-  done(request: Waiting): void {
-    this.#waiting.end(request);
-  }
-
   /** Closes idle connections at once and the others after their answers. */
   async close(): Promise<void> {
-    this.#waiting.close();
     for (const { ejection } of this.members) ejection.close();
     this.#closing.abort();
     await Promise.all(this.members.map((member) => member.client.drain()));
   }
 
-  #openMember(url: URL, upstream: Upstream): Member {
-    const client = new UndiciClient(url.origin, upstream);
-    const ejection = new Ejection(ejectionPolicy, this.#clock, () => {
-      void connects(url, this.#connectMs, this.#closing.signal).then((isGood) =>
-        ejection.probed(isGood),
-      );
+  #openMember(url: URL, upstream: Upstream, clock: Clock, log: Log): Member {
+    const { connections, connectMs, headersMs, idleMs, name } = upstream;
+    const client = new Http1Client({
+      url,
+      connections,
+      connectMs,
+      answerMs: headersMs,
+      idleMs,
+      unusedMs,
+      maxAnswerBytes: Number.MAX_SAFE_INTEGER,
+      keepsFields: true,
+      clock,
+      onBug: (error) => log.error({ err: error, upstream: name }, "an answer was not forwarded"),
+    });
+    const ejection = new Ejection(ejectionPolicy, clock, () => {
+      void connects(url, connectMs, this.#closing.signal).then((isGood) => ejection.probed(isGood));
     });
     return {
       client,

@@ -17,7 +17,7 @@ import { compileRoute, type CompiledRoute, type PlacedStep } from "./compile.ts"
 import { documentRoute } from "./document.ts";
 import type { PluginCarryOver, StartedPlugin } from "./plugin-carry-over.ts";
 import type { HostResources } from "./host-resources.ts";
-import { heldToManifest } from "./strict.ts";
+import { enforceManifest } from "./strict.ts";
 import { stableJson } from "../../canonical-json.ts";
 import { RouteStats, type CoreMetrics } from "../observe/stats.ts";
 import { ServiceRegistry } from "./service-registry.ts";
@@ -100,7 +100,7 @@ export class Builder {
     const surface = await this.#start<SurfaceHooks>(plugin, config.to, "enforce");
     if (surface === undefined || steps === undefined) return undefined;
     const stats = new RouteStats(this.#core, config.path);
-    const hooks = this.#strict ? heldToManifest(plugin, surface) : surface;
+    const hooks = this.#strict ? enforceManifest(plugin, surface) : surface;
     const compiled = compileRoute(config, steps, hooks, stats);
     this.#document(compiled);
     return compiled;
@@ -154,7 +154,7 @@ export class Builder {
       placed.push({
         name: use.name,
         depth,
-        hooks: this.#strict ? heldToManifest(plugin, hooks) : hooks,
+        hooks: this.#strict ? enforceManifest(plugin, hooks) : hooks,
         shadow: use.mode === "shadow",
         when: use.when,
         limit:

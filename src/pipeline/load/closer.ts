@@ -1,10 +1,10 @@
-/** Closes parts of the gateway, and waits for none of them without a limit. */
+/** Closes parts of the gateway, and limits the wait for each of them. */
 import type { Clock, Log } from "../../plugin.ts";
 
 /** Longer than the slowest part that ships with Sluice: `trace` waits 3 s for its collector. */
 const closeMs = 4_000;
-/** The limit once something has not ended in time: a process that is told to stop must stop. */
-const hurriedMs = 1_000;
+/** The limit once something has not ended in time, because a stop must end the process. */
+const shortLimitMs = 1_000;
 
 export class Closer {
   readonly #clock: Clock;
@@ -18,7 +18,7 @@ export class Closer {
 
   /** Something else has not ended in time. */
   hurry(): void {
-    this.#limitMs = hurriedMs;
+    this.#limitMs = shortLimitMs;
   }
 
   /** Resolves when `end` has ended, or logs `part` and resolves after the limit. Rejects with what `end` throws. */

@@ -50,7 +50,7 @@ function partsOf(
     if (plugin?.kind !== "step" || plugin.operation === undefined) continue;
     const part = describe(plugin, options, place, hostOf(name, mode));
     if (mode === "shadow") parts.push(withoutRefusals(part));
-    else parts.push(when === undefined ? part : unsure(part));
+    else parts.push(when === undefined ? part : withoutAccess(part));
   }
   parts.push(corePart(compiled));
   const surface = plugins.get(config.to.name);
@@ -66,7 +66,7 @@ function describe(
   place: OperationPlace,
   host: Host,
 ): Operation {
-  // Options were checked against the plugin's schema, which is what its `Options` type describes.
+  // The options were checked against the plugin's schema, which matches its `Options` type.
   return plugin.operation?.(options as never, place, host) ?? {};
 }
 
@@ -75,8 +75,8 @@ function withoutRefusals({ answerHeaders, headers }: Operation): Operation {
   return { ...(answerHeaders && { answerHeaders }), ...(headers && { headers }) };
 }
 
-/** A step with a `when` may refuse; whether it asks for a key cannot be said for every request. */
-function unsure({ access: _, ...part }: Operation): Operation {
+/** Removes the access requirement of a step with a `when`, because it does not apply to every request. */
+function withoutAccess({ access: _, ...part }: Operation): Operation {
   return part;
 }
 
@@ -106,7 +106,7 @@ function corePart(compiled: CompiledRoute): Operation {
 
 const bodyTooLarge = statusReasons[413] ?? "";
 
-/** Schema of `details` that hold one of these reasons. */
+/** Returns the schema of `details` with one of these reasons. */
 function reasonSchema(reasons: readonly string[]): JsonSchema {
   return {
     type: "object",

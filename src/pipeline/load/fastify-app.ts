@@ -1,6 +1,6 @@
 /**
- * A Fastify instance with the operator's plugins (`fastify:` in pipeline.yaml) in front of a handler: the one that
- * serves, and those on which `sluice check` tries them.
+ * A Fastify instance with the operator's plugins (`fastify:` in pipeline.yaml) in front of a handler. The listener uses
+ * one to serve, and `sluice check` uses others to test the plugins.
  */
 import {
   createServer as httpServer,
@@ -34,7 +34,7 @@ export interface AppOptions {
 
 export type OpenedApp =
   | { readonly app: FastifyInstance }
-  /** Nothing stays open. */
+  /** The instance has been closed. */
   | { readonly failed: PluginUse; readonly error: unknown };
 
 /** Registers the plugins in their order and makes the instance ready. */
@@ -48,7 +48,7 @@ export async function openFastify({
     logger: false,
     rewriteUrl: (req) => routable(req.url ?? "/"),
     frameworkErrors: (error, _request, reply) => answerFastifyError(error, reply, log),
-    // The listener answers what is no HTTP.
+    // The listener itself answers bytes that are not HTTP.
     clientErrorHandler: () => undefined,
     serverFactory: (handler: Handler) => createServer(handler),
   });
@@ -61,7 +61,7 @@ export async function openFastify({
       last = use;
       await app.register(await importFastifyPlugin(use), use.options);
     }
-    handOn(app, handle);
+    routeToHandler(app, handle);
     await app.ready();
     return { app };
   } catch (error) {
@@ -71,8 +71,8 @@ export async function openFastify({
   }
 }
 
-/** Every request that no plugin answers goes to `handle`, with the headers that plugins have set. */
-function handOn(app: FastifyInstance, handle: Handler): void {
+/** Passes every request that no plugin answers to `handle`, with the headers that plugins have set. */
+function routeToHandler(app: FastifyInstance, handle: Handler): void {
   const answer = (request: FastifyRequest, reply: FastifyReply): void => {
     for (const [name, value] of Object.entries(reply.getHeaders())) {
       if (value !== undefined) reply.raw.setHeader(name, value);
@@ -85,20 +85,20 @@ function handOn(app: FastifyInstance, handle: Handler): void {
     if (!app.supportedMethods.includes(method)) app.addHttpMethod(method, { hasBody: true });
   }
   const url = "/*";
-  // What a plugin takes as a whole (`@fastify/static` all of GET) stays its own.
+  // A plugin may take a method for all paths (`@fastify/static` takes GET). It keeps that route.
   const free = app.supportedMethods.filter((method) => !app.hasRoute({ method, url }));
   if (free.length > 0) app.route({ method: free, url, handler: answer });
   try {
-    // For the requests that plugins give up (`reply.callNotFound`).
+    // For requests that a plugin gives up on (`reply.callNotFound`).
     app.setNotFoundHandler(answer);
   } catch {
-    // A plugin has set one of its own.
+    // A plugin has set its own not-found handler.
   }
 }
 
 /**
- * What Fastify's router can take: it answers a path that it cannot decode before any plugin's hook, so that one would
- * be a way around them. The handler gets the target as it was sent.
+ * Returns a target that Fastify's router can decode. It answers a path that it cannot decode before any plugin's hook
+ * runs, so such a path would bypass the plugins. The handler gets the target as it was sent.
  */
 function routable(target: string): string {
   if (!target.startsWith("/")) return /^https?:\/\/[^/]*\//.test(target) ? target : "/";
@@ -126,25 +126,25 @@ async function importFastifyPlugin(
   const plugin =
     typeof module === "object" && module !== null && "default" in module ? module.default : module;
   if (typeof plugin !== "function") throw new Error("the module does not export a Fastify plugin");
-  // Fastify's plugins are functions of (instance, options): nothing more can be checked from outside.
+  // Fastify's plugins are functions of (instance, options). Nothing else can be checked from outside.
   return plugin as FastifyPluginAsync<Record<string, unknown>>;
 }
 
-/** The fault of a plugin that could not be registered. */
+/** Returns the fault of a plugin that could not be registered. */
 export function registrationFault(use: PluginUse, error: unknown): Fault {
   const reason = error instanceof Error ? error.message : String(error);
   const message = `${use.name} did not start: ${reason.split("\n", 1)[0]}`;
   return fault("SLUICE_PLUGIN_START", message, { at: use.at });
 }
 
-/** What Fastify says of a plugin that misses another one. */
-const missingOther = [
+/** Fastify's error codes for a plugin that depends on a missing one. */
+const missingDependencyCodes = [
   "FST_ERR_DEC_MISSING_DEPENDENCY",
   "FST_ERR_PLUGIN_NOT_PRESENT_IN_INSTANCE",
   "FST_ERR_PLUGIN_DEPENDENCY_NOT_REGISTERED",
 ];
 
-/** Tries each plugin behind those before it that work, on instances that never listen. */
+/** Tests each plugin together with the working plugins before it, on instances that never listen. */
 export async function fastifyFaults(uses: readonly PluginUse[], log: Log): Promise<Fault[]> {
   const faults: Fault[] = [];
   const working: PluginUse[] = [];
@@ -167,8 +167,8 @@ export async function fastifyFaults(uses: readonly PluginUse[], log: Log): Promi
   return faults;
 }
 
-/** A plugin that misses one which has a fault itself. */
+/** Returns true if the plugin depends on another one that has a fault itself. */
 function isFollowUp(error: unknown, othersFailed: boolean): boolean {
   const code = error instanceof Error && "code" in error ? String(error.code) : "";
-  return othersFailed && missingOther.includes(code);
+  return othersFailed && missingDependencyCodes.includes(code);
 }

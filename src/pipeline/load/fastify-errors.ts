@@ -1,4 +1,4 @@
-/** Errors of Fastify and its plugins, answered in the canonical envelope: what they say stays inside. */
+/** Answers errors of Fastify and its plugins in the canonical envelope, without their messages. */
 import { randomUUID } from "node:crypto";
 import { isObject } from "../../is-object.ts";
 import type { FastifyReply } from "fastify";
@@ -17,8 +17,8 @@ const codes: Readonly<Record<number, GatewayCode>> = {
 };
 
 /**
- * Answers with the code that fits the status which `error` asks for; headers that a plugin has set are kept. What is
- * not the client's fault is logged, under the request's id: no step has run that would.
+ * Answers with the code that matches the status of `error`, and keeps the headers that a plugin has set. An error that
+ * is not the client's fault is logged here with the request's id, because no step runs that would log it.
  */
 export function answerFastifyError(error: unknown, reply: FastifyReply, log: Log): void {
   const wanted = statusOf(error);
@@ -27,7 +27,7 @@ export function answerFastifyError(error: unknown, reply: FastifyReply, log: Log
   const { status, headers = [], body } = refuse(code, isClients ? { status: wanted } : {});
   for (let i = 0; i + 1 < headers.length; i += 2) {
     const [name = "", value = ""] = headers.slice(i, i + 2);
-    // `Retry-After` of a plugin knows better than the catalogue.
+    // A plugin's own `Retry-After` is more precise than the one of the catalogue.
     if (name === "content-type" || !reply.hasHeader(name)) void reply.header(name, value);
   }
   const requestId = randomUUID();

@@ -21,20 +21,20 @@ export interface Generation {
   readonly number: number;
   readonly config: Config;
   readonly router: Router;
-  /** The steps that run where no route matches. They end in 404 or 405. */
+  /** The steps for requests that match no route. Such requests end in 404 or 405. */
   readonly unmatched: CompiledRoute;
   readonly routes: readonly CompiledRoute[];
-  /** Services that run, by name. */
+  /** Running services, by name. */
   readonly services: ReadonlyMap<string, ServiceHooks<unknown>>;
   readonly carryOver: PluginCarryOver;
-  /** Gives the services that outlived the reload their new options. Called when this generation starts to serve. */
+  /** Passes the new options to services that were carried over. Called when this generation starts to serve. */
   update(): void;
-  /** One exchange more or less; the last one to leave a retired generation stops what it alone used. */
+  /** Counts an exchange that enters. `leave` must be called when it ends. */
   enter(): void;
   leave(): void;
   /**
-   * No new exchange will enter. When the last one has left, everything that this generation alone used is stopped.
-   * With a `closer` (the gateway itself stops) exchanges have had their time: it does not wait for them.
+   * Called once no new exchange will enter. When the last exchange has left, everything that only this generation used
+   * is stopped. With a `closer`, that is, when the gateway itself stops, it does not wait for exchanges.
    */
   retire(closer?: Closer): Promise<void>;
 }
@@ -45,8 +45,8 @@ export interface Provisioned {
 }
 
 /**
- * Starts every plugin of a validated configuration and waits, for a short time, until new node pools know their nodes.
- * On any fault nothing stays started. `strict`: plugins are held to their manifests.
+ * Starts every plugin of a validated configuration, and waits for a short time until new services know whether they can
+ * serve. After a fault, nothing stays started. `strict`: plugins are checked against their manifests.
  */
 export async function provision(
   { config, plugins }: ValidatedConfig,

@@ -79,8 +79,8 @@ async function servicesInUse(
   const { services, alwaysOn, companions } = await shippedModules();
   const found = new Map<string, Plugin>();
   // A service that only may be used does not run without the module that has a service which it uses itself.
-  const hasItsServices = (name: string): boolean =>
-    isBuiltIn(name) || (services.get(name)?.uses?.every(hasItsServices) ?? services.has(name));
+  const servicesExist = (name: string): boolean =>
+    isBuiltIn(name) || (services.get(name)?.uses?.every(servicesExist) ?? services.has(name));
   const add = (name: string): void => {
     const service = services.get(name);
     if (service === undefined || plugins.has(name) || found.has(name)) return;
@@ -89,10 +89,10 @@ async function servicesInUse(
   };
   const addUsed = ({ uses = [], usesIfInstalled = [] }: Plugin): void => {
     uses.forEach(add);
-    usesIfInstalled.filter(hasItsServices).forEach(add);
+    usesIfInstalled.filter(servicesExist).forEach(add);
   };
   for (const plugin of plugins.values()) addUsed(plugin);
-  alwaysOn.filter(hasItsServices).forEach(add);
+  alwaysOn.filter(servicesExist).forEach(add);
   const isRunning = (name: string): boolean =>
     name === "tools" ? tools.length > 0 : found.has(name);
   for (const [name, other] of companions) if (isRunning(other)) add(name);
@@ -248,8 +248,8 @@ async function importPlugin(name: string, url: string, at: Position): Promise<Pl
     );
   }
   // `pluginProblems` has checked the type of every member.
-  const sound = plugin as Plugin;
-  if (sound.name === name) return sound;
-  const message = `the plugin under "${name}" has the name "${sound.name}"`;
-  return [fault("SLUICE_PLUGIN_NAME", message, { at, didYouMean: sound.name })];
+  const valid = plugin as Plugin;
+  if (valid.name === name) return valid;
+  const message = `the plugin under "${name}" has the name "${valid.name}"`;
+  return [fault("SLUICE_PLUGIN_NAME", message, { at, didYouMean: valid.name })];
 }

@@ -21,7 +21,7 @@ const phaseOf: Readonly<Record<string, number>> = {
 };
 
 /** Returns the hooks of a plugin, which see each exchange through the plugin's manifest. */
-export function heldToManifest<Hooks extends StepHooks | SurfaceHooks>(
+export function enforceManifest<Hooks extends StepHooks | SurfaceHooks>(
   plugin: Plugin,
   hooks: Hooks,
 ): Hooks {

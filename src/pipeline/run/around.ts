@@ -130,7 +130,7 @@ async function shadowAnswer(
   return inner.answer();
 }
 
-/** The steps further in and the surface, as the step sees them that wraps them. */
+/** The inner steps and the surface, as the step that wraps them sees them. */
 class Inner implements InnerSurface {
   isCalled = false;
   /** True while the surface prepares its answer. */
@@ -158,7 +158,7 @@ class Inner implements InnerSurface {
     return this.#x.compiled.surface.atomic === true;
   }
 
-  /** A function of its own, so that a step may destructure the surface. */
+  /** A separate function, so that a step may destructure the surface. */
   readonly answer = (): Answer => {
     if (this.isCalled) throw new Error("a step called its surface twice");
     if (this.isTooLate) throw new Error("a step called its surface after its time limit");

@@ -1,4 +1,4 @@
-/** A step whose options are no valid JSON Schema. */
+/** A step whose options are not a valid JSON Schema. */
 import { defineStep } from "sluice-gateway/plugin";
 
 export default defineStep({

@@ -1,4 +1,4 @@
-/** Needs the body's tenant before there is a body. */
+/** A step that needs the body's tenant before the body has been read. */
 import { defineStep } from "sluice-gateway/plugin";
 import "./slots.ts";
 

@@ -1,4 +1,4 @@
-/** One tool. */
+/** A valid plugin of kind `tools`, with one tool. */
 import { defineTools } from "sluice-gateway/plugin";
 
 export default defineTools({

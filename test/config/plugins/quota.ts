@@ -1,4 +1,4 @@
-/** A step whose options a schema alone cannot judge, one of them required. */
+/** A step with a required option and with options that a schema alone cannot check. */
 import { defineStep } from "sluice-gateway/plugin";
 
 export default defineStep<{ low: number; high: number }>({

@@ -1,4 +1,4 @@
-/** Tools that the catalogue refuses, each for another reason, and one that it takes. */
+/** Tools that the catalogue refuses, each for a different reason, and one that it accepts. */
 import { defineTools } from "sluice-gateway/plugin";
 import type { Tool } from "sluice-gateway/services";
 

@@ -1,4 +1,4 @@
-/** A surface that does not know what it answers. */
+/** A surface that does not document its answers. */
 import { defineSurface } from "../../../src/plugin.ts";
 
 export default defineSurface({

@@ -1,4 +1,4 @@
-/** The conformance suites' tools that ask their client something before they answer. */
+/** Tools of the conformance suites that ask their client something before they answer. */
 import {
   toolFailure,
   type Dialogue,
@@ -91,13 +91,13 @@ const capabilities: Tool<never> = {
   },
 };
 
-/** The text of an answer's content; its JSON where there is none. */
-const told = (answer: unknown): string => {
+/** Returns the text of an answer's content, or its JSON if it has no text. */
+const textOfAnswer = (answer: unknown): string => {
   const { content } = answer as { content?: { text?: unknown } };
   return typeof content?.text === "string" ? content.text : JSON.stringify(answer);
 };
 
-/** Asks its client what its own input says. */
+/** Asks its client the question in its own input. */
 const echoing = (name: string, member: string, request: (given: string) => Requests[string]) => ({
   ...tool(name, {}, () => ""),
   inputSchema: {
@@ -108,7 +108,7 @@ const echoing = (name: string, member: string, request: (given: string) => Reque
   call(input: never, { dialogue }: ToolContext): ToolResult {
     const answer = dialogue?.answers["question"];
     const { [member]: given = "" } = input as Readonly<Record<string, string>>;
-    return isAnswer(answer) ? said(told(answer)) : asking({ question: request(given) });
+    return isAnswer(answer) ? said(textOfAnswer(answer)) : asking({ question: request(given) });
   },
 });
 
@@ -116,7 +116,7 @@ const titled = (...names: readonly string[]): object[] =>
   names.map((name, at) => ({ const: `value${at + 1}`, title: name }));
 const options = ["option1", "option2", "option3"];
 
-/** One property of every kind of choice (SEP-1330). */
+/** Contains one property of every kind of choice (SEP-1330). */
 const choices: Properties = {
   untitledSingle: { type: "string", enum: options },
   titledSingle: { type: "string", oneOf: titled("First", "Second", "Third") },
@@ -129,7 +129,7 @@ const choices: Properties = {
   titledMulti: { type: "array", items: { anyOf: titled("First", "Second", "Third") } },
 };
 
-/** One property of every kind with a default (SEP-1034). */
+/** Contains one property of every kind with a default (SEP-1034). */
 const defaults: Properties = {
   name: { type: "string", default: "John Doe" },
   age: { type: "integer", default: 30 },
@@ -144,10 +144,10 @@ export const askingTools: readonly Tool<never>[] = [
   echoing("test_sampling", "prompt", (prompt) => sample(prompt)),
   echoing("test_elicitation", "message", (message) => elicit(message, person)),
   tool("test_elicitation_sep1034_defaults", { q: elicit("Defaults", defaults) }, (dialogue) =>
-    told(dialogue.answers["q"]),
+    textOfAnswer(dialogue.answers["q"]),
   ),
   tool("test_elicitation_sep1330_enums", { q: elicit("Choices", choices) }, (dialogue) =>
-    told(dialogue.answers["q"]),
+    textOfAnswer(dialogue.answers["q"]),
   ),
   tool(`${prefix}elicitation`, { user_name: askName }, ({ answers }) => {
     const { content } = answers["user_name"] as { content?: { name?: unknown } };

@@ -1,6 +1,6 @@
 /**
- * The official conformance suites against `/mcp`. Every scenario must pass but those listed here, each with its reason;
- * one of these that begins to pass fails the test, so that the list stays true.
+ * Runs the official conformance suites against `/mcp`. Every scenario must pass except those listed here, each with its
+ * reason. If a listed scenario begins to pass, its test fails, so that the list stays correct.
  */
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
@@ -10,7 +10,7 @@ import type { TestGateway } from "../../../src/testing/gateway.ts";
 import { startMcpGateway } from "../mcp-gateway.ts";
 import { startKeyProxy, type KeyProxy } from "./key-proxy.ts";
 
-/** Scenario to the reason why it does not pass. */
+/** Maps a scenario to the reason why it does not pass. */
 type Exceptions = Readonly<Record<string, string>>;
 
 const noStream = "there is no stream on which a change could be reported";
@@ -23,7 +23,7 @@ const inSessions: Exceptions = {
   "resources-unsubscribe": noStream,
 };
 
-/** For the stateless revision, only scenarios without a score: a pending one and an extension. */
+/** For the stateless revision, these are only scenarios without a score: a pending one and an extension. */
 const stateless: Exceptions = {
   "json-schema-2020-12": schema,
   "tasks-lifecycle": tasks,
@@ -67,7 +67,7 @@ after(async () => {
 });
 
 for (const { suite, args, least, exceptions } of runs) {
-  test(`${suite} ${args.join(" ")}: all scenarios pass but the listed ones`, async () => {
+  test(`${suite} ${args.join(" ")}: all scenarios pass except the listed ones`, async () => {
     const output = await conformance(suite, ["--url", `${proxy.url}/mcp`, ...args]);
     const results = [...output.matchAll(/^([✓✗]) ([\w-]+): \d+ passed, \d+ failed/gm)];
     assert.ok(results.length >= least, `only ${results.length} scenarios ran:\n${output}`);

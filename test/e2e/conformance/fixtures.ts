@@ -1,6 +1,6 @@
 /**
- * What the official conformance suites expect a server to have: tools, prompts and documents of fixed names, through
- * the same contract as any third party's. Only tests load it.
+ * The tools, prompts and documents that the official conformance suites expect of a server, under fixed names. They use
+ * the same contract as any third party's tools. Only tests load them.
  */
 import { toolFailure, type Content, type Dialogue, type Tool } from "sluice-gateway/services";
 import { defineTools } from "../../../src/plugin.ts";
@@ -30,7 +30,7 @@ export function fixture(
   return { name, description, inputSchema, price: 0, capability: undefined, call };
 }
 
-/** A tool that answers with this content. */
+/** Defines a tool that answers with this content. */
 const showing = (name: string, ...content: Content[]): Tool<never> =>
   fixture(name, () => ({ ok: true, value: null, content }));
 

@@ -1,4 +1,7 @@
-/** Puts the API key on every request of a client that knows nothing of keys; all else passes as it is, `Host` too. */
+/**
+ * Adds the API key to every request of a client that does not support keys. Everything else is passed on unchanged,
+ * including `Host`.
+ */
 import { createServer, request, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 

@@ -1,6 +1,6 @@
 /**
  * Step `kill`: ends its own process, as `kill -9` does, in the phase that the header `X-Kill` names: `<id> <phase>`, or
- * `<id> <phase> later` for the far side of a turn of the event loop.
+ * `<id> <phase> later` to do so after a turn of the event loop.
  */
 import { appendFileSync } from "node:fs";
 import { join } from "node:path";
@@ -23,10 +23,10 @@ export default defineStep<Options>({
     const wanted = (x: Exchange, phase: string): boolean =>
       x.request.headers["x-kill"] === `${id} ${phase}`;
     const end = (): void => {
-      // The only proof that the point was reached is written before it.
+      // This file is the only proof that the point was reached, so it is written first.
       appendFileSync(join(folder, "reached"), `${id}\n`);
       process.kill(process.pid, "SIGKILL");
-      // The signal may arrive a moment later; nothing must happen in between.
+      // The signal may arrive a moment later. Nothing must happen until then.
       for (;;) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
     };
     const at = (x: Exchange, phase: string): void => {

@@ -1,4 +1,4 @@
-/** A tool as a third party ships it: JavaScript in a package of its own, against the published contract. */
+/** A tool as a third party ships it: JavaScript in its own package, written against the published contract. */
 import { defineTools } from "sluice-gateway/plugin";
 import { toolFailure } from "sluice-gateway/services";
 

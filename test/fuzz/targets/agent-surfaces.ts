@@ -1,5 +1,5 @@
 /**
- * `/mcp` and `/rpc` against bodies and headers of every kind: each gets an answer that clients can read, never a 5xx.
+ * Sends bodies and headers of every kind to `/mcp` and `/rpc`. Each gets an answer that clients can read, never a 5xx.
  */
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
@@ -7,11 +7,11 @@ import { send, startToolsGateway, toolNames, type ToolsGateway } from "../../e2e
 import { gaugesAreZero } from "../gauges.ts";
 import type { FuzzTarget, Random } from "../target.ts";
 
-/** Any JSON, or one of the values that mean something in this place. */
+/** Any JSON, or one of the values that have a meaning in this place. */
 const or = (...values: readonly unknown[]): fc.Arbitrary<unknown> =>
   fc.oneof({ weight: 4, arbitrary: fc.constantFrom(...values) }, fc.jsonValue({ maxDepth: 3 }));
 
-// Neither hangs, which would last 30 s.
+// This call does not hang, because a call that hangs takes 30 s.
 const names = toolNames.filter((name) => name !== "hangs" && name !== "large");
 const input = fc.oneof(
   fc.dictionary(fc.constantFrom("text", "to", "calls", "confirmation_token", "__proto__"), or("x")),
@@ -76,7 +76,7 @@ const body = fc.oneof(
   fc.array(message, { maxLength: 4 }).map((items) => JSON.stringify(items)),
   fc.json(),
   fc.string(),
-  // Cut anywhere.
+  // Cuts the body at any place.
   fc.tuple(message, fc.nat(200)).map(([one, at]) => JSON.stringify(one).slice(0, at)),
 );
 const visible = fc

@@ -1,6 +1,6 @@
 /**
- * Damaged SCALE from a node: no crash, no hang, and no answer that claims success and differs from what the judge,
- * @polkadot/types, reads.
+ * Damaged SCALE from a node: the decoder does not crash or hang, and an answer that claims success equals what the
+ * reference, @polkadot/types, reads.
  */
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
@@ -28,9 +28,9 @@ import type { FuzzTarget, Random } from "../target.ts";
 const bytesOf = (hex: string): Buffer => Buffer.from(hex.slice(2), "hex");
 const hexOf = (bytes: Uint8Array): string => `0x${Buffer.from(bytes).toString("hex")}`;
 
-/** One damaged block must not hold a thread longer than this. Undamaged ones take under a millisecond. */
+/** Maximum time for which one damaged block may occupy a thread. Undamaged blocks take under a millisecond. */
 const maxMs = 1_000;
-/** The text that a decoder makes may be longer than the hex that it reads, but not without bound. */
+/** The text that a decoder produces may be longer than the hex that it reads, but only within a limit. */
 const maxGrowth = 40;
 
 export const blocks: FuzzTarget = {
@@ -62,7 +62,7 @@ async function damagesExtrinsics(random: Random, chain: Chain): Promise<void> {
   const originals = chain.blocks
     .flatMap(({ result }) => result.block.extrinsics)
     .map((raw) => withoutLength(bytesOf(raw)));
-  // Mostly with a length that fits again, so that the damage reaches what is inside.
+  // The length mostly fits again, so that the damage reaches the inner parts.
   const damaged = fc
     .tuple(mutantsOf(fc.constantFrom(...originals)), fc.integer({ min: 0, max: 7 }))
     .map(([bytes, dice]) => (dice === 0 ? bytes : withLength(bytes)));
@@ -112,7 +112,7 @@ async function damagesMetadata(random: Random, chain: Chain): Promise<void> {
   const { result, events } = chain.blocks.at(-1) ?? {};
   const extrinsics = result?.block.extrinsics ?? [];
   const list = JSON.stringify(extrinsics);
-  // The types come first; a good half of the damage is among them.
+  // The types come first, so more than half of the damage is in them.
   const place = fc.oneof(fc.nat(40_000), fc.nat(metadata.length - 1));
   const changes = fc.array(fc.tuple(place, fc.nat(255)), { minLength: 1, maxLength: 4 });
   const title = "damaged metadata is refused, or decodes without harm";
@@ -154,7 +154,7 @@ function runtimeOf(metadata: Buffer): Runtime {
   return runtime;
 }
 
-/** What the judge reads; undefined where it throws. */
+/** Returns what the reference reads; undefined if it throws. */
 function tried<T>(judge: () => T): T | undefined {
   try {
     return judge();

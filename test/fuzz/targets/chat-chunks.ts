@@ -1,4 +1,4 @@
-/** Chunks of streamed answers: the reader, which builds no values, finds in them what JSON.parse finds. */
+/** Chunks of streamed answers: the reader, which does not build values, finds the same members as JSON.parse. */
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import { readAlone, type ReadChunk } from "../../plugins/inference/networks/read-chunk.ts";
@@ -27,7 +27,7 @@ function judged(text: string): { readonly read: ReadChunk; readonly renamed: unk
       choice: isObject(choice) ? JSON.stringify(choice) : undefined,
       hasContent: [content, thought, reasoning].some(isText),
       renamed: undefined,
-      // As it was written, with its escapes.
+      // The text as it was written, with its escapes.
       finishReason: isText(reason) ? JSON.stringify(reason).slice(1, -1) : undefined,
       usage: isObject(usage) ? JSON.stringify(usage) : undefined,
       isError: error !== null,
@@ -61,7 +61,7 @@ function sameAsParsed(text: string): void {
   assert.deepEqual(parsed(foundRenamed), renamed, text);
 }
 
-// The names that matter also appear in wrong places and with wrong values.
+// The relevant names also appear in wrong places and with wrong values.
 const names = ["choices", "usage", "error", "delta", "finish_reason", "content", "reasoning"];
 const texts = fc.oneof(
   fc.constantFrom("", "a", "[DONE]", '"', "\\", "}", "\n\t", "🎈", "x".repeat(40)),
@@ -106,7 +106,7 @@ export const chatChunks: FuzzTarget = {
       sameAsParsed(`${around}${JSON.stringify(document, undefined, indent)}${around}`);
     });
     const cut = fc.tuple(chunks, fc.nat());
-    await random.check("a chunk that was cut is not a chunk", cut, 200, ([document, at]) => {
+    await random.check("a truncated chunk is not read as a chunk", cut, 200, ([document, at]) => {
       const text = JSON.stringify(document);
       assert.equal(readAlone(text.slice(0, at % text.length)), undefined);
     });

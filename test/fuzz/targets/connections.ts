@@ -1,6 +1,6 @@
 /**
- * The same bytes on a connection of the fast path and on one of node:http: several requests in one go, good and
- * malformed ones, cut into pieces at any place. Both connections must get the same answers.
+ * Sends the same bytes to the fast path and to node:http: several requests at once, good and malformed ones, cut into
+ * pieces at any place. Both connections must get the same answers.
  */
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
@@ -53,7 +53,7 @@ function pipelined(fields: readonly string[]): fc.Arbitrary<Buffer> {
   return fc.array(request, { minLength: 1, maxLength: 4 }).map((all) => Buffer.concat(all));
 }
 
-/** Latin-1 text, which is printed more readably than bytes, and where it is cut. */
+/** Latin-1 text, which is easier to read in a failure than bytes, and the positions at which it is cut. */
 function conversation(bytes: fc.Arbitrary<Buffer>): fc.Arbitrary<[string, number[]]> {
   const text = bytes.map((each) => each.toString("latin1"));
   return fc.tuple(text, fc.array(fc.nat(300), { maxLength: 4 }));
@@ -62,7 +62,7 @@ function conversation(bytes: fc.Arbitrary<Buffer>): fc.Arbitrary<[string, number
 const good = conversation(pipelined(goodFields));
 const odd = conversation(mutantsOf(pipelined([...goodFields, ...oddFields]), 2));
 
-/** A surface that returns the request as it was read. */
+/** A surface that answers with the request as it was read. */
 const echo: SurfaceHooks = {
   body: { bytes: 1_000 },
   answer: ({ request: { method: verb, path, query, headers }, body }) => ({
@@ -98,7 +98,7 @@ export const connections: FuzzTarget = {
     const title = "the fast path answers odd and damaged requests as node:http does";
     await random.check(title, odd, 150, async (given) => {
       const [fast, slow] = await both(given);
-      // The last request may lack a part of its body: it is answered by the one that does not wait for that.
+      // The last request may lack a part of its body. A surface that does not wait for the body answers it.
       const common = Math.min(fast.length, slow.length);
       assert.deepEqual(fast.slice(0, common), slow.slice(0, common));
       assert.ok(Math.max(fast.length, slow.length) - common <= 1, [...fast, "", ...slow].join(""));
@@ -124,7 +124,7 @@ async function answers(port: number, socket: Socket, sent: readonly Buffer[]): P
   }
   socket.end();
   const all = withoutTime(await closed).split(/(?=HTTP\/1\.1 \d{3} )/);
-  // node:http closes the connection without a refusal while it answers a request before the malformed bytes.
+  // While node:http answers a request that precedes malformed bytes, it closes the connection without a refusal.
   return all.filter((each) => !each.includes('"malformed request"'));
 }
 

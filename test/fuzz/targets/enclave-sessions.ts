@@ -1,4 +1,4 @@
-/** An enclave's session under whatever a stranger may send: it never throws, and it closes at most once. */
+/** Sends arbitrary messages to an enclave's session: it never throws, and it closes at most once. */
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import { closeCodes } from "../../../plugins/confidential/protocol/fault.ts";
@@ -15,7 +15,7 @@ const hello = fc.oneof(
     .dictionary(fc.constantFrom("v", "suite", "pad", "epk", "known", "model"), fc.jsonValue())
     .map(helloJson),
 );
-/** Bytes, or a header that could be valid and what follows it. */
+/** Arbitrary bytes, or a header that could be valid and the bytes after it. */
 const frame = fc.oneof(
   fc.uint8Array({ maxLength: 300 }),
   fc

@@ -1,7 +1,7 @@
 /**
- * Chat completions with a hostile model server: for every answer that it can send the gateway lives, a request is
- * charged at most once and never more than was reserved, the charge is what the client was told, and the next caller
- * gets the answer to its own question.
+ * Chat completions with a hostile model server. Whatever the server answers, the gateway continues to run, a request is
+ * charged at most once and never above its reservation, the charge equals the one that the client was shown, and the
+ * next caller gets the answer to its own question.
  */
 import assert from "node:assert/strict";
 import { join } from "node:path";
@@ -20,7 +20,7 @@ const maxTokens = 20;
 /** Tokens that a chat template may add to a prompt: the allowance of the reservation. */
 const templateTokens = 16_384;
 
-/** Mostly the usual value, so that most answers are right but for one thing. */
+/** Mostly the usual value, so that most answers are valid except for one part. */
 const mostly = (usual: unknown, odd: fc.Arbitrary<unknown>): fc.Arbitrary<unknown> =>
   fc.oneof({ weight: 5, arbitrary: fc.constant(usual) }, odd);
 
@@ -59,7 +59,7 @@ const event = fc.oneof(
   { weight: 4, arbitrary: document.map((each) => `data: ${each}\n\n`) },
   fc.constantFrom("data: [DONE]\n\n", ": ping\n\n", "data:\n\n", "\n", "event: x\r\n\r\n"),
 );
-/** Some are much longer than what was asked for. */
+/** Some are much longer than requested. */
 const stream = fc
   .tuple(fc.array(event, { maxLength: 6 }), fc.constantFrom(1, 1, 1, 60))
   .map(([events, times]) => `${events.join("").repeat(times)}data: [DONE]\n\n`);
@@ -71,7 +71,7 @@ const whole = fc.tuple(status, document).map(([code, body]) => httpAnswer(Number
 
 const mostlyTrue = fc.integer({ min: 0, max: 7 }).map((dice) => dice > 0);
 
-/** As Latin-1 text, which is printed more readably than bytes. */
+/** Latin-1 text, which is easier to read in a failure than bytes. */
 const hostile = fc
   .tuple(fc.boolean(), mostlyTrue, fc.array(fc.nat(2_000), { maxLength: 3 }))
   .chain(([isStreamed, isAsAsked, cuts]) => {
@@ -95,7 +95,8 @@ export const hostileModels: FuzzTarget = {
       asked++;
       const answer = { pieces: pieces(Buffer.from(bytes, "latin1"), cuts), staysOpen: false };
       await judge(gateway, server, answer, isStreamed, `hostile-${asked}`);
-      // A request that races the end of a kept connection is not repeated: the server may have read it.
+      // A request that coincides with the end of a kept connection is not repeated, because the server may have read
+      // it.
       await server.ended();
       await servesNext(gateway, server, `next-${asked}`);
     });
@@ -131,7 +132,7 @@ async function judge(
   if (said !== undefined && said !== null) assert.equal(Number(said), charged);
 }
 
-/** An honest answer on the connection that the hostile one may have left behind. */
+/** An honest answer on the connection that the hostile one may have left open. */
 async function servesNext(gateway: TestGateway, server: RawServer, id: string): Promise<void> {
   const message = { role: "assistant", content: id };
   const honest = {
@@ -167,7 +168,7 @@ function chargesOf(gateway: TestGateway, id: string): readonly UsageRow[] {
   return [...readUsage(join(gateway.folder, "data"))].filter(({ requestId }) => requestId === id);
 }
 
-/** The price in the last chunk; undefined if the stream did not get that far. */
+/** Returns the price in the last chunk; undefined if the stream did not get that far. */
 function saidInStream(received: string): number | undefined {
   const price = /"usedCUMilli":(\d+)/.exec(dataOf(received).at(-2) ?? "")?.[1];
   return price === undefined ? undefined : Number(price);

@@ -1,6 +1,6 @@
 /**
- * The JSON scanner against JSON.parse, which decides what JSON is and what it means. What is passed on must be the bytes
- * that were sent.
+ * Compares the JSON scanner with JSON.parse, which defines what is valid and what it means. The bytes that are passed
+ * on must be those that were sent.
  */
 import assert from "node:assert/strict";
 import { isUtf8 } from "node:buffer";
@@ -129,7 +129,7 @@ async function skipsValues(random: Random): Promise<void> {
     const end = Buffer.byteLength(text);
     assert.equal(skipValue(bytes, 0, bytes.length, 0, "strict"), end);
     assert.equal(skipValue(bytes, 0, bytes.length, 0, "trusted"), end);
-    // Without its last byte only a number is still a value; the bytes after it must not complete it.
+    // Only a number is still a value without its last byte. The bytes after it must not complete it.
     const cut = skipValue(bytes, 0, end - 1, 0, "strict");
     assert(cut === malformed || cut <= end - 1);
   });
@@ -208,7 +208,7 @@ async function splitsResponses(random: Random): Promise<void> {
     const body = Buffer.concat([Buffer.from('{"id":1,"result":'), bytes, Buffer.from("}")]);
     const split = splitResponse(body);
     if (isJson(bytes)) assert(split !== undefined);
-    // From 16 bytes on, a native search looks for the end of a string and for nothing else.
+    // From 16 bytes on, a native search finds the end of a string.
     if (split !== undefined && !isJson(body)) assert(bytes.length > 16 && bytes.includes('"'));
   });
 }

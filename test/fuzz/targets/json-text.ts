@@ -1,5 +1,5 @@
 /**
- * Hostile JSON that is read as a whole: names with escapes, repeated members, garbled frames of the encrypted stream.
+ * Hostile JSON that is parsed as a whole: names with escapes, repeated members, garbled frames of the encrypted stream.
  */
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
@@ -17,7 +17,7 @@ import { bytesOf, helloWith, keysetWith } from "../../plugins/confidential/proto
 import { mutantsOf } from "../mutants.ts";
 import type { FuzzTarget, Random } from "../target.ts";
 
-/** A member name, and its spelling with some of the characters escaped. */
+/** A member name, and a spelling with some of its characters escaped. */
 const spelledName = fc
   .array(fc.tuple(fc.constantFrom("a", "m", "/", "é", "日", "🙂"), fc.boolean()), { maxLength: 8 })
   .map((characters) => ({

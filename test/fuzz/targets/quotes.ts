@@ -1,6 +1,6 @@
 /**
- * Attestation evidence that was damaged or made up: it is read or refused without a throw, and it is never verified
- * unless every part that a signature covers is what was signed.
+ * Attestation evidence that was damaged or made up: it is read or refused without an exception, and it is never
+ * verified unless every part that a signature covers is unchanged.
  */
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
@@ -112,7 +112,10 @@ async function refusesTdxMutants(
   }
 }
 
-/** A quote without what may follow its last certificate and is not covered by any signature: a line's end, zeros. */
+/**
+ * Returns a quote without the bytes that may follow its last certificate and that no signature covers: line ends and
+ * zeros.
+ */
 function signedPart(quote: Bytes): Bytes {
   return quote.subarray(0, quote.findLastIndex((byte) => byte !== 0x0a && byte !== 0) + 1);
 }
@@ -146,7 +149,7 @@ async function refusesSnpMutants(random: Random): Promise<void> {
       if (await verify(m, table)) assert.deepEqual(m, report);
     },
   );
-  // The table itself is not signed: its entries may move. The certificates in it may not change.
+  // The table itself is not signed, so its entries may move. The certificates in it must not change.
   const certificates = readCertificateTable(table);
   const title = "a SEV-SNP report with changed certificates is not verified";
   await random.check(title, mutants(table), 150, async (m) => {
@@ -154,7 +157,7 @@ async function refusesSnpMutants(random: Random): Promise<void> {
   });
 }
 
-/** JSON texts inside the collateral, whose members are of the wrong kinds. */
+/** JSON texts inside the collateral, with members of wrong types. */
 const innerMembers = [
   "tcbLevels",
   "tdxModule",
@@ -165,7 +168,7 @@ const innerMembers = [
 ] as const;
 
 async function refusesCollateral(random: Random, tdx: SimulatedPlatform): Promise<void> {
-  // All members of collateral are texts.
+  // All members of collateral are strings.
   const good = tdx.evidence(reportData, now).collateral as unknown as Record<string, string>;
   assert.notEqual(typeof readTdxCollateral(good), "string");
   const replaced = fc

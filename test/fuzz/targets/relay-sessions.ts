@@ -1,6 +1,6 @@
 /**
- * The encrypted stream of a whole gateway: whatever a stranger sends, it gets one error frame and a close code of the
- * protocol. Nothing is charged, nothing reaches the worker, and the sessions that were opened are closed.
+ * The encrypted stream of a whole gateway: whatever an unknown client sends, it gets one error frame and a close code
+ * of the protocol. Nothing is charged, nothing reaches the worker, and the opened sessions are closed.
  */
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
@@ -49,10 +49,15 @@ export const relaySessions: FuzzTarget = {
   async run(random) {
     await using stream = await startStreamGateway();
     const first = fc.oneof<fc.Arbitrary<Sent>[]>(text, bytes, framed);
-    await random.check("a stranger's first message is refused", first, 150, async (sent) => {
-      using wire = await stream.wire();
-      await refused(wire, [sent]);
-    });
+    await random.check(
+      "the first message of an unknown client is refused",
+      first,
+      150,
+      async (sent) => {
+        using wire = await stream.wire();
+        await refused(wire, [sent]);
+      },
+    );
     await refusesAlteredHellos(random, stream);
     const later = fc.array(first, { minLength: 1, maxLength: 4 });
     await random.check(
@@ -61,7 +66,7 @@ export const relaySessions: FuzzTarget = {
       150,
       async ([messages, isEarly]) => {
         using wire = await stream.wire();
-        // A frame that nobody refuses may have come from a client: the text after it ends the session.
+        // A frame that is not refused may have come from a client. The text after it ends the session.
         const sent = [...messages, "end"];
         if (!isEarly) {
           using session = await openStream(wire);

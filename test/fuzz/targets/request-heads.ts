@@ -1,4 +1,6 @@
-/** The head reader of the fast path against node:http: every head that it accepts, node:http must read the same. */
+/**
+ * Compares the head reader of the fast path with node:http, which must read every head that it accepts in the same way.
+ */
 import assert from "node:assert/strict";
 import { Socket } from "node:net";
 import * as fc from "fast-check";
@@ -17,7 +19,7 @@ const value = fc.oneof(
   fc.constantFrom("0", "5", "chunked", "close", "keep-alive", "100-continue", "a.example"),
   fc.string({ unit: fc.integer({ min: 0, max: 255 }).map((code) => String.fromCharCode(code)) }),
 );
-/** Mostly the first, now and then another. */
+/** Mostly the first value, and occasionally another one. */
 const mostly = (usual: string, ...odd: readonly string[]): fc.Arbitrary<string> =>
   fc.oneof({ weight: 12, arbitrary: fc.constant(usual) }, fc.constantFrom(...odd));
 const field = fc
@@ -90,7 +92,7 @@ async function comparesAlike(random: Random, socket: Socket): Promise<void> {
   const title = "heads of one connection are read as each alone, however alike they are";
   await random.check(title, heads, 2_000, (texts) => {
     const reader = new HeadReader(socket);
-    // Each twice, so that one follows its like.
+    // Each head is read twice, so that it also follows an identical one.
     for (const text of texts.flatMap((each) => [each, each])) {
       const bytes = Buffer.from(`${text}\r\nbody`, "latin1");
       const read = reader.read(bytes);

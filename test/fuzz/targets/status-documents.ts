@@ -1,4 +1,4 @@
-/** What a network says about itself: any document is read or refused, and what is read can be listed and charged. */
+/** Status documents of networks: any document is read or refused, and whatever is read can be listed and charged. */
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import { createPrice } from "sluice-gateway/services";

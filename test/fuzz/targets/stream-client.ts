@@ -1,6 +1,6 @@
 /**
- * The client of the encrypted stream under whatever a gateway may send: no session without a proof, no error but its own,
- * no answer that was changed on its way.
+ * The client of the encrypted stream with a gateway that may send anything: no session without a proof, no errors
+ * except its own, and no answer that was changed on its way.
  */
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
@@ -9,7 +9,7 @@ import {
   ConfidentialError,
   createClientMemory,
 } from "../../../plugins/confidential/client/client.ts";
-import { bytesOf, textOf, touched } from "../../plugins/confidential/protocol/session.ts";
+import { bytesOf, textOf, withFlippedBit } from "../../plugins/confidential/protocol/session.ts";
 import { startFakeGateway, tokens } from "../../plugins/confidential/client/fake-gateway.ts";
 import type {
   FakeGateway,
@@ -122,14 +122,14 @@ async function verifiesBills(random: Random, gateway: FakeGateway): Promise<void
       await session.close();
     }
   });
-  // What is not signed may differ: its price, and a frame after the end.
+  // Unsigned parts may differ: the price, and a frame after the end.
   assert.ok(verified < 75);
 }
 
 function turned(frame: Outgoing, byte: number, bit: number): Outgoing {
-  if (typeof frame !== "string") return touched(frame, byte % frame.length, bit);
+  if (typeof frame !== "string") return withFlippedBit(frame, byte % frame.length, bit);
   const bytes = bytesOf(frame);
-  return textOf(touched(bytes, byte % bytes.length, bit));
+  return textOf(withFlippedBit(bytes, byte % bytes.length, bit));
 }
 
 async function verifiesDone(random: Random, gateway: FakeGateway): Promise<void> {

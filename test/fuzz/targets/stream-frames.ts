@@ -1,4 +1,4 @@
-/** Frames of the encrypted stream that nobody in the session sealed, and frames that were changed on their way. */
+/** Frames of the encrypted stream that no end of the session has sealed, and frames that were changed on their way. */
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import { isFault } from "../../../plugins/confidential/protocol/fault.ts";
@@ -8,7 +8,7 @@ import { nodeSuite } from "../../../plugins/confidential/protocol/node-crypto.ts
 import {
   bytesOf,
   openSession,
-  sound,
+  unwrap,
   type TestSession,
 } from "../../plugins/confidential/protocol/session.ts";
 import { mutantsOf } from "../mutants.ts";
@@ -40,7 +40,7 @@ export const streamFrames: FuzzTarget = {
     await random.check("a forged frame never opens and never throws", forged, 500, (bytes) => {
       const { client, enclave } = session.ends();
       assert.ok(isFault(enclave.open(bytes)));
-      sound(session.ends().enclave.open(sound(client.seal("request", 1, bytesOf("{}"), true))));
+      unwrap(session.ends().enclave.open(unwrap(client.seal("request", 1, bytesOf("{}"), true))));
       assert.ok(isFault(client.open(bytes)));
     });
     await opensOnlyWhatWasSealed(random, session);
@@ -81,9 +81,9 @@ async function opensOnlyWhatWasSealed(random: Random, session: TestSession): Pro
     "an answer that was changed on its way is opened as far as it was sealed, and no further";
   await random.check(title, answers, 400, ([texts, how, at, to]) => {
     const { client, enclave } = session.ends();
-    sound(enclave.open(sound(client.seal("request", 1, bytesOf("{}"), true))));
-    const sealed = texts.map((text) => sound(enclave.seal("chunk", 1, Uint8Array.from(text))));
-    sealed.push(sound(enclave.seal("final", 1, bytesOf("{}"))));
+    unwrap(enclave.open(unwrap(client.seal("request", 1, bytesOf("{}"), true))));
+    const sealed = texts.map((text) => unwrap(enclave.seal("chunk", 1, Uint8Array.from(text))));
+    sealed.push(unwrap(enclave.seal("final", 1, bytesOf("{}"))));
     const sent: Uint8Array[] = [...sealed];
     const index = at % sent.length;
     const [frame = new Uint8Array(0)] = sent.splice(index, 1);

@@ -1,4 +1,4 @@
-/** Every kind of answer, byte for byte as node:http writes it. */
+/** Every kind of answer equals what node:http writes, byte for byte. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Exchange, Reply, SurfaceHooks } from "../../../src/plugin.ts";
@@ -117,8 +117,8 @@ for (const [what, answer] of Object.entries(surfaces)) {
 }
 
 /**
- * Without what may differ: how a body is cut into chunks, what node:http calls a status after one that failed, and a
- * field that it writes with a capital.
+ * Removes what may differ: the chunk boundaries, the status text after a failed answer, and a field that node:http
+ * writes with a capital letter.
  */
 function comparable(answer: string): string {
   const [head = "", ...rest] = answer
@@ -139,7 +139,7 @@ function comparable(answer: string): string {
   }
 }
 
-test("chunks are announced once, also where the surface has done so", async () => {
+test("Transfer-Encoding is sent once, even if the surface sets it too", async () => {
   const answer = streams(async (x) => {
     const sink = await x.stream(200, ["transfer-encoding", "chunked"]);
     sink.write("one");
@@ -151,7 +151,7 @@ test("chunks are announced once, also where the surface has done so", async () =
   assert.match(text, /\r\n\r\n3\r\none\r\n0\r\n\r\n$/);
 });
 
-test("a field beyond ASCII is latin1, whatever the body is", async () => {
+test("a field with characters beyond ASCII is sent as latin1, whatever the body is", async () => {
   const surface: SurfaceHooks = {
     answer: () => ({ status: 200, headers: ["x-name", "caf\xe9"], body: "☃" }),
   };
@@ -161,7 +161,7 @@ test("a field beyond ASCII is latin1, whatever the body is", async () => {
   assert.match(answer, /\r\n\r\n\xe2\x98\x83$/);
 });
 
-test("the same on both ways: a kept connection, an unknown path, a wrong method, a body too large", async () => {
+test("kept connections, unknown paths, wrong methods and large bodies are answered the same with and without the fast path", async () => {
   const surface: SurfaceHooks = {
     body: { bytes: 3 },
     answer: (): Reply => ({ status: 200, body: "x" }),
@@ -195,7 +195,7 @@ function without(text: string): string {
     .replaceAll(/^x-request-id: [0-9a-f-]{36}\r$/gm, "x-request-id: one\r");
 }
 
-/** Head and body, by Content-Length. */
+/** Splits an answer into head and body, by Content-Length. */
 function isWhole(text: string): boolean {
   const end = text.indexOf("\r\n\r\n");
   const length = /^content-length: (\d+)\r$/im.exec(text)?.[1];

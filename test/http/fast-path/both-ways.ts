@@ -1,18 +1,18 @@
-/** Requests as raw bytes, over the fast path and over node:http, and what came back. */
+/** Sends requests as raw bytes, over the fast path and over node:http, and reads the answers. */
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import type { LiveExchange } from "../../../src/pipeline/run/exchange.ts";
 import type { Exchange } from "../../../src/plugin.ts";
 
-/** Whether the fast path has brought this request. */
+/** Returns whether this request arrived over the fast path. */
 export function cameFast(x: Exchange): boolean {
-  // Every exchange that the pipeline runs is one.
+  // The pipeline runs only live exchanges.
   return Buffer.isBuffer((x as LiveExchange).arrival.body);
 }
 
 /** The gateway's end of the connection. */
 export function socketOf(x: Exchange): Socket {
-  // Every exchange that the pipeline runs is one.
+  // The pipeline runs only live exchanges.
   return (x as LiveExchange).arrival.req.socket;
 }
 
@@ -23,7 +23,7 @@ export async function open(port: number): Promise<Socket> {
   return socket;
 }
 
-/** A connection that node:http has from its first request on: the fast path does not take HEAD. */
+/** Opens a connection that node:http handles from its first request on, because the fast path does not accept HEAD. */
 export async function openSlow(port: number): Promise<Socket> {
   const socket = await open(port);
   socket.write("HEAD /healthz HTTP/1.1\r\nhost: a\r\n\r\n");
@@ -31,7 +31,7 @@ export async function openSlow(port: number): Promise<Socket> {
   return socket;
 }
 
-/** Reads latin1 text until it is `enough`, or the end of the connection. */
+/** Reads latin1 text until `enough` returns true or the connection ends. */
 export async function readUntil(
   socket: Socket,
   enough: (text: string) => boolean,

@@ -9,7 +9,7 @@ const request = (body: string, fields = ""): string =>
   `POST /x HTTP/1.1\r\nhost: a\r\n${fields}content-length: ${body.length}\r\n\r\n${body}`;
 const close = "connection: close\r\n";
 
-/** Answers with the body, and remembers which way each request came. */
+/** A surface that answers with the body, and records which way each request arrived. */
 function echo(): { ways: boolean[]; surface: SurfaceHooks } {
   const ways: boolean[] = [];
   const surface: SurfaceHooks = {
@@ -24,7 +24,7 @@ function echo(): { ways: boolean[]; surface: SurfaceHooks } {
 
 const answered = (body: string) => (text: string) => text.endsWith(`\r\n\r\n${body}`);
 
-test("pipelined requests are answered in their order, one after the other", async () => {
+test("pipelined requests are answered in order, one after the other", async () => {
   const gates = new Map<string, PromiseWithResolvers<void>>();
   const begun: string[] = [];
   const surface: SurfaceHooks = {
@@ -49,7 +49,7 @@ test("pipelined requests are answered in their order, one after the other", asyn
   assert.deepEqual((await all).match(/one|two|three/g), ["one", "two", "three"]);
 });
 
-test("more pipelined requests than are kept wait in the kernel, and all are answered", async () => {
+test("pipelined requests above the limit wait in the kernel, and all are answered", async () => {
   const { ways, surface } = echo();
   await using served = await serve([{ path: "/x", surface }]);
   const body = "x".repeat(30_000);
@@ -77,14 +77,14 @@ test("head and body may arrive separately", async () => {
   assert.deepEqual(ways, [true, true, true]);
 });
 
-/** Until the server has read what was written: the kernel took it, and the event loop went round. */
+/** Resolves when the server has read what was written: the kernel has accepted it, and the event loop has turned. */
 async function bytesRead(port: number, socket: Awaited<ReturnType<typeof open>>): Promise<void> {
   if (socket.writableLength > 0) await once(socket, "drain");
-  // A second connection is accepted and answered behind it.
+  // A second connection is accepted and answered after that.
   await exchange(await open(port), `GET /healthz HTTP/1.1\r\nhost: a\r\n${close}\r\n`);
 }
 
-test("a request in many pieces goes to node:http, with all that came of it", async () => {
+test("a request in many pieces is handed over to node:http, with all of its bytes", async () => {
   const { ways, surface } = echo();
   await using served = await serve([{ path: "/x", surface }]);
   const socket = await open(served.port);
@@ -94,14 +94,14 @@ test("a request in many pieces goes to node:http, with all that came of it", asy
     await bytesRead(served.port, socket);
   }
   await readUntil(socket, answered("hello"));
-  // For good.
+  // The connection stays with node:http.
   socket.write(request("again"));
   await readUntil(socket, answered("again"));
   socket.destroy();
   assert.deepEqual(ways, [false, false]);
 });
 
-test("a connection may change over between two requests, and in the middle of pipelined ones", async () => {
+test("a connection can be handed over between two requests, and in the middle of pipelined ones", async () => {
   const { ways, surface } = echo();
   await using served = await serve([{ path: "/x", surface }]);
   const odd =
@@ -114,7 +114,7 @@ test("a connection may change over between two requests, and in the middle of pi
   assert.deepEqual(ways, [true, false, false]);
 });
 
-test("a large body goes to node:http before it is here, and 100 Continue is node:http's too", async () => {
+test("a large body is handed over to node:http before it has arrived, and so is 100 Continue", async () => {
   const { ways, surface } = echo();
   await using served = await serve([{ path: "/x", surface }]);
   const body = "y".repeat(100_000);
@@ -139,7 +139,7 @@ test("a client that sends an empty line and leaves gets no answer, as from node:
   assert.deepEqual(ways, []);
 });
 
-test("a body that stops coming is node:http's to time out", async () => {
+test("node:http ends a body that stops arriving", async () => {
   const { surface } = echo();
   await using served = await serve([{ path: "/x", surface }], {
     server: { headersMs: 50, bodyIdleMs: 60 },
@@ -173,7 +173,7 @@ test("an idle connection is closed after keepAliveMs, a busy one is not", async 
   busy.destroy();
 });
 
-test("a request that is cut short is answered 400, one that ends a connection is not served", async () => {
+test("a truncated request gets 400 and is not served", async () => {
   const { ways, surface } = echo();
   await using served = await serve([{ path: "/x", surface }]);
   const socket = await open(served.port);
@@ -196,7 +196,7 @@ test("bytes after a request that ends the connection are not served", async () =
     name: "watch",
     settled(x: Exchange) {
       if (served.length > 1) return;
-      // As if the kernel brought it in the moment between the answer and the end.
+      // Simulates bytes that the kernel delivers between the answer and the end of the connection.
       process.nextTick(() => {
         socketOf(x).emit("data", Buffer.from(request("two")));
         resolve();
@@ -288,7 +288,7 @@ test("the exchange is notified once when the client leaves", async () => {
   assert.deepEqual(outcomes, ["clientLeft"]);
 });
 
-test("every pipelined exchange is notified when the client leaves, also with node:http", async () => {
+test("every pipelined exchange is notified when the client leaves, also over node:http", async () => {
   const outcomes: Outcome[] = [];
   const settled = Promise.withResolvers<void>();
   const begun = Promise.withResolvers<void>();
@@ -319,7 +319,7 @@ test("every pipelined exchange is notified when the client leaves, also with nod
   assert.deepEqual(outcomes, ["clientLeft", "clientLeft", "clientLeft"]);
 });
 
-test("an answer that is cut off before its turn ends the connection when it comes, also on node:http", async () => {
+test("if an answer fails before its turn, the connection ends when its turn comes, also over node:http", async () => {
   const cutOff = Promise.withResolvers<void>();
   const outcomes: Outcome[] = [];
   const settled = Promise.withResolvers<void>();
@@ -348,7 +348,7 @@ test("an answer that is cut off before its turn ends the connection when it come
   assert.deepEqual(outcomes, ["upstreamFailed", "complete", "clientLeft"]);
 });
 
-test("a client that does not read a stream is held back, then cut off", async () => {
+test("a stream to a client that does not read is paused, then cut off", async () => {
   const outcomes: Outcome[] = [];
   const settled = Promise.withResolvers<void>();
   const surface: SurfaceHooks = {

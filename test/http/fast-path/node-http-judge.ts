@@ -1,4 +1,4 @@
-/** What node:http reads from the head of a request: the judge of the fast path's own reader. */
+/** Reads the head of a request with node:http, as the reference for the fast path's own reader. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer, type IncomingMessage } from "node:http";
@@ -11,12 +11,12 @@ export type JudgedHead = Pick<
 >;
 
 export interface NodeHttpJudge extends Disposable {
-  /** Reads a head without its empty line; undefined if node:http does not answer it as an ordinary request. */
+  /** Reads a head without its final empty line. Undefined if node:http does not answer it as an ordinary request. */
   read(text: string): Promise<JudgedHead | undefined>;
 }
 
 export async function startJudge(): Promise<NodeHttpJudge> {
-  /** By the client's port. */
+  /** Heads by the port of the client. */
   const waiting = new Map<number | undefined, (head: JudgedHead | undefined) => void>();
   const server = createServer((req, res) => {
     const { method, url, headers, rawHeaders, socket } = req;
@@ -28,7 +28,7 @@ export async function startJudge(): Promise<NodeHttpJudge> {
     server.on(event, (req: IncomingMessage) => waiting.get(req.socket.remotePort)?.(undefined));
   }
   server.on("clientError", (_, at) => {
-    // Declared as a Duplex; a TCP server has sockets.
+    // Declared as a Duplex, but the connections of a TCP server are sockets.
     if (at instanceof Socket) waiting.get(at.remotePort)?.(undefined);
     at.destroy();
   });

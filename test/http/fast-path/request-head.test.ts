@@ -31,7 +31,7 @@ test("an ordinary head is read as node:http reads it", async () => {
   assert.equal(read.keepsAlive, true);
 });
 
-test("a client may ask for the connection's end", () => {
+test("a client may request that the connection ends", () => {
   const close = head([...ordinary.slice(0, -1), "connection: Close"]);
   assert.equal(readHead(close, socket)?.keepsAlive, false);
 });
@@ -84,7 +84,7 @@ const left: Readonly<Record<string, readonly string[]>> = {
 };
 
 for (const [what, lines] of Object.entries(left)) {
-  test(`left to node:http: ${what}`, () => {
+  test(`node:http handles the request: ${what}`, () => {
     assert.equal(readHead(head(lines), socket), undefined);
   });
 }

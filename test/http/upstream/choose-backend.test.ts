@@ -11,12 +11,12 @@ interface Named extends Backend {
   readonly id: string;
 }
 
-/** Backends with so many requests in flight, named by their place. */
+/** Returns backends with these numbers of requests in flight, named by their position. */
 function withRequests(...inFlight: readonly number[]): Named[] {
   return inFlight.map((requests, n) => ({ id: `b${n}`, inFlight: requests, isEjected: false }));
 }
 
-/** Draws these, in order. */
+/** Returns these numbers in order, and then starts over. */
 function drawing(...numbers: readonly number[]): () => number {
   let drawn = 0;
   return () => numbers[drawn++ % numbers.length] ?? 0;
@@ -24,7 +24,7 @@ function drawing(...numbers: readonly number[]): () => number {
 
 const every = [0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.999_999];
 
-test("the less busy of two is taken, whichever is drawn first", () => {
+test("of two backends, the less busy one is chosen, whichever is drawn first", () => {
   const backends = withRequests(3, 2);
   for (const random of every) {
     assert.equal(
@@ -37,26 +37,26 @@ test("the less busy of two is taken, whichever is drawn first", () => {
   }
 });
 
-test("two different ones are drawn, and each can be", () => {
+test("two different backends are drawn, and each can be chosen", () => {
   const idle = withRequests(0, 0, 0, 0, 0);
   const busiest = withRequests(0, 0, 9, 0, 0);
   const taken = new Set<string | undefined>();
   for (const first of every) {
     for (const second of every) {
       taken.add(chooseBackend(idle, atRandom(drawing(first, second)))?.id);
-      // Drawn with any other it loses; drawn with itself it would be taken.
+      // It loses against any other backend, so it would be chosen only if it was drawn twice.
       assert.notEqual(chooseBackend(busiest, atRandom(drawing(first, second)))?.id, "b2");
     }
   }
   assert.deepEqual(taken, new Set(["b0", "b1", "b2", "b3", "b4"]));
 });
 
-test("of two as busy the one drawn first is taken", () => {
+test("of two equally busy backends, the one drawn first is chosen", () => {
   const backends = withRequests(1, 1, 1);
   assert.equal(chooseBackend(backends, atRandom(drawing(0.4, 0)))?.id, "b1");
 });
 
-test("what has been tried is not asked again", () => {
+test("a backend that was tried is not chosen again", () => {
   const [first, second, third] = withRequests(0, 5, 0);
   assert.ok(first && second && third);
   const backends = [first, second, third];
@@ -88,7 +88,7 @@ test("what has been tried is not asked again", () => {
   );
 });
 
-test("an ejected one is taken only if no other is left", () => {
+test("an ejected backend is chosen only if no other is left", () => {
   const [ejected, busy] = withRequests(0, 50).map((one, n) => ({ ...one, isEjected: n === 0 }));
   assert.ok(ejected && busy);
   for (const random of every) {
@@ -98,14 +98,14 @@ test("an ejected one is taken only if no other is left", () => {
   }
 });
 
-test("drawn in turn, equally busy ones are taken in turn", () => {
+test("when backends are drawn in turn, equally busy ones are chosen in turn", () => {
   const backends = withRequests(0, 0, 0);
   const draw = inTurn();
   const taken = [1, 2, 3, 4].map(() => chooseBackend(backends, draw)?.id);
   assert.deepEqual(taken, ["b0", "b1", "b2", "b0"]);
 });
 
-test("drawn in turn, the next one is taken if it is less busy", () => {
+test("when backends are drawn in turn, the next one is chosen if it is less busy", () => {
   const backends = withRequests(1, 0, 2);
   const draw = inTurn();
   const taken = [1, 2, 3].map(() => chooseBackend(backends, draw)?.id);

@@ -22,7 +22,7 @@ function watch() {
 }
 
 describe("an ejection", () => {
-  it("is due after several failures in a row, or after one that is certain", () => {
+  it("happens after several failures in a row, or after a single certain one", () => {
     const { ejection } = watch();
     assert.equal(ejection.failed(), false);
     ejection.succeeded();
@@ -59,7 +59,7 @@ describe("an ejection", () => {
     assert.deepEqual(probedAt, [1_000, 3_000, 7_000]);
   });
 
-  it("ends with an answer, and does not end with a probe that is reported during the cooldown", () => {
+  it("ends with an answer, but not with a probe that is reported during the cooldown", () => {
     const { ejection } = watch();
     ejection.eject();
     assert.equal(ejection.probed(true), false);
@@ -67,7 +67,7 @@ describe("an ejection", () => {
     assert.equal(ejection.succeeded(), false);
   });
 
-  it("neither begins nor is probed once it is closed", () => {
+  it("neither begins nor is probed after it was closed", () => {
     const { clock, ejection, probedAt } = watch();
     ejection.eject();
     ejection.close();

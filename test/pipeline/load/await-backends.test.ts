@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { awaitBackends } from "../../../src/pipeline/load/await-backends.ts";
 import { manualClock } from "../../../src/testing/clock.ts";
 
-/** Whether it has resolved. */
+/** Returns whether the wait has resolved. */
 function watched(promise: Promise<void>): { done: boolean } {
   const state = { done: false };
   void promise.then(() => (state.done = true));

@@ -5,7 +5,7 @@ import { test } from "node:test";
 import type { Exchange, Reply } from "../../../src/plugin.ts";
 import { ask, serve, type TestRoute, type TestStep } from "../harness.ts";
 
-test("an exchange under way finishes on its generation, which stops afterwards", async () => {
+test("a running exchange finishes on its generation, which stops afterwards", async () => {
   const gate = Promise.withResolvers<void>();
   const entered = Promise.withResolvers<void>();
   const stopped: string[] = [];
@@ -55,7 +55,7 @@ test("a kept-alive connection runs its next request on the new generation", asyn
   socket.destroy();
 });
 
-test("a plugin that cannot stop hides neither why another did not start nor its own error", async () => {
+test("a plugin that cannot stop hides neither its own error nor the reason why another did not start", async () => {
   const surface = { answer: (): Reply => ({ status: 200, body: "served" }) };
   await using served = await serve([{ path: "/x", surface }]);
   const unstoppable: TestStep = {

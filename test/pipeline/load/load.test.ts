@@ -17,7 +17,7 @@ interface Project {
   readonly configFile: string;
 }
 
-/** A project as an operator has one: pipeline.yaml beside node_modules with Sluice and packages of third parties. */
+/** An operator's project: pipeline.yaml next to node_modules with Sluice and packages of third parties. */
 function project(t: TestContext, pipeline: string, packages: readonly string[]): Project {
   const folder = temporaryFolder(t);
   const modules = join(folder, "node_modules");
@@ -182,7 +182,7 @@ routes: [{ path: /, run: [a], to: b }]
   );
 });
 
-test("only plugins that are used are loaded, each one once, with the services that they use", async (t) => {
+test("only plugins that are used are loaded, each of them once, with the services that they use", async (t) => {
   const text = `version: 1
 routes: [{ path: /, run: [request-id, request-id], to: forward }]
 `;

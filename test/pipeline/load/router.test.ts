@@ -25,7 +25,7 @@ const router = createRouter([
 ]);
 const find = (method: string, path: string): string => found(router.find(method, path));
 
-test("a literal path wins over a pattern, whatever the order of the file", () => {
+test("a literal path has precedence over a pattern, whatever the order in the file", () => {
   assert.equal(find("GET", "/v1/models"), "/v1/models {}");
   assert.equal(find("GET", "/alpha/v1/models"), '/{network}/v1/models {"network":"alpha"}');
 });
@@ -37,13 +37,13 @@ test("segments are decoded once, after the match", () => {
   assert.equal(find("GET", "//v1/models"), "404");
 });
 
-test("paths are matched as sent: no slash is folded, no case ignored, nothing decoded first", () => {
+test("paths are matched as sent: slashes are not merged, case matters, and nothing is decoded first", () => {
   for (const path of ["/v1/models/", "/v1//models", "/V1/models", "/v1/%6dodels", "/v1", ""]) {
     assert.equal(find("GET", path), "404", path);
   }
 });
 
-test("a prefix route matches the paths below it, and none that leaves it with `..`", () => {
+test("a prefix route matches the paths below it, except those that leave it with `..`", () => {
   assert.equal(find("GET", "/files/a/b"), "/files/* {}");
   assert.equal(find("GET", "/files/"), "/files/* {}");
   assert.equal(find("GET", "/files"), "404");
@@ -52,13 +52,13 @@ test("a prefix route matches the paths below it, and none that leaves it with `.
   }
 });
 
-test("another method of a known path is 405 with every method that there is", () => {
+test("a wrong method of a known path gets 405 with all allowed methods", () => {
   assert.equal(find("GET", "/v1/rpc"), "405 POST, DELETE");
   assert.equal(find("POST", "/v1/models"), "405 GET, HEAD");
   assert.equal(find("POST", "/alpha/v1/models"), "405 GET, HEAD");
 });
 
-test("GET brings HEAD, and * takes any method", () => {
+test("GET implies HEAD, and * allows any method", () => {
   assert.equal(find("HEAD", "/v1/models"), "/v1/models {}");
   assert.equal(find("PURGE", "/any"), "/any {}");
 });

@@ -10,7 +10,7 @@ import { dryRun } from "../../../src/pipeline/load/dry-run.ts";
 import { StartError } from "../../../src/start-error.ts";
 import { startTestGateway, type TestGateway } from "../../../src/testing/gateway.ts";
 
-/** The plugins below write what happens to them here; each test has a list of its own. */
+/** The plugins below append their events here. Each test has its own list. */
 const journals = new Map<string, string[]>();
 Object.assign(globalThis, { serviceJournals: journals });
 
@@ -254,14 +254,14 @@ for (const [state, reported] of [
     await using gateway = await startTestGateway({ pipeline: pipeline(sections), ...options });
     const ready = await fetch(`${gateway.adminUrl}/readyz`);
     assert.equal(ready.status, 503);
-    // The body is what /readyz documents: a mapping of checks to their state.
+    // The body is the documented one of /readyz: a mapping of checks to their state.
     const { checks } = (await ready.json()) as { checks: Record<string, string> };
     assert.equal(checks["service upper"], reported);
     assert.equal(checks["service lower"], "ok");
   });
 }
 
-test("a service that does not start is one fault, and the plugins that use it are not blamed", async (t) => {
+test("a service that does not start is one fault, and the plugins that use it are not reported", async (t) => {
   const { journal, ...options } = prepare(t);
   const sections = "lower: { state: broken }";
   await assert.rejects(startTestGateway({ pipeline: pipeline(sections), ...options }), (error) => {

@@ -1,4 +1,4 @@
-/** Strict mode: what a plugin does against its manifest, or to the head of the request, is an error that names it. */
+/** Strict mode: if a plugin violates its manifest or changes the head of the request, the error names the plugin. */
 import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -12,7 +12,7 @@ interface Faulty {
   readonly hooks: string;
 }
 
-/** A step with these members above a surface that answers "ok". */
+/** Returns a step with these members in front of a surface that answers "ok". */
 async function answered(
   { manifest = "", hooks }: Faulty,
   options: Partial<TestGatewayOptions> = {},
@@ -122,7 +122,7 @@ describe("a plugin that", () => {
     });
   }
 
-  it("keeps to its manifest sees the exchange as ever, the same one in every hook", async () => {
+  it("keeps to its manifest sees the usual exchange, the same one in every hook", async () => {
     const { status, lines } = await answered({
       manifest: 'needs: { requestId: "requestHeaders" }, provides: { mine: "requestHeaders" },',
       hooks: `
@@ -138,7 +138,7 @@ describe("a plugin that", () => {
     assert.deepEqual([status, lines.filter((line) => line.includes("failed"))], [200, []]);
   });
 
-  it("breaks its manifest is not held to it where the gateway is not strict", async () => {
+  it("breaks its manifest does not fail if the gateway is not strict", async () => {
     const hooks = 'requestHeaders(x) { x.set("charge", x.get("requestId")); }';
     assert.equal((await answered({ hooks }, { strict: false })).status, 200);
   });

@@ -25,7 +25,7 @@ test("counts durations of any length", () => {
   assert.ok((times.quantile(1) ?? 0) > 1_800_000);
 });
 
-test("times one in eight of the exchanges that follow closely, beginning with the first", () => {
+test("times one in eight of the exchanges that follow each other closely, beginning with the first", () => {
   const route = new RouteSteps(2);
   const timed = Array.from({ length: 17 }, () => route.begin(5, false) !== undefined);
   assert.deepEqual(
@@ -34,7 +34,7 @@ test("times one in eight of the exchanges that follow closely, beginning with th
   );
 });
 
-test("times all exchanges that are some time apart, and any exchange that asks for it", () => {
+test("times all exchanges that are some time apart, and every exchange that requests it", () => {
   const route = new RouteSteps(2);
   const timed = (now: number, isAskedFor = false): boolean =>
     route.begin(now, isAskedFor) !== undefined;

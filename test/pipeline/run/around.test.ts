@@ -67,7 +67,7 @@ for (const late of [false, true]) {
     assert.deepEqual(froms, ["step", "replied"]);
   });
 
-  test(`a reply in the place of the surface's, ${how}, is a step's too`, async () => {
+  test(`a reply in place of the surface's, ${how}, also counts as the step's`, async () => {
     const froms: string[] = [];
     const steps: TestStep[] = [
       {
@@ -216,7 +216,7 @@ test("handles the rejection of a surface that fails after the step has replied",
   const failing = Promise.withResolvers<Reply>();
   const step: TestStep = {
     name: "a",
-    // It does not wait for the surface.
+    // The step does not wait for the surface.
     around: (_, surface) => (void surface.answer(), conflict),
   };
   await using served = await serve([

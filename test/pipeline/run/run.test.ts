@@ -23,7 +23,7 @@ function witness(name: string, seen: string[], more: Partial<TestStep> = {}): Te
   };
 }
 
-/** Resolves when the step named has settled, with the outcome. */
+/** Resolves with the outcome when the named step has settled. */
 function settledOnce(): {
   hook: TestStep["settled"];
   outcome: Promise<Outcome>;
@@ -73,7 +73,7 @@ test("keeps the order of asynchronous hooks", async () => {
   assert.deepEqual(seen.slice(0, 6), ["a down", "b down", "b up", "a up", "b end", "a end"]);
 });
 
-test("runs nothing below a step that replies, and settles the steps that ran", async () => {
+test("runs nothing after a step that replies, and settles the steps that ran", async () => {
   const seen: string[] = [];
   const steps = [
     witness("a", seen),
@@ -366,7 +366,7 @@ test("keeps the last byte of a stream until responseEnd has run", async () => {
   socket.destroy();
 });
 
-test("cuts a stream that fails, so that it cannot be mistaken for complete", async () => {
+test("cuts off a stream that fails, so that it cannot be mistaken for complete", async () => {
   for (const outcomeWanted of ["upstreamFailed", "timedOut"] as const) {
     const { hook, outcome } = settledOnce();
     const steps: TestStep[] = [{ name: "watch", requestHeaders: () => {}, settled: hook! }];
@@ -383,7 +383,7 @@ test("cuts a stream that fails, so that it cannot be mistaken for complete", asy
   }
 });
 
-test("cuts the stream if responseEnd refuses after bytes have been sent", async () => {
+test("cuts off the stream if responseEnd refuses after bytes have been sent", async () => {
   const { hook, outcome } = settledOnce();
   const steps: TestStep[] = [
     { name: "watch", requestHeaders: () => {}, settled: hook! },
@@ -448,7 +448,7 @@ test("streams text in UTF-8 or latin1, with and without hooks", async () => {
         for (const [index, text] of texts.entries()) {
           if (index % 2 === 1) sink.write(text);
           else sink.write(Buffer.from(text).toString("latin1"), "latin1");
-          // The first goes out with the head, those after it on their own.
+          // The first chunk is sent with the head, and each later one separately.
           await new Promise(setImmediate);
           await new Promise(setImmediate);
         }
@@ -583,7 +583,7 @@ test("removes Content-Length if a hook may change the size of chunks", async () 
   assert.equal(head.headers["content-length"], "5");
 });
 
-test("cuts a client that stops reading", async () => {
+test("cuts off a client that stops reading", async () => {
   const big = Buffer.alloc(32 << 20);
   const streamed = {
     async answer(x: Exchange): Promise<undefined> {

@@ -82,7 +82,7 @@ describe("a hook that hangs", () => {
     });
   }
 
-  it("responseEnd of a stream: cuts the answer, because bytes have been sent", async () => {
+  it("responseEnd of a stream: cuts off the answer, because bytes have been sent", async () => {
     const { served, answer, clock, outcomes } = await hang(
       (hook) => ({ responseEnd: hook }),
       streaming,
@@ -155,7 +155,7 @@ describe("a hook that hangs", () => {
     assert.equal(asked, 0);
   });
 
-  it("timeoutMs 0: has no limit", async () => {
+  it("timeoutMs 0: there is no limit", async () => {
     const { served, answer, clock, go } = await hang((hook) => ({
       requestHeaders: hook,
       timeoutMs: 0,

@@ -1,6 +1,15 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { Charge, ChargeLine, Meter, Principal, Reservation } from "sluice-gateway/services";
+import type {
+  Charge,
+  ChargeLine,
+  CuRefusal,
+  Meter,
+  MeterUnavailable,
+  Principal,
+  Reservation,
+  ReservedFor,
+} from "sluice-gateway/services";
 import meter from "../../../plugins/billing/meter/index.ts";
 import { createMetrics } from "../../../src/metrics.ts";
 import { LiveResponseHead } from "../../../src/pipeline/run/response-head.ts";
@@ -15,12 +24,12 @@ import {
   missing,
 } from "../fakes.ts";
 
-type About = Parameters<Meter["reserve"]>[2];
-
 /** Records how the step used one reservation. */
 interface Taken {
   readonly costMilliCu: number;
-  readonly about: About;
+  readonly about: ReservedFor;
+  /** True if it was reserved without a limit. */
+  readonly isForced: boolean;
   lines: readonly ChargeLine[] | undefined;
   /** The further reservations that pay for the same lines. */
   more: readonly number[];
@@ -29,36 +38,51 @@ interface Taken {
 
 interface FakeMeter extends Meter {
   readonly taken: Taken[];
-  /** The result of the next `reserve` without `force`, instead of a reservation. */
-  answer: Exclude<ReturnType<Meter["reserve"]>, Reservation> | undefined;
+  /** The result of the next `reserve`, instead of a reservation. */
+  answer: CuRefusal | MeterUnavailable | undefined;
+  /** If set, `reserve` answers after this promise. */
+  delay: Promise<void> | undefined;
   /** The promise that `settle` returns. */
   written: Promise<void>;
 }
 
 function fakeMeter(): FakeMeter {
+  const take = (costMilliCu: number, about: ReservedFor, isForced: boolean): Reservation => {
+    const taken: Taken = {
+      costMilliCu,
+      about,
+      isForced,
+      lines: undefined,
+      more: [],
+      released: false,
+    };
+    fake.taken.push(taken);
+    return {
+      kind: "reserved",
+      costMilliCu,
+      settle(lines, more = []) {
+        taken.lines = lines;
+        taken.more = more.map((other) => other.costMilliCu);
+        return fake.written;
+      },
+      release() {
+        if (taken.lines === undefined) taken.released = true;
+      },
+    };
+  };
   const fake: FakeMeter = {
     taken: [],
     answer: undefined,
+    delay: undefined,
     written: Promise.resolve(),
     clearsAt: () => undefined,
     reserve(_principal, costMilliCu, about) {
-      if (fake.answer?.kind === "unavailable") return fake.answer;
-      if (fake.answer !== undefined && about.force !== true) return fake.answer;
-      const taken: Taken = { costMilliCu, about, lines: undefined, more: [], released: false };
-      fake.taken.push(taken);
-      return {
-        kind: "reserved",
-        costMilliCu,
-        settle(lines, more = []) {
-          taken.lines = lines;
-          taken.more = more.map((other) => other.costMilliCu);
-          return fake.written;
-        },
-        release() {
-          if (taken.lines === undefined) taken.released = true;
-        },
-      };
+      const result = (): ReturnType<Meter["reserveWithoutLimit"]> | CuRefusal =>
+        fake.answer ?? take(costMilliCu, about, false);
+      return fake.delay === undefined ? result() : fake.delay.then(result);
     },
+    reserveWithoutLimit: (_principal, costMilliCu, about) =>
+      fake.answer?.kind === "unavailable" ? fake.answer : take(costMilliCu, about, true),
   };
   return fake;
 }
@@ -147,7 +171,7 @@ test("the end of the answer waits until the charge is on disk", async () => {
   const { hooks, x, charge } = await enter({
     prepare: (fake) => void (fake.written = disk.promise),
   });
-  charge.reserve(1_100);
+  await charge.reserve(1_100);
   charge.settle(calls);
   let ended = false;
   const end = Promise.resolve(hooks.responseEnd?.(x)).then(() => void (ended = true));
@@ -160,7 +184,7 @@ test("the end of the answer waits until the charge is on disk", async () => {
 
 test("if a charge cannot be written, the client gets 503 instead of the answer", async () => {
   const { hooks, x, charge } = await enter({ prepare: (fake) => void (fake.written = failing()) });
-  charge.reserve(1_100);
+  await charge.reserve(1_100);
   charge.settle(calls);
   const reply = await hooks.responseEnd?.(x);
   assert.equal(reply?.status, 503);
@@ -178,8 +202,8 @@ test("credit that is reserved but not charged is released, however the exchange 
     "timedOut",
   ] as const) {
     const { hooks, fake, x, charge } = await enter();
-    charge.reserve(500);
-    charge.reserve(300);
+    await charge.reserve(500);
+    await charge.reserve(300);
     hooks.settled?.(x, outcome);
     assert.deepEqual(
       fake.taken.map((taken) => taken.released),
@@ -191,8 +215,8 @@ test("credit that is reserved but not charged is released, however the exchange 
 
 test("a second reservation adds to the first, and one charge ends both", async () => {
   const { fake, charge } = await enter();
-  charge.reserve(500);
-  charge.reserve(700);
+  await charge.reserve(500);
+  await charge.reserve(700);
   charge.settle(calls);
   assert.equal(fake.taken[0]?.lines?.length, 2);
   assert.equal(fake.taken[1]?.lines, undefined);
@@ -208,7 +232,7 @@ for (const [window, details] of [
   test(`a request above the limit (${window ?? "plan"}) gets 429 with details`, async () => {
     const { hooks, fake, x, charge } = await enter();
     fake.answer = { kind: "refused", window, usedMilliCu: 90, limitMilliCu: 100 };
-    const reply = charge.reserve(50);
+    const reply = await charge.reserve(50);
     assert.equal(reply?.status, 429);
     assert.equal(reply?.code, "GATEWAY_CU_LIMIT_EXCEEDED");
     assert.deepEqual(reply?.headers, ["content-type", "application/json", "retry-after", "60"]);
@@ -225,16 +249,54 @@ for (const [window, details] of [
 test("while the journal cannot be written, a reservation is refused with 503 and Retry-After", async () => {
   const { fake, charge } = await enter();
   fake.answer = { kind: "unavailable" };
-  const reply = charge.reserve(50);
+  const reply = await charge.reserve(50);
   assert.equal(reply?.status, 503);
   assert.deepEqual(reply?.headers?.slice(2), ["retry-after", "5"]);
+});
+
+test("an exchange that ends while credit is asked for releases the credit when it comes", async () => {
+  const asked = Promise.withResolvers<void>();
+  const { hooks, fake, x, charge } = await enter({
+    prepare: (slow) => void (slow.delay = asked.promise),
+  });
+  const reserving = charge.reserve(50);
+  const opening = charge.open(70);
+  const detached = charge.open(90, { detached: true });
+  hooks.settled?.(x, "clientLeft");
+  asked.resolve();
+  assert.equal((await reserving)?.status, 503);
+  assert.deepEqual(await opening, { kind: "unavailable" });
+  assert.deepEqual(
+    fake.taken.map(({ costMilliCu, released }) => [costMilliCu, released]),
+    [
+      [50, true],
+      [70, true],
+      [90, false],
+    ],
+  );
+  const part = await detached;
+  assert.ok("release" in part);
+  part.release();
+  assert.equal(fake.taken[2]?.released, true);
+});
+
+test("credit that must be asked for is charged like any other", async () => {
+  const { hooks, fake, x, charge } = await enter({
+    price: 250,
+    prepare: (slow) => void (slow.delay = Promise.resolve()),
+  });
+  await hooks.responseHeaders?.(x, fakeHead());
+  assert.equal(charge.usedMilliCu, 250);
+  assert.equal(fake.taken[0]?.lines?.length, 1);
+  fake.answer = { kind: "refused", window: "24h", usedMilliCu: 90, limitMilliCu: 100 };
+  assert.equal((await charge.reserve(50))?.status, 429);
 });
 
 test("work without a reservation is charged, and if that fails the answer is not sent", async () => {
   const charged = await enter();
   charged.charge.settle(calls);
   assert.equal(charged.fake.taken[0]?.costMilliCu, 1_100);
-  assert.equal(charged.fake.taken[0]?.about.force, true);
+  assert.equal(charged.fake.taken[0]?.isForced, true);
   assert.equal(charged.fake.taken[0]?.lines?.length, 2);
   const refused = await enter({ prepare: (fake) => void (fake.answer = { kind: "unavailable" }) });
   refused.charge.settle(calls);
@@ -245,8 +307,8 @@ test("work without a reservation is charged, and if that fails the answer is not
 
 test("the reported usage is at most the sum of all reservations", async () => {
   const { fake, charge, hooks, x } = await enter();
-  charge.reserve(500);
-  charge.reserve(400);
+  await charge.reserve(500);
+  await charge.reserve(400);
   charge.settle(calls);
   assert.equal(charge.usedMilliCu, 900);
   const head = fakeHead();
@@ -281,7 +343,7 @@ test("X-Used-CU-Milli is 0 for a free answer and missing for answers of steps, r
 
 test("a caller without a key cannot be charged", async () => {
   const { fake, charge } = await enter({ principal: missing });
-  assert.equal(charge.reserve(1)?.status, 401);
+  assert.equal((await charge.reserve(1))?.status, 401);
   assert.deepEqual(charge.open(1), { kind: "unavailable" });
   assert.deepEqual(fake.taken, []);
 });
@@ -291,7 +353,7 @@ test("without the step request-id, a charge has an empty request id", async () =
   const x = fakeExchange({ slots: { principal: keyPrincipal() } });
   const host = fakeHost({}, { metering: fakeMetering(fake) });
   await hooksOf(await meter.start({}, host), x).requestHeaders?.(x);
-  x.get("charge").reserve(1);
+  await x.get("charge").reserve(1);
   assert.equal(fake.taken[0]?.about.requestId, "");
 });
 
@@ -324,8 +386,8 @@ test("parts reserve, settle and release separately, and the answer waits for all
 
 test("a part above the limit is returned as a refusal, and open parts are released at the end", async () => {
   const { hooks, fake, x, charge } = await enter();
-  charge.open(1);
-  charge.open(2);
+  await charge.open(1);
+  await charge.open(2);
   const refusal = { kind: "refused", window: "24h", usedMilliCu: 1, limitMilliCu: 2 } as const;
   fake.answer = refusal;
   assert.deepEqual(charge.open(1), refusal);
@@ -381,7 +443,7 @@ test("the first byte of a stream does not wait, and the last byte waits for the 
   const { hooks, fake, x, charge } = await enter({
     prepare: (one) => void (one.written = disk.promise),
   });
-  charge.reserve(10, { streamed: true });
+  await charge.reserve(10, { streamed: true });
   assert.equal(fake.taken[0]?.about.streamed, true);
   assert.equal(hooks.responseHeaders?.(x, streamedHead()), undefined);
   charge.settle(calls);
@@ -407,7 +469,7 @@ test("in shadow mode a request above the limit is counted, served and charged", 
     prepare: (fake) => void (fake.answer = refusal),
   });
   assert.equal(started.reply, undefined);
-  assert.equal(started.fake.taken[0]?.about.force, true);
+  assert.equal(started.fake.taken[0]?.isForced, true);
   await started.hooks.responseHeaders?.(started.x, fakeHead());
   assert.equal(started.fake.taken[0]?.lines?.length, 1);
   assert.equal(await shadowCount(started, "24h"), 1);
@@ -427,7 +489,7 @@ test("in shadow mode neither an unwritable journal nor a missing key stops a req
   assert.equal(await shadowCount(down, "unavailable"), 1);
 
   const lost = await enter({ mode: "shadow", prepare: (fake) => void (fake.written = failing()) });
-  lost.charge.reserve(5);
+  await lost.charge.reserve(5);
   lost.charge.settle(calls);
   assert.equal(await lost.hooks.responseEnd?.(lost.x), undefined);
   assert.equal(await shadowCount(lost, "unavailable"), 1);

@@ -65,7 +65,7 @@ function read(file: string): Record<string, unknown>[] {
     .map((line) => JSON.parse(line) as Record<string, unknown>);
 }
 
-test("a line carries the ids of the trace and the span, by OpenTelemetry's names", async (t) => {
+test("a line contains the ids of the trace and the span, under OpenTelemetry's names", async (t) => {
   const { settle, lines } = await setUp(t);
   const span = { traceId: "4bf92f3577b34da6a3ce929d0e0e4736", spanId: "00f067aa0ba902b7" };
   settle({ facts: span });
@@ -180,7 +180,7 @@ test("the default level is that of the gateway", async (t) => {
   }
 });
 
-test("sampling thins out successes evenly, and never refusals", async (t) => {
+test("sampling omits successes evenly, and never refusals", async (t) => {
   const { settle, lines } = await setUp(t, { sampling: 0.25 });
   for (let i = 0; i < 100; i++) {
     settle({ path: `/${i}`, sent: { status: 200 } });
@@ -206,7 +206,7 @@ test("sampling of 0 leaves only warnings and errors, of 1 everything", async (t)
   }
 });
 
-test("neither headers nor the query nor a key in the path get into the log", async (t) => {
+test("neither headers nor the query nor a key in the path are logged", async (t) => {
   const key = `gateway_dev_${"0123456789abcdef".repeat(2)}`;
   const { settle, lines, file } = await setUp(t);
   settle({
@@ -223,7 +223,7 @@ test("neither headers nor the query nor a key in the path get into the log", asy
   assert.doesNotMatch(readFileSync(file, "utf8"), /hidden|0123456789abcdef/);
 });
 
-test("a client's words cannot break a line or forge another", async (t) => {
+test("text of a client cannot break a line or forge another one", async (t) => {
   const { settle, lines } = await setUp(t);
   const path = '/"}\n{"level":30,"status":200}\u2028';
   settle({ path, method: "G\rT" });
@@ -232,7 +232,7 @@ test("a client's words cannot break a line or forge another", async (t) => {
   assert.equal(written[0]?.["path"], path);
 });
 
-test("after stop, the file has all of ten thousand lines, whole and in order", async (t) => {
+test("after the stop, the file contains all of ten thousand lines, complete and in order", async (t) => {
   const { settle, lines } = await setUp(t);
   for (let i = 0; i < 10_000; i++) settle({ path: `/${i}` });
   const written = await lines();
@@ -257,7 +257,7 @@ test("a renamed file is created again, and every line is in exactly one of the t
     clock.advance(250);
   };
   burst();
-  // Meanwhile the last line may be half there.
+  // Meanwhile the last line may be incomplete.
   const written = (): number => readFileSync(file, "utf8").split("\n").length - 1;
   while (written() < sent) await new Promise(setImmediate);
   renameSync(file, `${file}.1`);
@@ -275,7 +275,7 @@ test("a renamed file is created again, and every line is in exactly one of the t
   );
 });
 
-test("the address of a client that has left is still in its line", async (t) => {
+test("the line of a client that has left still contains its address", async (t) => {
   const { hooks, lines } = await setUp(t);
   let connected = true;
   const x = fakeExchange({ path: "/left" });
@@ -289,7 +289,7 @@ test("the address of a client that has left is still in its line", async (t) => 
   assert.equal((await lines())[0]?.["address"], "192.0.2.9");
 });
 
-test("a file that is there is appended to; a new one is not for everybody to read", async (t) => {
+test("an existing file is appended to; a new one is not readable by everybody", async (t) => {
   const folder = temporaryFolder(t);
   for (const path of ["/1", "/2"]) {
     const hooks = await accessLog.start({ file: "a.log" }, fakeHost({ folder }));
@@ -333,7 +333,7 @@ test("waiting lines are limited when a disk refuses writes, and the rest is coun
   const line = "x".repeat(1023);
   for (let i = 0; i < 17 * 1024; i++) lines.write(line);
   await lines.close();
-  // 16 MiB wait; of the seventeenth nothing can.
+  // 16 MiB wait, so nothing of the seventeenth can.
   assert.ok(dropped >= 1000 && dropped <= 1100, `dropped ${dropped}`);
 });
 
@@ -356,7 +356,7 @@ test("check reports a folder that is missing, cannot be written, or has the path
   assert.equal(faults("none/access.log")[0]?.pointer, "/file");
   assert.match(faults("none/access.log")[0]?.message ?? "", /does not exist or cannot be written/);
   assert.match(faults("sub")[0]?.message ?? "", /is a folder/);
-  // The superuser may write everywhere.
+  // Root may write everywhere.
   if (process.getuid?.() !== 0) assert.equal(faults("locked/access.log").length, 1);
   assert.deepEqual(accessLog.check?.({}, fakeHost({ folder })), []);
 });

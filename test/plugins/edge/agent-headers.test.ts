@@ -43,7 +43,7 @@ describe("the agent of a request", () => {
     assert.equal(JSON.stringify(agent), '{"version":"7"}');
   });
 
-  it("is bounded and printable, whatever was sent", () => {
+  it("is limited in length and printable, whatever was sent", () => {
     const text = fc.string({ unit: "binary", maxLength: 3000 });
     fc.assert(
       fc.property(text, text, (name, capabilities) => {
@@ -58,7 +58,7 @@ describe("the agent of a request", () => {
     );
   });
 
-  it("is cut where it is long", () => {
+  it("is truncated if it is too long", () => {
     const agent = read({
       "x-agent-name": "n".repeat(8000),
       "x-agent-session-id": `${"s".repeat(127)} and more`,

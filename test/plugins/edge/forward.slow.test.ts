@@ -12,7 +12,7 @@ interface Seen {
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/** Answers with what it saw. */
+/** Answers with the request that it received. */
 function mirror(): Promise<Upstream> {
   return httpUpstream((req, res) => {
     req.resume();
@@ -87,7 +87,7 @@ test("prefixes are removed and added, and the rest is unchanged", async () => {
   }
 });
 
-test("a path that might climb out of its prefix reaches no upstream", async () => {
+test("a path that might leave its prefix reaches no upstream", async () => {
   await using upstream = await mirror();
   await using gateway = await start(upstream, ", stripPrefix: /api");
   const climbing = [
@@ -231,7 +231,7 @@ async function assertRefused(written: string, said: RegExp): Promise<void> {
   });
 }
 
-test("the upstream gets the exchange's request id, and its charge headers are dropped", async () => {
+test("the upstream gets the request id of the exchange, and its charge headers are dropped", async () => {
   await using upstream = await httpUpstream((req, res) => {
     res.setHeader("x-used-cu-milli", "1");
     res.end(JSON.stringify({ url: req.url, headers: req.headers }));

@@ -27,7 +27,7 @@ async function violations(options: Options, request: FakeRequest): Promise<reado
   const { details, error, error_code: code } = bodyOf(reply);
   assert.equal(error, "the request does not match its schema");
   assert.equal(code, "GATEWAY_SCHEMA_VIOLATION");
-  // The shape of `details` is what these tests are about.
+  // These tests check the shape of `details`.
   return (details as { violations: Violation[] }).violations;
 }
 
@@ -42,11 +42,11 @@ const transfer = {
   additionalProperties: false,
 };
 
-test("a body that meets its schema passes", async () => {
+test("a body that matches its schema passes", async () => {
   assert.equal(await ask({ body: transfer }, { body: '{"to":"x","items":[{"n":1}]}' }), undefined);
 });
 
-test("each violation has the place as a JSON Pointer and a reason", async () => {
+test("each violation has its path as a JSON Pointer and a reason", async () => {
   const body = '{"a/b~c":1,"items":[{"n":1},{"n":1.5}],"x/y":0}';
   assert.deepEqual(await violations({ body: transfer }, { body }), [
     { path: "/body", reason: "must have required property 'to'" },
@@ -82,7 +82,7 @@ test("at most twenty violations are reported", async () => {
   assert.equal((await violations({ headers, query }, {})).length, 20);
 });
 
-test("of a large body only the first violation is looked for", async () => {
+test("of a large body, only the first violation is reported", async () => {
   const schema = { type: "array", items: { type: "string" } };
   const body = JSON.stringify(Array.from({ length: 40_000 }, () => 1));
   assert.deepEqual(await violations({ body: schema }, { body }), [
@@ -90,7 +90,7 @@ test("of a large body only the first violation is looked for", async () => {
   ]);
 });
 
-test("a path made of the client's own words is cut", async () => {
+test("a path that contains the client's own text is truncated", async () => {
   const body = JSON.stringify({ to: "x", ["k".repeat(5000)]: 1 });
   const [first] = await violations({ body: transfer }, { body });
   assert.equal(first?.path.length, 256);
@@ -110,14 +110,14 @@ test("no value of the request is repeated in the answer", async () => {
   assert.ok(!String(reply?.body).includes("hunter2"));
 });
 
-test("the body's cap is the option's, or 1 MiB", async () => {
+test("the size limit of the body is the option's, or 1 MiB", async () => {
   const capped = await validate.start({ body: transfer, bodyBytes: 10 }, fakeHost());
   assert.equal(capped.bodyBytes, 10);
   const usual = await validate.start({ body: transfer }, fakeHost());
   assert.equal(usual.bodyBytes, 1_048_576);
 });
 
-test("without a body schema no body is read, and without the others nothing runs before", async () => {
+test("without a body schema no body is read, and without the other schemas no hook runs before it", async () => {
   const query = await validate.start({ query: { type: "object" } }, fakeHost());
   assert.deepEqual(Object.keys(query), ["requestHeaders"]);
   const body = await validate.start({ body: transfer }, fakeHost());
@@ -170,7 +170,7 @@ test("names of Object.prototype are not members of a query", async () => {
   assert.equal(first?.reason, "must have required property 'toString'");
 });
 
-test("repeated names become arrays, escapes are decoded, broken ones are kept", () => {
+test("repeated names become arrays, and escapes are decoded unless they are broken", () => {
   assert.deepEqual(
     { ...parseQuery("a=1&b=x%20y&a=2&a=3&c&=d&e=%zz") },
     { a: ["1", "2", "3"], b: "x y", c: "", "": "d", e: "%zz" },
@@ -178,7 +178,7 @@ test("repeated names become arrays, escapes are decoded, broken ones are kept", 
   assert.deepEqual({ ...parseQuery("") }, {});
 });
 
-test("headers are checked by lower-case name and coerced, and the request keeps its own", async () => {
+test("headers are checked by lower-case name and coerced, and the request keeps its original headers", async () => {
   const headers = {
     type: "object",
     properties: { "x-depth": { type: "integer", maximum: 3 } },
@@ -192,7 +192,7 @@ test("headers are checked by lower-case name and coerced, and the request keeps 
   ]);
 });
 
-test("coercing one request's query leaves the next one's alone", async () => {
+test("coercing the query of one request does not affect the next one", async () => {
   const hooks = await validate.start({ query: search }, fakeHost());
   for (let i = 0; i < 2; i++) {
     const x = fakeExchange({ query: "q=a&limit=2" });
@@ -231,6 +231,6 @@ for (const [what, options, pointer, message] of faults) {
   });
 }
 
-test("good schemas have no fault", () => {
+test("valid schemas have no fault", () => {
   assert.deepEqual(validate.check?.({ body: transfer, query: search }, fakeHost()), []);
 });

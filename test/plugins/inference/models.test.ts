@@ -1,4 +1,4 @@
-/** `GET /v1/models`: what the networks offer, in the shape that chat clients read. */
+/** `GET /v1/models`: the models of the networks, in the shape that chat clients read. */
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import OpenAI, { NotFoundError } from "openai";

@@ -1,4 +1,4 @@
-/** `GET /v1/confidential/workers`: how many workers serve each model, and the bands of their price coefficients. */
+/** `GET /v1/confidential/workers`: the number of workers of each model, and the bands of their price coefficients. */
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { startWorker } from "./networks/scripted-worker.ts";

@@ -1,4 +1,4 @@
-/** gateway_batch by its five rules, on a catalogue with a manual clock. */
+/** gateway_batch: its five rules, on a catalogue with a manual clock. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { toolFailure, type Tool, type ToolOutcome } from "sluice-gateway/services";
@@ -7,7 +7,7 @@ import { manualClock } from "../../../src/testing/clock.ts";
 import { bench, caller, settled, tool, type Bench } from "./tool-catalogue/fixture.ts";
 import { fakeHost } from "../fakes.ts";
 
-/** Everything a batch can meet, and the batch itself on its own clock. */
+/** All tools that a batch can call, and the batch itself with its own clock. */
 async function start(
   ...more: Tool<never>[]
 ): Promise<Bench & { readonly batchClock: ReturnType<typeof manualClock> }> {
@@ -149,10 +149,10 @@ describe("gateway_batch", () => {
   });
 
   it("reports progress after each call", async () => {
-    const told: unknown[] = [];
-    const by = caller({ progress: (done, total) => void told.push([done, total]) });
+    const reported: unknown[] = [];
+    const by = caller({ progress: (done, total) => void reported.push([done, total]) });
     await (await start()).call("gateway_batch", { calls: [item("echo"), item("fails")] }, by);
-    assert.deepEqual(told, [
+    assert.deepEqual(reported, [
       [1, 2],
       [2, 2],
     ]);

@@ -1,4 +1,4 @@
-/** The prompts that the shipped plugins offer: what they ask for, and what they refuse. */
+/** The prompts that the shipped plugins offer: their arguments, and which ones they refuse. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Prompt, PromptResult } from "sluice-gateway/services";
@@ -24,7 +24,7 @@ function named(prompts: readonly Prompt[], name: string): Prompt {
   return found;
 }
 
-/** Every tool that a text speaks of. */
+/** Every tool that a text mentions. */
 const toolsIn = (text: string): string[] => text.match(/\b(?:ledger|docs)_\w+/g) ?? [];
 
 test("a block is selected by height or hash, and anything else is refused", async () => {

@@ -71,7 +71,7 @@ describe("the calls of an array", () => {
     const notification = '{"jsonrpc":"2.0","method":"tools.call","params":{"tool":"large"}}';
     const body = `${arrayOf(16, "large").slice(0, -1)},${notification},7]`;
     const reply = await answerOf(bench(large).catalogue, body);
-    // Two fill the response; how many of the four at work had begun their next is a matter of turns.
+    // Two fill the response. How many of the four running calls had begun their next one depends on the event loop.
     assert.ok(begun >= 4 && begun <= 6, String(begun));
     const tail = String(reply.body).slice(-1500);
     assert.match(tail, /"id":15,"error":\{"code":-32603,"message":"not run: the earlier responses/);

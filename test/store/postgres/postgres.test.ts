@@ -67,7 +67,7 @@ test("an error of the server has its SQLSTATE, and the connection is used again"
   assert.deepEqual(await pool.query("test", me), [before]);
 });
 
-test("round trips are counted by lane, and the gauge follows the last answer", async (t) => {
+test("round trips are counted by lane, and the gauge has the time of the last answer", async (t) => {
   const url = await createDatabase(t);
   await using proxy = await startFaultProxy(Number(new URL(url).port));
   const { pool, metrics } = open(t, at(url, proxy.port));
@@ -119,7 +119,7 @@ test("a transaction commits everything or nothing, also when its work throws", a
   assert.deepEqual(await pool.query("test", "SELECT id FROM kept"), [{ id: 1 }]);
 });
 
-test("a server that speaks nonsense fails statements, and the process lives", async (t) => {
+test("a server that violates the protocol fails statements, and the process continues", async (t) => {
   const answers = [
     Buffer.from("HTTP/1.1 400 Bad Request\r\n\r\n"),
     // An authentication request of an unknown kind, for which `pg` throws while it parses.
@@ -137,7 +137,7 @@ test("a server that speaks nonsense fails statements, and the process lives", as
   }
 });
 
-test("a fault at the start names the place and never the password", async (t) => {
+test("a fault at the start names the position and never contains the password", async (t) => {
   const url = await startOther(t, (socket) => void socket.destroy());
   const { pool } = open(t, url);
   const place = new URL(url).host;

@@ -15,7 +15,7 @@ import type {
   RotatedKey,
   Workspace,
 } from "sluice-gateway/services";
-import { explain, Transactions } from "sluice-gateway/store";
+import { explain } from "sluice-gateway/store";
 import type {
   AccountStore,
   Change,
@@ -35,6 +35,7 @@ import { createKey, findKey, listKeys, revokeKey, rotateKey, setKey } from "./ke
 import { readOverrides, replaceOverrides } from "./model-overrides.ts";
 import { openAccountsDatabase, refuseDamaged } from "./schema.ts";
 import { searchKeys } from "./search-keys.ts";
+import { Transactions } from "./transactions.ts";
 import {
   cancelDowngrade,
   createWorkspace,

@@ -2,7 +2,8 @@
  * Tables of the accounts in PostgreSQL, in the schema `sluice`. Times are in milliseconds since 1970, amounts in milli-CU.
  * The columns are those of the embedded database.
  */
-import { claimTables, commitOrder, type Migration } from "sluice-gateway/postgres";
+import { claimTables, commitOrder } from "sluice-gateway/postgres";
+import type { Migration } from "../../shipping/schema-version.ts";
 
 /**
  * `no` of a key is the order in which keys were created. `key_use` is separate from `keys` because it is written often

@@ -4,6 +4,7 @@
  * last delivered charge. Ids are stable, so the sink can drop duplicates after a crash by `source` and `id`.
  */
 import type { Clock, Log } from "sluice-gateway/plugin";
+import { LagGauge, TurnWait } from "../outbox.ts";
 import type { BatchHead } from "./batch.ts";
 import type { ExportMetrics } from "./metrics.ts";
 import type { DeliveryResult } from "./send.ts";
@@ -43,12 +44,12 @@ const firstWaitMs = 1_000;
 const maxWaitMs = 300_000;
 /** Wait after a refusal. The delivery is then tried again, because the sink or its key may have been corrected. */
 const refusedWaitMs = 600_000;
-const lagEveryMs = 1_000;
 
 export class Exporter {
   readonly #deps: ExporterDeps;
   readonly #closing = new AbortController();
-  readonly #lagTimer: Disposable;
+  readonly #turns: TurnWait;
+  readonly #lag: LagGauge;
   readonly #running: Promise<void>;
   /**
    * Maximum number of events in the next batch. It shrinks after a refusal, until the refused event is alone in a
@@ -56,28 +57,26 @@ export class Exporter {
    */
   #size: number;
   #failures = 0;
-  /** Time of the oldest charge that is not delivered. Undefined if all are delivered. */
-  #undeliveredSince: number | undefined;
-  #wake: (() => void) | undefined;
 
   /** Starts the delivery, which runs until `close`. */
   constructor(deps: ExporterDeps) {
     this.#deps = deps;
     this.#size = deps.batch;
-    this.#lagTimer = deps.clock.every(lagEveryMs, () => this.#showLag());
+    this.#turns = new TurnWait(deps.clock);
+    this.#lag = new LagGauge(deps.clock, deps.metrics.lagSeconds);
     this.#running = this.#run();
   }
 
   /** Aborts the current delivery. The next start repeats it. */
   async close(): Promise<void> {
     this.#closing.abort();
-    this.#lagTimer[Symbol.dispose]();
-    this.#wake?.();
+    this.#lag[Symbol.dispose]();
+    this.#turns.close();
     await this.#running;
   }
 
   async #run(): Promise<void> {
-    while (!this.#closing.signal.aborted) await this.#wait(await this.#turn());
+    while (!this.#turns.isClosed) await this.#turns.wait(await this.#turn());
   }
 
   /** One batch. Answers how long to wait before the next, milliseconds. */
@@ -94,8 +93,7 @@ export class Exporter {
         );
       return this.#backoff("journal", 0);
     }
-    this.#undeliveredSince = batch?.since;
-    this.#showLag();
+    this.#lag.set(batch?.since);
     if (batch === undefined) return everyMs;
     const sent = await this.#send(batch);
     if (this.#closing.signal.aborted && sent.kind !== "accepted") return 0;
@@ -126,8 +124,7 @@ export class Exporter {
       log.error({ err: error }, "usage export: cannot save the position of the last delivery");
     }
     if (more) return 0;
-    this.#undeliveredSince = undefined;
-    this.#showLag();
+    this.#lag.set(undefined);
     return everyMs;
   }
 
@@ -156,22 +153,5 @@ export class Exporter {
     const maxMs = Math.min(maxWaitMs, firstWaitMs * 2 ** this.#failures);
     this.#failures++;
     return minMs + Math.ceil(random() * maxMs);
-  }
-
-  #wait(ms: number): Promise<void> {
-    if (ms === 0 || this.#closing.signal.aborted) return Promise.resolve();
-    return new Promise((resolve) => {
-      const timer = this.#deps.clock.after(ms, resolve);
-      this.#wake = () => {
-        timer[Symbol.dispose]();
-        resolve();
-      };
-    });
-  }
-
-  #showLag(): void {
-    const { clock, metrics } = this.#deps;
-    const since = this.#undeliveredSince;
-    metrics.lagSeconds.set(since === undefined ? 0 : Math.max(0, clock.now() - since) / 1000);
   }
 }

@@ -3,7 +3,7 @@ import { h } from "./dom.js";
 
 export function errorLine() {
   const text = h("span", {});
-  const element = h("p", { class: "trouble", role: "alert", hidden: true }, text);
+  const element = h("p", { class: "error-line", role: "alert", hidden: true }, text);
   return {
     element,
     /** `error`: undefined when polling works again. */

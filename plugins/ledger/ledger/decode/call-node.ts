@@ -1,4 +1,4 @@
-/** Calls the node for the data that decoding needs besides the block itself. */
+/** Calls the node for the data that decoding needs in addition to the block itself. */
 import type { Ledger } from "sluice-gateway/services";
 
 /** `none`: the node answered `null` or an error, because the block is unknown or its state was pruned. */

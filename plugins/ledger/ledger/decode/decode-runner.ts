@@ -34,7 +34,7 @@ export class DecodeRunner {
   ): Promise<DecodedJson> {
     if (!found.ok) return found;
     const first = await this.#decodeWith(found.loaded, kind, body, signal);
-    if (!isDoubtful(first)) return first;
+    if (!mightDecodeMore(first)) return first;
     const fresh = await this.#runtimes.refetch(found);
     return fresh === undefined ? first : this.#decodeWith(fresh, kind, body, signal);
   }
@@ -65,6 +65,6 @@ export class DecodeRunner {
 }
 
 /** Returns true if another runtime might decode more. */
-function isDoubtful(said: DecodedJson): boolean {
+function mightDecodeMore(said: DecodedJson): boolean {
   return said.ok ? said.json.includes(unknownCall) : said.reason === "undecodable";
 }

@@ -121,7 +121,7 @@ class ResponseReader {
   };
 
   #take(bytes: Buffer, kind: "result" | "error", start: number, end: number): void {
-    // JSON-RPC 1 servers send `result: null` with an error. Any other result beside an error is a second answer.
+    // JSON-RPC 1 servers send `result: null` with an error. Any other result next to an error is a second answer.
     if (kind === "result" && this.#kind === "error") {
       this.#isValid &&= rangeIs(bytes, start, end, "null");
       return;

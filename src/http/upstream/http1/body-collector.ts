@@ -1,6 +1,6 @@
 /**
- * Collects the body of an answer. A body of known length that arrives in one piece is not copied; a body in several
- * pieces is assembled.
+ * Collects the body of an answer, or a line of it. A body of known length that arrives in one piece is not copied; a
+ * body in several pieces is assembled.
  */
 const empty = Buffer.alloc(0);
 

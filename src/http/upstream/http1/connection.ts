@@ -6,8 +6,8 @@
 import type { Socket } from "node:net";
 import { runGuarded } from "../../../guard.ts";
 import { openSocket, type BackendAddress } from "../open-socket.ts";
-import type { UpstreamFailure } from "../upstream-client.ts";
-import type { Http1Carrier, Http1Options, UpstreamExchange } from "./exchange.ts";
+import type { Http1Carrier, Http1Options, UpstreamExchange, UpstreamFailure } from "./exchange.ts";
+import { Upload, writeWhole, type UploadOwner } from "./request-body.ts";
 import { ResponseReader, type ResponseSink } from "./response-reader.ts";
 
 /**
@@ -16,14 +16,9 @@ import { ResponseReader, type ResponseSink } from "./response-reader.ts";
  */
 const shared = Buffer.allocUnsafeSlow(64 * 1024);
 
-/** Maximum size of a text that is sent as a string, which Node copies to its stack and writes without an allocation. */
-const maxStringBytes = 8 * 1024;
-/** Maximum size of a body that is copied behind its head, so that one buffer is written. */
-const maxJoinedBytes = 16 * 1024;
-
 /** The callbacks and limits that a connection gets from its client. Deadlines are in ticks of the client's `Ticker`. */
 export interface ConnectionOwner {
-  readonly options: Pick<Http1Options, "connectMs" | "idleMs" | "maxAnswerBytes" | "onBug">;
+  readonly options: Http1Options;
   readonly address: BackendAddress;
   deadline(ms: number): number;
   /**
@@ -33,57 +28,64 @@ export interface ConnectionOwner {
   onIdle(connection: Http1Connection): void;
   /** Called when the connection is closed. `repeated`: the exchange in flight, if it is sent again. */
   onClose(connection: Http1Connection, repeated: UpstreamExchange | undefined): void;
-  /** Called when the socket fails. `code`: system error code, for the log. */
-  onSocketError(code: string | undefined): void;
+  /** System error code of the last failed connection, such as `ECONNREFUSED`, for the log. */
+  lastError: string | undefined;
 }
 
-export class Http1Connection implements Http1Carrier, ResponseSink {
+export class Http1Connection implements Http1Carrier, ResponseSink, UploadOwner {
   /** The tick at which the sweep closes the connection. The owner sets it while the connection is idle. */
   deadline: number;
+  isConnected = false;
   readonly #owner: ConnectionOwner;
   readonly #socket: Socket;
   readonly #reader: ResponseReader;
   #exchange: UpstreamExchange | undefined;
-  #isConnected = false;
+  /** The streamed body of the request. Undefined if the body was written whole. */
+  #upload: Upload | undefined;
   #isGone = false;
   #isPaused = false;
   /** Number of answers on this connection. After the first one, the backend may close it at any time. */
   #answers = 0;
+  /** Bytes of the answer or of an interim response have arrived. */
+  #hasReceived = false;
+  /** The connection must not be used for another exchange. */
+  #isLast = false;
   /** The kernel refused to take the request, or the rest of it. */
   #hasWriteFailed = false;
 
   constructor(owner: ConnectionOwner) {
     this.#owner = owner;
     this.deadline = owner.deadline(owner.options.connectMs);
-    this.#reader = new ResponseReader(this, owner.options.maxAnswerBytes);
-    const { address } = owner;
+    const { address, options } = owner;
+    this.#reader = new ResponseReader(this, options.maxAnswerBytes, options.keepsFields);
     const socket = openSocket(
       address,
       shared,
-      (size) => this.#guard(() => this.#read(size)) ?? false,
+      (size) => this.guard(() => this.#read(size)) ?? false,
     );
     this.#socket = socket;
     const on = (event: string, run: () => void): void => {
-      socket.on(event, () => this.#guard(run));
+      socket.on(event, () => this.guard(run));
     };
     on(address.isTls ? "secureConnect" : "connect", () => {
-      this.#isConnected = true;
+      this.isConnected = true;
       if (this.#exchange !== undefined) this.#write(this.#exchange);
     });
+    on("drain", () => this.#upload?.resume());
     on("end", () => this.#onEnd());
     on("close", () => this.close("closed"));
-    socket.on("error", (error: NodeJS.ErrnoException) => this.#guard(() => this.#onError(error)));
+    socket.on("error", (error: NodeJS.ErrnoException) => this.guard(() => this.#onError(error)));
   }
 
   get hasSent(): boolean {
-    return this.#isConnected && this.#exchange !== undefined && this.#socket.writableLength === 0;
+    return this.isConnected && this.#exchange !== undefined && this.#isWritten;
   }
 
   /** Sends a request. Call it only when the connection is new or idle. */
   carry(exchange: UpstreamExchange): void {
     this.#exchange = exchange;
     exchange.onStart(this);
-    if (this.#isConnected) this.#write(exchange);
+    if (this.isConnected && !this.#isGone) this.#write(exchange);
   }
 
   pause(): void {
@@ -107,7 +109,7 @@ export class Http1Connection implements Http1Carrier, ResponseSink {
   /** Closes the connection after its deadline, with the failure of the phase it was in. */
   expire(): void {
     if (this.#isPaused) return;
-    if (!this.#isConnected) this.close("connectTimeout");
+    if (!this.isConnected) this.close("connectTimeout");
     else this.close(this.#reader.started ? "idleTimeout" : "answerTimeout");
   }
 
@@ -115,6 +117,7 @@ export class Http1Connection implements Http1Carrier, ResponseSink {
   close(failure: UpstreamFailure): void {
     if (this.#isGone) return;
     this.#isGone = true;
+    this.#upload?.close();
     const exchange = this.#exchange;
     this.#exchange = undefined;
     const isRepeated = exchange !== undefined && this.#mayRepeat(exchange, failure);
@@ -129,7 +132,27 @@ export class Http1Connection implements Http1Carrier, ResponseSink {
     return new Promise((resolve) => this.#socket.once("close", () => resolve()));
   }
 
+  // Callbacks of the upload.
+
+  onUploadProgress(): void {
+    const { answerMs = 0 } = this.#exchange ?? {};
+    const { idleMs } = this.#owner.options;
+    this.deadline = this.#owner.deadline(this.#reader.started ? idleMs : answerMs);
+  }
+
+  /** Runs a callback of the socket. An exception in it fails the exchange of this connection, not the process. */
+  guard<T>(run: () => T): T | undefined {
+    return runGuarded(run, (error) => {
+      this.#owner.options.onBug(error);
+      this.close("internal");
+    });
+  }
+
   // Callbacks of the response reader.
+
+  onInterim(): void {
+    this.#exchange?.onInterim?.(this.#reader.head);
+  }
 
   onHead(): void {
     this.#exchange?.onHead(this.#reader.head);
@@ -139,45 +162,38 @@ export class Http1Connection implements Http1Carrier, ResponseSink {
     this.#exchange?.onData(bytes, start, end);
   }
 
-  /** Runs a callback of the socket. An exception in it fails the exchange of this connection, not the process. */
-  #guard<T>(run: () => T): T | undefined {
-    return runGuarded(run, (error) => {
-      this.#owner.options.onBug(error);
-      this.close("internal");
-    });
-  }
-
   /** Reports the end of an exchange that this connection does not carry any more. */
   #notify(run: () => void): void {
     runGuarded(run, (error) => this.#owner.options.onBug(error));
   }
 
   #mayRepeat({ repeat }: UpstreamExchange, failure: UpstreamFailure): boolean {
-    if (failure !== "closed" || this.#answers === 0 || this.#reader.started) return false;
+    if (failure !== "closed" || this.#answers === 0 || this.#hasReceived) return false;
+    if (this.#upload !== undefined) return false;
     if (repeat !== "ifUnwritten") return repeat === "ifUnanswered";
-    return this.#hasWriteFailed || this.#socket.writableLength > 0;
+    return this.#hasWriteFailed || !this.#isWritten;
+  }
+
+  /** True once the kernel has accepted the whole request. */
+  get #isWritten(): boolean {
+    return this.#socket.writableLength === 0 && this.#upload?.isComplete !== false;
   }
 
   #write(exchange: UpstreamExchange): void {
     this.deadline = this.#owner.deadline(exchange.answerMs);
     const body = exchange.body();
-    const size = Buffer.byteLength(body);
-    const head = `${exchange.head}Content-Length: ${size}\r\n\r\n`;
-    const socket = this.#socket;
-    if (typeof body === "string" && size < maxStringBytes && size === body.length) {
-      // If there are as many bytes as characters, the text is ASCII. latin1 writes the same bytes faster.
-      socket.write(head + body, "latin1");
-      return;
+    const { head } = exchange;
+    const isHead = head.startsWith("HEAD ");
+    this.#reader.head.answersHead = isHead;
+    // Some servers send a body after HEAD, or read the body of a GET as the next request.
+    this.#isLast = isHead || (body !== null && head.startsWith("GET "));
+    if (body === null) this.#socket.write(`${head}\r\n`, "latin1");
+    else if (typeof body === "string" || Buffer.isBuffer(body))
+      writeWhole(this.#socket, head, body);
+    else {
+      this.#upload = new Upload(body, this.#socket, this);
+      this.#upload.start(head);
     }
-    const bytes = typeof body === "string" ? Buffer.from(body) : body;
-    if (size <= maxJoinedBytes) {
-      socket.write(Buffer.concat([Buffer.from(head, "latin1"), bytes]));
-      return;
-    }
-    socket.cork();
-    socket.write(head, "latin1");
-    socket.write(bytes);
-    socket.uncork();
   }
 
   /** Reads the data that has arrived. Returns false to stop reading. */
@@ -188,12 +204,15 @@ export class Http1Connection implements Http1Carrier, ResponseSink {
       this.close("garbage");
       return false;
     }
+    this.#hasReceived = true;
     const state = this.#reader.feed(shared, 0, size);
     if (this.#isGone) return false;
     exchange.onRead();
     if (this.#isGone) return false;
-    if (state === "more") this.deadline = this.#owner.deadline(this.#owner.options.idleMs);
-    else if (state === "done") {
+    if (state === "more") {
+      // An interim response does not give the backend more time for the answer.
+      if (this.#reader.started) this.deadline = this.#owner.deadline(this.#owner.options.idleMs);
+    } else if (state === "done") {
       this.#finish(exchange, this.#reader.head.persistent && this.#reader.next === size);
     } else this.close(state);
     return !this.#isGone && !this.#isPaused;
@@ -202,25 +221,28 @@ export class Http1Connection implements Http1Carrier, ResponseSink {
   #onEnd(): void {
     const exchange = this.#exchange;
     if (exchange !== undefined && this.#reader.close() === "done") this.#finish(exchange, false);
-    else this.close("closed");
+    else this.close(this.isConnected ? "closed" : "refused");
   }
 
   #onError({ code, syscall }: NodeJS.ErrnoException): void {
     if (this.#isGone) return;
     this.#hasWriteFailed = syscall === "write";
-    this.#owner.onSocketError(code);
-    this.close(this.#isConnected ? "closed" : "refused");
+    this.#owner.lastError = code;
+    this.close(this.isConnected ? "closed" : "refused");
   }
 
   #finish(exchange: UpstreamExchange, isReusable: boolean): void {
     this.#exchange = undefined;
     this.#answers++;
+    const { trailers } = this.#reader.head;
     // After an early answer, such as a 413, the rest of the request is still being sent.
-    if (isReusable && this.#socket.writableLength === 0) {
+    if (isReusable && !this.#isLast && this.#isWritten) {
+      this.#upload = undefined;
+      this.#hasReceived = false;
       this.#reader.reset();
       this.resume();
       this.#owner.onIdle(this);
     } else this.close("closed");
-    this.#notify(() => exchange.onEnd());
+    this.#notify(() => exchange.onEnd(trailers));
   }
 }

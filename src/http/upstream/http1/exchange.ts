@@ -1,19 +1,60 @@
 /** A request to a backend over HTTP/1.1 and the receiver of its answer. The types of `Http1Client` and its callers. */
+import type { Readable } from "node:stream";
 import type { Clock } from "../../../contract/clock.ts";
-import type { Carrier, UpstreamFailure } from "../upstream-client.ts";
 import type { ResponseHead } from "./response-head.ts";
 
 /**
  * When a request is sent again, on a new connection, because the backend closed a kept connection (RFC 9110 section
  * 9.2.2). `ifUnanswered`: the answer had not begun. `ifUnwritten`: the kernel had not accepted the whole request, so
- * the backend cannot have read it. `never`: the first attempt is made on a new connection, too.
+ * the backend cannot have read it. `never`: the first attempt is made on a new connection, too. A request with a
+ * streamed body is not sent again, because parts of the body are gone.
  */
 export type Repeat = "ifUnanswered" | "ifUnwritten" | "never";
 
-/** The connection that carries the exchange. After `abort`, the exchange is not called any more. */
-export interface Http1Carrier extends Carrier {
+/** The connection that carries an exchange, or the place in the queue. Do not use it after `onEnd` or `onError`. */
+export interface Http1Carrier {
   /** True once the kernel has accepted the whole request. */
   readonly hasSent: boolean;
+  /** Stops reading. The time limits do not run meanwhile. */
+  pause(): void;
+  resume(): void;
+  /** Closes the connection because the answer is not needed any more. The exchange is not called any more. */
+  abort(): void;
+}
+
+export type UpstreamFailure =
+  /** No connection could be made. */
+  | "refused"
+  | "connectTimeout"
+  /** The connection ended before the answer was complete. */
+  | "closed"
+  /** The head of the answer did not arrive in time. */
+  | "answerTimeout"
+  /** The answer was incomplete, and nothing more arrived. */
+  | "idleTimeout"
+  /** The answer is not valid HTTP/1.1. */
+  | "garbage"
+  | "tooLarge"
+  /** Too many exchanges waited for a connection, or this one waited for too long. */
+  | "saturated"
+  /** The client was closed. */
+  | "closing"
+  /** A callback of the exchange threw, which is a bug. */
+  | "internal";
+
+/** A request body that is sent while it arrives. */
+export interface StreamedBody {
+  /** The exact size in bytes. Undefined if it is unknown; the body is then sent in chunks. */
+  readonly length: number | undefined;
+  /** Maximum size of a body of unknown length. */
+  readonly maxBytes: number;
+  /** Returns the stream of Buffers. Called once, when the head was written to an open connection. */
+  open(): Readable;
+  /**
+   * Called when the stream ended too early or was too long. The request cannot be completed, so abort it. `tooLarge`:
+   * the excess was not sent.
+   */
+  onFailure(reason: "tooLarge" | "incomplete"): void;
 }
 
 /**
@@ -21,21 +62,33 @@ export interface Http1Carrier extends Carrier {
  * exchange was aborted.
  */
 export interface UpstreamExchange {
-  /** The request line and all fields except `Content-Length`, each with its CRLF. Characters are bytes (latin1). */
+  /**
+   * The request line and all fields except those that frame the body, each with its CRLF. Characters are bytes
+   * (latin1).
+   */
   readonly head: string;
   readonly repeat: Repeat;
-  /** Maximum time until the head of the answer, in milliseconds. */
+  /** Maximum time until the head of the answer, in milliseconds. It restarts when a part of a streamed body is sent. */
   readonly answerMs: number;
-  /** Returns the body of the request. Text is sent as UTF-8. Called when the request is written. */
-  body(): string | Buffer;
-  /** Called when a connection has been chosen, which may not be open yet. */
+  /**
+   * Returns the body of the request; `null` for a request without content. Text is sent as UTF-8. Called when the
+   * connection is open, each time the request is written.
+   */
+  body(): string | Buffer | StreamedBody | null;
+  /**
+   * Called when the exchange waits for a connection, and when one has been chosen, which may not be open yet. The last
+   * carrier is the valid one.
+   */
   onStart(carrier: Http1Carrier): void;
+  /** Called for each interim response (status below 200). */
+  onInterim?(head: ResponseHead): void;
   onHead(head: ResponseHead): void;
   /** Called with a piece of the body, which is borrowed. */
   onData(bytes: Buffer, start: number, end: number): void;
   /** Called after all data of one read has been passed on. */
   onRead(): void;
-  onEnd(): void;
+  /** `trailers`: a flat list of names and values, which is empty without `keepsFields`. */
+  onEnd(trailers: readonly string[]): void;
   onError(failure: UpstreamFailure): void;
 }
 
@@ -45,6 +98,7 @@ export interface Http1Options {
   readonly url: URL;
   /** Maximum number of concurrent connections. */
   readonly connections: number;
+  /** Time limit for opening a connection, and for waiting for one. */
   readonly connectMs: number;
   /** The shortest `answerMs` of an exchange. */
   readonly answerMs: number;
@@ -54,6 +108,8 @@ export interface Http1Options {
   readonly unusedMs: number;
   /** Maximum size of the body of an answer. */
   readonly maxAnswerBytes: number;
+  /** Keeps the fields of answers as text, for exchanges that pass them on. Off if missing. */
+  readonly keepsFields?: boolean;
   readonly clock: Clock;
   /** Called when a callback of an exchange threw. */
   readonly onBug: (error: unknown) => void;

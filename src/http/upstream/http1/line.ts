@@ -1,12 +1,14 @@
 /** Splits pieces of any size into lines that end in CRLF, and parses the bytes of lines. */
+import { BodyCollector } from "./body-collector.ts";
 
-const LINE_BYTES = 8 * 1024;
+/** Fields of a few kilobytes occur: cookies, and policies for the content of pages. */
+const maxLineBytes = 16 * 1024;
 
 export const HT = 9;
 const LF = 10;
 const CR = 13;
 export const SPACE = 32;
-export const COLON = 58;
+const COLON = 58;
 export const SEMICOLON = 59;
 const DEL = 127;
 
@@ -25,28 +27,25 @@ export class LineCutter {
   from = 0;
   until = 0;
   /** The start of a line whose end has not arrived yet. */
-  #carry: Buffer | undefined;
-  #carried = 0;
+  readonly #carry = new BodyCollector();
 
   /**
    * Returns the index after the line that starts at `at`, or that started in an earlier piece. `UNFINISHED` if its end
    * has not arrived yet. `BAD` if it ends in a bare LF or is too long.
    */
   take(piece: Buffer, at: number, to: number): number {
-    // Pieces often end where a line would start. Then nothing is kept, which saves 8 KiB per connection.
+    // Pieces often end where a line would start. Then nothing is kept.
     if (at === to) return UNFINISHED;
     let end = at;
     while (end < to && piece[end] !== LF) end++;
-    if (this.#carried + end - at >= LINE_BYTES) return BAD;
-    if (end === to || this.#carried > 0) {
-      this.#carry ??= Buffer.allocUnsafeSlow(LINE_BYTES);
-      piece.copy(this.#carry, this.#carried, at, end);
-      this.#carried += end - at;
+    if (this.#carry.end + end - at >= maxLineBytes) return BAD;
+    if (end === to || this.#carry.end > 0) {
+      this.#carry.add(piece, at, end, -1);
       if (end === to) return UNFINISHED;
-      this.bytes = this.#carry;
+      this.bytes = this.#carry.bytes;
       this.from = 0;
-      this.until = this.#carried - 1;
-      this.#carried = 0;
+      this.until = this.#carry.end - 1;
+      this.reset();
     } else {
       this.bytes = piece;
       this.from = at;
@@ -56,12 +55,19 @@ export class LineCutter {
   }
 
   reset(): void {
-    this.#carried = 0;
+    this.#carry.end = 0;
   }
 }
 
+/** Returns the index of the colon of a field, or -1 if the line is not a valid field. */
+export function colonOf(line: Buffer, from: number, until: number): number {
+  const colon = skipToken(line, from, until);
+  const hasName = colon > from && colon < until && line[colon] === COLON;
+  return hasName && isFieldValue(line, colon + 1, until) ? colon : -1;
+}
+
 /** Returns the index at which the token that starts at `from` ends. */
-export function skipToken(line: Buffer, from: number, until: number): number {
+function skipToken(line: Buffer, from: number, until: number): number {
   let at = from;
   while (at < until && TOKEN[line[at] ?? 0] === 1) at++;
   return at;
@@ -71,6 +77,13 @@ export function skipBlanks(line: Buffer, from: number, until: number): number {
   let at = from;
   while (at < until && (line[at] === SPACE || line[at] === HT)) at++;
   return at;
+}
+
+/** Returns the end of the value that starts at `from`, without trailing blanks. */
+export function trimmedEnd(line: Buffer, from: number, until: number): number {
+  let end = until;
+  while (end > from && (line[end - 1] === SPACE || line[end - 1] === HT)) end--;
+  return end;
 }
 
 /** Returns true for visible characters, blanks and obs-text, without CR, NUL and other control characters. */

@@ -3,7 +3,7 @@
  * 6).
  */
 import { rangeIs } from "../../json/scan.ts";
-import { COLON, decimal, HT, isFieldValue, isWord, skipBlanks, skipToken, SPACE } from "./line.ts";
+import { colonOf, decimal, isFieldValue, isWord, skipBlanks, SPACE, trimmedEnd } from "./line.ts";
 
 const NO_LENGTH = -1;
 
@@ -18,14 +18,32 @@ export class ResponseHead {
   coding: string | undefined;
   /** Content-Length, or -1. */
   length = NO_LENGTH;
+  /** The options in all `Connection` fields except `keep-alive`. Undefined if there are none. */
+  connection: string | undefined;
+  /** Names and values alternately, as they arrived. Empty unless fields are kept. */
+  fields: string[] = [];
+  /** Those after the body, in the same form. */
+  trailers: string[] = [];
+  /** True if the request was HEAD, so that the response has no body. `reset` does not change it. */
+  answersHead = false;
+  readonly #keepsFields: boolean;
   #http10 = false;
   #chunked = false;
+
+  constructor(keepsFields: boolean) {
+    this.#keepsFields = keepsFields;
+  }
 
   reset(): void {
     this.status = 0;
     this.persistent = true;
     this.length = NO_LENGTH;
     this.coding = undefined;
+    this.connection = undefined;
+    if (this.#keepsFields) {
+      this.fields = [];
+      this.trailers = [];
+    }
     this.#http10 = false;
     this.#chunked = false;
   }
@@ -47,9 +65,9 @@ export class ResponseHead {
 
   /** Reads a field. Returns false if it is malformed or contradicts another field. */
   field(line: Buffer, from: number, until: number): boolean {
-    const colon = skipToken(line, from, until);
-    if (colon === from || colon === until || line[colon] !== COLON) return false;
-    if (!isFieldValue(line, colon + 1, until)) return false;
+    const colon = colonOf(line, from, until);
+    if (colon < 0) return false;
+    if (this.#keepsFields) keep(this.fields, line, from, colon, until);
     switch (colon - from) {
       case 10:
         if (isWord(line, from, colon, "connection")) this.#connection(line, colon + 1, until);
@@ -66,6 +84,13 @@ export class ResponseHead {
     }
   }
 
+  /** Reads a field after the body. Returns false if it is malformed. */
+  trailer(line: Buffer, from: number, until: number): boolean {
+    const colon = colonOf(line, from, until);
+    if (colon >= 0 && this.#keepsFields) keep(this.trailers, line, from, colon, until);
+    return colon >= 0;
+  }
+
   /**
    * Called after the empty line. Undefined if the length of the body is ambiguous, or the response was not requested.
    */
@@ -75,7 +100,7 @@ export class ResponseHead {
     if (this.status < 200) {
       return this.status === 101 || this.#chunked || hasLength ? undefined : "interim";
     }
-    if (this.status === 204 || this.status === 304) return "none";
+    if (this.answersHead || this.status === 204 || this.status === 304) return "none";
     if (this.#chunked) return "chunked";
     if (hasLength) return "length";
     this.persistent = false;
@@ -106,14 +131,15 @@ export class ResponseHead {
     const from = skipBlanks(line, colonEnd, until);
     if (isWord(line, from, until, "keep-alive")) return;
     // Rare: `close`, or a list that contains it. HTTP/1.0 connections are never reused.
-    const options = line.toString("latin1", from, until).toLowerCase().split(",");
-    if (options.some((option) => option.trim() === "close")) this.persistent = false;
+    const options = line.toString("latin1", from, until).toLowerCase();
+    this.connection = this.connection === undefined ? options : `${this.connection},${options}`;
+    if (options.split(",").some((option) => option.trim() === "close")) this.persistent = false;
   }
 }
 
-/** Returns the end of the value that starts at `from`, without trailing blanks. */
-function trimmedEnd(line: Buffer, from: number, until: number): number {
-  let end = until;
-  while (end > from && (line[end - 1] === SPACE || line[end - 1] === HT)) end--;
-  return end;
+/** Adds a name and a value as text. Latin-1 preserves each byte. */
+function keep(list: string[], line: Buffer, from: number, colon: number, until: number): void {
+  const start = skipBlanks(line, colon + 1, until);
+  const end = trimmedEnd(line, start, until);
+  list.push(line.toString("latin1", from, colon), line.toString("latin1", start, end));
 }

@@ -5,22 +5,15 @@
  * Ambiguous input is refused: a bare LF, folded lines, spaces after field names, two lengths, a length with chunks, and
  * any transfer coding except `chunked`.
  */
-import {
-  BAD,
-  COLON,
-  hexDigit,
-  isFieldValue,
-  LineCutter,
-  SEMICOLON,
-  skipToken,
-  UNFINISHED,
-} from "./line.ts";
+import { BAD, hexDigit, isFieldValue, LineCutter, SEMICOLON, UNFINISHED } from "./line.ts";
 import { ResponseHead } from "./response-head.ts";
 
 export type ResponseState = "more" | "done" | "garbage" | "tooLarge";
 
 /** Receives the parts of a response in order. */
 export interface ResponseSink {
+  /** Called when the head of an interim response (status below 200) is complete. */
+  onInterim?(): void;
   /** Called when the final head is complete. See `ResponseReader.head`. */
   onHead(): void;
   /** Called for each piece of the body, which is borrowed. */
@@ -43,8 +36,8 @@ const TRAILER = 7;
 const DONE = 8;
 
 export class ResponseReader {
-  readonly head = new ResponseHead();
-  /** True after the first byte of the response has arrived. */
+  readonly head: ResponseHead;
+  /** True after the first byte of the response has arrived. False again after each interim response. */
   started = false;
   /** After `done`, the index in the last piece at which the response ended. */
   next = 0;
@@ -58,10 +51,11 @@ export class ResponseReader {
   /** Number of bytes of the body so far. */
   #size = 0;
 
-  /** `maxBytes`: maximum size of a body. */
-  constructor(sink: ResponseSink, maxBytes: number) {
+  /** `maxBytes`: maximum size of a body. `keepsFields`: keeps the fields of heads and trailers as text. */
+  constructor(sink: ResponseSink, maxBytes: number, keepsFields = false) {
     this.#sink = sink;
     this.#maxBytes = maxBytes;
+    this.head = new ResponseHead(keepsFields);
   }
 
   /** Prepares for the next response. */
@@ -153,8 +147,7 @@ export class ResponseReader {
         this.#state = CHUNK_SIZE;
         return from === until ? undefined : "garbage";
       default:
-        // Trailers are not used, so only their form is checked.
-        if (from !== until) return isField(bytes, from, until) ? undefined : "garbage";
+        if (from !== until) return this.head.trailer(bytes, from, until) ? undefined : "garbage";
         this.#state = DONE;
         return undefined;
     }
@@ -164,7 +157,9 @@ export class ResponseReader {
     const framing = this.head.end();
     if (framing === undefined) return "garbage";
     if (framing === "interim") {
+      this.#sink.onInterim?.();
       this.head.reset();
+      this.started = false;
       this.#state = STATUS_LINE;
       return undefined;
     }
@@ -196,11 +191,4 @@ export class ResponseReader {
     this.#state = size === 0 ? TRAILER : CHUNK_DATA;
     return undefined;
   }
-}
-
-function isField(line: Buffer, from: number, until: number): boolean {
-  const colon = skipToken(line, from, until);
-  return (
-    colon > from && colon < until && line[colon] === COLON && isFieldValue(line, colon + 1, until)
-  );
 }

@@ -1,2 +1,2 @@
-/** A plugin that imports a package which is not there. */
+/** A plugin that imports a missing package. */
 await import(["package", "that", "is", "not", "installed"].join("-"));

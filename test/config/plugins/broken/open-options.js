@@ -1,4 +1,4 @@
-/** A step that would take any option, mistyped ones too. */
+/** A step that accepts any option, including misspelled ones. */
 export default {
   kind: "step",
   name: "open-options",

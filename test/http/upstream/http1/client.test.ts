@@ -1,123 +1,7 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import net, { type AddressInfo, type Socket } from "node:net";
-import { test, type TestContext } from "node:test";
-import { Http1Client } from "../../../../src/http/upstream/http1/client.ts";
-import type { UpstreamExchange } from "../../../../src/http/upstream/http1/exchange.ts";
-import type { Carrier, UpstreamFailure } from "../../../../src/http/upstream/upstream-client.ts";
-import { manualClock, type ManualClock } from "../../../../src/testing/clock.ts";
-
-interface Opened {
-  readonly client: Http1Client;
-  readonly clock: ManualClock;
-  /** The errors that `onBug` received. */
-  readonly bugs: unknown[];
-  /** Resolves to the socket of the next request that arrives, in order of arrival. */
-  readonly request: () => Promise<Socket>;
-  readonly connections: () => number;
-}
-
-/** Starts a backend that leaves each answer to the test, and a client for it. */
-async function open(t: TestContext): Promise<Opened> {
-  const arrived: Socket[] = [];
-  const waiting: ((socket: Socket) => void)[] = [];
-  const sockets = new Set<Socket>();
-  let connections = 0;
-  const server = net.createServer((socket) => {
-    connections++;
-    sockets.add(socket);
-    socket.on("error", () => {});
-    // Each request of these tests arrives in one read.
-    socket.on("data", () => {
-      const next = waiting.shift();
-      if (next === undefined) arrived.push(socket);
-      else next(socket);
-    });
-  });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const clock = manualClock();
-  const bugs: unknown[] = [];
-  const client = new Http1Client({
-    url: new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}`),
-    connections: Infinity,
-    connectMs: 1_000,
-    answerMs: 5_000,
-    idleMs: 2_000,
-    unusedMs: 60_000,
-    maxAnswerBytes: 1_000_000,
-    clock,
-    onBug: (error) => bugs.push(error),
-  });
-  t.after(async () => {
-    await client.close();
-    for (const socket of sockets) socket.destroy();
-    server.close();
-  });
-  const request = (): Promise<Socket> => {
-    const socket = arrived.shift();
-    return socket === undefined
-      ? new Promise((resolve) => waiting.push(resolve))
-      : Promise.resolve(socket);
-  };
-  return { client, clock, bugs, request, connections: () => connections };
-}
-
-class TestExchange implements UpstreamExchange {
-  readonly head = "POST / HTTP/1.1\r\nHost: test\r\n";
-  readonly repeat = "ifUnwritten";
-  readonly answerMs = 5_000;
-  /** The calls of the callbacks, in order. */
-  readonly calls: string[] = [];
-  readonly ended: Promise<UpstreamFailure | "done">;
-  carrier: Carrier | undefined;
-  readonly #end: (how: UpstreamFailure | "done") => void;
-  readonly #throwsIn: string | undefined;
-
-  constructor(throwsIn?: "onHead" | "onData" | "onRead" | "onEnd" | "onError") {
-    this.#throwsIn = throwsIn;
-    const { promise, resolve } = Promise.withResolvers<UpstreamFailure | "done">();
-    this.ended = promise;
-    this.#end = resolve;
-  }
-
-  body(): string {
-    return "{}";
-  }
-
-  onStart(carrier: Carrier): void {
-    this.carrier = carrier;
-  }
-
-  onHead(): void {
-    this.#note("onHead", "head");
-  }
-
-  onData(bytes: Buffer, start: number, end: number): void {
-    this.#note("onData", bytes.toString("latin1", start, end));
-  }
-
-  onRead(): void {
-    this.#note("onRead", "read");
-  }
-
-  onEnd(): void {
-    this.#end("done");
-    this.#note("onEnd", "end");
-  }
-
-  onError(failure: UpstreamFailure): void {
-    this.#end(failure);
-    this.#note("onError", failure);
-  }
-
-  #note(callback: string, call: string): void {
-    this.calls.push(call);
-    if (callback === this.#throwsIn) throw new Error(`a bug in ${callback}`);
-  }
-}
-
-const whole = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+import { test } from "node:test";
+import { open, TestExchange, whole } from "./scripted-backend.ts";
 
 test("an exchange receives the head, each piece of the body and the end, in order", async (t) => {
   const { client, request } = await open(t);
@@ -220,4 +104,87 @@ test("drain closes idle connections, lets exchanges end, and then resolves", asy
   client.send(late);
   assert.deepEqual(late.calls, []);
   assert.equal(await late.ended, "closing");
+});
+
+test("exchanges that wait get the connection in order of arrival", async (t) => {
+  const { client, request, connections } = await open(t, { connections: 1 });
+  const exchanges = [new TestExchange(), new TestExchange(), new TestExchange()];
+  for (const exchange of exchanges) client.send(exchange);
+  assert.deepEqual([client.inFlight, client.waiting], [3, 2]);
+  for (const [at, exchange] of exchanges.entries()) {
+    (await request()).write(whole);
+    assert.equal(await exchange.ended, "done");
+    assert.deepEqual(exchanges[at + 1]?.calls ?? [], []);
+  }
+  assert.equal(connections(), 1);
+});
+
+test("an exchange that is aborted while it waits is neither sent nor called", async (t) => {
+  const { client, request, received } = await open(t, { connections: 1 });
+  const [first, aborted, last] = [new TestExchange(), new TestExchange(), new TestExchange()];
+  for (const exchange of [first, aborted, last]) client.send(exchange);
+  aborted.carrier?.abort();
+  assert.equal(client.waiting, 1);
+  const socket = await request();
+  socket.write(whole);
+  await first.ended;
+  (await request()).write(whole);
+  assert.equal(await last.ended, "done");
+  assert.deepEqual(aborted.calls, []);
+  assert.equal(received(socket).split("POST").length, 3);
+});
+
+test("an exchange waits for a connection for connectMs at most", async (t) => {
+  const { client, clock, request } = await open(t, { connections: 1 });
+  const [first, late] = [new TestExchange(), new TestExchange()];
+  client.send(first);
+  const socket = await request();
+  client.send(late);
+  clock.advance(999);
+  assert.deepEqual(late.calls, []);
+  clock.advance(1);
+  assert.equal(await late.ended, "saturated");
+  socket.write(whole);
+  assert.equal(await first.ended, "done");
+});
+
+test("no more than 1,024 exchanges wait for a connection", async (t) => {
+  const { client, request } = await open(t, { connections: 1 });
+  client.send(new TestExchange());
+  await request();
+  for (let i = 0; i < 1_024; i++) client.send(new TestExchange());
+  const excess = new TestExchange();
+  client.send(excess);
+  assert.deepEqual(excess.calls, []);
+  assert.equal(await excess.ended, "saturated");
+  assert.equal(client.waiting, 1_024);
+});
+
+test("drain serves the exchanges that wait", async (t) => {
+  const { client, request } = await open(t, { connections: 1 });
+  const exchanges = [new TestExchange(), new TestExchange()];
+  for (const exchange of exchanges) client.send(exchange);
+  const drained = client.drain();
+  for (const exchange of exchanges) {
+    (await request()).write(whole);
+    assert.equal(await exchange.ended, "done");
+  }
+  await drained;
+});
+
+test("an exchange is not sent again after an interim response", async (t) => {
+  const { client, request, connections } = await open(t);
+  const get = { head: "GET / HTTP/1.1\r\nHost: test\r\n", body: () => null } as const;
+  const options = { ...get, repeat: "ifUnanswered" } as const;
+  const [first, second] = [
+    new TestExchange(undefined, options),
+    new TestExchange(undefined, options),
+  ];
+  client.send(first);
+  (await request()).write(whole);
+  await first.ended;
+  client.send(second);
+  (await request()).end("HTTP/1.1 103 Early Hints\r\n\r\n");
+  assert.equal(await second.ended, "closed");
+  assert.equal(connections(), 1);
 });

@@ -1,4 +1,4 @@
-/** A third party's step, in plain JavaScript: counts requests and stamps every answer. */
+/** A third party's step, in plain JavaScript: it counts requests and adds a header field to every answer. */
 import { defineStep, refuse } from "sluice-gateway/plugin";
 
 export default defineStep({

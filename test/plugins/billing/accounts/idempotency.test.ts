@@ -124,9 +124,9 @@ test("processes that race for the same keys make each purchase once, and all get
   );
   for (const lines of outputs) assert.equal((await lines.next()).value, "ready");
   for (const { stdin } of racers) stdin?.end("go");
-  const told = await Promise.all(outputs.map((lines) => Array.fromAsync(lines)));
-  assert.equal(told[0]?.length, 20);
-  assert.deepEqual(told, [told[0], told[0], told[0]]);
+  const printed = await Promise.all(outputs.map((lines) => Array.fromAsync(lines)));
+  assert.equal(printed[0]?.length, 20);
+  assert.deepEqual(printed, [printed[0], printed[0], printed[0]]);
   assert.equal(findWorkspace(db, workspace.id)?.purchasedTotalMilliCu, 20 * 5);
   assert.equal(slots(db), 20);
 });

@@ -14,7 +14,7 @@ import { accountsFixture, day } from "./fixture.ts";
 
 const unknownWorkspace = { failed: "notFound", message: "there is no workspace ws_none" };
 
-test("a workspace is found as it was created", (t) => {
+test("a workspace can be read as it was created", (t) => {
   const { db, by, clock } = accountsFixture(t);
   const made = createWorkspace(db, { name: "Ünï ☃", plan: "free", overageLimitCuMilli: 0 }, by());
   assert.match(made.id, /^ws_[0-9a-f]{24}$/);

@@ -24,7 +24,7 @@ test("upgrade creates the tables once, and status shows the gateways", async (t)
   assert.equal((replicas as { posted_commits: number }[])[0]?.posted_commits, 0);
 });
 
-test("without store.postgres the command says so", async (t) => {
+test("without store.postgres the command reports that it is missing", async (t) => {
   const { run } = commandLine(t);
   assert.deepEqual(await run(store, "status"), {
     code: 1,

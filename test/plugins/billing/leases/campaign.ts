@@ -1,6 +1,7 @@
 /**
  * `npm run model -- [--steps N] [--seed S]`: runs random histories of the lease protocol until N steps have passed
- * (default: a million), half of them without failures. Exits with 1 if an invariant is broken, or if a mutant survives.
+ * (default: a million), half of them without failures. Exits with 1 if an invariant is broken, or if a mutant is not
+ * detected.
  */
 import { parseArgs } from "node:util";
 import * as fc from "fast-check";

@@ -104,7 +104,7 @@ function runStep(world: World, step: Step): void {
     case "flow":
       return world.flow(step.ms);
     case "pass":
-      // First all that wait are answered. Otherwise the long steps would let them wait for too long.
+      // All that wait are answered first. Otherwise the long steps would let them wait for too long.
       world.flow(600);
       return world.pass(step.ms, 500);
     case "limit":

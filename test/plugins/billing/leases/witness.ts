@@ -1,5 +1,5 @@
 /**
- * Knows every charge, reservation and limit of a world, and checks the invariants of the lease protocol against them.
+ * Records every charge, reservation and limit of a world, and checks the invariants of the lease protocol against them.
  */
 import assert from "node:assert/strict";
 import { sum } from "../../../../plugins/billing/leases/amounts.ts";
@@ -56,7 +56,7 @@ export abstract class Witness {
   readonly #isReliable: boolean;
   readonly opened = new Map<LeasedReservation, Opened>();
   readonly #limits = new Map<string, Limits>();
-  /** The highest limits that each scope ever had, because a lowered limit does not take back what was granted. */
+  /** The highest limits that each scope ever had, because lowering a limit does not take back what was granted. */
   readonly #highest = new Map<string, readonly number[]>();
   #accounts = new Map<KeyId, Account>();
   readonly charged = new Map<string, LeasedCharge>();
@@ -113,7 +113,7 @@ export abstract class Witness {
     return total;
   }
 
-  /** Where a grant rose, what is posted and what is held stays within the limits of the request. */
+  /** Where a grant has risen, the posted and held amounts stay within the limits of the request. */
   checkGrant(id: string, limits: Limits, before: readonly number[]): void {
     const after = this.grantedAt(id);
     const scope = this.ledger.scopes.get(id);
@@ -179,7 +179,7 @@ export abstract class Witness {
     }
   }
 
-  /** Returns what is posted, on its way, reserved or asked for in the scopes of an account, as clients see it. */
+  /** Returns the posted, unposted, reserved and requested amounts in the scopes of an account, as clients see them. */
   usedNow(account: Account): Map<string, number> {
     const used = new Map<string, number>();
     for (const id of [account.workspaceId, account.keyId]) {
@@ -239,7 +239,7 @@ export abstract class Witness {
     for (const { replica } of this.processes) this.#checkKnown(replica);
   }
 
-  /** What a replica believes to hold, the ledger counts as granted. */
+  /** Whatever a replica believes it holds, the ledger counts as granted. */
   #checkKnown(replica: LedgerReplica): void {
     const number = replica.replica;
     if (number === undefined || this.ledger.replicas.get(number)?.state !== "live") return;
@@ -305,7 +305,7 @@ function totalOf(limits: Limits): number {
     : sum(capacities(limits));
 }
 
-/** Returns for a key how much of the smaller limit is used, for a workspace how much of all sources. */
+/** Returns the used part of the smaller limit for a key, and of all sources for a workspace. */
 function left(limits: Limits, posted: readonly number[]): readonly number[] {
   if (limits.kind === "workspace") return [sum(posted)];
   const least = totalOf(limits);

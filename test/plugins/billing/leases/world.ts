@@ -77,7 +77,7 @@ export class World extends Witness {
     this.processes[place] = { replica, name, isPaused: false, open: [] };
   }
 
-  /** The process at this place ends without a word. */
+  /** Stops the process at this position without a message. */
   crash(place: number): void {
     const process = this.process(place);
     this.network = this.network.filter(
@@ -158,7 +158,7 @@ export class World extends Witness {
     if (this.network.length > 0) this.network.splice(which % this.network.length, 1);
   }
 
-  /** Time passes in a network that delivers within 10 ms. All send at least every 5 ms. */
+  /** Lets time pass in a network that delivers within 10 ms. All processes send at least every 5 ms. */
   flow(ms: number): void {
     for (let passed = 0; passed < ms; passed += 5) {
       this.now += 5;
@@ -213,7 +213,7 @@ export class World extends Witness {
     return reply;
   }
 
-  /** Time passes, and everyone speaks with the ledger. */
+  /** Lets time pass, and lets all processes exchange messages with the ledger. */
   pass(ms: number, stepMs: number): void {
     for (let passed = 0; passed < ms; passed += stepMs) {
       this.now += stepMs;
@@ -222,7 +222,7 @@ export class World extends Witness {
     }
   }
 
-  /** Something happens, and then the ledger is restored from a backup that was made before. */
+  /** Runs a step, and then restores the ledger from a backup that was made before it. */
   restoreBefore(happens: () => void): void {
     const { charges, replicas, scopes } = structuredClone({
       charges: this.ledger.charges,
@@ -237,7 +237,7 @@ export class World extends Witness {
     for (const [id, scope] of scopes) this.ledger.scopes.set(id, scope);
   }
 
-  /** Everything ends well: all come back, all reservations end, all replicas leave. Nothing may remain. */
+  /** Ends the history: all processes return, all reservations end, all replicas leave. Nothing may remain. */
   finish(): void {
     for (const process of this.processes) process.isPaused = false;
     this.flow(600);
@@ -262,7 +262,7 @@ export class World extends Witness {
     this.checkSums();
   }
 
-  /** The time until this month has ended. */
+  /** Time until the current month has ended. */
   get untilNextMonth(): number {
     return periodOf(this.now).end - this.now;
   }

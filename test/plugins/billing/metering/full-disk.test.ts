@@ -82,7 +82,7 @@ test("a full disk rejects charges and new reservations, charges nothing, and rec
 
   assert.equal(meter.writable, false);
   assert.deepEqual(meter.reserve(principal, 1, about), { kind: "unavailable" });
-  assert.deepEqual(meter.reserve(principal, 1, { ...about, force: true }), { kind: "unavailable" });
+  assert.deepEqual(meter.reserveWithoutLimit(principal, 1, about), { kind: "unavailable" });
   assert.match(await fixture.metrics.render(), /sluice_journal_writable 0/);
   assert.match(fixture.logged.join(), /error the disk is full/);
   const used = { dayMilliCu: written, monthMilliCu: written, openMilliCu: 16 };
@@ -182,7 +182,11 @@ test("asynchronous charges are written when a full disk has room again", async (
   assert.equal(meter.reserve(principal, 1, about).kind, "unavailable");
   await held.settle([line(1)]);
   made++;
-  assert.equal(meter.keyUsage("key_1").dayMilliCu, made, "they were told that they are charged");
+  assert.equal(
+    meter.keyUsage("key_1").dayMilliCu,
+    made,
+    "the callers were notified of their charges",
+  );
   free();
   await tryAgain(fixture, () => meter.writable);
   await meter.flush();

@@ -135,13 +135,13 @@ test("several reservations can pay for one charge, and all of them end", async (
   assert.deepEqual(meter.keyUsage("key_1"), { dayMilliCu: 140, monthMilliCu: 140, openMilliCu: 0 });
 });
 
-test("a forced reservation is held and charged only as far as sums stay exact", async (t) => {
+test("a reservation without a limit is held and charged only as far as sums stay exact", async (t) => {
   const { open } = meterFixture(t);
   const meter = await open();
   const most = Number.MAX_SAFE_INTEGER;
   const free = principalOf();
   for (const expected of [most - 7, 7, 0]) {
-    const taken = meter.reserve(free, most - 7, { ...about, force: true });
+    const taken = meter.reserveWithoutLimit(free, most - 7, about);
     assert.ok(taken.kind === "reserved");
     assert.equal(taken.costMilliCu, expected);
     await taken.settle([line(most)]);
@@ -212,11 +212,11 @@ test("a reservation of 0 is never refused", async (t) => {
   assert.equal(meter.reserve(principal, 1, about).kind, "refused");
 });
 
-test("force reserves credit above the limits", async (t) => {
+test("reserveWithoutLimit reserves credit above the limits", async (t) => {
   const { open } = meterFixture(t);
   const meter = await open();
   const principal = principalOf({ key: { cuLimit24hMilli: 10 } });
-  assert.equal(meter.reserve(principal, 50, { ...about, force: true }).kind, "reserved");
+  assert.equal(meter.reserveWithoutLimit(principal, 50, about).kind, "reserved");
   assert.equal(meter.keyUsage("key_1").openMilliCu, 50);
 });
 
@@ -321,7 +321,7 @@ test("a journal with sums above 2^53 from an earlier release opens, and inexact 
   const meter = await open();
   assert.equal(meter.keyUsage("key_1").monthMilliCu, Number.MAX_SAFE_INTEGER);
   assert.equal(meter.reserve(paid, 1, about).kind, "refused");
-  const forced = meter.reserve(paid, 1_000, { ...about, force: true });
+  const forced = meter.reserveWithoutLimit(paid, 1_000, about);
   assert.ok(forced.kind === "reserved");
   await forced.settle([line(1_000)]);
   assert.equal(meter.keyUsage("key_1").monthMilliCu, Number.MAX_SAFE_INTEGER);

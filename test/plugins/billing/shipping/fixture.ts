@@ -10,7 +10,7 @@ import { systemClock } from "../../../../src/clock.ts";
 import { createMetrics, type RenderedMetrics } from "../../../../src/metrics.ts";
 import type { Log } from "../../../../src/plugin.ts";
 import { openPostgres } from "../../../../src/store/postgres/postgres.ts";
-import { upgradeSchema } from "../../../../src/store/postgres/schema.ts";
+import { upgradeSchema } from "../../../../plugins/billing/shipping/schema-version.ts";
 import { createSeal } from "../../../../src/store/seal.ts";
 import { runSql } from "../../../store/servers.ts";
 

@@ -1,4 +1,4 @@
-/** Charges of a real meter on their way to a real PostgreSQL. */
+/** Copies charges of a real meter to a real PostgreSQL. */
 import assert from "node:assert/strict";
 import { cpSync } from "node:fs";
 import { join } from "node:path";
@@ -157,7 +157,7 @@ test("another live gateway on the same database is a fault; one that left is not
   await ship(t, other.dataDir, url);
 });
 
-test("a gateway that was silent while another one took the database says so and waits", async (t) => {
+test("a gateway that was silent while another one took over the database reports that and waits", async (t) => {
   const { meter, dataDir, url } = await setUp(t);
   const other = meterFixture(t);
   await other.open();
@@ -177,7 +177,7 @@ test("charges that the database has lost are sent again", async (t) => {
   const { metrics } = await ship(t, dataDir, url);
   for (let n = 1; n <= 4; n++) await charge(meter, principalOf(), n);
   await assertCopied(dataDir, url);
-  // What a failover to a standby that was behind leaves.
+  // Simulates a failover to a standby that had not received the latest commits.
   await runSql(
     url,
     "BEGIN; UPDATE sluice.replicas SET posted = 1; DELETE FROM sluice.charges WHERE seq >= 2000000; COMMIT",
@@ -185,7 +185,7 @@ test("charges that the database has lost are sent again", async (t) => {
   await charge(meter, principalOf(), 5);
   await assertCopied(dataDir, url);
   assert.match(await metrics.render(), /sluice_store_went_back_total 1\n/);
-  // And a database that was restored from before the gateway registered.
+  // Simulates a database that was restored from a backup before the gateway registered.
   await runSql(url, "BEGIN; DELETE FROM sluice.replicas; DELETE FROM sluice.charges; COMMIT");
   await charge(meter, principalOf(), 6);
   await assertCopied(dataDir, url);
@@ -204,7 +204,7 @@ test("a data folder that was restored from a backup is a fault", async (t) => {
     code: "SLUICE_STORE_RESTORED",
     message: `the journal in ${backup.dataDir} ends at commit 1, but the PostgreSQL database has its charges up to commit 2`,
   });
-  // The backup was used without the database for a while, and has other charges under the same numbers.
+  // The backup was used without the database for a while, so it has other charges with the same numbers.
   const restored = await backup.open();
   await charge(restored, principalOf(), 3);
   await charge(restored, principalOf(), 4);
@@ -249,7 +249,7 @@ test("faults at the start: no tables, another secret, no database", async (t) =>
   });
 });
 
-test("a gateway needs no right but to read and to run the functions", async (t) => {
+test("a gateway needs only the permission to read and to call the functions", async (t) => {
   const { meter, dataDir, url } = await setUp(t);
   const role = `writer_${new URL(url).pathname.slice(1, 20)}`;
   await runSql(

@@ -7,7 +7,7 @@ import type { ProviderParts } from "../../../../plugins/confidential/evidence/op
 import { createSimulatedPlatform } from "../../../../plugins/confidential/evidence/simulated.ts";
 import { manualClock } from "../../../../src/testing/clock.ts";
 import { fakeHost } from "../../fakes.ts";
-import { codeOf, sound } from "../protocol/session.ts";
+import { codeOf, unwrap } from "../protocol/session.ts";
 import { fakeKernel, kernelError, type FakeDriver } from "../evidence/kernel.ts";
 
 const now = Date.UTC(2026, 10, 21, 12);
@@ -137,7 +137,7 @@ describe("providers", () => {
     const service = serviceWith();
     assert.equal(service.evidence("simulated"), service.evidence("simulated"));
     assert.equal(await service.provider("simulated"), await service.provider("simulated"));
-    const provider = sound(await service.provider("simulated"));
+    const provider = unwrap(await service.provider("simulated"));
     assert.equal(provider.root, platform.root);
     assert.equal(provider.simulated, true);
   });
@@ -168,6 +168,6 @@ describe("providers", () => {
     assert.equal(codeOf(await service.provider("auto")), "ATTESTATION_UNAVAILABLE");
     driver = tdx;
     kernel = fakeKernel(driver);
-    assert.equal(sound(await service.provider("auto")).teeType, "tdx");
+    assert.equal(unwrap(await service.provider("auto")).teeType, "tdx");
   });
 });

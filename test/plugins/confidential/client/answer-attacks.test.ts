@@ -15,7 +15,7 @@ import { fromBase64Url, toBase64Url } from "../../../../plugins/confidential/pro
 import { createSigner } from "../../../../plugins/confidential/protocol/node-crypto.ts";
 import { reportMessage } from "../../../../plugins/confidential/protocol/usage-report.ts";
 import type { Bytes } from "../../../../plugins/confidential/verify/binary-text.ts";
-import { bytesOf, sound, textOf, touched } from "../protocol/session.ts";
+import { bytesOf, unwrap, textOf, withFlippedBit } from "../protocol/session.ts";
 import { seconds, startFakeGateway, usedCUMilli } from "./fake-gateway.ts";
 import type { Json, Outgoing, Script } from "./fake-gateway.ts";
 
@@ -59,7 +59,7 @@ const breaks: readonly Break[] = [
   ...[16, 40, -1].map((at) => ({
     name: `a bit of the ciphertext is turned, at ${at}`,
     script: sending(([first, ...rest]) => [
-      touched(first, at < 0 ? first.length + at : at),
+      withFlippedBit(first, at < 0 ? first.length + at : at),
       ...rest,
     ]),
     code: "BAD_FRAME" as const,
@@ -91,12 +91,12 @@ const breaks: readonly Break[] = [
   },
   {
     name: "the request is reflected",
-    script: sending((frames, [request]) => [sound(request), ...frames]),
+    script: sending((frames, [request]) => [unwrap(request), ...frames]),
     code: "BAD_FRAME",
   },
   {
     name: "the request is reflected as a chunk",
-    script: sending((frames, [request]) => [headerWith(sound(request), 1, 2), ...frames]),
+    script: sending((frames, [request]) => [headerWith(unwrap(request), 1, 2), ...frames]),
     code: "BAD_FRAME",
   },
   {
@@ -236,7 +236,7 @@ function rewritten(from: string | RegExp, to: string): Script {
 
 function reportAltered(from: string | RegExp, to: string): Script["done"] {
   return (frame) => {
-    const text = textOf(sound(fromBase64Url(frame["report"] as string)));
+    const text = textOf(unwrap(fromBase64Url(frame["report"] as string)));
     assert.notEqual(text.replace(from, to), text);
     return { ...frame, report: toBase64Url(bytesOf(text.replace(from, to))) };
   };
@@ -263,7 +263,7 @@ const bills: readonly Bill[] = [
     name: "another key signed the report",
     script: {
       done: (frame) => {
-        const message = reportMessage(sound(fromBase64Url(frame["report"] as string)));
+        const message = reportMessage(unwrap(fromBase64Url(frame["report"] as string)));
         // Node's signer is synchronous.
         const sig = stranger.sign(message) as Bytes;
         return { ...frame, sig: toBase64Url(sig) };

@@ -23,7 +23,7 @@ import { verifyEvidence } from "../../../../plugins/confidential/verify/verify.t
 import { launchChromium } from "../../../browser.ts";
 import { model } from "../confidential-relay/enclave-worker.ts";
 import { startStreamGateway } from "../confidential-relay/stream-gateway.ts";
-import { sound, touched } from "../protocol/session.ts";
+import { unwrap, withFlippedBit } from "../protocol/session.ts";
 import { realTdx, skipWithoutShared, tdxEvidence } from "../verify/real-quotes.ts";
 import { bundleClient } from "./bundle.ts";
 import { platform, start, startFakeGateway } from "./fake-gateway.ts";
@@ -54,7 +54,7 @@ async function openPage(t: TestContext, browser: Browser): Promise<Page> {
 }
 
 /** The facts about a session and its answer that can be passed between processes. */
-interface Told {
+interface ConversationResult {
   readonly text?: string;
   readonly session?: Pick<Session, "checks" | "evidence" | "assurance" | "role" | "keyset">;
   readonly final?: Omit<FinalAnswer, "signedReport">;
@@ -73,8 +73,8 @@ interface Conversation {
   readonly asked: readonly object[];
 }
 
-/** Runs in the page, so it cannot use anything of this file. */
-async function converse({ options, now, asked }: Conversation): Promise<Told> {
+/** Runs in the page, so it cannot use anything else of this file. */
+async function converse({ options, now, asked }: Conversation): Promise<ConversationResult> {
   const path = "/client.js";
   // The URL of the bundle.
   const client = (await import(path)) as { connect: typeof connect };
@@ -100,7 +100,11 @@ async function converse({ options, now, asked }: Conversation): Promise<Told> {
   }
 }
 
-function inPage(page: Page, gateway: FakeGateway, changes: object = {}): Promise<Told> {
+function inPage(
+  page: Page,
+  gateway: FakeGateway,
+  changes: object = {},
+): Promise<ConversationResult> {
   return page.evaluate(converse, {
     options: portable(gateway, changes),
     now: start,
@@ -145,7 +149,7 @@ test("the client in Chromium", async (outer) => {
     const attacks: readonly (readonly [string, Script, object])[] = [
       ["BAD_FRAME", { core: (core) => writeCore({ ...core, epk: Uint8Array.from(lowOrder) }) }, {}],
       ["ATTESTATION_UNAVAILABLE", { handshakeSigner: createSigner() }, {}],
-      ["EVIDENCE_REFUSED", { reportData: (bytes) => touched(bytes, 9) }, {}],
+      ["EVIDENCE_REFUSED", { reportData: (bytes) => withFlippedBit(bytes, 9) }, {}],
       ["EVIDENCE_REFUSED", { state: { isDebug: true } }, {}],
       ["EVIDENCE_REFUSED", { state: { tcbStatus: "OutOfDate" } }, {}],
       ["EVIDENCE_REFUSED", { state: { revoked: ["signer"] } }, {}],
@@ -171,7 +175,7 @@ test("the client in Chromium", async (outer) => {
     async (t) => {
       const page = await openPage(t, browser);
       const first = await startFakeGateway(t, {
-        outgoing: ([one, ...rest]) => [touched(one as Uint8Array, 40), ...rest],
+        outgoing: ([one, ...rest]) => [withFlippedBit(one as Uint8Array, 40), ...rest],
       });
       assert.equal((await inPage(page, first)).refused?.code, "BAD_FRAME");
       const second = await startFakeGateway(t, {
@@ -214,7 +218,7 @@ test("the client in Chromium", async (outer) => {
       },
     });
     assert.ok(typeof policy !== "string");
-    gateway.policy = await signPolicy(sound(writePolicy(policy)), signer);
+    gateway.policy = await signPolicy(unwrap(writePolicy(policy)), signer);
     gateway.allowsOrigins = true;
     const pinned = { policyKey: toBase64Url(signer.publicKey), imageHashes: undefined };
     const outcome = await inPage(page, gateway, pinned);
@@ -239,7 +243,7 @@ test("the client in Chromium", async (outer) => {
           return client.verifyEvidence(evidence, bound, policy, at);
         }, given);
       };
-      for (const bytes of [quote, touched(quote, 700)]) {
+      for (const bytes of [quote, withFlippedBit(quote, 700)]) {
         const policy = { imageHashes: "any" } as const;
         const evidence = tdxEvidence(bytes, collateral);
         assert.deepEqual(

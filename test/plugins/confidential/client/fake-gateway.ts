@@ -42,7 +42,7 @@ import type { ConnectOptions } from "../../../../plugins/confidential/client/cli
 import type { ClientClock } from "../../../../plugins/confidential/client/clock.ts";
 import { manualClock } from "../../../../src/testing/clock.ts";
 import type { ManualClock } from "../../../../src/testing/clock.ts";
-import { bytesOf, sound, textOf } from "../protocol/session.ts";
+import { bytesOf, unwrap, textOf } from "../protocol/session.ts";
 
 /** Milliseconds since 1970. */
 export const start = Date.UTC(2026, 10, 21, 12);
@@ -296,12 +296,12 @@ async function shake(
   sent: Bytes,
 ): Promise<EnclaveSession | undefined> {
   const { script, clock } = gateway;
-  const hello = sound(readHello(sent));
+  const hello = unwrap(readHello(sent));
   gateway.hellos.push(hello);
   if (script.isSilent === true) return undefined;
   const helloBytes = script.hello?.(sent) ?? sent;
   const started = Math.floor(served.started);
-  const keyset = sound(
+  const keyset = unwrap(
     writeKeyset({
       hs: handshakeSigner.publicKey,
       ur: reportSigner.publicKey,
@@ -369,12 +369,12 @@ async function answer(
   const { deltas = [{ content: "Hel" }, { content: "lo" }] } = script;
   const final = { finish_reason: "stop", usage: usageOf(tokens), ...script.final };
   const chunks = deltas.map((delta) =>
-    sound(channel.seal("chunk", rid, bytesOf(JSON.stringify(delta)))),
+    unwrap(channel.seal("chunk", rid, bytesOf(JSON.stringify(delta)))),
   );
-  const last = sound(channel.seal("final", rid, bytesOf(JSON.stringify(final))));
-  const { reqDigest, resDigest } = sound(channel.watch.take(rid));
+  const last = unwrap(channel.seal("final", rid, bytesOf(JSON.stringify(final))));
+  const { reqDigest, resDigest } = unwrap(channel.watch.take(rid));
   served.ctr++;
-  const bytes = sound(
+  const bytes = unwrap(
     writeReport({
       coefficient: 1500,
       ctr: served.ctr,

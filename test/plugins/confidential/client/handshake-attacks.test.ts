@@ -14,7 +14,7 @@ import { fromBase64Url, toBase64Url } from "../../../../plugins/confidential/pro
 import { createSigner } from "../../../../plugins/confidential/protocol/node-crypto.ts";
 import type { Bytes } from "../../../../plugins/confidential/verify/binary-text.ts";
 import type { TdxCollateral } from "../../../../plugins/confidential/verify/tdx-collateral.ts";
-import { bytesOf, sound, textOf, touched } from "../protocol/session.ts";
+import { bytesOf, unwrap, textOf, withFlippedBit } from "../protocol/session.ts";
 import { day, otherPlatform, platform, seconds, start, startFakeGateway } from "./fake-gateway.ts";
 import type { Json, Script } from "./fake-gateway.ts";
 
@@ -31,7 +31,7 @@ interface Case {
 function changed(member: "core" | "sig", change: (bytes: Bytes) => Bytes): Script["attestation"] {
   return (frame: Json) => {
     // The fake gateway wrote base64url there.
-    const bytes = sound(fromBase64Url(frame[member] as string));
+    const bytes = unwrap(fromBase64Url(frame[member] as string));
     return { ...frame, [member]: toBase64Url(change(bytes)) };
   };
 }
@@ -44,14 +44,14 @@ function collateralWith(
   change: (collateral: TdxCollateral, reportData: Uint8Array) => Partial<TdxCollateral>,
 ): Script["evidence"] {
   return (evidence, reportData) => {
-    const collateral = sound(evidence.collateral);
+    const collateral = unwrap(evidence.collateral);
     return { ...evidence, collateral: { ...collateral, ...change(collateral, reportData) } };
   };
 }
 
 /** Collateral that is valid, or of another platform, or of another time. */
 function collateralOf(from: typeof platform, at: number): TdxCollateral {
-  return sound(from.evidence(new Uint8Array(64), at).collateral);
+  return unwrap(from.evidence(new Uint8Array(64), at).collateral);
 }
 
 const refusedAnswer = { code: "ATTESTATION_UNAVAILABLE", failing: ["handshake"] } as const;
@@ -74,7 +74,7 @@ const lowOrder = [
 const transcript: readonly Case[] = [
   ...[12, 100, -2].map((at) => ({
     name: `a bit of hello is turned, at ${at}`,
-    script: { hello: (bytes: Bytes) => touched(bytes, at < 0 ? bytes.length + at : at) },
+    script: { hello: (bytes: Bytes) => withFlippedBit(bytes, at < 0 ? bytes.length + at : at) },
     ...refusedAnswer,
   })),
   {
@@ -111,13 +111,13 @@ const transcript: readonly Case[] = [
   },
   {
     name: "a bit of core is flipped, and core is no longer JSON",
-    script: { attestation: changed("core", (core) => touched(core, 0)) },
+    script: { attestation: changed("core", (core) => withFlippedBit(core, 0)) },
     code: "BAD_FRAME",
     failing: ["handshake"],
   },
   ...[0, 31, 32, 63].map((at) => ({
     name: `a bit of sig is turned, at ${at}`,
-    script: { attestation: changed("sig", (sig) => touched(sig, at)) },
+    script: { attestation: changed("sig", (sig) => withFlippedBit(sig, at)) },
     ...refusedAnswer,
   })),
   {
@@ -165,7 +165,7 @@ const keysets: readonly Case[] = [
   { name: "the keyset is for another network", script: { keyset: { net: "x" } }, ...refusedAnswer },
   {
     name: "the quote is for another keyset",
-    script: { reportData: (bytes) => touched(bytes, 8) },
+    script: { reportData: (bytes) => withFlippedBit(bytes, 8) },
     ...refused("report_data"),
   },
   {
@@ -302,7 +302,9 @@ const evidence: readonly Case[] = [
     script: {
       evidence: (given) => ({
         ...given,
-        quote: Buffer.from(touched(Buffer.from(given.quote, "base64"), 200)).toString("base64"),
+        quote: Buffer.from(withFlippedBit(Buffer.from(given.quote, "base64"), 200)).toString(
+          "base64",
+        ),
       }),
     },
     ...refused("quote_signature", "dcap_qvl", "tcb_status", "image_hash"),

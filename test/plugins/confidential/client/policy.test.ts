@@ -21,7 +21,7 @@ import type {
 } from "../../../../plugins/confidential/protocol/policy-document.ts";
 import type { Signer } from "../../../../plugins/confidential/protocol/suite.ts";
 import type { SnpPolicy } from "../../../../plugins/confidential/verify/policy.ts";
-import { sound } from "../protocol/session.ts";
+import { unwrap } from "../protocol/session.ts";
 import { platform, start, startFakeGateway } from "./fake-gateway.ts";
 import type { FakeGateway } from "./fake-gateway.ts";
 
@@ -51,7 +51,7 @@ async function documentOf(edition: Edition = {}): Promise<PolicyDocument> {
     },
   });
   assert.ok(typeof policy !== "string", JSON.stringify(policy));
-  return signPolicy(sound(writePolicy(policy)), by);
+  return signPolicy(unwrap(writePolicy(policy)), by);
 }
 
 /** Options without the caller's own list of images. */

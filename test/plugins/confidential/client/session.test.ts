@@ -244,9 +244,9 @@ describe("an answer", () => {
     const session = await connect(gateway.options);
     const answer = session.chat({ messages });
     await rejectsWith(textOf(answer), "REQUEST_FAILED");
-    const told = await answer.final;
-    assert.equal(told.error, "the prompt is too long");
-    assert.equal(told.verified, true);
+    const settled = await answer.final;
+    assert.equal(settled.error, "the prompt is too long");
+    assert.equal(settled.verified, true);
     await session.close();
   });
 

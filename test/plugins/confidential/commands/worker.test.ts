@@ -9,7 +9,7 @@ import { describe, test, type TestContext } from "node:test";
 import { UsageError } from "../../../../src/commands/command.ts";
 import { worker } from "../../../../plugins/confidential/commands/worker.ts";
 import { ending } from "../enclave/client.ts";
-import { sound } from "../protocol/session.ts";
+import { unwrap } from "../protocol/session.ts";
 import { temporaryFolder } from "../../../store/folder.ts";
 import {
   chunk,
@@ -128,7 +128,7 @@ describe("sluice worker, as a process", () => {
     assert.equal(answered.report.coefficient, 700);
     const many = { ...params, messages: [{ role: "user", content: "again ".repeat(1_000) }] };
     for (const frame of client.request(3, many)) wire.binary(frame);
-    wire.binary(sound(client.channel.seal("cancel", 3, new Uint8Array())));
+    wire.binary(unwrap(client.channel.seal("cancel", 3, new Uint8Array())));
     assert.equal((await client.answer(3)).final.finish_reason, "cancel");
   });
 

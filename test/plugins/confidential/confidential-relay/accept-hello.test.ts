@@ -86,7 +86,7 @@ describe("admission of sessions", () => {
     return openWire(stream.url, options, ["confidential.v1", shown]);
   }
 
-  it("refuses before the upgrade: 401 without a key, 403 without the capability or from a strange page, 400 without the subprotocol", async () => {
+  it("refuses before the upgrade: 401 without a key, 403 without the capability or from another page, 400 without the subprotocol", async () => {
     const { url, gateway } = stream;
     const reader = gateway.issue({ capabilities: ["docs:read"] });
     assert.deepEqual(await refused(url, protocol), { status: 401, code: "GATEWAY_UNAUTHORIZED" });
@@ -197,7 +197,7 @@ describe("admission of sessions", () => {
       },
     );
     assert.equal(response.statusCode, 401);
-    // It has not been used up either.
+    // The ticket has not been used up either.
     using session = await openStream(
       await withCredential(Buffer.from(shown, "base64url").toString()),
     );
@@ -264,7 +264,7 @@ describe("admission of sessions", () => {
     const path = `/v1/confidential/evidence/${digest}`;
     const answer = await stream.get(path, stream.gateway.key);
     assert.deepEqual(await answer.json(), first.attestation.evidence);
-    // Evidence is public: it needs no key. Other tests may have used up what the address may ask for in a second.
+    // Evidence is public and needs no key. Other tests may have used up the requests that the address has per second.
     let status = 429;
     await until(async () => {
       ({ status } = await stream.get(path));
@@ -280,7 +280,7 @@ describe("admission of sessions", () => {
     assert.equal(second.attestation.evidenceDigest, digest);
     using third = await stream.open({ evidence: "known", known: [`sha256:${"0".repeat(64)}`] });
     assert.deepEqual(third.attestation.evidence, first.attestation.evidence);
-    assert.ok(JSON.stringify(second.told).length < 1_500);
+    assert.ok(JSON.stringify(second.attestationJson).length < 1_500);
   });
 
   it("signs its policy with a key that does not change", async () => {
@@ -329,7 +329,7 @@ describe("time", () => {
     }
     const shown = `confidential.v1, confidential.auth.${Buffer.from(ticket).toString("base64url")}`;
     assert.equal((await refused(stream.url, { "sec-websocket-protocol": shown })).status, 401);
-    // Each step so short that the connection can answer its ping.
+    // Each step is so short that the connection can answer its ping.
     for (let waited = 60_000; waited < 120_000; waited += 10_000) {
       session.socket.ping();
       await once(session.socket, "pong");

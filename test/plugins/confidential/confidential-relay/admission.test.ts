@@ -145,7 +145,7 @@ describe("protection against hostile enclaves and clients", () => {
     const neighbour = stream.gateway.issue({ plan: "enterprise" });
     assert.equal(await ask(neighbour.key), "attestation");
     using cached = await stream.open();
-    assert.equal(cached.told["type"], "attestation");
+    assert.equal(cached.attestationJson["type"], "attestation");
     clock.advance(250);
     assert.equal(await ask(key), "attestation");
   });

@@ -6,7 +6,7 @@ import { maxRequestBytes } from "../../../../plugins/confidential/protocol/limit
 import { LiveConnection } from "../../../../src/http/websocket-connection.ts";
 import { chunkOf, eventOf, usageChunkOf } from "../../inference/networks/chat-events.ts";
 import { model } from "./enclave-worker.ts";
-import { sound, type OpenStream } from "./stream-client.ts";
+import { unwrap, type OpenStream } from "./stream-client.ts";
 import { startStreamGateway, type StreamGateway } from "./stream-gateway.ts";
 import { gate, until } from "./wait.ts";
 
@@ -137,7 +137,7 @@ describe("a client that stops reading", () => {
     for (const delta of numbered(800)) void held.push(eventOf(chunkOf(delta)));
     await until(() => held.waitingBytes > 0);
     await meanwhile();
-    session.socket.send(sound(session.channel.seal("cancel", 1, new Uint8Array())));
+    session.socket.send(unwrap(session.channel.seal("cancel", 1, new Uint8Array())));
     await held.left;
     await meanwhile();
     session.socket.resume();
@@ -161,7 +161,7 @@ describe("a worker that stops reading", () => {
     request.messages[0]!.content = "x".repeat(room);
     const pieces = requestPieces(Buffer.from(JSON.stringify(request)));
     return pieces.map((piece, at) =>
-      sound(session.channel.seal("request", 1, piece, at === pieces.length - 1)),
+      unwrap(session.channel.seal("request", 1, piece, at === pieces.length - 1)),
     );
   }
 
@@ -171,7 +171,7 @@ describe("a worker that stops reading", () => {
     using session = await stream.open({ pad: 0 });
     const paused = t.mock.method(LiveConnection.prototype, "pause");
     const frames = longest(session);
-    // Without the last one nothing else makes the gateway stop reading.
+    // The last frame is sent later. Without it, only the worker's backpressure makes the gateway stop reading.
     for (const frame of frames.slice(0, -1)) session.socket.send(frame);
     await until(() => paused.mock.callCount() > 0);
     session.socket.send(frames.at(-1)!);

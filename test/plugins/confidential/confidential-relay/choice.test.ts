@@ -88,7 +88,7 @@ describe("the choice between two workers", () => {
       },
     };
     using first = await open();
-    // The one that is idle now is asked first, unless it was before.
+    // The worker that is idle now is asked first, unless it was asked before.
     using second = await open();
     assert.deepEqual([first, second].map(coefficientOf), [2000, 2000]);
     assert.ok(failed > 0);

@@ -1,7 +1,4 @@
-/**
- * A worker with a simulated enclave, scripted: it does what the protocol says, unless a test wants something else of
- * it.
- */
+/** A scripted worker with a simulated enclave. It follows the protocol, except where a test changes its behaviour. */
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -122,7 +119,7 @@ export async function startEnclaveWorker(net = "alpha"): Promise<EnclaveWorker> 
     handleProtocols: () => workerSubprotocol,
   });
   sockets.on("connection", (socket) => {
-    // What a test sends it on purpose it cannot understand.
+    // The worker cannot understand some messages that a test sends on purpose.
     serve(socket).catch(() => socket.close());
   });
 
@@ -135,7 +132,7 @@ export async function startEnclaveWorker(net = "alpha"): Promise<EnclaveWorker> 
 
   async function serve(socket: WebSocket): Promise<void> {
     const [bytes] = (await once(socket, "message")) as [Buffer];
-    const hello = sound(readHello(bytes));
+    const hello = unwrap(readHello(bytes));
     hellos.push(hello);
     await worker.script.greets?.();
     const instead = worker.script.answer?.(hello);
@@ -145,7 +142,7 @@ export async function startEnclaveWorker(net = "alpha"): Promise<EnclaveWorker> 
     const keyset = writeKeyset(altered(plain));
     if (keyset === undefined) throw new Error("the keyset has no canonical form");
     const session = worker.script.session ?? new Uint8Array(randomBytes(16));
-    const answer = sound(
+    const answer = unwrap(
       await answerHello(nodeSuite, bytes, hello, { keyset, signer: hs, session }),
     );
     const digest = `sha256:${toHex(await nodeSuite.sha256(keyset))}`;
@@ -196,7 +193,7 @@ export async function startEnclaveWorker(net = "alpha"): Promise<EnclaveWorker> 
     const { frame: altered = same } = script;
     let index = 0;
     const send = (sealed: Bytes | Fault): void => {
-      const frame = altered(sound(sealed), index++);
+      const frame = altered(unwrap(sealed), index++);
       if (frame !== undefined) socket.send(frame);
     };
     for (const chunk of chunks) {
@@ -268,7 +265,7 @@ function same(bytes: Bytes): Bytes {
   return bytes;
 }
 
-function sound<T extends object>(value: T | Fault): T {
+function unwrap<T extends object>(value: T | Fault): T {
   if (isFault(value)) throw new Error(`${value.code}: ${value.message}`);
   return value;
 }

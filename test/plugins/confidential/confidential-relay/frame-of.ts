@@ -1,7 +1,7 @@
 /**
  * A request frame with a header that the test chooses. Only the enclave could detect that its ciphertext is not valid.
  */
-import { sound, type OpenStream } from "./stream-client.ts";
+import { unwrap, type OpenStream } from "./stream-client.ts";
 
 interface Header {
   readonly version?: number;
@@ -18,7 +18,7 @@ const made = new WeakMap<object, Buffer>();
 export function frameOf(session: OpenStream, header: Header = {}): Buffer {
   const known = header.again === true ? made.get(session.channel) : undefined;
   if (known !== undefined) return known;
-  const frame = Buffer.from(sound(session.channel.seal("request", 1, Buffer.from("{}"), true)));
+  const frame = Buffer.from(unwrap(session.channel.seal("request", 1, Buffer.from("{}"), true)));
   const { version, type, epoch, rid, seq } = header;
   // confidential-stream.md section 1.3: version, type, flags, epoch, rid (4 bytes), seq (8 bytes).
   if (version !== undefined) frame[0] = version;

@@ -45,14 +45,14 @@ describe("a hostile worker", () => {
     assert.equal(done.usedCUMilli, 7 * tokenMilli);
   }
 
-  /** Reads whatever comes, until the connection has closed. */
+  /** Reads any messages until the connection has closed. */
   async function drain(session: OpenStream): Promise<number> {
     session.socket.on("message", () => {});
     return session.closed;
   }
 
   it("that reports more tokens than were reserved is charged at the reservation, even with a valid report", async () => {
-    // A template's allowance of tokens is believed, and nobody has reserved it.
+    // The tokens of the template are accepted up to an allowance, which is not part of the reservation.
     stream.worker.script = { tokens: { prompt: 16_000, completion: 2, cached: 0, reasoning: 0 } };
     using session = await stream.open();
     session.ask();
@@ -118,13 +118,13 @@ describe("a hostile worker", () => {
     bit: fc.nat(2_000),
     garbage: bytes,
   });
-  const told = fc.oneof(fc.string({ maxLength: 200 }), fc.json(), fc.constant(undefined));
+  const reportTexts = fc.oneof(fc.string({ maxLength: 200 }), fc.json(), fc.constant(undefined));
   const count = fc.oneof(fc.nat(200), fc.maxSafeNat());
 
   it("that sends arbitrary frames and reports ends its sessions and leaves none open", async () => {
     const anything = fc.record({
       change,
-      report: fc.option(told, { freq: 2, nil: "as it should be" }),
+      report: fc.option(reportTexts, { freq: 2, nil: "as it should be" }),
       prompt: count,
       completion: count,
       isLeft: fc.boolean(),
@@ -141,7 +141,7 @@ describe("a hostile worker", () => {
         session.ask();
         await session.next();
         if (isLeft) session.socket.terminate();
-        // What is lost may never be missed by anybody but the deadline: the test does not wait for that.
+        // Lost frames are noticed only at the deadline, for which this test does not wait.
         else session.socket.close();
         await drain(session);
       }),

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { after, afterEach, before, describe, it } from "node:test";
 import type { Accounts, Caller } from "sluice-gateway/services";
 import { model } from "./enclave-worker.ts";
-import { sound } from "./stream-client.ts";
+import { unwrap } from "./stream-client.ts";
 import { startStreamGateway, tokenMilli, type StreamGateway } from "./stream-gateway.ts";
 import { until } from "./wait.ts";
 
@@ -54,7 +54,7 @@ describe("a store of keys that answers later", () => {
     ] as const) {
       const isEnd = end === bytes.length;
       session.socket.send(
-        sound(session.channel.seal("request", 1, bytes.subarray(at, end), isEnd)),
+        unwrap(session.channel.seal("request", 1, bytes.subarray(at, end), isEnd)),
       );
     }
     await until(() => held.length === 1);

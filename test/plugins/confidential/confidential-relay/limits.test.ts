@@ -5,7 +5,7 @@ import { describe, it } from "node:test";
 import { maxRequests } from "../../../../plugins/confidential/protocol/limits.ts";
 import { manualClock, type ManualClock } from "../../../../src/testing/clock.ts";
 import type { OpenStream } from "./stream-client.ts";
-import { openStream, sound } from "./stream-client.ts";
+import { openStream, unwrap } from "./stream-client.ts";
 import { pipeline, startStreamGateway, tokenMilli, type StreamGateway } from "./stream-gateway.ts";
 import { gate, until } from "./wait.ts";
 
@@ -26,7 +26,7 @@ async function refusal(session: OpenStream): Promise<unknown[]> {
   return [code, await session.closed];
 }
 
-/** In steps so short that the connection can answer its pings. */
+/** Advances the clock in steps so short that the connection can answer its pings. */
 async function pass(ms: number, clock: ManualClock, session: OpenStream): Promise<void> {
   for (let waited = 0; waited < ms; waited += 10_000) {
     session.socket.ping();
@@ -62,7 +62,8 @@ describe("requests of a session", () => {
     };
     using session = await stream.open();
     session.ask();
-    for (let index = 0; index < 3; index++) sound(session.channel.open(await session.nextBinary()));
+    for (let index = 0; index < 3; index++)
+      unwrap(session.channel.open(await session.nextBinary()));
     session.ask();
     assert.deepEqual(await refusal(session), ["BAD_FRAME", 4400]);
     held.open();
@@ -102,7 +103,7 @@ describe("requests of a session", () => {
 
 describe("a request that never becomes complete", () => {
   function piece(session: OpenStream, rid: number): Uint8Array {
-    return sound(session.channel.seal("request", rid, Buffer.from("{"), false));
+    return unwrap(session.channel.seal("request", rid, Buffer.from("{"), false));
   }
 
   it("ends its session after one minute, however often a frame arrives, and is no longer forwarded", async () => {
@@ -124,12 +125,12 @@ describe("a request that never becomes complete", () => {
     await using stream = await startStreamGateway({ clock, own: true });
     using session = await stream.open({ network: "classic", termination: "gateway" });
     session.socket.send(piece(session, 1));
-    session.socket.send(sound(session.channel.seal("request", 1, Buffer.from("}"), true)));
+    session.socket.send(unwrap(session.channel.seal("request", 1, Buffer.from("}"), true)));
     assert.equal((await session.answer()).final["finish_reason"], "error");
     await pass(50_000, clock, session);
     session.socket.send(piece(session, 2));
     await pass(10_000, clock, session);
-    session.socket.send(sound(session.channel.seal("cancel", 2, new Uint8Array())));
+    session.socket.send(unwrap(session.channel.seal("cancel", 2, new Uint8Array())));
     assert.equal((await session.answer()).final["finish_reason"], "cancel");
     await pass(60_000, clock, session);
     // Since a request must arrive at 64 KiB in 10 s, this one ends after 11 s.
@@ -204,7 +205,7 @@ describe("requests that this gateway decrypts itself", () => {
     const begin = async (): Promise<OpenStream> => {
       const session = await stream.open(own);
       const piece = Buffer.alloc(32_768, 0x20);
-      session.socket.send(sound(session.channel.seal("request", 1, piece, false)));
+      session.socket.send(unwrap(session.channel.seal("request", 1, piece, false)));
       return session;
     };
     const sessions = [await begin(), await begin(), await begin()];

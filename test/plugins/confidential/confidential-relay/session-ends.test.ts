@@ -7,7 +7,7 @@ import { model, type Script } from "./enclave-worker.ts";
 import { writeHello, type Hello } from "../../../../plugins/confidential/protocol/hello.ts";
 import { Receipts } from "../../../../plugins/confidential/confidential-relay/receipts.ts";
 import { startStreamGateway, tokenMilli, type StreamGateway } from "./stream-gateway.ts";
-import { helloOf, openStream, sound, type OpenStream } from "./stream-client.ts";
+import { helloOf, openStream, unwrap, type OpenStream } from "./stream-client.ts";
 import { gate, until } from "./wait.ts";
 
 type Keep = typeof Receipts.prototype.keep;
@@ -150,7 +150,7 @@ describe("the end of a session", () => {
     });
   }
 
-  const told: readonly (readonly [string, string])[] = [
+  const codes: readonly (readonly [string, string])[] = [
     ["RATE_LIMITED", "RATE_LIMITED"],
     ["PRICE_ABOVE_MAX", "PRICE_ABOVE_MAX"],
     ["BAD_FRAME", "BAD_FRAME"],
@@ -158,7 +158,7 @@ describe("the end of a session", () => {
     ["INSUFFICIENT_BALANCE", "UPSTREAM_FAILED"],
     ["NO_SUCH_CODE", "UPSTREAM_FAILED"],
   ];
-  for (const [said, code] of told) {
+  for (const [said, code] of codes) {
     it(`if a worker refuses with ${said}, the client gets ${code}`, async () => {
       const error = JSON.stringify({ type: "error", error: "secret", code: said });
       stream.worker.script = { answer: () => error };
@@ -245,7 +245,8 @@ describe("the end of a session", () => {
     const charged = (await stream.charges()).length;
     using session = await stream.open();
     session.ask();
-    for (let index = 0; index < 3; index++) sound(session.channel.open(await session.nextBinary()));
+    for (let index = 0; index < 3; index++)
+      unwrap(session.channel.open(await session.nextBinary()));
     assert.deepEqual(await refusal(session), ["error", "UPSTREAM_FAILED", 1011]);
     assert.equal((await stream.charges()).length, charged);
   });
@@ -366,7 +367,7 @@ describe("the end of a session", () => {
     const charged = (await stream.charges()).length;
     const left = await stream.open(attempt);
     ask(left, "What is the meaning of life?");
-    for (let read = 0; read < 3; read++) sound(left.channel.open(await left.nextBinary()));
+    for (let read = 0; read < 3; read++) unwrap(left.channel.open(await left.nextBinary()));
     const texts = stream.worker.texts.length;
     left.socket.terminate();
     await until(() => stream.worker.texts.length > texts);
@@ -376,7 +377,7 @@ describe("the end of a session", () => {
     using session = await stream.open(attempt);
     ask(session, "Who wrote the Magna Carta???");
     const { usedCUMilli, paidBeforeCUMilli } = (await session.answer()).done;
-    // One of four chunks of equal length did not leave: a quarter of 9 tokens, rounded down to whole milli-CU.
+    // One of four chunks of equal length was not sent: a quarter of 9 tokens, rounded down to whole milli-CU.
     const creditMilliCu = Math.floor((9 * tokenMilli) / 4);
     assert.deepEqual(
       [usedCUMilli, paidBeforeCUMilli],
@@ -425,7 +426,7 @@ describe("the end of a session", () => {
     );
     using session = await stream.open();
     const final = async (): Promise<void> => {
-      for (let at = 0; at < 3; at++) sound(session.channel.open(await session.nextBinary()));
+      for (let at = 0; at < 3; at++) unwrap(session.channel.open(await session.nextBinary()));
     };
     session.ask();
     await final();
@@ -447,7 +448,7 @@ describe("the end of a session", () => {
     using cheap = await stream.open();
     cheap.ask();
     const { done } = await cheap.answer();
-    // 7 × 3 × 0.5 is 10.5 milli-CU: half up.
+    // 7 × 3 × 0.5 is 10.5 milli-CU, which is rounded up.
     assert.deepEqual([done.pricing.coefficient, done.usedCUMilli], [500, 11]);
     stream.worker.script = { report: (one) => ({ ...one, coefficient: 9000 }) };
     using dear = await stream.open();
@@ -473,7 +474,7 @@ describe("the end of a session", () => {
       });
       assert.equal(status, 200);
       using session = await fresh.open();
-      assert.equal(Object(session.told["offer"]).coefficient, coefficient);
+      assert.equal(Object(session.attestationJson["offer"]).coefficient, coefficient);
       session.ask();
       const { done } = await session.answer();
       billed.push([done.pricing.coefficient, done.usedCUMilli]);
@@ -492,7 +493,7 @@ describe("the end of a session", () => {
     worker.price = "1200";
     await until(async () => {
       using other = await fresh.open();
-      return JSON.stringify(other.told["offer"]).includes('"1200"');
+      return JSON.stringify(other.attestationJson["offer"]).includes('"1200"');
     });
     session.ask();
     const { done } = await session.answer();

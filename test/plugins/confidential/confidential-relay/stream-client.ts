@@ -28,11 +28,11 @@ type Message = { readonly text: string } | { readonly binary: Buffer };
 
 export interface Wire extends Disposable {
   readonly socket: WebSocket;
-  /** The next message; a connection that closes first fails the test. */
+  /** Returns the next message. If the connection closes first, the test fails. */
   next(): Promise<Message>;
   nextText(): Promise<Readonly<Record<string, unknown>>>;
   nextBinary(): Promise<Buffer>;
-  /** Resolves with its code when the connection has closed. */
+  /** Resolves with the close code. */
   readonly closed: Promise<number>;
 }
 
@@ -92,8 +92,8 @@ export async function openWire(
 export interface OpenStream extends Wire {
   readonly hello: Hello;
   readonly attestation: AttestationFrame;
-  /** The text of the frame, parsed. */
-  readonly told: Readonly<Record<string, unknown>>;
+  /** The frame as parsed JSON. */
+  readonly attestationJson: Readonly<Record<string, unknown>>;
   readonly attested: Attested;
   readonly channel: Channel;
   /** Sends a request in one frame. */
@@ -137,31 +137,34 @@ export async function openStream(wire: Wire, over: Partial<Hello> = {}): Promise
   const { hello, ephemeral } = await helloOf(over);
   const bytes = writeHello(hello);
   wire.socket.send(bytes, { binary: false });
-  const told = await wire.nextText();
-  const attestation = readTextFrame(Buffer.from(JSON.stringify(told)));
-  assert.ok(!isFault(attestation) && attestation.kind === "attestation", JSON.stringify(told));
+  const attestationJson = await wire.nextText();
+  const attestation = readTextFrame(Buffer.from(JSON.stringify(attestationJson)));
+  assert.ok(
+    !isFault(attestation) && attestation.kind === "attestation",
+    JSON.stringify(attestationJson),
+  );
   const expected = { net: hello.network, role: hello.termination, now: Date.now() / 1000 };
-  const attested = sound(
+  const attested = unwrap(
     await readAnswer(nodeSuite, bytes, attestation.core, attestation.sig, expected),
   );
-  const keys = sound(await clientKeys(nodeSuite, ephemeral, attested));
+  const keys = unwrap(await clientKeys(nodeSuite, ephemeral, attested));
   const channel = createNodeChannel({ end: "client", keys, th: attested.th, pad: hello.pad });
   let rid = 0;
   return {
     ...wire,
     hello,
     attestation,
-    told,
+    attestationJson,
     attested,
     channel,
     ask(request = { model, messages: [{ role: "user", content: "Say hello" }] }) {
       const data = Buffer.from(JSON.stringify(request));
-      wire.socket.send(sound(channel.seal("request", ++rid, data, true)));
+      wire.socket.send(unwrap(channel.seal("request", ++rid, data, true)));
     },
     async answer() {
       const deltas: Readonly<Record<string, unknown>>[] = [];
       for (;;) {
-        const { header, data } = sound(channel.open(await wire.nextBinary()));
+        const { header, data } = unwrap(channel.open(await wire.nextBinary()));
         // Every chunk and every final is a JSON object.
         const value = JSON.parse(Buffer.from(data).toString()) as Readonly<Record<string, unknown>>;
         if (header.type === "chunk") deltas.push(value);
@@ -171,7 +174,7 @@ export async function openStream(wire: Wire, over: Partial<Hello> = {}): Promise
   };
 }
 
-export function sound<T extends object>(value: T | Fault): T {
+export function unwrap<T extends object>(value: T | Fault): T {
   if (isFault(value)) throw new Error(`${value.code}: ${value.message}`);
   return value;
 }

@@ -1,4 +1,4 @@
-/** A whole gateway in front of a scripted enclave, for tests of the encrypted stream. */
+/** A whole gateway with a scripted enclave, for tests of the encrypted stream. */
 import { readUsage, type UsageRow } from "../../../../plugins/billing/metering/read-usage.ts";
 import type { Clock } from "../../../../src/plugin.ts";
 import {
@@ -13,7 +13,7 @@ import { startWorker, type Worker } from "../../inference/networks/scripted-work
 import { startEnclaveWorker, type EnclaveWorker } from "./enclave-worker.ts";
 import { openStream, openWire, type OpenStream, type Wire } from "./stream-client.ts";
 
-/** 12 nano native tokens × 0.25 USD: 3 milli-CU a token. */
+/** 12 nano native tokens × 0.25 USD: 3 milli-CU per token. */
 export const tokenMilli = 3;
 export const pageOrigin = "https://app.example";
 
@@ -78,7 +78,7 @@ export async function startStreamGateway(
     readonly clock?: Clock;
     /** Whether the gateway is an enclave itself, with an unencrypted model server as upstream. */
     readonly own?: boolean;
-    /** Of the pages that may connect; `pageOrigin` unless given. */
+    /** Origin of the pages that may connect; `pageOrigin` by default. */
     readonly origin?: string;
     readonly prepare?: (worker: EnclaveWorker) => void;
   } = {},

@@ -9,9 +9,9 @@ import { nodeSuite } from "../../../../plugins/confidential/protocol/node-crypto
 import { readTextFrame } from "../../../../plugins/confidential/protocol/text-frames.ts";
 import { readReport } from "../../../../plugins/confidential/protocol/usage-report.ts";
 import { fromBase64Url } from "../../../../plugins/confidential/protocol/encoding.ts";
-import { touched } from "../protocol/session.ts";
+import { withFlippedBit } from "../protocol/session.ts";
 import { model } from "./enclave-worker.ts";
-import { helloOf, sound, type OpenStream } from "./stream-client.ts";
+import { helloOf, unwrap, type OpenStream } from "./stream-client.ts";
 import { startStreamGateway, tokenMilli, type StreamGateway } from "./stream-gateway.ts";
 import { until } from "./wait.ts";
 
@@ -118,9 +118,9 @@ describe("a gateway that decrypts sessions itself", () => {
   it("stops the model when the client cancels, and reports the tokens produced so far", async () => {
     using session = await stream.open({ network: "classic", termination: "gateway" });
     const { held, first } = await heldAnswer(session);
-    const { header } = sound(session.channel.open(first));
+    const { header } = unwrap(session.channel.open(first));
     assert.equal(header.type, "chunk");
-    session.socket.send(sound(session.channel.seal("cancel", 1, new Uint8Array())));
+    session.socket.send(unwrap(session.channel.seal("cancel", 1, new Uint8Array())));
     const { done } = await session.answer();
     await held.left;
     assert.equal(done.usage.completion_tokens, 1);
@@ -132,9 +132,9 @@ describe("a gateway that decrypts sessions itself", () => {
     session.ask({ model: "Other/Model", messages: [{ role: "user", content: "Say hello" }] });
     const refused = await session.answer();
     assert.equal(refused.final["finish_reason"], "error");
-    const begun = sound(session.channel.seal("request", 2, Buffer.from("{"), false));
+    const begun = unwrap(session.channel.seal("request", 2, Buffer.from("{"), false));
     session.socket.send(begun);
-    session.socket.send(sound(session.channel.seal("cancel", 2, new Uint8Array())));
+    session.socket.send(unwrap(session.channel.seal("cancel", 2, new Uint8Array())));
     const cancelled = await session.answer();
     assert.equal(cancelled.final["finish_reason"], "cancel");
     const id = Buffer.from(session.attested.core.session).toString("base64url");
@@ -151,8 +151,8 @@ describe("a gateway that decrypts sessions itself", () => {
     const charged = (await stream.charges()).length;
     using session = await stream.open({ network: "classic", termination: "gateway" });
     const { held } = await heldAnswer(session);
-    const cancel = Buffer.from(sound(session.channel.seal("cancel", 1, new Uint8Array())));
-    session.socket.send(touched(cancel, cancel.length - 1));
+    const cancel = Buffer.from(unwrap(session.channel.seal("cancel", 1, new Uint8Array())));
+    session.socket.send(withFlippedBit(cancel, cancel.length - 1));
     await held.left;
     assert.equal((await session.nextText())["code"], "BAD_FRAME");
     assert.equal(await session.closed, 4400);

@@ -22,7 +22,7 @@ import {
   type ReportFrame,
 } from "../../../../plugins/confidential/protocol/text-frames.ts";
 import type { Bytes } from "../../../../plugins/confidential/verify/binary-text.ts";
-import { sound, textOf } from "../protocol/session.ts";
+import { unwrap, textOf } from "../protocol/session.ts";
 
 export const net = "confidential-alpha";
 
@@ -57,13 +57,13 @@ export interface TestClient {
   readonly attested: Attested;
   readonly attestation: AttestationFrame;
   readonly channel: Channel;
-  /** Frames of a request; `params` as JSON, or bytes as they are. */
+  /** Returns the frames of a request; `params` is JSON, or bytes that are sent unchanged. */
   request(rid: number, params: object | Uint8Array): readonly Uint8Array[];
   /** Sends a request and reads its answer, including the signed report. */
   ask(params: object | Uint8Array): Promise<Answered>;
-  /** Reads on to the report of `rid`. */
+  /** Reads further events up to the report of `rid`. */
   answer(rid: number): Promise<Answered>;
-  /** The next chunk's plaintext, parsed. */
+  /** Returns the plaintext of the next chunk, parsed. */
   chunk(): Promise<Readonly<Record<string, unknown>>>;
 }
 
@@ -105,8 +105,8 @@ export async function connect(wire: Wire, options: ClientOptions): Promise<TestC
   const attestation = await textFrame(wire, "attestation");
   const { core, sig } = attestation;
   const expected = { net: hello.network, role: hello.termination, now: options.now };
-  const attested = sound(await readAnswer(nodeSuite, bytes, core, sig, expected));
-  const secrets = sound(await clientKeys(nodeSuite, keys, attested));
+  const attested = unwrap(await readAnswer(nodeSuite, bytes, core, sig, expected));
+  const secrets = unwrap(await clientKeys(nodeSuite, keys, attested));
   const { th } = attested;
   const channel = createNodeChannel({ end: "client", keys: secrets, th, pad: hello.pad });
   let rid = 0;
@@ -118,7 +118,7 @@ export async function connect(wire: Wire, options: ClientOptions): Promise<TestC
       const data = params instanceof Uint8Array ? params : Buffer.from(JSON.stringify(params));
       const pieces = requestPieces(data);
       return pieces.map((piece, at) =>
-        sound(channel.seal("request", number, piece, at === pieces.length - 1)),
+        unwrap(channel.seal("request", number, piece, at === pieces.length - 1)),
       );
     },
     ask(params) {
@@ -133,9 +133,9 @@ export async function connect(wire: Wire, options: ClientOptions): Promise<TestC
         if (type === "chunk") deltas.push(value as Record<string, unknown>);
         if (type !== "final") continue;
         const account = channel.watch.take(number);
-        const told = await textFrame(wire, "report");
-        assert.equal(told.rid, number);
-        const report = await checkedReport(told, attested, hello, account);
+        const reportFrame = await textFrame(wire, "report");
+        assert.equal(reportFrame.rid, number);
+        const report = await checkedReport(reportFrame, attested, hello, account);
         const text = deltas
           .map(({ content }) => (typeof content === "string" ? content : ""))
           .join("");
@@ -157,7 +157,7 @@ async function openNext(
 ): Promise<{ readonly type: string; readonly value: unknown }> {
   const event = await wire.next();
   assert.ok(event.kind === "binary", `no frame: ${JSON.stringify(event)}`);
-  const opened = sound(channel.open(event.frame));
+  const opened = unwrap(channel.open(event.frame));
   return { type: opened.header.type, value: JSON.parse(textOf(opened.data)) };
 }
 

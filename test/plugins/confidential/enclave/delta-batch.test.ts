@@ -127,10 +127,10 @@ describe("batches of deltas", () => {
           else batch[each]();
         }
         batch.flush();
-        const told = (name: string): string =>
+        const joined = (name: string): string =>
           sent.map((each) => (typeof each[name] === "string" ? each[name] : "")).join("");
-        assert.equal(told("content"), said);
-        assert.equal(told("reasoning_content"), thought);
+        assert.equal(joined("content"), said);
+        assert.equal(joined("reasoning_content"), thought);
         for (const size of sizes) assert.ok(size <= maxFrameDataBytes);
         // A pair of surrogates that is torn apart would be escaped, one half at a time.
         for (const each of sent) assert.doesNotMatch(JSON.stringify(each), /\\ud[89ab]/);

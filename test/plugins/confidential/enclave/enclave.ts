@@ -1,7 +1,4 @@
-/**
- * An enclave in the test's process. Its model is controlled by the test, and its clock moves only when the test
- * moves.
- */
+/** An enclave in the test's process. The test controls its model and its clock. */
 import type {
   AnswerReader,
   InferenceRequest,
@@ -149,7 +146,7 @@ export interface TestEnclave {
 
 export interface OpenedSession extends Wire {
   readonly session: EnclaveSession;
-  /** Whether the peer has room, which is its answer to each frame. */
+  /** Whether the peer has room, which it returns for each frame. */
   hasRoom: boolean;
   /** Binary frames that were sent. */
   readonly sent: number;

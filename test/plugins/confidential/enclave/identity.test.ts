@@ -12,7 +12,7 @@ import { readKeyset } from "../../../../plugins/confidential/protocol/keyset.ts"
 import { nodeSuite } from "../../../../plugins/confidential/protocol/node-crypto.ts";
 import { evidenceDigest } from "../../../../plugins/confidential/protocol/report-data.ts";
 import { manualClock, type ManualClock } from "../../../../src/testing/clock.ts";
-import { codeOf, sound } from "../protocol/session.ts";
+import { codeOf, unwrap } from "../protocol/session.ts";
 
 const net = "confidential-alpha";
 const { signal } = new AbortController();
@@ -39,7 +39,7 @@ async function start(failure?: Fault): Promise<Started> {
   const clock: ManualClock = {
     ...manual,
     after(ms, task) {
-      // The last thing that a renewal does.
+      // Called at the end of a renewal.
       if (ms === renewMs || ms === retryMs) timers.emit("renewed");
       return manual.after(ms, task);
     },
@@ -71,8 +71,8 @@ async function start(failure?: Fault): Promise<Started> {
 describe("an enclave's identity", () => {
   test("has a keyset of two keys, valid for less than one hour, with evidence for its digest", async () => {
     const { identity, clock } = await start();
-    const held = sound(identity.current());
-    const keyset = sound(readKeyset(held.keyset));
+    const held = unwrap(identity.current());
+    const keyset = unwrap(readKeyset(held.keyset));
     assert.deepEqual(keyset.hs, held.hs.publicKey);
     assert.deepEqual(keyset.ur, held.ur.publicKey);
     assert.equal(keyset.net, net);
@@ -88,9 +88,9 @@ describe("an enclave's identity", () => {
   test("is renewed with new keys long before it expires, and sessions keep the old keyset", async () => {
     const started = await start();
     const { identity } = started;
-    const old = sound(identity.current());
+    const old = unwrap(identity.current());
     await started.renewAfter(renewMs);
-    const held = sound(identity.current());
+    const held = unwrap(identity.current());
     assert.notEqual(held.digest, old.digest);
     assert.notDeepEqual(held.hs.publicKey, old.hs.publicKey);
     assert.notDeepEqual(held.ur.publicKey, old.ur.publicKey);
@@ -105,7 +105,7 @@ describe("an enclave's identity", () => {
   test("that cannot be renewed is used until it expires", async () => {
     const started = await start();
     const { identity, clock } = started;
-    const old = sound(identity.current());
+    const old = unwrap(identity.current());
     started.failure = fault("ATTESTATION_UNAVAILABLE", "no quote");
     await started.renewAfter(renewMs);
     while (clock.now() < old.notAfter * 1000 - retryMs) await started.renewAfter(retryMs);
@@ -133,7 +133,7 @@ describe("an enclave's identity", () => {
 
   test("does not accept a quote that binds different report data", async () => {
     const started = await start();
-    const held = sound(started.identity.current());
+    const held = unwrap(started.identity.current());
     started.binds = new Uint8Array(64).fill(3);
     const made = await started.identity.quoteFor(held, new Uint8Array(32), signal);
     assert.equal(codeOf(made), "ATTESTATION_UNAVAILABLE");
@@ -159,7 +159,7 @@ describe("a platform that returns incomplete evidence or none", () => {
       ...simulated,
       staples: true,
       async quote(reportData, until) {
-        const { collateral, ...made } = sound(await simulated.quote(reportData, until));
+        const { collateral, ...made } = unwrap(await simulated.quote(reportData, until));
         return has && collateral ? { ...made, collateral } : made;
       },
     };
@@ -189,7 +189,7 @@ describe("a platform that returns incomplete evidence or none", () => {
     };
     const identity = createEnclaveIdentity({ net, role: "worker", provider, clock });
     await identity.ready;
-    const held = sound(identity.current());
+    const held = unwrap(identity.current());
     isStuck = true;
     const late = identity.quoteFor(held, new Uint8Array(32), signal);
     await asked.promise;
@@ -206,7 +206,7 @@ describe("a platform that returns incomplete evidence or none", () => {
 describe("quotes for a client's nonce", () => {
   test("are made for each nonce, 32 at once and then ten per second", async () => {
     const { identity, clock } = await start();
-    const held = sound(identity.current());
+    const held = unwrap(identity.current());
     const nonces = Array.from({ length: 34 }, (_, at) => new Uint8Array(32).fill(at));
     const made = await Promise.all(nonces.map((nonce) => identity.quoteFor(held, nonce, signal)));
     const refused = made.filter((each) => isFault(each));

@@ -10,7 +10,7 @@ import {
 } from "../../../../plugins/confidential/protocol/report-data.ts";
 import { readTextFrame } from "../../../../plugins/confidential/protocol/text-frames.ts";
 import { verifyEvidence } from "../../../../plugins/confidential/verify/verify.ts";
-import { bytesOf, helloJson, sound, touched } from "../protocol/session.ts";
+import { bytesOf, helloJson, unwrap, withFlippedBit } from "../protocol/session.ts";
 import { ending, prepare } from "./client.ts";
 import {
   type Connected,
@@ -96,7 +96,7 @@ describe("the handshake of an enclave", () => {
     const upstream = `sha256:${"cd".repeat(32)}`;
     const { client } = await enclave.connect({ hello: { termination: "gateway" } }, { upstream });
     assert.equal(client.attested.core.upstream, upstream);
-    assert.equal(sound(readKeyset(client.attested.core.keyset)).role, "gateway");
+    assert.equal(unwrap(readKeyset(client.attested.core.keyset)).role, "gateway");
   });
 
   const refusals = [
@@ -336,7 +336,7 @@ describe("a cancel", () => {
     for (const frame of client.request(1, params)) wire.binary(frame);
     if (produced) enclave.model.asked[0]?.say("The");
     enclave.model.produced = produced ? resultOf({ completionTokens: 1 }) : undefined;
-    wire.binary(sound(client.channel.seal("cancel", 1, new Uint8Array())));
+    wire.binary(unwrap(client.channel.seal("cancel", 1, new Uint8Array())));
     return connected;
   }
 
@@ -365,8 +365,8 @@ describe("a cancel", () => {
   test("before the request is complete ends it without asking the model", async () => {
     const enclave = await startEnclave();
     const { wire, client } = await enclave.connect();
-    wire.binary(sound(client.channel.seal("request", 1, bytesOf("{"), false)));
-    wire.binary(sound(client.channel.seal("cancel", 1, new Uint8Array())));
+    wire.binary(unwrap(client.channel.seal("request", 1, bytesOf("{"), false)));
+    wire.binary(unwrap(client.channel.seal("cancel", 1, new Uint8Array())));
     const { report } = await client.answer(1);
     assert.equal(report.finish, "cancel");
     assert.equal(enclave.model.asked.length, 0);
@@ -380,7 +380,7 @@ describe("a cancel", () => {
     const { wire, client } = await enclave.connect();
     for (const frame of client.request(1, params)) wire.binary(frame);
     enclave.model.asked[0]?.end();
-    wire.binary(sound(client.channel.seal("cancel", 1, new Uint8Array())));
+    wire.binary(unwrap(client.channel.seal("cancel", 1, new Uint8Array())));
     assert.equal((await client.answer(1)).report.finish, "stop");
   });
 });
@@ -419,12 +419,12 @@ describe("faults that end a session", () => {
     const length = frames[0]?.length ?? 0;
     for (const at of [0, 1, 2, 3, 4, 7, 16, 40, length - 1]) {
       const { wire, frames: sent } = await asking();
-      wire.binary(touched(sent[0] ?? new Uint8Array(), at));
+      wire.binary(withFlippedBit(sent[0] ?? new Uint8Array(), at));
       assert.deepEqual(await ending(wire), { code: 4400, error: "BAD_FRAME" }, `byte ${at}`);
     }
     for (const at of [8, 11, 12, 15]) {
       const { wire, frames: sent } = await asking();
-      wire.binary(touched(sent[0] ?? new Uint8Array(), at));
+      wire.binary(withFlippedBit(sent[0] ?? new Uint8Array(), at));
       assert.deepEqual(await ending(wire), { code: 4409, error: "REPLAY" }, `byte ${at}`);
     }
   });
@@ -461,13 +461,13 @@ describe("faults that end a session", () => {
     for (const frame of client.request(1, params)) wire.binary(frame);
     enclave.model.asked[0]?.say("The");
     enclave.model.produced = resultOf({ completionTokens: 1 });
-    const { header } = sound(client.channel.open(await frameFrom(wire)));
+    const { header } = unwrap(client.channel.open(await frameFrom(wire)));
     assert.equal(header.type, "chunk");
-    const cancel = sound(client.channel.seal("cancel", 1, new Uint8Array()));
-    wire.binary(touched(cancel, cancel.length - 1));
-    const told = await wire.next();
-    assert.ok(told.kind === "text", JSON.stringify(told));
-    const frame = readTextFrame(Buffer.from(told.text));
+    const cancel = unwrap(client.channel.seal("cancel", 1, new Uint8Array()));
+    wire.binary(withFlippedBit(cancel, cancel.length - 1));
+    const message = await wire.next();
+    assert.ok(message.kind === "text", JSON.stringify(message));
+    const frame = readTextFrame(Buffer.from(message.text));
     assert.ok(!isFault(frame) && frame.kind === "report");
     const report = readReport(frame.report);
     assert.deepEqual([report?.rid, report?.finish, report?.tokens.completion], [1, "cancel", 1]);
@@ -516,7 +516,7 @@ describe("timeouts of a session", () => {
   test("a session with an incomplete request is idle, too", async () => {
     const enclave = await startEnclave();
     const { wire, client } = await enclave.connect();
-    wire.binary(sound(client.channel.seal("request", 1, bytesOf("{"), false)));
+    wire.binary(unwrap(client.channel.seal("request", 1, bytesOf("{"), false)));
     enclave.clock.advance(120_000);
     assert.deepEqual(await ending(wire), { code: 4408, error: "TIMEOUT" });
   });

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { UnfinishedBytes } from "../../../../src/http/unfinished-bytes.ts";
-import { sound } from "../protocol/session.ts";
+import { unwrap } from "../protocol/session.ts";
 import { ending } from "./client.ts";
 import { startEnclave, type Connected, type TestEnclave } from "./enclave.ts";
 
@@ -11,7 +11,7 @@ const limits = { maxBytes: 4 * pieceBytes, maxBytesPerOwner: 2 * pieceBytes };
 
 /** Sends one piece of request 1 that is not its last. */
 function send({ wire, client }: Connected, bytes = pieceBytes): void {
-  wire.binary(sound(client.channel.seal("request", 1, Buffer.alloc(bytes, 0x20), false)));
+  wire.binary(unwrap(client.channel.seal("request", 1, Buffer.alloc(bytes, 0x20), false)));
 }
 
 interface Bounded {
@@ -48,7 +48,7 @@ describe("a request that arrives too slowly", () => {
     }
     assert.deepEqual(await ending(slow.wire), { code: 4408, error: "TIMEOUT" });
     const answered = steady.client.answer(1);
-    steady.wire.binary(sound(steady.client.channel.seal("request", 1, Buffer.from("x"), true)));
+    steady.wire.binary(unwrap(steady.client.channel.seal("request", 1, Buffer.from("x"), true)));
     assert.equal((await answered).report.finish, "error");
   });
 
@@ -91,18 +91,20 @@ describe("the memory of requests that have not arrived completely", () => {
     send(complete);
     assert.equal(held(), pieceBytes);
     const answered = complete.client.answer(1);
-    complete.wire.binary(sound(complete.client.channel.seal("request", 1, Buffer.from("x"), true)));
+    complete.wire.binary(
+      unwrap(complete.client.channel.seal("request", 1, Buffer.from("x"), true)),
+    );
     await answered;
     assert.equal(held(), 0);
     const cancelled = await connect("a");
     send(cancelled);
     const report = cancelled.client.answer(1);
     cancelled.wire.binary(
-      sound(cancelled.client.channel.seal("cancel", 1, Buffer.alloc(0), false)),
+      unwrap(cancelled.client.channel.seal("cancel", 1, Buffer.alloc(0), false)),
     );
     assert.equal((await report).report.finish, "cancel");
     assert.equal(held(), 0);
-    // Its time has ended with it.
+    // The time limit of the request ends with the request.
     enclave.clock.advance(60_000);
     const broken = await connect("a");
     send(broken);
@@ -123,7 +125,7 @@ describe("an exception in a callback", () => {
       {},
       {
         find() {
-          // The handshake asks first, the request then.
+          // The handshake calls it first, and the request second.
           if (++calls > 1) throw thrown;
           return find;
         },

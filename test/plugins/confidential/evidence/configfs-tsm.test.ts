@@ -5,7 +5,7 @@ import type { EvidenceProvider } from "../../../../plugins/confidential/evidence
 import { createSimulatedPlatform } from "../../../../plugins/confidential/evidence/simulated.ts";
 import type { TdxCollateral } from "../../../../plugins/confidential/verify/tdx-collateral.ts";
 import { verifyEvidence } from "../../../../plugins/confidential/verify/verify.ts";
-import { codeOf, sound } from "../protocol/session.ts";
+import { codeOf, unwrap } from "../protocol/session.ts";
 import { createSnpPlatform } from "../verify/snp-platform.ts";
 import { failures, realBytes, realTdx, skipWithoutShared } from "../verify/real-quotes.ts";
 import { fakeKernel, kernelError, type FakeDriver } from "./kernel.ts";
@@ -34,7 +34,7 @@ async function opened(driver: FakeDriver): Promise<{
   kernel: ReturnType<typeof fakeKernel>;
 }> {
   const kernel = fakeKernel(driver);
-  return { provider: sound(await openConfigfsTsm("any", { files: kernel })), kernel };
+  return { provider: unwrap(await openConfigfsTsm("any", { files: kernel })), kernel };
 }
 
 describe("quotes from configfs", () => {
@@ -42,7 +42,7 @@ describe("quotes from configfs", () => {
     const { provider, kernel } = await opened(tdx);
     assert.equal(provider.teeType, "tdx");
     assert.equal(provider.simulated, false);
-    const evidence = sound(await provider.quote(reportData, signal));
+    const evidence = unwrap(await provider.quote(reportData, signal));
     assert.deepEqual(evidence, {
       tee_type: "tdx",
       quote: platform.evidence(reportData, now).quote,
@@ -56,16 +56,16 @@ describe("quotes from configfs", () => {
     const kernel = fakeKernel(tdx);
     let given: TdxCollateral | undefined = known;
     const collateral = (): Promise<TdxCollateral | undefined> => Promise.resolve(given);
-    const provider = sound(await openConfigfsTsm("tdx", { files: kernel, collateral }));
-    assert.equal(sound(await provider.quote(reportData, signal)).collateral, known);
+    const provider = unwrap(await openConfigfsTsm("tdx", { files: kernel, collateral }));
+    assert.equal(unwrap(await provider.quote(reportData, signal)).collateral, known);
     given = undefined;
-    assert.equal("collateral" in sound(await provider.quote(reportData, signal)), false);
+    assert.equal("collateral" in unwrap(await provider.quote(reportData, signal)), false);
   });
 
   test("a SEV-SNP guest gets a valid report with its certificates", async () => {
     const { provider, kernel } = await opened(sev);
     assert.equal(provider.teeType, "sev-snp");
-    const evidence = sound(await provider.quote(reportData, signal));
+    const evidence = unwrap(await provider.quote(reportData, signal));
     const sevSnp = { minTcb: "any", requireCrl: false } as const;
     const policy = { imageHashes: "any", sevSnp } as const;
     const verdict = await verifyEvidence(evidence, { reportData }, policy, now, snp.roots);
@@ -78,7 +78,7 @@ describe("quotes from configfs", () => {
     const asked: string[] = [];
     let given: typeof list | undefined = list;
     const kernel = fakeKernel(sev);
-    const provider = sound(
+    const provider = unwrap(
       await openConfigfsTsm("sev-snp", {
         files: kernel,
         revocationLists(product) {
@@ -88,13 +88,13 @@ describe("quotes from configfs", () => {
       }),
     );
     assert.equal(provider.staples, true);
-    const evidence = sound(await provider.quote(reportData, signal));
+    const evidence = unwrap(await provider.quote(reportData, signal));
     const policy = { imageHashes: "any", sevSnp: { minTcb: { Milan: { snp: 8 } } } } as const;
     const verdict = await verifyEvidence(evidence, { reportData }, policy, now, snp.roots);
     assert.deepEqual(failures(verdict), []);
     assert.deepEqual(asked, ["Milan"]);
     given = undefined;
-    const without = sound(await provider.quote(reportData, signal));
+    const without = unwrap(await provider.quote(reportData, signal));
     assert.deepEqual(
       failures(await verifyEvidence(without, { reportData }, policy, now, snp.roots)),
       ["revocation"],
@@ -103,7 +103,7 @@ describe("quotes from configfs", () => {
 
   test("under a paravisor the report has the privilege level that the guest may use", async () => {
     const { provider, kernel } = await opened({ ...sev, privilegeFloor: 2 });
-    sound(await provider.quote(reportData, signal));
+    unwrap(await provider.quote(reportData, signal));
     assert.deepEqual(kernel.writes, ["privlevel 2", "inblob 64"]);
   });
 
@@ -136,14 +136,14 @@ describe("real quotes", { skip: skipWithoutShared }, () => {
   test("of a TDX and a SEV-SNP machine are accepted only for the requested report data", async () => {
     const quote = Buffer.from(realTdx().quote);
     const intel = await opened({ provider: "tdx_guest", report: () => quote });
-    const made = sound(await intel.provider.quote(realTdx().reportData, signal));
+    const made = unwrap(await intel.provider.quote(realTdx().reportData, signal));
     assert.equal(made.quote, quote.toString("base64"));
     const refused = await intel.provider.quote(reportData, signal);
     assert.equal(codeOf(refused), "ATTESTATION_UNAVAILABLE");
     const report = Buffer.from(realBytes("snp_attestation.bin"));
     const amd = await opened({ provider: "sev_guest", report: () => report });
     const data = report.subarray(0x50, 0x90);
-    assert.equal(sound(await amd.provider.quote(data, signal)).tee_type, "sev-snp");
+    assert.equal(unwrap(await amd.provider.quote(data, signal)).tee_type, "sev-snp");
     const other = await amd.provider.quote(reportData, signal);
     assert.equal(codeOf(other), "ATTESTATION_UNAVAILABLE");
   });

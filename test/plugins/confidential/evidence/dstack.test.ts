@@ -7,7 +7,7 @@ import { hasDstack, openDstack } from "../../../../plugins/confidential/evidence
 import { createSimulatedPlatform } from "../../../../plugins/confidential/evidence/simulated.ts";
 import type { TdxCollateral } from "../../../../plugins/confidential/verify/tdx-collateral.ts";
 import { temporaryFolder } from "../../../store/folder.ts";
-import { codeOf, sound } from "../protocol/session.ts";
+import { codeOf, unwrap } from "../protocol/session.ts";
 import { createSnpPlatform } from "../verify/snp-platform.ts";
 
 const now = Date.UTC(2026, 10, 21, 12);
@@ -61,10 +61,10 @@ function tdxAnswer(data: Uint8Array): object {
 describe("quotes from dstack's agent", () => {
   test("a TDX quote has the requested report data and the event log", async (t) => {
     const agent = await startAgent(t, tdxAnswer);
-    const provider = sound(await openDstack({ sockets: ["/none", agent.path] }, signal));
+    const provider = unwrap(await openDstack({ sockets: ["/none", agent.path] }, signal));
     assert.equal(provider.teeType, "tdx");
     assert.equal(provider.simulated, false);
-    const evidence = sound(await provider.quote(reportData, signal));
+    const evidence = unwrap(await provider.quote(reportData, signal));
     assert.deepEqual(evidence, {
       tee_type: "tdx",
       quote: platform.evidence(reportData, now).quote,
@@ -78,8 +78,8 @@ describe("quotes from dstack's agent", () => {
     const agent = await startAgent(t, tdxAnswer);
     const known = platform.evidence(reportData, now).collateral as TdxCollateral;
     const collateral = (): Promise<TdxCollateral> => Promise.resolve(known);
-    const provider = sound(await openDstack({ sockets: [agent.path], collateral }, signal));
-    assert.equal(sound(await provider.quote(reportData, signal)).collateral, known);
+    const provider = unwrap(await openDstack({ sockets: [agent.path], collateral }, signal));
+    assert.equal(unwrap(await provider.quote(reportData, signal)).collateral, known);
   });
 
   test("on SEV-SNP the report is found in the agent's envelope", async (t) => {
@@ -95,9 +95,9 @@ describe("quotes from dstack's agent", () => {
       ]);
       return { quote: "", attestation: envelope.toString("hex") };
     });
-    const provider = sound(await openDstack({ sockets: [agent.path] }, signal));
+    const provider = unwrap(await openDstack({ sockets: [agent.path] }, signal));
     assert.equal(provider.teeType, "sev-snp");
-    const evidence = sound(await provider.quote(reportData, signal));
+    const evidence = unwrap(await provider.quote(reportData, signal));
     const report = snp.evidence({ report: { 0x50: reportData } }).quote;
     // The signature differs each time, but the signed bytes are the same.
     assert.equal(evidence.quote.slice(0, 800), report.slice(0, 800));
@@ -138,7 +138,7 @@ describe("an agent with an unusable answer", () => {
 
   test("an agent that stops answering is a fault, and a caller that leaves does not wait", async (t) => {
     const agent = await startAgent(t, tdxAnswer);
-    const provider = sound(await openDstack({ sockets: [agent.path] }, signal));
+    const provider = unwrap(await openDstack({ sockets: [agent.path] }, signal));
     assert.equal(codeOf(await provider.quote(reportData, AbortSignal.abort())), unavailable);
   });
 });

@@ -7,7 +7,7 @@ import type { VerificationPolicy } from "../../../../plugins/confidential/verify
 import type { VerificationReport } from "../../../../plugins/confidential/verify/report.ts";
 import type { TdxCollateral } from "../../../../plugins/confidential/verify/tdx-collateral.ts";
 import { verifyEvidence } from "../../../../plugins/confidential/verify/verify.ts";
-import { failures, resultOf, touched } from "../verify/real-quotes.ts";
+import { failures, resultOf, withFlippedBit } from "../verify/real-quotes.ts";
 
 const now = Date.UTC(2026, 10, 21, 12);
 const day = 24 * 3_600_000;
@@ -245,7 +245,7 @@ describe("revocation lists", () => {
 
   test("a list with a modified signature fails", async () => {
     const bytes = Buffer.from(good.pck_crl, "hex");
-    const changed = Buffer.from(touched(bytes, bytes.length - 5)).toString("hex");
+    const changed = Buffer.from(withFlippedBit(bytes, bytes.length - 5)).toString("hex");
     assertNoWord(await withLists({ pck_crl: changed }), "pck_crl");
   });
 

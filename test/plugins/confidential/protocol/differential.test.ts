@@ -26,7 +26,7 @@ import { toHex } from "../../../../plugins/confidential/verify/binary-text.ts";
 import type { Bytes } from "../../../../plugins/confidential/verify/binary-text.ts";
 import * as noble from "./noble-stream.ts";
 import type { NobleKeys } from "./noble-stream.ts";
-import { handshakeSigner, helloWith, keysetWith, now, reportSigner, sound } from "./session.ts";
+import { handshakeSigner, helloWith, keysetWith, now, reportSigner, unwrap } from "./session.ts";
 
 const suites = { "node:crypto": nodeSuite, WebCrypto: webSuite };
 const key = fc.uint8Array({ minLength: 32, maxLength: 32 });
@@ -111,15 +111,15 @@ async function askAsClient(ours: Ours, theirs: NobleEnd, rid: number, it: Exchan
   const pieces = requestPieces(new Uint8Array(it.requestBytes).fill(3));
   for (const [at, piece] of pieces.entries()) {
     const isEnd = at === pieces.length - 1;
-    theirs.open("c2s", sound(await ours.seal("request", rid, piece, isEnd)), piece);
+    theirs.open("c2s", unwrap(await ours.seal("request", rid, piece, isEnd)), piece);
   }
   for (const chunk of it.chunks) {
-    const opened = sound(await ours.open(theirs.seal(typeChunk, 0, rid, chunk)));
+    const opened = unwrap(await ours.open(theirs.seal(typeChunk, 0, rid, chunk)));
     assert.deepEqual(Buffer.from(opened.data), Buffer.from(chunk));
   }
   const nothing = new Uint8Array(0);
-  if (it.isCancelled) theirs.open("c2s", sound(await ours.seal("cancel", rid, nothing)), nothing);
-  const { header } = sound(await ours.open(theirs.seal(typeFinal, 1, rid, nothing)));
+  if (it.isCancelled) theirs.open("c2s", unwrap(await ours.seal("cancel", rid, nothing)), nothing);
+  const { header } = unwrap(await ours.open(theirs.seal(typeFinal, 1, rid, nothing)));
   assert.equal(header.isEnd, true);
 }
 
@@ -131,16 +131,16 @@ async function answerAsEnclave(
 ): Promise<void> {
   const request = new Uint8Array(it.requestBytes).fill(3);
   const first = request.subarray(0, request.length >> 1);
-  sound(await ours.open(theirs.seal(typeRequest, 0, rid, first)));
+  unwrap(await ours.open(theirs.seal(typeRequest, 0, rid, first)));
   const rest = request.subarray(first.length);
-  const opened = sound(await ours.open(theirs.seal(typeRequest, 1, rid, rest)));
+  const opened = unwrap(await ours.open(theirs.seal(typeRequest, 1, rid, rest)));
   assert.deepEqual(Buffer.from(opened.data), Buffer.from(rest));
   for (const chunk of it.chunks) {
-    theirs.open("s2c", sound(await ours.seal("chunk", rid, chunk)), chunk);
+    theirs.open("s2c", unwrap(await ours.seal("chunk", rid, chunk)), chunk);
   }
-  if (it.isCancelled) sound(await ours.open(theirs.seal(typeCancel, 0, rid, new Uint8Array(0))));
+  if (it.isCancelled) unwrap(await ours.open(theirs.seal(typeCancel, 0, rid, new Uint8Array(0))));
   const end = new TextEncoder().encode('{"finish_reason":"stop"}');
-  theirs.open("s2c", sound(await ours.seal("final", rid, end)), end);
+  theirs.open("s2c", unwrap(await ours.seal("final", rid, end)), end);
 }
 
 async function createChannel(by: string, options: ChannelOptions): Promise<Ours> {
@@ -173,8 +173,8 @@ describe("random sessions against a second implementation", () => {
           const [core, sig] = [owned(answer.core), owned(answer.sig)];
           const read = await readAnswer(suite, hello, core, sig, expected);
           if (given.hs.every((byte, at) => byte === given.ur[at])) return assert.ok(isFault(read));
-          const attested = sound(read);
-          const keys = sound(await clientKeys(suite, ephemeral, attested));
+          const attested = unwrap(read);
+          const keys = unwrap(await clientKeys(suite, ephemeral, attested));
           assert.equal(toHex(attested.th), noble.nobleHex(answer.th2));
           assert.ok(answer.keys);
           assert.deepEqual(hexOf(keys), hexOf(answer.keys));
@@ -243,8 +243,8 @@ describe("random sessions against a second implementation", () => {
           const keyset = keysetWith({ net: network });
           const session = owned(given.session);
           const enclave = { keyset, signer: handshakeSigner, session };
-          const read = sound(readHello(hello));
-          const answer = sound(await answerHello(suite, hello, read, enclave));
+          const read = unwrap(readHello(hello));
+          const answer = unwrap(await answerHello(suite, hello, read, enclave));
           const client = noble.nobleComplete(hello, answer.core, answer.sig, given.clientSecret);
           assert.ok(client);
           assert.equal(noble.nobleHex(client.th2), toHex(answer.th));
@@ -256,13 +256,13 @@ describe("random sessions against a second implementation", () => {
           for (const [at, exchange] of given.exchanges.entries()) {
             const rid = at + 1;
             await answerAsEnclave(ours, theirs, rid, exchange);
-            const watched = sound(ours.watch.take(rid));
+            const watched = unwrap(ours.watch.take(rid));
             const { reqDigest, resDigest } = theirs.digests();
             assert.deepEqual(
               { reqDigest: watched.reqDigest, resDigest: watched.resDigest },
               { reqDigest, resDigest },
             );
-            const report = sound(
+            const report = unwrap(
               writeReport({
                 coefficient: 1000,
                 ctr: rid,

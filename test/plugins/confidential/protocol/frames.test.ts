@@ -16,7 +16,7 @@ import { nodeSuite } from "../../../../plugins/confidential/protocol/node-crypto
 import type { Bytes } from "../../../../plugins/confidential/verify/binary-text.ts";
 import { nobleSeal, nobleSealRaw } from "./noble-stream.ts";
 import type { NobleFrame } from "./noble-stream.ts";
-import { bytesOf, codeOf, openSession, sound, textOf, touched } from "./session.ts";
+import { bytesOf, codeOf, openSession, unwrap, textOf, withFlippedBit } from "./session.ts";
 
 const session = await openSession();
 const { keys, th } = session.answer;
@@ -26,7 +26,7 @@ const body = bytesOf('{"model":"demo"}');
 /** A request of one frame, taken by the enclave. */
 function asked(): { client: Channel; enclave: Channel } {
   const ends = session.ends();
-  sound(ends.enclave.open(sound(ends.client.seal("request", 1, body, true))));
+  unwrap(ends.enclave.open(unwrap(ends.client.seal("request", 1, body, true))));
   return ends;
 }
 
@@ -41,13 +41,13 @@ describe("a session", () => {
     const { client, enclave } = session.ends();
     for (let rid = 1; rid <= 3; rid++) {
       assert.equal(enclave.watch.isOpen(), false);
-      sound(enclave.open(sound(client.seal("request", rid, body))));
+      unwrap(enclave.open(unwrap(client.seal("request", rid, body))));
       assert.equal(enclave.watch.isOpen(), true);
-      sound(enclave.open(sound(client.seal("request", rid, body, true))));
-      const chunk = sound(client.open(sound(enclave.seal("chunk", rid, bytesOf("Hel")))));
+      unwrap(enclave.open(unwrap(client.seal("request", rid, body, true))));
+      const chunk = unwrap(client.open(unwrap(enclave.seal("chunk", rid, bytesOf("Hel")))));
       assert.equal(textOf(chunk.data), "Hel");
-      if (rid === 2) sound(enclave.open(sound(client.seal("cancel", rid, nothing))));
-      const final = sound(client.open(sound(enclave.seal("final", rid, bytesOf("{}")))));
+      if (rid === 2) unwrap(enclave.open(unwrap(client.seal("cancel", rid, nothing))));
+      const final = unwrap(client.open(unwrap(enclave.seal("final", rid, bytesOf("{}")))));
       assert.deepEqual(final.header, { type: "final", isEnd: true, rid, seq: rid * 2 - 1 });
       assert.deepEqual(client.watch.take(rid), enclave.watch.take(rid));
       assert.equal(client.watch.take(rid), undefined);
@@ -63,7 +63,7 @@ describe("a session", () => {
     ] as const) {
       const { client } = (await openSession({ pad })).ends();
       const frames = [nothing, new Uint8Array(16)].map((data) =>
-        sound(client.seal("request", 1, data)),
+        unwrap(client.seal("request", 1, data)),
       );
       assert.deepEqual(
         frames.map((frame) => frame.length),
@@ -74,44 +74,44 @@ describe("a session", () => {
 
   test("a cancel may cross the final, but only one is allowed", () => {
     const { client, enclave } = asked();
-    const final = sound(enclave.seal("final", 1, nothing));
-    sound(enclave.open(sound(client.seal("cancel", 1, nothing))));
-    sound(client.open(final));
+    const final = unwrap(enclave.seal("final", 1, nothing));
+    unwrap(enclave.open(unwrap(client.seal("cancel", 1, nothing))));
+    unwrap(client.open(final));
     assert.equal(codeOf(client.seal("cancel", 1, nothing)), "BAD_FRAME");
   });
 
   test("a cancel ends an incomplete request", () => {
     const { client, enclave } = session.ends();
-    sound(enclave.open(sound(client.seal("request", 1, body))));
-    sound(enclave.open(sound(client.seal("cancel", 1, nothing))));
-    sound(client.open(sound(enclave.seal("final", 1, nothing))));
+    unwrap(enclave.open(unwrap(client.seal("request", 1, body))));
+    unwrap(enclave.open(unwrap(client.seal("cancel", 1, nothing))));
+    unwrap(client.open(unwrap(enclave.seal("final", 1, nothing))));
     assert.equal(codeOf(client.seal("request", 1, body, true)), "BAD_FRAME");
   });
 
   test("a flipped bit in a frame ends the session", () => {
-    const frame = sound(session.ends().client.seal("request", 1, body, true));
+    const frame = unwrap(session.ends().client.seal("request", 1, body, true));
     for (let bit = 0; bit < 8 * frame.length; bit++) {
       const { enclave } = session.ends();
-      assert.ok(isFault(enclave.open(touched(frame, bit >> 3, bit & 7))), `bit ${bit}`);
+      assert.ok(isFault(enclave.open(withFlippedBit(frame, bit >> 3, bit & 7))), `bit ${bit}`);
     }
   });
 
   test("a frame with a different transcript cannot be decrypted", async () => {
     const other = await openSession();
-    const foreign = sound(other.ends().client.seal("request", 1, body, true));
+    const foreign = unwrap(other.ends().client.seal("request", 1, body, true));
     assert.equal(codeOf(session.ends().enclave.open(foreign)), "BAD_FRAME");
     const head = { type: 1, flags: 1, rid: 1, seq: 0n };
-    const sameKeys = nobleSeal(keys.c2s, touched(th, 5), head, body, 256);
+    const sameKeys = nobleSeal(keys.c2s, withFlippedBit(th, 5), head, body, 256);
     assert.equal(codeOf(session.ends().enclave.open(sameKeys)), "BAD_FRAME");
   });
 
   test("reordered, dropped, repeated and reflected frames are refused", () => {
     const { client, enclave } = asked();
-    const chunks = [0, 1, 2].map((at) => sound(enclave.seal("chunk", 1, bytesOf(`${at}`))));
+    const chunks = [0, 1, 2].map((at) => unwrap(enclave.seal("chunk", 1, bytesOf(`${at}`))));
     const [first = nothing, second = nothing, third = nothing] = chunks;
     const open = (...frames: readonly Uint8Array[]): readonly string[] => {
       const { client: end } = session.ends();
-      sound(end.seal("request", 1, body, true));
+      unwrap(end.seal("request", 1, body, true));
       return frames.map((frame) => {
         const opened = end.open(frame);
         return isFault(opened) ? opened.code : textOf(opened.data);
@@ -122,12 +122,12 @@ describe("a session", () => {
     assert.deepEqual(open(first, third), ["0", "REPLAY"]);
     assert.deepEqual(open(first, first), ["0", "REPLAY"]);
     assert.deepEqual(open(first, third, second), ["0", "REPLAY", "REPLAY"]);
-    const mine = sound(session.ends().client.seal("request", 1, body, true));
+    const mine = unwrap(session.ends().client.seal("request", 1, body, true));
     assert.equal(codeOf(client.open(mine)), "BAD_FRAME");
   });
 
   test("a frame with the header of the other direction cannot be decrypted", () => {
-    const frame = sound(session.ends().client.seal("request", 1, body));
+    const frame = unwrap(session.ends().client.seal("request", 1, body));
     const back = Uint8Array.from(frame);
     back[1] = 2;
     back[2] = 0;
@@ -136,8 +136,8 @@ describe("a session", () => {
 
   test("after a fault, both directions are refused with the same fault", () => {
     const { client, enclave } = asked();
-    const good = sound(client.seal("cancel", 1, nothing));
-    const reason = enclave.open(touched(good, 40));
+    const good = unwrap(client.seal("cancel", 1, nothing));
+    const reason = enclave.open(withFlippedBit(good, 40));
     assert.equal(codeOf(reason), "BAD_FRAME");
     assert.equal(enclave.open(good), reason);
     assert.equal(enclave.seal("final", 1, nothing), reason);
@@ -145,8 +145,8 @@ describe("a session", () => {
 
   test("a request's digests are kept for its report while the next request runs", () => {
     const { client, enclave } = asked();
-    sound(client.open(sound(enclave.seal("final", 1, nothing))));
-    sound(client.seal("request", 2, body, true));
+    unwrap(client.open(unwrap(enclave.seal("final", 1, nothing))));
+    unwrap(client.seal("request", 2, body, true));
     assert.equal(client.watch.rid(), 2);
     assert.equal(client.watch.take(1)?.hasEnded, true);
     assert.equal(client.watch.take(1), undefined);
@@ -156,8 +156,8 @@ describe("a session", () => {
 
   test("a response that stops before END is not recorded as ended", () => {
     const { client, enclave } = asked();
-    sound(client.open(sound(enclave.seal("chunk", 1, nothing))));
-    const account = sound(client.watch.take(1));
+    unwrap(client.open(unwrap(enclave.seal("chunk", 1, nothing))));
+    const account = unwrap(client.watch.take(1));
     assert.equal(account.hasEnded, false);
     assert.equal(account.responseBytes, 288);
   });
@@ -167,10 +167,10 @@ describe("a session", () => {
     const one = bytesOf("a");
     for (const chunks of [[one], [one, one], [bytesOf("aa")], []]) {
       const { client, enclave } = asked();
-      for (const chunk of chunks) sound(client.open(sound(enclave.seal("chunk", 1, chunk))));
-      sound(client.open(sound(enclave.seal("final", 1, nothing))));
-      const mine = sound(client.watch.take(1));
-      assert.equal(mine.resDigest, sound(enclave.watch.take(1)).resDigest);
+      for (const chunk of chunks) unwrap(client.open(unwrap(enclave.seal("chunk", 1, chunk))));
+      unwrap(client.open(unwrap(enclave.seal("final", 1, nothing))));
+      const mine = unwrap(client.watch.take(1));
+      assert.equal(mine.resDigest, unwrap(enclave.watch.take(1)).resDigest);
       seen.add(mine.resDigest);
     }
     assert.equal(seen.size, 4);
@@ -200,9 +200,9 @@ describe("authentic frames that violate the rules", () => {
     test(`${name} is refused`, () => {
       const { client, enclave } = direction === "c2s" ? session.ends() : asked();
       assert.equal(codeOf((direction === "c2s" ? enclave : client).open(frame)), code);
-      // A relay sees the same, without keys.
+      // A relay sees the same fault without having the keys.
       const watch = createFrameWatch(nodeSuite.newHash);
-      if (direction === "s2c") sound(watch.observe("c2s", forged("c2s", { flags: 1 })));
+      if (direction === "s2c") unwrap(watch.observe("c2s", forged("c2s", { flags: 1 })));
       assert.equal(codeOf(watch.observe(direction, frame)), code);
     });
   }
@@ -211,7 +211,7 @@ describe("authentic frames that violate the rules", () => {
     const first = session.ends();
     assert.equal(codeOf(first.enclave.seal("chunk", 1, nothing)), "BAD_FRAME");
     const { client, enclave } = session.ends();
-    sound(enclave.open(sound(client.seal("request", 1, body))));
+    unwrap(enclave.open(unwrap(client.seal("request", 1, body))));
     assert.equal(codeOf(client.open(forged("s2c", {}))), "BAD_FRAME");
     assert.equal(codeOf(enclave.seal("final", 1, nothing)), "BAD_FRAME");
   });
@@ -220,7 +220,7 @@ describe("authentic frames that violate the rules", () => {
     const again = asked();
     assert.equal(codeOf(again.enclave.open(forged("c2s", { seq: 1n }))), "BAD_FRAME");
     const { client, enclave } = asked();
-    sound(client.open(sound(enclave.seal("final", 1, nothing))));
+    unwrap(client.open(unwrap(enclave.seal("final", 1, nothing))));
     assert.equal(codeOf(client.open(forged("s2c", { seq: 1n }))), "BAD_FRAME");
   });
 
@@ -232,7 +232,7 @@ describe("authentic frames that violate the rules", () => {
       [3, "BAD_FRAME"],
     ] as const) {
       const { client, enclave } = asked();
-      sound(client.open(sound(enclave.seal("final", 1, nothing))));
+      unwrap(client.open(unwrap(enclave.seal("final", 1, nothing))));
       assert.equal(codeOf(enclave.open(forged("c2s", { rid, seq: 1n }))), code);
     }
   });
@@ -244,7 +244,7 @@ describe("authentic frames that violate the rules", () => {
     for (const [at, byte] of [
       [100, 1],
       [255, 1],
-      // The prefix: longer than what is there.
+      // The length prefix is larger than the data after it.
       [2, 1],
     ] as const) {
       const plaintext = new Uint8Array(256);
@@ -253,7 +253,7 @@ describe("authentic frames that violate the rules", () => {
       assert.equal(codeOf(session.ends().enclave.open(frame)), "BAD_FRAME", `byte ${at}`);
     }
     const longer = nobleSealRaw(keys.c2s, th, head, new Uint8Array(2048));
-    assert.equal(sound(session.ends().enclave.open(longer)).data.length, 0);
+    assert.equal(unwrap(session.ends().enclave.open(longer)).data.length, 0);
   });
 });
 
@@ -261,8 +261,8 @@ describe("limits", () => {
   test("a frame contains at most 64 KiB", () => {
     const most = new Uint8Array(maxFrameDataBytes);
     const { client, enclave } = session.ends();
-    const frame = sound(client.seal("request", 1, most));
-    assert.equal(sound(enclave.open(frame)).data.length, maxFrameDataBytes);
+    const frame = unwrap(client.seal("request", 1, most));
+    assert.equal(unwrap(enclave.open(frame)).data.length, maxFrameDataBytes);
     const more = new Uint8Array(maxFrameDataBytes + 1);
     assert.equal(codeOf(client.seal("request", 1, more)), "LIMIT_EXCEEDED");
     const beyond = forged("c2s", { seq: 1n }, more);
@@ -274,15 +274,15 @@ describe("limits", () => {
 
   test("the longest frame contains 64 KiB padded to 1024", async () => {
     const wide = await openSession({ pad: 1024 });
-    const frame = sound(wide.ends().client.seal("request", 1, new Uint8Array(maxFrameDataBytes)));
+    const frame = unwrap(wide.ends().client.seal("request", 1, new Uint8Array(maxFrameDataBytes)));
     assert.equal(frame.length, maxFrameBytes);
-    sound(wide.ends().enclave.open(frame));
+    unwrap(wide.ends().enclave.open(frame));
   });
 
   test("a request contains at most 8 MiB", () => {
     const { client, enclave } = session.ends();
     const pieces = requestPieces(new Uint8Array(8 * 1024 * 1024));
-    for (const piece of pieces) sound(enclave.open(sound(client.seal("request", 1, piece))));
+    for (const piece of pieces) unwrap(enclave.open(unwrap(client.seal("request", 1, piece))));
     assert.equal(codeOf(client.seal("request", 1, Uint8Array.of(0))), "LIMIT_EXCEEDED");
     const next = forged("c2s", { seq: BigInt(pieces.length) }, Uint8Array.of(0));
     assert.equal(codeOf(enclave.open(next)), "LIMIT_EXCEEDED");
@@ -350,22 +350,22 @@ describe("the channel with WebCrypto", () => {
       client.seal("request", 1, body),
       client.seal("request", 1, body, true),
     ]);
-    const opened = await Promise.all(sealed.map((frame) => enclave.open(sound(frame))));
-    const lengths = opened.map((each) => sound(each).data.length);
+    const opened = await Promise.all(sealed.map((frame) => enclave.open(unwrap(frame))));
+    const lengths = opened.map((each) => unwrap(each).data.length);
     assert.deepEqual(lengths, [large.length, body.length, body.length]);
     const relay = createFrameWatch(nodeSuite.newHash);
-    for (const frame of sealed) sound(relay.observe("c2s", sound(frame)));
+    for (const frame of sealed) unwrap(relay.observe("c2s", unwrap(frame)));
     const account = relay.take(1);
     assert.deepEqual(client.watch.take(1), account);
     assert.deepEqual(enclave.watch.take(1), account);
   });
 
   test("refuses the same frames as the channel with node:crypto", async () => {
-    const frame = sound(session.ends().client.seal("request", 1, body, true));
+    const frame = unwrap(session.ends().client.seal("request", 1, body, true));
     const options = { keys, th, pad: 256, end: "enclave" } as const;
     for (let at = 0; at < frame.length; at++) {
       const enclave = await createWebChannel(options);
-      const reason = await enclave.open(touched(frame, at, at % 8));
+      const reason = await enclave.open(withFlippedBit(frame, at, at % 8));
       assert.ok(isFault(reason), `byte ${at}`);
       assert.equal(await enclave.open(frame), reason);
     }

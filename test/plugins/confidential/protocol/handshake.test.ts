@@ -43,14 +43,14 @@ import {
   keysetWith,
   now,
   shake,
-  sound,
+  unwrap,
   textOf,
-  touched,
+  withFlippedBit,
 } from "./session.ts";
 
 const suites = { "node:crypto": nodeSuite, WebCrypto: webSuite };
 
-/** RFC 7748, 6.1 and Bernstein's list: points of low order, and what reduces to them. */
+/** RFC 7748, 6.1 and Bernstein's list: points of low order, and values that reduce to them. */
 const lowOrder = [
   "0000000000000000000000000000000000000000000000000000000000000000",
   "0100000000000000000000000000000000000000000000000000000000000000",
@@ -68,7 +68,7 @@ describe("hello", () => {
   test("a complete hello with unknown members is read", () => {
     const known = [`sha256:${"a".repeat(64)}`];
     const changes = { max_coefficient: 1500, evidence: "known", known, freshness: "quote" };
-    const hello = sound(readHello(helloJson({ ...changes, idempotency_key: "k", later: [1] })));
+    const hello = unwrap(readHello(helloJson({ ...changes, idempotency_key: "k", later: [1] })));
     assert.equal(hello.network, "confidential-alpha");
     assert.equal(hello.maxOutputTokens, 64);
     assert.equal(hello.maxCoefficient, 1500);
@@ -76,12 +76,12 @@ describe("hello", () => {
     assert.deepEqual(hello.known, known);
     assert.equal(hello.freshness, "quote");
     assert.equal(hello.idempotencyKey, "k");
-    assert.deepEqual(sound(readHello(helloWith(hello))), hello);
+    assert.deepEqual(unwrap(readHello(helloWith(hello))), hello);
   });
 
   test("pad, evidence and freshness may be missing", () => {
     const members = { pad: undefined, evidence: undefined, freshness: undefined };
-    const { pad, evidence, freshness } = sound(readHello(helloJson(members)));
+    const { pad, evidence, freshness } = unwrap(readHello(helloJson(members)));
     assert.deepEqual([pad, evidence, freshness], [256, "full", "cached"]);
   });
 
@@ -162,18 +162,30 @@ for (const [by, suite] of Object.entries(suites)) {
     test("the client detects a flipped bit in hello, core or signature", async () => {
       const { hello, answer } = await shake();
       const { core, sig } = answer;
-      sound(await readAnswer(suite, hello, core, sig, expected));
-      // All bits of the signature, one of each byte of the rest.
+      unwrap(await readAnswer(suite, hello, core, sig, expected));
+      // All bits of the signature, and one bit of each other byte.
       for (let at = 0; at < hello.length; at++) {
-        const other = await readAnswer(suite, touched(hello, at, at % 8), core, sig, expected);
+        const other = await readAnswer(
+          suite,
+          withFlippedBit(hello, at, at % 8),
+          core,
+          sig,
+          expected,
+        );
         assert.ok(isFault(other), `hello ${at}`);
       }
       for (let at = 0; at < core.length; at++) {
-        const other = await readAnswer(suite, hello, touched(core, at, at % 8), sig, expected);
+        const other = await readAnswer(
+          suite,
+          hello,
+          withFlippedBit(core, at, at % 8),
+          sig,
+          expected,
+        );
         assert.ok(isFault(other), `core ${at}`);
       }
       for (let bit = 0; bit < 8 * sig.length; bit++) {
-        const other = touched(sig, bit >> 3, bit & 7);
+        const other = withFlippedBit(sig, bit >> 3, bit & 7);
         assert.ok(isFault(await readAnswer(suite, hello, core, other, expected)), `sig ${bit}`);
       }
     });
@@ -205,11 +217,11 @@ for (const [by, suite] of Object.entries(suites)) {
           signer: handshakeSigner,
           session: new Uint8Array(16),
         };
-        const answer = await answerHello(suite, hello, sound(readHello(hello)), enclave);
+        const answer = await answerHello(suite, hello, unwrap(readHello(hello)), enclave);
         assert.equal(codeOf(answer), "BAD_FRAME");
         const ephemeral = await suite.createEphemeral();
         const { hello: mine, answer: theirs } = await shake();
-        const attested = sound(await readAnswer(suite, mine, theirs.core, theirs.sig, expected));
+        const attested = unwrap(await readAnswer(suite, mine, theirs.core, theirs.sig, expected));
         const weak = { ...attested, core: { ...attested.core, epk } };
         assert.equal(codeOf(await clientKeys(suite, ephemeral, weak)), "BAD_FRAME");
       }
@@ -228,7 +240,7 @@ for (const [by, suite] of Object.entries(suites)) {
         assert.ok(isFault(read) && read.message.includes(why));
       }
       const { hello, answer } = await shake({}, keysetWith({ notAfter: now + 3600 }));
-      sound(await readAnswer(suite, hello, answer.core, answer.sig, expected));
+      unwrap(await readAnswer(suite, hello, answer.core, answer.sig, expected));
     });
 
     test("a handshake that is not signed by the keyset's key is refused", async () => {
@@ -245,12 +257,12 @@ describe("the handshake", () => {
     const { hello, answer } = await shake();
     const session = new Uint8Array(16).fill(7);
     const enclave = { keyset: keysetWith(), signer: handshakeSigner, session };
-    const again = sound(await answerHello(nodeSuite, hello, sound(readHello(hello)), enclave));
+    const again = unwrap(await answerHello(nodeSuite, hello, unwrap(readHello(hello)), enclave));
     assert.notDeepEqual(again.keys, answer.keys);
     const options = { pad: 256 } as const;
     const client = createNodeChannel({ ...options, ...answer, end: "client" });
-    const frame = sound(client.seal("request", 1, bytesOf("{}"), true));
-    sound(createNodeChannel({ ...options, ...answer, end: "enclave" }).open(frame));
+    const frame = unwrap(client.seal("request", 1, bytesOf("{}"), true));
+    unwrap(createNodeChannel({ ...options, ...answer, end: "enclave" }).open(frame));
     const replayed = createNodeChannel({ ...options, ...again, end: "enclave" }).open(frame);
     assert.equal(codeOf(replayed), "BAD_FRAME");
   });
@@ -261,7 +273,7 @@ describe("the handshake", () => {
     const hello = helloWith();
     const session = new Uint8Array(16);
     const enclave = { keyset: keysetWith(), signer: handshakeSigner, session };
-    const answer = await answerHello(careless, hello, sound(readHello(hello)), enclave);
+    const answer = await answerHello(careless, hello, unwrap(readHello(hello)), enclave);
     assert.equal(codeOf(answer), "BAD_FRAME");
   });
 
@@ -289,7 +301,7 @@ describe("the handshake", () => {
     }
     assert.equal(codeOf(readCore(change(core, { v: 2 }))), "SUITE_UNSUPPORTED");
     const upstream = `sha256:${"1".repeat(64)}`;
-    assert.equal(sound(readCore(change(core, { upstream, more: 1 }))).upstream, upstream);
+    assert.equal(unwrap(readCore(change(core, { upstream, more: 1 }))).upstream, upstream);
     const { hs } = JSON.parse(textOf(keyset)) as { hs: string };
     for (const members of [
       { ur: hs },
@@ -305,7 +317,7 @@ describe("the handshake", () => {
       assert.equal(codeOf(readKeyset(change(keyset, members))), "ATTESTATION_UNAVAILABLE");
     }
     const models = [{ id: "demo", hash: "sha256:00" }];
-    assert.deepEqual(sound(readKeyset(change(keyset, { models, beacon: {} }))).models, models);
+    assert.deepEqual(unwrap(readKeyset(change(keyset, { models, beacon: {} }))).models, models);
   });
 });
 

@@ -9,7 +9,7 @@ import {
   writeAttestation,
   writeReportFrame,
 } from "../../../../plugins/confidential/protocol/text-frames.ts";
-import { bytesOf, codeOf, shake, sound, textOf } from "./session.ts";
+import { bytesOf, codeOf, shake, unwrap, textOf } from "./session.ts";
 
 const canonical = (value: unknown): string | undefined => {
   const bytes = canonicalBytes(value);
@@ -17,7 +17,7 @@ const canonical = (value: unknown): string | undefined => {
 };
 const strict = (text: string): unknown => readJsonObject(bytesOf(text), 1_000_000);
 
-/** Up to the depth at which both agree. */
+/** Up to the depth at which both implementations agree. */
 const nested = (depth: number): string => `{"a":${"[".repeat(depth)}${"]".repeat(depth)}}`;
 
 describe("canonical JSON", () => {
@@ -91,7 +91,7 @@ describe("strict JSON", () => {
     assert.equal(Object.keys(strict(members(most)) ?? {}).length, most);
     assert.equal(isRead(members(most + 1)), false);
     for (const element of ["[]", "{}", "0", '""', " [ ] "]) {
-      // The member is a part as well.
+      // The member itself counts as well.
       const list = (count: number): string => `{"a":[${Array(count).fill(element).join()}]}`;
       assert.equal(isRead(list(most - 1)), true, element);
       assert.equal(isRead(list(most)), false, element);
@@ -106,14 +106,14 @@ describe("text frames", () => {
   test("an attestation is read as it was written, with evidence or its digest", async () => {
     const { core, sig: signature } = (await shake()).answer;
     const evidence = { tee_type: "simulated", quote: "AA==", simulated: true };
-    const full = sound(readTextFrame(bytesOf(writeAttestation(core, signature, { evidence }))));
+    const full = unwrap(readTextFrame(bytesOf(writeAttestation(core, signature, { evidence }))));
     assert.ok(full.kind === "attestation");
     assert.deepEqual(full.core, Uint8Array.from(core));
     assert.deepEqual(full.sig, Uint8Array.from(signature));
     assert.deepEqual(full.evidence, evidence);
     const digest = `sha256:${"3".repeat(64)}`;
     const known = writeAttestation(core, signature, { evidence_digest: digest });
-    const short = sound(readTextFrame(bytesOf(known)));
+    const short = unwrap(readTextFrame(bytesOf(known)));
     assert.ok(short.kind === "attestation");
     assert.equal(short.evidenceDigest, digest);
     for (const text of [
@@ -127,7 +127,7 @@ describe("text frames", () => {
   });
 
   test("a report frame is read as it was written", () => {
-    const frame = sound(readTextFrame(bytesOf(writeReportFrame(3, report, sig))));
+    const frame = unwrap(readTextFrame(bytesOf(writeReportFrame(3, report, sig))));
     assert.deepEqual(frame, { kind: "report", rid: 3, report, sig });
     const text = writeReportFrame(3, report, sig);
     for (const wrong of [text.replace("3", "-3"), text.replace('"sig"', '"sign"')]) {
@@ -138,13 +138,13 @@ describe("text frames", () => {
   test("a done frame is read with its tokens, with or without a report", () => {
     const tokens = { prompt: 9, completion: 5, cached: 4, reasoning: 2 };
     const done = { type: "done", rid: 1, usage: usageOf(tokens), usedCUMilli: 12, pricing: {} };
-    const frame = sound(readTextFrame(bytesOf(JSON.stringify(done))));
+    const frame = unwrap(readTextFrame(bytesOf(JSON.stringify(done))));
     assert.ok(frame.kind === "done");
     assert.deepEqual(frame.usage, { ...tokens, total: 14 });
     assert.equal(frame.usedMilliCu, 12);
     assert.equal(frame.report, undefined);
     const plain = { prompt_tokens: 1, completion_tokens: 2, total_tokens: 3 };
-    const brief = sound(readTextFrame(bytesOf(JSON.stringify({ ...done, usage: plain }))));
+    const brief = unwrap(readTextFrame(bytesOf(JSON.stringify({ ...done, usage: plain }))));
     assert.ok(brief.kind === "done");
     const none = { cached: 0, reasoning: 0 };
     assert.deepEqual(brief.usage, { prompt: 1, completion: 2, total: 3, ...none });

@@ -38,7 +38,7 @@ function hashed(...parts: readonly Uint8Array[]): Uint8Array {
 export const nobleHex = (bytes: Uint8Array): string => Buffer.from(bytes).toString("hex");
 export const nobleBase64 = (bytes: Uint8Array): string => Buffer.from(bytes).toString("base64url");
 
-/** For flat objects and objects in objects, of strings and integers. */
+/** Supports objects of strings and integers that are nested once. */
 export function nobleJcs(value: unknown): string {
   if (typeof value !== "object" || value === null) return JSON.stringify(value);
   const object = value as Record<string, unknown>;

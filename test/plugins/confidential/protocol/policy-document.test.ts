@@ -14,7 +14,7 @@ import type {
   ConfidentialPolicy,
   PolicyExpectation,
 } from "../../../../plugins/confidential/protocol/policy-document.ts";
-import { bytesOf, sound, textOf, touched } from "./session.ts";
+import { bytesOf, unwrap, textOf, withFlippedBit } from "./session.ts";
 
 const signer = createSigner();
 const now = Date.UTC(2026, 10, 21, 12);
@@ -46,7 +46,7 @@ function read(value: unknown): ConfidentialPolicy {
 }
 
 const policy = read(written);
-const bytes = sound(writePolicy(policy));
+const bytes = unwrap(writePolicy(policy));
 const expected: PolicyExpectation = { key: signer.publicKey, now };
 
 function open(document: unknown, changes: Partial<PolicyExpectation> = {}): Promise<unknown> {
@@ -139,11 +139,11 @@ describe("a policy document", () => {
     const document = await signPolicy(bytes, signer);
     const sig = Buffer.from(document.sig, "base64url");
     for (const at of [0, 20, bytes.length - 1]) {
-      const changed = { ...document, policy: toBase64Url(touched(bytes, at)) };
+      const changed = { ...document, policy: toBase64Url(withFlippedBit(bytes, at)) };
       assert.equal(await open(changed), "the signature of the document is not valid");
     }
     for (const at of [0, 33, 63]) {
-      const changed = { ...document, sig: toBase64Url(touched(sig, at)) };
+      const changed = { ...document, sig: toBase64Url(withFlippedBit(sig, at)) };
       assert.equal(await open(changed), "the signature of the document is not valid");
     }
   });

@@ -27,7 +27,7 @@ export const expected = { net: "confidential-alpha", role: "worker", now } as co
 export const handshakeSigner = createSigner();
 export const reportSigner = createSigner();
 
-export function sound<Value extends object>(value: Value | Fault | undefined): Value {
+export function unwrap<Value extends object>(value: Value | Fault | undefined): Value {
   assert.ok(value !== undefined && !isFault(value), JSON.stringify(value));
   return value;
 }
@@ -63,7 +63,7 @@ export function helloJson(members: Readonly<Record<string, unknown>>): Bytes {
 }
 
 export function keysetWith(members: Partial<Keyset> = {}): Bytes {
-  return sound(
+  return unwrap(
     writeKeyset({
       hs: handshakeSigner.publicKey,
       ur: reportSigner.publicKey,
@@ -81,7 +81,7 @@ export interface TestHandshake {
   readonly answer: HandshakeAnswer;
 }
 
-/** Our enclave's answer to our client. */
+/** Returns our enclave's answer to our client. */
 export async function shake(
   members: Partial<Hello> = {},
   keyset: Bytes = keysetWith(),
@@ -90,7 +90,7 @@ export async function shake(
   const hello = helloWith({ epk: ephemeral.publicKey, ...members });
   const session = new Uint8Array(16).fill(7);
   const enclave = { keyset, signer: handshakeSigner, session };
-  const answer = sound(await answerHello(nodeSuite, hello, sound(readHello(hello)), enclave));
+  const answer = unwrap(await answerHello(nodeSuite, hello, unwrap(readHello(hello)), enclave));
   return { ephemeral, hello, answer };
 }
 
@@ -103,10 +103,10 @@ export interface TestSession {
 
 export async function openSession(members: Partial<Hello> = {}): Promise<TestSession> {
   const { ephemeral, hello, answer } = await shake(members);
-  const attested = sound(await readAnswer(nodeSuite, hello, answer.core, answer.sig, expected));
-  const keys = sound(await clientKeys(nodeSuite, ephemeral, attested));
+  const attested = unwrap(await readAnswer(nodeSuite, hello, answer.core, answer.sig, expected));
+  const keys = unwrap(await clientKeys(nodeSuite, ephemeral, attested));
   assert.deepEqual(keys, answer.keys);
-  const { pad } = sound(readHello(hello));
+  const { pad } = unwrap(readHello(hello));
   const options = { keys, th: attested.th, pad };
   return {
     attested,
@@ -122,7 +122,7 @@ export const bytesOf = (text: string): Bytes => new TextEncoder().encode(text);
 export const textOf = (bytes: Uint8Array): string => new TextDecoder().decode(bytes);
 
 /** Returns a copy with one flipped bit. */
-export function touched(bytes: Uint8Array, at: number, bit = 0): Bytes {
+export function withFlippedBit(bytes: Uint8Array, at: number, bit = 0): Bytes {
   const copy = Uint8Array.from(bytes);
   copy[at] = (copy[at] ?? 0) ^ (1 << bit);
   return copy;

@@ -21,7 +21,7 @@ import { createSeenCounters } from "../../../../plugins/confidential/protocol/se
 import type { Signer } from "../../../../plugins/confidential/protocol/suite.ts";
 import { toHex } from "../../../../plugins/confidential/verify/binary-text.ts";
 import type { Bytes } from "../../../../plugins/confidential/verify/binary-text.ts";
-import { bytesOf, now, reportSigner, sound, textOf, touched } from "./session.ts";
+import { bytesOf, now, reportSigner, unwrap, textOf, withFlippedBit } from "./session.ts";
 
 const th = new Uint8Array(32).fill(3);
 const session = toBase64Url(new Uint8Array(16).fill(7));
@@ -35,7 +35,7 @@ const exchange: WatchedExchange = {
   responseBytes: 576,
 };
 const tokens = { prompt: 9, completion: 5, cached: 4, reasoning: 2 };
-const told = { ...tokens, total: 14 };
+const reported = { ...tokens, total: 14 };
 const report: UsageReport = {
   coefficient: 1000,
   ctr: 17,
@@ -63,7 +63,7 @@ const own: ReportExpectation = {
   net: "confidential-alpha",
   model: "demo",
   maxOutputTokens: 64,
-  usage: told,
+  usage: reported,
   claimCounter: () => true,
 };
 
@@ -72,19 +72,19 @@ async function signed(bytes: Bytes, signer: Signer = reportSigner): Promise<Sign
 }
 
 async function judge(
-  reported: Partial<UsageReport>,
+  changed: Partial<UsageReport>,
   account: Partial<ReportExpectation> = {},
 ): Promise<ReportVerdict> {
-  const bytes = sound(writeReport({ ...report, ...reported }));
+  const bytes = unwrap(writeReport({ ...report, ...changed }));
   return verifyUsageReport(nodeSuite, await signed(bytes), { ...own, ...account });
 }
 
-const json = JSON.parse(textOf(sound(writeReport(report)))) as Record<string, unknown>;
+const json = JSON.parse(textOf(unwrap(writeReport(report)))) as Record<string, unknown>;
 const changed = (members: object): Bytes => bytesOf(JSON.stringify({ ...json, ...members }));
 
 describe("a usage report", () => {
   test("is written canonically and read back", () => {
-    const bytes = sound(writeReport(report));
+    const bytes = unwrap(writeReport(report));
     assert.deepEqual(readReport(bytes), report);
     assert.equal(textOf(bytes).startsWith('{"coefficient":1000,"ctr":17,"finish":"stop"'), true);
     assert.equal(writeReport({ ...report, model: "\ud800" }), undefined);
@@ -121,7 +121,7 @@ describe("a usage report", () => {
   }
 
   test("with a duplicate member is refused, although JSON.parse accepts it", () => {
-    const text = textOf(sound(writeReport(report)));
+    const text = textOf(unwrap(writeReport(report)));
     for (const twice of [
       text.replace('"ctr":17', '"ctr":17,"ctr":17'),
       text.replace('"cached":4', '"cached":4,"cached":0'),
@@ -139,7 +139,7 @@ describe("the verdict on a report", () => {
     assert.equal(verdict.verified, true);
     assert.deepEqual(verdict.report, report);
     assert.ok(verdict.checks.every(({ result }) => result === "pass"));
-    const bytes = sound(writeReport(report));
+    const bytes = unwrap(writeReport(report));
     const again = await verifyUsageReport(webSuite, await signed(bytes), own);
     assert.deepEqual(again, verdict);
   });
@@ -165,23 +165,23 @@ describe("the verdict on a report", () => {
     ["no END", "digest_mismatch", {}, { exchange: { ...exchange, hasEnded: false } }],
     ["another model", "usage_mismatch", { model: "other" }, {}],
     ["another network", "usage_mismatch", { net: "other" }, {}],
-    ["other usage", "usage_mismatch", {}, { usage: { ...told, prompt: 8 } }],
-    ["other details", "usage_mismatch", {}, { usage: { ...told, reasoning: 0 } }],
-    ["another total", "usage_mismatch", {}, { usage: { ...told, total: 15 } }],
+    ["other usage", "usage_mismatch", {}, { usage: { ...reported, prompt: 8 } }],
+    ["other details", "usage_mismatch", {}, { usage: { ...reported, reasoning: 0 } }],
+    ["another total", "usage_mismatch", {}, { usage: { ...reported, total: 15 } }],
     ["more tokens than asked", "usage_mismatch", {}, { maxOutputTokens: 4 }],
     [
       "more tokens than were sent",
       "usage_mismatch",
       { tokens: { ...tokens, prompt: 288 + 16_385 } },
-      { usage: { ...told, prompt: 288 + 16_385, total: 288 + 16_390 } },
+      { usage: { ...reported, prompt: 288 + 16_385, total: 288 + 16_390 } },
     ],
     ["more cached than all", "usage_mismatch", { tokens: { ...tokens, cached: 10 } }, {}],
     ["a counter seen before", "replay", {}, { claimCounter: () => false }],
     ["a simulation", "simulated", {}, { evidence: "simulated" }],
   ];
-  for (const [name, reason, reported, account] of reasons) {
+  for (const [name, reason, difference, account] of reasons) {
     test(`${name}: ${reason}`, async () => {
-      const verdict = await judge(reported, account);
+      const verdict = await judge(difference, account);
       assert.equal(verdict.verified, false);
       assert.equal(verdict.unverifiedReason, reason);
       const failed = verdict.checks.filter(({ result }) => result === "fail");
@@ -202,9 +202,9 @@ describe("the verdict on a report", () => {
   });
 
   test("is negative if any bit of the report or the signature is flipped", async () => {
-    const { report: bytes, sig } = await signed(sound(writeReport(report)));
+    const { report: bytes, sig } = await signed(unwrap(writeReport(report)));
     for (let at = 0; at < bytes.length; at++) {
-      const other = { report: touched(bytes, at, at % 8), sig };
+      const other = { report: withFlippedBit(bytes, at, at % 8), sig };
       const verdict = await verifyUsageReport(nodeSuite, other, own);
       assert.equal(verdict.verified, false, `byte ${at}`);
       const check = verdict.checks.find(({ name }) => name === "signature");
@@ -213,7 +213,7 @@ describe("the verdict on a report", () => {
     for (let at = 0; at < sig.length; at++) {
       const verdict = await verifyUsageReport(
         nodeSuite,
-        { report: bytes, sig: touched(sig, at, at % 8) },
+        { report: bytes, sig: withFlippedBit(sig, at, at % 8) },
         own,
       );
       assert.equal(verdict.unverifiedReason, "bad_signature");

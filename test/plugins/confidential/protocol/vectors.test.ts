@@ -35,19 +35,19 @@ import {
 import { joinBytes, toHex } from "../../../../plugins/confidential/verify/binary-text.ts";
 import { readVectors, skipWithoutVectors } from "./vectors.ts";
 
-function sound<Value extends object>(value: Value | Fault | undefined): Value {
+function unwrap<Value extends object>(value: Value | Fault | undefined): Value {
   assert.ok(value !== undefined && !isFault(value), JSON.stringify(value));
   return value;
 }
 
 const suites = { "node:crypto": nodeSuite, WebCrypto: webSuite };
 const frameNames = ["chunk0", "chunk1", "final"] as const;
-/** Theirs is 64, which `hello` cannot ask for. */
+/** The padding of the vectors is 64, which `hello` cannot request. */
 const vectorPad = 64 as 0;
 
 describe("the vectors of the specification", { skip: skipWithoutVectors }, () => {
   const given = skipWithoutVectors === false ? readVectors() : undefined;
-  const vectors = (): NonNullable<typeof given> => sound(given);
+  const vectors = (): NonNullable<typeof given> => unwrap(given);
 
   for (const [by, suite] of Object.entries(suites)) {
     test(`${by}: transcript, signature and the whole key schedule`, async () => {
@@ -71,7 +71,7 @@ describe("the vectors of the specification", { skip: skipWithoutVectors }, () =>
       const { bytes, utf8, text } = vectors();
       const digest = await digestName(suite, utf8("keyset"));
       assert.equal(digest, text("keyset_digest"));
-      const hello = sound(readHello(utf8("hello")));
+      const hello = unwrap(readHello(utf8("hello")));
       assert.deepEqual(writeStatement(digest, hello.nonce, "worker"), utf8("statement"));
       const reportData = await sessionReportData(suite, digest, hello.nonce, "worker");
       assert.deepEqual(reportData, bytes("report_data"));
@@ -79,18 +79,18 @@ describe("the vectors of the specification", { skip: skipWithoutVectors }, () =>
 
     test(`${by}: the enclave's answer is read as given, and the report verifies`, async () => {
       const { bytes, utf8, text } = vectors();
-      const notAfter = sound(readKeyset(utf8("keyset"))).notAfter;
+      const notAfter = unwrap(readKeyset(utf8("keyset"))).notAfter;
       const now = notAfter - 60;
       const expected = { net: "confidential-alpha", role: "worker", now } as const;
       const answer = [utf8("hello"), utf8("core"), bytes("hs_sig"), expected] as const;
-      const attested = sound(await readAnswer(suite, ...answer));
+      const attested = unwrap(await readAnswer(suite, ...answer));
       assert.equal(toHex(attested.th), text("th2"));
       assert.equal(attested.keysetDigest, text("keyset_digest"));
       assert.equal(toHex(attested.core.epk), text("worker_epk"));
 
       const watch = createFrameWatch(suite.newHash);
-      sound(watch.observe("c2s", bytes("req")));
-      for (const frame of frameNames) sound(watch.observe("s2c", bytes(frame)));
+      unwrap(watch.observe("c2s", bytes("req")));
+      for (const frame of frameNames) unwrap(watch.observe("s2c", bytes(frame)));
       const signed = { report: utf8("report"), sig: bytes("report_sig") };
       const { checks } = await verifyUsageReport(suite, signed, {
         evidence: "accepted",
@@ -118,19 +118,19 @@ describe("the vectors of the specification", { skip: skipWithoutVectors }, () =>
       const create = suite === nodeSuite ? createNodeChannel : createWebChannel;
       const client = await create({ ...options, end: "client" });
       const enclave = await create({ ...options, end: "enclave" });
-      const asked = sound(await enclave.open(bytes("req")));
+      const asked = unwrap(await enclave.open(bytes("req")));
       assert.deepEqual(asked.header, { type: "request", isEnd: true, rid: 1, seq: 0 });
       assert.equal(typeof JSON.parse(new TextDecoder().decode(asked.data)), "object");
-      assert.equal(toHex(sound(await client.seal("request", 1, asked.data, true))), text("req"));
+      assert.equal(toHex(unwrap(await client.seal("request", 1, asked.data, true))), text("req"));
       const types: string[] = [];
       for (const name of frameNames) {
-        const { header, data } = sound(await client.open(bytes(name)));
+        const { header, data } = unwrap(await client.open(bytes(name)));
         types.push(header.type);
-        assert.equal(toHex(sound(await enclave.seal(header.type, 1, data))), text(name));
+        assert.equal(toHex(unwrap(await enclave.seal(header.type, 1, data))), text(name));
       }
       assert.deepEqual(types, ["chunk", "chunk", "final"]);
       for (const { watch } of [client, enclave]) {
-        const exchange = sound(watch.take(1));
+        const exchange = unwrap(watch.take(1));
         assert.equal(exchange.reqDigest, text("req_digest"));
         assert.equal(exchange.resDigest, text("res_digest"));
         assert.equal(exchange.hasEnded, true);
@@ -140,10 +140,10 @@ describe("the vectors of the specification", { skip: skipWithoutVectors }, () =>
 
   test("keyset, core and report are written as given", () => {
     const { utf8 } = vectors();
-    const keyset = sound(readKeyset(utf8("keyset")));
+    const keyset = unwrap(readKeyset(utf8("keyset")));
     assert.deepEqual(writeKeyset(keyset), utf8("keyset"));
-    assert.deepEqual(writeCore(sound(readCore(utf8("core")))), utf8("core"));
-    const report = sound(readReport(utf8("report")));
+    assert.deepEqual(writeCore(unwrap(readCore(utf8("core")))), utf8("core"));
+    const report = unwrap(readReport(utf8("report")));
     assert.deepEqual(writeReport(report), utf8("report"));
     for (const name of ["keyset", "core", "report", "statement"]) {
       const value: unknown = JSON.parse(vectors().text(name));

@@ -6,7 +6,7 @@ const file = fileURLToPath(
   new URL("../../../../../shared/spec/vectors/cstream.json", import.meta.url),
 );
 
-/** Without ../shared such tests are skipped; with CI=true they fail. */
+/** Without ../shared, these tests are skipped; with CI=true they fail. */
 export const skipWithoutVectors: string | false =
   process.env["CI"] !== "true" && !existsSync(file) ? "needs ../shared" : false;
 

@@ -59,7 +59,7 @@ export function resultOf(report: VerificationReport, name: string): string | und
 }
 
 /** Returns a copy with one flipped bit. */
-export function touched(bytes: Uint8Array, at: number, bit = 0): Uint8Array<ArrayBuffer> {
+export function withFlippedBit(bytes: Uint8Array, at: number, bit = 0): Uint8Array<ArrayBuffer> {
   const copy = Uint8Array.from(bytes);
   copy[at] = (copy[at] ?? 0) ^ (1 << bit);
   return copy;

@@ -14,7 +14,7 @@ import {
   realText,
   resultOf,
   skipWithoutShared,
-  touched,
+  withFlippedBit,
 } from "./real-quotes.ts";
 import { askSerial, chipId, createSnpPlatform, snpReportData, writeTable } from "./snp-platform.ts";
 import type { SnpChanges } from "./snp-platform.ts";
@@ -100,7 +100,7 @@ describe("a SEV-SNP report", () => {
     assert.ok(quote);
     const survivors: number[] = [];
     for (let at = 0; at < quote.length; at += 3) {
-      const changed = Buffer.from(touched(quote, at, at % 8)).toString("base64");
+      const changed = Buffer.from(withFlippedBit(quote, at, at % 8)).toString("base64");
       const report = await verifyGiven({ ...evidence, quote: changed });
       if (report.assurance !== "none") survivors.push(at);
     }
@@ -322,7 +322,7 @@ describe("a real SEV-SNP report", { skip: skipWithoutShared }, () => {
     const evidence = real();
     const quote = realBytes("snp_attestation.bin");
     for (let at = 0; at < 0x330; at += 16) {
-      const changed = Buffer.from(touched(quote, at)).toString("base64");
+      const changed = Buffer.from(withFlippedBit(quote, at)).toString("base64");
       const report = await verifyEvidence(
         { ...evidence, quote: changed },
         { reportData: reportData() },

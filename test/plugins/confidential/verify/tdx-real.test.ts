@@ -11,7 +11,7 @@ import {
   resultOf,
   skipWithoutShared as skip,
   tdxEvidence,
-  touched,
+  withFlippedBit,
 } from "./real-quotes.ts";
 
 const day = 24 * 3_600_000;
@@ -41,7 +41,7 @@ describe("a real TDX quote", { skip }, () => {
     const { quote, collateral, now, reportData } = realTdx();
     const survivors: number[] = [];
     for (let at = 0; at < quote.length; at += 7) {
-      const evidence = tdxEvidence(touched(quote, at, at % 8), collateral);
+      const evidence = tdxEvidence(withFlippedBit(quote, at, at % 8), collateral);
       const report = await verifyEvidence(evidence, { reportData }, policy, now);
       if (report.verified || report.assurance !== "none") survivors.push(at);
     }
@@ -86,7 +86,11 @@ describe("a real TDX quote", { skip }, () => {
   test("binds only its own report data", async () => {
     const { quote, collateral, now, reportData } = realTdx();
     const evidence = tdxEvidence(quote, collateral);
-    for (const wrong of [touched(reportData, 63), new Uint8Array(64), reportData.slice(0, 32)]) {
+    for (const wrong of [
+      withFlippedBit(reportData, 63),
+      new Uint8Array(64),
+      reportData.slice(0, 32),
+    ]) {
       const report = await verifyEvidence(evidence, { reportData: wrong }, policy, now);
       assert.deepEqual(failures(report), ["report_data"]);
       assert.equal(report.assurance, "none");

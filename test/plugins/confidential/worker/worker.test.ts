@@ -13,7 +13,7 @@ import { connectWorker } from "../../../../plugins/confidential/enclave-workers/
 import { readStatus } from "../../../../plugins/inference/networks/status-document.ts";
 import { manualClock } from "../../../../src/testing/clock.ts";
 import { ending, prepare } from "../enclave/client.ts";
-import { codeOf, sound, touched } from "../protocol/session.ts";
+import { codeOf, unwrap, withFlippedBit } from "../protocol/session.ts";
 import {
   chunk,
   connectTo,
@@ -80,7 +80,7 @@ describe("a worker", () => {
     assert.deepEqual(await client.chunk(), { content: "The" });
     const response = await begun;
     const left = once(response, "close");
-    wire.binary(sound(client.channel.seal("cancel", 1, new Uint8Array())));
+    wire.binary(unwrap(client.channel.seal("cancel", 1, new Uint8Array())));
     const { final, report } = await client.answer(1);
     assert.equal(final.finish_reason, "cancel");
     assert.equal(report.finish, "cancel");
@@ -154,8 +154,8 @@ describe("a worker ends the connection or refuses it for", () => {
       (frames: readonly Uint8Array[]) => readonly Uint8Array[],
       number,
     ][] = [
-      ["flipped", ([one = new Uint8Array()]) => [touched(one, 30)], 4400],
-      ["flipped in the header", ([one = new Uint8Array()]) => [touched(one, 2)], 4400],
+      ["flipped", ([one = new Uint8Array()]) => [withFlippedBit(one, 30)], 4400],
+      ["flipped in the header", ([one = new Uint8Array()]) => [withFlippedBit(one, 2)], 4400],
       ["twice", ([one = new Uint8Array()]) => [one, one], 4409],
       ["out of order", ([one = new Uint8Array(), two = new Uint8Array()]) => [two, one], 4409],
       [

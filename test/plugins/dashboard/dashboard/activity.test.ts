@@ -79,7 +79,7 @@ test("counts an exchange in the tally of its group and in that of all callers", 
   assert.equal(activity.group("ws_3").requests.total, 0);
 });
 
-test("keeps single exchanges only while somebody watches, and only the newest hundred", () => {
+test("keeps single exchanges only while somebody is viewing, and only the newest hundred", () => {
   const activity = new Activity();
   activity.settled(ended({ requestId: "before" }));
   assert.deepEqual(activity.all.watch(start), []);
@@ -94,7 +94,7 @@ test("keeps single exchanges only while somebody watches, and only the newest hu
   assert.deepEqual(activity.all.watch(start + 61_000), []);
 });
 
-test("forgets the oldest group when there are too many", () => {
+test("drops the oldest group when there are too many", () => {
   const activity = new Activity();
   for (let i = 0; i <= 4_096; i++) activity.settled(ended({ group: `ws_${i}` }));
   assert.equal(activity.group("ws_0").requests.total, 0);

@@ -7,7 +7,7 @@ import { ask, call, signIn, startWatched } from "./gateway.ts";
 
 const noon = Date.UTC(2026, 10, 21, 12);
 
-test("live: calls, refusals with their reasons, and single exchanges while someone is viewing", async () => {
+test("live: it shows calls, refusals with their reasons, and single exchanges while someone is viewing", async () => {
   await using gateway = await startWatched();
   const cookie = await signIn(gateway, gateway.key);
   const before = await ask(gateway, "live", { cookie });
@@ -154,7 +154,7 @@ test("usage: the administrator of a workspace gets only its own, and other works
   assert.equal(JSON.stringify(own.body).includes(gateway.workspaceId), false);
 });
 
-test("usage: any other query is 400, a workspace that does not exist 404", async () => {
+test("usage: any other query gets 400, and an unknown workspace 404", async () => {
   await using gateway = await startWatched();
   const cookie = await signIn(gateway, gateway.key);
   for (const query of [
@@ -172,7 +172,7 @@ test("usage: any other query is 400, a workspace that does not exist 404", async
   assert.equal((await ask(gateway, "usage?range=1h&workspace=ws_none", { cookie })).status, 404);
 });
 
-test("keys: how full their windows are and when they clear", async () => {
+test("keys: their windows are shown with their usage and the time at which they clear", async () => {
   const clock = manualClock(noon);
   await using gateway = await startWatched({ clock });
   const cookie = await signIn(gateway, gateway.key);
@@ -197,7 +197,7 @@ test("keys: how full their windows are and when they clear", async () => {
   assert.ok(!JSON.stringify(body).includes(gateway.key.slice(-32)), "no key's text");
 });
 
-test("keys: found by id, name or workspace; revoked ones only on request", async () => {
+test("keys: they are found by id, name or workspace, and revoked ones only on request", async () => {
   await using gateway = await startWatched();
   const cookie = await signIn(gateway, gateway.key);
   const found = async (query: string): Promise<string[]> =>
@@ -216,7 +216,7 @@ test("keys: found by id, name or workspace; revoked ones only on request", async
   }
 });
 
-test("a key is made, works, is rotated and revoked, and each is on record with who did it", async () => {
+test("a key is created, works, is rotated and revoked, and each change is in the audit log with its actor", async () => {
   await using gateway = await startWatched();
   const cookie = await signIn(gateway, gateway.key);
   const made = await ask(gateway, "keys", {
@@ -278,7 +278,7 @@ test("a key is made, works, is rotated and revoked, and each is on record with w
   assert.ok(!text.includes(made.body.secret) && !text.includes(rotated.body.secret));
 });
 
-test("a workspace's administrator makes and revokes its keys, but no platform administrator's", async () => {
+test("the administrator of a workspace creates and revokes its keys, but not those of a platform administrator", async () => {
   await using gateway = await startWatched();
   const { tenant } = gateway;
   const cookie = await signIn(gateway, tenant.key);
@@ -300,7 +300,8 @@ test("a workspace's administrator makes and revokes its keys, but no platform ad
     assert.equal((await ask(gateway, path, { cookie, body })).status, 404, what);
   }
 
-  // A platform administrator's key in this very workspace: its successor would be the workspace's to use.
+  // A platform administrator's key in this same workspace. If the workspace's administrator could rotate it, its successor would be visible to the workspace's
+  // administrator.
   const admin = await ask(gateway, "keys", {
     cookie: await signIn(gateway, gateway.key),
     body: { ...wanted, capabilities: ["platform:admin"] },
@@ -381,7 +382,7 @@ test("the input for a new key is validated strictly", async () => {
   assert.equal((await ask(gateway, "keys/key_none/revoke", { cookie, body: {} })).status, 404);
 });
 
-test("health and the pipeline are a platform administrator's to see", async () => {
+test("only a platform administrator can see health and the pipeline", async () => {
   await using gateway = await startWatched();
   await call(gateway, gateway.key);
   await call(gateway, undefined);
@@ -430,10 +431,10 @@ test("a platform administrator can see the explanation of a request", async () =
   const { status, body } = await ask(gateway, `explain?id=${id}`, { cookie });
   assert.equal(status, 200);
   assert.equal(body.exchanges.length, 1);
-  const [told] = body.exchanges;
-  assert.equal(told.code, "GATEWAY_UNAUTHORIZED");
+  const [explanation] = body.exchanges;
+  assert.equal(explanation.code, "GATEWAY_UNAUTHORIZED");
   assert.deepEqual(
-    told.steps.map(({ step, did }: { step: string; did: string }) => `${step} ${did}`),
+    explanation.steps.map(({ step, did }: { step: string; did: string }) => `${step} ${did}`),
     [
       "request-id passed",
       "authenticate passed",

@@ -1,4 +1,6 @@
-/** A whole gateway for tests of its dashboard: a surface that costs, one that is free, and who may look at it. */
+/**
+ * A whole gateway for tests of its dashboard, with a surface that costs credit, a free one, and keys of administrators.
+ */
 import {
   startTestGateway,
   type TestGateway,
@@ -39,7 +41,7 @@ export async function startWatched(more: { readonly clock?: Clock } = {}): Promi
   return Object.assign(gateway, { tenant });
 }
 
-/** Calls a route of the gateway; resolves to the status. */
+/** Calls a route of the gateway. Resolves with the status. */
 export async function call(
   { url }: Pick<TestGateway, "url">,
   key: string | undefined,
@@ -60,7 +62,7 @@ export interface Answer {
   readonly body: any;
 }
 
-/** Asks the API as the page does. `headers` with undefined takes one of the page's away. */
+/** Calls the API as the page does. A header that is undefined in `headers` is omitted. */
 export async function ask(
   { adminUrl }: Pick<TestGateway, "adminUrl">,
   path: string,
@@ -98,7 +100,7 @@ export async function ask(
   };
 }
 
-/** Signs in; resolves to the cookie. */
+/** Signs in. Resolves with the cookie. */
 export async function signIn(gateway: Pick<TestGateway, "adminUrl">, key: string): Promise<string> {
   const { status, headers } = await ask(gateway, "session", { body: { key } });
   const cookie = headers.get("set-cookie")?.split(";", 1)[0];

@@ -6,12 +6,12 @@ import { openChromium } from "../../../browser.ts";
 import { call, startWatched, type Watched } from "./gateway.ts";
 
 /** Time limit of each wait in the page. It is long for slow machines and is not reached normally. */
-const patienceMs = 15_000;
+const waitLimitMs = 15_000;
 
 interface Opened {
   readonly page: Page;
   /** Console messages, exceptions, and violations of the Content-Security-Policy. */
-  readonly troubles: string[];
+  readonly problems: string[];
 }
 
 /** Opens the sign-in page of the dashboard. */
@@ -22,20 +22,20 @@ async function open(
 ): Promise<Opened> {
   const context = await browser.newContext({ reducedMotion: "reduce", ...options });
   const page = await context.newPage();
-  page.setDefaultTimeout(patienceMs);
-  const troubles: string[] = [];
+  page.setDefaultTimeout(waitLimitMs);
+  const problems: string[] = [];
   page.on("console", (message) => {
-    if (message.type() !== "debug") troubles.push(`${message.type()}: ${message.text()}`);
+    if (message.type() !== "debug") problems.push(`${message.type()}: ${message.text()}`);
   });
-  page.on("pageerror", (error) => troubles.push(`thrown: ${error.message}`));
+  page.on("pageerror", (error) => problems.push(`thrown: ${error.message}`));
   page.on("request", (request) => {
-    if (!request.url().startsWith(adminUrl)) troubles.push(`elsewhere: ${request.url()}`);
+    if (!request.url().startsWith(adminUrl)) problems.push(`other origin: ${request.url()}`);
   });
   await page.addInitScript(
     'addEventListener("securitypolicyviolation", (e) => console.error("policy: " + e.violatedDirective))',
   );
   await page.goto(`${adminUrl}/dashboard`);
-  return { page, troubles };
+  return { page, problems };
 }
 
 async function enter({ page }: Opened, key: string): Promise<void> {
@@ -71,7 +71,7 @@ test("after signing in, the views show the requests of the gateway and follow th
     await page.keyboard.press("Enter");
     await page.getByText("Not signed in: invalid authorization format.").waitFor();
     // The browser itself writes the 401 of a wrong key to the console.
-    assert.match(opened.troubles.splice(0).join(), /^error: Failed to load resource.* 401 /);
+    assert.match(opened.problems.splice(0).join(), /^error: Failed to load resource.* 401 /);
     await enter(opened, gateway.key);
     await page.getByText("All checks pass.").waitFor();
     await page.getByText("No requests yet", { exact: true }).waitFor();
@@ -121,7 +121,7 @@ test("after signing in, the views show the requests of the gateway and follow th
       (await page.context().cookies()).map(({ value }) => value),
       [],
     );
-    assert.deepEqual(opened.troubles, []);
+    assert.deepEqual(opened.problems, []);
   }));
 
 test("a key is created, shown once, rotated and revoked", (t) =>
@@ -163,7 +163,7 @@ test("a key is created, shown once, rotated and revoked", (t) =>
     assert.equal(await call(gateway, successor), 401);
     await page.getByRole("button", { name: "All", exact: true }).click();
     await page.getByText(/^revoked /).waitFor();
-    assert.deepEqual(opened.troubles, []);
+    assert.deepEqual(opened.problems, []);
   }));
 
 /** Returns the element in focus and whether its focus is visible. While a control of the browser has the focus, it is the body. */
@@ -186,7 +186,7 @@ async function tabTo(page: Page, name: string): Promise<void> {
   assert.fail(`Tab did not reach ${name}, only ${seen.join(", ")}`);
 }
 
-test("everything works from the keyboard, and the focus is always visible", (t) =>
+test("everything can be done with the keyboard, and the focus is always visible", (t) =>
   both(t, async (browser, gateway) => {
     const opened = await open(browser, gateway);
     const { page } = opened;
@@ -228,7 +228,7 @@ test("everything works from the keyboard, and the focus is always visible", (t) 
       await asked;
     }
     assert.equal(await page.evaluate("document.activeElement.dataset.focus"), id);
-    assert.deepEqual(opened.troubles, []);
+    assert.deepEqual(opened.problems, []);
   }));
 
 test("the colours follow the system until the user chooses, and the choice is kept", (t) =>
@@ -248,7 +248,7 @@ test("the colours follow the system until the user chooses, and the choice is ke
     assert.equal(await paper(), light);
     await page.getByRole("button", { name: "Switch between light and dark" }).click();
     assert.equal(await paper(), dark);
-    assert.deepEqual(opened.troubles, []);
+    assert.deepEqual(opened.problems, []);
   }));
 
 /** Contrast ratio of an element's text to its background, as WCAG 2.2 defines it. */
@@ -289,7 +289,7 @@ test("text has a contrast of at least 4.5 to 1, light and dark", (t) =>
     }
   }));
 
-test("on a phone, nothing needs to be scrolled sideways", (t) =>
+test("on a phone, no view has to be scrolled sideways", (t) =>
   both(t, async (browser, gateway) => {
     await call(gateway, gateway.key);
     const opened = await open(browser, gateway, {
@@ -313,7 +313,7 @@ test("on a phone, nothing needs to be scrolled sideways", (t) =>
       '(() => { const d = document.querySelector("dialog"); return d.scrollWidth - d.clientWidth; })()',
     );
     assert.equal(inner, 0);
-    assert.deepEqual(opened.troubles, []);
+    assert.deepEqual(opened.problems, []);
   }));
 
 test("an explanation that is longer than the screen is shown from its top", (t) =>
@@ -332,10 +332,10 @@ test("an explanation that is longer than the screen is shown from its top", (t) 
     assert.deepEqual([top, isLonger], [0, true]);
     await page.keyboard.press("Tab");
     assert.equal(await page.evaluate("document.activeElement.textContent"), "Close");
-    assert.deepEqual(opened.troubles, []);
+    assert.deepEqual(opened.problems, []);
   }));
 
-test("the administrator of a workspace has its views, and is signed out when the key is revoked", (t) =>
+test("the administrator of a workspace sees its views, and is signed out when the key is revoked", (t) =>
   both(t, async (browser, gateway) => {
     const { tenant } = gateway;
     const opened = await open(browser, gateway);
@@ -349,7 +349,7 @@ test("the administrator of a workspace has its views, and is signed out when the
     await page.getByRole("button", { name: "New key" }).click();
     assert.equal(await page.getByLabel("platform:admin").count(), 0);
     await page.getByRole("button", { name: "Cancel" }).click();
-    assert.deepEqual(opened.troubles, []);
+    assert.deepEqual(opened.problems, []);
 
     await page.getByRole("button", { name: "Revoke test" }).click();
     await page.getByRole("dialog").getByRole("button", { name: "Revoke" }).click();

@@ -8,13 +8,13 @@ import { openAccountsDatabase } from "../../../../plugins/billing/accounts/embed
 import { revokeKey } from "../../../../plugins/billing/accounts/embedded/keys.ts";
 import type { Log } from "../../../../src/plugin.ts";
 import { startGateway, type Gateway } from "../../../../src/gateway/gateway.ts";
-import { createSeal, keptSecret } from "../../../../src/store/seal.ts";
+import { createSeal, readOrCreateSecret } from "../../../../src/store/seal.ts";
 import { manualClock } from "../../../../src/testing/clock.ts";
 import { ask, signIn, startWatched, type Watched } from "./gateway.ts";
 
 const noLog: Log = { debug() {}, info() {}, warn() {}, error() {}, child: () => noLog };
 
-/** The same folder again, after the gateway was stopped. */
+/** Starts a gateway on the same folder again, after the first one was stopped. */
 function restart({ folder }: Watched): Promise<Gateway> {
   return startGateway({
     configFile: join(folder, "pipeline.yaml"),
@@ -25,12 +25,12 @@ function restart({ folder }: Watched): Promise<Gateway> {
   });
 }
 
-/** A cookie has its port in its name. */
+/** The name of the cookie contains the port. */
 function renamedFor({ adminUrl }: Pick<Gateway, "adminUrl">, cookie: string): string {
   return cookie.replace(/^[^=]+/, `sluice_dashboard_${new URL(adminUrl).port}`);
 }
 
-/** A request with headers that fetch does not let go (Host, Sec-Fetch-Site). */
+/** Sends a request with headers that fetch does not allow (Host, Sec-Fetch-Site). */
 function raw(
   { adminUrl }: Watched,
   path: string,
@@ -50,7 +50,7 @@ function raw(
   return promise;
 }
 
-test("the page needs no session, and neither it nor its files hold anything inline", async () => {
+test("the page needs no session, and neither the page nor its files contain inline scripts or styles", async () => {
   await using gateway = await startWatched();
   const response = await fetch(`${gateway.adminUrl}/dashboard`);
   assert.equal(response.status, 200);
@@ -69,7 +69,7 @@ test("the page needs no session, and neither it nor its files hold anything inli
   }
 });
 
-test("whatever is answered is guarded, errors too", async () => {
+test("every answer has the protective headers, including errors", async () => {
   await using gateway = await startWatched();
   for (const path of ["", "/", "/assets/main.js", "/api/live", "/none"]) {
     const { headers } = await fetch(`${gateway.adminUrl}/dashboard${path}`);
@@ -86,7 +86,7 @@ test("whatever is answered is guarded, errors too", async () => {
   }
 });
 
-test("the other pages of the listener have no headers of the dashboard, and health answers to any host", async () => {
+test("other pages of the listener do not have the headers of the dashboard, and health checks accept any host", async () => {
   await using gateway = await startWatched();
   for (const path of ["/healthz", "/readyz", "/metrics", "/pipelines"]) {
     const response = await fetch(gateway.adminUrl + path, { headers: { "x-other": "1" } });
@@ -98,7 +98,7 @@ test("the other pages of the listener have no headers of the dashboard, and heal
   }
 });
 
-test("a session begins with a key, is a cookie that no script reads, and ends for good", async () => {
+test("a session begins with a key, is a cookie that scripts cannot read, and ends permanently", async () => {
   await using gateway = await startWatched();
   const entered = await ask(gateway, "session", { body: { key: gateway.key } });
   assert.equal(entered.status, 200);
@@ -116,7 +116,7 @@ test("a session begins with a key, is a cookie that no script reads, and ends fo
   const left = await ask(gateway, "session", { method: "DELETE", cookie });
   assert.equal(left.status, 204);
   assert.match(left.headers.get("set-cookie") ?? "", /=; Path=\/dashboard; Max-Age=0;/);
-  // A copy of the cookie is worth nothing any more.
+  // A copy of the cookie is not valid any more.
   assert.deepEqual((await ask(gateway, "session", { cookie })).body, { signed_in: false });
   assert.equal((await ask(gateway, "live", { cookie })).status, 401);
 });
@@ -138,7 +138,7 @@ test("after a restart, a session that was ended stays ended, and any other sessi
   }
 });
 
-test("a session and the count of attempts outlive a reload, and the dashboard shows the new pipeline", async () => {
+test("a session and the count of sign-in attempts survive a reload, and the dashboard shows the new pipeline", async () => {
   await using gateway = await startWatched();
   const cookie = await signIn(gateway, gateway.key);
   const routes = async (): Promise<string[]> =>
@@ -154,7 +154,7 @@ test("a session and the count of attempts outlive a reload, and the dashboard sh
   assert.equal((await ask(gateway, "session", { body: { key: gateway.key } })).status, 429);
 });
 
-test("while the store cannot be written a session does not end unsaid; the browser forgets it all the same", async () => {
+test("while the store cannot be written, ending a session reports an error, and the browser still forgets the cookie", async () => {
   await using gateway = await startWatched();
   const cookie = await signIn(gateway, gateway.key);
   const db = new DatabaseSync(join(gateway.folder, "data/claims.db"));
@@ -167,7 +167,7 @@ test("while the store cannot be written a session does not end unsaid; the brows
   assert.equal((await ask(gateway, "live", { cookie })).status, 200);
 });
 
-test("behind a proxy that terminates TLS, the cookie is sent over TLS only", async () => {
+test("behind a proxy that terminates TLS, the cookie is only sent over TLS", async () => {
   await using gateway = await startWatched();
   const origin = gateway.adminUrl.replace("http:", "https:");
   const { headers } = await ask(gateway, "session", {
@@ -187,7 +187,7 @@ test("a session lasts eight hours", async () => {
   assert.equal((await ask(gateway, "live", { cookie })).status, 401);
 });
 
-test("a key that is revoked is out at once", async () => {
+test("a session ends at once when its key is revoked", async () => {
   await using gateway = await startWatched();
   const cookie = await signIn(gateway, gateway.tenant.key);
   assert.equal((await ask(gateway, "live", { cookie })).status, 200);
@@ -199,7 +199,7 @@ test("a key that is revoked is out at once", async () => {
   assert.deepEqual(body, { error: "not signed in", error_code: "GATEWAY_UNAUTHORIZED" });
 });
 
-test("a cookie that was changed gives no session", async () => {
+test("a cookie that was changed is not a session", async () => {
   await using gateway = await startWatched();
   const cookie = await signIn(gateway, gateway.key);
   const [name = "", token = ""] = cookie.split("=", 2);
@@ -219,11 +219,11 @@ test("a cookie that was changed gives no session", async () => {
   }
 });
 
-test("a token that was sealed for another purpose gives no session, even with an administrator's key", async () => {
+test("a token that was sealed for another purpose is not a session, even with an administrator's key", async () => {
   await using gateway = await startWatched();
   const cookie = await signIn(gateway, gateway.key);
   const [name = "", token = ""] = cookie.split("=", 2);
-  const seal = createSeal(keptSecret(join(gateway.folder, "data")));
+  const seal = createSeal(readOrCreateSecret(join(gateway.folder, "data")));
   const opened = seal.open("dashboard session", token);
   assert.ok(opened !== undefined);
   const resealed = (purpose: string): string =>
@@ -234,7 +234,7 @@ test("a token that was sealed for another purpose gives no session, even with an
   assert.equal(await statusOf("ticket"), 401);
 });
 
-test("two session cookies give no session, because another service may have planted one", async () => {
+test("two session cookies are not a session, because another service may have set one", async () => {
   await using gateway = await startWatched();
   const own = await signIn(gateway, gateway.key);
   const planted = await signIn(gateway, gateway.tenant.key);
@@ -244,7 +244,7 @@ test("two session cookies give no session, because another service may have plan
   assert.equal((await ask(gateway, "live", { cookie: `a=b; ${own}; c=d` })).status, 200);
 });
 
-test("a session does not open a deployment of another environment on the same store", async () => {
+test("a session is not valid for a deployment of another environment on the same store", async () => {
   await using gateway = await startWatched();
   const cookie = await signIn(gateway, gateway.key);
   const file = join(gateway.folder, "pipeline.yaml");
@@ -269,7 +269,7 @@ test("a session cannot be started without a key or with an unknown one", async (
   }
 });
 
-test("a key without an administrator's capability, or out of its place, does not open the door", async () => {
+test("a key without an administrator's capability, or at an address that it is not bound to, cannot sign in", async () => {
   await using gateway = await startWatched();
   const plain = gateway.issue({ capabilities: ["ledger:read"] });
   const refused = await ask(gateway, "session", { body: { key: plain.key } });
@@ -283,7 +283,7 @@ test("a key without an administrator's capability, or out of its place, does not
   assert.ok(!gateway.lines.some((line) => line.includes(plain.key)), "no key is logged");
 });
 
-test("a sign-in is an object with a key and nothing else", async () => {
+test("a sign-in must be an object with only a key", async () => {
   await using gateway = await startWatched();
   for (const text of ["{", "[]", "null", "{}", '{"key":1}', '{"key":"x","more":1}']) {
     const { status, body } = await ask(gateway, "session", { method: "POST", text });
@@ -292,7 +292,7 @@ test("a sign-in is an object with a key and nothing else", async () => {
   }
 });
 
-test("a body of another type is 415, one that is too large 413", async () => {
+test("a body of another type gets 415, and one that is too large 413", async () => {
   await using gateway = await startWatched();
   const key = gateway.key;
   const form = await ask(gateway, "session", {
@@ -304,7 +304,7 @@ test("a body of another type is 415, one that is too large 413", async () => {
   assert.equal(large.status, 413);
 });
 
-test("an address may try ten times a minute, then it waits, with good keys too", async () => {
+test("an address may try ten times a minute and must then wait, even with valid keys", async () => {
   await using gateway = await startWatched();
   for (let i = 0; i < 10; i++) {
     assert.equal((await ask(gateway, "session", { body: { key: "guess" } })).status, 401);
@@ -323,7 +323,7 @@ const foreign: readonly (readonly [string, Record<string, string | undefined>])[
   ["from the same host on another port", { origin: "http://127.0.0.1:1" }],
   ["from nowhere", { origin: "null" }],
 ];
-test("a change that is not the page's own is refused, whatever the cookie", async () => {
+test("a change that does not come from the page is refused, whatever the cookie", async () => {
   await using gateway = await startWatched();
   const cookie = await signIn(gateway, gateway.key);
   for (const [what, headers] of foreign) {
@@ -337,7 +337,7 @@ test("a change that is not the page's own is refused, whatever the cookie", asyn
   }
 });
 
-test("another site cannot read either", async () => {
+test("another site cannot read answers either", async () => {
   await using gateway = await startWatched();
   const cookie = await signIn(gateway, gateway.key);
   const path = "/dashboard/api/live";
@@ -350,7 +350,7 @@ test("another site cannot read either", async () => {
   assert.equal((await raw(gateway, "/dashboard/%61pi/live", { cookie })).status, 403);
 });
 
-test("a name that was made to resolve here is refused; addresses, localhost and admin.hosts are not", async () => {
+test("a host name that was made to resolve here is refused; addresses, localhost and admin.hosts are not", async () => {
   await using gateway = await startWatched();
   const of = async (host: string): Promise<number> =>
     (await raw(gateway, "/dashboard", { host })).status;
@@ -377,7 +377,7 @@ test("a name that was made to resolve here is refused; addresses, localhost and 
   }
 });
 
-test("unknown paths are 404, known ones with another method 405", async () => {
+test("unknown paths get 404, and known ones with another method 405", async () => {
   await using gateway = await startWatched();
   const cookie = await signIn(gateway, gateway.key);
   assert.equal((await ask(gateway, "nothing", { cookie })).status, 404);

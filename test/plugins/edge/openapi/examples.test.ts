@@ -9,7 +9,7 @@ import { startTestGateway } from "../../../../src/testing/gateway.ts";
 
 const shipped = readFileSync(join(import.meta.dirname, "../../../../pipeline.yaml"), "utf8");
 
-/** The shipped pipeline with the surface, the tool and the steps that it does not use. */
+/** The shipped pipeline, extended by the surface, the tool and the steps that it does not use. */
 const everything = shipped
   .replace("write: false", "write: true")
   .replace(
@@ -40,7 +40,7 @@ function isNode(value: unknown): value is Node {
   return typeof value === "object" && value !== null;
 }
 
-/** Every object of the document for which `wanted` holds; what is inside of schemas and examples is not searched. */
+/** Returns every object of the document for which `wanted` returns true, except inside schemas and examples. */
 function find(value: unknown, wanted: (node: Node, at: string) => boolean, at = ""): Found[] {
   if (!isNode(value)) return [];
   const found = wanted(value, at) ? [{ at, node: value }] : [];
@@ -88,7 +88,7 @@ for (const [name, pipeline] of [
       }
     });
 
-    it("has an example for every schema, which fits it", () => {
+    it("has an example for every schema, and the example is valid", () => {
       const ajv = new Ajv2020({ strict: false, validateFormats: false });
       ajv.addSchema({ ...document, $id: "document" });
       const withSchema = find(document, (node) => "schema" in node);
@@ -117,7 +117,7 @@ for (const [name, pipeline] of [
 describe("an example", () => {
   const made = (schema: Node): unknown => exampleOf(schema, { isWhole: false });
 
-  it("is the one that the schema gives, else made from the schema", () => {
+  it("is taken from the schema, or else made from the schema", () => {
     assert.equal(made({ type: "string", examples: ["given"] }), "given");
     assert.equal(made({ enum: ["a", "b"] }), "a");
     assert.equal(made({ type: "integer", minimum: 5 }), 5);
@@ -140,7 +140,7 @@ describe("an example", () => {
     assert.equal(made({ type: "array", items: odd }), undefined);
   });
 
-  it("ends for a schema that holds itself", () => {
+  it("ends for a recursive schema", () => {
     const schema: { anyOf: object[] } = { anyOf: [] };
     schema.anyOf.push(schema);
     assert.equal(made(schema as unknown as Node), undefined);

@@ -18,7 +18,7 @@ function document(...routes: readonly DocumentedRoute[]): OpenApiDocument {
 }
 
 describe("the document", () => {
-  it("puts parts together: parameters, a body, answers and refusals of one status", () => {
+  it("combines parts: parameters, a body, answers, and refusals with the same status", () => {
     const { paths } = document(
       route(
         "/a/{id}",
@@ -132,7 +132,7 @@ describe("the document", () => {
 });
 
 describe("the page", () => {
-  it("runs nothing, and escapes whatever plugins and operators have written", () => {
+  it("runs no script, and escapes the texts of plugins and operators", () => {
     const evil = `<script>alert("1")</script>`;
     const part: Operation = {
       summary: evil,
@@ -146,7 +146,7 @@ describe("the page", () => {
     assert.doesNotMatch(page, /<script|\son\w+=|\sstyle=|https?:/);
   });
 
-  it("ends with schemas that refer to themselves or go deep", () => {
+  it("terminates for schemas that refer to themselves or are deeply nested", () => {
     let deep: object = { type: "string" };
     for (let n = 0; n < 100; n++) deep = { type: "object", properties: { a: deep } };
     const self = { $ref: "#/components/schemas/Error" };
@@ -188,9 +188,9 @@ interface Shape {
 }
 
 describe("the surface", () => {
-  it("documents validate's schemas, a shadow step not at all, a conditional one without its demand", async () => {
+  it("documents validate's schemas, ignores a step in shadow mode, and does not require what a conditional step requires", async () => {
     await using gateway = await startTestGateway({ pipeline: pipeline() });
-    // The document's own shape.
+    // The shape of the document itself.
     const shown = (await (await fetch(`${gateway.url}/openapi.json`)).json()) as Shown;
     assert.equal(shown.info.title, "Acme & Co");
     const checked = shown.paths["/checked"]?.["post"];
@@ -228,7 +228,7 @@ describe("the surface", () => {
     assert.match(await second.text(), /"\/new"/);
   });
 
-  it("sends the page with a policy that lets nothing run and nothing but its own style apply", async () => {
+  it("sends the page with a policy that allows no script and only the page's own style", async () => {
     await using gateway = await startTestGateway({ pipeline: pipeline() });
     const answer = await fetch(`${gateway.url}/page`);
     const page = await answer.text();

@@ -17,9 +17,9 @@ interface Setup {
   readonly hooks: StepHooks;
   readonly clock: ManualClock;
   readonly request: (caller: Caller) => Promise<Reply | void>;
-  /** Requests until the first refusal. */
+  /** Returns the number of requests until the first refusal. */
   readonly burst: (caller: Caller) => Promise<number>;
-  /** The fields that a response leaving now carries. */
+  /** Returns the fields that a response at this moment contains. */
   readonly fields: (caller: Caller) => Promise<readonly string[]>;
 }
 
@@ -59,7 +59,7 @@ const callers = [
   ["a caller nobody identified", {}, 5, 5],
 ] as const;
 for (const [who, caller, rps, burst] of callers) {
-  test(`${who}: ${rps} requests a second, ${burst} at once`, async () => {
+  test(`${who}: ${rps} requests per second, ${burst} at once`, async () => {
     const { burst: drain, clock, request } = await setUp();
     assert.equal(await drain(caller), burst);
     for (let i = 0; i < 3; i++) {
@@ -86,14 +86,14 @@ test("the refusal has the specified body and Retry-After, and no details", async
   });
 });
 
-test("keys do not share buckets, and take nothing from their address", async () => {
+test("keys do not share buckets, and take nothing from the bucket of their address", async () => {
   const { burst, request } = await setUp();
   assert.equal(await burst({ principal: keyPrincipal({ id: "key_a" }) }), 4);
   assert.equal(await burst({ principal: keyPrincipal({ id: "key_b" }) }), 4);
   assert.equal(await request({}), undefined);
 });
 
-test("a key that is cut off in its address's bucket still has its own", async () => {
+test("a key can still use its own bucket when the bucket of its address is empty", async () => {
   const { burst } = await setUp();
   assert.equal(await burst({ principal: unknownKey }), 5);
   assert.equal(await burst({ principal: keyPrincipal() }), 4);
@@ -108,7 +108,7 @@ test("a plan change takes effect on the next request", async () => {
   assert.equal(await burst({ principal: keyPrincipal({ rps: 10 }) }), 10);
 });
 
-test("IPv4 addresses have a bucket each, also as seen by a dual-stack socket", async () => {
+test("each IPv4 address has its own bucket, also as seen by a dual-stack socket", async () => {
   const { burst, request } = await setUp();
   assert.equal(await burst({ address: "192.0.2.1" }), 5);
   assert.notEqual(await request({ address: "::ffff:192.0.2.1" }), undefined);
@@ -131,7 +131,7 @@ test("by address, keys share their address's bucket", async () => {
   assert.notEqual(await request({}), undefined);
 });
 
-test("fixed terms replace the plan's and the address's", async () => {
+test("fixed terms replace those of the plan and the address", async () => {
   const fixed = await setUp({ rps: 1, burst: 3 });
   assert.equal(await fixed.burst({ principal: keyPrincipal({ rps: 200 }) }), 3);
   assert.equal(await fixed.burst({}), 3);
@@ -166,7 +166,7 @@ test("responses contain the remaining tokens", async () => {
   ]);
 });
 
-test("two limiters of one route both send their policy", async () => {
+test("if a route has two limiters, both send their policy", async () => {
   const { hooks } = await setUp();
   const head = fakeHead({ status: 200, headers: ["ratelimit-policy", '"other";q=1'] });
   await hooks.responseHeaders?.(fakeExchange(), head);
@@ -176,7 +176,7 @@ test("two limiters of one route both send their policy", async () => {
   ]);
 });
 
-test("in shadow mode no field slows a client down", async () => {
+test("in shadow mode no header field slows a client down", async () => {
   const { hooks, burst } = await setUp({}, { mode: "shadow" });
   assert.equal("responseHeaders" in hooks, false);
   assert.equal(await burst({}), 5, "what it would refuse is still known");

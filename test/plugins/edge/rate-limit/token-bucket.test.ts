@@ -10,8 +10,8 @@ import {
 
 /**
  * The definition, in exact integers: a request may pass at `t` if and only if, for every earlier grant at `s`, the
- * grants from that one on, this one included, are at most burst + rate × (t - s). Times in microseconds, rate in
- * thousandths of a request per second.
+ * number of grants from that one on, including this one, is at most burst + rate × (t - s). Times are in microseconds,
+ * the rate in thousandths of a request per second.
  */
 function mayPass(grants: readonly bigint[], t: bigint, rateMilli: bigint, burst: bigint): boolean {
   const total = BigInt(grants.length) + 1n;
@@ -26,7 +26,7 @@ const rateMilli = fc.oneof(
   fc.integer({ min: 1, max: 1_000_000_000 }),
 );
 
-/** Gaps around the time that one token takes, where an error of rounding would show, and long rests. */
+/** Gaps around the time that one token takes, where a rounding error would show, and long pauses. */
 function gaps(rate: number): fc.Arbitrary<number[]> {
   const token = 1e9 / rate;
   const gap = fc.oneof(
@@ -61,15 +61,16 @@ test("grants exactly what the definition of a token bucket grants", () => {
   );
 });
 
-test("a million requests a millisecond apart drift by nothing", () => {
+test("a million requests at intervals of a millisecond cause no drift", () => {
   const bucket = new TokenBucket(createTerms("t", 7, 1), 0);
   let granted = 0;
   for (let ms = 0; ms < 1_000_000; ms++) if (bucket.take(ms * 1000)) granted++;
-  // With a burst of 1 no token is saved up, so each waits for the first millisecond at or after 1/7 s: every 143 ms.
+  // With a burst of 1 no token is saved, so each request waits for the first millisecond at or after 1/7 s: every 143
+  // ms.
   assert.equal(granted, Math.ceil(1_000_000 / 143));
 });
 
-test("an earlier time than the last one refills nothing and breaks nothing", () => {
+test("a time before the last one refills nothing and breaks nothing", () => {
   const bucket = new TokenBucket(createTerms("t", 1, 1), 5_000_000);
   assert.equal(bucket.take(5_000_000), true);
   assert.equal(bucket.take(4_000_000), false);
@@ -96,7 +97,7 @@ test("new terms keep the tokens that were refilled with the old terms", () => {
   assert.equal(bucket.take(500_500), true);
 });
 
-test("a burst below one token is one, so that some request can pass", () => {
+test("a burst below one token counts as one, so that a request can pass", () => {
   const bucket = new TokenBucket(createTerms("t", 0.3, 0.6), 0);
   assert.equal(bucket.take(0), true);
   assert.equal(bucket.take(3_333_333), false);
@@ -109,7 +110,7 @@ test("a rate of zero grants the first token and no other", () => {
   assert.equal(bucket.take(Number.MAX_SAFE_INTEGER), false);
 });
 
-test("the fields name the policy, its quota and its window", () => {
+test("the header fields contain the policy, its quota and its window", () => {
   const cases = [
     [2, 4, '"key";q=4;w=2'],
     [5, 5, '"key";q=5;w=1'],
@@ -138,7 +139,7 @@ test("a caller finds its bucket again", () => {
   assert.notEqual(buckets.of("b", terms, 0), first);
 });
 
-test("a full table forgets buckets that are full again, and keeps those in use", () => {
+test("a full table drops buckets that are full again, and keeps those in use", () => {
   const buckets = new Buckets(3);
   const busy = buckets.of("busy", terms, 0);
   const rested = buckets.of("rested", terms, 0);
@@ -153,7 +154,7 @@ test("a full table forgets buckets that are full again, and keeps those in use",
   assert.notEqual(buckets.of("rested", terms, later), rested);
 });
 
-test("the table never grows beyond its cap, even when every bucket is in use", () => {
+test("the table never exceeds its maximum size, even if every bucket is in use", () => {
   const buckets = new Buckets(50);
   for (let caller = 0; caller < 5_000; caller++) {
     buckets.of(String(caller), terms, 0).take(0);

@@ -1,9 +1,9 @@
-/** The span of a chat completion, as a collector gets it, and the trace as the worker gets it. */
+/** The span of a chat completion as a collector receives it, and the trace as the worker receives it. */
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 import { startTestGateway, type TestGateway } from "../../../../src/testing/gateway.ts";
 import {
-  cutAtOnce,
+  cutImmediately,
   failing,
   streamed,
   usageOf,
@@ -38,7 +38,7 @@ interface Scene {
   readonly ask: (members?: object, signal?: AbortSignal) => Promise<Response>;
 }
 
-/** Runs `act` on a gateway that traces, stops it, and gives what the collector got by then. */
+/** Runs `act` on a gateway that traces, stops it, and returns what the collector has received. */
 async function traced(
   t: TestContext,
   act: (scene: Scene) => Promise<void>,
@@ -69,7 +69,7 @@ async function traced(
   return receiver.spans;
 }
 
-test("a complete answer has a span by the conventions, and its worker gets the trace context", async (t) => {
+test("a complete answer has a span according to the conventions, and its worker gets the trace context", async (t) => {
   let id = "";
   let headers: Worker["received"][number]["headers"] = {};
   const spans = await traced(t, async ({ worker, ask }) => {
@@ -122,16 +122,16 @@ test("a streamed completion is marked as such, with the time of its first chunk"
   assert.deepEqual(attributes["gen_ai.response.finish_reasons"], ["stop"]);
 });
 
-test("a completion that no worker can give ends its span with the reason, without usage", async (t) => {
+test("a completion that no worker can serve ends its span with the reason, without usage", async (t) => {
   const spans = await traced(t, async ({ worker, ask }) => {
-    worker.script(failing(400), cutAtOnce, cutAtOnce, cutAtOnce);
+    worker.script(failing(400), cutImmediately, cutImmediately, cutImmediately);
     assert.equal((await ask()).status, 400);
     assert.equal((await ask()).status, 503);
   });
-  const told = spans
+  const summary = spans
     .filter((span) => span.name === name)
     .map(({ status, attributes }) => [status, attributes["error.type"]]);
-  assert.deepEqual(told, [
+  assert.deepEqual(summary, [
     [2, "rejected"],
     [2, "unavailable"],
   ]);

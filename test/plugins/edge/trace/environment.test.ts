@@ -1,4 +1,4 @@
-/** Which of OpenTelemetry's variables switch traces on, and what their values are read as. */
+/** Which of OpenTelemetry's variables switch traces on, and how their values are read. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import {
@@ -17,7 +17,7 @@ function settingsOf(env: Env): { settings: TraceSettings; complaints: readonly s
   return { settings, complaints };
 }
 
-describe("traces are wanted", () => {
+describe("traces are enabled", () => {
   const wanted: readonly Env[] = [
     endpoint,
     { OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: "https://collector/v1/traces" },
@@ -37,7 +37,7 @@ describe("traces are wanted", () => {
   }
 });
 
-describe("nothing is traced", () => {
+describe("traces are disabled", () => {
   const unwanted: readonly (readonly [Env, RegExp | undefined])[] = [
     [{}, undefined],
     [{ OTEL_SERVICE_NAME: "sluice", OTEL_TRACES_SAMPLER: "always_on" }, undefined],
@@ -85,7 +85,7 @@ it("a valid number is used; for any other text, the default is used and a compla
   assert.deepEqual(settings.batch, {
     scheduledDelayMillis: 100,
     maxQueueSize: 10,
-    // No batch is larger than the queue it is taken from.
+    // A batch is not larger than its queue.
     maxExportBatchSize: 10,
     exportTimeoutMillis: 1000,
   });
@@ -115,7 +115,7 @@ it("an unknown sampler and an unsupported protocol are reported, and traces are 
     /OTEL_EXPORTER_OTLP_PROTOCOL: only http\/protobuf is supported/,
   );
   assert.match(complaints.join("\n"), /OTEL_TRACES_SAMPLER: parentbased_always_on is used/);
-  // The more specific variable is the one that counts.
+  // The more specific variable has precedence.
   assert.deepEqual(
     settingsOf({
       OTEL_EXPORTER_OTLP_PROTOCOL: "grpc",

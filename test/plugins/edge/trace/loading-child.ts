@@ -1,6 +1,6 @@
 /**
  * Starts a gateway as it is shipped, answers one request, and prints how many files of OpenTelemetry were loaded. Its
- * bare interfaces do not count: prom-client brings them along, traces or none.
+ * interfaces do not count, because prom-client loads them in any case.
  */
 import { readFileSync } from "node:fs";
 import { registerHooks } from "node:module";
@@ -12,7 +12,7 @@ registerHooks({
     return next(url, context);
   },
 });
-// After the hooks: what it loads is to be seen.
+// Imported after the hooks are registered, so that they see what it loads.
 const { startTestGateway } = await import("../../../../src/testing/gateway.ts");
 const pipeline = readFileSync(new URL("../../../../pipeline.yaml", import.meta.url), "utf8");
 {

@@ -1,6 +1,6 @@
 /**
- * A collector for tests: takes what an OTLP exporter posts to /v1/traces and reads the protobuf, so that a test sees
- * what a real one would. Field numbers: opentelemetry-proto, trace/v1/trace.proto, common/v1/common.proto.
+ * A collector for tests: accepts what an OTLP exporter posts to /v1/traces and decodes the protobuf, so that a test
+ * sees what a real collector would. Field numbers: opentelemetry-proto, trace/v1/trace.proto, common/v1/common.proto.
  */
 import assert from "node:assert/strict";
 import { once } from "node:events";
@@ -14,7 +14,7 @@ export type Attributes = Readonly<Record<string, Value>>;
 export interface ReceivedSpan {
   readonly traceId: string;
   readonly spanId: string;
-  /** Empty: a root. */
+  /** Empty for a root span. */
   readonly parentSpanId: string;
   readonly traceState: string;
   readonly name: string;
@@ -34,11 +34,11 @@ export interface ReceivedSpan {
 export interface Receiver extends AsyncDisposable {
   readonly url: string;
   readonly spans: readonly ReceivedSpan[];
-  /** How many posts have arrived, refused ones included. */
+  /** Number of posts that have arrived, including refused ones. */
   readonly posts: number;
   /** Answers the next posts with this status. */
   answerWith(status: number): void;
-  /** Resolves when so many posts have been answered. */
+  /** Resolves when this number of posts has been answered. */
   posted(count: number): Promise<void>;
 }
 
@@ -81,7 +81,7 @@ export async function openReceiver(): Promise<Receiver> {
   };
 }
 
-/** Sets variables of OpenTelemetry for one test; whatever the machine has set is out of the way. */
+/** Sets variables of OpenTelemetry for one test, and removes those of the machine. */
 export function environment(t: TestContext, env: Readonly<Record<string, string>>): void {
   const before = Object.entries(process.env).filter(([name]) => name.startsWith("OTEL_"));
   const clear = (): void => {
@@ -97,7 +97,7 @@ export function environment(t: TestContext, env: Readonly<Record<string, string>
   });
 }
 
-/** The one span of that name. */
+/** Returns the only span with that name. */
 export function one(spans: readonly ReceivedSpan[], name: string): ReceivedSpan {
   const found = spans.filter((span) => span.name === name);
   assert.equal(found.length, 1, `${name} among ${spans.map((span) => span.name).join(", ")}`);

@@ -1,4 +1,4 @@
-/** What is taken for a client's trace and what is not: W3C Trace Context, section 3. */
+/** Which headers are accepted as a client's trace: W3C Trace Context, section 3. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { trace, type SpanContext } from "@opentelemetry/api";
@@ -28,7 +28,7 @@ describe("a traceparent that is accepted", () => {
       assert.equal(context?.spanId, spanId);
       assert.equal((context?.traceFlags ?? 2) & 1, sampled);
       assert.equal(context?.isRemote, true);
-      // What goes on is of the version that is spoken here.
+      // The forwarded header has the version that is supported here.
       assert(context !== undefined);
       assert.deepEqual(fieldsOf(context), ["traceparent", `00-${traceId}-${spanId}-0${sampled}`]);
     });
@@ -52,7 +52,7 @@ describe("an invalid traceparent, whose trace is not continued", () => {
     "flags that are no number": `00-${traceId}-${spanId}-0x`,
     "without flags": `00-${traceId}-${spanId}`,
     "other separators": traceparent.replaceAll("-", "_"),
-    // As Node joins two fields of the name.
+    // The value as Node joins two fields of that name.
     "two of them": `${traceparent}, ${traceparent}`,
   };
   for (const [title, value] of Object.entries(refused)) {
@@ -75,7 +75,7 @@ describe("tracestate", () => {
     return value;
   }
 
-  it("is passed on in its order", () => {
+  it("is forwarded in its order", () => {
     assert.equal(
       passedOn("rojo=00f067aa0ba902b7,congo=t61rcWkgMzE"),
       "rojo=00f067aa0ba902b7,congo=t61rcWkgMzE",
@@ -89,7 +89,7 @@ describe("tracestate", () => {
     assert.equal(passedOn(""), undefined);
   });
 
-  it("is bounded", () => {
+  it("is limited in length", () => {
     const members = Array.from({ length: 40 }, (_, i) => `k${i}=v`);
     assert.equal(passedOn(members.join(",")), members.slice(0, 32).join(","));
     assert.ok(
@@ -99,7 +99,7 @@ describe("tracestate", () => {
   });
 });
 
-it("no header makes anything but a valid context or none", () => {
+it("any header results in a valid context or none", () => {
   const part = fc.string({
     unit: fc.constantFrom(...Array.from("0123456789abcdefABZ-, =")),
     maxLength: 40,

@@ -64,7 +64,7 @@ interface Scene {
   readonly receiver: Receiver;
 }
 
-/** Runs `act` on a gateway that traces, stops it, and gives what the collector got by then. */
+/** Runs `act` on a gateway that traces, stops it, and returns what the collector has received. */
 async function traced(
   t: TestContext,
   upstream: Upstream | number,
@@ -81,7 +81,7 @@ async function traced(
   return receiver.spans;
 }
 
-/** Answers with the trace headers that it got. */
+/** Answers with the trace headers that it received. */
 const mirror: RequestListener = (req, res) => {
   req.resume();
   const { traceparent, tracestate } = req.headers;
@@ -155,7 +155,7 @@ test("an exchange continues its client's trace, and its upstream continues the g
   });
 });
 
-test("without a valid traceparent a new trace begins, and the client's headers go no further", async (t) => {
+test("without a valid traceparent a new trace begins, and the client's headers are not forwarded", async (t) => {
   await using upstream = await httpUpstream(mirror);
   const seen: Seen[] = [];
   const spans = await traced(t, upstream, async ({ gateway }) => {
@@ -190,7 +190,7 @@ test("a trace that its client does not sample is passed on and not exported", as
   assert.equal(seen.tracestate, "a=1");
 });
 
-test("the sampler is the operator's: always_on overrules the client, traceidratio 0 takes no root", async (t) => {
+test("the operator's sampler decides: always_on overrides the client, traceidratio 0 drops every root span", async (t) => {
   await using upstream = await httpUpstream(mirror);
   const unsampled = { traceparent: `00-${traceId}-${spanId}-00` };
   const all = await traced(
@@ -222,7 +222,7 @@ test("the sampler is the operator's: always_on overrules the client, traceidrati
   assert.deepEqual(none, []);
 });
 
-test("requests with a body carry the context too, whether it arrives with the head or after it", async (t) => {
+test("the context is also forwarded with a body, whether it arrives with the head or after it", async (t) => {
   await using upstream = await httpUpstream(mirror);
   const seen: Seen[] = [];
   const spans = await traced(t, upstream, async ({ gateway }) => {
@@ -234,7 +234,7 @@ test("requests with a body carry the context too, whether it arrives with the he
         body,
         duplex: "half",
       });
-      // The mirror answers this.
+      // The mirror sends this answer.
       seen.push((await response.json()) as Seen);
     }
   });
@@ -314,14 +314,14 @@ test("the resource is set by OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES", as
   assert.equal(span?.resource["deployment.environment.name"], "blue");
 });
 
-test("refusals and unknown paths have a span too: error.type is their code, and only our errors are errors", async (t) => {
+test("refusals and unknown paths also have a span: error.type is their code, and only errors of the gateway have the status error", async (t) => {
   const spans = await traced(t, await deadPort(), async ({ gateway }) => {
     assert.equal((await fetch(`${gateway.url}/paid/a`)).status, 401);
     assert.equal((await fetch(`${gateway.url}/nowhere/gateway_x`)).status, 404);
     assert.equal((await fetch(`${gateway.url}/rpc`)).status, 405);
     assert.equal((await fetch(`${gateway.url}/open/a`)).status, 503);
   });
-  const told = spans
+  const summary = spans
     .filter((span) => span.kind === 2)
     .map(({ name, status, attributes }) => [
       name,
@@ -330,7 +330,7 @@ test("refusals and unknown paths have a span too: error.type is their code, and 
       attributes["sluice.outcome"],
       status,
     ]);
-  assert.deepEqual(told, [
+  assert.deepEqual(summary, [
     ["GET /paid/{name}", 401, "GATEWAY_UNAUTHORIZED", "replied", 0],
     ["GET", 404, "GATEWAY_NOT_FOUND", "complete", 0],
     ["GET", 405, "GATEWAY_INVALID_PARAMS", "complete", 0],
@@ -345,7 +345,7 @@ test("refusals and unknown paths have a span too: error.type is their code, and 
   );
 });
 
-test("an upstream's 404 and 500 end its span as errors; an answer that breaks off ends both as one", async (t) => {
+test("a 404 or 500 of an upstream ends its own span with an error; an answer that breaks off ends both spans with one", async (t) => {
   await using upstream = await httpUpstream((req, res) => {
     const status = Number(req.url?.slice("/open/".length));
     if (status > 0) res.writeHead(status).end();
@@ -356,7 +356,7 @@ test("an upstream's 404 and 500 end its span as errors; an answer that breaks of
     assert.equal((await fetch(`${gateway.url}/open/500`)).status, 500);
     await assert.rejects((await fetch(`${gateway.url}/open/cut`)).text());
   });
-  const told = (kind: number): unknown[] =>
+  const endings = (kind: number): unknown[] =>
     spans
       .filter((span) => span.kind === kind)
       .map(({ status, attributes }) => [
@@ -364,12 +364,12 @@ test("an upstream's 404 and 500 end its span as errors; an answer that breaks of
         attributes["error.type"],
         status,
       ]);
-  assert.deepEqual(told(3), [
+  assert.deepEqual(endings(3), [
     [404, "404", 2],
     [500, "500", 2],
     [200, "broken", 2],
   ]);
-  assert.deepEqual(told(2), [
+  assert.deepEqual(endings(2), [
     [404, undefined, 0],
     [500, "500", 2],
     [200, "upstreamFailed", 2],
@@ -398,7 +398,7 @@ test("a client that leaves ends both spans, without an error of the gateway", as
   assert.equal(one(spans, "GET").attributes["error.type"], "clientLeft");
 });
 
-test("each tool call has a span, nested ones below the call that made them", async (t) => {
+test("each tool call has a span, and nested calls have spans below the call that made them", async (t) => {
   const spans = await traced(t, await deadPort(), async ({ gateway }) => {
     const headers = {
       authorization: `Bearer ${gateway.key}`,
@@ -507,7 +507,7 @@ async function spanCounts(gateway: TestGateway): Promise<Record<string, number>>
   );
 }
 
-test("a collector that refuses is logged once an outage and counted; requests never notice", async (t) => {
+test("a collector that refuses is logged once per outage and counted, and requests are not affected", async (t) => {
   await using upstream = await httpUpstream(mirror);
   const env = { OTEL_BSP_MAX_EXPORT_BATCH_SIZE: "2", OTEL_BSP_SCHEDULE_DELAY: "2000000" };
   await traced(
@@ -516,7 +516,7 @@ test("a collector that refuses is logged once an outage and counted; requests ne
     async ({ gateway, receiver }) => {
       const outages = (): number =>
         gateway.lines.filter((line) => line.startsWith("traces cannot be exported")).length;
-      // Two spans, one batch, one post; its answer has been seen when the next batch goes out.
+      // Two spans are one batch and one post. Its answer has been processed when the next batch is sent.
       const ask = async (posts: number): Promise<void> => {
         await get(`${gateway.url}/open/a`);
         await receiver.posted(posts);
@@ -540,7 +540,7 @@ test("a collector that refuses is logged once an outage and counted; requests ne
   );
 });
 
-test("nothing listens at the collector's port: requests are served, and a stop does not wait for it", async (t) => {
+test("if nothing listens at the collector's port, requests are served and a stop does not wait", async (t) => {
   await using upstream = await httpUpstream(mirror);
   environment(t, {
     OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${await deadPort()}`,
@@ -549,8 +549,8 @@ test("nothing listens at the collector's port: requests are served, and a stop d
   const gateway = await startTestGateway({ pipeline: pipelineTo(upstream.port) });
   await get(`${gateway.url}/open/a`);
   await gateway[Symbol.asyncDispose]();
-  const told = gateway.lines.filter((line) => line.startsWith("traces cannot be exported"));
-  assert.equal(told.length, 1);
+  const warnings = gateway.lines.filter((line) => line.startsWith("traces cannot be exported"));
+  assert.equal(warnings.length, 1);
 });
 
 /** An exchange that ends at once. */
@@ -570,7 +570,7 @@ test("spans beyond the queue are dropped and counted", async (t) => {
   });
   const metrics = createMetrics();
   const hooks = await traceStep.start({}, fakeHost({ metrics }));
-  // Three leave at once as a full batch, three find room behind it.
+  // Three are sent at once as a full batch, and three fit into the queue.
   for (let count = 0; count < 8; count++) exchange(hooks);
   await hooks.stop?.();
   assert.equal(receiver.spans.length, 6);
@@ -593,7 +593,7 @@ test("a stop gives up on a collector that does not answer", async (t) => {
   const socket = await arrived;
   clock.advance(3000);
   await stopping;
-  // The exporter is still waiting for its answer: it was not its own time-out that ended the stop.
+  // The exporter is still waiting for its answer, so it was not the exporter's own timeout that ended the stop.
   assert.equal(socket.closed, false);
 });
 
@@ -607,11 +607,11 @@ test("without the variables, the step has no hooks and the client's trace is for
   assert.deepEqual(await spanCounts(gateway), {});
 });
 
-test("a variable that nothing can be made of is a warning in the log", async (t) => {
+test("an unusable variable is a warning in the log", async (t) => {
   environment(t, { OTEL_EXPORTER_OTLP_ENDPOINT: "collector" });
   await using gateway = await startTestGateway({ pipeline: pipelineTo(await deadPort()) });
-  const told = gateway.lines.filter((line) =>
+  const warnings = gateway.lines.filter((line) =>
     line.includes("is not an http url: tracing is disabled"),
   );
-  assert.equal(told.length, 1);
+  assert.equal(warnings.length, 1);
 });

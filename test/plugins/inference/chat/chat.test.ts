@@ -1,10 +1,10 @@
-/** The chat surface through a whole gateway: both shapes of its answer, field by field, and what they cost. */
+/** The chat surface in a whole gateway: both shapes of its answer, member by member, and their costs. */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { raw, streamed, usageOf, whole } from "../networks/worker-scripts.ts";
 import { chunkOf, eventOf } from "../networks/chat-events.ts";
 import {
-  asAsked,
+  inRequestedShape,
   chunksOf,
   startChat,
   tokenMilli,
@@ -26,7 +26,7 @@ before(async () => {
 });
 after(() => chat[Symbol.asyncDispose]());
 
-/** Seconds since 1970, taken around a request. */
+/** Seconds since 1970, taken before and after a request. */
 async function timed<T>(work: () => Promise<T>): Promise<[T, (created: number) => void]> {
   const from = Math.floor(Date.now() / 1000);
   const result = await work();
@@ -246,7 +246,7 @@ describe("a streamed answer", () => {
 });
 
 describe("the cost of an answer", () => {
-  /** The last charge, which must be on disk when the answer is. */
+  /** Returns the last charge, which must be on disk when the answer has arrived. */
   const lastCharge = () => chat.charges().at(-1);
   const shapes: readonly [
     string,
@@ -259,15 +259,15 @@ describe("the cost of an answer", () => {
         chunksOf(await chat.stream({ stream_options: { include_usage: true }, ...members })).at(-1),
     ],
   ];
-  const script = (said: Parameters<typeof whole>[0]) => chat.worker.script(asAsked(said));
+  const script = (said: Parameters<typeof whole>[0]) => chat.worker.script(inRequestedShape(said));
 
   for (const [shape, ask] of shapes) {
     it(`${shape}: is the same in the answer and in the journal, which also contains the values it was computed from`, async () => {
       script({ usage: usageOf(1234, 567) });
-      const { usage: told } = await ask({});
-      assert.equal(told.usedCUMilli, (1234 + 567) * tokenMilli);
+      const { usage: reported } = await ask({});
+      assert.equal(reported.usedCUMilli, (1234 + 567) * tokenMilli);
       const charge = lastCharge();
-      assert.equal(charge?.usedMilliCu, told.usedCUMilli);
+      assert.equal(charge?.usedMilliCu, reported.usedCUMilli);
       assert.equal(charge.inputTokens, 1234);
       assert.equal(charge.outputTokens, 567);
       assert.equal(charge.estimated, false);
@@ -296,9 +296,9 @@ describe("the cost of an answer", () => {
     for (const [how, reported] of odd) {
       it(`${shape}: is estimated and marked as such if the worker's usage ${how}`, async () => {
         script({ usage: reported, tokens: ["one", "two", "thre"] });
-        const { usage: told } = await ask({ messages: [{ role: "user", content: "12345" }] });
+        const answer = await ask({ messages: [{ role: "user", content: "12345" }] });
         // 5 characters make 2 tokens; 10 characters, or 3 chunks, make 3.
-        assert.deepEqual(told, {
+        assert.deepEqual(answer.usage, {
           prompt_tokens: 2,
           completion_tokens: 3,
           total_tokens: 5,
@@ -311,8 +311,8 @@ describe("the cost of an answer", () => {
 
     it(`${shape}: uses prompt and completion if total_tokens differs`, async () => {
       script({ usage: { prompt_tokens: 3, completion_tokens: 4, total_tokens: 1_000_000 } });
-      const { usage: told } = await ask({});
-      assert.deepEqual(told, {
+      const { usage: reported } = await ask({});
+      assert.deepEqual(reported, {
         prompt_tokens: 3,
         completion_tokens: 4,
         total_tokens: 7,
@@ -337,7 +337,7 @@ describe("unusual prices", () => {
   };
 
   it("are computed from exact decimals and rounded half up once", async () => {
-    // 7 × 0.5 × 0.142857142857 = 0.4999999999995, and a whole milli-CU only where it is a half.
+    // 7 × 0.5 × 0.142857142857 = 0.4999999999995, which would be a whole milli-CU only from 0.5 on.
     const below = await priced("0.5", '"0.142857142857"');
     assert.equal(below.json.usage.usedCUMilli, 0);
     const half = await priced("0.5", '"0.142857142858"');

@@ -1,4 +1,4 @@
-/** Callers who leave or dawdle, and a gateway that drains, reloads or cannot write while streams run. */
+/** Clients that leave or read slowly, and a gateway that drains, reloads or cannot write while streams run. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import type { IncomingMessage } from "node:http";
@@ -56,7 +56,7 @@ describe("a client that leaves", inTime, () => {
     await worker.left;
     const [charge, ...more] = await chat.charged(1);
     assert.deepEqual(more, []);
-    // "Hi" makes one token, one chunk with content one.
+    // "Hi" makes one token, and so does one chunk with content.
     assert.equal(charge?.usedMilliCu, 2 * tokenMilli);
     assert.deepEqual([charge.inputTokens, charge.outputTokens, charge.estimated], [1, 1, true]);
     assert.equal(charge.outcome, "clientLeft");
@@ -128,7 +128,8 @@ it(
     const long = eventOf(chunkOf({ content: "z".repeat(64 * 1024) }));
     let sent = 0;
     let waiting: Promise<unknown> = Promise.resolve();
-    // Until the kernel takes no more on the worker's side: sockets hold some MiB, the gateway nearly nothing.
+    // Resolves when the kernel accepts no more bytes from the worker: the sockets hold some MiB, the gateway almost
+    // nothing.
     for (let stuck = false; !stuck;) {
       waiting = worker.push(long);
       sent++;
@@ -147,7 +148,7 @@ it(
   },
 );
 
-/** So many turns of the event loop. */
+/** Waits for this number of turns of the event loop. */
 async function turns(count: number): Promise<void> {
   for (let n = 0; n < count; n++) await new Promise(setImmediate);
 }

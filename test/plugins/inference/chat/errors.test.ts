@@ -4,7 +4,7 @@ import { gzipSync } from "node:zlib";
 import { after, before, describe, it } from "node:test";
 import { manualClock } from "../../../../src/testing/clock.ts";
 import {
-  cutAtOnce,
+  cutImmediately,
   failing,
   raw,
   silent,
@@ -80,7 +80,7 @@ describe("refusals of the gateway itself use the canonical envelope", () => {
     assertRefused(await chat.ask({ stream: true }, wrong), 401, "GATEWAY_UNAUTHORIZED");
     const { key } = chat.gateway.issue({ capabilities: ["ledger:read", "platform:read"] });
     assertRefused(await chat.ask({}, { key }), 403, "GATEWAY_PERMISSION_DENIED");
-    // Before 404 (decisions.md section 4).
+    // The refusal comes before the 404 (decisions.md section 4).
     assertRefused(await chat.ask({ model: "no" }, { key }), 403, "GATEWAY_PERMISSION_DENIED");
   });
 
@@ -173,11 +173,12 @@ describe("pinned paths", () => {
   });
 });
 
-/** Both shapes, before the first byte. */
+/** Tests both shapes, before the first byte. */
 async function assertUnanswered(script: Script, status: number, code: string, other = chat) {
   for (const stream of [false, true]) {
     const earlier = other.charges().length;
-    // Twice: a connection that was idle and is cut may have been closed before the request, which is sent again then.
+    // Two of them, because a connection that was idle may have been closed before the request, which is then sent
+    // again.
     other.worker.script(script, script);
     const answer = await other.ask({ stream });
     assertChatError(answer, status, code);
@@ -209,7 +210,7 @@ describe("a worker that fails before the first byte", inTime, () => {
 
   const json = { "content-type": "application/json" };
   const odd: readonly [string, Script][] = [
-    ["cuts the connection", cutAtOnce],
+    ["cuts the connection", cutImmediately],
     ["answers what is no JSON", raw(200, json, ["<html>"])],
     ["answers nothing", raw(200, json, [])],
     ["answers an error with status 200", raw(200, json, ['{"error":{"message":"no"}}'])],
@@ -257,7 +258,7 @@ it("the default time limit for a worker is one minute", inTime, async () => {
   let isOver = false;
   void asking.then(() => (isOver = true));
   clock.advance(59_000);
-  // A connection that is cut is seen by then.
+  // By then the gateway has noticed that the connection is cut.
   for (let turn = 0; turn < 500; turn++) await new Promise(setImmediate);
   assert.equal(isOver, false);
   clock.advance(2_000);
@@ -356,7 +357,7 @@ describe("a worker that fails after the first byte", inTime, () => {
       assert.ok(!JSON.stringify(error).includes(workerSecret));
       const [charge, ...more] = chat.charges().slice(earlier);
       assert.deepEqual(more, []);
-      // "Hi" makes one token, eleven bytes in two chunks three.
+      // "Hi" makes one token; eleven bytes in two chunks make three.
       assert.equal(charge?.usedMilliCu, 4 * tokenMilli);
       assert.equal(charge.estimated, true);
       assert.equal(charge.outcome, "upstreamFailed");

@@ -1,4 +1,4 @@
-/** A whole gateway in front of one scripted worker, for tests of the chat surface. */
+/** A whole gateway with one scripted worker, for tests of the chat surface. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
@@ -17,22 +17,22 @@ import { startWorker, type Script, type Worker } from "../networks/scripted-work
 
 export const model = "Test/Model-1";
 
-/** 12 nano native tokens × 0.25 USD: 3 milli-CU a token. */
+/** 12 nano native tokens × 0.25 USD: 3 milli-CU per token. */
 export const tokenMilli = 3;
 
 export interface ChatOptions {
   readonly account?: WantedKey;
   readonly clock?: Clock;
-  /** Further members of the network `classic`, such as `idleMs: 50`. */
+  /** Additional members of the network `classic`, such as `idleMs: 50`. */
   readonly network?: string;
-  /** Further networks, indented by two. */
+  /** Additional networks, indented by two spaces. */
   readonly networks?: string;
   readonly price?: string;
   readonly rate?: string;
   readonly env?: Readonly<Record<string, string>>;
 }
 
-/** Reads `WORKER_URL`; what the shipped pipeline.yaml has for inference. */
+/** Reads `WORKER_URL`, and otherwise contains the lines of the shipped pipeline.yaml for inference. */
 export function pipelineOf({
   network = "",
   price = "12",
@@ -84,32 +84,32 @@ export interface Ask {
 export interface ChatGateway extends AsyncDisposable {
   readonly gateway: TestGateway;
   readonly worker: Worker;
-  /** A chat request of the model with one short message, and these members beside or instead. */
+  /** A chat request for the model with one short message. The given members are added or replace others. */
   ask(members?: object, options?: Ask): Promise<Answer>;
   /** Sends any request. A body that is not text is sent as JSON. */
   send(body: unknown, options?: Ask): Promise<Answer>;
-  /** The data of the events of a streamed answer. */
+  /** Returns the data of the events of a streamed answer. */
   stream(members?: object, options?: Ask): Promise<string[]>;
-  /** A streamed answer in the test's own hands, from its head on; nothing is read yet. */
+  /** A streamed answer from its head on. Nothing of its body has been read yet. */
   open(members?: object): Promise<IncomingMessage>;
-  /** Stops the gateway; the lines of its access log and its log, as text. */
+  /** Stops the gateway. Returns the lines of its access log and its log, as text. */
   logged(): Promise<string>;
   /** Returns the charges so far. */
   charges(): UsageRow[];
-  /** Resolves when so many charges are on disk. */
+  /** Resolves when this number of charges is on disk. */
   charged(count: number): Promise<UsageRow[]>;
-  /** The value of a metric's line, by how the line begins. */
+  /** Returns the value of the metric whose line begins with this text. */
   metric(line: string): Promise<number | undefined>;
 }
 
 /** One script for both shapes. */
-export function asAsked(said: Parameters<typeof whole>[0]): Script {
+export function inRequestedShape(said: Parameters<typeof whole>[0]): Script {
   return (exchange) =>
     exchange.body["stream"] === true ? streamed(said)(exchange) : whole(said)(exchange);
 }
 
 export async function startChat(options: ChatOptions = {}): Promise<ChatGateway> {
-  const worker = await startWorker({ otherwise: asAsked({}) });
+  const worker = await startWorker({ otherwise: inRequestedShape({}) });
   const gateway = await startTestGateway({
     pipeline: pipelineOf(options),
     env: { WORKER_URL: worker.url, LOG_LEVEL: "info", ...options.env },
@@ -190,21 +190,21 @@ async function sendTo(gateway: TestGateway, body: unknown, ask: Ask): Promise<An
   return { status, headers, text, json: isJson ? JSON.parse(text) : undefined };
 }
 
-/** All that comes until the end; throws when the connection breaks before it. */
+/** Reads everything up to the end. Throws if the connection breaks before the end. */
 export async function textOf(answer: IncomingMessage): Promise<string> {
   const pieces: Buffer[] = [];
   for await (const piece of answer) pieces.push(piece as Buffer);
   return Buffer.concat(pieces).toString();
 }
 
-/** The chunks of a stream without its `[DONE]`, which must be there. */
+/** Returns the chunks of a stream without its `[DONE]`, which must be present. */
 // oxlint-disable-next-line typescript/no-explicit-any -- as `Answer.json`
 export function chunksOf(events: readonly string[]): any[] {
   assert.equal(events.at(-1), "[DONE]");
   return events.slice(0, -1).map((data) => JSON.parse(data));
 }
 
-/** A refusal of the surface itself. */
+/** Asserts a refusal of the surface itself. */
 export function assertChatError(answer: Answer, status: number, code: string): void {
   assert.equal(answer.status, status, answer.text);
   const { error, ...rest } = answer.json;
@@ -218,7 +218,7 @@ export function assertChatError(answer: Answer, status: number, code: string): v
   assert.ok(answer.headers["x-request-id"]);
 }
 
-/** A refusal of the gateway: the canonical envelope. */
+/** Asserts a refusal of the gateway, which has the canonical envelope. */
 export function assertRefused(answer: Answer, status: number, code: string): void {
   assert.equal(answer.status, status, answer.text);
   assert.equal(answer.json.error_code, code);

@@ -1,13 +1,26 @@
 /**
- * Model servers that answer whatever they like, and one promise in three parts: the gateway lives, no charge exceeds its
- * reservation, and the next caller's answer is their own.
+ * Model servers that answer anything. The gateway keeps running, no charge exceeds its reservation, and each caller
+ * gets only its own answer.
  */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { chunkOf, eventOf, usageChunkOf } from "../networks/chat-events.ts";
-import { cutAtOnce, failing, raw, streamed, usageOf, whole } from "../networks/worker-scripts.ts";
+import {
+  cutImmediately,
+  failing,
+  raw,
+  streamed,
+  usageOf,
+  whole,
+} from "../networks/worker-scripts.ts";
 import type { Script } from "../networks/scripted-worker.ts";
-import { asAsked, startChat, tokenMilli, type Answer, type ChatGateway } from "./gateway.ts";
+import {
+  inRequestedShape,
+  startChat,
+  tokenMilli,
+  type Answer,
+  type ChatGateway,
+} from "./gateway.ts";
 
 const inTime = { timeout: 30_000 };
 const maxTokens = 20;
@@ -31,7 +44,7 @@ const absurd = [
   [usageOf(1e9, 1e9)],
 ];
 
-/** Streams without end, in pieces, until the gateway has had enough. */
+/** Endless streams, sent in pieces until the gateway stops reading. */
 function endless(piece: string): Script {
   return async (exchange) => {
     exchange.begin();
@@ -41,10 +54,10 @@ function endless(piece: string): Script {
 
 const scripts: readonly (readonly [name: string, script: Script])[] = [
   ...absurd.flatMap((usage) => [
-    [`reports ${JSON.stringify(usage)}`, asAsked({ usage })] as const,
+    [`reports ${JSON.stringify(usage)}`, inRequestedShape({ usage })] as const,
     [
       `reports ${JSON.stringify(usage)} with every chunk`,
-      asAsked({ usage, extra: { usage } }),
+      inRequestedShape({ usage, extra: { usage } }),
     ] as const,
   ]),
   ["writes one-token chunks without end", endless(content.repeat(100))],
@@ -75,7 +88,7 @@ const scripts: readonly (readonly [name: string, script: Script])[] = [
   ["goes on after its end", raw(200, {}, [content + stop + done, content.repeat(100) + done])],
   ["ends its head oddly", raw(200, { "content-length": "3" }, ["abc"])],
   ["refuses", failing(418)],
-  ["cuts the connection", cutAtOnce],
+  ["cuts the connection", cutImmediately],
 ];
 
 describe("a model server that", inTime, () => {
@@ -89,7 +102,7 @@ describe("a model server that", inTime, () => {
     for (const stream of [true, false]) {
       it(`${name} (stream: ${stream}) does no harm`, async () => {
         const earlier = chat.charges().length;
-        // The network has one worker: there is one attempt.
+        // The network has one worker, so there is one attempt.
         chat.worker.script(script);
         const answer = await asked({ stream, max_tokens: maxTokens });
         assert.ok([200, 400, 503, undefined].includes(answer?.status), answer?.text ?? "cut");
@@ -103,7 +116,7 @@ describe("a model server that", inTime, () => {
     }
   }
 
-  /** Undefined where the answer was cut. */
+  /** Undefined if the answer was cut off. */
   function asked(members: object): Promise<Answer | undefined> {
     return chat.ask(members).catch(() => undefined);
   }
@@ -126,11 +139,11 @@ describe("a usage report above the limits of the request", inTime, () => {
   it("is replaced by an estimate, marked as estimated, logged and counted by worker", async () => {
     await using chat = await startChat();
     for (const stream of [true, false]) {
-      chat.worker.script(asAsked({ usage: usageOf(1e9, 1e9) }));
+      chat.worker.script(inRequestedShape({ usage: usageOf(1e9, 1e9) }));
       await chat.ask({ stream, max_tokens: maxTokens });
     }
     for (const charge of chat.charges()) {
-      // "Hi" is one token, the eleven bytes of "Hello world" are three.
+      // "Hi" is one token; the eleven bytes of "Hello world" are three.
       assert.deepEqual([charge.inputTokens, charge.outputTokens], [1, 3]);
       assert.equal(charge.estimated, true);
       assert.equal(charge.usedMilliCu, 4 * tokenMilli);
@@ -158,7 +171,7 @@ describe("a usage report above the limits of the request", inTime, () => {
 
   it("that is accepted is charged up to the reservation, and the answer contains the charge", async () => {
     await using chat = await startChat();
-    // A template may add to the prompt more than was reserved for it.
+    // A template may add more to the prompt than was reserved for it.
     chat.worker.script(whole({ usage: usageOf(10_000, 2) }));
     const { json, headers } = await chat.ask({ max_tokens: maxTokens });
     assert.equal(json.usage.usedCUMilli, reservedMilliCu);

@@ -1,4 +1,4 @@
-/** A streamed completion until its head has left: what may happen while a step is waited for. */
+/** A streamed completion until its head has been sent: what may happen while the gateway waits for a step. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { AnswerReader, Charge, InferenceResult, Offer } from "sluice-gateway/services";
@@ -39,7 +39,7 @@ interface Scene {
   /** The events of worker, client and charge, in order. */
   readonly events: readonly string[];
   readonly answer: Promise<Reply | undefined>;
-  /** The worker sends a token. */
+  /** Makes the worker send a token. */
   readonly says: () => void;
   readonly head: PromiseWithResolvers<Sink>;
   readonly sink: Sink;
@@ -141,7 +141,7 @@ describe("a stream whose head has not been sent", () => {
   });
 });
 
-/** All that waits for promises that are settled has run. */
+/** Everything that waits for settled promises has run. */
 async function settled(): Promise<void> {
   await new Promise(setImmediate);
 }

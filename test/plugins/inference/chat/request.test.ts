@@ -17,7 +17,7 @@ function read(members: object = {}): ChatRequest {
   return reading.request;
 }
 
-/** The JSON that goes to a worker. */
+/** The JSON that is sent to a worker. */
 function sent(members: object = {}): Record<string, unknown> {
   return JSON.parse(read(members).body.toString()) as Record<string, unknown>;
 }
@@ -261,8 +261,8 @@ describe("a request is refused with a reason for", () => {
       [{ ...good, content: [{ type: "text", text: 1 }] }, ".content "],
     ];
     for (const [message, why] of bad) {
-      const told = refused(chatBody({ messages: [good, message] }));
-      assert.ok(told.startsWith(`messages[1]${why}`), told);
+      const reason = refused(chatBody({ messages: [good, message] }));
+      assert.ok(reason.startsWith(`messages[1]${why}`), reason);
     }
   });
 
@@ -282,8 +282,8 @@ describe("a request is refused with a reason for", () => {
 
   it("include_usage that is not a boolean", () => {
     for (const value of ["true", 1, {}, []]) {
-      const told = refused(chatBody({ stream_options: { include_usage: value } }));
-      assert.match(told, /^stream_options.include_usage must be a boolean/);
+      const reason = refused(chatBody({ stream_options: { include_usage: value } }));
+      assert.match(reason, /^stream_options.include_usage must be a boolean/);
     }
   });
 
@@ -291,8 +291,8 @@ describe("a request is refused with a reason for", () => {
     const nested = (levels: number): unknown => JSON.parse("[".repeat(levels) + "]".repeat(levels));
     read({ chat_template_kwargs: { documents: nested(40) } });
     for (const levels of [65, 1_000_000]) {
-      const told = refused(chatBody({ chat_template_kwargs: { documents: nested(levels) } }));
-      assert.match(told, /nested deeper than 64/);
+      const reason = refused(chatBody({ chat_template_kwargs: { documents: nested(levels) } }));
+      assert.match(reason, /nested deeper than 64/);
     }
     // Ignored members may be nested to any depth.
     read({ tools: nested(1_000_000) });
@@ -374,7 +374,7 @@ describe("the documented schema", () => {
     anything: fc.jsonValue({ maxDepth: 1 }),
   };
   const extra = record({ ...members, extra_body: scalar });
-  /** Few members that can be wrong, so that many bodies are right. */
+  /** Only a few members can be wrong, so many bodies are valid. */
   const short = fc.record(
     { model: fc.constant("M/One-1"), messages: list(message), extra_body: extra },
     { requiredKeys: [] },

@@ -13,7 +13,7 @@ const asked = (text: string, maxTokens?: number, thinking = false) => ({
   maxTokens,
 });
 
-test("joined tokens are the text again, and none is empty or long", () => {
+test("the joined tokens are the text, and no token is empty or long", () => {
   check(
     property(oneof(string({ unit: "binary" }), lorem()), (text) => {
       const tokens = tokensOf(text);
@@ -38,7 +38,7 @@ test("the last user message is repeated, whatever follows it", () => {
   assert.deepEqual(usage, { prompt_tokens: 4, completion_tokens: 2, total_tokens: 6 });
 });
 
-test("without a user the last message is repeated", () => {
+test("without a user message, the last message is repeated", () => {
   const messages = [{ role: "system", text: "be brief" }];
   assert.deepEqual(echo({ ...asked(""), messages }).content, ["be", " brief"]);
 });

@@ -1,4 +1,4 @@
-/** The demo model over HTTP: documents, answers in one piece, streams at their pace. */
+/** The demo model over HTTP: documents, unstreamed answers, and streams with their intervals. */
 import assert from "node:assert/strict";
 import { IncomingMessage, request, ServerResponse } from "node:http";
 import { Socket } from "node:net";
@@ -18,9 +18,9 @@ const messages = [{ role: "user", content: "hello demo world" }];
 interface Started extends AsyncDisposable {
   readonly model: DemoModel;
   readonly clock: ManualClock;
-  /** Resolves when the model has set a timer, that is, has begun an answer. */
+  /** Resolves when the model has set a timer, which means that it has begun an answer. */
   readonly speaking: Promise<void>;
-  /** Resolves when it has cancelled one. */
+  /** Resolves when the model has cancelled a timer. */
   readonly silenced: Promise<void>;
 }
 
@@ -28,7 +28,7 @@ async function start(): Promise<Started> {
   const clock = manualClock();
   const speaking = Promise.withResolvers<void>();
   const silenced = Promise.withResolvers<void>();
-  const told = (timer: Disposable): Disposable => {
+  const recorded = (timer: Disposable): Disposable => {
     speaking.resolve();
     return {
       [Symbol.dispose]() {
@@ -39,8 +39,8 @@ async function start(): Promise<Started> {
   };
   const watched: Clock = {
     ...clock,
-    after: (ms, task) => told(clock.after(ms, task)),
-    every: (ms, task) => told(clock.every(ms, task)),
+    after: (ms, task) => recorded(clock.after(ms, task)),
+    every: (ms, task) => recorded(clock.every(ms, task)),
   };
   const model = await startDemoModel({ clock: watched });
   const close = () => model.close();
@@ -70,7 +70,7 @@ interface Chunk {
   readonly usage?: unknown;
 }
 
-/** Reads the next `data:` event; the demo model writes one event at a time but for the last ones. */
+/** Reads the next `data:` event. The demo model writes one event at a time, except for the last ones. */
 async function* events(answer: Response): AsyncGenerator<string> {
   let text = "";
   assert.ok(answer.body !== null);
@@ -103,7 +103,7 @@ test("the catalogue and the status document list the one model", async () => {
   });
 });
 
-test("an answer in one piece comes when its last token is due", async () => {
+test("an unstreamed answer is sent when its last token is due", async () => {
   await using started = await start();
   const { model, clock, speaking } = started;
   let isAnswered = false;
@@ -113,7 +113,7 @@ test("an answer in one piece comes when its last token is due", async () => {
   });
   await speaking;
   clock.advance(59);
-  // Another whole exchange on the same server: the answer would have been here before it.
+  // After a whole further exchange on the same server, the answer would have arrived.
   await (await fetch(model.statusUrl)).text();
   assert.equal(isAnswered, false);
   clock.advance(1);
@@ -207,7 +207,7 @@ for (const stream of [true, false]) {
 
 test("a stream that is not read waits at the high-water mark of its buffer", () => {
   const clock = manualClock();
-  // Without a connection nothing that is written leaves.
+  // Without a connection, nothing that is written is sent.
   const response = new ServerResponse(new IncomingMessage(new Socket()));
   const said = echo({
     messages: [{ role: "user", text: "word ".repeat(2_000) }],

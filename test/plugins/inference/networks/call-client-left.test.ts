@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { failureOf, openNetwork, resultOf, type Asked, type Opened } from "./network-harness.ts";
-import { costOf, estimated, firstEvent, reported, two } from "./call-fixtures.ts";
+import { costOf, estimated, firstEvent, reported, openTwoWorkers } from "./call-fixtures.ts";
 import { failing, silent, usageOf, whole } from "./worker-scripts.ts";
 import { chunkOf, eventOf, usageChunkOf } from "./chat-events.ts";
 import { startWorker, type Exchange, type Worker } from "./scripted-worker.ts";
@@ -10,7 +10,7 @@ const inTime = { timeout: 10_000 };
 
 test("a call times out after two workers were silent before their heads", inTime, async () => {
   await using worker = await startWorker({ otherwise: silent });
-  await using opened = await two(worker, worker);
+  await using opened = await openTwoWorkers(worker, worker);
   const holding = [worker.hold(), worker.hold()];
   const asked = opened.ask();
   for (const held of holding) {
@@ -82,7 +82,7 @@ test(
   inTime,
   async () => {
     await using worker = await startWorker();
-    await using opened = await two(worker, worker);
+    await using opened = await openTwoWorkers(worker, worker);
     const held = worker.hold();
     const asked = opened.ask();
     const exchange = await held;
@@ -190,7 +190,7 @@ test(
 
 test("a refusal after the client has left is not charged", inTime, async () => {
   await using worker = await startWorker();
-  await using opened = await two(worker, worker);
+  await using opened = await openTwoWorkers(worker, worker);
   const held = worker.hold();
   const asked = opened.ask();
   const exchange = await held;

@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { AnswerReader } from "sluice-gateway/services";
 import { failureOf, model, openNetwork, resultOf } from "./network-harness.ts";
-import { costOf, error, estimated, firstEvent, streamOf, two } from "./call-fixtures.ts";
-import { cutAtOnce, failing, raw, streamed, whole } from "./worker-scripts.ts";
+import { costOf, error, estimated, firstEvent, streamOf, openTwoWorkers } from "./call-fixtures.ts";
+import { cutImmediately, failing, raw, streamed, whole } from "./worker-scripts.ts";
 import { startWorker, type Script } from "./scripted-worker.ts";
 
 const inTime = { timeout: 10_000 };
@@ -20,7 +20,7 @@ for (const [status, failure] of [
     async () => {
       await using first = await startWorker({ otherwise: failing(status) });
       await using second = await startWorker();
-      await using opened = await two(first, second);
+      await using opened = await openTwoWorkers(first, second);
       assert.deepEqual(await failureOf(opened.ask()), { failure, result: undefined });
       assert.equal(second.received.length, 0);
       assert.ok(opened.network.ready);
@@ -35,7 +35,7 @@ const unanswered: readonly [name: string, script: Script][] = [
   ]),
   ["redirects", raw(307, { location: "/v1/elsewhere" }, [])],
   ["answers 204", (exchange) => (exchange.begin(204), exchange.end())],
-  ["cuts the connection before the head", cutAtOnce],
+  ["cuts the connection before the head", cutImmediately],
   ["cuts the connection after the head", (exchange) => (exchange.begin(), exchange.cut())],
   ["ends without an event", streamOf()],
   ["sends comments only", streamOf(": ping\n\n")],
@@ -57,7 +57,7 @@ for (const [name, script] of unanswered) {
     async () => {
       await using first = await startWorker({ otherwise: script });
       await using second = await startWorker({ otherwise: streamed() });
-      await using opened = await two(first, second);
+      await using opened = await openTwoWorkers(first, second);
       const asked = opened.ask();
       const result = await resultOf(asked);
       assert.equal(result.worker.id, "w1");
@@ -68,7 +68,7 @@ for (const [name, script] of unanswered) {
 
   test(`the call is unavailable if every worker ${name}`, inTime, async () => {
     await using worker = await startWorker({ otherwise: script });
-    await using opened = await two(worker, worker);
+    await using opened = await openTwoWorkers(worker, worker);
     const failed = await failureOf(opened.ask());
     assert.deepEqual(failed, { failure: "unavailable", result: undefined });
     assert.equal(worker.received.length, 2);
@@ -91,7 +91,7 @@ for (const [name, text] of [
     async () => {
       const headers = { "content-type": "application/json" };
       await using worker = await startWorker({ otherwise: raw(200, headers, [text ?? ""]) });
-      await using opened = await two(worker, worker);
+      await using opened = await openTwoWorkers(worker, worker);
       const failed = await failureOf(opened.ask({ streamed: false }));
       assert.deepEqual(failed, { failure: "unavailable", result: undefined });
       assert.equal(worker.received.length, 2);
@@ -102,7 +102,7 @@ for (const [name, text] of [
 test("a worker that refuses connections is ejected, and another answers", inTime, async () => {
   await using first = await startWorker();
   await using second = await startWorker({ otherwise: streamed() });
-  await using opened = await two(first, second);
+  await using opened = await openTwoWorkers(first, second);
   await first.refuse();
   assert.equal((await resultOf(opened.ask())).worker.id, "w1");
   assert.ok(opened.seen.lines.includes("warn a worker was ejected after failures"));
@@ -131,7 +131,7 @@ for (const [name, script] of [
     async () => {
       await using worker = await startWorker({ otherwise: script });
       await using second = await startWorker({ otherwise: streamed() });
-      await using opened = await two(worker, second);
+      await using opened = await openTwoWorkers(worker, second);
       const asked = opened.ask();
       const { failure, result } = await failureOf(asked);
       assert.equal(failure, "broken");

@@ -23,7 +23,11 @@ export const streamOf = (...texts: string[]): Script => raw(200, {}, texts);
 export const estimated = { ...reported, estimated: true };
 
 /** Opens a network with two workers of the model, of which the first is tried first. */
-export async function two(first: Worker, second: Worker, more: object = {}): Promise<Opened> {
+export async function openTwoWorkers(
+  first: Worker,
+  second: Worker,
+  more: object = {},
+): Promise<Opened> {
   const listed = [first, second].map(({ url }, n) => ({ id: `w${n}`, model: "Test/Model-1", url }));
   first.documents.set("/status", { price_per_token_nano: "12", workers: listed });
   const origins = [first.url, second.url];

@@ -1,4 +1,4 @@
-/** A self-signed certificate for localhost and 127.0.0.1, valid until 2126, and its key: they guard nothing. */
+/** A self-signed certificate for localhost and 127.0.0.1, valid until 2126, and its key, which protect nothing. */
 export const certificateKey = `-----BEGIN PRIVATE KEY-----
 MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgcanFLMfSt5Bj8T71
 RSrEErfyZkaJJ4WZsjXpiJWQMoyhRANCAAS+CbG5F+uMyfvf+vjJcE3Q1cL2pc1O

@@ -53,7 +53,7 @@ export function usageChunkOf(usage: unknown, options: ChunkOptions = {}): object
   return { ...chunkOf({}, options), choices: [], usage };
 }
 
-/** Every byte by itself. */
+/** Splits into single bytes. */
 export function bytesOf(text: string | Buffer): Buffer[] {
   const bytes = Buffer.from(text);
   return Array.from(bytes, (_, at) => bytes.subarray(at, at + 1));

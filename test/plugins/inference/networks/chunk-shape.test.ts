@@ -3,7 +3,7 @@ import { test } from "node:test";
 import * as fc from "fast-check";
 import { StreamedAnswer } from "../../../../plugins/inference/networks/worker-answer.ts";
 
-interface Told {
+interface Received {
   readonly choices: readonly string[];
   readonly isBroken: boolean;
   readonly content: number;
@@ -13,7 +13,7 @@ interface Told {
 }
 
 /** Returns what the sink receives for an answer with these chunks. */
-function tell(chunks: readonly string[]): Told {
+function receive(chunks: readonly string[]): Received {
   const choices: string[] = [];
   let isBroken = false;
   const answer = new StreamedAnswer({
@@ -30,8 +30,8 @@ function tell(chunks: readonly string[]): Told {
 }
 
 /** Returns what the sink receives if each chunk is read separately. */
-function tellEach(chunks: readonly string[]): Told {
-  const each = chunks.map((chunk) => tell([chunk]));
+function receiveEach(chunks: readonly string[]): Received {
+  const each = chunks.map((chunk) => receive([chunk]));
   const broken = each.findIndex(({ isBroken }) => isBroken);
   const whole = broken === -1 ? each : each.slice(0, broken);
   return {
@@ -56,7 +56,7 @@ const text = fc.oneof(
   fc.constantFrom("null", "7", '"a"}', '"a"},"x":{"y":1', '"'),
 );
 
-/** Chunks that are alike, and some that are not. */
+/** Chunks of which most have the same shape. */
 const chunk = fc.oneof(
   { weight: 4, arbitrary: text.map((one) => chunkOf(one)) },
   text.map((one) => chunkOf(one, ',"finish_reason":null')),
@@ -65,7 +65,7 @@ const chunk = fc.oneof(
   text.map((one) => chunkOf(one).replace("content", "reasoning_content")),
   text.map((one) => chunkOf(one).replace('"content"', '"role":"assistant","content"')),
   text.map((one) => chunkOf(one).replace("null}", '{"prompt_tokens":1}}')),
-  // This one is as long as the others.
+  // This one has the same length as the others.
   text.map((one) => chunkOf(one).replace('"usage":null', '"error":true')),
   text.map((one) => chunkOf(one).replace('"content"', '"refusal"')),
 );
@@ -73,7 +73,7 @@ const chunk = fc.oneof(
 test("a chunk has the same result after other chunks as alone", () => {
   fc.assert(
     fc.property(fc.array(chunk, { maxLength: 8 }), (chunks) => {
-      assert.deepEqual(tell(chunks), tellEach(chunks));
+      assert.deepEqual(receive(chunks), receiveEach(chunks));
     }),
     { numRuns: 3_000 },
   );
@@ -81,16 +81,16 @@ test("a chunk has the same result after other chunks as alone", () => {
 
 test("chunks that differ only in their text are reported with it, and an empty text is not content", () => {
   const texts = ['"one"', '""', '"\\"two\\""', '"drei €"', '"four"'];
-  const told = tell(texts.map((one) => chunkOf(one)));
+  const received = receive(texts.map((one) => chunkOf(one)));
   assert.deepEqual(
-    told.choices,
+    received.choices,
     texts.map((one) => `{"index":0,"delta":{"content":${one}}}`),
   );
-  assert.equal(told.content, 4);
+  assert.equal(received.content, 4);
 });
 
 test("a line end in a text breaks the answer, even in a recognized chunk", () => {
-  assert.equal(tell([chunkOf('"a"'), chunkOf('"b\r"')]).isBroken, true);
+  assert.equal(receive([chunkOf('"a"'), chunkOf('"b\r"')]).isBroken, true);
 });
 
 test("text is counted in UTF-8 bytes, however the worker escapes it", () => {
@@ -102,9 +102,9 @@ test("text is counted in UTF-8 bytes, however the worker escapes it", () => {
   fc.assert(
     fc.property(fc.string({ unit: "grapheme", minLength: 1, maxLength: 20 }), (one) => {
       const bytes = Buffer.byteLength(one);
-      assert.equal(tell([chunkOf(JSON.stringify(one))]).bytes, bytes);
-      assert.equal(tell([chunkOf(escaped(one)), chunkOf(escaped(one))]).bytes, 2 * bytes);
+      assert.equal(receive([chunkOf(JSON.stringify(one))]).bytes, bytes);
+      assert.equal(receive([chunkOf(escaped(one)), chunkOf(escaped(one))]).bytes, 2 * bytes);
     }),
   );
-  assert.equal(tell([chunkOf('"\\n\\u0041\\u00e9\\/"')]).bytes, 5);
+  assert.equal(receive([chunkOf('"\\n\\u0041\\u00e9\\/"')]).bytes, 5);
 });

@@ -6,18 +6,18 @@ import { bytesOf, dataOf } from "./chat-events.ts";
 
 interface Cut {
   readonly events: readonly string[];
-  /** False: the stream was given up. */
+  /** False if the reader gave up on the stream. */
   readonly usable: boolean;
 }
 
-/** Cuts what comes in these pieces, each in the middle of a buffer that is wiped afterwards. */
+/** Splits a stream into these pieces, each in the middle of a buffer that is overwritten afterwards. */
 function cut(pieces: readonly (string | Buffer)[], mostBytes = 1_000): Cut {
   const events: string[] = [];
   const stream = new EventStream(
     { event: (bytes, start, end) => void events.push(bytes.toString("utf8", start, end)) },
     mostBytes,
   );
-  // One buffer for all pieces, as a connection reads them.
+  // One buffer for all pieces, as with a connection.
   const shared = Buffer.alloc(4_096);
   for (const piece of pieces) {
     const size = shared.write(piece.toString("latin1"), 3, "latin1");
@@ -49,7 +49,7 @@ for (const [name, text, events] of [
   ["a line that is not complete", "data: a\n\ndata: b", ["a"]],
   ["a colon in the value", 'data: {"a": 1}\n\n', ['{"a": 1}']],
 ] as const) {
-  test(`${name}, in one piece, by the byte, and cut in two anywhere`, () => {
+  test(`${name}: whole, byte by byte, and split at every byte`, () => {
     assert.deepEqual(cut([text]).events, events);
     assert.deepEqual(cut(bytesOf(text)).events, events);
     for (let at = 1; at < text.length; at++) {
@@ -60,7 +60,7 @@ for (const [name, text, events] of [
 
 const lines = fc.constantFrom("data: x", "data:", "data", ": c", "id: 1", "", "", "data: {}", "y");
 
-test("any stream in any pieces is cut as a reader of the whole would", () => {
+test("any stream in any pieces gives the same events as the whole stream", () => {
   const streams = fc.array(fc.tuple(lines, fc.constantFrom("\n", "\r\n")));
   fc.assert(
     fc.property(streams, fc.array(fc.integer({ min: 1, max: 9 })), (parts, sizes) => {
@@ -71,19 +71,19 @@ test("any stream in any pieces is cut as a reader of the whole would", () => {
         pieces.push(rest.slice(0, size));
         rest = rest.slice(size);
       }
-      // `data` without a colon is a line of data too, which the judge does not know.
+      // `data` without a colon is also a line of data, which the reference does not know.
       const judged = dataOf(text.replaceAll(/^data(\r?)$/gm, "data:$1"));
       assert.deepEqual(cut([...pieces, rest], 100_000).events, judged);
     }),
   );
 });
 
-test("characters of several bytes survive being cut", () => {
+test("characters of several bytes may be split", () => {
   const text = Buffer.from("data: ⌘ 漢字 🎈\n\n");
   assert.deepEqual(cut(bytesOf(text)).events, ["⌘ 漢字 🎈"]);
 });
 
-test("an event that is too long is given up, wherever it is cut", () => {
+test("the reader gives up on an event that is too long, wherever it is split", () => {
   const long = `data: ${"x".repeat(200)}`;
   assert.equal(cut([long], 100).usable, false);
   assert.equal(cut(bytesOf(long), 100).usable, false);

@@ -1,7 +1,7 @@
 /** Returns a route to a worker that no request uses. */
 import type { WorkerRoute } from "sluice-gateway/services";
 
-export function untakenRoute(probe = (): Promise<boolean> => Promise.resolve(false)): WorkerRoute {
+export function fakeRoute(probe = (): Promise<boolean> => Promise.resolve(false)): WorkerRoute {
   return {
     admitted: true,
     evidence: "none",

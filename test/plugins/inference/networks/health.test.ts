@@ -2,18 +2,18 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Worker } from "../../../../plugins/inference/networks/worker.ts";
 import { observed } from "./observed-services.ts";
-import { untakenRoute } from "./fake-route.ts";
+import { fakeRoute } from "./fake-route.ts";
 
 interface Watched {
   readonly worker: Worker;
-  /** Moves time on, and lets a probe that became due be answered. */
+  /** Moves the time forward, and lets a probe that became due be answered. */
   pass(ms: number): Promise<void>;
   /** `ejected` and `readmitted`, in order. */
   readonly changes: readonly string[];
   probes: number;
   /** The result of the next probe. */
   answers: boolean;
-  /** Milliseconds of each rest. */
+  /** Milliseconds of each cooldown. */
   readonly rests: readonly number[];
 }
 
@@ -21,7 +21,7 @@ function watch(probe?: () => Promise<boolean>): Watched {
   const { clock, timers } = observed();
   const changes: string[] = [];
   const listed = { id: "w", model: "m", coefficient: 1000, url: undefined } as const;
-  const route = untakenRoute(() => {
+  const route = fakeRoute(() => {
     watched.probes++;
     return probe?.() ?? Promise.resolve(watched.answers);
   });

@@ -72,7 +72,8 @@ export async function openNetwork(
     async readAgain() {
       const read = seen.timer(isPause);
       const before = seen.timers.length;
-      // Runs only until the answer begins, which sets its limit, so that it has time to end.
+      // The time advances only until the answer begins, which sets its limit of 5 s, so that the answer has time to
+      // end.
       while (!seen.timers.slice(before).includes(5_000)) seen.clock.advance(1_000);
       await read;
     },
@@ -130,7 +131,7 @@ export function ask(network: Network, options: AskOptions = {}): Asked {
   const { promise: ending, resolve } = Promise.withResolvers<Ending>();
   let over = false;
   const end = (how: Ending): void => {
-    assert.ok(!over, "told once how it ended");
+    assert.ok(!over, "the end is reported once");
     over = true;
     resolve(how);
   };
@@ -148,7 +149,7 @@ export function ask(network: Network, options: AskOptions = {}): Asked {
       assert.ok(!over);
       if (options.pauses === true) call.pause();
       arrivals++;
-      for (const told of awaiting.splice(0)) told();
+      for (const notify of awaiting.splice(0)) notify();
     },
     onEnd: (result, message) => end({ kind: "ended", result, message }),
     onError: (failure, result) => end({ kind: "failed", failure, result }),
@@ -161,7 +162,7 @@ export function ask(network: Network, options: AskOptions = {}): Asked {
       return choices.map(({ delta }) => delta.content ?? "").join("");
     },
     ending,
-    arrived: () => new Promise((told) => void awaiting.push(told)),
+    arrived: () => new Promise((done) => void awaiting.push(done)),
     get arrivals() {
       return arrivals;
     },

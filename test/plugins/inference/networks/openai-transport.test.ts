@@ -7,7 +7,7 @@ import { getCACertificates, setDefaultCACertificates } from "node:tls";
 import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from "node:zlib";
 import { certificate, certificateKey } from "./certificate.ts";
 import { closed, listening } from "../../../e2e/rpc-node.ts";
-import { quiescent } from "../../../http/through.ts";
+import { whenStable } from "../../../http/through.ts";
 import { busyWorkers, failureOf, openNetwork, resultOf, type Opened } from "./network-harness.ts";
 import { raw } from "./worker-scripts.ts";
 import { chunkOf, eventOf } from "./chat-events.ts";
@@ -61,10 +61,10 @@ test(
   },
 );
 
-/** Enough that no stream of these tests is ended for its length. */
+/** The limit is so high that no stream of these tests ends because of its length. */
 const muchOutput = { maxOutputTokens: 1_000_000 };
 
-/** A stream of this many events of 64 KiB, as it is coded. */
+/** Returns a stream of this many events of 64 KiB, with the content coding. */
 function manyEvents(events: number): string {
   return eventOf(chunkOf({ content: "x".repeat(64 * 1024) })).repeat(events);
 }
@@ -86,10 +86,10 @@ test(
     // Written in pieces, like tokens.
     const events = 512;
     const pushed = exchange.push(manyEvents(events));
-    const waiting = await quiescent(() => exchange.waitingBytes);
+    const waiting = await whenStable(() => exchange.waitingBytes);
     assert.ok(waiting > 16 * mebibyte, `${waiting} bytes wait in the worker`);
-    assert.ok(asked.choices.length <= 2, "and nothing is told");
-    // Its silence is not the worker's.
+    assert.ok(asked.choices.length <= 2, "and nothing is reported");
+    // The silence is the reader's and not the worker's.
     opened.seen.clock.advance(60_000);
     asked.call.resume();
     opened.seen.clock.advance(1_000);
@@ -111,8 +111,8 @@ test("a reader that pauses an encoded stream stops the worker, too", inTime, asy
   const asked = opened.ask();
   await asked.arrived();
   asked.call.pause();
-  const told = await quiescent(() => asked.choices.length);
-  assert.ok(told < events / 2, `${told} events told`);
+  const reported = await whenStable(() => asked.choices.length);
+  assert.ok(reported < events / 2, `${reported} events reported`);
   asked.call.resume();
   await resultOf(asked);
   assert.equal(asked.choices.length, events + 3);
@@ -152,7 +152,7 @@ test("a stream paused as it ends leaves its connection usable", inTime, async ()
   await using opened = await openNetwork(worker.url);
   await resultOf(opened.ask({ pauses: true }));
   rest.resolve();
-  await quiescent(() => worker.open);
+  await whenStable(() => worker.open);
   await resultOf(opened.ask());
   assert.deepEqual(worker.requests, [1, 1]);
 });
@@ -248,7 +248,7 @@ test(
     };
     await using worker = await connectionsOf([early, chunked(200, [stream])]);
     await using opened = await openNetwork(worker.url);
-    // More than the kernel takes for a reader that does not read.
+    // More bytes than the kernel buffers for a reader that does not read.
     const body = Buffer.alloc(32 * mebibyte, " ");
     assert.equal((await failureOf(opened.ask({ body }))).failure, "rejected");
     await resultOf(opened.ask());
@@ -325,7 +325,7 @@ test(
     await using opened = await openNetwork(worker.url, { statusUrl: `${worker.url}/status` });
     await resultOf(opened.ask());
     assert.deepEqual(worker.requests, [1, 2]);
-    await quiescent(() => worker.open);
+    await whenStable(() => worker.open);
     assert.equal(worker.open, 1);
   },
 );
@@ -413,12 +413,13 @@ interface RawWorker extends AsyncDisposable {
   /** Connections that have carried a chat request and are open. */
   readonly open: number;
   deserted(): Promise<void>;
-  /** Lists these at `/status`. */
+  /** Models that are listed at `/status`. */
   workers(...ids: string[]): void;
 }
 
 /**
- * A server that answers the chat requests with these bytes, one after the other. Small ones: each comes in one piece.
+ * A server that answers the chat requests with these bytes, one after the other. The answers are small, so each arrives
+ * in one piece.
  */
 async function connectionsOf(replies: readonly Reply[]): Promise<RawWorker> {
   const requests: number[] = [];
@@ -442,7 +443,7 @@ async function connectionsOf(replies: readonly Reply[]): Promise<RawWorker> {
   });
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
-  // Listening on TCP.
+  // The server listens on TCP.
   const { port } = server.address() as net.AddressInfo;
   return {
     url: `http://127.0.0.1:${port}`,

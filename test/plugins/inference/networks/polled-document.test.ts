@@ -19,7 +19,9 @@ interface Polled extends AsyncDisposable {
   readonly document: PolledDocument<number>;
   /** All values that were reported. */
   readonly reported: readonly number[];
-  /** Lets the time pass until the next reading, which ends before this resolves: the pause after it. */
+  /**
+   * Advances the time to the next reading and waits until it has ended. Returns the pause before the reading after it.
+   */
   readAgain(): Promise<number>;
   /** The pause after the first reading. */
   readonly firstPause: Promise<number>;

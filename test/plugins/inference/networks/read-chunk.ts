@@ -12,10 +12,10 @@ export interface ReadChunk {
   readonly isError: boolean;
 }
 
-/** One object for all chunks: nothing of an earlier chunk may be left in it. */
+/** All chunks share one object, in which nothing of an earlier chunk may remain. */
 const chunk = emptyChunk();
 
-/** Reads a chunk that has other bytes before and after it; undefined if it is not a chunk. */
+/** Reads a chunk that has other bytes before and after it. Undefined if it is not a chunk. */
 export function readAlone(text: string): ReadChunk | undefined {
   const bytes = Buffer.from(`,}"${text}"]}`);
   const end = bytes.length - 3;

@@ -1,10 +1,18 @@
-/** The scripted worker does what its scripts say: tests of the gateway rest on it. */
+/** The scripted worker follows its scripts. Tests of the gateway depend on that. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { request, type IncomingMessage } from "node:http";
 import { test } from "node:test";
 import { gunzipSync } from "node:zlib";
-import { cutAtOnce, failing, raw, silent, streamed, usageOf, whole } from "./worker-scripts.ts";
+import {
+  cutImmediately,
+  failing,
+  raw,
+  silent,
+  streamed,
+  usageOf,
+  whole,
+} from "./worker-scripts.ts";
 import { chunkOf, dataOf, eventOf } from "./chat-events.ts";
 import { startWorker, type Worker } from "./scripted-worker.ts";
 
@@ -130,7 +138,7 @@ test("a stream is cut after the scripted number of events", inTime, async () => 
 });
 
 test("a worker cuts the connection before the head", inTime, async () => {
-  await using worker = await startWorker({ otherwise: cutAtOnce });
+  await using worker = await startWorker({ otherwise: cutImmediately });
   await assert.rejects(ask(worker), { code: "ECONNRESET" });
 });
 

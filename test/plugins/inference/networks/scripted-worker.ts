@@ -1,6 +1,6 @@
 /**
- * A model server for tests: answers each chat request by the script that is next, counts what it was asked, and lets
- * the test hold an answer in its own hands. Scripts are in scripts.ts, events in sse.ts.
+ * A model server for tests. It answers each chat request with the next script, counts the requests, and lets the test
+ * send an answer itself. The scripts are in worker-scripts.ts, the events in chat-events.ts.
  */
 import { once } from "node:events";
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from "node:http";
@@ -11,7 +11,7 @@ import { whole } from "./worker-scripts.ts";
 export interface ChatReceived {
   readonly path: string;
   readonly headers: IncomingHttpHeaders;
-  /** The body's own text, for tests of what exactly was sent. */
+  /** The text of the body, for tests of exactly what was sent. */
   readonly text: string;
   /** The parsed body. Empty if it is not a JSON object. */
   readonly body: Readonly<Record<string, unknown>>;
@@ -19,21 +19,24 @@ export interface ChatReceived {
 
 /** A chat request and the answer to it, piece by piece. */
 export interface Exchange extends ChatReceived {
-  /** Sends the head at once. Default: 200 and `text/event-stream`; headers given are added to those. */
+  /** Sends the head at once. Default: 200 and `text/event-stream`; the given headers are added. */
   begin(status?: number, headers?: Readonly<Record<string, string>>): void;
-  /** Sends bytes, after the head. `taken`: the kernel has them; pending while the caller does not read. */
+  /**
+   * Sends bytes after the head. `taken` resolves when the kernel has accepted them, and is pending while the caller
+   * does not read.
+   */
   push(bytes: string | Buffer): Promise<"taken" | "left">;
-  /** Ends the answer as HTTP has it. */
+  /** Ends the answer properly. */
   end(): void;
   /** Ends the connection without ending the answer. */
   cut(): void;
-  /** Bytes pushed that the kernel has not taken. */
+  /** Number of pushed bytes that the kernel has not accepted. */
   readonly waitingBytes: number;
-  /** Resolves when the caller closes the connection before the answer's end. */
+  /** Resolves when the caller closes the connection before the end of the answer. */
   readonly left: Promise<void>;
 }
 
-/** Answers one chat request; what it throws or leaves undone stays the request's own fate: silence. */
+/** Answers one chat request. If it throws or returns early, the request stays unanswered. */
 export type Script = (exchange: Exchange) => void | Promise<void>;
 
 export interface WorkerOptions {
@@ -48,20 +51,20 @@ export interface Worker extends AsyncDisposable {
   readonly url: string;
   /** Every chat request received, in order. */
   readonly received: readonly ChatReceived[];
-  /** Chat requests that are neither answered to their end nor left. */
+  /** Chat requests that have neither been answered completely nor abandoned by the caller. */
   readonly inFlight: number;
   /** Paths of every GET, in order. */
   readonly reads: readonly string[];
   /**
-   * What GET answers, by path; set, changed and deleted at will. Text is sent as it is, a number is a status without a
-   * body, all else is JSON. `/v1/models` is there from the start.
+   * Answers to GET requests by path, which tests may set, change and delete at any time. Text is sent unchanged, a
+   * number is a status without a body, and everything else is sent as JSON. `/v1/models` is present from the start.
    */
   readonly documents: Map<string, unknown>;
-  /** The next chat requests are answered by these, one each. */
+  /** The scripts for the next chat requests, one each. */
   script(...scripts: readonly Script[]): void;
-  /** The next chat request that no earlier script takes, for the test to answer. */
+  /** Returns the next chat request that no earlier script answers, so that the test can answer it. */
   hold(): Promise<Exchange>;
-  /** Resolves when nothing is in flight. */
+  /** Resolves when no request is in flight. */
   idle(): Promise<void>;
   /** Cuts all connections and refuses new ones, until `accept`. */
   refuse(): Promise<void>;
@@ -136,7 +139,7 @@ function exchangeOf(request: ChatReceived, response: ServerResponse): Exchange {
     for (const leave of pending) leave();
     if (!response.writableFinished && !isCut) left.resolve();
   });
-  // Writing to a connection that is gone is what some tests are about.
+  // Some tests write to a connection that has closed.
   response.on("error", () => {});
   return {
     ...request,
@@ -190,7 +193,7 @@ function sendDocument(response: ServerResponse, document: unknown): void {
 function parse(text: string): Readonly<Record<string, unknown>> {
   try {
     const value: unknown = JSON.parse(text);
-    // A JSON object has members by name; a test reads those that it sent.
+    // A JSON object has members by name. A test reads the members that it sent.
     return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {};
   } catch {
     return {};

@@ -114,7 +114,7 @@ export function raw(
 export const silent: Script = () => {};
 
 /** Reads the request and cuts the connection before the head. */
-export const cutAtOnce: Script = (exchange) => exchange.cut();
+export const cutImmediately: Script = (exchange) => exchange.cut();
 
 function asksUsage({ body }: Exchange): boolean {
   const options = body["stream_options"];

@@ -1,4 +1,4 @@
-/** Asks a JSON-RPC node over HTTP, for the tests of the demo node. */
+/** Sends requests to a JSON-RPC node over HTTP, for the tests of the demo node. */
 import assert from "node:assert/strict";
 
 export interface RpcError {
@@ -14,7 +14,7 @@ export interface Reply {
   readonly error?: RpcError;
 }
 
-/** Posts a body as it is. */
+/** Posts a body unchanged. */
 export async function post(
   url: string,
   body: string,
@@ -28,25 +28,25 @@ export async function post(
   };
 }
 
-/** The whole answer of one call. */
+/** Returns the whole answer to one call. */
 export async function call(url: string, method: string, params?: unknown): Promise<Reply> {
   const { status, text } = await post(
     url,
     JSON.stringify({ jsonrpc: "2.0", id: 1, method, ...(params !== undefined && { params }) }),
   );
   assert.equal(status, 200);
-  // JSON-RPC 2.0 gives every answer this shape; the tests compare its members.
+  // JSON-RPC 2.0 defines this shape for every answer. The tests compare its members.
   return JSON.parse(text) as Reply;
 }
 
-/** The result of a call that must succeed. */
+/** Returns the result of a call that must succeed. */
 export async function ask(url: string, method: string, ...params: unknown[]): Promise<unknown> {
   const reply = await call(url, method, params);
   assert.equal(reply.error, undefined, `${method}: ${JSON.stringify(reply.error)}`);
   return reply.result;
 }
 
-/** The error of a call that must fail. */
+/** Returns the error of a call that must fail. */
 export async function refusal(
   url: string,
   method: string,

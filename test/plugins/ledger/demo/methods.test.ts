@@ -1,4 +1,4 @@
-/** The demo node's methods answer coherently what one chain of nine blocks holds. */
+/** The answers of the demo node's methods agree with each other and with one chain of nine blocks. */
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { startDemoNode, type DemoNode } from "../../../../plugins/ledger/demo/node.ts";
@@ -17,7 +17,7 @@ const events = "0x26aa394eea5630e07c48ae0c9558cef780d41e5e16056765bc8461851072c9
 const accounts = "0x26aa394eea5630e07c48ae0c9558cef7b99d880ec681799c0cf30e8886371da9";
 const alice = `${accounts}de1e86a9a8c739864cf3cc5ec2bea59fd43593c715fdd31c61141abd04a99fd6822c8558854ccde39a5684e7a56da27d`;
 
-test("block hashes are found by number, hex number, list and none; past the head is null", async () => {
+test("block hashes are found by number, hex number, a list or no argument; above the head the hash is null", async () => {
   assert.equal(await ask(node.url, "chain_getBlockHash", 3), hashOf(3));
   assert.equal(await ask(node.url, "chain_getBlockHash", "0x3"), hashOf(3));
   assert.deepEqual(await ask(node.url, "chain_getBlockHash", [0, "0x1", 99]), [
@@ -32,7 +32,7 @@ test("block hashes are found by number, hex number, list and none; past the head
   assert.equal(await ask(node.url, "chain_getBlockHash", 9), null);
 });
 
-test("each header names the block before it", async () => {
+test("each header contains the hash of the block before it", async () => {
   for (let number = 1; number <= 8; number++) {
     const header = await ask(node.url, "chain_getHeader", hashOf(number));
     assert.ok(header !== null && typeof header === "object" && "parentHash" in header);
@@ -50,7 +50,7 @@ test("the header of the head is that of its block", async () => {
   });
 });
 
-test("an unknown hash is null, a malformed one -32602", async () => {
+test("an unknown hash returns null, a malformed one -32602", async () => {
   assert.equal(await ask(node.url, "chain_getHeader", unknown), null);
   assert.equal(await ask(node.url, "chain_getBlock", unknown), null);
   for (const bad of ["0x12", "0xzz", 5, {}]) {
@@ -61,7 +61,7 @@ test("an unknown hash is null, a malformed one -32602", async () => {
   }
 });
 
-test("a stored value is that of the block named, else of the head", async () => {
+test("a stored value is that of the named block, or else of the head", async () => {
   assert.equal(await ask(node.url, "state_getStorage", events, hashOf(0)), null);
   const first = await ask(node.url, "state_getStorage", events, hashOf(1));
   const last = await ask(node.url, "state_getStorage", events);
@@ -83,7 +83,7 @@ test("the hash of a stored value is its blake2b-256", async () => {
   );
 });
 
-test("the runtime itself has a hash and a size, but was not recorded", async () => {
+test("the runtime itself has a hash and a size, but its code was not recorded", async () => {
   assert.equal(await ask(node.url, "state_getStorage", "0x3a636f6465"), null);
   assert.equal(await ask(node.url, "state_getStorageSize", "0x3a636f6465"), 1_054_742);
   assert.match(
@@ -92,7 +92,7 @@ test("the runtime itself has a hash and a size, but was not recorded", async () 
   );
 });
 
-test("an absent key is null, an unknown block 4003, bad hex -32602", async () => {
+test("a missing key returns null, an unknown block 4003, and bad hex -32602", async () => {
   assert.equal(await ask(node.url, "state_getStorage", "0x1234"), null);
   assert.equal(await ask(node.url, "state_getStorageHash", "0x1234"), null);
   assert.equal(await ask(node.url, "state_getStorageSize", "0x1234"), null);
@@ -147,7 +147,7 @@ test("many keys are read at a block, and over a range of blocks", async () => {
   );
 });
 
-test("metadata and version are given at every block, not at an unknown one", async () => {
+test("metadata and version are returned at every block, but not at an unknown one", async () => {
   assert.match(String(await ask(node.url, "state_getMetadata", hashOf(1))), /^0x6d6574610e/);
   const version = await ask(node.url, "state_getRuntimeVersion");
   assert.deepEqual(await ask(node.url, "chain_getRuntimeVersion", hashOf(1)), version);
@@ -210,12 +210,12 @@ test("an account without a nonce has 0, and an invalid address is answered with 
   }
 });
 
-test("named parameters are taken by their names", async () => {
+test("named parameters are accepted by their names", async () => {
   const { result } = await call(node.url, "state_getStorage", { hash: hashOf(2), key: events });
   assert.equal(result, await ask(node.url, "state_getStorage", events, hashOf(2)));
 });
 
-test("Midnight's methods answer in their shapes, at every block the same", async () => {
+test("Midnight's methods answer in their own shapes, with the same answer at every block", async () => {
   assert.deepEqual(await ask(node.url, "midnight_apiVersions"), [2]);
   assert.match(String(await ask(node.url, "midnight_ledgerVersion")), /synthetic/);
   const state = String(await ask(node.url, "midnight_contractState", "0aFF", hashOf(2)));
@@ -229,7 +229,7 @@ test("Midnight's methods answer in their shapes, at every block the same", async
   assert.equal((await refusal(node.url, "midnight_zswapStateRoot", unknown)).code, -32602);
 });
 
-test("rpc_methods lists exactly what is answered; nothing that writes or subscribes is", async () => {
+test("rpc_methods lists exactly the methods that are answered, and none of them writes or subscribes", async () => {
   const listed = await ask(node.url, "rpc_methods");
   assert.ok(listed !== null && typeof listed === "object" && "methods" in listed);
   assert.ok(Array.isArray(listed.methods) && listed.methods.includes("rpc_methods"));

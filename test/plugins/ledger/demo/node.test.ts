@@ -1,4 +1,4 @@
-/** The demo node's transport: HTTP and WebSocket as a Substrate node speaks them. */
+/** The transport of the demo node: HTTP and WebSocket as in a Substrate node. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { connect } from "node:net";
@@ -66,7 +66,7 @@ for (const [name, sent, expected] of [
     { jsonrpc: "2.0", id: null, error: { code: -32700, message: "Parse error" } },
   ],
 ] as const) {
-  test(`${name} is answered as a node does`, async () => {
+  test(`${name} is answered as by a real node`, async () => {
     assert.deepEqual(await answer(JSON.stringify(sent)), expected);
   });
 }
@@ -84,7 +84,7 @@ test("a body that is neither object nor list is a parse error with status 400", 
   }
 });
 
-test("a batch keeps its order and leaves notifications out, and may repeat ids", async () => {
+test("a batch keeps its order, omits notifications, and may repeat ids", async () => {
   const batch = [
     { ...health, method: "system_chain" },
     { jsonrpc: "2.0", method: "system_chain" },
@@ -96,7 +96,7 @@ test("a batch keeps its order and leaves notifications out, and may repeat ids",
   ]);
 });
 
-test("members come in the order jsonrpc, id, result", async () => {
+test("members have the order jsonrpc, id, result", async () => {
   const { text } = await post(node.url, JSON.stringify({ ...health, method: "system_chainType" }));
   assert.equal(text, '{"jsonrpc":"2.0","id":1,"result":"Development"}');
 });
@@ -107,23 +107,23 @@ test("a body over 15 MiB is refused with 413 and -32007", async () => {
   assert.match(text, /-32007/);
 });
 
-test("a request with another content type is 415", async () => {
+test("a request with another content type gets 415", async () => {
   const { status } = await post(node.url, "{}", { "content-type": "text/plain" });
   assert.equal(status, 415);
 });
 
-test("a content type with a charset, or json-rpc, is taken", async () => {
+test("a content type with a charset, or json-rpc, is accepted", async () => {
   for (const type of ["Application/JSON; charset=UTF-8", "application/json-rpc"]) {
     const { status } = await post(node.url, JSON.stringify(health), { "content-type": type });
     assert.equal(status, 200, type);
   }
 });
 
-test("a request that is not a POST is 405", async () => {
+test("a request that is not a POST gets 405", async () => {
   assert.equal((await fetch(node.url)).status, 405);
 });
 
-test("a client that leaves half-way does not harm the next", async () => {
+test("a client that leaves in the middle of a request does not affect the next one", async () => {
   const socket = connect(Number(new URL(node.url).port), "127.0.0.1");
   socket.write(
     "POST / HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 99\r\n\r\n{",
@@ -133,7 +133,7 @@ test("a client that leaves half-way does not harm the next", async () => {
   assert.equal((await post(node.url, JSON.stringify(health))).status, 200);
 });
 
-test("a WebSocket carries calls and batches, text and binary, and no answer to a notification", async () => {
+test("a WebSocket carries calls and batches, as text or binary, and notifications get no answer", async () => {
   const socket = new WebSocket(node.url.replace("http", "ws"));
   await once(socket, "open");
   socket.send(JSON.stringify({ jsonrpc: "2.0", method: "system_chain" }));
@@ -147,7 +147,7 @@ test("a WebSocket carries calls and batches, text and binary, and no answer to a
   await once(socket, "close");
 });
 
-test("a WebSocket whose client breaks the protocol ends alone", async () => {
+test("if a WebSocket client breaks the protocol, only its own connection ends", async () => {
   const socket = connect(Number(new URL(node.url).port), "127.0.0.1");
   socket.write(
     "GET / HTTP/1.1\r\nhost: x\r\nupgrade: websocket\r\nconnection: upgrade\r\n" +
@@ -172,7 +172,7 @@ test("closing cuts open connections and frees the port", async () => {
   await again.close();
 });
 
-test("a port that is in use rejects the start", async () => {
+test("starting on a port in use rejects", async () => {
   await assert.rejects(startDemoNode({ port: Number(new URL(node.url).port) }), {
     code: "EADDRINUSE",
   });

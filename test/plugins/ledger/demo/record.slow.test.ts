@@ -1,4 +1,4 @@
-/** The recording that ships is what its script makes of the fixtures. */
+/** The shipped recording is identical to the one that its script makes from the fixtures. */
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
@@ -10,7 +10,7 @@ import { promisify } from "node:util";
 import { brotliDecompressSync } from "node:zlib";
 import { withoutSpecs } from "../../../e2e/chopsticks.ts";
 
-test("recording the fixtures again gives the file that ships", { skip: withoutSpecs }, async () => {
+test("recording the fixtures again gives the shipped file", { skip: withoutSpecs }, async () => {
   const folder = await mkdtemp(join(tmpdir(), "sluice-record-"));
   try {
     const out = join(folder, "recording.json.br");
@@ -20,7 +20,7 @@ test("recording the fixtures again gives the file that ships", { skip: withoutSp
     const shipped = await readFile(
       new URL("../../../../plugins/ledger/demo/recording.json.br", import.meta.url),
     );
-    // Another release of brotli may pack the same text otherwise.
+    // Another release of brotli may compress the same text differently.
     assert.ok(brotliDecompressSync(await readFile(out)).equals(brotliDecompressSync(shipped)));
     assert.ok(shipped.length < 1024 * 1024);
   } finally {

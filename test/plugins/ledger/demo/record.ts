@@ -1,10 +1,10 @@
 /**
- * Makes plugins/ledger/demo/recording.json.br, what the demo node replays: `node test/plugins/ledger/demo/record.ts`, with `../shared` beside the
- * project. Prints what it wrote; the same input gives the same bytes.
+ * Makes plugins/ledger/demo/recording.json.br, which the demo node replays: `node test/plugins/ledger/demo/record.ts`,
+ * with `../shared` next to the project. Prints what it wrote. The same input gives the same bytes.
  *
- * The blocks are those of ../shared/fixtures/chain/polkadot-coretime. Their signed extrinsics are run once more by
- * the real runtime (chopsticks, offline), which must give the same hashes; that yields what the fixture has not: the
- * whole state after every block. Block numbers are written as a production node does ("0x1").
+ * The blocks are those of ../shared/fixtures/chain/polkadot-coretime. The real runtime (chopsticks, offline) executes
+ * their signed extrinsics again, which must give the same hashes. This adds what the fixture lacks: the whole state
+ * after every block. Block numbers are written as a production node does ("0x1").
  */
 import { readFile, writeFile } from "node:fs/promises";
 import { parseArgs } from "node:util";
@@ -15,7 +15,10 @@ import type { Recording, StorageHistory } from "../../../../plugins/ledger/demo/
 
 const shared = new URL("../../../../../shared/fixtures/", import.meta.url);
 const codeKey = "0x3a636f6465";
-/** A block's time comes from its parent's; block 1 has none, so this script's clock must stand at the fixture's. */
+/**
+ * The time of a block is derived from its parent's. Block 1 has no parent with a time, so the clock of this script must
+ * be set to the fixture's time.
+ */
 const slotMs = 12_000;
 
 type Hex = `0x${string}`;
@@ -42,9 +45,9 @@ async function readJson(path: string): Promise<unknown> {
   return JSON.parse(await readFile(new URL(path, shared), "utf8"));
 }
 
-/** Runs the fixture's blocks and returns everything the demo node knows. Throws where a replay differs. */
+/** Executes the blocks of the fixture and returns everything that the demo node knows. Throws if the results differ. */
 async function record(): Promise<Recording> {
-  // The three files are fixtures whose README describes these shapes.
+  // The README of the fixtures describes the shapes of the three files.
   const fixture = (await readJson("chain/polkadot-coretime/chain.json")) as Fixture;
   const spec = (await readJson("specs/polkadot-coretime.json")) as {
     genesis: { raw: { top: Record<string, Hex> } };
@@ -78,7 +81,7 @@ async function record(): Promise<Recording> {
   if (code === undefined) throw new Error("the specification has no runtime");
   for (const [key, value] of Object.entries(genesis)) changed(key, 0, value);
   for (const block of fixture.blocks.slice(1)) {
-    // chopsticks builds block 1 by itself, on the accounts that its settings import.
+    // chopsticks itself builds block 1, with the accounts of its settings.
     if (block.number > 1) {
       await chain.newBlock({ transactions: block.block.block.extrinsics.slice(2) });
     }
@@ -123,7 +126,7 @@ async function record(): Promise<Recording> {
   return recording;
 }
 
-/** The state just recorded must be what the fixture saw at that block. */
+/** The recorded state must be that of the fixture at that block. */
 function check(
   fixture: Fixture,
   block: FixtureBlock,
@@ -156,5 +159,5 @@ const bytes = brotliCompressSync(json, {
 });
 await writeFile(out, bytes);
 console.log(`${json.length} bytes of JSON, ${bytes.length} compressed`);
-// chopsticks leaves a worker behind that would keep the process alive.
+// chopsticks leaves a worker running that would keep the process alive.
 process.exit(0);

@@ -1,4 +1,4 @@
-/** The node proxy end to end: a client, the whole pipeline, a node that answers with bytes of its own. */
+/** The node proxy end to end: a client, the whole pipeline, and a node that answers with given bytes. */
 import assert from "node:assert/strict";
 import { createServer, type IncomingMessage } from "node:http";
 import { after, before, describe, it } from "node:test";
@@ -21,9 +21,9 @@ routes:
     to: { ledger-rpc: { upstream: ledger } }
 `;
 
-/** A node whose results are texts, not values. */
+/** A node whose results are JSON texts instead of values. */
 class TextNode {
-  /** By `method params`, or by method alone. */
+  /** Results by `method params`, or by method alone. */
   readonly results = new Map<string, string>();
   readonly calls: string[] = [];
   url = "";
@@ -77,7 +77,7 @@ let gateway: TestGateway;
 before(async () => {
   await node.start();
   gateway = await startTestGateway({ pipeline, env: { NODE_URL: node.url } });
-  // Until the node has been probed nobody knows what is finalized.
+  // The finalized block is unknown until the node has been probed.
   for (let tries = 0; tries < 2000; tries++) {
     if ((await fetch(`${gateway.url}/readyz`)).ok) return;
   }
@@ -121,7 +121,7 @@ describe("POST /v1/ledger/rpc", () => {
     });
   });
 
-  it("answers a repeated call from the cache, without the node, for the same price", async () => {
+  it("answers a repeated call from the cache, without asking the node, for the same price", async () => {
     node.results.set("state_getMetadata", `"0x${"6d".repeat(200_000)}"`);
     const body = request("state_getMetadata", `["${hash(2)}"]`);
     const first = await post(body);
@@ -214,7 +214,7 @@ interface Recording {
 }
 
 describe("recorded blocks of a real runtime", { skip: skipWithoutFixtures }, () => {
-  it("come through byte for byte, first from the node and then from the cache", async () => {
+  it("are returned byte for byte, first from the node and then from the cache", async () => {
     const { blocks } = JSON.parse(fixture("westend-dev/chain.json")) as Recording;
     const events = "0x26aa394eea5630e07c48ae0c9558cef780d41e5e16056765bc8461851072c9d7";
     for (const { hash: at, block, events: value } of blocks) {
@@ -235,7 +235,7 @@ describe("recorded blocks of a real runtime", { skip: skipWithoutFixtures }, () 
       const fresh = node.calls
         .slice(asked)
         .filter((call) => /^(chain_getBlock|state_getStorage) /.test(call));
-      // The events of block 0 are null, which is never kept.
+      // The events of block 0 are null, which is never cached.
       assert.equal(fresh.length, round === "node" ? 2 * blocks.length : 1, round);
     }
   });

@@ -1,4 +1,4 @@
-/** The surface `ledger-rpc`: how the ledger's JSON-RPC meets the caller's account and HTTP. */
+/** The surface `ledger-rpc`: how the ledger's JSON-RPC uses the caller's account and HTTP. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { Charge } from "sluice-gateway/services";
@@ -7,7 +7,7 @@ import { refuse, type Reply, type SurfaceHooks } from "../../../../src/plugin.ts
 import { ledgersOf, hash, request, testLedger, type TestLedger } from "../ledger/fixture.ts";
 import { fakeExchange, fakeHost } from "../../fakes.ts";
 
-/** A charge that notes what is done with it. */
+/** A charge that records the operations on it. */
 class FakeCharge implements Charge {
   readonly refusal: Reply | undefined;
   readonly done: string[] = [];
@@ -48,12 +48,12 @@ const send = (
   hooks.answer(fakeExchange({ method: "POST", body, slots: { charge } }));
 
 describe("ledger-rpc", () => {
-  it("takes JSON of at most 10 MiB", async () => {
+  it("accepts JSON of at most 10 MiB", async () => {
     const { hooks } = await started();
     assert.deepEqual(hooks.body, { bytes: 10_485_760, types: ["application/json"] });
   });
 
-  it("reserves the price, calls, settles what is owed and replies", async () => {
+  it("reserves the price, calls, settles the amount and replies", async () => {
     const { hooks, pool } = await started();
     const charge = new FakeCharge();
     const replied = send(hooks, charge, request("chain_getBlock", "[]"));
@@ -91,13 +91,30 @@ describe("ledger-rpc", () => {
     assert.deepEqual(charge.done, ["reserve 5100", "settle chain_getHead 100"]);
   });
 
-  it("sends nothing when the reservation is refused", async () => {
+  it("sends nothing if the reservation is refused", async () => {
     const { hooks, pool } = await started();
     const refusal = refuse("GATEWAY_CU_LIMIT_EXCEEDED");
     const charge = new FakeCharge(refusal);
     const body = `[${request("chain_getHead")},${request("state_call", "[]")}]`;
     assert.equal(await send(hooks, charge, body), refusal);
     assert.deepEqual([charge.done, pool.sent], [["reserve 5100"], []]);
+  });
+
+  it("waits for credit that must be asked for, and only then calls the node", async () => {
+    const { hooks, pool } = await started();
+    const charge = new FakeCharge();
+    const asked = Promise.withResolvers<undefined>();
+    const replied = send(
+      hooks,
+      Object.assign(charge, { reserve: () => asked.promise }),
+      request("chain_getBlock", "[]"),
+    );
+    assert.deepEqual(pool.sent, []);
+    asked.resolve(undefined);
+    await new Promise(setImmediate);
+    assert.equal(pool.sent.length, 1);
+    pool.result("{}");
+    assert.equal((await replied)?.status, 200);
   });
 
   it("settles at 0 if no node answers, and logs that", async () => {
@@ -121,7 +138,7 @@ describe("ledger-rpc", () => {
     }
   });
 
-  it("does not touch the account for a free request", async () => {
+  it("does not use the account for a free request", async () => {
     const { hooks, pool } = await started();
     const charge = new FakeCharge();
     for (const body of ["", "{", "[]", "5", request("author_rotateKeys")]) {

@@ -1,4 +1,4 @@
-/** The ledger tools over a node and a decoder that a test scripts, called the way every transport calls them. */
+/** The ledger tools with a scripted node and a scripted decoder, called as every transport calls them. */
 import assert from "node:assert/strict";
 import type {
   DecodedJson,
@@ -26,10 +26,10 @@ import { toolCaller, type TestCaller } from "../../tools/tool-catalogue/caller.t
 import { fakeHost } from "../../fakes.ts";
 import { address } from "../../wrong-inputs.ts";
 
-/** JSON text of a result; or an error's; or why there is neither. */
+/** JSON text of a result or of an error, or the reason why there is neither. */
 export type Said = string | { readonly error: string } | { readonly failed: NodeFailure };
 
-/** Answers by `method params`, else by method; to all else with -32601. */
+/** Answers by `method params`, or else by method. Everything else is answered with -32601. */
 class ScriptedPool implements NodePool {
   readonly finalized = undefined;
   readonly best = undefined;
@@ -53,7 +53,7 @@ class ScriptedPool implements NodePool {
     this.retried.push(retry);
     this.#onAsked();
     const said = this.#script[call] ?? this.#script[method] ?? unknownMethod;
-    // Never before `send` has returned.
+    // The callback is never called before `send` has returned.
     queueMicrotask(() => answer(request, said));
   }
 
@@ -74,7 +74,7 @@ function answer(request: NodeRequest, said: Said): void {
 
 const errorOf = ({ error }: { readonly error: string }) => ["error", error] as const;
 
-/** What the decoder is to say; what is left out must not be asked. */
+/** Results of the decoder. An omitted function must not be called. */
 export interface DecoderScript {
   readonly extrinsics?: DecodedJson;
   readonly events?: DecodedJson;
@@ -88,7 +88,7 @@ export const undecoded = (reason: DecodeFailure["reason"]): DecodeFailure => ({
   reason,
 });
 
-/** Takes the one address that wrong inputs are made from. */
+/** Accepts only the address from which the tests make wrong inputs. */
 function scriptedDecoder(script: DecoderScript, asked: string[], onAsked: () => void): Decoder {
   const say = <T>(what: string, said: T | undefined): Promise<T> => {
     asked.push(what);
@@ -109,11 +109,11 @@ function scriptedDecoder(script: DecoderScript, asked: string[], onAsked: () => 
 export interface ScriptedTools {
   readonly catalogue: Catalogue;
   readonly prompts: readonly Prompt[];
-  /** What the node was asked, as `method params`, in order. */
+  /** The calls to the node, as `method params`, in order. */
   readonly asked: readonly string[];
-  /** Whether each of those might have been sent again. */
+  /** For each of these calls, whether it could have been sent again. */
   readonly retried: readonly boolean[];
-  /** What the decoder was asked. */
+  /** The calls to the decoder. */
   readonly decoding: readonly string[];
   readonly clock: ManualClock;
   call(tool: string, input: unknown, caller?: TestCaller): Promise<ToolOutcome>;
@@ -124,7 +124,7 @@ export interface ToolsScript {
   readonly decoder?: DecoderScript;
   readonly options?: Parameters<typeof ledgerTools.start>[0];
   readonly upstream?: Partial<PoolConfig>;
-  /** Called whenever the node or the decoder has been asked. */
+  /** Called after each call to the node or the decoder. */
   readonly onAsked?: () => void;
 }
 
@@ -159,13 +159,13 @@ export async function scriptedTools(script: ToolsScript = {}): Promise<ScriptedT
   };
 }
 
-/** The result of a call that succeeded, parsed. */
+/** Returns the parsed result of a call that succeeded. */
 export function resultOf(outcome: ToolOutcome): unknown {
   assert(outcome.ok, JSON.stringify(outcome));
   return JSON.parse(outcome.json);
 }
 
-/** Code and message of a call that failed. */
+/** Returns the code and message of a call that failed. */
 export function failureOf(outcome: ToolOutcome): readonly [string, string] {
   assert(!outcome.ok, JSON.stringify(outcome));
   return [outcome.code, outcome.message];

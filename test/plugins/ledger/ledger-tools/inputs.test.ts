@@ -1,14 +1,14 @@
-/** Inputs of the ledger tools, wrong in every way they can be wrong. */
+/** Invalid inputs of the ledger tools, one for every way in which they can be invalid. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { toolCaller } from "../../tools/tool-catalogue/caller.ts";
 import { scriptedTools } from "./chain.ts";
 import { wrongLedgerInputs } from "../../wrong-inputs.ts";
 
-describe("a wrong input", async () => {
+describe("an invalid input", async () => {
   const tools = await scriptedTools({ options: { write: true } });
   for (const { tool, input, code, where } of wrongLedgerInputs) {
-    it(`${tool} ${text(input)} is ${code} at "${where}", and free`, async () => {
+    it(`${tool} ${text(input)} gets ${code} at "${where}", without a charge`, async () => {
       const caller = toolCaller();
       const outcome = await tools.call(tool, input, caller);
       assert(!outcome.ok);
@@ -33,7 +33,7 @@ function text(input: unknown): string {
 }
 
 describe("unknown members", () => {
-  it("are ignored where the specification does not forbid them", async () => {
+  it("are ignored unless the specification forbids them", async () => {
     const tools = await scriptedTools({ node: { state_getStorage: '"0x01"' } });
     const outcome = await tools.call("ledger_getStorage", { key: "0x12", note: "mine" });
     assert.equal(outcome.ok, true);
@@ -41,7 +41,7 @@ describe("unknown members", () => {
 });
 
 describe("a key without the capability", () => {
-  it("calls no tool", async () => {
+  it("cannot call any tool", async () => {
     const tools = await scriptedTools({ options: { write: true } });
     for (const { name, write } of tools.catalogue.list) {
       const capabilities = write ? (["ledger:read"] as const) : (["ledger:write"] as const);

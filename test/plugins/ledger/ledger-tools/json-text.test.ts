@@ -1,4 +1,4 @@
-/** Parts of a JSON text, judged by JSON.parse. */
+/** Parts of a JSON text, compared with JSON.parse. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import * as fc from "fast-check";
@@ -7,7 +7,7 @@ import { membersOf, parseOrUndefined } from "../../../../plugins/ledger/ledger/j
 const name = fc.string({ maxLength: 4 }).filter((text) => JSON.stringify(text) === `"${text}"`);
 
 describe("the members of a JSON object", () => {
-  it("are those that JSON.parse finds, whatever white space is between them", () => {
+  it("are those that JSON.parse finds, with any white space between them", () => {
     const objects = fc.dictionary(name, fc.jsonValue({ maxDepth: 3 }), { noNullPrototype: true });
     fc.assert(
       fc.property(objects, fc.constantFrom(undefined, 1, "\t"), (object, space) => {

@@ -1,4 +1,4 @@
-/** Every ledger tool: once the node or the decoder has been asked, its caller may leave, and pays. */
+/** Once an answer of the node or the decoder has been requested, a caller of any ledger tool that leaves still pays. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { hash } from "../ledger/fixture.ts";
@@ -9,7 +9,7 @@ import { address } from "../../wrong-inputs.ts";
 const header = `{"parentHash":"${hash(6)}","number":"0x7","stateRoot":"0xaa","extrinsicsRoot":"0xbb","digest":{"logs":[]}}`;
 const block = `{"block":{"header":${header},"extrinsics":["0x2804"]},"justifications":null}`;
 
-/** Answers for all that the tools ask. */
+/** Answers to everything that the tools request. */
 const script: ToolsScript = {
   options: { write: true },
   node: {
@@ -55,7 +55,7 @@ const calls: readonly (readonly [tool: string, input: object, costMilliCu: numbe
 describe("a caller that leaves after the call was sent to the node", () => {
   it("is tested for every tool that calls the node", async () => {
     const { catalogue } = await scriptedTools(script);
-    // The list of methods is the gateway's own.
+    // The gateway itself has the list of methods.
     const asking = catalogue.list.filter(({ name }) => name !== "ledger_listMethods");
     assert.deepEqual(
       asking.map(({ name }) => name),
@@ -64,7 +64,7 @@ describe("a caller that leaves after the call was sent to the node", () => {
   });
 
   for (const [tool, input, costMilliCu] of calls) {
-    it(`pays for ${tool}, which is carried through`, async () => {
+    it(`pays for ${tool}, which continues to its end`, async () => {
       const leaving = new AbortController();
       let isConfirmed = true;
       const onAsked = (): void => {

@@ -1,4 +1,4 @@
-/** The ledger tools: what they ask the node, what they make of its answers, what they say when it gives none. */
+/** The ledger tools: their requests to the node, their results, and their errors when the node gives no answer. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { hash } from "../ledger/fixture.ts";
@@ -28,7 +28,7 @@ const unknownBlockError: Said = {
   error: '{"code":4003,"message":"Client error: UnknownBlock: Header was not found: 0x07"}',
 };
 
-/** Heights by hash of hash(n); block 7 is there. */
+/** Heights by the hash hash(n); block 7 exists. */
 const node: Readonly<Record<string, Said>> = {
   "chain_getBlockHash [7]": `"${hash(7)}"`,
   "chain_getBlockHash [0]": `"${hash(100)}"`,
@@ -54,7 +54,7 @@ async function failing(
 }
 
 describe("the ledger tools", () => {
-  it("are the specification's, at its prices", async () => {
+  it("are those of the specification, with its prices", async () => {
     const { catalogue } = await scriptedTools();
     assert.deepEqual(
       catalogue.list.map(({ name, estimatedCUMilli, estimatedCUVaries }) => [
@@ -84,7 +84,7 @@ describe("the ledger tools", () => {
     }
   });
 
-  it("write only where that is turned on", async () => {
+  it("write only if that is enabled", async () => {
     const { catalogue } = await scriptedTools({ options: { write: true } });
     assert.equal(catalogue.list.length, 12);
     const entry = catalogue.list.at(-1);
@@ -173,7 +173,7 @@ describe("ledger_getBlock", () => {
     }
   });
 
-  it("asks no node for a height that no block can have", async () => {
+  it("does not ask the node for a height that no block can have", async () => {
     const tools = await scriptedTools({ node });
     for (const height of [2 ** 32, Number.MAX_SAFE_INTEGER, 1e300]) {
       const failed = failureOf(await tools.call("ledger_getBlock", { height }));
@@ -182,13 +182,13 @@ describe("ledger_getBlock", () => {
     assert.deepEqual(tools.asked, []);
   });
 
-  it("takes genesis by its hash, but not for another hash, as chopsticks answers", async () => {
+  it("accepts genesis by its hash, but not by another hash, for which chopsticks answers the same", async () => {
     const first = {
       ...node,
       chain_getBlock: blockResult("0x00000000"),
       "chain_getBlockHash [1]": `"${hash(1)}"`,
       [`chain_getHeader ["${hash(1)}"]`]: header("0x1").replace(hash(6), hash(100)),
-      // Chopsticks takes the last unknown hash for that of block 0.
+      // chopsticks treats the last unknown hash as that of block 0.
       "chain_getBlockHash [0]": `"${hash(8)}"`,
     };
     const tools = await scriptedTools({ node: first });
@@ -197,7 +197,7 @@ describe("ledger_getBlock", () => {
     assert.deepEqual(failureOf(await tools.call("ledger_getBlock", { hash: hash(8) })), notFound);
   });
 
-  it("takes genesis by its hash where it is the only block", async () => {
+  it("accepts genesis by its hash if it is the only block", async () => {
     const alone = { ...node, chain_getBlock: blockResult("0x0") };
     const tools = await scriptedTools({ node: alone });
     const found = await tools.call("ledger_getBlock", { hash: hash(100) });
@@ -226,7 +226,7 @@ describe("ledger_getBlock", () => {
     });
   }
 
-  it("answers the same if the node does not know the hash", async () => {
+  it("returns the same error if the node does not know the hash", async () => {
     const say = (said: Said): ToolsScript => ({ node: { chain_getBlockHash: said } });
     const input = { height: 7 };
     assert.deepEqual(await failing(say({ error: "{}" }), "ledger_getBlock", input), nodeError);
@@ -239,7 +239,7 @@ describe("ledger_getBlock", () => {
 describe("ledger_getBlockDecoded", () => {
   const decoder = { extrinsics: decoded('[{"index":0}]'), events: decoded('[{"index":1}]') };
 
-  it("gives the block, its extrinsics and its events", async () => {
+  it("returns the block, its extrinsics and its events", async () => {
     const tools = await scriptedTools({ node, decoder });
     const caller = toolCaller();
     for (const input of [{ height: 7 }, { hash: hash(7) }]) {
@@ -285,7 +285,7 @@ describe("ledger_getBlockDecoded", () => {
 describe("ledger_getEvents", () => {
   const blockHash = hash(7);
 
-  it("gives the decoder's list", async () => {
+  it("returns the decoder's list", async () => {
     const tools = await scriptedTools({ node, decoder: { events: decoded('[{"index":0}]') } });
     const caller = toolCaller();
     const at = `0x${"AB".repeat(32)}`;
@@ -326,7 +326,7 @@ describe("ledger_getHealth", () => {
     assert(outcome.ok && outcome.usedCUMilli === 100);
   });
 
-  it("does not invent what the node did not send", async () => {
+  it("does not add members that the node did not send", async () => {
     for (const system_health of ["null", "[]", "{}", '{"peers":"1"}', '{"peers":1}']) {
       const failed = await failing({ node: { system_health } }, "ledger_getHealth", {});
       assert.deepEqual(failed, nonsense);
@@ -338,13 +338,13 @@ describe("ledger_getHealth", () => {
 describe("ledger_getNodeInfo", () => {
   const info = { system_chain: '"Test"', system_name: '"Node é"', system_version: '"1.2.3-x"' };
 
-  it("gives the three names", async () => {
+  it("returns the three names", async () => {
     const tools = await scriptedTools({ node: info });
     const result = resultOf(await tools.call("ledger_getNodeInfo", {}));
     assert.deepEqual(result, { chain: "Test", name: "Node é", version: "1.2.3-x" });
   });
 
-  it("fails where one is missing", async () => {
+  it("fails if one is missing", async () => {
     for (const name of Object.keys(info)) {
       const say = (said: Said): ToolsScript => ({ node: { ...info, [name]: said } });
       assert.deepEqual(await failing(say("1"), "ledger_getNodeInfo", {}), nonsense);
@@ -382,7 +382,7 @@ describe("ledger_getChainStats", () => {
     assert.deepEqual(await statsOf({}), whole);
   });
 
-  it("takes a chain type that is an object by its only key", async () => {
+  it("if the chain type is an object, uses its only key", async () => {
     const custom = { ...whole, chainType: "Custom" };
     assert.deepEqual(await statsOf({ system_chainType: '{"Custom":"devnet-7"}' }), custom);
   });
@@ -406,7 +406,7 @@ describe("ledger_getChainStats", () => {
     });
   }
 
-  it("fails where one call fails or makes no sense", async () => {
+  it("fails if one call fails or returns an invalid answer", async () => {
     for (const call of Object.keys(stats)) {
       const say = (said: Said): ToolsScript => ({ node: { ...stats, [call]: said } });
       assert.deepEqual(await failing(say("[]"), "ledger_getChainStats", {}), nonsense, call);
@@ -415,7 +415,7 @@ describe("ledger_getChainStats", () => {
     }
   });
 
-  it("reads no number that a block cannot have", async () => {
+  it("does not accept a number that a block cannot have", async () => {
     for (const number of ["7", "0x", "0xfffffffffffffffff", "0xffffffffffffffff"]) {
       const script = { node: { ...stats, chain_getHeader: header(number) } };
       assert.deepEqual(await failing(script, "ledger_getChainStats", {}), nonsense, number);
@@ -454,7 +454,7 @@ describe("ledger_getAccount", () => {
     assert.deepEqual(failureOf(unknown), notFound);
   });
 
-  it("reports what the decoder could not do", async () => {
+  it("reports why the decoder failed", async () => {
     const fail = (reason: "unknownBlock" | "wrongAccount" | "undecodable", input: object) =>
       failing({ node, decoder: { account: undecoded(reason) } }, "ledger_getAccount", input);
     assert.deepEqual(await fail("unknownBlock", { address, blockHash: hash(8) }), notFound);
@@ -472,7 +472,7 @@ describe("ledger_getAccount", () => {
 });
 
 describe("ledger_getStorage", () => {
-  it("gives the value as the node wrote it, and the key as it was sent", async () => {
+  it("returns the value as the node wrote it, and the key as it was sent", async () => {
     const tools = await scriptedTools({ node: { state_getStorage: '"0xAb"' } });
     const caller = toolCaller();
     const input = { key: "0x26AA" };
@@ -506,7 +506,7 @@ describe("ledger_getStorage", () => {
     assert.deepEqual(await failing(script, "ledger_getStorage", input), notFound);
   });
 
-  it("does not pass on the node's words", async () => {
+  it("does not pass on the node's message", async () => {
     const script = { node: { ...node, state_getStorage: unknownBlockError } };
     const input = { key: "0x26", blockHash: hash(7) };
     assert.deepEqual(await failing(script, "ledger_getStorage", input), nodeError);
@@ -520,7 +520,7 @@ describe("ledger_queryStorage", () => {
   const changes = (...pairs: readonly (readonly [string, string | null])[]): string =>
     JSON.stringify([{ block: hash(7), changes: pairs }]);
 
-  it("gives the values in the order of the keys, as they were sent, each at its price", async () => {
+  it("returns the values in the order of the keys, as they were sent, each at its price", async () => {
     const state_queryStorageAt = changes(["0x26bb", "0x02"], ["0x26aa", "0x01"], ["0x27", null]);
     const tools = await scriptedTools({ node: { state_queryStorageAt } });
     const keys = ["0x26AA", "0x27", "0x26bb", "0x28", "0x26AA"];
@@ -540,7 +540,7 @@ describe("ledger_queryStorage", () => {
     assert.deepEqual(caller.charged, ["ledger_queryStorage 1000"]);
   });
 
-  it("takes 100 keys, and a block", async () => {
+  it("accepts 100 keys, and a block", async () => {
     const tools = await scriptedTools({
       node: { state_queryStorageAt: changes(["0x00", "0x01"]) },
     });
@@ -564,7 +564,7 @@ describe("ledger_queryStorage", () => {
     assert.deepEqual(await failing(error, "ledger_queryStorage", { keys }), nodeError);
   });
 
-  it("refuses an answer that makes no sense", async () => {
+  it("refuses an invalid answer", async () => {
     const answers = [
       "null",
       "[]",
@@ -584,7 +584,7 @@ describe("ledger_queryStorage", () => {
 });
 
 describe("ledger_rpc", () => {
-  it("gives the node's bytes", async () => {
+  it("returns the node's bytes", async () => {
     const result = '{"z":1.0,"a":123456789012345678901234567890,"s":"\\u00e9é"}';
     const tools = await scriptedTools({
       node: { midnight_contractState: result },
@@ -599,14 +599,14 @@ describe("ledger_rpc", () => {
     assert.deepEqual(caller.charged, ["ledger_rpc 1000"]);
   });
 
-  it("calls without params where there are none", async () => {
+  it("calls without params if there are none", async () => {
     const tools = await scriptedTools({ node: { system_chain: '"Test"' } });
     const result = resultOf(await tools.call("ledger_rpc", { method: "system_chain" }));
     assert.deepEqual(result, { method: "system_chain", result: "Test" });
     assert.deepEqual(tools.asked, ["system_chain []"]);
   });
 
-  it("gives null where the node does", async () => {
+  it("returns null if the node does", async () => {
     const tools = await scriptedTools({ node: { chain_getBlock: "null" } });
     const result = resultOf(await tools.call("ledger_rpc", { method: "chain_getBlock" }));
     assert.deepEqual(result, { method: "chain_getBlock", result: null });
@@ -651,7 +651,7 @@ describe("ledger_listMethods", () => {
     assert(!names(result).includes("author_submitExtrinsic"));
   });
 
-  it("filters by how names start", async () => {
+  it("filters by the beginning of names", async () => {
     const tools = await scriptedTools();
     const list = async (namespace: string): Promise<string[]> =>
       names(resultOf(await tools.call("ledger_listMethods", { namespace })));

@@ -1,4 +1,4 @@
-/** The tool that submits extrinsics: what is confirmed, what the node is asked, and how often. */
+/** The tool that submits extrinsics: what is confirmed, and how often the node is called. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { CallSummary } from "sluice-gateway/services";
@@ -33,12 +33,12 @@ const submitting = (said: Said): ToolsScript => ({
 async function tokenOf(tools: ScriptedTools): Promise<string> {
   const asked = await tools.call(tool, input);
   assert(!asked.ok && asked.code === "GATEWAY_CONFIRMATION_REQUIRED", JSON.stringify(asked));
-  // The catalogue's own tests look at the token.
+  // The tests of the catalogue check the token.
   return asked.details?.["confirmation_token"] as string;
 }
 
 describe("ledger_submitExtrinsic", () => {
-  it("first returns what the extrinsic would do, and submits nothing", async () => {
+  it("first returns the effect of the extrinsic, and submits nothing", async () => {
     const tools = await scriptedTools(submitting(`"${hash(1)}"`));
     const caller = toolCaller();
     const asked = await tools.call(tool, input, caller);
@@ -50,7 +50,7 @@ describe("ledger_submitExtrinsic", () => {
     assert.deepEqual(caller.charged, []);
   });
 
-  it("then submits it once, as it was sent, and gives its hash", async () => {
+  it("then submits it once, as it was sent, and returns its hash", async () => {
     const tools = await scriptedTools(submitting(`"${hash(1)}"`));
     const confirmation_token = await tokenOf(tools);
     const caller = toolCaller();
@@ -71,7 +71,7 @@ describe("ledger_submitExtrinsic", () => {
     assert.equal(tools.asked.length, 2);
   });
 
-  it("wants one confirmation for one submission, in time and with the same key", async () => {
+  it("requires one confirmation per submission, in time and with the same key", async () => {
     const tools = await scriptedTools(submitting(`"${hash(1)}"`));
     const used = await tokenOf(tools);
     await tools.call(tool, { ...input, confirmation_token: used });

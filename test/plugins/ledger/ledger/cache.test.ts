@@ -1,4 +1,4 @@
-/** The cache: what it keeps, how much, and what goes first. */
+/** The cache: what it keeps, how much, and what it evicts first. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import * as fc from "fast-check";
@@ -44,7 +44,7 @@ describe("the cache", () => {
     assert.equal(cache.entries, 1);
   });
 
-  it("counts keys, and two bytes a character for text that is not latin1", () => {
+  it("counts keys, and two bytes per character for text that is not latin1", () => {
     const cache = new AnswerCache(100_000);
     const answers = cache.answersOf("a");
     cache.set(answers, "[1]", hundred);
@@ -70,7 +70,7 @@ describe("the cache", () => {
     assert.equal(cache.get(answers, "[2]"), undefined);
   });
 
-  it("evicts even when everything was hit", () => {
+  it("evicts entries even if all of them had hits", () => {
     const cache = new AnswerCache(4000);
     const answers = cache.answersOf("a");
     for (let i = 0; i < 100; i++) {

@@ -1,4 +1,4 @@
-/** A pool of nodes that a test answers by hand. */
+/** A pool of nodes whose calls the test answers. */
 import type {
   NodeFailure,
   NodePool,
@@ -12,9 +12,9 @@ export class FakePool implements NodePool {
   ready = true;
   readonly firstProbe = Promise.resolve();
   closed = false;
-  /** Calls that have been sent and not been answered, oldest first. */
+  /** Calls that have been sent and not answered, oldest first. */
   readonly waiting: NodeRequest[] = [];
-  /** Every call ever sent, as `method params`. */
+  /** All calls that were sent, as `method params`. */
   readonly sent: string[] = [];
 
   send(request: NodeRequest): void {
@@ -27,7 +27,7 @@ export class FakePool implements NodePool {
     return Promise.resolve();
   }
 
-  /** Answers the oldest call with a JSON text, and writes over the bytes afterwards, as a real pool may. */
+  /** Answers the oldest call with a JSON text, and overwrites the bytes afterwards, as a real pool may. */
   result(text: string): void {
     this.#answer("result", text);
   }

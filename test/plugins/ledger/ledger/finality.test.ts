@@ -1,4 +1,4 @@
-/** Which answers may be kept for ever. */
+/** Which answers may be cached for ever. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { isImmutable } from "../../../../plugins/ledger/ledger/finality.ts";
@@ -50,7 +50,7 @@ describe("an answer pinned by a block hash", () => {
     for (const [name, params] of calls) assert(immutable(name, params, '"0x01"'), name);
   });
 
-  it("is not when a storage key of 32 bytes only looks like one", () => {
+  it("is not immutable if a storage key of 32 bytes only looks like a hash", () => {
     assert.equal(immutable("state_getStorage", `[${key}]`, '"0x01"'), false);
     assert.equal(immutable("state_getStorage", `[${key},null]`, '"0x01"'), false);
     assert.equal(immutable("state_getKeysPaged", `[${key},10,${key}]`, '"0x01"'), false);
@@ -58,7 +58,7 @@ describe("an answer pinned by a block hash", () => {
     assert.equal(immutable("state_call", `["x",${key}]`, '"0x01"'), false);
   });
 
-  it("is not when the hash is missing, null or no hash, or the params are named", () => {
+  it("is not immutable if the hash is missing, null or not a hash, or if the params are named", () => {
     const params = [
       "",
       "[]",
@@ -77,7 +77,7 @@ describe("an answer pinned by a block hash", () => {
       assert.equal(immutable("state_getStorage", text, '"0x01"'), false, text);
   });
 
-  it("is not when it is null", () => {
+  it("is not immutable if it is null", () => {
     assert.equal(immutable("state_getStorage", `["0x26aa",${at}]`, "null"), false);
     assert.equal(immutable("chain_getHeader", `[${at}]`, "null"), false);
   });
@@ -96,7 +96,7 @@ describe("a block by its hash", () => {
     assert.equal(immutable("chain_getBlock", `[${at}]`, block("0x10")), false);
   });
 
-  it("is not when its number cannot be read, or no hash was asked for", () => {
+  it("is not immutable if its number cannot be read, or if no hash was requested", () => {
     assert.equal(immutable("chain_getBlock", `[${at}]`, '{"block":{}}', 16), false);
     assert.equal(immutable("chain_getBlock", `[${at}]`, block("0x"), 16), false);
     assert.equal(immutable("chain_getBlock", `[${at}]`, block("0xffffffffffffffff"), 16), false);
@@ -113,7 +113,7 @@ describe("a hash by its number", () => {
     assert.equal(immutable("archive_v1_hashByHeight", "[16]", `[${at}]`, 16), true);
   });
 
-  it("is not before, nor for lists, nor without a number", () => {
+  it("is not immutable before that, for lists, or without a number", () => {
     for (const params of [
       "[17]",
       '["0x11"]',
@@ -132,14 +132,14 @@ describe("a hash by its number", () => {
     assert.equal(immutable("chain_getBlockHash", "[1]", at), false);
   });
 
-  it("is not when there is none", () => {
+  it("is not immutable if there is none", () => {
     assert.equal(immutable("chain_getBlockHash", "[1]", "null", 16), false);
     assert.equal(immutable("archive_v1_hashByHeight", "[1]", "[]", 16), false);
   });
 });
 
 describe("other answers", () => {
-  it("are kept where they are constants, asked for without params", () => {
+  it("are cached if they are constants and were requested without params", () => {
     for (const name of [
       "system_chain",
       "system_properties",
@@ -153,7 +153,7 @@ describe("other answers", () => {
     }
   });
 
-  it("are not kept where they follow the chain, include the pool or write", () => {
+  it("are not cached if they follow the chain, include the pool or write", () => {
     const names = [
       "system_health",
       "chain_getFinalizedHead",

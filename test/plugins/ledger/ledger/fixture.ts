@@ -1,4 +1,4 @@
-/** A ledger over a fake pool. */
+/** A ledger with a fake pool. */
 import type { Ledger, Ledgers } from "sluice-gateway/services";
 import type { PoolConfig } from "../../../../plugins/ledger/ledger/options.ts";
 import { openLedger, type LedgerService } from "../../../../plugins/ledger/ledger/ledger.ts";
@@ -44,14 +44,14 @@ export function testLedger(more: Partial<PoolConfig> = {}): TestLedger {
   return { ledger, pool, metrics };
 }
 
-/** 32 bytes in hexadecimal that differ by their last one. */
+/** 32 bytes in hexadecimal that differ in the last one. */
 export const hash = (n: number): string => `0x${n.toString(16).padStart(64, "0")}`;
 
 /** A request body. */
 export const request = (method: string, params?: string, id = "1"): string =>
   `{"jsonrpc":"2.0","id":${id},"method":"${method}"${params === undefined ? "" : `,"params":${params}`}}`;
 
-/** The service `ledger` with one pool, or with none. */
+/** The service `ledger` with one pool, or without any. */
 export function ledgersOf(ledger?: Ledger): Ledgers {
   return {
     pool: (name) => (name === "ledger" ? ledger : undefined),

@@ -1,4 +1,4 @@
-/** The ledger: where answers come from, and who shares them. */
+/** The ledger: where answers come from, and which callers share them. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { LedgerAnswer } from "sluice-gateway/services";
@@ -16,7 +16,7 @@ function call(
   return ledger.call(method, Buffer.from(params), options);
 }
 
-/** Kind and text. */
+/** The kind and the text of the answer. */
 async function answer(waited: LedgerAnswer | Promise<LedgerAnswer>): Promise<readonly string[]> {
   const ended = await waited;
   return ended.kind === "failed" ? ["failed", ended.reason] : [ended.kind, ended.bytes.toString()];

@@ -1,4 +1,4 @@
-/** The table of methods, and the whitelist that a deployment makes of it. */
+/** The table of methods, and the whitelist that a deployment makes from it. */
 import assert from "node:assert/strict";
 import { existsSync, readFileSync } from "node:fs";
 import { describe, it } from "node:test";
@@ -10,7 +10,7 @@ const specification = new URL("../../../../../shared/spec/gateway.md", import.me
 
 describe("the table of methods", () => {
   it(
-    "holds the specification's methods, params and prices",
+    "contains the specification's methods, params and prices",
     { skip: !existsSync(specification) },
     () => {
       const text = readFileSync(specification, "utf8");
@@ -52,7 +52,7 @@ describe("the table of methods", () => {
     assert.equal(plain.get("rpc_methods")?.cuMilli, 100);
   });
 
-  it("leaves out methods that are unbounded, write, subscribe or reveal facts about the node", () => {
+  it("omits methods that are unbounded, write, subscribe or reveal facts about the node", () => {
     const refused = [
       "state_getKeys",
       "state_getPairs",
@@ -123,7 +123,7 @@ describe("the whitelist", () => {
     }
   });
 
-  it("knows the node's own names by the longest prefix, and the fixed alias", () => {
+  it("finds the node's own names by the longest prefix, and knows the fixed alias", () => {
     const whitelist = createWhitelist({
       aliases: { ledger_: "midnight_", ledger_api: "api_" },
       methods: {},
@@ -135,7 +135,7 @@ describe("the whitelist", () => {
     assert.equal(plain.get("ledger_contractState")?.nodeName, "ledger_contractState");
   });
 
-  it("answers rpc_methods with itself, sorted", () => {
+  it("answers rpc_methods with its own methods, sorted", () => {
     const whitelist = createWhitelist({ aliases: {}, methods: { state_call: false } });
     const own: unknown = JSON.parse(whitelist.get("rpc_methods")?.gatewayAnswer ?? "");
     assert.deepEqual(own, { methods: [...whitelist.keys()].toSorted() });

@@ -1,9 +1,9 @@
-/** The JSON-RPC of the node proxy (decisions.md section 5), without HTTP and money. */
+/** The JSON-RPC of the node proxy (decisions.md section 5), without HTTP and charges. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { hash, request, testLedger, type TestLedger } from "./fixture.ts";
 
-/** Runs a body; every call that reaches a node is answered by `node`, in the order sent. */
+/** Runs a body. `node` answers every call that reaches a node, in the order in which they were sent. */
 async function exchange(
   { ledger, pool }: TestLedger,
   body: string | Buffer,
@@ -49,7 +49,7 @@ describe("a single call", () => {
     }
   });
 
-  it("keeps the bytes of a large result and of an id beside it", async () => {
+  it("keeps the bytes of a large result and of its id", async () => {
     const result = `"0x${"ab".repeat(100_000)}é"`;
     const test = testLedger();
     const body = request("state_getMetadata", `["${hash(1)}"]`, '"é"');
@@ -59,7 +59,7 @@ describe("a single call", () => {
     assert.equal(test.pool.sent.length, 1);
   });
 
-  it("reaches the node in a new envelope: its decoded method and the params as sent", async () => {
+  it("reaches the node in a new envelope, with its decoded method and its params as sent", async () => {
     const test = testLedger();
     const body =
       '{"x":"\\u0000","id":9,"params":[ 1.0, "\\u0041" ],"method":"chain_get\\u0048eader","jsonrpc":"2.0"}';
@@ -73,7 +73,7 @@ describe("a single call", () => {
     ]);
   });
 
-  it("forwards a node's error unchanged, and owes its price", async () => {
+  it("returns a node's error unchanged, and owes its price", async () => {
     const { ledger, pool } = testLedger();
     for (const error of ['{"code":4003,"message":"x","data":[1.0]}', '{"message":"no code"}']) {
       const rpc = ledger.rpc(Buffer.from(request("state_call", "[]")));
@@ -96,7 +96,7 @@ describe("a single call", () => {
     }
   });
 
-  it("is answered at once from the cache, and owes the same", async () => {
+  it("is answered at once from the cache, and owes the same price", async () => {
     const test = testLedger();
     const body = request("state_getStorage", `["0x26aa","${hash(1)}"]`);
     await exchange(test, body, () => '"0x01"');
@@ -105,7 +105,7 @@ describe("a single call", () => {
     assert.deepEqual(rpc.lines, [{ method: "state_getStorage", costMilliCu: 500 }]);
   });
 
-  it("owes the same when it shares an identical call, under its own name and id", async () => {
+  it("owes the same price when it shares an identical call, under its own name and id", async () => {
     const { ledger, pool } = testLedger();
     const body = (id: string): Buffer => Buffer.from(request("chain_getHead", "[]", id));
     const rpcs = ["1", '"2"'].map((id) => ledger.rpc(body(id)));
@@ -139,7 +139,7 @@ describe("a single call", () => {
   });
 });
 
-describe("calls that never reach a node", () => {
+describe("a call that never reaches a node", () => {
   it("is a method that is not on the whitelist", async () => {
     const names = [
       "author_rotateKeys",
@@ -158,7 +158,7 @@ describe("calls that never reach a node", () => {
     }
   });
 
-  it("is a second method behind an allowed one", async () => {
+  it("is a second method inside an allowed one", async () => {
     for (const second of ["method", "m\\u0065thod"]) {
       const test = testLedger();
       const body = `{"jsonrpc":"2.0","id":1,"method":"system_chain","${second}":"author_rotateKeys"}`;
@@ -167,7 +167,7 @@ describe("calls that never reach a node", () => {
     }
   });
 
-  it("is what is not JSON-RPC", async () => {
+  it("is a body that is not JSON-RPC", async () => {
     const bodies: [string | Buffer, string][] = [
       ["", parseError],
       ["{", parseError],
@@ -253,7 +253,7 @@ describe("a batch", () => {
     );
   });
 
-  it("has no more than batchParallel of its calls at the nodes", async () => {
+  it("has at most batchParallel of its calls at the nodes at once", async () => {
     const { ledger, pool } = testLedger({ batchParallel: 3 });
     const bodies = Array.from({ length: 50 }, (_, n) =>
       request("state_getStorage", `["0x${n}"]`, String(n)),
@@ -272,7 +272,7 @@ describe("a batch", () => {
     );
   });
 
-  it("lets one call fail alone, and owes for the others", async () => {
+  it("lets each call fail separately, and owes for the others", async () => {
     const { ledger, pool } = testLedger();
     const body = `[${request("chain_getHead", "[]", "1")},${request("system_name", "[]", "2")},${request("state_call", "[]", "3")}]`;
     const rpc = ledger.rpc(Buffer.from(body));
@@ -291,7 +291,7 @@ describe("a batch", () => {
     assert.equal(rpc.failure, undefined);
   });
 
-  it("reports why no node answered any of it", async () => {
+  it("reports the reason if no node answered any of it", async () => {
     const { ledger, pool } = testLedger();
     const rpc = ledger.rpc(Buffer.from(`[${request("chain_getHead")},${request("nope")}]`));
     const running = rpc.run();
@@ -300,14 +300,14 @@ describe("a batch", () => {
     assert.equal(rpc.failure, "unreachable");
   });
 
-  it("bills identical calls each, and sends them once", async () => {
+  it("charges identical calls separately, but sends them once", async () => {
     const test = testLedger();
     const body = `[${Array.from({ length: 4 }, (_, n) => request("chain_getHead", "[]", String(n))).join(",")}]`;
     const { costMilliCu, owed } = await exchange(test, body);
     assert.deepEqual([costMilliCu, owed, test.pool.sent.length], [400, 400, 1]);
   });
 
-  it("is answered at once when nothing of it needs a node", async () => {
+  it("is answered at once if none of it needs a node", async () => {
     const test = testLedger();
     const body = `[${request("state_getStorage", `["0x26aa","${hash(1)}"]`)},${request("nope")}]`;
     await exchange(test, body, () => '"0x01"');

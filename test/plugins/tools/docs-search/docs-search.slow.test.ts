@@ -10,6 +10,7 @@ import {
 } from "../../../../plugins/tools/docs-search/folders.ts";
 import docsSearch from "../../../../plugins/tools/docs-search/index.ts";
 import { openLibrary } from "../../../../plugins/tools/docs-search/library.ts";
+import { paragraphsOf } from "../../../../plugins/tools/docs-search/paragraphs.ts";
 import { createCatalogue } from "../../../../plugins/tools/tool-catalogue/catalogue.ts";
 import { startTestGateway } from "../../../../src/testing/gateway.ts";
 import { StartError } from "../../../../src/start-error.ts";
@@ -271,6 +272,13 @@ for (const [options, fault] of [
 
 test("a gateway starts with the shipped documentation", async () => {
   assert.deepEqual(await faultsOf("{}"), []);
+});
+
+test("the title of each shipped page is its first heading, although the page is not parsed", async () => {
+  const { pages } = await openLibrary({ own: true, folders: [] }, "/");
+  for (const { url, title, markdown } of pages) {
+    assert.equal(title, paragraphsOf({ url, name: "", markdown }).title, url);
+  }
 });
 
 test("the shipped documentation is indexed: every page and the README of every plugin", async () => {

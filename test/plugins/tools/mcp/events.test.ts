@@ -1,4 +1,4 @@
-/** The event stream of a call: when it opens, what keeps it alive, what a slow client misses. */
+/** The event stream of a call: when it opens, what keeps it alive, and what a slow client misses. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { EventStream } from "../../../../plugins/tools/mcp/event-stream.ts";
@@ -9,12 +9,12 @@ interface Fake {
   readonly x: Exchange;
   readonly written: string[];
   readonly sink: Sink;
-  /** Heads that were sent. */
+  /** The heads that were sent. */
   opened: number;
   ended: number;
-  /** The chunk that waited with the end for the steps above, such as the one that charges. */
+  /** The chunk that waited, with the end, for steps such as the one that charges. */
   last: string | undefined;
-  /** True while the client accepts more. */
+  /** True while the client can receive more. */
   room: boolean;
 }
 

@@ -1,4 +1,6 @@
-/** Arguments that headers repeat (revision 2026-07-28): which ones, and when the two do not say the same. */
+/**
+ * Arguments that headers repeat (revision 2026-07-28): which arguments they are, and what happens if the two differ.
+ */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { Client, StreamableHTTPClientTransport as Transport } from "@modelcontextprotocol/client";
@@ -39,7 +41,7 @@ describe("the headers of a schema", () => {
 });
 
 const hello = Buffer.from("é \n").toString("base64");
-const table: readonly [value: unknown, told: string | undefined, agrees: boolean][] = [
+const table: readonly [value: unknown, header: string | undefined, agrees: boolean][] = [
   ["eu", "eu", true],
   ["eu", "EU", false],
   ["eu", undefined, false],
@@ -66,16 +68,16 @@ const table: readonly [value: unknown, told: string | undefined, agrees: boolean
   [null, "null", false],
   [undefined, undefined, true],
   [undefined, "eu", false],
-  // Neither can be in a header; the schema refuses them.
+  // Neither can be in a header, and the schema refuses both.
   [["eu"], "eu", true],
   [{}, "eu", true],
 ];
 
 describe("an argument and its header", () => {
   const wanted = [{ path: ["deep", "region"], header: "mcp-param-region" }];
-  for (const [value, told, agrees] of table) {
-    it(`${JSON.stringify(value)} and ${told} ${agrees ? "agree" : "differ"}`, () => {
-      const headers = told === undefined ? {} : { "mcp-param-region": told };
+  for (const [value, header, agrees] of table) {
+    it(`${JSON.stringify(value)} and ${header} ${agrees ? "agree" : "differ"}`, () => {
+      const headers = header === undefined ? {} : { "mcp-param-region": header };
       const found = paramMismatch(wanted, headers, { deep: { region: value } });
       assert.equal(found, agrees ? undefined : "mcp-param-region");
     });

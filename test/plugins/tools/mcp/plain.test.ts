@@ -1,4 +1,4 @@
-/** The plain lane of `/mcp`: a bare call, a bare result. */
+/** The plain protocol of `/mcp`: a call and a result without an envelope. */
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import type { TestGateway } from "../../../../src/testing/gateway.ts";
@@ -92,7 +92,7 @@ async function token(input: object = write.input): Promise<string> {
 test("the first call of a write tool returns 202 with a token, and the second runs it", async () => {
   const first = await call(write);
   assert.equal(first.status, 202);
-  // Like every refusal, which logs tell by its code.
+  // Like every refusal, whose code is in the logs.
   assert.equal(first.headers["x-used-cu-milli"], undefined);
   assert.equal(first.json.isError, true);
   assert.deepEqual(first.json._meta, { errorCode: "GATEWAY_CONFIRMATION_REQUIRED" });

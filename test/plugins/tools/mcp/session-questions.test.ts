@@ -40,7 +40,7 @@ interface Open extends Disposable {
 
 const ours = { keyId: "key_1", session: "s", request: "1" };
 
-/** One question to `key_1`, asked. */
+/** Asks one question of `key_1`. */
 function asked(): Open {
   const clock = manualClock();
   const claimed = new Set<string>();
@@ -121,7 +121,7 @@ test("an answer that reaches another replica ends the wait within a second", asy
 test("an answer to the question of another replica is recorded while that replica may still wait", async () => {
   using open = asked();
   const { questions, sent, clock, claimed, client } = open;
-  // From here on this process knows no more of the question than one that never asked it.
+  // From here on, this process knows as little about the question as a process that never asked it.
   client.abort();
   await open.answered;
   questions.answer("key_2", sent[0], {});
@@ -149,7 +149,7 @@ test("if the store fails, the call still waits for the answer or its time limit"
   clock.advance(60_000);
   questions.answer("key_1", sent[1], "yes");
   assert.equal(await answered, "yes");
-  // By now it is a stray one.
+  // By now the answer belongs to no question.
   questions.answer("key_1", sent[1], "yes");
   clock.advance(4 * 60_000);
   assert.equal(await late, undefined);
@@ -190,7 +190,7 @@ test("without a session no question is asked", async () => {
 
 interface Conversation {
   readonly session: string;
-  /** The next message of the server on the call's stream. */
+  /** Returns the next message of the server on the stream of the call. */
   next(): Promise<Parsed>;
   answer(id: unknown, more: object, key?: string): Promise<Answer>;
   leave(): void;
@@ -299,7 +299,7 @@ test("a question ends when its client leaves, and a later answer runs nothing", 
   const call = await converse();
   const question = await call.next();
   call.leave();
-  // A whole further exchange: the gateway has seen the other connection close by then.
+  // After a whole further exchange, the gateway has noticed that the other connection has closed.
   await ask(gateway, { body: rpc("ping", {}) });
   assert.equal((await call.answer(question.id, accept)).status, 202);
   await ask(gateway, { body: rpc("ping", {}) });

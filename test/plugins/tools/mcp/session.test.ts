@@ -484,7 +484,7 @@ test("without a token, without events in Accept, or without progress the answer 
 test("log messages of tools come as events, from the level of the session on", async () => {
   const session = await begin();
   const headers = { ...both, ...inSession(session) };
-  const told = async (accept = both): Promise<Parsed[]> => {
+  const eventsOfCall = async (accept = both): Promise<Parsed[]> => {
     const answer = await send(rpc("tools/call", { name: "logs" }), {
       headers: { ...headers, ...accept },
     });
@@ -502,16 +502,20 @@ test("log messages of tools come as events, from the level of the session on", a
   const looking = message("debug", "looking");
   const late = message("warning", { late: true });
   const none = message("error", null);
-  assert.equal((await told()).length, 1, "nobody has asked");
+  assert.equal((await eventsOfCall()).length, 1, "without a level");
   assert.deepEqual((await setLevel("debug")).result, {});
-  const events = await told();
+  const events = await eventsOfCall();
   assert.deepEqual(events.slice(0, -1), [looking, late, none]);
   assert.equal(events.at(-1).result._meta.toolName, "logs");
-  assert.equal((await told({ accept: "application/json" })).length, 1, "no stream to tell it on");
+  assert.equal(
+    (await eventsOfCall({ accept: "application/json" })).length,
+    1,
+    "there is no stream for it",
+  );
   await setLevel("warning");
-  assert.deepEqual((await told()).slice(0, -1), [late, none]);
+  assert.deepEqual((await eventsOfCall()).slice(0, -1), [late, none]);
   await setLevel("critical");
-  assert.equal((await told()).length, 1);
+  assert.equal((await eventsOfCall()).length, 1);
   for (const level of ["loud", "INFO", 3, undefined]) {
     assert.equal((await setLevel(level)).error.code, -32602);
   }
@@ -549,7 +553,7 @@ test("in these revisions a client that leaves does not cancel anything", async (
   req.end(JSON.stringify(rpc("tools/call", { name: "hangs" })));
   await begun.promise;
   req.destroy();
-  // A whole further exchange: the gateway has seen the other connection close by then.
+  // After a whole further exchange, the gateway has noticed that the other connection has closed.
   await send(echo);
   assert.equal(seen.aborted, aborted);
   seen.finish();

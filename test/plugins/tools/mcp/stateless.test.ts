@@ -1,4 +1,7 @@
-/** `/mcp` in revision 2026-07-28: what every request must say, discovery, confirmation by a person, leaving. */
+/**
+ * `/mcp` in revision 2026-07-28: the metadata of every request, discovery, confirmation by a person, and clients that
+ * leave.
+ */
 import assert from "node:assert/strict";
 import { request } from "node:http";
 import { after, before, test } from "node:test";
@@ -174,7 +177,7 @@ test("methods of other revisions and unknown methods return 404, -32601", async 
 test("invalid params of a call return 400, -32602; a notification returns 202; an invalid message 400", async () => {
   for (const params of [{}, { name: 1 }, { name: null }]) {
     const answer = await send("tools/call", params);
-    // The header cannot repeat a name that is none.
+    // The header cannot repeat a name that is missing.
     assert.equal(answer.status, 400);
     assert.ok([-32602, -32020].includes(answer.json.error.code));
   }
@@ -343,7 +346,7 @@ test("a call that has begun is completed even if its client leaves", async () =>
   req.end(JSON.stringify(body));
   await begun.promise;
   req.destroy();
-  // A whole further exchange: the gateway has seen the other connection close by then.
+  // After a whole further exchange, the gateway has noticed that the other connection has closed.
   await send("tools/call", echo);
   assert.equal(seen.aborted, aborted);
   seen.finish();

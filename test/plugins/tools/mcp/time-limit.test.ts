@@ -14,7 +14,7 @@ function callAt(clock: ManualClock, logged: object[]): McpCall {
   const tools = { prompts: [{ name: "slow", description: "", get: hangs }], resourceTemplates: [] };
   const server = { clock, host: { log }, tools, resources: new Map([["docs://slow", source]]) };
   const x = { peek: () => "r1" };
-  // Nothing else of a call is used.
+  // No other member of a call is used.
   return { server, x, principal: { key: { capabilities: new Set() } } } as unknown as McpCall;
 }
 

@@ -25,7 +25,7 @@ interface Sent {
   readonly memo?: string;
 }
 
-/** A write tool that keeps what it was called with. */
+/** A write tool that records its inputs. */
 function writeTool(inputs: unknown[], more: Partial<Tool<Sent>> = {}): Tool<Sent> {
   return {
     name: "send",

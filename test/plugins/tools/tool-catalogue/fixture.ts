@@ -116,7 +116,7 @@ export function tool(more: Partial<Tool<never>> & { readonly name?: string } = {
 export interface Bench {
   readonly catalogue: Catalogue;
   readonly clock: ManualClock;
-  /** Error lines that were logged: what a bug of a tool leaves behind. */
+  /** Error lines that were logged, for example for a bug of a tool. */
   readonly errors: string[];
   readonly claimed: Set<string>;
   readonly call: (name: string, input: unknown, by?: ToolCaller) => Promise<ToolOutcome>;

@@ -128,7 +128,7 @@ describe("a call that succeeds", () => {
       description: "Calls another tool.",
       inputSchema: { type: "object" },
       capability: undefined,
-      // The price knows the input's type from the tool.
+      // The price function gets the type of the input from the tool.
       price: { estimateMilliCu: 1, of: ({ keys }) => keys.length },
       async call({ keys }, { progress, log, entry, run }) {
         progress(1, 2);
@@ -240,6 +240,21 @@ describe("a call that is refused before anything is done", () => {
     assert.equal(ran, before);
   });
 
+  it("arrives while the meter must ask for its credit, and runs only after the answer", async () => {
+    const before = ran;
+    const by = caller();
+    const asked = Promise.withResolvers<void>();
+    const open = by.charge.open.bind(by.charge);
+    by.charge.open = (...args) => asked.promise.then(() => open(...args));
+    const calling = bench(counted()).call("echo", {}, by);
+    await settled();
+    assert.equal(ran, before);
+    asked.resolve();
+    assert.equal((await calling).ok, true);
+    assert.equal(ran, before + 1);
+    assert.deepEqual(by.charge.log, ["open 100", "settle echo 100"]);
+  });
+
   it("is from a caller that has already left", async () => {
     const before = ran;
     const by = caller();
@@ -312,7 +327,7 @@ describe("a tool that misbehaves", () => {
 
   for (const price of [-1, 0.5, Number.NaN, Infinity, 2 ** 53, "100", undefined]) {
     it(`has ${String(price)} as the price of an input: no charge is opened`, async () => {
-      // A third party's JavaScript may answer anything.
+      // JavaScript of a third party may return anything.
       const of = (): number => price as number;
       const b = bench(tool({ price: { estimateMilliCu: 1, of } }));
       assert.deepEqual(await ending(b), ["GATEWAY_INTERNAL_ERROR"]);
@@ -403,7 +418,7 @@ describe("a tool that does not end", () => {
   });
 });
 
-// Finding 5: the caller's leaving used to release the reservation, although the work could not be taken back.
+// Finding 5: the reservation used to be released when the caller left, although the work could not be undone.
 describe("a call whose caller leaves while it runs", () => {
   it("is completed, and charged if it succeeds", async () => {
     const answers = Promise.withResolvers<ToolResult>();

@@ -1,7 +1,7 @@
 /** A database with the tables of the accounts, whose clock the test moves, and pools on it. */
 import { createMetrics } from "../../../../../src/metrics.ts";
 import { openPostgres, type PostgresPool } from "../../../../../src/store/postgres/postgres.ts";
-import { upgradeSchema } from "../../../../../src/store/postgres/schema.ts";
+import { upgradeSchema } from "../../../../../plugins/billing/shipping/schema-version.ts";
 import { createSeal } from "../../../../../src/store/seal.ts";
 import { accountMigrations } from "../../../../../plugins/billing/accounts/postgres/schema.ts";
 import { createDatabase, runSql } from "../../../../store/servers.ts";

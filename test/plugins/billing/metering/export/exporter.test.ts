@@ -157,9 +157,9 @@ describe("the export of usage", () => {
     await on.pass(5 * minute);
     assert.deepEqual(on.taken, upTo(24 * 40 + 1));
     assert.equal(await on.metric("lag_seconds"), 0);
-    const told = on.lines.filter((line) => line.startsWith("usage"));
+    const logged = on.lines.filter((line) => line.startsWith("usage"));
     assert.deepEqual(
-      told.map((line) => line.split(" {")[0]),
+      logged.map((line) => line.split(" {")[0]),
       ["usage export: delivery failed; trying again", "usage export: delivery works again"],
     );
   });
@@ -191,8 +191,8 @@ describe("the export of usage", () => {
     await on.settle();
     assert.deepEqual(on.taken, upTo(13));
     assert.equal(await on.metric("stopped"), 1);
-    const told = on.lines.filter((line) => line.includes("has stopped"));
-    assert.deepEqual(told, [
+    const logged = on.lines.filter((line) => line.includes("has stopped"));
+    assert.deepEqual(logged, [
       'usage export has stopped: the sink refuses the charges {"status":422,"charge":"13"}',
     ]);
     await on.pass(hour, minute);

@@ -7,7 +7,7 @@ import { storagePrefix } from "../../../../../plugins/ledger/ledger/decode/stora
 export interface ChainBlock {
   readonly number: number;
   readonly hash: string;
-  /** The node's `chain_getBlock` result. */
+  /** The node's result of `chain_getBlock`. */
   readonly result: {
     readonly block: {
       readonly header: { readonly parentHash: string };
@@ -21,7 +21,7 @@ export interface ChainBlock {
 
 export interface Chain {
   readonly name: string;
-  /** Hex with `0x`, as `state_getMetadata` gives it. */
+  /** Hex with `0x`, as `state_getMetadata` returns it. */
   readonly metadata: string;
   readonly runtimeVersion: { readonly specName: string; readonly specVersion: number };
   readonly blocks: readonly ChainBlock[];
@@ -50,7 +50,7 @@ export function demoChain(): Chain {
 
 const folder = fileURLToPath(new URL("../../../../../../shared/fixtures/chain/", import.meta.url));
 
-/** Without ../shared such tests are skipped; with CI=true they fail. */
+/** Without ../shared, these tests are skipped; with CI=true they fail. */
 export const skipWithoutFixtures =
   process.env["CI"] !== "true" && !existsSync(folder) ? "needs ../shared" : false;
 
@@ -89,7 +89,7 @@ export function fixtureChain(set: (typeof fixtureSets)[number], version: 14 | 15
   };
 }
 
-/** Blocks 8 to 10 of midnight-stub: a runtime upgrade, and what follows it. (Block 7 of the file is cut short.) */
+/** Blocks 8 to 10 of midnight-stub: a runtime upgrade, and the blocks after it. (Block 7 of the file is truncated.) */
 export function upgradeBlocks(): readonly (ChainBlock & { readonly specVersionAtHash: number })[] {
   const file = JSON.parse(fixture("midnight-stub/upgrade.json")) as {
     readonly blocks: readonly (ChainFile["blocks"][number] & { specVersionAtHash: number })[];

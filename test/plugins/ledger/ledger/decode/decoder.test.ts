@@ -122,7 +122,7 @@ test("unexpected answers fail without hanging or throwing", async () => {
         await decoder.account(alice, undefined),
       ];
       for (const result of results) assert("ok" in result);
-      // A value that is no account or no list of events must not pass for one.
+      // A value that is not an account or not a list of events must not be accepted as one.
       if (method === "state_getStorage") for (const result of results) assert("reason" in result);
     }
   }
@@ -234,7 +234,7 @@ test("after a failed fetch of the metadata, the next read fetches it again", asy
 });
 
 test("metadata that does not match is fetched again, at most once per minute", async () => {
-  // A development chain that changed its code and kept its version: some other pallet's events moved.
+  // A development chain that changed its code but kept its version, so that the events of some other pallet moved.
   const other = chain.metadata.replace(
     Buffer.from("ExtrinsicSuccess").toString("hex"),
     Buffer.from("ExtrinsicSuccesX").toString("hex"),

@@ -32,7 +32,7 @@ const type = {
   hash: 18,
 } as const;
 
-/** A chain with 20-byte accounts, 65-byte signatures, an extension nobody knows, and a pallet with an odd name. */
+/** A chain with 20-byte accounts, 65-byte signatures, an unknown extension, and a pallet with an unusual name. */
 const types: readonly MadeType[] = [
   { primitive: 3 },
   { primitive: 5 },
@@ -128,7 +128,7 @@ const say = `0705 0c616263 ${id}`.replaceAll(" ", "");
 const note = "08 6869".replaceAll(" ", "");
 const odd = 'Odd"Pället';
 
-/** With its length in front. */
+/** The bytes with their length prefix. */
 function prefixed(hex: string): string {
   const bytes = Buffer.from(hex.replaceAll(" ", ""), "hex");
   return `0x${compactBytes(bytes.length).toString("hex")}${bytes.toString("hex")}`;

@@ -1,4 +1,4 @@
-/** The judge of decoding: @polkadot/types, which makes values of everything, brought to the same words. */
+/** The reference for decoding: @polkadot/types, whose values are converted to the shapes of our own decoder. */
 import { Metadata, TypeRegistry } from "@polkadot/types";
 import type { EventRecord } from "@polkadot/types/interfaces";
 import { u8aToHex } from "@polkadot/util";
@@ -22,7 +22,7 @@ export interface DecodedEvent {
 
 export interface Judge {
   readonly registry: TypeRegistry;
-  /** Throws what @polkadot/types throws. */
+  /** Throws the errors of @polkadot/types. */
   extrinsic(raw: string, index: number): DecodedExtrinsic;
   events(hex: string): DecodedEvent[];
 }

@@ -1,6 +1,6 @@
-/** Writes metadata V14 for runtimes that no recorded chain has: odd types, extensions, accounts. */
+/** Writes metadata V14 for runtimes that no recorded chain has: unusual types, extensions and accounts. */
 
-/** Type ids are places in `types`. */
+/** Type ids are positions in `types`. */
 export type MadeType =
   | { readonly composite: readonly MadeField[]; readonly path?: string }
   | { readonly variant: readonly MadeVariant[]; readonly path?: string }
@@ -30,7 +30,7 @@ export interface MadePallet {
 export interface MadeRuntime {
   readonly types: readonly MadeType[];
   readonly pallets: readonly MadePallet[];
-  /** Type ids: Address, Call, Signature, Extra of the extrinsic type, which is written behind `types`. */
+  /** Type ids of Address, Call, Signature and Extra in the extrinsic type, which is written after `types`. */
   readonly extrinsic?: { address: number; call: number; signature: number; extra: number };
   readonly extensions?: readonly number[];
 }
@@ -105,7 +105,7 @@ function pallet({ name, index, calls, storage }: MadePallet): Buffer {
   ]);
 }
 
-/** With the magic. */
+/** With the magic number. */
 export function makeMetadata({ types, pallets, extrinsic, extensions = [] }: MadeRuntime): Buffer {
   const written = types.map((type, id) => {
     const path = "path" in type && type.path !== undefined ? [text(type.path)] : [];

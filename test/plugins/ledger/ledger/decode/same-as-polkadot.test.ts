@@ -29,7 +29,7 @@ function runtimeOf(metadata: string): Runtime {
   return runtime;
 }
 
-/** Every extrinsic and event of the blocks, text against text. */
+/** Compares the text of every extrinsic and event of the blocks. */
 function compare(chain: Chain): void {
   const runtime = runtimeOf(chain.metadata);
   const judge = judgeOf(chain.metadata);
@@ -133,7 +133,7 @@ interface Expected {
   }[];
 }
 
-/** What two other decoders agreed on when the chains were recorded. */
+/** The decoded values on which two other decoders agreed when the chains were recorded. */
 function compareExpected(
   set: string,
   runtime: Runtime,
@@ -146,7 +146,7 @@ function compareExpected(
     if (entry === undefined) continue;
     compared++;
     const said = JSON.parse(extrinsicsJson(runtime, JSON.stringify(block.extrinsics)) ?? "null");
-    const told = entry.decodedExtrinsics.map((each) => ({
+    const decoded = entry.decodedExtrinsics.map((each) => ({
       index: each.index,
       pallet: each.palletName,
       method: each.methodName,
@@ -154,7 +154,7 @@ function compareExpected(
       isSigned: each.isSigned,
       raw: block.extrinsics[each.index],
     }));
-    assert.deepEqual(said, told);
+    assert.deepEqual(said, decoded);
     if (entry.events === null || block.events === null) continue;
     const happened = entry.events.map(
       ({ index, phase, extrinsicIndex, palletName, event, data }) => ({
@@ -170,7 +170,7 @@ function compareExpected(
   assert.equal(compared, expected.blocks.length);
 }
 
-/** Long arguments are recorded by length and hash. */
+/** Long arguments are recorded by their length and hash. */
 function digested(
   { length, blake2_256 }: { length: number; blake2_256: string },
   args: string,
@@ -193,7 +193,7 @@ for (const set of fixtureSets) {
 
 const mainnet = "mainnet-polkadot-10000000";
 
-/** Its metadata comes without the magic. */
+/** Its metadata has no magic number. */
 function mainnetRuntime(): { runtime: Runtime; metadata: string } {
   const bytes = fixtureBytes(`${mainnet}/metadata-v14-spec9180.scale`);
   const runtime = createRuntime(bytes);
@@ -251,7 +251,7 @@ interface JudgedInfo extends Readonly<
   readonly data?: Readonly<Record<string, { toString(): string } | undefined>>;
 }
 
-/** A value of @polkadot/types in the words of ledger_getAccount. */
+/** Converts a value of @polkadot/types to the members of ledger_getAccount. */
 function plainAccount(struct: unknown): object {
   // FrameSystemAccountInfo: the fields are getters of the struct.
   const info = struct as JudgedInfo;

@@ -1,4 +1,4 @@
-/** A ledger over one scripted node, and a decoder over it. */
+/** A ledger with one scripted node, and a decoder that uses it. */
 import type { Decoder, Ledger, LedgerAnswer } from "sluice-gateway/services";
 import { openComputePool, type ComputePool } from "../../../../../src/compute/pool.ts";
 import { createDecoder } from "../../../../../plugins/ledger/ledger/decode/decoder.ts";
@@ -6,7 +6,7 @@ import { createMetrics } from "../../../../../src/metrics.ts";
 import { manualClock, type ManualClock } from "../../../../../src/testing/clock.ts";
 import { eventsKey, type Chain } from "./chains.ts";
 
-/** A JSON value, or: the node's own error, no answer, bytes that are no JSON. */
+/** A JSON value, or one of: the node's own error, no answer, bytes that are not JSON. */
 export type Said =
   | { readonly value: unknown }
   | { readonly text: string }
@@ -19,9 +19,9 @@ export interface ScriptedNode extends AsyncDisposable {
   readonly decoder: Decoder;
   readonly clock: ManualClock;
   readonly compute: ComputePool;
-  /** `method(params)` in the order asked. */
+  /** The calls as `method(params)`, in order. */
   readonly calls: string[];
-  /** How often that method was asked. */
+  /** Number of calls of that method. */
   asked(method: string): number;
 }
 
@@ -61,7 +61,7 @@ function answerOf(said: Said): LedgerAnswer {
   return { kind: "result", bytes: Buffer.from(text) };
 }
 
-/** What an honest archive node says of a recorded chain that has one runtime. */
+/** The answers of an archive node for a recorded chain that has one runtime. */
 export function honest(chain: Chain): Script {
   const blockAt = (hash: string | undefined): Chain["blocks"][number] | undefined =>
     hash === undefined ? chain.blocks.at(-1) : chain.blocks.find((block) => block.hash === hash);

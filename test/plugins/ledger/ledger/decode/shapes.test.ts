@@ -15,7 +15,7 @@ function runtimeWith(types: readonly MadeType[]): Runtime {
   return runtime;
 }
 
-/** How far a value of the last type reaches in the bytes; undefined: it is none. */
+/** Returns the position in the bytes where a value of the last type ends. Undefined if there is no such value. */
 function reach(types: readonly MadeType[], hex: string): number | undefined {
   const bytes = Buffer.from(hex.replaceAll(" ", ""), "hex");
   const next = runtimeWith(types).skip(types.length - 1, bytes, 0);

@@ -6,7 +6,7 @@ import { accountIdOf, addressOf } from "../../../../../plugins/ledger/ledger/dec
 
 const id32 = fc.uint8Array({ minLength: 32, maxLength: 32 });
 const id20 = fc.uint8Array({ minLength: 20, maxLength: 20 });
-/** 46 and 47 are reserved: the judge refuses to write them. */
+/** 46 and 47 are reserved, so the reference refuses to write them. */
 const prefix = fc.integer({ min: 0, max: 16383 }).filter((n) => n !== 46 && n !== 47);
 const runs = { numRuns: 500 };
 
@@ -45,7 +45,7 @@ test("a changed, missing or added character is refused, as @polkadot/util-crypto
       if (changed === address) return;
       const ours = accountIdOf(changed);
       const judge = judged(changed);
-      // Where both take it, the checksum happens to fit: then it is the same id.
+      // If both accept it, the checksum fits by chance, and then the ids are equal.
       if (ours !== undefined && ours.length === 32) assert.deepEqual(Buffer.from(ours), judge);
       if (judge === undefined) assert.equal(ours, undefined);
     }),

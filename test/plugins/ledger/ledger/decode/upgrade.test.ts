@@ -1,4 +1,4 @@
-/** Blocks around a runtime upgrade: at the hash of the block that upgrades, a node already names the new runtime. */
+/** Blocks around a runtime upgrade: at the hash of the block that upgrades, a node already returns the new runtime. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { fixture, skipWithoutFixtures, upgradeBlocks } from "./chains.ts";

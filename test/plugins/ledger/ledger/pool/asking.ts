@@ -11,7 +11,7 @@ export type Ending =
 
 export interface Asked extends NodeRequest {
   readonly ending: Promise<Ending>;
-  /** How often it has ended. */
+  /** Number of times that it has ended. */
   endings: number;
 }
 
@@ -37,8 +37,8 @@ export function ask(over: Partial<NodeRequest> = {}): Asked {
   return asked;
 }
 
-/** A call for a client alone, without a pool. `cause` tells failures apart. */
-export class LoneCall extends NodeCall {
+/** Makes a call for a client alone, without a pool. `cause` distinguishes failures. */
+export class SingleCall extends NodeCall {
   readonly asked: Asked;
   cause: string | undefined;
 
@@ -70,7 +70,7 @@ export const silent: Log = {
   child: () => silent,
 };
 
-/** Metrics that can be read back: `values.get('name{a="b"}')`. */
+/** Metrics that can be read: `values.get('name{a="b"}')`. */
 export function readableMetrics(): Metrics & { readonly values: Map<string, number> } {
   const values = new Map<string, number>();
   const family = (name: string) => ({

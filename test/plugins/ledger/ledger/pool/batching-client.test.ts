@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { HttpClient } from "../../../../../plugins/ledger/ledger/pool/http-client.ts";
 import { BatchingClient } from "../../../../../plugins/ledger/ledger/pool/batching-client.ts";
 import { manualClock, type ManualClock } from "../../../../../src/testing/clock.ts";
-import { LoneCall, silent } from "./asking.ts";
+import { SingleCall, silent } from "./asking.ts";
 import {
   echo,
   failure,
@@ -36,15 +36,15 @@ function connectTo(url: string): Client {
   return { client, clock, [Symbol.asyncDispose]: () => client.close() };
 }
 
-function sendAll(client: BatchingClient, methods: readonly string[]): LoneCall[] {
+function sendAll(client: BatchingClient, methods: readonly string[]): SingleCall[] {
   return methods.map((method) => {
-    const call = new LoneCall({ method, cheap: true });
+    const call = new SingleCall({ method, cheap: true });
     client.send(call);
     return call;
   });
 }
 
-const textsOf = (calls: readonly LoneCall[]): Promise<(string | undefined)[]> =>
+const textsOf = (calls: readonly SingleCall[]): Promise<(string | undefined)[]> =>
   Promise.all(
     calls.map(async (call) => {
       const ending = await call.ending;
@@ -54,7 +54,7 @@ const textsOf = (calls: readonly LoneCall[]): Promise<(string | undefined)[]> =>
 
 const isBatch = (received: Received): boolean => received.body.startsWith("[");
 
-/** Answers batches with what `answers` makes of them, and single calls with their method. */
+/** Answers batches with the result of `answers`, and single calls with their method. */
 const batches =
   (answers: (calls: readonly RpcCall[]) => string): Script =>
   (received) => {
@@ -89,10 +89,10 @@ test("calls that are not cheap, and calls that write, are sent separately", asyn
   await using node = await startNode(batches(inOrder));
   await using open = connectTo(node.url);
   const calls = [
-    new LoneCall({ method: "a", cheap: false }),
-    new LoneCall({ method: "b", cheap: false }),
-    new LoneCall({ method: "c", cheap: true, retry: false }),
-    new LoneCall({ method: "d", cheap: true, retry: false }),
+    new SingleCall({ method: "a", cheap: false }),
+    new SingleCall({ method: "b", cheap: false }),
+    new SingleCall({ method: "c", cheap: true, retry: false }),
+    new SingleCall({ method: "d", cheap: true, retry: false }),
   ];
   for (const call of calls) open.client.send(call);
   assert.deepEqual(await textsOf(calls), ['"a"', '"b"', '"c"', '"d"']);
@@ -177,7 +177,7 @@ const refusals: readonly [name: string, text: string][] = [
   ["an answer above the bound", response("x".repeat(10_001))],
 ];
 for (const [name, text] of refusals) {
-  test(`a node that answers a batch with ${name} gets the calls alone, and no batch for a minute`, async () => {
+  test(`a node that answers a batch with ${name} gets the calls separately, and no batch for a minute`, async () => {
     await using node = await startNode((received) => {
       if (isBatch(received)) received.socket.write(text);
       else echo(received);
@@ -194,7 +194,7 @@ for (const [name, text] of refusals) {
   });
 }
 
-test("a batch that meets a dead kept-alive connection is sent again", async () => {
+test("a batch is sent again if its kept-alive connection turns out to be closed", async () => {
   await using node = await startNode(batches(inOrder));
   await using open = connectTo(node.url);
   await textsOf(sendAll(open.client, ["a", "b"]));
@@ -205,7 +205,7 @@ test("a batch that meets a dead kept-alive connection is sent again", async () =
   assert.deepEqual(await textsOf(sendAll(open.client, ["c", "d"])), ['"c"', '"d"']);
 });
 
-test("a batch fails as a whole when its connection does, or the node says 503", async () => {
+test("a batch fails as a whole if its connection fails, or if the node answers 503", async () => {
   await using node = await startNode(({ socket }) => socket.destroy());
   await using open = connectTo(node.url);
   assert.deepEqual(await textsOf(sendAll(open.client, ["a", "b"])), ["closed", "closed"]);

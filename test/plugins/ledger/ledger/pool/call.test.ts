@@ -2,13 +2,13 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as fc from "fast-check";
 import { isObject } from "../../../../../src/is-object.ts";
-import { LoneCall, type Ending } from "./asking.ts";
+import { SingleCall, type Ending } from "./asking.ts";
 import { failure, result } from "./scripted-node.ts";
 
 const ID = 71;
 
 async function endingOf(body: Buffer): Promise<Ending> {
-  const call = new LoneCall();
+  const call = new SingleCall();
   call.id = ID;
   const framed = Buffer.concat([Buffer.from("{}"), body, Buffer.from('"}')]);
   call.onResponse(200, framed, 2, 2 + body.length);
@@ -16,7 +16,7 @@ async function endingOf(body: Buffer): Promise<Ending> {
   return call.ending;
 }
 
-/** JSON.parse as the judge; undefined: not JSON. */
+/** Parses with JSON.parse as the reference. Undefined if the text is not JSON. */
 function parsed(bytes: Buffer): unknown {
   try {
     return JSON.parse(new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes));
@@ -39,7 +39,7 @@ const changes = fc.array(
   { maxLength: 3 },
 );
 
-test("a mutated answer is accepted only if it answers the call, and then unchanged", async () => {
+test("a mutated answer is accepted only if it answers the call, and is then returned unchanged", async () => {
   let taken = 0;
   await fc.assert(
     fc.asyncProperty(answers, changes, async (answer, places) => {

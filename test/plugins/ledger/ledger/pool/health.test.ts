@@ -8,7 +8,7 @@ import {
   response,
   startNode,
   type Chain,
-  aChain,
+  createChain,
 } from "./scripted-node.ts";
 
 const ejections: readonly [
@@ -22,7 +22,7 @@ const ejections: readonly [
   ["lags", "lagging", { best: 89 }, { best: 90 }],
 ];
 for (const [name, complaint, sick, well] of ejections) {
-  test(`a node that ${name} is left out until it is fine again`, async () => {
+  test(`a node that ${name} is left out until it is healthy again`, async () => {
     await using a = await startChainNode("a");
     await using b = await startChainNode("b", sick);
     await using under = startPool([a.url, b.url]);
@@ -51,7 +51,7 @@ for (const [name, complaint, sick, well] of ejections) {
   });
 }
 
-test("a node exactly maxLag behind is fine", async () => {
+test("a node exactly maxLag behind is healthy", async () => {
   await using a = await startChainNode("a", { best: 110 });
   await using b = await startChainNode("b", { best: 100 });
   await using under = startPool([a.url, b.url]);
@@ -60,8 +60,8 @@ test("a node exactly maxLag behind is fine", async () => {
   assert.equal(under.pool.best, 110);
 });
 
-test("a node that should have no peers, writes padded numbers and errors without a code is fine", async () => {
-  const chain = aChain({ peers: 0, shouldHavePeers: false });
+test("a node that should have no peers, writes padded numbers, and sends errors without a code is healthy", async () => {
+  const chain = createChain({ peers: 0, shouldHavePeers: false });
   const answers: Record<string, string> = {
     chain_getHeader: '{"number":"0x00000007"}',
     chain_getFinalizedHead: '"0x01"',
@@ -83,8 +83,8 @@ test("a node that should have no peers, writes padded numbers and errors without
   assert.deepEqual([under.pool.best, under.pool.finalized], [7, 7]);
 });
 
-test("a node that serves neither health nor finality is fine as long as it has a head", async () => {
-  const chain = aChain();
+test("a node that serves neither health nor finality is healthy as long as it has a head", async () => {
+  const chain = createChain();
   await using node = await startNode((received) => {
     const { id, method } = received.call();
     if (method === "chain_getHeader" || method === "chain_getBlockHash") onChain(chain)(received);
@@ -109,7 +109,7 @@ const nonsense: readonly [name: string, method: string, text: string][] = [
 ];
 for (const [name, method, text] of nonsense) {
   test(`a node that answers a probe with ${name} is not usable`, async () => {
-    const chain = aChain();
+    const chain = createChain();
     await using node = await startNode((received) => {
       const call = received.call();
       if (call.method !== method) onChain(chain)(received);
@@ -119,7 +119,7 @@ for (const [name, method, text] of nonsense) {
     await under.pool.firstProbe;
     assert.deepEqual(under.complaints(), ["bad_answer"]);
     assert.equal(under.pool.ready, false);
-    // Finding D8: the node was said to be unreachable, and to be left out, while it was reached and still used.
+    // Finding D8: the node was reported as unreachable and as left out, although it was reached and still used.
     const [line, ...others] = under.lines;
     assert.equal(others.length, 0);
     assert.equal(line?.message, "node has a fault but is still used, because no node is usable");
@@ -138,7 +138,7 @@ const badAnswers: readonly [name: string, answer: string, detail: string][] = [
   ],
 ];
 for (const [name, answer, detail] of badAnswers) {
-  test(`a node that answers a probe with ${name} is left out for its bad answer`, async () => {
+  test(`a node that answers a probe with ${name} is left out because of its bad answer`, async () => {
     await using a = await startChainNode("a");
     await using b = await startNode((received) => void received.socket.write(answer));
     await using under = startPool([a.url, b.url]);
@@ -151,8 +151,8 @@ for (const [name, answer, detail] of badAnswers) {
   });
 }
 
-test("a genesis hash that is not a hash is a bad answer and never logged", async () => {
-  const chain = aChain();
+test("a genesis hash that is not a hash is a bad answer and is never logged", async () => {
+  const chain = createChain();
   await using node = await startNode((received) => {
     const call = received.call();
     if (call.method !== "chain_getBlockHash") onChain(chain)(received);
@@ -164,7 +164,7 @@ test("a genesis hash that is not a hash is a bad answer and never logged", async
   assert.ok(!JSON.stringify(under.lines).includes("secret"));
 });
 
-test("a node of another chain than the first is never used, even if the others fail", async () => {
+test("a node of another chain than the first node's is never used, even if the others fail", async () => {
   await using a = await startChainNode("a");
   await using b = await startChainNode("b", { genesis: "0x00bb", best: 1_000_000 });
   await using under = startPool([a.url, b.url]);
@@ -182,7 +182,7 @@ test("a node of another chain than the first is never used, even if the others f
   assert.equal(b.asked.length, 0);
 });
 
-test("the age of a head counts only when a bound is set", async () => {
+test("the age of a head matters only if a limit is set", async () => {
   await using a = await startChainNode("a");
   await using b = await startChainNode("b");
   await using free = startPool([a.url, b.url]);
@@ -238,7 +238,7 @@ test("a restarted chain is accepted after some probes and raises the epoch", asy
   assert.deepEqual([under.pool.finalized, under.pool.best, under.pool.epoch], [2, 3, epoch + 1]);
 });
 
-test("finalized is what every usable node has, and unknown without one; best is what any has", async () => {
+test("finalized is the block that every usable node has, or unknown without one; best is the highest block of any node", async () => {
   await using a = await startChainNode("a", { best: 105, finalized: 103 });
   await using b = await startChainNode("b", { best: 101, finalized: 99 });
   await using under = startPool([a.url, b.url]);
@@ -252,7 +252,7 @@ test("finalized is what every usable node has, and unknown without one; best is 
   assert.deepEqual([under.pool.best, under.pool.finalized], [105, undefined]);
 });
 
-test("the epoch rises with genesis, software and runtime, not with nodes that come, go or lag", async () => {
+test("the epoch increases with genesis, software and runtime, but not with nodes that come, go or lag", async () => {
   await using a = await startChainNode("a");
   await using b = await startChainNode("b", { version: "2.0.0", specVersion: 7 });
   await using under = startPool([a.url, b.url]);
@@ -276,7 +276,7 @@ test("the epoch rises with genesis, software and runtime, not with nodes that co
   await under.probes(() => pool.epoch === epoch + 3);
 });
 
-test("a node that is down is left out, and back after the next probe", async () => {
+test("a node that is down is left out, and used again after the next probe", async () => {
   await using a = await startChainNode("a");
   const b = await startChainNode("b");
   await using under = startPool([a.url, b.url]);
@@ -309,7 +309,7 @@ test("if no node is usable, nodes that lag are preferred and unreachable ones ar
   assert.equal(await under.outcome(), "unreachable");
 });
 
-test("a single node that was unreachable serves again at once, before any probe", async () => {
+test("a single node that was unreachable is used again at once, before any probe", async () => {
   const node = await startChainNode("a");
   await using under = startPool([node.url]);
   await under.pool.firstProbe;
@@ -319,7 +319,7 @@ test("a single node that was unreachable serves again at once, before any probe"
   assert.equal(await under.outcome({ method: "x" }), '"x"');
 });
 
-test("calls that fail one after the other eject a node that answers probes; a probe brings it back", async () => {
+test("consecutive failed calls eject a node that answers probes, and a probe readmits it", async () => {
   await using a = await startChainNode("a");
   await using b = await startChainNode("b");
   await using under = startPool([a.url, b.url], { probeMs: 600_000 });
@@ -334,7 +334,7 @@ test("calls that fail one after the other eject a node that answers probes; a pr
   assert.equal(b.received.length, probes, "it sits out its time");
   under.clock.advance(400);
   await until(() => under.complaints()[1] === undefined);
-  // Still failing: the next time it sits out longer.
+  // The node still fails, so its next cooldown is longer.
   for (let i = 0; i < 20; i++) assert.equal(await under.outcome(), '"a"');
   assert.deepEqual(under.complaints(), [undefined, "tripped"]);
   assert.equal(b.asked.length, 10);
@@ -344,7 +344,7 @@ test("calls that fail one after the other eject a node that answers probes; a pr
   await until(() => under.complaints()[1] === undefined);
 });
 
-test("a half-open probe that fails keeps the node out", async () => {
+test("a probe that fails after the cooldown keeps the node out", async () => {
   await using a = await startChainNode("a");
   const b = await startChainNode("b");
   await using under = startPool([a.url, b.url], { probeMs: 600_000 });
@@ -387,7 +387,7 @@ test("the last usable node is never ejected by failing calls", async () => {
   assert.equal(a.asked.length, 30);
 });
 
-test("a single node that is merely slow stays up: slow probes do not count while it answers calls", async () => {
+test("a single node that is merely slow is not left out: slow probes do not count while it answers calls", async () => {
   await using node = await startChainNode("a");
   await using under = startPool([node.url]);
   await under.pool.firstProbe;
@@ -401,7 +401,7 @@ test("a single node that is merely slow stays up: slow probes do not count while
   for (let round = 1; round <= 6; round++) {
     await until(() => hanging === round);
     assert.equal(await under.outcome(), '"a"');
-    // Past the limit of the probe, then to the next one.
+    // Advances past the time limit of the probe, then to the next one.
     const probed = under.pool.probe();
     under.clock.advance(PROBE_MS - 1_500);
     await probed;
@@ -410,7 +410,7 @@ test("a single node that is merely slow stays up: slow probes do not count while
   }
 });
 
-test("a node that answers neither probes nor calls any more is gone after three probes", async () => {
+test("a node that answers neither probes nor calls any more is left out after three probes", async () => {
   await using node = await startChainNode("a");
   await using under = startPool([node.url]);
   await under.pool.firstProbe;

@@ -6,7 +6,7 @@ import { HttpClient } from "../../../../../plugins/ledger/ledger/pool/http-clien
 import { requestHead } from "../../../../../plugins/ledger/ledger/pool/request-head.ts";
 import { addressOf } from "../../../../../src/http/upstream/open-socket.ts";
 import { manualClock, type ManualClock } from "../../../../../src/testing/clock.ts";
-import { LoneCall, silent } from "./asking.ts";
+import { SingleCall, silent } from "./asking.ts";
 import {
   echo,
   failure,
@@ -43,21 +43,21 @@ function connectTo(
 
 function sendTo(
   client: HttpClient,
-  over: ConstructorParameters<typeof LoneCall>[0] = {},
-): LoneCall {
-  const call = new LoneCall(over);
+  over: ConstructorParameters<typeof SingleCall>[0] = {},
+): SingleCall {
+  const call = new SingleCall(over);
   client.send(call);
   return call;
 }
 
-/** The text of a call's answer; fails the test when there is none. */
-async function textOf(call: LoneCall): Promise<string> {
+/** Returns the text of a call's answer. Fails the test if there is none. */
+async function textOf(call: SingleCall): Promise<string> {
   const ending = await call.ending;
   if (ending.kind === "failed") assert.fail(`failed: ${call.cause}`);
   return ending.text;
 }
 
-async function causeOf(call: LoneCall): Promise<string | undefined> {
+async function causeOf(call: SingleCall): Promise<string | undefined> {
   const ending = await call.ending;
   assert.equal(ending.kind, "failed");
   return call.cause;
@@ -68,12 +68,12 @@ const bytes = (text: (id: number) => string) => (received: Received) => {
   received.socket.write(text(received.call().id), "latin1");
 };
 
-/** Long enough for what was written on loopback to be read by the other side, which lives in this process. */
+/** Waits long enough for the other side, which runs in this process, to read what was written on loopback. */
 async function turns(): Promise<void> {
   for (let i = 0; i < 4; i++) await new Promise((resolve) => setImmediate(resolve));
 }
 
-test("sends the gateway's own envelope, the params as they are, and asks for no coding", async () => {
+test("sends the gateway's own envelope and the params unchanged, and accepts no content coding", async () => {
   await using node = await startNode(echo);
   await using open = connectTo(`${node.url}/some/path?with=query`);
   const params = '[ {"a":1.0, "é":"ü\\u00e9🦑"} ]';
@@ -144,11 +144,11 @@ test("one connection serves calls one after the other", async () => {
   );
 });
 
-test("a call made from an answer uses the connection that brought it", async () => {
+test("a call made in the callback of an answer uses the connection of that answer", async () => {
   await using node = await startNode(echo);
   await using open = connectTo(node.url);
   const second = Promise.withResolvers<void>();
-  class Chained extends LoneCall {
+  class Chained extends SingleCall {
     override onAnswer(): void {
       const next = sendTo(open.client);
       next.ending.then(() => second.resolve(), second.reject);
@@ -180,7 +180,7 @@ test("at most `connections` requests are sent concurrently, and the rest wait in
   assert.equal(open.client.inFlight, 0);
 });
 
-test("calls beyond the bound on waiting ones are refused, and not before send has returned", async () => {
+test("calls above the limit of waiting calls are refused, but not before send has returned", async () => {
   await using node = await startNode(() => {});
   await using open = connectTo(node.url, { connections: 1 });
   for (let i = 0; i < 1_025; i++) sendTo(open.client);
@@ -221,7 +221,7 @@ test("an answer in 1-byte chunks is read", async () => {
   assert.equal(node.connections, 1);
 });
 
-test("an answer in two pieces, cut at every byte, is read on one connection", async () => {
+test("an answer in two pieces, split at every byte, is read on one connection", async () => {
   const length = response(result(999, '"hello"')).length;
   await using node = await startNode((received) => {
     const text = response(result(received.call().id, '"hello"'));
@@ -277,7 +277,7 @@ test("Connection: close is honoured", async () => {
   assert.equal(node.connections, 2);
 });
 
-test("bytes after an answer do not spoil it, and end the connection", async () => {
+test("bytes after an answer do not affect it, and end the connection", async () => {
   await using node = await startNode(
     bytes((id) => `${response(result(id, "7"))}HTTP/1.1 200 OK\r\n`),
   );
@@ -298,7 +298,7 @@ test("bytes on an idle connection close it and never answer the next call", asyn
   assert.equal(await textOf(sendTo(open.client)), '"state_getStorage"');
 });
 
-test("a node's error is an answer, with or without a code, also under a 4xx and a null id", async () => {
+test("an error of the node is an answer, with or without a code, also with a 4xx status and a null id", async () => {
   const error = { message: "Method not found" };
   const answers: ((id: number) => string)[] = [
     (id) => response(failure(id, error)),
@@ -359,7 +359,7 @@ const failing: readonly [name: string, text: (id: number) => string, cause: stri
   ],
 ];
 for (const [name, text, cause] of failing) {
-  test(`a node that answers with ${name} has given no answer, and the client lives on`, async () => {
+  test(`a node that answers with ${name} counts as not answering, and the client continues`, async () => {
     await using node = await startNode(bytes(text));
     await using open = connectTo(node.url);
     const call = sendTo(open.client);
@@ -377,7 +377,7 @@ test("a malformed response ends its connection", async () => {
   await node.deserted();
 });
 
-test("a node that is down is unreachable, and its error is known", async () => {
+test("a node that is down is unreachable, and the error of the connection is reported", async () => {
   const node = await startNode(echo);
   await node.close();
   await using open = connectTo(node.url);
@@ -387,7 +387,7 @@ test("a node that is down is unreachable, and its error is known", async () => {
   assert.equal(open.client.lastError, "ECONNREFUSED");
 });
 
-test("a node that closes in the middle of an answer gives none, for a read either", async () => {
+test("if a node closes the connection in the middle of an answer, the call fails, even for a read", async () => {
   const parts = [
     "HTTP/1.1 2",
     "HTTP/1.1 200 OK\r\nContent-Le",
@@ -404,7 +404,7 @@ test("a node that closes in the middle of an answer gives none, for a read eithe
   }
 });
 
-test("a node that resets the connection in the middle of an answer gives none", async () => {
+test("if a node resets the connection in the middle of an answer, the call fails", async () => {
   await using node = await startNode(({ socket }) => {
     socket.write("HTTP/1.1 200 OK\r\n", () => socket.resetAndDestroy());
   });
@@ -412,13 +412,13 @@ test("a node that resets the connection in the middle of an answer gives none", 
   assert.equal(await causeOf(sendTo(open.client)), "closed");
 });
 
-/** Answers the first request of a connection, and closes without a word on the second. */
+/** Answers the first request of a connection, and closes the connection on the second. */
 const closesOnSecond = (received: Received): void => {
   if (received.nth === 1) echo(received);
   else received.socket.destroy();
 };
 
-test("a read on a dead kept-alive connection is sent again on a new one", async () => {
+test("a read on a closed kept-alive connection is sent again on a new one", async () => {
   await using node = await startNode(closesOnSecond);
   await using open = connectTo(node.url);
   await textOf(sendTo(open.client));
@@ -430,7 +430,7 @@ test("a read on a dead kept-alive connection is sent again on a new one", async 
   );
 });
 
-test("a read is not sent again when even a new connection dies", async () => {
+test("a read is not sent again if the new connection fails, too", async () => {
   await using node = await startNode(echo);
   await using open = connectTo(node.url);
   await textOf(sendTo(open.client));
@@ -461,7 +461,7 @@ test("a call that writes closes an idle connection if no new one is allowed", as
   assert.equal(node.received.at(-1)?.nth, 1);
 });
 
-test("a connection that the node closed while idle is not used", async () => {
+test("a connection that the node closed while it was idle is not used", async () => {
   await using node = await startNode(echo);
   await using open = connectTo(node.url);
   await textOf(sendTo(open.client));
@@ -579,7 +579,7 @@ test("a call ends exactly once, and never before send has returned", async () =>
   for (const script of scripts) {
     await using node: ScriptedNode = await startNode(script);
     await using open = connectTo(node.url, { connections: 2 });
-    const calls: LoneCall[] = [];
+    const calls: SingleCall[] = [];
     for (let i = 0; i < 50; i++) {
       const call = sendTo(open.client, { retry: i % 3 > 0 });
       assert.equal(call.asked.endings, 0);

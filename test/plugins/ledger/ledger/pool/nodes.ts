@@ -5,7 +5,7 @@ import type { Log } from "../../../../../src/contract/log.ts";
 import { manualClock, type ManualClock } from "../../../../../src/testing/clock.ts";
 import { ask, readableMetrics, type Asked } from "./asking.ts";
 import {
-  aChain,
+  createChain,
   onChain,
   startNode,
   type Chain,
@@ -26,11 +26,11 @@ export interface PoolUnderTest extends AsyncDisposable {
   readonly lines: readonly LogLine[];
   readonly values: ReadonlyMap<string, number>;
   send(over?: Partial<NodeRequest>): Asked;
-  /** Asks and reads: the text of the answer, or why there was none. */
+  /** Sends a call and returns the text of the answer, or the reason why there was none. */
   outcome(over?: Partial<NodeRequest>): Promise<string>;
-  /** Returns the complaint about each node, in order. */
+  /** Returns the warning about each node, in order. */
   complaints(): readonly (string | undefined)[];
-  /** Moves on by one round of probes, waits until `done`, and leaves no probe under way. */
+  /** Advances by one round of probes, waits until `done`, and leaves no probe running. */
   probes(done: () => boolean): Promise<void>;
 }
 
@@ -91,7 +91,7 @@ export function startPool(
   };
 }
 
-/** Turns the event loop until something has happened; the test's own time limit ends a wait in vain. */
+/** Turns the event loop until a condition holds. The time limit of the test ends a wait that never ends. */
 export async function until(done: () => boolean): Promise<void> {
   while (!done()) await new Promise((resolve) => setImmediate(resolve));
 }
@@ -100,13 +100,13 @@ export interface ChainNode extends ScriptedNode {
   readonly chain: Chain;
   /** The behaviour of the node for calls that are not probes. */
   calls: Script;
-  /** Calls received that were no probe. */
+  /** Number of received calls that were not probes. */
   readonly asked: string[];
 }
 
-/** A healthy node of a small chain; `name` is its answer to every call. */
+/** A healthy node of a small chain. `name` is its answer to every call. */
 export async function startChainNode(name: string, over: Partial<Chain> = {}): Promise<ChainNode> {
-  const chain = aChain(over);
+  const chain = createChain(over);
   const asked: string[] = [];
   const node = await startNode(
     onChain(chain, (received) => {

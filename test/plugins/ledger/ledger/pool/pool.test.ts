@@ -33,7 +33,7 @@ test("a call ends once, and never before send has returned", async () => {
   assert.equal(asked.endings, 1);
 });
 
-test("calls are spread over the usable nodes in turn", async () => {
+test("calls are distributed over the usable nodes in turn", async () => {
   await using a = await startChainNode("a");
   await using b = await startChainNode("b");
   await using under = startPool([a.url, b.url]);
@@ -52,7 +52,7 @@ test("a node that is busy with other calls gets fewer", async () => {
   under.send();
   under.send();
   await until(() => a.asked.length === 1 && b.asked.length === 1);
-  // One call hangs at `a`: as long as it does, `b` gets the next ones.
+  // While one call hangs at `a`, the next ones go to `b`.
   for (let i = 0; i < 5; i++) assert.equal(await under.outcome(), '"b"');
   assert.equal(a.asked.length, 1);
 });
@@ -81,13 +81,13 @@ const elsewhere: readonly [name: string, script: Script][] = [
   ],
 ];
 for (const [name, script] of elsewhere) {
-  test(`a read goes on to the next node when one ${name}; what is no read does not`, async () => {
+  test(`a read is retried on the next node if a node ${name}, and other calls are not`, async () => {
     await using a = await startChainNode("a");
     await using b = await startChainNode("b");
     await using under = startPool([a.url, b.url]);
     await under.pool.firstProbe;
     a.calls = script;
-    // Whichever is first, `b` answers.
+    // Whichever node is first, `b` answers.
     assert.equal(await under.outcome(), '"b"');
     assert.equal(await under.outcome(), '"b"');
     assert.equal(a.asked.length, 1);
@@ -98,7 +98,7 @@ for (const [name, script] of elsewhere) {
   });
 }
 
-test("a node's error about the call itself is final", async () => {
+test("a node's error about the call itself is not retried", async () => {
   await using a = await startChainNode("a");
   await using b = await startChainNode("b");
   await using under = startPool([a.url, b.url]);
@@ -109,7 +109,7 @@ test("a node's error about the call itself is final", async () => {
   assert.equal(a.asked.length + b.asked.length, 1);
 });
 
-test("when every node fails, the first node's own error is the answer", async () => {
+test("if every node fails, the error of the first node is the answer", async () => {
   await using a = await startChainNode("a");
   await using b = await startChainNode("b");
   await using c = await startChainNode("c");
@@ -224,7 +224,7 @@ test("close fails calls in flight, closes every connection and retries nothing",
   assert.equal(a.received.length + b.received.length, received);
 });
 
-test("close during the first probe ends it", async () => {
+test("closing during the first probe ends the probe", async () => {
   await using node = await startNode(() => {});
   const under = startPool([node.url]);
   await node.seen(1);
@@ -233,7 +233,7 @@ test("close during the first probe ends it", async () => {
   assert.equal(under.pool.ready, false);
 });
 
-test("credentials and paths of a url appear in no label and no log line", async () => {
+test("credentials and paths of a url are in no label and no log line", async () => {
   const node = await startChainNode("a");
   const url = `${node.url.replace("//", "//user:secret@")}/token`;
   await using under = startPool([url, `${url}2`]);

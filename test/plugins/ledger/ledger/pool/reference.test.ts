@@ -14,7 +14,7 @@ import {
 } from "./nodes.ts";
 import { onChain, startNode } from "./scripted-node.ts";
 
-/** Keeps the node from answering probes until the returned function is called; it answers calls all the while. */
+/** Keeps the node from answering probes until the returned function is called. It still answers calls. */
 function holdProbes(node: ChainNode): () => void {
   const { script } = node;
   const held: Parameters<typeof script>[0][] = [];
@@ -28,20 +28,20 @@ function holdProbes(node: ChainNode): () => void {
   };
 }
 
-/** A ledger over the pool, which it closes. */
+/** A ledger with the pool, which it closes. */
 function ledgerOver({ pool, clock }: PoolUnderTest): LedgerService & AsyncDisposable {
   const metrics = readableMetrics();
   const ledger = openLedger({ upstream: upstreamConfig(), pool, metrics, clock, log: silent });
   return Object.assign(ledger, { [Symbol.asyncDispose]: () => ledger.close() });
 }
 
-/** The chain's name, which the cache keeps. */
+/** The name of the chain, which is cached. */
 async function chainOf(ledger: LedgerService): Promise<string> {
   const answer = await ledger.call(ledger.internal("system_chain"), Buffer.from("[]"));
   return answer.kind === "failed" ? answer.reason : answer.bytes.toString();
 }
 
-/** Until the node has answered a whole probe. */
+/** Resolves when the node has answered a whole probe. */
 const observed = (under: PoolUnderTest, at: number): Promise<void> =>
   until(() => under.pool.status()[at]?.best !== undefined);
 

@@ -1,6 +1,6 @@
 /**
- * A node that does exactly what a test says, byte by byte: a TCP server that reads HTTP requests and hands each to a
- * script, which writes whatever it likes to the socket.
+ * A node under full control of a test: a TCP server that reads HTTP requests and passes each to a script, which writes
+ * any bytes to the socket.
  */
 import { once } from "node:events";
 import net from "node:net";
@@ -16,7 +16,7 @@ export interface Received {
   readonly head: string;
   readonly body: string;
   readonly socket: net.Socket;
-  /** How many requests this connection has brought, this one included. */
+  /** Number of requests on this connection, including this one. */
   readonly nth: number;
   /** The body as one call. */
   readonly call: () => RpcCall;
@@ -32,12 +32,12 @@ export interface ScriptedNode extends AsyncDisposable {
   /** May be replaced at any time. */
   script: Script;
   readonly received: Received[];
-  /** Connections ever accepted, and those open now. */
+  /** Number of connections that were accepted, and of those open now. */
   connections: number;
   readonly open: Set<net.Socket>;
-  /** Resolves when `n` requests have come in all. */
+  /** Resolves when `n` requests have arrived in total. */
   seen(n: number): Promise<void>;
-  /** Resolves when nobody is connected. */
+  /** Resolves when no connection is open. */
   deserted(): Promise<void>;
   /** Stops listening and cuts every connection. */
   close(): Promise<void>;
@@ -124,12 +124,12 @@ function readRequests(socket: net.Socket, onRequest: (received: Received) => voi
   });
 }
 
-/** The bytes of a 200 response with a body of known length. */
+/** Returns the bytes of a 200 response with a body of known length. */
 export function response(body: string, head = "HTTP/1.1 200 OK"): string {
   return `${head}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`;
 }
 
-/** A JSON-RPC answer. `result` is JSON text. */
+/** Returns a JSON-RPC answer. `result` is JSON text. */
 export function result(id: number, text: string): string {
   return `{"jsonrpc":"2.0","id":${id},"result":${text}}`;
 }
@@ -138,13 +138,13 @@ export function failure(id: number | null, error: object): string {
   return JSON.stringify({ jsonrpc: "2.0", id, error });
 }
 
-/** Answers every call with its own method's name. */
+/** Answers every call with the name of its method. */
 export const echo: Script = (received) => {
   const { id, method } = received.call();
   received.socket.write(response(result(id, JSON.stringify(method))));
 };
 
-/** A substrate node in words: what the probe asks. Change the members while it runs. */
+/** The state of a Substrate node that the probe reads. Tests may change the members while it runs. */
 export interface Chain {
   genesis: string;
   best: number;
@@ -156,7 +156,7 @@ export interface Chain {
   version: string;
 }
 
-export function aChain(over: Partial<Chain> = {}): Chain {
+export function createChain(over: Partial<Chain> = {}): Chain {
   return {
     genesis: "0x00aa",
     best: 100,
@@ -172,7 +172,7 @@ export function aChain(over: Partial<Chain> = {}): Chain {
 
 const hex = (n: number): string => `"0x${n.toString(16)}"`;
 
-/** JSON text of what the chain says to a probe's call; undefined for any other call. */
+/** Returns the JSON text of the chain's answer to a call of the probe. Undefined for any other call. */
 export function probeResult(chain: Chain, call: RpcCall): string | undefined {
   const params = call.params as readonly unknown[];
   switch (call.method) {
@@ -197,7 +197,7 @@ export function probeResult(chain: Chain, call: RpcCall): string | undefined {
   }
 }
 
-/** Answers the probe for `chain`; every other call goes to `script`. */
+/** Answers the probe with `chain`, and passes every other call to `script`. */
 export function onChain(chain: Chain, script: Script = echo): Script {
   return (received) => {
     const call = received.call();

@@ -1,4 +1,4 @@
-/** A WebSocket node that does what a test says with each message. */
+/** A WebSocket node that handles each message as the test decides. */
 import { once } from "node:events";
 import type { IncomingMessage } from "node:http";
 import { WebSocketServer, type WebSocket } from "ws";
@@ -12,11 +12,11 @@ export interface ScriptedWsNode extends AsyncDisposable {
   readonly received: string[];
   readonly upgrades: IncomingMessage[];
   readonly open: ReadonlySet<WebSocket>;
-  /** Resolves when `n` messages have come in all. */
+  /** Resolves when `n` messages have arrived in total. */
   seen(n: number): Promise<void>;
-  /** Resolves when `n` connections have been made in all. */
+  /** Resolves when `n` connections have been made in total. */
   joined(n: number): Promise<void>;
-  /** Resolves when nobody is connected. */
+  /** Resolves when no connection is open. */
   deserted(): Promise<void>;
   close(): Promise<void>;
 }

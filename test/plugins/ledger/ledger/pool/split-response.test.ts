@@ -1,4 +1,4 @@
-/** Splitting what a node answered. */
+/** Tests of splitting the response of a node into its parts. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import {
@@ -6,7 +6,7 @@ import {
   splitResponse,
 } from "../../../../../plugins/ledger/ledger/pool/split-response.ts";
 
-/** Kind, bytes and id of a response; undefined when it is none. */
+/** Kind, bytes and id of a response. Undefined if the text is not a response. */
 function split(text: string): readonly [string, string, number] | undefined {
   const bytes = Buffer.from(text);
   const found = splitResponse(bytes);
@@ -23,7 +23,7 @@ describe("splitResponse", () => {
     assert.deepEqual(split(' { "result" : null , "id" : 0 }\n'), ["result", "null", 0]);
   });
 
-  it("finds an error, also one without code or with a null result beside it", () => {
+  it("finds an error, even without a code or with a null result next to it", () => {
     assert.deepEqual(split('{"id":1,"error":{"message":"x"}}'), ["error", '{"message":"x"}', 1]);
     assert.deepEqual(split('{"error":{"code":-1},"result":null,"id":1}'), [
       "error",
@@ -104,7 +104,7 @@ describe("splitBatch", () => {
     );
   };
 
-  it("splits the responses in the order they came", () => {
+  it("splits the responses in the order in which they came", () => {
     assert.deepEqual(batch(' [ {"id":2,"result":"b"} , {"error":{},"id":1}]'), [
       '2 result "b"',
       "1 error {}",
@@ -112,7 +112,7 @@ describe("splitBatch", () => {
     assert.deepEqual(batch("[]"), []);
   });
 
-  it("takes a single object for the answer to the batch as a whole", () => {
+  it("treats a single object as the answer to the whole batch", () => {
     assert.deepEqual(batch('{"id":null,"error":{"code":-32010}}'), ['-1 error {"code":-32010}']);
   });
 

@@ -4,7 +4,7 @@ import { createServer as createTcpServer } from "node:net";
 import { test } from "node:test";
 import { WsClient } from "../../../../../plugins/ledger/ledger/pool/ws-client.ts";
 import { manualClock, type ManualClock } from "../../../../../src/testing/clock.ts";
-import { LoneCall, silent } from "./asking.ts";
+import { SingleCall, silent } from "./asking.ts";
 import { failure, result, type RpcCall } from "./scripted-node.ts";
 import { startWsNode, type WsScript } from "./scripted-ws-node.ts";
 
@@ -28,14 +28,17 @@ function connectTo(url: string): Client {
   return { client, clock, [Symbol.asyncDispose]: () => client.close() };
 }
 
-function sendTo(client: WsClient, over: ConstructorParameters<typeof LoneCall>[0] = {}): LoneCall {
-  const call = new LoneCall(over);
+function sendTo(
+  client: WsClient,
+  over: ConstructorParameters<typeof SingleCall>[0] = {},
+): SingleCall {
+  const call = new SingleCall(over);
   client.send(call);
   assert.equal(call.asked.endings, 0);
   return call;
 }
 
-async function outcomeOf(call: LoneCall): Promise<string | undefined> {
+async function outcomeOf(call: SingleCall): Promise<string | undefined> {
   const ending = await call.ending;
   return ending.kind === "failed" ? call.cause : ending.text;
 }
@@ -124,7 +127,7 @@ test("a lost connection fails its calls, and later calls use a new connection at
   assert.equal(node.received.length, 4, "nothing is sent twice");
 });
 
-test("garbage ends the connection and the calls on it", async () => {
+test("a message that is not JSON-RPC ends the connection and the calls on it", async () => {
   await using node = await startWsNode(echo);
   await using open = connectTo(node.url);
   const pieces = ["<html>", '{"id":1', '{"jsonrpc":"2.0","id":1}', Buffer.from([0x22, 0xff, 0x22])];
@@ -137,7 +140,7 @@ test("garbage ends the connection and the calls on it", async () => {
   assert.equal(node.upgrades.length, 1 + pieces.length);
 });
 
-test("the client waits before it reconnects to a node that starts with garbage", async () => {
+test("the client waits before it reconnects to a node whose first message is garbage", async () => {
   await using node = await startWsNode(echo, { greeting: "hello" });
   await using open = connectTo(node.url);
   await node.joined(2);
@@ -147,7 +150,7 @@ test("the client waits before it reconnects to a node that starts with garbage",
   await node.joined(3);
 });
 
-test("a message above the bound ends the connection", async () => {
+test("a message above the limit ends the connection", async () => {
   await using node = await startWsNode((text, socket) => {
     socket.send(result((JSON.parse(text) as RpcCall).id, JSON.stringify("x".repeat(10_000))));
   });
@@ -179,7 +182,7 @@ test("while a node is down, calls fail at once, and the client reconnects with i
   await using open = connectTo(gone.url);
   assert.equal(await outcomeOf(sendTo(open.client)), "refused");
   assert.equal(open.client.lastError, "ECONNREFUSED");
-  // Now it waits: nothing is tried, calls fail at once.
+  // While the client waits, it makes no attempt, and calls fail at once.
   assert.equal(await outcomeOf(sendTo(open.client)), "refused");
   await using back = await startWsNode(echo, { port });
   assert.equal(back.upgrades.length, 0);
@@ -223,7 +226,7 @@ test("a connection that does not answer a ping is closed", async () => {
   await node.joined(1);
   const call = sendTo(open.client);
   await node.seen(1);
-  // The first tick finds it alive by its opening and pings; the second finds nothing since.
+  // The first tick finds that the connection has just opened, and sends a ping. The second finds no message since.
   open.clock.advance(6_000);
   const first = outcomeOf(call);
   open.clock.advance(34_500);
@@ -241,13 +244,13 @@ test("a connection that answers pings is kept", async () => {
     const pinged = new Promise((resolve) => socket.once("ping", resolve));
     open.clock.advance(20_000);
     await pinged;
-    // Its pong is on the way: an answered call shows that it has been read.
+    // Its pong is on the way. An answered call shows that the pong has been read.
     assert.equal(await outcomeOf(sendTo(open.client)), '"state_getStorage"');
   }
   assert.equal(node.upgrades.length, 1);
 });
 
-test("calls beyond the bound are refused", async () => {
+test("calls above the limit are refused", async () => {
   await using node = await startWsNode(() => {});
   await using open = connectTo(node.url);
   for (let i = 0; i < 1_024; i++) sendTo(open.client);

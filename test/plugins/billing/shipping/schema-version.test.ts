@@ -1,10 +1,14 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
-import { createMetrics } from "../../../src/metrics.ts";
-import { openPostgres, type PostgresPool } from "../../../src/store/postgres/postgres.ts";
-import { checkSchema, schemaVersion, upgradeSchema } from "../../../src/store/postgres/schema.ts";
-import { createSeal } from "../../../src/store/seal.ts";
-import { createDatabase, startPgBouncer } from "../servers.ts";
+import { createMetrics } from "../../../../src/metrics.ts";
+import { openPostgres, type PostgresPool } from "../../../../src/store/postgres/postgres.ts";
+import {
+  checkSchema,
+  schemaVersion,
+  upgradeSchema,
+} from "../../../../plugins/billing/shipping/schema-version.ts";
+import { createSeal } from "../../../../src/store/seal.ts";
+import { createDatabase, startPgBouncer } from "../../../store/servers.ts";
 
 const seal = createSeal("a secret of this deployment");
 const first = { sql: "CREATE TABLE sluice.one (id int)", oldestCode: 1 };
@@ -43,7 +47,7 @@ test("upgrades at the same time wait for each other, also through PgBouncer", as
   );
 });
 
-test("a script that fails leaves the version as it was", async (t) => {
+test("a script that fails does not change the version", async (t) => {
   const pool = await open(t);
   const broken = { sql: "CREATE TABLE sluice.one (id int); SELECT 1 / 0", oldestCode: 1 };
   await assert.rejects(upgradeSchema(pool, [broken], seal), { code: "22012" });
@@ -71,7 +75,7 @@ test("older code works with newer tables until a script excludes it", async (t) 
   await assert.rejects(upgradeSchema(pool, [first], seal), { code: "SLUICE_STORE_NEWER" });
 });
 
-test("another secret is a fault", async (t) => {
+test("another deployment secret is a fault", async (t) => {
   const pool = await open(t);
   await upgradeSchema(pool, [first], seal);
   const other = createSeal("a secret of another deployment");

@@ -1,9 +1,8 @@
 /** Transactions of one SQLite connection that may wait for promises. They run one after the other. */
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { DatabaseSync } from "node:sqlite";
-import type { Clock } from "../contract/clock.ts";
-import type { Awaitable } from "../contract/phase.ts";
-import { explain, StoreError } from "./store-error.ts";
+import type { Awaitable, Clock } from "sluice-gateway/plugin";
+import { explain, StoreError } from "sluice-gateway/store";
 
 export interface TransactionsDeps {
   readonly db: DatabaseSync;

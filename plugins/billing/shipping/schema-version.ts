@@ -3,10 +3,9 @@
  * them. Numbered scripts bring the tables from one version to the next.
  */
 import { timingSafeEqual } from "node:crypto";
-import type { DatabaseFailure, Postgres, Seal } from "../../contract/store.ts";
-import { blob, number, type Row } from "../row.ts";
-import { postgresError } from "./failure.ts";
-import type { PostgresPool } from "./postgres.ts";
+import type { DatabaseFailure, Postgres, Seal } from "sluice-gateway/plugin";
+import { postgresError, type PostgresPool } from "sluice-gateway/postgres";
+import { blob, number, type Row } from "sluice-gateway/store";
 
 /** The script at index i brings the tables from version i to i + 1. */
 export interface Migration {

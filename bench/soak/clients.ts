@@ -1,25 +1,25 @@
-/** The clients of a soak run. Each lane is one client that repeats the same request with pauses. */
+/** The clients of a soak run. Each of them repeats one kind of request with pauses. */
 import { Agent, request, type ClientRequest, type IncomingMessage } from "node:http";
 import { connect as connectSocket, type Socket } from "node:net";
 import { connect } from "../../plugins/confidential/client/client.ts";
 import type { Book } from "./book.ts";
 import type { SoakedGateway } from "./gateway.ts";
-import { createDice, sleep, type Dice } from "./random.ts";
+import { createRandom, sleep, type Random } from "./random.ts";
 import { model, storageMethod } from "./upstreams.ts";
 
-export interface LaneContext {
+export interface ClientContext {
   readonly gateway: SoakedGateway;
   readonly book: Book;
   readonly workerRoot: string;
   /** Pauses are multiplied by `factor`, which limits the load. */
   readonly pace: { factor: number };
-  /** Aborts when the lanes must end. */
+  /** Aborts when the clients must end. */
   readonly signal: AbortSignal;
 }
 
-interface Lane extends LaneContext {
+interface SoakClient extends ClientContext {
   readonly name: string;
-  readonly dice: Dice;
+  readonly random: Random;
   readonly agent: Agent;
   count: number;
 }
@@ -28,24 +28,24 @@ interface Lane extends LaneContext {
 const tokenMilli = 3;
 /** Number of tokens that a chat reserves for the template of the model, in addition to its prompt. */
 const templateTokens = 16_384;
-/** Maximum price of a node method or tool of these lanes, with a margin. */
+/** Maximum price of a node method or tool of these clients, with a margin. */
 const callMilli = 5_000;
 const longAnswer = 400;
 const encryptedTokens = 20;
 export const maxSessionMilli = (64 * 1024 + templateTokens + encryptedTokens) * tokenMilli;
 
-type Turn = (lane: Lane) => Promise<void>;
+type SendRequest = (client: SoakClient) => Promise<void>;
 
-/** Maps the name of a lane to its request and the pause after it in milliseconds. */
-const turns: Readonly<Record<string, readonly [turn: Turn, pauseMs: number]>> = {
+/** Maps the name of a client to its request and the pause after it in milliseconds. */
+const requests: Readonly<Record<string, readonly [send: SendRequest, pauseMs: number]>> = {
   "node call": [nodeCall, 15],
   "node batch": [nodeBatch, 60],
   "tool over rpc": [toolRpc, 50],
   "tools in an array": [toolArray, 90],
   "tool over mcp": [toolMcp, 50],
   models: [listModels, 100],
-  "whole chat": [(lane) => chat(lane, { max_tokens: 8 }), 60],
-  "streamed chat": [(lane) => chat(lane, { max_tokens: 12, ...streaming }), 60],
+  "whole chat": [(client) => chat(client, { max_tokens: 8 }), 60],
+  "streamed chat": [(client) => chat(client, { max_tokens: 12, ...streaming }), 60],
   "chat that is left": [leaveChat, 80],
   "slow reader": [readSlowly, 100],
   "encrypted session": [encryptedSession, 200],
@@ -57,19 +57,25 @@ const turns: Readonly<Record<string, readonly [turn: Turn, pauseMs: number]>> = 
 
 const streaming = { stream: true, stream_options: { include_usage: true } };
 
-/** Runs every lane until the signal aborts. Resolves when all have ended. Rejects with the error of a lane. */
-export async function runLanes(context: LaneContext, seed: number): Promise<void> {
-  const lanes = Object.entries(turns).map(async ([name, [turn, pauseMs]], at) => {
+/** Runs every client until the signal aborts. Resolves when all have ended. Rejects with the error of a client. */
+export async function runClients(context: ClientContext, seed: number): Promise<void> {
+  const clients = Object.entries(requests).map(async ([name, [sendRequest, pauseMs]], at) => {
     const agent = new Agent({ keepAlive: true, maxSockets: 2 });
-    const lane = { ...context, name, dice: createDice(seed + 7919 * (at + 1)), agent, count: 0 };
+    const client = {
+      ...context,
+      name,
+      random: createRandom(seed + 7919 * (at + 1)),
+      agent,
+      count: 0,
+    };
     while (!context.signal.aborted) {
-      await turn(lane);
-      lane.count++;
-      await sleep((pauseMs / 2 + lane.dice.int(pauseMs)) * context.pace.factor);
+      await sendRequest(client);
+      client.count++;
+      await sleep((pauseMs / 2 + client.random.int(pauseMs)) * context.pace.factor);
     }
     agent.destroy();
   });
-  await Promise.all(lanes);
+  await Promise.all(clients);
 }
 
 interface Sent {
@@ -79,9 +85,9 @@ interface Sent {
   readonly response: Promise<IncomingMessage | undefined>;
 }
 
-function send(lane: Lane, path: string, body: unknown): Sent {
-  const { gateway, agent } = lane;
-  const id = `${lane.name.replaceAll(" ", "-")}-${lane.count}`;
+function send(client: SoakClient, path: string, body: unknown): Sent {
+  const { gateway, agent } = client;
+  const id = `${client.name.replaceAll(" ", "-")}-${client.count}`;
   const { promise, resolve } = Promise.withResolvers<IncomingMessage | undefined>();
   const sent = request(gateway.url + path, {
     method: body === undefined ? "GET" : "POST",
@@ -112,9 +118,14 @@ async function read(response: IncomingMessage): Promise<string | undefined> {
 }
 
 /** Sends the request, reads the answer to its end, and keeps its price if it has one. */
-async function paid(lane: Lane, path: string, body: unknown, maxMilli: number): Promise<void> {
-  const { id, response } = send(lane, path, body);
-  const entry = lane.book.open(id, maxMilli);
+async function paid(
+  client: SoakClient,
+  path: string,
+  body: unknown,
+  maxMilli: number,
+): Promise<void> {
+  const { id, response } = send(client, path, body);
+  const entry = client.book.open(id, maxMilli);
   const answer = await response;
   if (answer === undefined) return;
   const text = await read(answer);
@@ -134,17 +145,21 @@ const call = (id: number, method: string, params: readonly unknown[]): object =>
   params,
 });
 
-function storageCall(lane: Lane, id = 1): object {
-  return call(id, storageMethod, [`0x${lane.dice.int(1_000_000).toString(16).padStart(6, "0")}`]);
+function storageCall(client: SoakClient, id = 1): object {
+  return call(id, storageMethod, [
+    `0x${client.random.int(1_000_000).toString(16).padStart(6, "0")}`,
+  ]);
 }
 
-function nodeCall(lane: Lane): Promise<void> {
-  return paid(lane, "/v1/ledger/rpc", storageCall(lane), callMilli);
+function nodeCall(client: SoakClient): Promise<void> {
+  return paid(client, "/v1/ledger/rpc", storageCall(client), callMilli);
 }
 
-function nodeBatch(lane: Lane): Promise<void> {
-  const items = Array.from({ length: 1 + lane.dice.int(8) }, (_, id) => storageCall(lane, id));
-  return paid(lane, "/v1/ledger/rpc", items, items.length * callMilli);
+function nodeBatch(client: SoakClient): Promise<void> {
+  const items = Array.from({ length: 1 + client.random.int(8) }, (_, id) =>
+    storageCall(client, id),
+  );
+  return paid(client, "/v1/ledger/rpc", items, items.length * callMilli);
 }
 
 const toolCall = (id: number): object => ({
@@ -154,68 +169,70 @@ const toolCall = (id: number): object => ({
   params: { tool: "ledger_getHealth", params: {} },
 });
 
-function toolRpc(lane: Lane): Promise<void> {
-  return paid(lane, "/rpc", toolCall(1), callMilli);
+function toolRpc(client: SoakClient): Promise<void> {
+  return paid(client, "/rpc", toolCall(1), callMilli);
 }
 
-function toolArray(lane: Lane): Promise<void> {
-  const items = Array.from({ length: 1 + lane.dice.int(6) }, (_, id) => toolCall(id));
-  return paid(lane, "/rpc", items, items.length * callMilli);
+function toolArray(client: SoakClient): Promise<void> {
+  const items = Array.from({ length: 1 + client.random.int(6) }, (_, id) => toolCall(id));
+  return paid(client, "/rpc", items, items.length * callMilli);
 }
 
-function toolMcp(lane: Lane): Promise<void> {
-  return paid(lane, "/mcp", { tool: "ledger_getHealth", input: {} }, callMilli);
+function toolMcp(client: SoakClient): Promise<void> {
+  return paid(client, "/mcp", { tool: "ledger_getHealth", input: {} }, callMilli);
 }
 
-function listModels(lane: Lane): Promise<void> {
-  return paid(lane, "/v1/models", undefined, 0);
+function listModels(client: SoakClient): Promise<void> {
+  return paid(client, "/v1/models", undefined, 0);
 }
 
 function chatBody(members: { readonly max_tokens: number }): object {
   return { model, messages: [{ role: "user", content: "A few words, please." }], ...members };
 }
 
-function chatMostMilli(body: object, tokens: number): number {
+function maxChatMilli(body: object, tokens: number): number {
   return (JSON.stringify(body).length + templateTokens + tokens) * tokenMilli;
 }
 
-function chat(lane: Lane, members: { readonly max_tokens: number }): Promise<void> {
+function chat(client: SoakClient, members: { readonly max_tokens: number }): Promise<void> {
   const body = chatBody(members);
-  return paid(lane, "/v1/chat/completions", body, chatMostMilli(body, members.max_tokens));
+  return paid(client, "/v1/chat/completions", body, maxChatMilli(body, members.max_tokens));
 }
 
 /** Leaves before the answer, during its head or during its words. */
-async function leaveChat(lane: Lane): Promise<void> {
-  const body = chatBody({ max_tokens: 40, ...(lane.dice.int(3) > 0 ? streaming : {}) });
-  const { id, request: sent, response } = send(lane, "/v1/chat/completions", body);
-  lane.book.open(id, chatMostMilli(body, 40));
+async function leaveChat(client: SoakClient): Promise<void> {
+  const body = chatBody({ max_tokens: 40, ...(client.random.int(3) > 0 ? streaming : {}) });
+  const { id, request: sent, response } = send(client, "/v1/chat/completions", body);
+  client.book.open(id, maxChatMilli(body, 40));
   void response.then((answer) => answer?.on("error", () => {}).resume());
-  await sleep(lane.dice.int(150));
+  await sleep(client.random.int(150));
   sent.destroy();
 }
 
 /** Reads nothing for a while, then everything. */
-async function readSlowly(lane: Lane): Promise<void> {
+async function readSlowly(client: SoakClient): Promise<void> {
   const body = chatBody({ max_tokens: longAnswer, ...streaming });
-  const { id, response } = send(lane, "/v1/chat/completions", body);
-  lane.book.open(id, chatMostMilli(body, longAnswer));
+  const { id, response } = send(client, "/v1/chat/completions", body);
+  client.book.open(id, maxChatMilli(body, longAnswer));
   const answer = await response;
   if (answer === undefined) return;
   answer.on("error", () => {});
-  await sleep(500 + lane.dice.int(1_500));
+  await sleep(500 + client.random.int(1_500));
   await read(answer);
 }
 
-async function openSession(lane: Lane): Promise<Awaited<ReturnType<typeof connect>> | undefined> {
+async function openSession(
+  client: SoakClient,
+): Promise<Awaited<ReturnType<typeof connect>> | undefined> {
   try {
     return await connect({
-      url: lane.gateway.url,
-      apiKey: lane.gateway.sessionKey.key,
+      url: client.gateway.url,
+      apiKey: client.gateway.sessionKey.key,
       network: "alpha",
       model,
       maxOutputTokens: encryptedTokens,
       allowSimulated: true,
-      simulatedRoots: [lane.workerRoot],
+      simulatedRoots: [client.workerRoot],
       treatSimulatedAsVerified: true,
     });
   } catch {
@@ -229,16 +246,16 @@ const encryptedChat = {
   max_tokens: encryptedTokens,
 };
 
-async function encryptedSession(lane: Lane): Promise<void> {
-  const session = await openSession(lane);
+async function encryptedSession(client: SoakClient): Promise<void> {
+  const session = await openSession(client);
   if (session === undefined) return;
-  for (let turn = lane.dice.int(3); turn >= 0; turn--) {
+  for (let turn = client.random.int(3); turn >= 0; turn--) {
     try {
       const answer = session.chat(encryptedChat);
       const [final] = await Promise.all([answer.final, drain(answer)]);
-      lane.book.sessionMilli.push(final.usedCUMilli);
+      client.book.sessionMilli.push(final.usedCUMilli);
     } catch {
-      lane.book.sessionsLeft++;
+      client.book.sessionsLeft++;
       break;
     }
   }
@@ -249,19 +266,19 @@ async function drain(answer: AsyncIterable<unknown>): Promise<void> {
   for await (const _ of answer);
 }
 
-async function leaveSession(lane: Lane): Promise<void> {
-  const session = await openSession(lane);
+async function leaveSession(client: SoakClient): Promise<void> {
+  const session = await openSession(client);
   if (session === undefined) return;
   const answer = session.chat(encryptedChat);
-  lane.book.sessionsLeft++;
+  client.book.sessionsLeft++;
   answer.final.catch(() => {});
   drain(answer).catch(() => {});
-  await sleep(lane.dice.int(100));
+  await sleep(client.random.int(100));
   await session.close();
 }
 
 /** Opens a raw connection. Its errors are ignored. */
-function openSocket({ gateway }: LaneContext): Socket {
+function openSocket({ gateway }: ClientContext): Socket {
   const { hostname, port } = new URL(gateway.url);
   return connectSocket(Number(port), hostname)
     .on("error", () => {})
@@ -269,39 +286,39 @@ function openSocket({ gateway }: LaneContext): Socket {
 }
 
 /** Sends a request of whose announced body only a part arrives. It must not be charged. */
-async function unfinishedBody(lane: Lane): Promise<void> {
-  const id = `${lane.name.replaceAll(" ", "-")}-${lane.count}`;
-  lane.book.open(id, 0);
-  using socket = disposable(openSocket(lane));
+async function unfinishedBody(client: SoakClient): Promise<void> {
+  const id = `${client.name.replaceAll(" ", "-")}-${client.count}`;
+  client.book.open(id, 0);
+  using socket = disposable(openSocket(client));
   const head = [
     "POST /v1/chat/completions HTTP/1.1",
     "host: a",
-    `authorization: Bearer ${lane.gateway.key.key}`,
+    `authorization: Bearer ${client.gateway.key.key}`,
     `x-request-id: ${id}`,
     "content-type: application/json",
-    `content-length: ${lane.dice.pick([200, 100_000])}`,
+    `content-length: ${client.random.pick([200, 100_000])}`,
   ];
   socket.value.write(`${head.join("\r\n")}\r\n\r\n{"model":"`);
-  await sleep(lane.dice.int(1_000));
+  await sleep(client.random.int(1_000));
 }
 
 const badProtocols = ["confidential.v1,,", "confidential.v1, confidential.v1", "none", "a b", ""];
 
 /** Sends a handshake that must be refused, or leaves at once. */
-async function badUpgrade(lane: Lane): Promise<void> {
-  using socket = disposable(openSocket(lane));
+async function badUpgrade(client: SoakClient): Promise<void> {
+  using socket = disposable(openSocket(client));
   const head = [
     "GET /v1/confidential/stream HTTP/1.1",
     "host: a",
-    `authorization: Bearer ${lane.gateway.sessionKey.key}`,
+    `authorization: Bearer ${client.gateway.sessionKey.key}`,
     "connection: Upgrade",
     "upgrade: websocket",
-    `sec-websocket-version: ${lane.dice.pick(["13", "13", "13", "12"])}`,
-    `sec-websocket-key: ${lane.dice.pick(["dGhlIHNhbXBsZSBub25jZQ==", "short"])}`,
-    `sec-websocket-protocol: ${lane.dice.pick(["confidential.v1", ...badProtocols])}`,
+    `sec-websocket-version: ${client.random.pick(["13", "13", "13", "12"])}`,
+    `sec-websocket-key: ${client.random.pick(["dGhlIHNhbXBsZSBub25jZQ==", "short"])}`,
+    `sec-websocket-protocol: ${client.random.pick(["confidential.v1", ...badProtocols])}`,
   ];
   socket.value.write(`${head.join("\r\n")}\r\n\r\n`);
-  await sleep(lane.dice.int(200));
+  await sleep(client.random.int(200));
 }
 
 const malformed = [
@@ -312,10 +329,10 @@ const malformed = [
   "POST /mcp HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\ncontent-length: 4\r\n\r\n{{{{",
 ];
 
-async function malformedBytes(lane: Lane): Promise<void> {
-  using socket = disposable(openSocket(lane));
-  socket.value.write(lane.dice.pick(malformed), "latin1");
-  await sleep(lane.dice.int(200));
+async function malformedBytes(client: SoakClient): Promise<void> {
+  using socket = disposable(openSocket(client));
+  socket.value.write(client.random.pick(malformed), "latin1");
+  await sleep(client.random.int(200));
 }
 
 function disposable(socket: Socket): Disposable & { readonly value: Socket } {
@@ -323,19 +340,19 @@ function disposable(socket: Socket): Disposable & { readonly value: Socket } {
 }
 
 /** Starts the requests that still run at SIGTERM: long answers, one unread, an unfinished body and a session. */
-export function leaveRunning(context: LaneContext): void {
+export function leaveRunning(context: ClientContext): void {
   const agent = new Agent({ keepAlive: false });
-  const lane = { ...context, name: "at the end", dice: createDice(1), agent, count: 0 };
+  const client = { ...context, name: "at the end", random: createRandom(1), agent, count: 0 };
   for (let n = 0; n < 4; n++) {
     const body = chatBody({ max_tokens: longAnswer, ...streaming });
-    const { id, response } = send(lane, "/v1/chat/completions", body);
-    context.book.open(id, chatMostMilli(body, longAnswer));
-    lane.count++;
+    const { id, response } = send(client, "/v1/chat/completions", body);
+    context.book.open(id, maxChatMilli(body, longAnswer));
+    client.count++;
     void response.then((answer) => {
       answer?.on("error", () => {});
       if (n > 0) answer?.resume();
     });
   }
-  void unfinishedBody({ ...lane, name: "unfinished at the end" });
-  void badUpgrade(lane);
+  void unfinishedBody({ ...client, name: "unfinished at the end" });
+  void badUpgrade(client);
 }

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as fc from "fast-check";
-import { parseTime } from "../src/rfc3339.ts";
+import { parseTime } from "../../../plugins/contracts/time.ts";
 
 test("times of RFC 3339 and dates are milliseconds since 1970", () => {
   const noon = Date.UTC(2026, 0, 31, 12);

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { DatabaseSync } from "node:sqlite";
 import { test, type TestContext } from "node:test";
-import { StoreError } from "../../src/store/store-error.ts";
-import { Transactions } from "../../src/store/transactions.ts";
-import { atOnce } from "../../src/testing/at-once.ts";
-import { manualClock, type ManualClock } from "../../src/testing/clock.ts";
+import { StoreError } from "../../../../../src/store/store-error.ts";
+import { Transactions } from "../../../../../plugins/billing/accounts/embedded/transactions.ts";
+import { atOnce } from "../../../../../src/testing/at-once.ts";
+import { manualClock, type ManualClock } from "../../../../../src/testing/clock.ts";
 
 interface Open {
   readonly db: DatabaseSync;
@@ -13,7 +13,7 @@ interface Open {
   readonly add: (row: string) => void;
   /** Returns the rows, in the order in which they were added. */
   readonly rows: () => unknown[];
-  /** Number of commits of which the listener has heard. */
+  /** Number of commits that were reported to the listener. */
   readonly commits: () => number;
 }
 

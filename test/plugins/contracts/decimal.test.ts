@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as fc from "fast-check";
 import { createPrice } from "sluice-gateway/services";
-import { decimalText, parseDecimal, productHalfUp } from "../src/decimal.ts";
+import { decimalText, parseDecimal, productHalfUp } from "../../../plugins/contracts/decimal.ts";
 
 for (const [text, digits, places] of [
   ["0", 0n, 0],

@@ -1,0 +1,115 @@
+/** The dashboard's page and its JSON API, as a Fastify instance. All paths start with /dashboard. */
+import { randomUUID } from "node:crypto";
+import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
+import { parseJson } from "sluice-gateway/toolkit";
+import { answerErrors, sendJson, sendRefusal } from "./answer.ts";
+import { crossSiteProblem, protect } from "./guard.ts";
+import { health } from "./health.ts";
+import { queryOf } from "./input.ts";
+import { keyRoutes } from "./key-routes.ts";
+import { live } from "./live.ts";
+import { servePages } from "./pages.ts";
+import type { DashboardParts } from "./parts.ts";
+import { signedInRoutes } from "./route.ts";
+import { routesView } from "./routes-view.ts";
+import { createSessions } from "./session.ts";
+import { signInRoutes } from "./sign-in.ts";
+import { usageRoutes } from "./usage.ts";
+
+const bodyBytes = 16 * 1024;
+
+/** Returns an instance that is ready for requests and does not listen itself. */
+export async function openApp(parts: DashboardParts): Promise<FastifyInstance> {
+  const app = fastify({ logger: false, genReqId: () => randomUUID() });
+  answerErrors(app, parts.log);
+  await app.register(async (scope) => pages(scope, parts), { prefix: "/dashboard" });
+  await app.ready();
+  return app;
+}
+
+async function pages(scope: FastifyInstance, parts: DashboardParts): Promise<void> {
+  readJson(scope);
+  guard(scope);
+  refuseUnknown(scope);
+  servePages(scope);
+  await scope.register(async (api) => apiRoutes(api, parts), { prefix: "/api" });
+}
+
+function apiRoutes(api: FastifyInstance, parts: DashboardParts): void {
+  // A hook of these routes and not a check of the path, because the path may contain percent-encoded letters.
+  api.addHook("onRequest", (request, reply, done) => {
+    const message = crossSiteProblem(request);
+    if (message === undefined) done();
+    else sendRefusal(reply, "GATEWAY_PERMISSION_DENIED", { message });
+  });
+  const sessions = createSessions(parts);
+  const add = signedInRoutes(api, parts, sessions);
+  signInRoutes(api, parts, sessions);
+  keyRoutes(add, parts);
+  usageRoutes(add, parts);
+  add("GET", "live", (viewer, _, reply) => sendJson(reply, 200, live(parts, viewer)));
+  add("GET", "health", (_viewer, _, reply) => sendJson(reply, 200, health(parts)), "platform");
+  add("GET", "routes", (_viewer, _, reply) => sendJson(reply, 200, routesView(parts)), "platform");
+  add("GET", "explain", (_viewer, request, reply) => explain(parts, request, reply), "platform");
+}
+
+/** Answers like /explain on the same listener, for users who are signed in. */
+function explain(
+  { gateway }: DashboardParts,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): FastifyReply {
+  const id = queryOf(request.url, ["id"])?.["id"];
+  if (id === undefined) {
+    return sendRefusal(reply, "GATEWAY_INVALID_PARAMS", {
+      message: "missing query parameter `id`",
+    });
+  }
+  const exchanges = gateway.running().explain(id);
+  if (exchanges.length === 0) return sendRefusal(reply, "GATEWAY_NOT_FOUND");
+  return sendJson(reply, 200, { exchanges });
+}
+
+function guard(scope: FastifyInstance): void {
+  scope.addHook("onRequest", (request, reply, done) => {
+    protect(reply);
+    void reply.header("x-request-id", request.id);
+    done();
+  });
+}
+
+/** Answers unknown paths with 404, and known paths with another method with 405 and `Allow`. */
+function refuseUnknown(scope: FastifyInstance): void {
+  const known: { readonly path: RegExp; readonly methods: readonly string[] }[] = [];
+  scope.addHook("onRoute", ({ url, method }) => {
+    const path = new RegExp(`^${url.replaceAll(".", "\\.").replaceAll(/:\w+/g, "[^/]+")}$`);
+    known.push({ path, methods: [method].flat() });
+  });
+  scope.setNotFoundHandler((request, reply) => {
+    const path = request.url.split("?", 1)[0] ?? "";
+    const routes = known.filter((route) => route.path.test(path));
+    if (routes.length === 0) return sendRefusal(reply, "GATEWAY_NOT_FOUND");
+    const allow = [...new Set(routes.flatMap(({ methods }) => methods))].toSorted().join(", ");
+    return sendRefusal(reply, "GATEWAY_INVALID_PARAMS", {
+      status: 405,
+      message: "method not allowed",
+      headers: ["allow", allow],
+    });
+  });
+}
+
+/** Accepts only small JSON bodies. Other bodies are refused before they are read. */
+function readJson(scope: FastifyInstance): void {
+  scope.removeAllContentTypeParsers();
+  scope.addContentTypeParser(
+    "application/json",
+    { parseAs: "string", bodyLimit: bodyBytes },
+    (_, body, done) => {
+      try {
+        done(null, parseJson(String(body)));
+      } catch {
+        done(Object.assign(new Error("the body is not JSON"), { statusCode: 400 }));
+      }
+    },
+  );
+}

@@ -1,0 +1,24 @@
+/** All commands of `sluice`: those of the gateway, and those of the modules that ship with it. */
+import type { ModuleCommand } from "../module.ts";
+
+/** The commands of the gateway. Each is loaded on use, so that `sluice check` does not load the server's modules. */
+const gatewayCommands: Readonly<Record<string, ModuleCommand>> = {
+  init: { load: async () => (await import("./init.ts")).init },
+  start: { load: async () => (await import("./start.ts")).start, isServer: true },
+  dev: { load: async () => (await import("./dev.ts")).dev, isServer: true },
+  check: { load: async () => (await import("./check.ts")).check },
+  explain: { load: async () => (await import("./explain.ts")).explain },
+  version: { load: async () => (await import("./version.ts")).version },
+};
+
+/** The modules are only read for a command that is not one of the gateway's own. */
+export async function findCommand(name: string): Promise<ModuleCommand | undefined> {
+  if (Object.hasOwn(gatewayCommands, name)) return gatewayCommands[name];
+  const commands = await allCommands();
+  return Object.hasOwn(commands, name) ? commands[name] : undefined;
+}
+
+export async function allCommands(): Promise<Readonly<Record<string, ModuleCommand>>> {
+  const { shippedModules } = await import("../pipeline/load/modules.ts");
+  return { ...gatewayCommands, ...(await shippedModules()).commands };
+}

@@ -1,0 +1,24 @@
+/** Binds a server to its address. */
+import type { Server } from "node:http";
+import { ListenError, type ListenSection } from "./listen-error.ts";
+
+export interface BoundAddress {
+  readonly section: ListenSection;
+  readonly host: string;
+  /** 0 selects a free port. */
+  readonly port: number;
+}
+
+/** `backlog`: how many connections may wait to be accepted. Rejects with a `ListenError` if the system refuses it. */
+export async function bind(http: Server, address: BoundAddress, backlog: number): Promise<void> {
+  const { promise, resolve, reject: fail } = Promise.withResolvers<void>();
+  const { host, port } = address;
+  http.once("error", fail);
+  http.listen({ host, port, backlog }, resolve);
+  try {
+    await promise;
+  } catch (error) {
+    throw new ListenError(address, error);
+  }
+  http.off("error", fail);
+}

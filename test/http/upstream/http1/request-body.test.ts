@@ -1,0 +1,273 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import type { Socket } from "node:net";
+import { Readable } from "node:stream";
+import { test } from "node:test";
+import type { StreamedBody } from "../../../../src/http/upstream/http1/exchange.ts";
+import { open, TestExchange, whole, type Opened } from "./scripted-backend.ts";
+
+interface Upload {
+  readonly exchange: TestExchange;
+  /** The body that the test pushes to. */
+  readonly source: Readable;
+  readonly failures: string[];
+}
+
+/** An exchange with a streamed body. Like `forward`, it aborts the request if the body fails. */
+function uploadOf(body: { length?: number; maxBytes?: number; source?: Readable } = {}): Upload {
+  const { length, maxBytes = 1_000_000_000, source = new Readable({ read() {} }) } = body;
+  const failures: string[] = [];
+  const streamed: StreamedBody = {
+    length,
+    maxBytes,
+    open: () => source,
+    onFailure(reason) {
+      failures.push(reason);
+      exchange.carrier?.abort();
+    },
+  };
+  const exchange = new TestExchange(undefined, { body: () => streamed });
+  return { exchange, source, failures };
+}
+
+/** Sends an exchange over a connection that has carried another one before. Returns the backend's end. */
+async function sendOnKept({ client, request }: Opened, exchange: TestExchange): Promise<Socket> {
+  const first = new TestExchange();
+  client.send(first);
+  (await request()).write(whole);
+  await first.ended;
+  client.send(exchange);
+  return request();
+}
+
+test("a body of known length is sent as it arrives, and its connection is kept", async (t) => {
+  const { client, request, until, connections } = await open(t);
+  const { exchange, source } = uploadOf({ length: 6 });
+  client.send(exchange);
+  const socket = await request();
+  source.push("abc");
+  await until(socket, "\r\n\r\nabc");
+  source.push("def");
+  source.push(null);
+  const sent = await until(socket, "def");
+  assert.equal(sent, "POST / HTTP/1.1\r\nHost: test\r\ncontent-length: 6\r\n\r\nabcdef");
+  socket.write(whole);
+  assert.equal(await exchange.ended, "done");
+  const next = new TestExchange();
+  client.send(next);
+  (await request()).write(whole);
+  assert.equal(await next.ended, "done");
+  assert.equal(connections(), 1);
+});
+
+test("a body of unknown length is sent in chunks", async (t) => {
+  const { client, request, until } = await open(t);
+  const { exchange, source } = uploadOf();
+  client.send(exchange);
+  const socket = await request();
+  source.push("abc");
+  await until(socket, "abc\r\n");
+  source.push("x".repeat(20_000));
+  source.push(null);
+  const sent = await until(socket, "\r\n0\r\n\r\n");
+  const chunks = `3\r\nabc\r\n4e20\r\n${"x".repeat(20_000)}\r\n0\r\n\r\n`;
+  assert.equal(
+    sent,
+    `POST / HTTP/1.1\r\nHost: test\r\ntransfer-encoding: chunked\r\n\r\n${chunks}`,
+  );
+  socket.write(whole);
+  assert.equal(await exchange.ended, "done");
+});
+
+for (const size of [3, 40_000]) {
+  test(`a body of ${size} bytes that has arrived is sent with its head`, async (t) => {
+    const { client, request, until } = await open(t);
+    const text = "x".repeat(size);
+    const source = new Readable({ read() {} });
+    source.push(text);
+    const { exchange, failures } = uploadOf({ length: size, source });
+    client.send(exchange);
+    const socket = await request();
+    assert.ok((await until(socket, text)).endsWith(`content-length: ${size}\r\n\r\n${text}`));
+    source.push(null);
+    await once(source, "end");
+    socket.write(whole);
+    assert.equal(await exchange.ended, "done");
+    assert.deepEqual(failures, []);
+  });
+}
+
+test("a backend that does not read pauses the stream, and resumes it when it does", async (t) => {
+  const { client, request, received } = await open(t);
+  const { exchange, source } = uploadOf();
+  client.send(exchange);
+  const socket = await request();
+  socket.pause();
+  const piece = Buffer.alloc(1_000_000, "x");
+  let pieces = 0;
+  while (!source.isPaused()) {
+    source.push(piece);
+    pieces++;
+    await new Promise(setImmediate);
+    assert.ok(pieces < 200, "the stream was not paused");
+  }
+  socket.resume();
+  await once(source, "resume");
+  source.push(null);
+  while (!received(socket).endsWith("0\r\n\r\n")) await once(socket, "data");
+  assert.ok(received(socket).length > pieces * piece.length);
+  socket.write(whole);
+  assert.equal(await exchange.ended, "done");
+});
+
+test("the excess of a body that is longer than announced is never sent", async (t) => {
+  const { client, request, until, received } = await open(t);
+  const { exchange, source, failures } = uploadOf({ length: 4 });
+  client.send(exchange);
+  const socket = await request();
+  source.push("abc");
+  await until(socket, "abc");
+  const closed = once(socket, "close");
+  source.push("dGET / HTTP/1.1\r\n\r\n");
+  await closed;
+  assert.deepEqual(failures, ["tooLarge"]);
+  assert.ok(received(socket).endsWith("\r\n\r\nabc"));
+});
+
+test("a body of unknown length fails at its maximum size, before the excess is sent", async (t) => {
+  const { client, request, until, received } = await open(t);
+  const { exchange, source, failures } = uploadOf({ maxBytes: 4 });
+  client.send(exchange);
+  const socket = await request();
+  source.push("abcd");
+  await until(socket, "abcd\r\n");
+  const closed = once(socket, "close");
+  source.push("e");
+  await closed;
+  assert.deepEqual(failures, ["tooLarge"]);
+  assert.ok(received(socket).endsWith("4\r\nabcd\r\n"));
+});
+
+const endings: Readonly<Record<string, (source: Readable) => void>> = {
+  "ends before its length": (source) => void source.push(null),
+  "is destroyed": (source) => void source.destroy(),
+  fails: (source) => void source.destroy(new Error("the client has left")),
+};
+for (const [name, end] of Object.entries(endings)) {
+  test(`a body that ${name} never looks complete to the backend`, async (t) => {
+    const { client, request, until, received, bugs } = await open(t);
+    const { exchange, source, failures } = uploadOf({ length: 10 });
+    client.send(exchange);
+    const socket = await request();
+    source.push("half");
+    await until(socket, "half");
+    const closed = once(socket, "close");
+    end(source);
+    await closed;
+    assert.deepEqual(failures, ["incomplete"]);
+    assert.ok(received(socket).endsWith("half"));
+    assert.deepEqual(bugs, []);
+  });
+}
+
+test("a chunked body that is cut off gets no last chunk", async (t) => {
+  const { client, request, until, received } = await open(t);
+  const { exchange, source, failures } = uploadOf();
+  client.send(exchange);
+  const socket = await request();
+  source.push("half");
+  await until(socket, "half\r\n");
+  const closed = once(socket, "close");
+  source.destroy();
+  await closed;
+  assert.deepEqual(failures, ["incomplete"]);
+  assert.ok(received(socket).endsWith("4\r\nhalf\r\n"));
+});
+
+test("an answer before the end of the upload is complete; the rest is read and not sent", async (t) => {
+  const { client, request, until, received } = await open(t);
+  const { exchange, source, failures } = uploadOf({ length: 1_000 });
+  client.send(exchange);
+  const socket = await request();
+  source.push("some");
+  await until(socket, "some");
+  const closed = once(socket, "close");
+  socket.write("HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\nno");
+  assert.equal(await exchange.ended, "done");
+  await closed;
+  source.push("rest");
+  source.push(null);
+  await once(source, "end");
+  assert.deepEqual(failures, []);
+  assert.ok(received(socket).endsWith("some"));
+});
+
+for (const isKept of [false, true]) {
+  test(`a backend that closes a ${isKept ? "kept" : "new"} connection in the middle of an upload fails it, once`, async (t) => {
+    const backend = await open(t);
+    const { exchange, source, failures } = uploadOf({ length: 1_000 });
+    let socket: Socket;
+    if (isKept) socket = await sendOnKept(backend, exchange);
+    else {
+      backend.client.send(exchange);
+      socket = await backend.request();
+    }
+    source.push("some");
+    await backend.until(socket, "some");
+    socket.resetAndDestroy();
+    assert.equal(await exchange.ended, "closed");
+    assert.deepEqual(exchange.calls, ["closed"]);
+    assert.deepEqual(failures, []);
+    assert.equal(backend.connections(), 1);
+  });
+}
+
+test("each part of an upload restarts the time limit of the answer", async (t) => {
+  const { client, clock, request, until } = await open(t);
+  const { exchange, source } = uploadOf();
+  client.send(exchange);
+  const socket = await request();
+  for (const part of ["one", "two", "three"]) {
+    clock.advance(4_000);
+    source.push(part);
+    await until(socket, part);
+  }
+  assert.deepEqual(exchange.calls, []);
+  clock.advance(5_500);
+  assert.equal(await exchange.ended, "answerTimeout");
+});
+
+test("an exception while the stream is opened fails only its exchange", async (t) => {
+  const { client, bugs } = await open(t);
+  const body: StreamedBody = {
+    length: 1,
+    maxBytes: 1,
+    open() {
+      throw new Error("a bug in open");
+    },
+    onFailure() {},
+  };
+  const exchange = new TestExchange(undefined, { body: () => body });
+  client.send(exchange);
+  assert.equal(await exchange.ended, "internal");
+  assert.deepEqual(bugs.map(String), ["Error: a bug in open"]);
+});
+
+test("an exception in onFailure is reported, and the connection is closed", async (t) => {
+  const { client, bugs, request } = await open(t);
+  const source = new Readable({ read() {} });
+  const body: StreamedBody = {
+    length: 10,
+    maxBytes: 10,
+    open: () => source,
+    onFailure() {
+      throw new Error("a bug in onFailure");
+    },
+  };
+  const exchange = new TestExchange(undefined, { body: () => body });
+  client.send(exchange);
+  await request();
+  source.push(null);
+  assert.equal(await exchange.ended, "internal");
+  assert.deepEqual(bugs.map(String), ["Error: a bug in onFailure"]);
+});
