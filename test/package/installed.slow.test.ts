@@ -9,6 +9,7 @@ import { after, test } from "node:test";
 import { loadTemplates } from "../../src/commands/init.ts";
 import { installPackage } from "./package-fixture.ts";
 
+const templates = Object.keys(await loadTemplates());
 const installed = installPackage();
 const { app, main } = installed;
 const root = join(import.meta.dirname, "../..");
@@ -45,7 +46,7 @@ test("accounts survive an upgrade of the package", () => {
   assert.ok(existsSync(join(app, "data", "accounts.db")));
 });
 
-for (const template of Object.keys(await loadTemplates())) {
+for (const template of templates) {
   test(`the package has the template ${template}, which passes the check`, () => {
     const target = join(app, template);
     const { status, stderr } = sluice("init", "--template", template, "--dir", target);
