@@ -17,6 +17,7 @@ import { dirname, join, resolve } from "node:path";
 import { allCommands } from "../src/commands/all.ts";
 import { assetsOf, copiedFiles } from "./assets.ts";
 import { bundle } from "./bundle.ts";
+import { pruneDeclarations } from "./declarations.ts";
 import { licencesOf } from "./licences.ts";
 
 const root = join(import.meta.dirname, "..");
@@ -25,6 +26,7 @@ const minNode = 24;
 const dist = resolve(process.argv[2] ?? join(root, "dist"));
 
 interface Manifest {
+  name: string;
   exports: Record<string, string>;
   bin: Record<string, string>;
   dependencies?: Record<string, string>;
@@ -63,6 +65,9 @@ function publishedManifest(): object {
     ...rest,
     // Not in a checkout, where the devDependency `node` runs everything, whatever node there is otherwise.
     engines: { node: `>=${minNode}` },
+    // The exported types refer to Node's, which every TypeScript project for Node has.
+    peerDependencies: { "@types/node": `>=${minNode}` },
+    peerDependenciesMeta: { "@types/node": { optional: true } },
     exports: Object.fromEntries(Object.entries(exports).map(([name, path]) => [name, built(path)])),
     bin: Object.fromEntries(
       Object.entries(bin).map(([name, path]) => [name, path.replace(/\.ts$/, ".js")]),
@@ -86,6 +91,18 @@ write(
 );
 execFileSync("tsc", ["-p", project, "--outDir", dist], { stdio: "inherit" });
 rmSync(project);
+const exported = Object.entries(manifest.exports).filter(([, path]) => path.endsWith(".ts"));
+const unknownTypes = [
+  ...pruneDeclarations(
+    dist,
+    Object.fromEntries(exported.map(([name, path]) => [join(manifest.name, name), path])),
+  ),
+].filter((name) => !name.startsWith("node:"));
+if (unknownTypes.length > 0) {
+  throw new Error(
+    `the exported types need packages that users do not have: ${unknownTypes.join(", ")}`,
+  );
+}
 const gatewayModules = [...modules.filter((path) => path !== client), serverProcess];
 const bundled = await bundle(root, dist, gatewayModules, [client]);
 for (const asset of assetsOf(root)) cpSync(join(root, asset), join(dist, asset));

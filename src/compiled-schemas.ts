@@ -2,7 +2,7 @@
  * The validators that the build has compiled. A checkout has none: the build replaces this module by the code that ajv
  * generates (.ci/compiled-schemas.ts), because compiling took a tenth of a start.
  */
-import type { ValidateFunction } from "ajv/dist/2020.js";
+import type { Validator } from "./contract/validator.ts";
 
 /** Formats by name, in the form in which ajv keeps them. */
 export type Formats = Readonly<
@@ -13,6 +13,6 @@ export type Formats = Readonly<
 export function compiledSchemas(
   _compiler: string,
   _formats: Formats,
-): Readonly<Record<string, ValidateFunction>> | undefined {
+): Readonly<Record<string, Validator>> | undefined {
   return undefined;
 }

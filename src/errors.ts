@@ -212,6 +212,16 @@ const coreFaults = {
     "Set store.data (DATA_DIR) to a folder outside node_modules: npm deletes files in node_modules.",
   SLUICE_SECRET_MISSING:
     "Set GATEWAY_SECRET (`secret` in pipeline.yaml) to a long random string, the same on every replica.",
+  SLUICE_STRICT_ENVIRONMENT: "Set GATEWAY_ENV=prod (`environment` in pipeline.yaml).",
+  SLUICE_STRICT_SECRET:
+    "Set GATEWAY_SECRET or GATEWAY_SECRET_FILE to at least 32 random characters, for example from `openssl rand -hex 32`.",
+  SLUICE_STRICT_ADMIN:
+    "Set admin.host (ADMIN_HOST) to 127.0.0.1 or to an address of a private network.",
+  SLUICE_STRICT_LISTENER:
+    "List the proxy that terminates TLS in server.trustProxy, and let only this proxy reach the port.",
+  SLUICE_STRICT_DEFAULT: "Set the variable to the URL of your own backend.",
+  SLUICE_STRICT_PLAINTEXT:
+    "Use https or wss, or run a proxy that adds TLS on this machine and use its address.",
   SLUICE_LISTEN_FAILED:
     "Stop the process that uses the address, or choose another one: `server` and `admin` in pipeline.yaml, PORT and ADMIN_PORT in the environment.",
   SLUICE_START_FAILED: "Correct the cause that the message names. Nothing was left running.",

@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 /** The command line: finds the command, parses its arguments, and exits with the exit code that it returns. */
 import module from "node:module";
-import { parseArgs, type ParseArgsConfig } from "node:util";
-import { allCommands, findCommand } from "./commands/all.ts";
+import { parseArgs } from "node:util";
+import { allCommands, commonOptions, findCommand } from "./commands/all.ts";
 import { UsageError, type Command, type OptionValues } from "./commands/command.ts";
 import { findConfigFile } from "./commands/config-file.ts";
 import { becomeServerProcess } from "./commands/server-process.ts";
@@ -13,13 +13,6 @@ import { nearest } from "./config/nearest.ts";
  * and imports that it does not support.
  */
 const minNodeVersion = 24;
-
-const commonOptions = {
-  config: { type: "string" },
-  "env-file": { type: "string" },
-  json: { type: "boolean" },
-  help: { type: "boolean", short: "h" },
-} as const satisfies ParseArgsConfig["options"];
 
 /** Time for output and for the last retry of a trace export, after a command that was stopped by a signal returns. */
 const exitGraceMs = 1_000;

@@ -3,6 +3,7 @@
  * know of the module before it reads pipeline.yaml. It is imported at every start, so it imports only what is small.
  */
 import type { Command } from "./commands/command.ts";
+import type { ProductionCheck } from "./config/production.ts";
 import type { Demo } from "./demo.ts";
 import type { ModuleErrors } from "./errors.ts";
 import type { Awaitable, Service } from "./plugin.ts";
@@ -17,6 +18,13 @@ export interface Module {
    * started when the section `tools` has an entry.
    */
   readonly companions?: Readonly<Record<string, string>>;
+  /**
+   * The databases that the module keeps in the data folder: the schema version that this release writes, by file name.
+   * `sluice restore` refuses newer ones.
+   */
+  readonly databases?: () => Promise<Readonly<Record<string, number>>>;
+  /** Returns the settings of the module's sections that should not go to production, for `sluice check --strict`. */
+  readonly production?: ProductionCheck;
   /** The codes that the module adds to the catalogues of errors. */
   readonly errors?: ModuleErrors;
   /** Names of response fields in lower case that only this gateway may set. They are removed from answers of upstreams. */

@@ -3,9 +3,27 @@ import type { GatewayErrors } from "sluice-gateway/plugin";
 import accounts from "./accounts/index.ts";
 import metering from "./metering/index.ts";
 
+declare module "sluice-gateway/plugin" {
+  interface SluiceErrors {
+    SLUICE_STRICT_DURABILITY: string;
+  }
+}
+
 export default {
   services: [metering, accounts],
   alwaysOn: ["metering", "accounts"],
+  production(sections) {
+    // The section has been validated.
+    const { durability } = (sections["metering"] ?? {}) as { readonly durability?: string };
+    if (durability !== "async") return [];
+    const message = "charges of the last moments before a crash are lost with `durability: async`";
+    return [{ code: "SLUICE_STRICT_DURABILITY", pointer: "/metering/durability", message }];
+  },
+  async databases() {
+    const { accountsVersion } = await import("./accounts/embedded/schema.ts");
+    const { journalVersion } = await import("./metering/journal-schema.ts");
+    return { "accounts.db": accountsVersion, "journal.db": journalVersion };
+  },
   errors: {
     refusals: {
       GATEWAY_INVALID_IDEMPOTENCY_KEY: { status: 400, message: "invalid idempotency key" },
@@ -19,6 +37,7 @@ export default {
         retryAfter: 60,
       },
     } satisfies Partial<GatewayErrors>,
+    faults: { SLUICE_STRICT_DURABILITY: "Write `durability: settled`." },
   },
   ownFields: ["x-used-cu-milli"],
   commands: {

@@ -2,22 +2,30 @@ import type { Module } from "sluice-gateway/module";
 import attestation from "./attestation/index.ts";
 import confidentialRelay from "./confidential-relay/index.ts";
 import enclaveWorkers from "./enclave-workers/index.ts";
+import { productionProblems } from "./enclave-workers/production.ts";
 
 declare module "sluice-gateway/plugin" {
   interface SluiceErrors {
     SLUICE_NETWORK_EVIDENCE: string;
+    SLUICE_STRICT_EVIDENCE: string;
   }
 }
 
 export default {
   services: [attestation, enclaveWorkers, confidentialRelay],
+  production: productionProblems,
   errors: {
     faults: {
       SLUICE_NETWORK_EVIDENCE:
         "List the images that you trust in `image_hashes`. For development, write `kind: simulated` (in prod this also needs CONFIDENTIAL_ALLOW_SIMULATED=1).",
+      SLUICE_STRICT_EVIDENCE: "List the hashes of the images that you trust in `image_hashes`.",
     },
   },
   companions: { "enclave-workers": "networks" },
+  async databases() {
+    const { receiptsVersion } = await import("./confidential-relay/receipts-schema.ts");
+    return { "receipts.db": receiptsVersion };
+  },
   commands: {
     verify: { load: async () => (await import("./commands/verify.ts")).verify },
     policy: { load: async () => (await import("./commands/policy.ts")).policy },

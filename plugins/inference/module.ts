@@ -1,5 +1,6 @@
 import type { Module } from "sluice-gateway/module";
 import networks from "./networks/index.ts";
+import { productionProblems } from "./networks/production.ts";
 
 declare module "sluice-gateway/plugin" {
   interface SluiceErrors {
@@ -9,6 +10,7 @@ declare module "sluice-gateway/plugin" {
 
 export default {
   services: [networks],
+  production: productionProblems,
   errors: {
     calls: {
       MODEL_NOT_FOUND: { message: "unknown model" },

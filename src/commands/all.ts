@@ -1,5 +1,14 @@
 /** All commands of `sluice`: those of the gateway, and those of the modules that ship with it. */
 import type { ModuleCommand } from "../module.ts";
+import type { Command } from "./command.ts";
+
+/** Options that every command has. */
+export const commonOptions = {
+  config: { type: "string" },
+  "env-file": { type: "string" },
+  json: { type: "boolean" },
+  help: { type: "boolean", short: "h" },
+} as const satisfies Command["options"];
 
 /** The commands of the gateway. Each is loaded on use, so that `sluice check` does not load the server's modules. */
 const gatewayCommands: Readonly<Record<string, ModuleCommand>> = {
@@ -8,6 +17,14 @@ const gatewayCommands: Readonly<Record<string, ModuleCommand>> = {
   dev: { load: async () => (await import("./dev.ts")).dev, isServer: true },
   check: { load: async () => (await import("./check.ts")).check },
   explain: { load: async () => (await import("./explain.ts")).explain },
+  backup: { load: async () => (await import("./backup.ts")).backup },
+  restore: { load: async () => (await import("./restore.ts")).restore },
+  completion: {
+    async load() {
+      const { completionCommand } = await import("./completion.ts");
+      return completionCommand(loadedCommands, commonOptions);
+    },
+  },
   version: { load: async () => (await import("./version.ts")).version },
 };
 
@@ -21,4 +38,11 @@ export async function findCommand(name: string): Promise<ModuleCommand | undefin
 export async function allCommands(): Promise<Readonly<Record<string, ModuleCommand>>> {
   const { shippedModules } = await import("../pipeline/load/modules.ts");
   return { ...gatewayCommands, ...(await shippedModules()).commands };
+}
+
+async function loadedCommands(): Promise<Readonly<Record<string, Command>>> {
+  const loaded = Object.entries(await allCommands()).map(
+    async ([name, { load }]) => [name, await load()] as const,
+  );
+  return Object.fromEntries(await Promise.all(loaded));
 }

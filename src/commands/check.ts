@@ -3,45 +3,92 @@ import { writeFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import { routeTitle } from "../config/check.ts";
 import { defaultTimeoutMs, type Config, type StepUse } from "../config/config.ts";
-import { printFault, shownPath, type Fault } from "../config/fault.ts";
+import { orderFaults, printFault, shownPath, type Fault } from "../config/fault.ts";
+import { productionFaults } from "../config/production.ts";
 import { publishedSchema } from "../config/publish.ts";
 import { loadShipped } from "../pipeline/load/load.ts";
-import { checkFile, type ValidatedConfig } from "../pipeline/load/check-file.ts";
+import { shippedModules } from "../pipeline/load/modules.ts";
+import { checkFile, type CheckResult, type ValidatedConfig } from "../pipeline/load/check-file.ts";
 import { dryRun } from "../pipeline/load/dry-run.ts";
-import { UsageError, type Command, type CommandContext } from "./command.ts";
+import { UsageError, type Command, type CommandContext, type OptionValues } from "./command.ts";
+import { githubLines, sarifLog } from "./fault-formats.ts";
+import { unknown } from "./subcommand.ts";
 
 export const check: Command = {
   summary: "check pipeline.yaml without starting anything",
-  help: `usage: sluice check [--config FILE] [--write-schema FILE] [--json]
+  help: `usage: sluice check [--config FILE] [--strict] [--format text|json|sarif|github] [--write-schema FILE]
 
 Reads pipeline.yaml, loads its plugins, checks their order and starts each plugin without listening. Prints every fault
 with its position, its code and a remedy. Without faults, it prints the order of the steps of each route.
 
+  --strict              also report valid settings that should not go to production, such as a missing secret or URLs
+                        without TLS. Run it with the variables of production
+  --format FORMAT       text (default), json, sarif (SARIF 2.1.0, for code scanning) or github (annotations of a pull
+                        request in GitHub Actions)
   --write-schema FILE   write the JSON Schema of pipeline.yaml to FILE, for completion in editors. It has the options of
                         all plugins that ship with Sluice and of the plugins that pipeline.yaml names
-  --json                print { ok, file, faults, routes } as one JSON document
+  --json                the same as --format json: print { ok, file, faults, routes } as one JSON document
 
 Exit code 0 without faults, else 1.`,
   mayUseShippedPipeline: true,
-  options: { "write-schema": { type: "string" } },
+  options: {
+    "write-schema": { type: "string" },
+    strict: { type: "boolean" },
+    format: { type: "string" },
+  },
   async run(context, values, positionals) {
     if (positionals.length > 0)
       throw new UsageError(`unexpected argument "${positionals.join(" ")}"`);
-    const { validated, faults } = await dryRun(
-      await checkFile(context.configFile, context.env),
-      context.env,
-    );
+    const format = wantedFormat(context, values["format"]);
+    const checked = await checkFile(context.configFile, context.env);
+    const { validated, faults: found } = await dryRun(checked, context.env);
+    const faults = [...found, ...(values["strict"] === true ? await strictFaults(checked) : [])];
     const target = values["write-schema"];
     if (typeof target === "string" && validated !== undefined) {
       const { plugins } = await loadShipped();
       const all = new Map([...plugins, ...validated.plugins]);
       await writeFile(resolve(target), schemaText(publishedSchema(all.values())));
     }
-    if (context.json) printJson(context, validated, faults);
-    else printProse(context, validated, faults);
+    print[format](context, validated, faults);
     return faults.length === 0 ? 0 : 1;
   },
 };
+
+/** Returns what should not go to production in the part of the file that could be read. */
+async function strictFaults({ startable }: CheckResult): Promise<readonly Fault[]> {
+  if (startable === undefined) return [];
+  const { production } = await shippedModules();
+  return orderFaults(productionFaults(startable.config, production));
+}
+
+type Print = (
+  context: CommandContext,
+  validated: ValidatedConfig | undefined,
+  faults: readonly Fault[],
+) => void;
+
+const print = {
+  text: printProse,
+  json: printJson,
+  sarif: ({ print: line }, _, faults) => line(JSON.stringify(sarifLog(faults, process.cwd()))),
+  github(context, validated, faults) {
+    for (const line of githubLines(faults, process.cwd())) context.print(line);
+    // A log of GitHub Actions shows other lines as they are.
+    if (faults.length === 0) printProse(context, validated, faults);
+  },
+} as const satisfies Record<string, Print>;
+
+function wantedFormat({ json }: CommandContext, format: OptionValues[string]): keyof typeof print {
+  if (format === undefined) return json ? "json" : "text";
+  if (json) throw new UsageError("--json and --format exclude each other");
+  const formats = Object.keys(print);
+  if (typeof format === "string" && isFormat(format)) return format;
+  throw new UsageError(`--format: ${unknown(String(format), formats)}`);
+}
+
+function isFormat(text: string): text is keyof typeof print {
+  return Object.hasOwn(print, text);
+}
 
 /** The text of pipeline.schema.json. */
 export function schemaText(schema: object): string {

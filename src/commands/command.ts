@@ -32,6 +32,8 @@ export interface Command {
   readonly help: string | (() => Promise<string>);
   /** Whether the command uses the shipped pipeline.yaml if the working folder has none. */
   readonly mayUseShippedPipeline?: boolean;
+  /** Names of the subcommands, for completion in shells. */
+  readonly subcommands?: readonly string[];
   /** Options in addition to `--config`, `--env-file`, `--json` and `--help`, which every command has. */
   readonly options: NonNullable<ParseArgsConfig["options"]>;
   /** Resolves to the exit code: 0 for success, 1 for failure. Throws `UsageError` for 2. */

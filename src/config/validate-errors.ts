@@ -1,6 +1,6 @@
 /** Turns ajv's errors into faults that name the key, the expected value and the value found. */
 import { isObject } from "../is-object.ts";
-import type { ErrorObject } from "ajv/dist/2020.js";
+import type { SchemaError } from "../contract/validator.ts";
 import type { SluiceCode } from "../errors.ts";
 import { pointerKeys } from "../json-pointer.ts";
 import { fault, type Fault, type Position } from "./fault.ts";
@@ -16,7 +16,7 @@ const silent = ["if", "propertyNames"];
  * Drops errors that only repeat others. For `anyOf` and `oneOf`, keeps the errors of the only branch whose type matches
  * the value. If there is no such branch, or more than one, keeps only the error of the keyword itself.
  */
-export function relevantErrors(errors: readonly ErrorObject[]): ErrorObject[] {
+export function relevantErrors(errors: readonly SchemaError[]): SchemaError[] {
   let left = errors.filter((error) => !silent.includes(error.keyword));
   for (const choice of errors.filter((error) => branching.includes(error.keyword))) {
     const inside = left.filter((error) => error.schemaPath.startsWith(`${choice.schemaPath}/`));
@@ -32,11 +32,11 @@ export function relevantErrors(errors: readonly ErrorObject[]): ErrorObject[] {
   return left;
 }
 
-function branchOf(choice: ErrorObject, error: ErrorObject): string {
+function branchOf(choice: SchemaError, error: SchemaError): string {
   return error.schemaPath.slice(choice.schemaPath.length + 1).split("/")[0] ?? "";
 }
 
-function isOfOtherBranch(choice: ErrorObject, error: ErrorObject): boolean {
+function isOfOtherBranch(choice: SchemaError, error: SchemaError): boolean {
   return (
     error.instancePath === choice.instancePath && ["type", "const", "enum"].includes(error.keyword)
   );
@@ -55,7 +55,7 @@ function spell(pointer: string, label: string): string {
 
 export function describeError(
   node: Located,
-  error: ErrorObject,
+  error: SchemaError,
   label: string,
   own: Position,
 ): Fault {
@@ -87,7 +87,7 @@ export function describeError(
   return fault(code, `${name}: expected ${wanted}${found}`, { at, didYouMean });
 }
 
-function describeUnknownKey(node: Located, error: ErrorObject, name: string, own: Position): Fault {
+function describeUnknownKey(node: Located, error: SchemaError, name: string, own: Position): Fault {
   const params: Readonly<Record<string, unknown>> = error.params;
   const key = String(params["additionalProperty"] ?? params["unevaluatedProperty"]);
   const pointer = childPointer(error.instancePath, key);
@@ -118,7 +118,7 @@ const typeWords: Readonly<Record<string, string>> = {
   null: "no value",
 };
 
-function describeWanted(error: ErrorObject): { code: SluiceCode; wanted: string } {
+function describeWanted(error: SchemaError): { code: SluiceCode; wanted: string } {
   const params: Readonly<Record<string, unknown>> = error.params;
   const limit = String(params["limit"]);
   switch (error.keyword) {
@@ -178,12 +178,12 @@ function describeSize(keyword: string, limit: string): string {
   return "a value that matches the schema of the plugin or of pipeline.yaml";
 }
 
-function choices(error: ErrorObject): readonly unknown[] {
+function choices(error: SchemaError): readonly unknown[] {
   const allowed: unknown = error.params["allowedValues"];
   return Array.isArray(allowed) ? allowed : [];
 }
 
-function closestChoice(part: Located | undefined, error: ErrorObject): string | undefined {
+function closestChoice(part: Located | undefined, error: SchemaError): string | undefined {
   if (part?.kind !== "scalar" || typeof part.value !== "string") return undefined;
   return nearest(part.value, choices(error).map(String));
 }

@@ -4,7 +4,7 @@
  * misspelled key is read as the key that was probably meant.
  */
 import { isContainer, isObject } from "../is-object.ts";
-import type { ErrorObject, ValidateFunction } from "ajv/dist/2020.js";
+import type { SchemaError, Validator } from "../contract/validator.ts";
 import { pointerKeys } from "../json-pointer.ts";
 import { draft2020, draft7 } from "../json-schema.ts";
 import type { JsonSchema } from "../plugin.ts";
@@ -39,10 +39,10 @@ const compile = schemaCompiler("config", {
   code: { optimize: false },
 });
 /** Keeps the validator of a schema only as long as its plugin. */
-const compiled = new WeakMap<JsonSchema, ValidateFunction>();
+const compiled = new WeakMap<JsonSchema, Validator>();
 
 /** Throws an Error if the schema itself is invalid. */
-function compileSchema(schema: JsonSchema): ValidateFunction {
+function compileSchema(schema: JsonSchema): Validator {
   const validator = compiled.get(schema) ?? compile(schema);
   compiled.set(schema, validator);
   return validator;
@@ -76,12 +76,12 @@ export function validate(
   }
 }
 
-function isBroken(node: Located, error: ErrorObject): boolean {
+function isBroken(node: Located, error: SchemaError): boolean {
   const part = find(node, error.instancePath);
   return part?.kind === "scalar" && part.broken;
 }
 
-function repair(node: Located, error: ErrorObject, label: string, faults: Fault[]): boolean {
+function repair(node: Located, error: SchemaError, label: string, faults: Fault[]): boolean {
   switch (error.keyword) {
     case "type":
       return retype(node, error, [error.params["type"]].flat());
@@ -101,7 +101,7 @@ function typesOf(values: unknown): string[] {
 }
 
 /** Converts a scalar to a type that the schema requires, if its text can be read as that type. */
-function retype(node: Located, error: ErrorObject, wanted: readonly unknown[]): boolean {
+function retype(node: Located, error: SchemaError, wanted: readonly unknown[]): boolean {
   const part = find(node, error.instancePath);
   if (part?.kind !== "scalar" || part.broken) return false;
   if (typeof part.value === "number" && wanted.includes("string") && !wanted.includes("number")) {
@@ -122,12 +122,12 @@ function retype(node: Located, error: ErrorObject, wanted: readonly unknown[]): 
 }
 
 /** Returns the keys that the schema of an error declares. */
-function declaredKeys(error: ErrorObject): string[] {
+function declaredKeys(error: SchemaError): string[] {
   const properties: unknown = error.parentSchema?.["properties"];
   return isObject(properties) ? Object.keys(properties) : [];
 }
 
-function renameKey(node: Located, error: ErrorObject, label: string, faults: Fault[]): boolean {
+function renameKey(node: Located, error: SchemaError, label: string, faults: Fault[]): boolean {
   const part = find(node, error.instancePath);
   const key = String(error.params["additionalProperty"]);
   if (part?.kind !== "map") return false;
@@ -143,16 +143,12 @@ function renameKey(node: Located, error: ErrorObject, label: string, faults: Fau
   return true;
 }
 
-function unknownKey(node: Located, error: ErrorObject, label: string, meant: string): Fault {
+function unknownKey(node: Located, error: SchemaError, label: string, meant: string): Fault {
   return { ...describeError(node, error, label, node.at), didYouMean: meant };
 }
 
 /** Removes the invalid parts of the value and fills in defaults, so that later checks can continue. */
-function prune(
-  validator: ValidateFunction,
-  value: unknown,
-  errors: readonly ErrorObject[],
-): unknown {
+function prune(validator: Validator, value: unknown, errors: readonly SchemaError[]): unknown {
   if (errors.some((error) => error.instancePath === "" && error.keyword === "type")) return {};
   for (const error of errors) pruneOne(value, error);
   // Fills in the defaults of the parts that were removed.
@@ -160,7 +156,7 @@ function prune(
   return value;
 }
 
-function pruneOne(value: unknown, error: ErrorObject): void {
+function pruneOne(value: unknown, error: SchemaError): void {
   const keys = pointerKeys(error.instancePath);
   if (error.keyword === "required") return;
   if (error.keyword === "additionalProperties")

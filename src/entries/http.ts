@@ -23,10 +23,15 @@ export {
   skipValue,
   type ReadMember,
 } from "../http/json/scan.ts";
-export { Liveness, pingMs } from "../http/liveness.ts";
+export { Liveness, pingMs, type PingableSocket } from "../http/liveness.ts";
+export {
+  requestSender,
+  type HttpRequest,
+  type HttpResponse,
+  type SendRequest,
+} from "../http/request.ts";
 export { offeredSubprotocols } from "../http/subprotocols.ts";
 export { startTicker, type Ticker } from "../http/ticker.ts";
-export { undici } from "../http/undici.ts";
 export {
   UnfinishedBytes,
   type HeldBytes,

@@ -11,6 +11,7 @@ export {
   type OptionValues,
 } from "../commands/command.ts";
 export { checkName, checkWord, required, text, texts } from "../commands/option.ts";
+export { plaintextProblems, type ProductionProblem } from "../config/production.ts";
 export { runSubcommand, unknown, type Subcommand } from "../commands/subcommand.ts";
 export {
   exampleRequest,

@@ -7,6 +7,7 @@ import type { ClosingStack } from "../pipeline/load/closer.ts";
 import { KeptParts } from "../pipeline/load/kept-parts.ts";
 import type { HostResources } from "../pipeline/load/host-resources.ts";
 import type { Clock, GatewayInfo, Log, Metrics } from "../plugin.ts";
+import { refuseIncompleteRestore } from "../store/backup/restore-marker.ts";
 import { openClaims } from "../store/claims.ts";
 import { lockStore } from "../store/lock.ts";
 import type { PostgresPool } from "../store/postgres/postgres.ts";
@@ -33,6 +34,7 @@ export async function openHostResources(
   const shared = { clock, log, metrics };
   const { data: dataDir } = config.store;
   stack.use(lockStore(dataDir));
+  refuseIncompleteRestore(dataDir);
   const postgres = await openDatabase(config, metrics, stack);
   const parts = new KeptParts();
   stack.defer(() => parts.close(stack.closer));

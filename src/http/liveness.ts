@@ -1,16 +1,21 @@
 /** Finds out whether the other end of a WebSocket still exists. */
-import type { WebSocket } from "ws";
 
 /** Interval of pings (confidential-stream.md section 1.1). */
 export const pingMs = 20_000;
 
+/** The part of a WebSocket of the package `ws` that is used. */
+export interface PingableSocket {
+  on(event: "pong", listener: () => void): unknown;
+  ping(): void;
+}
+
 export class Liveness {
-  readonly #webSocket: Pick<WebSocket, "on" | "ping">;
+  readonly #webSocket: PingableSocket;
   readonly #maxUnanswered: number;
   #unanswered = 0;
 
   /** `maxUnanswered`: number of pings in a row that the peer may leave unanswered. */
-  constructor(webSocket: Pick<WebSocket, "on" | "ping">, maxUnanswered = 1) {
+  constructor(webSocket: PingableSocket, maxUnanswered = 1) {
     this.#webSocket = webSocket;
     this.#maxUnanswered = maxUnanswered;
     webSocket.on("pong", () => this.confirm());

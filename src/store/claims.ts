@@ -13,6 +13,9 @@ const migrations = [
     "CREATE INDEX claims_until ON claims (until);",
 ];
 
+/** The schema version of claims.db that this release writes. */
+export const claimsVersion = migrations.length;
+
 const sweepMs = 60_000;
 
 export interface ClaimsService extends Claims {

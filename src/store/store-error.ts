@@ -33,6 +33,12 @@ export type StoreErrorCode =
   | "SLUICE_STORE_OLDER"
   | "SLUICE_STORE_SECRET"
   | "SLUICE_STORE_RESTORED"
+  | "SLUICE_BACKUP_EMPTY"
+  | "SLUICE_BACKUP_EXISTS"
+  | "SLUICE_BACKUP_UNWRITABLE"
+  | "SLUICE_BACKUP_UNREADABLE"
+  | "SLUICE_BACKUP_DAMAGED"
+  | "SLUICE_RESTORE_INCOMPLETE"
   | "SLUICE_STORE_FAILED";
 
 /** Primary result codes of https://sqlite.org/rescode.html; the extended ones carry them in the low byte. */

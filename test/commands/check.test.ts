@@ -126,3 +126,120 @@ test("unexpected arguments are refused", async (t) => {
   const { run } = checking(t, validFile);
   await assert.rejects(run(check, "pipeline.yaml"), UsageError);
 });
+
+test("--format github prints one annotation per fault, with its characters escaped", async (t) => {
+  const { run, configFile } = checking(t, broken);
+  const { code, out } = await run(check, "--format", "github");
+  assert.equal(code, 1);
+  const [first = ""] = out;
+  const file = configFile.replaceAll(":", "%3A").replaceAll(",", "%2C");
+  assert.ok(
+    first.startsWith(`::error file=${file},line=2,col=11,title=SLUICE_KEY_UNKNOWN::`),
+    first,
+  );
+  assert.ok(out.every((line) => line.startsWith("::error ") && !line.includes("\n")));
+});
+
+test("--format sarif prints a log of SARIF 2.1.0", async (t) => {
+  const { run } = checking(t, broken);
+  const { code, out } = await run(check, "--format", "sarif");
+  assert.equal(code, 1);
+  assert.equal(out.length, 1);
+  // The command prints this document.
+  const log = JSON.parse(out[0] ?? "") as {
+    version: string;
+    runs: {
+      tool: { driver: { rules: { id: string }[] } };
+      results: { ruleId: string; ruleIndex: number; locations: object[] }[];
+    }[];
+  };
+  assert.equal(log.version, "2.1.0");
+  const { tool, results } = log.runs[0]!;
+  assert.ok(results.length > 1);
+  for (const { ruleId, ruleIndex } of results) {
+    assert.equal(tool.driver.rules[ruleIndex]?.id, ruleId);
+  }
+  assert.deepEqual(
+    Object.values(results[0]!.locations[0]!).map(({ region }: { region: object }) => region),
+    [{ startLine: 2, startColumn: 11 }],
+  );
+});
+
+test("a wrong format and two formats are usage errors", async (t) => {
+  const { run } = checking(t, validFile);
+  await assert.rejects(run(check, "--format", "jsno"), {
+    message:
+      '--format: unknown value "jsno"; did you mean "json"? (expected one of text, json, sarif, github)',
+  });
+  await assert.rejects(run(check, "--format", "text", "--json"), UsageError);
+});
+
+test("--strict reports what should not go to production, each with a code and a remedy", async (t) => {
+  const { run } = checking(
+    t,
+    `version: 1
+secret: sixteen-letters-
+server: { host: 0.0.0.0 }
+admin: { host: "::" }
+metering: { durability: async }
+upstreams:
+  web: { urls: ["http://192.0.2.1:1", "https://secure.example", "http://[::1]:1"] }
+  node: { urls: "\${NODE_URL:-http://127.0.0.1:9944}" }
+networks:
+  open: { kind: openai, url: "http://models.example", status: { url: "http://models.example/status" } }
+  closed: { kind: enclave, url: "ws://models.example", evidence: { image_hashes: any } }
+routes:
+  - { path: /web/*, run: [], to: { forward: { upstream: web } } }
+  - { path: /node/*, run: [], to: { forward: { upstream: node } } }
+`,
+  );
+  assert.equal((await run(check)).code, 0);
+  const { code, out } = await run(check, "--strict");
+  assert.equal(code, 1);
+  assert.deepEqual(
+    out.map((fault) => / {2}(SLUICE_STRICT_\w+) {2}(.*)\n {4}\S/.exec(fault)?.slice(1)),
+    [
+      ["SLUICE_STRICT_ENVIRONMENT", 'the environment is "dev"'],
+      ["SLUICE_STRICT_SECRET", "the secret has 16 characters, fewer than 32"],
+      [
+        "SLUICE_STRICT_LISTENER",
+        "clients reach 0.0.0.0 without TLS, and no proxy is listed in server.trustProxy",
+      ],
+      ["SLUICE_STRICT_ADMIN", "the admin listener, whose metrics need no key, is reachable at ::"],
+      [
+        "SLUICE_STRICT_DURABILITY",
+        "charges of the last moments before a crash are lost with `durability: async`",
+      ],
+      ["SLUICE_STRICT_PLAINTEXT", 'the upstream "web" is reached without TLS: http://192.0.2.1:1'],
+      [
+        "SLUICE_STRICT_DEFAULT",
+        'the upstream "node" has the default URL, because its variable is not set',
+      ],
+      [
+        "SLUICE_STRICT_PLAINTEXT",
+        'the network "open" is reached without TLS: http://models.example',
+      ],
+      [
+        "SLUICE_STRICT_PLAINTEXT",
+        'the status of the network "open" is reached without TLS: http://models.example',
+      ],
+      ["SLUICE_STRICT_EVIDENCE", 'the network "closed" accepts enclaves with any image'],
+    ],
+  );
+});
+
+test("--strict accepts a file for production", async (t) => {
+  const { run } = checking(
+    t,
+    `version: 1
+environment: prod
+secret: 0123456789abcdef0123456789abcdef
+server: { host: 0.0.0.0, trustProxy: [10.0.0.0/8] }
+admin: { host: 10.0.0.7 }
+upstreams: { web: { urls: "https://backend.example" } }
+routes:
+  - { path: /web/*, run: [], to: { forward: { upstream: web } } }
+`,
+  );
+  assert.deepEqual((await run(check, "--strict")).err, []);
+});

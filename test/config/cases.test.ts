@@ -1,6 +1,6 @@
 /**
  * Golden cases of pipeline.yaml: the file, a line `----`, then what `sluice check` prints about it. Comment lines at
- * the top, `# env NAME=value`, set the environment. `UPDATE=1` writes the current output to the files. Read the diff
+ * the top, `# env NAME=value`, set the environment, and `# strict` adds what `--strict` reports. `UPDATE=1` writes the current output to the files. Read the diff
  * before you commit it.
  */
 import assert from "node:assert/strict";
@@ -8,11 +8,12 @@ import { globSync, readFileSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { test } from "node:test";
 import { printOrder } from "../../src/commands/check.ts";
-import { printFault } from "../../src/config/fault.ts";
+import { orderFaults, printFault } from "../../src/config/fault.ts";
+import { productionFaults } from "../../src/config/production.ts";
 import { parseConfig } from "../../src/config/read.ts";
 import { sluiceErrors } from "../../src/errors.ts";
 import { checkParsed } from "../../src/pipeline/load/check-file.ts";
-import { shippedServices } from "../../src/pipeline/load/modules.ts";
+import { shippedModules, shippedServices } from "../../src/pipeline/load/modules.ts";
 import { dryRun } from "../../src/pipeline/load/dry-run.ts";
 
 const folder = import.meta.dirname;
@@ -25,8 +26,14 @@ async function printed(text: string): Promise<string> {
     [...text.matchAll(/^# env (\w+)=(.*)$/gm)].map(([, name = "", value]) => [name, value]),
   );
   const reading = parseConfig(text, join(folder, "pipeline.yaml"), env, services);
-  const { validated, faults } = await dryRun(await checkParsed(reading), env);
-  if (validated === undefined) {
+  const checked = await checkParsed(reading);
+  const { validated, faults: found } = await dryRun(checked, env);
+  const faults = [...found];
+  if (/^# strict$/m.test(text) && checked.startable !== undefined) {
+    const { production } = await shippedModules();
+    faults.push(...orderFaults(productionFaults(checked.startable.config, production)));
+  }
+  if (validated === undefined || faults.length > 0) {
     return faults.map((fault) => printFault(fault, folder)).join("\n");
   }
   return ["in order", ...printOrder(validated.config)].join("\n");

@@ -190,6 +190,7 @@ rotate   creates a key with the same capabilities and limits. The old key stays 
 --expires-in DURATION  time until the key expires, such as 45s, 15m, 12h or 30d (default: never)
 --json                 print one JSON document instead of text
 --config FILE          path of pipeline.yaml, which has the data folder and the environment`,
+  subcommands: ["create", "list", "set", "revoke", "rotate"],
   options: {
     workspace: { type: "string" },
     name: { type: "string" },

@@ -102,6 +102,7 @@ status             print the version of the tables and the gateways that have co
 
 --json             print one JSON document
 --config FILE      path of pipeline.yaml`,
+  subcommands: ["upgrade", "status"],
   options: {},
   async run(context, values, positionals) {
     return runSubcommand("store", { upgrade, status }, context, values, positionals);

@@ -138,6 +138,7 @@ after the export has started are not printed.
 --config FILE      path of pipeline.yaml, which has the data folder
 
 TIME is an RFC 3339 time (2026-01-31T12:00:00Z) or a date (2026-01-31), which means 00:00 UTC.`,
+  subcommands: ["export"],
   options: {
     from: { type: "string" },
     to: { type: "string" },

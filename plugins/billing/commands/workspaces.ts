@@ -141,6 +141,7 @@ purchase   adds purchased credit, as POST /tma/workspaces/{id}/cu/purchase does.
 --cu MILLI               amount to purchase, in milli-CU
 --json                   print one JSON document instead of text
 --config FILE            path of pipeline.yaml, which has the data folder`,
+  subcommands: ["create", "list", "show", "set", "purchase"],
   options: {
     name: { type: "string" },
     plan: { type: "string" },

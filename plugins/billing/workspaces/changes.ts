@@ -1,6 +1,5 @@
 /** The changes that can be made to a workspace, each with the JSON Schema of its body. */
-import type { ErrorObject, ValidateFunction } from "ajv/dist/2020.js";
-import { schemaCompiler } from "sluice-gateway/json-schema";
+import { schemaCompiler, type SchemaError, type Validator } from "sluice-gateway/json-schema";
 import {
   refuse,
   type Awaitable,
@@ -71,7 +70,7 @@ export const changes: Readonly<Record<ChangeName, Change>> = {
 
 function change<T extends object>(
   schema: JsonSchema,
-  isBody: ValidateFunction<T>,
+  isBody: Validator<T>,
   run: (workspaces: Workspaces, id: string, body: T, by: ChangedBy) => Awaitable<Reply>,
 ): Change {
   const takesNothing = isBody({});
@@ -90,7 +89,7 @@ function change<T extends object>(
   };
 }
 
-function violated(errors: readonly ErrorObject[]): Reply {
+function violated(errors: readonly SchemaError[]): Reply {
   const violations = errors.slice(0, maxViolations).map(({ instancePath, message }) => ({
     path: `/body${instancePath}`,
     reason: message ?? "is not allowed",

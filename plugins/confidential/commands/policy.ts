@@ -68,6 +68,7 @@ of the option \`document\` of the surface that serves it. The gateway does not n
 elsewhere.
 
   --key FILE    Ed25519 private key in PEM; create one with: openssl genpkey -algorithm ed25519 -out KEY.pem`,
+  subcommands: ["sign"],
   options: { key: { type: "string" } },
   async run(context, values, positionals) {
     return runSubcommand("policy", { sign }, context, values, positionals);

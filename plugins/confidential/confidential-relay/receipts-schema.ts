@@ -25,6 +25,9 @@ const migrations: readonly string[] = [
   `,
 ];
 
+/** Schema version that this release writes. */
+export const receiptsVersion = migrations.length;
+
 /** Throws StoreError if the data folder cannot be used. */
 export function openReceiptsDatabase(dataDir: string): DatabaseSync {
   return openDatabase(join(dataDir, "receipts.db"), migrations);

@@ -1,6 +1,5 @@
 /** `POST /v1/confidential/tickets`: creates a ticket, which a web page sends instead of an API key. */
-import type { ErrorObject } from "ajv/dist/2020.js";
-import { schemaCompiler } from "sluice-gateway/json-schema";
+import { schemaCompiler, type SchemaError } from "sluice-gateway/json-schema";
 import { refuse, type Exchange, type Reply } from "sluice-gateway/plugin";
 import type { Tickets } from "sluice-gateway/services";
 
@@ -53,7 +52,7 @@ function isOrigin(text: string): boolean {
   return URL.parse(text)?.origin === text;
 }
 
-function schemaViolation(error: ErrorObject | undefined): Reply {
+function schemaViolation(error: SchemaError | undefined): Reply {
   const { instancePath = "", message: reason = "is not allowed" } = error ?? {};
   return refuse("GATEWAY_INVALID_PARAMS", {
     message: "the body does not match its schema",

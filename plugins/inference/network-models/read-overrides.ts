@@ -2,8 +2,7 @@
  * Reads the body `{ models: [{ id, enabled, owned_by?, price_coefficient? }] }`. Its schema is also published in the
  * OpenAPI document.
  */
-import type { ErrorObject } from "ajv/dist/2020.js";
-import { schemaCompiler } from "sluice-gateway/json-schema";
+import { schemaCompiler, type SchemaError } from "sluice-gateway/json-schema";
 import { refuse, type Reply } from "sluice-gateway/plugin";
 import type { ModelOverride } from "sluice-gateway/services";
 
@@ -74,7 +73,7 @@ export function readOverrides(
   return { models: [...models.values()] };
 }
 
-function violated(error: Pick<ErrorObject, "instancePath" | "message"> | undefined): Reply {
+function violated(error: Pick<SchemaError, "instancePath" | "message"> | undefined): Reply {
   const { instancePath = "", message: reason = "is not allowed" } = error ?? {};
   return refuse("GATEWAY_INVALID_PARAMS", {
     message: "the body does not match its schema",

@@ -2,7 +2,7 @@
  * The transport to workers with OpenAI's chat completions over HTTP. Workers at the same origin share one client, which
  * opens as many connections as there are requests.
  */
-import { Http1Client, undici } from "sluice-gateway/http";
+import { Http1Client, requestSender } from "sluice-gateway/http";
 import type { Clock, Log } from "sluice-gateway/plugin";
 import type {
   AttemptedCall,
@@ -39,7 +39,7 @@ export class OpenaiTransport implements Transport {
   readonly #config: NetworkConfig;
   readonly #parts: TransportParts;
   /** Loaded here and not at the first probe, which happens while other workers serve requests. */
-  readonly #request = undici().request;
+  readonly #request = requestSender();
   /** The clients by origin. */
   readonly #clients = new Map<string, SharedClient>();
   /** Clients whose routes are closed and whose last answers have not ended. */

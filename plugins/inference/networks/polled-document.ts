@@ -1,7 +1,7 @@
 /**
  * A JSON document that is polled: prices, workers, rates. The last valid value is used until a newer one has been read.
  */
-import { undici } from "sluice-gateway/http";
+import { requestSender } from "sluice-gateway/http";
 import type { Clock, Counter, Gauge, Log, Metrics } from "sluice-gateway/plugin";
 import { parseJson } from "sluice-gateway/toolkit";
 
@@ -154,7 +154,7 @@ export class PolledDocument<T> {
   /** Returns the body, or a text with the reason why there is none. */
   async #bytes(signal: AbortSignal): Promise<Buffer | string> {
     const { url, headers } = this.#options;
-    const { statusCode, body } = await undici().request(url, {
+    const { statusCode, body } = await requestSender()(url, {
       headers: { accept: "application/json", ...headers },
       signal,
     });

@@ -1,6 +1,11 @@
 /** Compiles the input schemas of tools, and reports violations by path and reason. */
-import type { ErrorObject, ValidateFunction } from "ajv/dist/2020.js";
-import { draft2020, schemaCompiler, type CompilerOptions } from "sluice-gateway/json-schema";
+import {
+  draft2020,
+  schemaCompiler,
+  type CompilerOptions,
+  type SchemaError,
+  type Validator,
+} from "sluice-gateway/json-schema";
 import type { JsonSchema } from "sluice-gateway/plugin";
 
 export interface Violation {
@@ -57,7 +62,7 @@ export function createSchemaCompiler(): InputCompiler {
     }
     try {
       const validate = quick(schema);
-      let validateAll: ValidateFunction | undefined;
+      let validateAll: Validator | undefined;
       return (input) => {
         if (validate(input)) return [];
         const errors = validate.errors ?? [];
@@ -73,7 +78,7 @@ export function createSchemaCompiler(): InputCompiler {
   };
 }
 
-function violations(errors: readonly ErrorObject[]): Violation[] {
+function violations(errors: readonly SchemaError[]): Violation[] {
   return errors.slice(0, maxViolations).map(({ instancePath, message, keyword, params }) => ({
     path: instancePath.slice(0, maxTextChars),
     reason:

@@ -20,6 +20,8 @@ interface ShippedModules {
   /** Pairs of a service and the service with which it is started. */
   readonly companions: readonly (readonly [string, string])[];
   readonly commands: Readonly<Record<string, ModuleCommand>>;
+  readonly databases: readonly NonNullable<Module["databases"]>[];
+  readonly production: readonly NonNullable<Module["production"]>[];
   readonly demos: readonly NonNullable<Module["demo"]>[];
   readonly inits: readonly NonNullable<Module["init"]>[];
   readonly firstSteps: readonly NonNullable<Module["firstSteps"]>[];
@@ -58,6 +60,8 @@ async function importModules(): Promise<ShippedModules> {
       modules.flatMap((module) => Object.entries(module.commands ?? {})),
     ),
     firstSteps: modules.flatMap((module) => module.firstSteps ?? []),
+    databases: modules.flatMap((module) => module.databases ?? []),
+    production: modules.flatMap((module) => module.production ?? []),
     inits: modules.flatMap((module) => module.init ?? []),
     demos: modules.flatMap((module) => module.demo ?? []),
   };

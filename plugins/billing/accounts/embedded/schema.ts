@@ -110,6 +110,9 @@ const migrations: readonly string[] = [
   `,
 ];
 
+/** Schema version that this release writes. */
+export const accountsVersion = migrations.length;
+
 /**
  * Opens the accounts of a data folder, for any number of processes; a missing database is created. Throws StoreError.
  */

@@ -1,5 +1,5 @@
 /** Sends one batch to the billing system and classifies the response. */
-import { undici } from "sluice-gateway/http";
+import { requestSender } from "sluice-gateway/http";
 
 export type DeliveryResult =
   | { readonly kind: "accepted" }
@@ -33,7 +33,12 @@ export async function send(
 ): Promise<DeliveryResult> {
   try {
     const headers = { ...sink.headers, "content-type": contentType };
-    const answer = await undici().request(sink.url, { method: "POST", headers, body, signal });
+    const answer = await requestSender()(sink.url, {
+      method: "POST",
+      headers,
+      body,
+      signal,
+    });
     // Reads the body so that the connection can be reused. The signal aborts a body that does not end.
     await answer.body.dump({ limit: 64 * 1024, signal }).catch(() => {});
     const { statusCode: status } = answer;

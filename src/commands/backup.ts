@@ -1,0 +1,40 @@
+/** `sluice backup`: copies the data folder while a gateway uses it. */
+import { resolve } from "node:path";
+import { systemClock } from "../clock.ts";
+import { writeBackup } from "../store/backup/write-backup.ts";
+import { version } from "../version.ts";
+import { UsageError, type Command } from "./command.ts";
+import { withDataFolder } from "./data-folder.ts";
+
+export const backup: Command = {
+  summary: "back up the data folder while the gateway runs",
+  help: `usage: sluice backup FILE [--config FILE] [--json]
+
+Writes the databases of the data folder (store.data) and its secret to a new archive FILE, which only you can read. All
+databases are copied as they were at one moment. A gateway may run meanwhile; its writes wait for about a millisecond.
+With the suffix .tgz or .gz, the archive is compressed.
+
+  sluice backup /backups/sluice-monday.tgz
+
+The archive contains hashes of keys and the secret that signs tokens. Keep it as private as the data folder.`,
+  options: {},
+  async run(context, _values, positionals) {
+    const target = onlyFile(positionals, "backup");
+    return withDataFolder(context, async ({ dataDir, databases }) => {
+      const names = Object.keys(databases);
+      const source = { dataDir, databases: names, version, now: () => systemClock.now() };
+      const manifest = await writeBackup(source, target, context.signal);
+      if (context.json) return context.print(JSON.stringify({ file: target, ...manifest }));
+      const files = Object.keys(manifest.files).toSorted().join(", ");
+      context.print(`${target} contains ${files} as of ${manifest.takenAt}`);
+    });
+  },
+};
+
+/** Returns the absolute path of the only argument. */
+export function onlyFile(positionals: readonly string[], command: string): string {
+  const [file, extra] = positionals;
+  if (file === undefined) throw new UsageError(`missing argument FILE for ${command}`);
+  if (extra !== undefined) throw new UsageError(`unexpected argument "${extra}"`);
+  return resolve(file);
+}

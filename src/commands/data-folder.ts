@@ -1,0 +1,53 @@
+/** The data folder of pipeline.yaml, for commands that only use its files. */
+import { printFault } from "../config/fault.ts";
+import { storeFault } from "../config/store-fault.ts";
+import type { Config } from "../config/config.ts";
+import { readPipeline } from "../pipeline/load/check-file.ts";
+import { shippedModules } from "../pipeline/load/modules.ts";
+import { claimsVersion } from "../store/claims.ts";
+import { StoreError } from "../store/store-error.ts";
+import type { CommandContext } from "./command.ts";
+
+export interface DataFolder {
+  readonly dataDir: string;
+  /** The databases that this release knows: their schema versions by file name. */
+  readonly databases: Readonly<Record<string, number>>;
+}
+
+/**
+ * Runs `work` on the data folder. Prints the reason and resolves to 1 if pipeline.yaml does not name one, or if `work`
+ * fails. Faults in other sections do not matter: a restore must be possible while a route has a fault.
+ */
+export async function withDataFolder(
+  context: CommandContext,
+  work: (folder: DataFolder) => Promise<void>,
+): Promise<0 | 1> {
+  const { config, faults } = await readPipeline(context.configFile, context.env);
+  const relevant = faults.filter(
+    ({ at }) => config === undefined || at === undefined || config.sectionOf(at) === "store",
+  );
+  for (const fault of relevant) context.complain(printFault(fault, process.cwd()));
+  if (config === undefined || relevant.length > 0) return 1;
+  try {
+    await work({ dataDir: config.store.data, databases: await knownDatabases() });
+    return 0;
+  } catch (error) {
+    return complain(context, config, error);
+  }
+}
+
+function complain(context: CommandContext, config: Config, error: unknown): 1 {
+  if (context.signal.aborted) {
+    context.complain("interrupted; nothing has been written");
+    return 1;
+  }
+  if (!(error instanceof StoreError)) throw error;
+  context.complain(printFault(storeFault(error, config), process.cwd()));
+  return 1;
+}
+
+async function knownDatabases(): Promise<Readonly<Record<string, number>>> {
+  const { databases } = await shippedModules();
+  const known = await Promise.all(databases.map((versions) => versions()));
+  return Object.assign({ "claims.db": claimsVersion }, ...known) as Record<string, number>;
+}

@@ -1,0 +1,33 @@
+/** `sluice restore`: puts the files of a backup into the data folder. */
+import { systemClock } from "../clock.ts";
+import { restoreBackup } from "../store/backup/restore-backup.ts";
+import { onlyFile } from "./backup.ts";
+import type { Command } from "./command.ts";
+import { withDataFolder } from "./data-folder.ts";
+
+export const restore: Command = {
+  summary: "restore a backup into the data folder",
+  help: `usage: sluice restore FILE [--config FILE] [--json]
+
+Restores a backup that sluice backup wrote. Stop the gateway before. Every file is checked first: nothing changes if the
+archive is damaged, or if a newer release wrote it. The files that were in the data folder (store.data) move to a folder
+replaced-TIME inside it; delete that folder when you no longer need it.`,
+  options: {},
+  async run(context, _values, positionals) {
+    const archive = onlyFile(positionals, "restore");
+    return withDataFolder(context, async ({ dataDir, databases }) => {
+      const target = { dataDir, databases, now: () => systemClock.now() };
+      const { manifest, replaced } = await restoreBackup(target, archive);
+      if (context.json) {
+        return context.print(JSON.stringify({ dataDir, replaced: replaced ?? null, ...manifest }));
+      }
+      context.print(`${dataDir} is restored as of ${manifest.takenAt}`);
+      if (replaced !== undefined) context.print(`the files before that are in ${replaced}`);
+      if (Object.hasOwn(manifest.files, "usage-export.json")) {
+        context.print(
+          "If charges were delivered to billing after the backup, read docs/operations.md, section Backup, before you start.",
+        );
+      }
+    });
+  },
+};

@@ -1,0 +1,126 @@
+/** What `sluice check --strict` reports: settings that are valid, but that should not go to production. */
+import { BlockList, isIP } from "node:net";
+import type { SluiceCode } from "../errors.ts";
+import { pointerKey } from "../json-pointer.ts";
+import type { Config } from "./config.ts";
+import { fault, type Fault } from "./fault.ts";
+import { splitUrls } from "./formats.ts";
+
+/** A setting of a section that belongs to a module. */
+export interface ProductionProblem {
+  readonly code: SluiceCode;
+  /** JSON Pointer of the setting in pipeline.yaml, such as `/metering/durability`. */
+  readonly pointer: string;
+  readonly message: string;
+}
+
+/** Returns the problems of the sections of a module, which have been validated. */
+export type ProductionCheck = (
+  sections: Readonly<Record<string, unknown>>,
+) => readonly ProductionProblem[];
+
+/** A shorter secret can be guessed. `openssl rand -hex 16` prints 32 characters. */
+const minSecretLength = 32;
+
+/** `checks`: those of the modules. */
+export function productionFaults(config: Config, checks: readonly ProductionCheck[]): Fault[] {
+  const problems = [
+    ...gatewayProblems(config),
+    ...upstreamProblems(config),
+    ...checks.flatMap((check) => check(config.sections)),
+  ];
+  return problems.map(({ code, pointer, message }) =>
+    fault(code, message, { at: config.keyAt(pointer) }),
+  );
+}
+
+function gatewayProblems({ environment, secret, admin, server }: Config): ProductionProblem[] {
+  const problems: ProductionProblem[] = [];
+  const add = (code: SluiceCode, pointer: string, message: string): void =>
+    void problems.push({ code, pointer, message });
+  if (environment !== "prod") {
+    add("SLUICE_STRICT_ENVIRONMENT", "/environment", `the environment is "${environment}"`);
+  }
+  if (secret === undefined) {
+    add("SLUICE_STRICT_SECRET", "/secret", "no secret is set");
+  } else if (secret.length < minSecretLength) {
+    const message = `the secret has ${secret.length} characters, fewer than ${minSecretLength}`;
+    add("SLUICE_STRICT_SECRET", "/secret", message);
+  }
+  if (!isPrivateHost(admin.host)) {
+    const message = `the admin listener, whose metrics need no key, is reachable at ${admin.host}`;
+    add("SLUICE_STRICT_ADMIN", "/admin/host", message);
+  }
+  if (!isPrivateHost(server.host) && server.trustProxy.length === 0) {
+    const message = `clients reach ${server.host} without TLS, and no proxy is listed in server.trustProxy`;
+    add("SLUICE_STRICT_LISTENER", "/server/host", message);
+  }
+  return problems;
+}
+
+function upstreamProblems(config: Config): ProductionProblem[] {
+  // The service `upstreams` has validated the section.
+  const entries = (config.sections["upstreams"] ?? {}) as Readonly<
+    Record<string, { readonly urls?: string | readonly string[] } | null>
+  >;
+  return Object.entries(entries).flatMap(([name, entry]): ProductionProblem[] => {
+    const pointer = `/upstreams/${pointerKey(name)}/urls`;
+    if (config.isDefault(pointer)) {
+      const message = `the upstream "${name}" has the default URL, because its variable is not set`;
+      return [{ code: "SLUICE_STRICT_DEFAULT", pointer, message }];
+    }
+    return plaintextProblems(`the upstream "${name}"`, pointer, [entry?.urls ?? []].flat());
+  });
+}
+
+/** Returns a problem for each URL that sends plain text to another machine. `what`: the owner of the URLs. */
+export function plaintextProblems(
+  what: string,
+  pointer: string,
+  urls: readonly string[],
+): ProductionProblem[] {
+  return urls.flatMap(splitUrls).flatMap((text) => {
+    const url = URL.parse(text);
+    if (url === null || !["http:", "ws:"].includes(url.protocol)) return [];
+    if (isLoopback(url.hostname)) return [];
+    // Without the rest of the URL, which may contain a key.
+    const message = `${what} is reached without TLS: ${url.protocol}//${url.host}`;
+    return [{ code: "SLUICE_STRICT_PLAINTEXT" as const, pointer, message }];
+  });
+}
+
+const loopback = blocks(["127.0.0.0", 8], ["::1", 128]);
+/** Loopback, link-local and private addresses: RFC 1918, RFC 4193, RFC 6598. */
+const privateBlocks = blocks(
+  ["127.0.0.0", 8],
+  ["10.0.0.0", 8],
+  ["172.16.0.0", 12],
+  ["192.168.0.0", 16],
+  ["169.254.0.0", 16],
+  ["100.64.0.0", 10],
+  ["::1", 128],
+  ["fc00::", 7],
+  ["fe80::", 10],
+);
+
+function blocks(...entries: readonly (readonly [string, number])[]): BlockList {
+  const list = new BlockList();
+  for (const [address, bits] of entries) list.addSubnet(address, bits, family(address));
+  return list;
+}
+
+function family(address: string): "ipv4" | "ipv6" {
+  return isIP(address) === 6 ? "ipv6" : "ipv4";
+}
+
+function isLoopback(host: string): boolean {
+  const name = host.replace(/^\[|\]$/g, "").toLowerCase();
+  if (name === "localhost" || name.endsWith(".localhost")) return true;
+  return isIP(name) !== 0 && loopback.check(name, family(name));
+}
+
+/** Returns true if only this machine or a private network can reach a listener at this address. */
+function isPrivateHost(host: string): boolean {
+  if (isIP(host) === 0) return isLoopback(host);
+  return privateBlocks.check(host, family(host));
+}

@@ -1,0 +1,56 @@
+/** Snapshots of several SQLite databases that show the same moment, while other processes write to them. */
+import { DatabaseSync } from "node:sqlite";
+import { explain, isBusy, StoreError } from "../store-error.ts";
+
+/**
+ * Maximum time to wait for one write lock, in milliseconds. It is short, because writers of the databases wait while the
+ * other locks are held.
+ */
+const lockMs = 250;
+const maxAttempts = 40;
+
+export interface Snapshots extends Disposable {
+  /** Connections by file. Each has an open read transaction, which shows the database at the moment. */
+  readonly databases: ReadonlyMap<string, DatabaseSync>;
+}
+
+/**
+ * Opens snapshots of `files`. For about a millisecond, no process can write to any of the databases: without that, a
+ * charge could be in one file, and the purchase that paid for it in none. Throws StoreError.
+ */
+export function openSnapshots(files: readonly string[]): Snapshots {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return tryToOpen(files);
+    } catch (error) {
+      if (!isBusy(error)) throw explain(error, files.join(", "));
+      if (attempt < maxAttempts) continue;
+      throw new StoreError(
+        "SLUICE_STORE_BUSY",
+        `cannot stop the writers of ${files.join(", ")} for a moment`,
+        "Try again when the gateway has less to do.",
+        error,
+      );
+    }
+  }
+}
+
+function tryToOpen(files: readonly string[]): Snapshots {
+  using locks = new DisposableStack();
+  using opened = new DisposableStack();
+  for (const file of files) locks.use(connect(file)).exec("BEGIN IMMEDIATE");
+  const databases = new Map<string, DatabaseSync>();
+  for (const file of files) {
+    const db = opened.use(connect(file));
+    db.exec("BEGIN");
+    // A transaction takes its snapshot at its first read.
+    db.prepare("SELECT count(*) FROM sqlite_schema").get();
+    databases.set(file, db);
+  }
+  const kept = opened.move();
+  return { databases, [Symbol.dispose]: () => kept.dispose() };
+}
+
+function connect(file: string): DatabaseSync {
+  return new DatabaseSync(file, { timeout: lockMs });
+}

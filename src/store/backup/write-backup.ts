@@ -1,0 +1,136 @@
+/** Writes a backup: an archive (tar) of the databases, the secret and a manifest. */
+import { existsSync } from "node:fs";
+import { chmod, copyFile, link, mkdtemp, open, rm, writeFile } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
+import { backup, type DatabaseSync } from "node:sqlite";
+import { StoreError } from "../store-error.ts";
+import {
+  createManifest,
+  describeFile,
+  manifestName,
+  type BackedUpFile,
+  type Manifest,
+} from "./manifest.ts";
+import { openSnapshots } from "./snapshots.ts";
+
+export interface BackupSource {
+  readonly dataDir: string;
+  /** Names of the databases in the data folder. Those that do not exist are left out. */
+  readonly databases: readonly string[];
+  /** Release of Sluice. */
+  readonly version: string;
+  readonly now: () => number;
+}
+
+/** Files besides the databases. They are read before the snapshots, so they are never newer than these. */
+const plainFiles = ["secret", "usage-export.json"];
+/** Pages that are copied before other work of the process runs. */
+const pagesPerStep = 1_000;
+
+/**
+ * Writes the backup to `target`, which must not exist and has no content until the backup is complete. A gateway may use
+ * the data folder meanwhile. Rejects with StoreError.
+ */
+export async function writeBackup(
+  source: BackupSource,
+  target: string,
+  signal: AbortSignal,
+): Promise<Manifest> {
+  refuseExisting(target);
+  const files = source.databases.filter((name) => existsSync(join(source.dataDir, name)));
+  if (files.length === 0) {
+    throw new StoreError(
+      "SLUICE_BACKUP_EMPTY",
+      `the data folder ${source.dataDir} contains no database`,
+      "Set store.data (DATA_DIR) to the folder that the gateway uses.",
+    );
+  }
+  let folder: string | undefined;
+  try {
+    folder = await mkdtemp(join(dirname(target), `.${basename(target)}-`));
+    const manifest = await copyFiles(source, files, folder, signal);
+    const archive = join(folder, "archive");
+    const { create } = await import("tar");
+    const names = [manifestName, ...Object.keys(manifest.files)];
+    await create({ file: archive, cwd: folder, portable: true, gzip: isCompressed(target) }, names);
+    await chmod(archive, 0o600);
+    await sync(archive);
+    signal.throwIfAborted();
+    // Fails if another process has created the file meanwhile; a rename would replace it.
+    await link(archive, target);
+    await sync(dirname(target));
+    return manifest;
+  } catch (error) {
+    throw explainWriting(error, target, signal);
+  } finally {
+    if (folder !== undefined) await rm(folder, { recursive: true, force: true });
+  }
+}
+
+/** Copies everything to `folder`, with the manifest. */
+async function copyFiles(
+  { dataDir, version, now }: BackupSource,
+  databases: readonly string[],
+  folder: string,
+  signal: AbortSignal,
+): Promise<Manifest> {
+  const files: Record<string, BackedUpFile> = {};
+  for (const name of plainFiles.filter((each) => existsSync(join(dataDir, each)))) {
+    await copyFile(join(dataDir, name), join(folder, name));
+    files[name] = await describeFile(join(folder, name));
+  }
+  using snapshots = openSnapshots(databases.map((name) => join(dataDir, name)));
+  const takenAt = new Date(now()).toISOString();
+  for (const [path, db] of snapshots.databases) {
+    const name = basename(path);
+    await backup(db, join(folder, name), {
+      rate: pagesPerStep,
+      progress: () => signal.throwIfAborted(),
+    });
+    files[name] = await describeFile(join(folder, name), schemaVersion(db));
+  }
+  const manifest = createManifest({ version, takenAt, files });
+  await writeFile(join(folder, manifestName), `${JSON.stringify(manifest, undefined, 2)}\n`);
+  return manifest;
+}
+
+function schemaVersion(db: DatabaseSync): number {
+  return Number(db.prepare("PRAGMA user_version").get()?.["user_version"]);
+}
+
+function isCompressed(file: string): boolean {
+  return /\.t?gz$/.test(file);
+}
+
+/** Returns when the file or the folder is on disk. */
+export async function sync(path: string): Promise<void> {
+  await using handle = await open(path);
+  await handle.sync();
+}
+
+function refuseExisting(target: string): void {
+  if (existsSync(target)) throw existing(target);
+}
+
+function existing(target: string): StoreError {
+  return new StoreError(
+    "SLUICE_BACKUP_EXISTS",
+    `${target} exists already`,
+    "Choose another name: a backup never replaces a file.",
+  );
+}
+
+function explainWriting(error: unknown, target: string, signal: AbortSignal): unknown {
+  if (error instanceof StoreError || !(error instanceof Error) || signal.aborted) return error;
+  const code = "code" in error ? String(error.code) : "";
+  if (code === "EEXIST") return existing(target);
+  const full = code === "ENOSPC" || code === "EDQUOT";
+  return new StoreError(
+    full ? "SLUICE_STORE_FULL" : "SLUICE_BACKUP_UNWRITABLE",
+    `cannot write ${target} (${error.message})`,
+    full
+      ? "Free some disk space: a backup needs twice the size of the databases while it is written."
+      : "Choose a folder that exists and that this user can write to.",
+    error,
+  );
+}

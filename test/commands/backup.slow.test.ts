@@ -1,0 +1,89 @@
+/** `sluice backup` and `sluice restore` as processes, beside a running gateway. */
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, readdirSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { test } from "node:test";
+import { startTestGateway } from "sluice-gateway/testing";
+import { startGateway } from "../../src/gateway/gateway.ts";
+import { createLog } from "../../src/log.ts";
+
+const main = join(import.meta.dirname, "../../src/main.ts");
+const pipeline = `version: 1
+server: { port: "\${PORT:-0}" }
+admin: { port: "\${ADMIN_PORT:-0}" }
+store: { data: "\${DATA_DIR:-./data}" }
+secret: at-least-sixteen-characters
+routes:
+  - { path: /, methods: [GET], run: [authenticate, { authorize: { require: key } }], to: front-page }
+`;
+
+/** Runs a command on the data folder of a test gateway. */
+function sluice(folder: string, ...args: readonly string[]) {
+  const { SLUICE_CONFIG: _, GATEWAY_ENV: __, ...env } = process.env;
+  const command = [main, ...args, "--config", join(folder, "pipeline.yaml")];
+  const child = spawn(process.execPath, command, {
+    env: { ...env, DATA_DIR: join(folder, "data") },
+    stdio: ["ignore", "ignore", "pipe"],
+  });
+  let errors = "";
+  child.stderr.on("data", (bytes: Buffer) => (errors += bytes.toString()));
+  const ended = once(child, "close").then(() => ({ code: child.exitCode, errors }));
+  return { child, ended };
+}
+
+test("a running gateway is backed up, and its keys work after a restore", async () => {
+  await using started = await startTestGateway({ pipeline });
+  const { folder, key } = started;
+  const file = join(folder, "backup.tgz");
+  assert.deepEqual(await sluice(folder, "backup", file).ended, { code: 0, errors: "" });
+
+  const refused = await sluice(folder, "restore", file).ended;
+  assert.equal(refused.code, 1);
+  assert.match(refused.errors, /SLUICE_STORE_IN_USE[^]*Stop the other gateway/);
+
+  await started.gateway.stop();
+  rmSync(join(folder, "data"), { recursive: true });
+  assert.deepEqual(await sluice(folder, "restore", file).ended, { code: 0, errors: "" });
+  const again = await startGateway({
+    configFile: join(folder, "pipeline.yaml"),
+    env: { DATA_DIR: join(folder, "data") },
+    log: createLog({ level: "silent" }),
+  });
+  try {
+    const authorization = `Bearer ${key}`;
+    assert.equal((await fetch(again.url, { headers: { authorization } })).status, 200);
+    assert.equal((await fetch(again.url)).status, 401);
+  } finally {
+    await again.stop();
+  }
+});
+
+test("a backup that is killed leaves no file, and the next one succeeds", async () => {
+  await using started = await startTestGateway({ pipeline });
+  const { folder } = started;
+  // Large enough that the copy takes a while.
+  const db = new DatabaseSync(join(folder, "data", "claims.db"), { timeout: 5_000 });
+  db.exec("CREATE TABLE filler (bytes BLOB)");
+  for (let n = 0; n < 60; n++) db.exec("INSERT INTO filler VALUES (randomblob(1000000))");
+  db.close();
+  const file = join(folder, "backup.tar");
+  const { child, ended } = sluice(folder, "backup", file);
+  const isCopying = (): boolean =>
+    readdirSync(folder).some(
+      (name) => name.startsWith(".backup.tar-") && existsSync(join(folder, name, "claims.db")),
+    );
+  while (!isCopying()) {
+    assert.equal(child.exitCode, null, "the backup ended before it could be killed");
+    await new Promise(setImmediate);
+  }
+  child.kill("SIGKILL");
+  assert.equal((await ended).code, null);
+  assert.equal(existsSync(file), false);
+  const { url, key } = started;
+  assert.equal((await fetch(url, { headers: { authorization: `Bearer ${key}` } })).status, 200);
+  assert.deepEqual(await sluice(folder, "backup", file).ended, { code: 0, errors: "" });
+  assert.ok(existsSync(file));
+});
