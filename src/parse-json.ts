@@ -7,6 +7,7 @@
  * from another client has no member `c`. In this case the text is parsed again with all unnecessary escapes removed
  * from its names.
  */
+import { isContainer } from "./is-object.ts";
 import { jsonExcess } from "./json-bounds.ts";
 import { spaceEnd, stringEnd } from "./json-text.ts";
 
@@ -31,7 +32,7 @@ export function parseBoundedJson(text: string): unknown {
 function namesBackslash(value: unknown): boolean {
   const waiting: object[] = [];
   const add = (one: unknown): void => {
-    if (typeof one === "object" && one !== null) waiting.push(one);
+    if (isContainer(one)) waiting.push(one);
   };
   add(value);
   for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {

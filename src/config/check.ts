@@ -1,5 +1,5 @@
 /** Checks a configuration against its loaded plugins, without starting any. */
-import { isObject } from "../is-object.ts";
+import { isContainer, isObject } from "../is-object.ts";
 import { pointerKey } from "../json-pointer.ts";
 import type { Plugin } from "../plugin.ts";
 import type { Config, PluginUse, RouteConfig, StepUse } from "./config.ts";
@@ -248,7 +248,7 @@ function upstreamNames(use: PluginUse, plugin: Plugin | undefined): [string, str
 
 function collectTexts(value: unknown, texts: Set<string>): void {
   if (typeof value === "string") texts.add(value);
-  else if (typeof value === "object" && value !== null) {
+  else if (isContainer(value)) {
     for (const part of Object.values(value)) collectTexts(part, texts);
   }
 }

@@ -2,6 +2,7 @@
  * The content of pipeline.yaml as a tree in which every key and value has its position in the file. All code that
  * reports faults works on this tree. Plain values are made from it.
  */
+import { isObject } from "../is-object.ts";
 import { pointerKeys } from "../json-pointer.ts";
 import type { Position } from "./fault.ts";
 
@@ -62,13 +63,11 @@ export function locate(value: unknown, at: Position): Located {
   if (Array.isArray(value)) {
     return { kind: "list", at, items: value.map((item: unknown) => locate(item, at)) };
   }
-  if (typeof value === "object" && value !== null) {
-    const entries = Object.entries(value).map(
-      ([key, item]: [string, unknown]): [string, LocatedEntry] => [
-        key,
-        { keyAt: at, value: locate(item, at) },
-      ],
-    );
+  if (isObject(value)) {
+    const entries = Object.entries(value).map(([key, item]): [string, LocatedEntry] => [
+      key,
+      { keyAt: at, value: locate(item, at) },
+    ]);
     return { kind: "map", at, entries: new Map(entries) };
   }
   const scalar =

@@ -1,5 +1,6 @@
 /** Creates the `Config` from the located tree: validates the whole file, then converts each section. */
-import { dirname, resolve } from "node:path";
+import { realpathSync } from "node:fs";
+import { basename, dirname, join, resolve, sep } from "node:path";
 import type { JsonSchema } from "../plugin.ts";
 import type { Config, PluginUse, RouteConfig, ServerConfig } from "./config.ts";
 import type { Environment } from "./environment.ts";
@@ -16,7 +17,6 @@ import {
   type LocatedMap,
 } from "./located.ts";
 import { methodFaults } from "./methods.ts";
-import { isInNodeModules } from "./misplaced.ts";
 import { pathProblem } from "./paths.ts";
 import { fileSchema, gatewaySections } from "./schema.ts";
 import { sectionsOf, type SectionOwner } from "./sections.ts";
@@ -252,4 +252,22 @@ function shapeRoute(
     off,
     incomplete: incomplete || to === undefined || problem !== undefined,
   };
+}
+
+/**
+ * Whether `folder` is located in a node_modules folder, where npm deletes and replaces files. Follows links. `folder`:
+ * an absolute path; the folder does not have to exist.
+ */
+function isInNodeModules(folder: string): boolean {
+  return [folder, realPath(folder)].some((path) => path.split(sep).includes("node_modules"));
+}
+
+/** Resolves the links in the part of the path that exists. */
+function realPath(path: string): string {
+  try {
+    return realpathSync(path);
+  } catch {
+    const above = dirname(path);
+    return above === path ? path : join(realPath(above), basename(path));
+  }
 }

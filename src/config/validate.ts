@@ -3,7 +3,7 @@
  * that one mistake is one fault: values from the environment are converted to the type that the schema requires, and a
  * misspelled key is read as the key that was probably meant.
  */
-import { isObject } from "../is-object.ts";
+import { isContainer, isObject } from "../is-object.ts";
 import type { SchemaError, Validator } from "../contract/validator.ts";
 import { pointerKeys } from "../json-pointer.ts";
 import { draft2020, draft7 } from "../json-schema.ts";
@@ -167,9 +167,4 @@ function pruneOne(value: unknown, error: SchemaError): void {
   if (last === undefined || !isContainer(parent)) return;
   if (Array.isArray(parent)) parent[last] = null;
   else delete parent[last];
-}
-
-/** Whether the value is an object or an array. The parts of both are accessed by key. */
-function isContainer(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null;
 }

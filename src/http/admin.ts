@@ -4,12 +4,11 @@
  * therefore be on loopback or on a private network, never on the internet.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import { isIP, type AddressInfo } from "node:net";
 import type { RenderedMetrics } from "../metrics.ts";
 import type { Log, ServiceHooks } from "../plugin.ts";
 import { runGuarded } from "../guard.ts";
 import { sendJson, sendRefusal, sendText } from "./admin-answer.ts";
-import { hostProblem } from "./admin-hosts.ts";
 import { bind } from "./bind.ts";
 
 export interface AdminOptions {
@@ -177,4 +176,25 @@ function urlOf(http: Server): string {
   // A listening TCP server has an AddressInfo. Only pipes have a string.
   const { port, family, address } = http.address() as AddressInfo;
   return `http://${family === "IPv6" ? `[${address}]` : address}:${port}`;
+}
+
+/**
+ * Returns why the Host header does not name this listener. Undefined if it does: an IP address, localhost, or one of
+ * `names`. This prevents DNS rebinding, in which another name resolves to this address.
+ */
+function hostProblem(
+  { headers }: Pick<IncomingMessage, "headers">,
+  names: readonly string[],
+): string | undefined {
+  const host = hostName(headers.host ?? "");
+  if (host === undefined) return "the Host header is missing or not valid";
+  if (isIP(host) !== 0 || host === "localhost" || host.endsWith(".localhost")) return undefined;
+  if (names.some((name) => name.toLowerCase() === host)) return undefined;
+  return `the host name "${host}" is not allowed: add it to admin.hosts in pipeline.yaml, or use the address`;
+}
+
+/** Returns the host in lower case without port and brackets. Undefined if there is none. */
+function hostName(header: string): string | undefined {
+  const match = /^(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+))(?::\d{1,5})?$/i.exec(header);
+  return (match?.[1] ?? match?.[2])?.toLowerCase();
 }

@@ -17,6 +17,8 @@ import { closed, listening } from "../e2e/rpc-node.ts";
 import { temporaryFolder } from "../store/folder.ts";
 import { commandLine } from "./command-line.ts";
 
+const templates = Object.entries(await loadTemplates());
+
 const read = (folder: string, name = "pipeline.yaml"): string =>
   readFileSync(join(folder, name), "utf8");
 
@@ -28,7 +30,7 @@ test("the default template is identical to the shipped pipeline.yaml", async (t)
   assert.equal(read(folder), shipped.replace(/^# yaml-language-server:.*\n#\n/, ""));
 });
 
-for (const [template, { file }] of Object.entries(await loadTemplates())) {
+for (const [template, { file }] of templates) {
   test(`the template ${template} is written unchanged and has no faults`, async (t) => {
     const { run, json, folder } = commandLine(t);
     const target = join(folder, "app");

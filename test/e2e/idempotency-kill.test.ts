@@ -159,7 +159,7 @@ async function killAt(
 
 describe(
   "a gateway that is killed at every point of an exchange",
-  { concurrency: 2, timeout: 120_000 },
+  { concurrency: 2, timeout: 400_000 },
   () => {
     for (const id of ["inner", "outer"]) {
       test(`makes a purchase once if the kill happens in the ${id} step`, async () => {

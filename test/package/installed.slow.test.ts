@@ -12,6 +12,7 @@ import manifest from "../../package.json" with { type: "json" };
 import { loadTemplates } from "../../src/commands/init.ts";
 import { installPackage } from "./package-fixture.ts";
 
+const templates = Object.keys(await loadTemplates());
 const installed = installPackage();
 const { app, main } = installed;
 const root = join(import.meta.dirname, "../..");
@@ -48,7 +49,7 @@ test("accounts survive an upgrade of the package", () => {
   assert.ok(existsSync(join(app, "data", "accounts.db")));
 });
 
-for (const template of Object.keys(await loadTemplates())) {
+for (const template of templates) {
   test(`the package has the template ${template}, which passes the check`, () => {
     const target = join(app, template);
     const { status, stderr } = sluice("init", "--template", template, "--dir", target);

@@ -1,11 +1,13 @@
 /** The JSON-RPC methods of the demo node, each with the names of its parameters as a Substrate node declares them. */
+import { accountIdOf } from "../ledger/decode/ss58.ts";
 import type { Chain } from "./chain.ts";
-import type { Method } from "./method.ts";
-import { accountMethods } from "./methods-account.ts";
+import { invalidParams } from "./failure.ts";
+import type { Method, Methods } from "./method.ts";
 import { chainMethods } from "./methods-chain.ts";
 import { midnightMethods } from "./methods-midnight.ts";
 import { stateMethods } from "./methods-state.ts";
-import { systemMethods } from "./methods-system.ts";
+import { nonceAt } from "./nonce.ts";
+import { readText } from "./params.ts";
 
 /** Returns all methods by name, including `rpc_methods`. */
 export function demoMethods(chain: Chain): ReadonlyMap<string, Method> {
@@ -21,4 +23,44 @@ export function demoMethods(chain: Chain): ReadonlyMap<string, Method> {
   methods.set("rpc_methods", { params: [], run: () => ({ methods: names }) });
   const names = [...methods.keys()].toSorted();
   return methods;
+}
+
+/** Different names, so that nobody mistakes the recording for the chain whose runtime was recorded. */
+const demoIdentity = {
+  chain: "Coretime Demo",
+  name: "Sluice Demo Node",
+  version: "1.0.0-recording",
+} as const;
+
+/** Identity and health of the demo node. */
+function systemMethods({ head, recording }: Chain): Methods {
+  const constant = (result: unknown) => ({ params: [], run: () => result });
+  return {
+    system_chain: constant(demoIdentity.chain),
+    system_chainType: constant("Development"),
+    system_name: constant(demoIdentity.name),
+    system_version: constant(demoIdentity.version),
+    system_properties: constant(recording.properties),
+    system_health: constant({ peers: 0, isSyncing: false, shouldHavePeers: false }),
+    system_syncState: constant({ startingBlock: 0, currentBlock: head, highestBlock: head }),
+  };
+}
+
+/** The methods for accounts and their extrinsics. No extrinsics are pending, because a recording accepts none. */
+function accountMethods(chain: Chain): Methods {
+  const accountNextIndex: Method = {
+    params: ["account"],
+    run(account) {
+      const address = readText(account, "account");
+      // Nodes accept an address with any prefix, but not an account id in hex.
+      const id = address.startsWith("0x") ? undefined : accountIdOf(address);
+      if (id?.length !== 32) throw invalidParams("account: not an SS58 address");
+      return nonceAt(chain, Buffer.from(id).toString("hex"), chain.head);
+    },
+  };
+  return {
+    system_accountNextIndex: accountNextIndex,
+    account_nextIndex: accountNextIndex,
+    author_pendingExtrinsics: { params: [], run: () => [] },
+  };
 }

@@ -19,6 +19,7 @@ import fastify, {
 import type { PluginUse } from "../../config/config.ts";
 import { fault, type Fault } from "../../config/fault.ts";
 import { isReadable } from "../../config/startable.ts";
+import { isObject } from "../../is-object.ts";
 import type { Log } from "../../plugin.ts";
 import { answerFastifyError } from "./fastify-errors.ts";
 import { locatePackage } from "./load.ts";
@@ -123,8 +124,7 @@ async function importFastifyPlugin(
 ): Promise<FastifyPluginAsync<Record<string, unknown>>> {
   const url = locatePackage(use.name, dirname(use.at.file));
   const module: unknown = await import(url ?? use.name);
-  const plugin =
-    typeof module === "object" && module !== null && "default" in module ? module.default : module;
+  const plugin = isObject(module) && "default" in module ? module["default"] : module;
   if (typeof plugin !== "function") throw new Error("the module does not export a Fastify plugin");
   // Fastify's plugins are functions of (instance, options). Nothing else can be checked from outside.
   return plugin as FastifyPluginAsync<Record<string, unknown>>;

@@ -11,6 +11,7 @@ import type { Config } from "../../config/config.ts";
 import { fault, type Fault, type Position } from "../../config/fault.ts";
 import { nearest } from "../../config/nearest.ts";
 import { isBuiltIn } from "../../config/services.ts";
+import { isObject } from "../../is-object.ts";
 import { codeSuffix } from "../../package-files.ts";
 import type { Plugin } from "../../plugin.ts";
 import { describeImportError } from "./import-error.ts";
@@ -234,10 +235,7 @@ async function importPlugin(name: string, url: string, at: Position): Promise<Pl
       fault("SLUICE_PLUGIN_IMPORT", `plugin "${name}" could not be loaded: ${reason}`, { at }),
     ];
   }
-  const plugin =
-    typeof module === "object" && module !== null && "default" in module
-      ? module.default
-      : undefined;
+  const plugin = isObject(module) ? module["default"] : undefined;
   if (plugin === undefined) {
     return [fault("SLUICE_PLUGIN_EXPORT", `plugin "${name}" has no default export`, { at })];
   }

@@ -19,10 +19,10 @@ import type { CompiledRoute, PlacedStep } from "../load/compile.ts";
 import { coreDepth, ExchangeRecord } from "../observe/record.ts";
 import { asksForTrace } from "../observe/trace-header.ts";
 import type { ResponseOwner } from "./client-response.ts";
-import { earlyHints } from "./early-hints.ts";
 import { guardListeners } from "./guard-listeners.ts";
 import { readJson, type Json } from "./json-body.ts";
 import { LiveRequestHead } from "./request-head.ts";
+import { earlyHints } from "./response-head.ts";
 import type { ArrivingBody, Arrival, Runtime } from "./runtime.ts";
 import { ExchangeState, type FailedOutcome } from "./states.ts";
 

@@ -48,3 +48,22 @@ export class LiveResponseHead implements ResponseHead {
     return -1;
   }
 }
+
+/**
+ * Returns the flat fields of 103 Early Hints (RFC 8297) in the form of `writeEarlyHints`. Undefined if there is no link,
+ * which `writeEarlyHints` needs.
+ */
+export function earlyHints(
+  headers: readonly string[],
+): Record<string, string | string[]> | undefined {
+  const hints: Record<string, string | string[]> = {};
+  const links: string[] = [];
+  for (let at = 0; at + 1 < headers.length; at += 2) {
+    const name = (headers[at] ?? "").toLowerCase();
+    const value = headers[at + 1] ?? "";
+    // A field can hold several links, separated by the commas before each `<` (RFC 8288 section 3).
+    if (name === "link") links.push(...value.split(/,\s*(?=<)/));
+    else hints[name] = value;
+  }
+  return links.length === 0 ? undefined : { link: links, ...hints };
+}

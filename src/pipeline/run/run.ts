@@ -4,11 +4,11 @@
  */
 import { refuse } from "../../errors.ts";
 import { offeredSubprotocols } from "../../http/subprotocols.ts";
-import type { Reply } from "../../plugin.ts";
+import type { Outcome, Reply } from "../../plugin.ts";
 import { holds } from "../load/compile.ts";
 import { answerOf } from "./around.ts";
 import type { LiveExchange } from "./exchange.ts";
-import { requestBody, requestHeaders, runHooks, type HookPhase } from "./hooks.ts";
+import { requestBody, requestHeaders, runHooks, settled, type HookPhase } from "./hooks.ts";
 import {
   afterHooks,
   fail,
@@ -18,10 +18,8 @@ import {
   replyFromSurface,
 } from "./reply.ts";
 import { BodyReading } from "./request-body.ts";
-import type { Runner } from "./runtime.ts";
-import { settle } from "./settle.ts";
+import { UpgradeFailed, type Runner } from "./runtime.ts";
 import { openSink } from "./sink.ts";
-import { UpgradeFailed } from "./upgrade-failed.ts";
 
 export const runner: Runner<LiveExchange> = { openSink, failCallback, settle };
 
@@ -123,4 +121,25 @@ function refuseUpgrade(x: LiveExchange): Reply | undefined {
   if (x.arrival.upgrade === undefined) return upgradeRequired;
   const offered = offeredSubprotocols(x.request.headers["sec-websocket-protocol"]);
   return offered === undefined ? invalidSubprotocols : undefined;
+}
+
+/** Ends an exchange: its `settled` hooks, then its observers. Runs once per exchange. Never throws. */
+function settle(x: LiveExchange, outcome: Outcome): void {
+  const { record, runtime, compiled } = x;
+  // An answer with HTTP status 200 can carry calls that were refused. Observers see their code like any other.
+  record.code ??= record.calls?.code;
+  void runHooks(x, settled, outcome);
+  record.ms = runtime.clock.monotonic() - x.arrivedMonotonic;
+  const { status, code, times, repliedDepth } = record;
+  compiled.stats.settled(status, code, outcome, record.ms / 1000);
+  if (code !== undefined) compiled.stepStats.refused(repliedDepth ?? Infinity, code);
+  if (times !== undefined) compiled.stepStats.ended(times);
+  for (const observer of runtime.observers) {
+    try {
+      observer(record);
+    } catch (error) {
+      const message = "an observer of exchanges failed";
+      runtime.log.error({ err: error, route: x.route.path }, message);
+    }
+  }
 }

@@ -1,11 +1,20 @@
 /** Reads and writes the rows of the accounts in PostgreSQL. */
 import type { RunStatement } from "sluice-gateway/postgres";
 import { isObject } from "sluice-gateway/toolkit";
-import type { ChangeAuthor } from "sluice-gateway/services";
+import type { ChangeAuthor, IssuedKey, KeyRecord, Workspace } from "sluice-gateway/services";
 import type { Row } from "sluice-gateway/store";
 import type { StoredKey } from "../account-store.ts";
 import type { NewChange } from "../decision.ts";
-import { changeColumns, storedKeyFromRow, workspaceFromRow, type Columns } from "../rows.ts";
+import { hashKey } from "../key-text.ts";
+import {
+  changeColumns,
+  differingColumns,
+  keyColumns,
+  storedKeyFromRow,
+  workspaceColumns,
+  workspaceFromRow,
+  type Columns,
+} from "../rows.ts";
 
 /** `table` and the names of the columns must come from this code. */
 export async function insertRow(run: RunStatement, table: string, columns: Columns): Promise<void> {
@@ -16,7 +25,7 @@ export async function insertRow(run: RunStatement, table: string, columns: Colum
 }
 
 /** Updates the row with this id. */
-export async function updateRow(
+async function updateRow(
   run: RunStatement,
   table: string,
   id: string,
@@ -53,4 +62,27 @@ export function storedKey(row: Row): StoredKey {
   const { workspace } = row;
   if (!isObject(workspace)) throw new TypeError("column workspace is not an object");
   return storedKeyFromRow(row, workspaceFromRow(workspace));
+}
+
+export async function findWorkspace(run: RunStatement, id: string): Promise<Workspace | undefined> {
+  const [row] = await run("SELECT * FROM sluice.workspaces WHERE id = $1", [id]);
+  return row && workspaceFromRow(row);
+}
+
+export function updateWorkspace(
+  run: RunStatement,
+  before: Workspace,
+  after: Workspace,
+): Promise<void> {
+  const columns = differingColumns(workspaceColumns(before), workspaceColumns(after));
+  return updateRow(run, "workspaces", after.id, columns);
+}
+
+export function insertKey(run: RunStatement, { key, text: keyText }: IssuedKey): Promise<void> {
+  return insertRow(run, "keys", { ...keyColumns(key), hash: hashKey(keyText) });
+}
+
+export function updateKey(run: RunStatement, before: KeyRecord, after: KeyRecord): Promise<void> {
+  const columns = differingColumns(keyColumns(before), keyColumns(after));
+  return updateRow(run, "keys", after.id, columns);
 }

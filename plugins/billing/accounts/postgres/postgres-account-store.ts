@@ -33,11 +33,8 @@ import { checkAmount } from "../check-amount.ts";
 import { isFailed, type Decision } from "../decision.ts";
 import { notFound } from "../failed.ts";
 import * as keyRules from "../key-rules.ts";
-import { hashKey } from "../key-text.ts";
 import {
   changeFromRow,
-  differingColumns,
-  keyColumns,
   keyRecordFromRow,
   overrideColumns,
   overridesFromRows,
@@ -46,12 +43,15 @@ import {
 } from "../rows.ts";
 import * as workspaceRules from "../workspace-rules.ts";
 import {
+  findWorkspace,
+  insertKey,
   insertRow,
   recordChanges,
   selectKeys,
   selectStoredKeys,
   storedKey,
-  updateRow,
+  updateKey,
+  updateWorkspace,
 } from "./account-rows.ts";
 import { KeyLookups } from "./key-lookups.ts";
 import { searchStatement } from "./search-keys.ts";
@@ -62,23 +62,9 @@ export async function openPostgresAccountStore(
   database: PostgresPool,
   clock: Pick<Clock, "after" | "monotonic">,
 ): Promise<PostgresAccountStore> {
-  const transactions = new PostgresTransactions({
-    database,
-    clock,
-    // Nothing is changed before the store is open.
-    committed: () => store.committed(),
-  });
-  const store: PostgresAccountStore = new PostgresAccountStore(
-    transactions,
-    await newestChange(transactions),
-  );
+  const store = new PostgresAccountStore(database, clock);
+  await store.skipChanges();
   return store;
-}
-
-async function newestChange(transactions: PostgresTransactions): Promise<number> {
-  const statement = "SELECT coalesce(max(id), 0) AS newest FROM sluice.changes";
-  const [row] = await transactions.query(statement);
-  return number(row ?? {}, "newest");
 }
 
 /** Does not own the connections of its database. */
@@ -87,19 +73,20 @@ export class PostgresAccountStore implements AccountStore {
   readonly #lookups: KeyLookups;
   #listener: () => Awaitable<void> = () => {};
   /** Number of the last change that `changed` has returned. */
-  #seen: number;
+  #seen = 0;
 
-  constructor(transactions: PostgresTransactions, seen: number) {
-    this.transactions = transactions;
-    this.#seen = seen;
+  constructor(database: PostgresPool, clock: Pick<Clock, "after" | "monotonic">) {
+    const committed = (): Awaitable<void> => this.#listener();
+    this.transactions = new PostgresTransactions({ database, clock, committed });
     this.#lookups = new KeyLookups(async (hashes) =>
       (await this.#query(`${selectStoredKeys} WHERE hash = ANY($1)`, [hashes])).map(storedKey),
     );
   }
 
-  /** Called by the transactions after every commit. */
-  committed(): Awaitable<void> {
-    return this.#listener();
+  /** Makes `changed` begin after the changes that are there now. */
+  async skipChanges(): Promise<void> {
+    const [row] = await this.#query("SELECT coalesce(max(id), 0) AS newest FROM sluice.changes");
+    this.#seen = number(row ?? {}, "newest");
   }
 
   findByHash(hash: string): Promise<StoredKey | undefined> {
@@ -121,7 +108,7 @@ export class PostgresAccountStore implements AccountStore {
     const newest = optionalNumber(row ?? {}, "newest") ?? 0;
     if (newest < this.#seen) {
       const changes = { keys: [], overrides: await this.overrides(), hasLostChanges: true };
-      this.#seen = await newestChange(this.transactions);
+      await this.skipChanges();
       return changes;
     }
     if (newest === this.#seen) return { keys: [], overrides: undefined, hasLostChanges: false };
@@ -341,23 +328,4 @@ export class PostgresAccountStore implements AccountStore {
   #query(statement: string, values?: readonly unknown[]): ReturnType<RunStatement> {
     return this.transactions.query(statement, values);
   }
-}
-
-async function findWorkspace(run: RunStatement, id: string): Promise<Workspace | undefined> {
-  const [row] = await run("SELECT * FROM sluice.workspaces WHERE id = $1", [id]);
-  return row && workspaceFromRow(row);
-}
-
-function updateWorkspace(run: RunStatement, before: Workspace, after: Workspace): Promise<void> {
-  const columns = differingColumns(workspaceColumns(before), workspaceColumns(after));
-  return updateRow(run, "workspaces", after.id, columns);
-}
-
-function insertKey(run: RunStatement, { key, text: keyText }: IssuedKey): Promise<void> {
-  return insertRow(run, "keys", { ...keyColumns(key), hash: hashKey(keyText) });
-}
-
-function updateKey(run: RunStatement, before: KeyRecord, after: KeyRecord): Promise<void> {
-  const columns = differingColumns(keyColumns(before), keyColumns(after));
-  return updateRow(run, "keys", after.id, columns);
 }

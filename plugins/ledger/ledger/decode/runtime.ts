@@ -1,5 +1,4 @@
 /** The lookup tables for decoding with one runtime: its calls and events by index, and the shape of the preamble. */
-import { asciiJson } from "./ascii-json.ts";
 import type { Metadata, Pallet, StorageEntry } from "./metadata.ts";
 import type { TypeDef, Variant } from "./type-registry.ts";
 import { readMetadata } from "./metadata.ts";
@@ -174,5 +173,13 @@ function eventEntries(
     variant === undefined
       ? undefined
       : lazyEntry(`${head}${asciiJson(variant.name)},"data":"0x`, undefined, variant, shapes),
+  );
+}
+
+/** Returns a JSON string that contains only ASCII, so that its characters and its bytes have the same offsets. */
+function asciiJson(text: string): string {
+  return JSON.stringify(text).replace(
+    /[\u007f-\uffff]/g,
+    (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`,
   );
 }

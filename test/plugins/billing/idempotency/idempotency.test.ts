@@ -90,7 +90,8 @@ version: 1
 server: { port: "\${PORT}" }
 admin: { port: "\${ADMIN_PORT}" }
 store: { data: "\${DATA_DIR}" }
-upstreams: { shop: { urls: "${upstream}" } }
+# Longer than all leases of a test, so that an answer that is held does not time out.
+upstreams: { shop: { urls: "${upstream}", headersMs: 3600000 } }
 lists:
   once: [request-id, authenticate, { idempotency: {}, mode: ${mode} }, { authorize: { require: key } }]
 unmatched: [request-id]

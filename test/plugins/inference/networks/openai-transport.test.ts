@@ -5,7 +5,7 @@ import net from "node:net";
 import { test } from "node:test";
 import { getCACertificates, setDefaultCACertificates } from "node:tls";
 import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from "node:zlib";
-import { certificate, certificateKey } from "./certificate.ts";
+import { cert as certificate, key as certificateKey } from "../../../certificate.ts";
 import { closed, listening } from "../../../e2e/rpc-node.ts";
 import { whenStable } from "../../../http/through.ts";
 import { busyWorkers, failureOf, openNetwork, resultOf, type Opened } from "./network-harness.ts";

@@ -1,0 +1,255 @@
+/** Changes of accounts in PostgreSQL when gateways race and when connections break. */
+import assert from "node:assert/strict";
+import { test, type TestContext } from "node:test";
+import type { Idempotency, IdempotentRequest, StoredResponse } from "sluice-gateway/services";
+import { openIdempotency } from "../../../../../plugins/billing/accounts/idempotency.ts";
+import {
+  openPostgresAccountStore,
+  type PostgresAccountStore,
+} from "../../../../../plugins/billing/accounts/postgres/postgres-account-store.ts";
+import { postgresSlots } from "../../../../../plugins/billing/accounts/postgres/postgres-slots.ts";
+import { systemClock } from "../../../../../src/clock.ts";
+import { openPostgresClaims } from "../../../../../src/store/postgres/claims.ts";
+import { startFaultProxy, type FaultProxy } from "../../../../store/fault-proxy.ts";
+import { runSql } from "../../../../store/servers.ts";
+import { accountsDatabase, type AccountsDatabase, type TestPool } from "./database.ts";
+
+const by = { actor: "test", at: 1_000 };
+const unreachable = { code: "SLUICE_STORE_UNREACHABLE" };
+const quiet = (): void => {};
+const log = { debug: quiet, info: quiet, warn: quiet, error: quiet, child: () => log };
+const request: IdempotentRequest = {
+  apiKeyId: "key_1",
+  key: "buy",
+  fingerprint: "a".repeat(64),
+};
+const response: StoredResponse = {
+  status: 201,
+  contentType: undefined,
+  contentEncoding: undefined,
+  body: Buffer.from("bought"),
+};
+
+interface Replica {
+  readonly store: PostgresAccountStore;
+  readonly pool: TestPool;
+  readonly idempotency: Idempotency;
+}
+
+interface Setup {
+  readonly database: AccountsDatabase;
+  readonly proxy: FaultProxy;
+  /** Connected through the proxy. */
+  readonly one: Replica;
+  /** Connected to the server. */
+  readonly other: Replica;
+  /** Id of a workspace. */
+  readonly id: string;
+  /** Returns the purchased milli-CU and the number of purchases in the audit log. */
+  readonly bought: () => Promise<unknown>;
+}
+
+async function setUp(t: TestContext): Promise<Setup> {
+  const database = await accountsDatabase(t);
+  const proxy = await startFaultProxy(Number(new URL(database.url).port));
+  t.after(() => proxy[Symbol.asyncDispose]());
+  const replica = async (port?: number): Promise<Replica> => {
+    const pool = database.open({ statementMs: 2_000, ...(port !== undefined && { port }) });
+    const store = await openPostgresAccountStore(pool, systemClock);
+    const slots = postgresSlots(store.transactions);
+    const idempotency = openIdempotency({ slots, clock: systemClock, log });
+    t.after(() => idempotency.close());
+    return { store, pool, idempotency };
+  };
+  const [one, other] = [await replica(proxy.port), await replica()];
+  const { id } = await other.store.createWorkspace({ name: "Acme", plan: "free" }, by);
+  const bought = async (): Promise<unknown> => {
+    const workspace = await other.store.findWorkspace(id);
+    const changes = await other.store.changes({ workspaceId: id });
+    const purchases = changes.filter(({ action }) => action === "workspace.purchase").length;
+    return { milliCu: workspace?.purchasedTotalMilliCu, purchases };
+  };
+  return { database, proxy, one, other, id, bought };
+}
+
+/** Makes the proxy lose the answers of the next commits. */
+function dropCommits(proxy: FaultProxy, count: number): void {
+  proxy.dropAfter = "COMMIT";
+  proxy.repliesToDrop = count;
+}
+
+test("one request that several gateways get at once has its effect once, and all get its response", async (t) => {
+  const { one, other, id, bought } = await setUp(t);
+  for (let round = 0; round < 10; round++) {
+    const wanted = { ...request, key: `round ${round}` };
+    const buy = async ({ store }: Replica): Promise<StoredResponse> => {
+      assert.ok("purchaseId" in (await store.purchase(id, 5, by)));
+      return response;
+    };
+    const kinds = await Promise.all(
+      [one, other, one, other].map(async (replica) => {
+        const { idempotency } = replica;
+        return (await idempotency.once(wanted, () => buy(replica))).kind;
+      }),
+    );
+    assert.equal(kinds.filter((kind) => kind === "ran").length, 1, kinds.join());
+    assert.ok(
+      kinds.every((kind) => ["ran", "replay", "inFlight"].includes(kind)),
+      kinds.join(),
+    );
+    for (const { idempotency } of [one, other]) {
+      assert.equal((await idempotency.once(wanted, () => assert.fail())).kind, "replay");
+    }
+  }
+  assert.deepEqual(await bought(), { milliCu: 50, purchases: 10 });
+});
+
+test("a plan that two gateways upgrade at once is upgraded once", async (t) => {
+  const { one, other, id } = await setUp(t);
+  const results = await Promise.all(
+    [one, other, one, other].map(({ store }) => store.upgrade(id, "startup", by)),
+  );
+  assert.equal(results.filter((result) => "plan" in result).length, 1);
+  const changes = await one.store.changes({ workspaceId: id });
+  assert.deepEqual(
+    changes.map(({ action }) => action),
+    ["workspace.create", "workspace.upgrade"],
+  );
+});
+
+test("a change whose COMMIT has no answer is found to be committed, and happens once", async (t) => {
+  const { proxy, one, id, bought } = await setUp(t);
+  dropCommits(proxy, 1);
+  assert.ok("purchaseId" in (await one.store.purchase(id, 5, by)));
+  assert.equal(proxy.dropped, 1);
+  assert.deepEqual(await bought(), { milliCu: 5, purchases: 1 });
+});
+
+test("a request with an idempotency key has its effect once, although the answers to its commits are lost", async (t) => {
+  const { proxy, one, other, id, bought } = await setUp(t);
+  const buy = async (): Promise<StoredResponse> => {
+    await one.store.purchase(id, 5, by);
+    return response;
+  };
+  dropCommits(proxy, 1);
+  assert.equal((await one.idempotency.once(request, buy)).kind, "ran");
+  assert.equal(proxy.dropped, 1);
+  for (const { idempotency } of [one, other]) {
+    assert.equal((await idempotency.once(request, () => assert.fail())).kind, "replay");
+  }
+  assert.deepEqual(await bought(), { milliCu: 5, purchases: 1 });
+});
+
+test("a transaction whose connection breaks in the middle leaves nothing, and can be repeated", async (t) => {
+  const { proxy, one, id, bought } = await setUp(t);
+  const broken = async (): Promise<StoredResponse> => {
+    await one.store.purchase(id, 5, by);
+    proxy.reset();
+    await one.store.purchase(id, 5, by);
+    return response;
+  };
+  await assert.rejects(async () => one.idempotency.once(request, broken), unreachable);
+  assert.deepEqual(await bought(), { milliCu: 0, purchases: 0 });
+  const whole = async (): Promise<StoredResponse> => {
+    await one.store.purchase(id, 5, by);
+    return response;
+  };
+  assert.equal((await one.idempotency.once(request, whole)).kind, "ran");
+  assert.deepEqual(await bought(), { milliCu: 5, purchases: 1 });
+});
+
+test("work that hides a failed statement is not committed", async (t) => {
+  const { one, other, id, bought } = await setUp(t);
+  const hiding = one.store.transaction(async () => {
+    await one.store.purchase(id, 5, by);
+    await one.store.transactions.query("SELECT 1 / 0").catch(() => {});
+    return "hidden";
+  });
+  await assert.rejects(hiding, { code: "SLUICE_STORE_FAILED" });
+  assert.deepEqual(await bought(), { milliCu: 0, purchases: 0 });
+  assert.ok("purchaseId" in (await other.store.purchase(id, 5, by)), "the lock is free");
+});
+
+test("a database that is away fails reads and changes with an error, and works again afterwards", async (t) => {
+  const { proxy, one, id, bought } = await setUp(t);
+  proxy.refuses = true;
+  proxy.reset();
+  await assert.rejects(one.store.purchase(id, 5, by), unreachable);
+  await assert.rejects(one.store.findByHash("0".repeat(64)), unreachable);
+  assert.equal((await one.idempotency.take(request)).kind, "unavailable");
+  proxy.refuses = false;
+  assert.ok("purchaseId" in (await one.store.purchase(id, 5, by)));
+  assert.equal((await one.idempotency.take(request)).kind, "taken");
+  assert.deepEqual(await bought(), { milliCu: 5, purchases: 1 });
+});
+
+test("a change that waits too long for a transaction of another gateway fails, and does not happen later", async (t) => {
+  const { one, other, id, bought } = await setUp(t);
+  const held = Promise.withResolvers<void>();
+  const locked = Promise.withResolvers<void>();
+  const first = one.store.transaction(async () => {
+    await one.store.purchase(id, 5, by);
+    locked.resolve();
+    await held.promise;
+  });
+  await locked.promise;
+  await assert.rejects(other.store.purchase(id, 7, by));
+  held.resolve();
+  await first;
+  assert.deepEqual(await bought(), { milliCu: 5, purchases: 1 });
+});
+
+test("a claim whose answer is lost fails, and nobody can claim the id again", async (t) => {
+  const { proxy, one, other } = await setUp(t);
+  const claims = await openPostgresClaims(one.pool, systemClock, log);
+  const others = await openPostgresClaims(other.pool, systemClock, log);
+  t.after(() => claims.close());
+  t.after(() => others.close());
+  proxy.dropAfter = "sluice.claims";
+  proxy.repliesToDrop = 1;
+  const until = Date.now() + 60_000;
+  await assert.rejects(async () => claims.claim("ticket", until), unreachable);
+  assert.equal(await claims.claim("ticket", until), false);
+  assert.equal(await others.claim("ticket", until), false);
+});
+
+test("changes are numbered in the order of commits, so a reader that follows the numbers misses none", async (t) => {
+  const { database, one, other } = await setUp(t);
+  let after = 0;
+  const seen: number[] = [];
+  const read = async (): Promise<void> => {
+    for (const { id } of await one.store.changes({ after })) {
+      seen.push(id);
+      after = id;
+    }
+  };
+  let isDone = false;
+  const reading = (async () => {
+    while (!isDone) await read();
+  })();
+  // Each transaction takes its number early and commits later.
+  await Promise.all(
+    Array.from({ length: 30 }, async (_, n) => {
+      const { store } = n % 2 === 0 ? one : other;
+      await store.transaction(async () => {
+        await store.createWorkspace({ name: String(n), plan: "free" }, by);
+        await store.transactions.query("SELECT pg_sleep(0.01)");
+      });
+    }),
+  );
+  isDone = true;
+  await reading;
+  await read();
+  const rows = await runSql(database.url, "SELECT id::int FROM sluice.changes ORDER BY id");
+  assert.deepEqual(
+    seen,
+    rows.map(({ id }) => id),
+  );
+});
+
+test("the audit log refuses updates and deletions", async (t) => {
+  const { database } = await setUp(t);
+  for (const statement of ["UPDATE sluice.changes SET actor = ''", "DELETE FROM sluice.changes"]) {
+    await assert.rejects(runSql(database.url, statement), /append-only/);
+  }
+});

@@ -1,0 +1,232 @@
+/** Two gateways on one database: each follows the changes of the other, and keys in memory stop when it is away. */
+import assert from "node:assert/strict";
+import { test, type TestContext } from "node:test";
+import type { Caller, IssuedKey } from "sluice-gateway/services";
+import {
+  openAccounts,
+  type AccountsService,
+} from "../../../../../plugins/billing/accounts/accounts.ts";
+import { newKeyText } from "../../../../../plugins/billing/accounts/key-text.ts";
+import {
+  openPostgresAccountStore,
+  type PostgresAccountStore,
+} from "../../../../../plugins/billing/accounts/postgres/postgres-account-store.ts";
+import { systemClock } from "../../../../../src/clock.ts";
+import type { Clock } from "../../../../../src/plugin.ts";
+import { manualClock, type ManualClock } from "../../../../../src/testing/clock.ts";
+import { startFaultProxy, type FaultProxy } from "../../../../store/fault-proxy.ts";
+import { runSql } from "../../../../store/servers.ts";
+import { plans } from "../fixture.ts";
+import { accountsDatabase, type AccountsDatabase, type TestPool } from "./database.ts";
+
+const pollMs = 250;
+const unavailable: Caller = { kind: "unavailable" };
+const by = { actor: "test", at: 1_000 };
+
+interface Gateway {
+  readonly accounts: AccountsService;
+  readonly store: PostgresAccountStore;
+  readonly pool: TestPool;
+  /** Identifies the caller with this key: its id, or the reason of the refusal. */
+  readonly who: (key: IssuedKey | string) => Promise<string>;
+  readonly lines: string[];
+}
+
+interface Setup {
+  readonly database: AccountsDatabase;
+  readonly proxy: FaultProxy;
+  /** Connected through the proxy. */
+  readonly one: Gateway;
+  /** Connected to the server. */
+  readonly other: Gateway;
+  readonly clock: ManualClock;
+  readonly issue: () => Promise<IssuedKey>;
+  /** Lets time pass, and waits for the statements that this starts. */
+  readonly pass: (ms: number) => Promise<void>;
+}
+
+async function setUp(t: TestContext, given?: Clock): Promise<Setup> {
+  const database = await accountsDatabase(t);
+  const proxy = await startFaultProxy(Number(new URL(database.url).port));
+  t.after(() => proxy[Symbol.asyncDispose]());
+  const clock = manualClock();
+  const gateway = async (port?: number): Promise<Gateway> => {
+    const pool = database.open({ statementMs: 2_000, ...(port !== undefined && { port }) });
+    const lines: string[] = [];
+    const line = (_: object, message: string): void => void lines.push(message);
+    const log = { debug: line, info: line, warn: line, error: line, child: () => log };
+    const store = await openPostgresAccountStore(pool, systemClock);
+    const accounts = await openAccounts({
+      store,
+      environment: "dev",
+      plans,
+      clock: given ?? clock,
+      log,
+      maxStaleMs: 5_000,
+    });
+    t.after(async () => accounts.close());
+    const who = async (key: IssuedKey | string): Promise<string> => {
+      const text = typeof key === "string" ? key : key.text;
+      const caller = await accounts.identify(`Bearer ${text}`);
+      if (caller.kind === "key") return caller.key.id;
+      return caller.kind === "anonymous" ? caller.reason : caller.kind;
+    };
+    return { accounts, store, pool, who, lines };
+  };
+  const [one, other] = [await gateway(proxy.port), await gateway()];
+  const { id: workspaceId } = await other.store.createWorkspace({ name: "Acme", plan: "free" }, by);
+  const wanted = {
+    workspaceId,
+    name: "",
+    environment: "dev",
+    capabilities: ["inference"],
+  } as const;
+  const issue = async (): Promise<IssuedKey> => {
+    const issued = await other.store.createKey(wanted, by);
+    assert.ok("text" in issued);
+    return issued;
+  };
+  const pass = async (ms: number): Promise<void> => {
+    clock.advance(ms);
+    await one.pool.idle();
+    await other.pool.idle();
+  };
+  return { database, proxy, one, other, clock, issue, pass };
+}
+
+test("a key is looked up once, and afterwards it is identified without a promise", async (t) => {
+  const { one, issue } = await setUp(t);
+  const key = await issue();
+  const answers = await Promise.all([one.who(key), one.who(key), one.who(key)]);
+  assert.deepEqual(new Set(answers), new Set([key.key.id]));
+  const caller = one.accounts.identify(`Bearer ${key.text}`);
+  assert.ok(!(caller instanceof Promise) && caller.kind === "key");
+  const byId = await one.accounts.identifyKey(key.key.id, "");
+  assert.equal(byId, caller);
+  assert.equal(one.accounts.identifyKey(key.key.id, ""), caller);
+  assert.equal(await one.who(newKeyText("dev")), "unauthorized");
+});
+
+test("a revoked key is refused at once where it was revoked, and at the next poll by the other gateway", async (t) => {
+  const { one, other, issue, pass } = await setUp(t);
+  const [first, second] = [await issue(), await issue()];
+  for (const { who } of [one, other]) {
+    assert.equal(await who(first), first.key.id);
+    assert.equal(await who(second), second.key.id);
+  }
+  await one.store.revokeKey(first.key.id, by);
+  assert.equal(await one.who(first), "unauthorized");
+  await pass(pollMs);
+  assert.equal(await other.who(first), "unauthorized");
+  assert.equal(await other.who(second), second.key.id);
+});
+
+test("a look-up that began before a revocation does not bring the key back", async (t) => {
+  const { one, other, issue, pass } = await setUp(t);
+  const key = await issue();
+  const held = Promise.withResolvers<void>();
+  const findByHash = (hash: string): ReturnType<PostgresAccountStore["findByHash"]> =>
+    other.store.findByHash(hash);
+  let isFirst = true;
+  one.store.findByHash = async (hash) => {
+    const found = await findByHash(hash);
+    if (isFirst) {
+      isFirst = false;
+      await held.promise;
+    }
+    return found;
+  };
+  const asked = one.who(key);
+  await other.pool.idle();
+  await other.store.revokeKey(key.key.id, by);
+  await pass(pollMs);
+  held.resolve();
+  assert.equal(await asked, "unauthorized");
+});
+
+test("keys in memory are valid for 5 seconds after PostgreSQL is gone, then callers are unavailable until it is back", async (t) => {
+  const { proxy, one, issue, pass } = await setUp(t);
+  const [known, stranger] = [await issue(), await issue()];
+  const guess = newKeyText("dev");
+  assert.equal(await one.who(known), known.key.id);
+  assert.equal(await one.who(guess), "unauthorized");
+  await pass(pollMs);
+
+  proxy.refuses = true;
+  proxy.reset();
+  await pass(pollMs);
+  assert.equal(one.accounts.stats().healthy, false);
+  assert.equal(await one.who(stranger), "unavailable");
+  await pass(5_000 - pollMs);
+  assert.equal(await one.who(known), known.key.id);
+  assert.equal(await one.who(guess), "unauthorized");
+  await pass(1);
+  assert.deepEqual(one.accounts.identify(`Bearer ${known.text}`), unavailable);
+  assert.deepEqual(one.accounts.identify(`Bearer ${guess}`), unavailable);
+  assert.deepEqual(await one.accounts.identifyKey(known.key.id, ""), unavailable);
+  assert.equal(await one.who("not a key"), "invalid authorization format");
+  await assert.rejects(async () => one.store.revokeKey(known.key.id, by), {
+    code: "SLUICE_STORE_UNREACHABLE",
+  });
+  assert.deepEqual(one.lines, ["cannot read accounts; keys in memory stay valid for 5 s"]);
+
+  proxy.refuses = false;
+  await pass(pollMs);
+  assert.equal(await one.who(known), known.key.id);
+  assert.equal(await one.who(stranger), stranger.key.id);
+  assert.equal(one.lines.at(-1), "accounts are readable again");
+});
+
+test("a gateway that stood still does not use its memory before it has asked again", async (t) => {
+  const { one, clock, issue, pass } = await setUp(t);
+  const key = await issue();
+  assert.equal(await one.who(key), key.key.id);
+  clock.advance(6_000);
+  assert.deepEqual(one.accounts.identify(`Bearer ${key.text}`), unavailable);
+  await pass(pollMs);
+  assert.equal(await one.who(key), key.key.id);
+});
+
+test("after the database has lost changes, nothing in memory is used unchecked", async (t) => {
+  const { database, one, other, issue, pass } = await setUp(t);
+  const [kept, lost] = [await issue(), await issue()];
+  for (const { who } of [one, other]) {
+    assert.equal(await who(kept), kept.key.id);
+    assert.equal(await who(lost), lost.key.id);
+  }
+  await pass(pollMs);
+  await runSql(
+    database.url,
+    "ALTER TABLE sluice.changes DISABLE TRIGGER ALL",
+    `DELETE FROM sluice.changes WHERE key_id = '${lost.key.id}'`,
+    `DELETE FROM sluice.keys WHERE id = '${lost.key.id}'`,
+    "ALTER TABLE sluice.changes ENABLE TRIGGER ALL",
+  );
+  await pass(pollMs);
+  for (const { who } of [one, other]) {
+    assert.equal(await who(lost), "unauthorized");
+    assert.equal(await who(kept), kept.key.id);
+  }
+});
+
+test("the latest use of a key by any gateway is stored", async (t) => {
+  const { one, other, clock, issue, pass } = await setUp(t);
+  const key = await issue();
+  await one.who(key);
+  clock.jump(1_000);
+  await other.who(key);
+  const latest = clock.now();
+  clock.jump(-1_000);
+  await pass(60_000);
+  assert.equal((await one.store.findKey(key.key.id))?.lastUsedAt, latest);
+});
+
+test("a revocation reaches a gateway with running clocks", async (t) => {
+  const { one, other, issue } = await setUp(t, systemClock);
+  const key = await issue();
+  assert.equal(await other.who(key), key.key.id);
+  await one.store.revokeKey(key.key.id, by);
+  const revokedAt = performance.now();
+  while ((await other.who(key)) !== "unauthorized") await new Promise(setImmediate);
+  t.diagnostic(`refused ${Math.round(performance.now() - revokedAt)} ms after the revocation`);
+});
