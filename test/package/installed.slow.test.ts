@@ -194,7 +194,9 @@ test("the software bill of materials is valid CycloneDX and lists what is bundle
       readFileSync(join(folder, "res/schema", `${name}.SNAPSHOT.schema.json`), "utf8"),
     ) as object;
   const ajv = new Ajv({ strict: false, validateFormats: false, allErrors: true });
-  for (const name of ["spdx", "jsf-0.82"]) ajv.addSchema(schema(name));
+  for (const name of ["spdx", "jsf-0.82"]) {
+    ajv.addSchema(schema(name), `http://cyclonedx.org/schema/${name}.SNAPSHOT.schema.json`);
+  }
   const validate = ajv.compile(schema("bom-1.6"));
   assert.ok(validate(bom), JSON.stringify(validate.errors));
   const place = new Map(bom.components.map(({ name, properties }) => [name, properties[0]?.value]));
