@@ -218,12 +218,14 @@ const coreFaults = {
   SLUICE_STRICT_ADMIN:
     "Set admin.host (ADMIN_HOST) to 127.0.0.1 or to an address of a private network.",
   SLUICE_STRICT_LISTENER:
-    "List the proxy that terminates TLS in server.trustProxy, and let only this proxy reach the port.",
+    "Set `server.tls`, or list the proxy that terminates TLS in server.trustProxy and let only this proxy reach the port.",
   SLUICE_STRICT_DEFAULT: "Set the variable to the URL of your own backend.",
   SLUICE_STRICT_PLAINTEXT:
     "Use https or wss, or run a proxy that adds TLS on this machine and use its address.",
   SLUICE_LISTEN_FAILED:
     "Stop the process that uses the address, or choose another one: `server` and `admin` in pipeline.yaml, PORT and ADMIN_PORT in the environment.",
+  SLUICE_TLS_INVALID:
+    "Set server.tls.cert and server.tls.key to a certificate in PEM and its private key, and let this user read them.",
   SLUICE_START_FAILED: "Correct the cause that the message names. Nothing was left running.",
   SLUICE_STOPPING: "Start the gateway again. It reads the file when it starts.",
   SLUICE_RESTART_NEEDED: "Undo the change, or restart the gateway. It drains before it stops.",

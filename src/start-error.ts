@@ -4,6 +4,7 @@ import { fault, type Fault } from "./config/fault.ts";
 import { StoreError } from "./store/store-error.ts";
 import { storeFault } from "./config/store-fault.ts";
 import { ListenError } from "./http/listen-error.ts";
+import { TlsError } from "./http/tls.ts";
 
 export class StartError extends Error {
   readonly faults: readonly Fault[];
@@ -26,6 +27,9 @@ function faultOf(error: unknown, config: Config): Fault {
   if (error instanceof ListenError) {
     const { section, remedy } = error;
     return fault("SLUICE_LISTEN_FAILED", message, { at: config.keyAt(`/${section}`), remedy });
+  }
+  if (error instanceof TlsError) {
+    return fault("SLUICE_TLS_INVALID", message, { at: config.keyAt("/server/tls") });
   }
   return fault("SLUICE_START_FAILED", message, { at: { file: config.file, line: 1, col: 1 } });
 }

@@ -59,6 +59,8 @@ export interface RouteConfig {
 export interface ServerConfig {
   readonly host: string;
   readonly port: number;
+  /** Absolute paths of the certificate and its key. Undefined if clients connect without TLS. */
+  readonly tls?: { readonly cert: string; readonly key: string };
   /** Addresses or CIDR blocks of proxies whose `X-Forwarded-For` is trusted. */
   readonly trustProxy: readonly string[];
   readonly drainSeconds: number;

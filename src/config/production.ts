@@ -51,7 +51,7 @@ function gatewayProblems({ environment, secret, admin, server }: Config): Produc
     const message = `the admin listener, whose metrics need no key, is reachable at ${admin.host}`;
     add("SLUICE_STRICT_ADMIN", "/admin/host", message);
   }
-  if (!isPrivateHost(server.host) && server.trustProxy.length === 0) {
+  if (!isPrivateHost(server.host) && server.tls === undefined && server.trustProxy.length === 0) {
     const message = `clients reach ${server.host} without TLS, and no proxy is listed in server.trustProxy`;
     add("SLUICE_STRICT_LISTENER", "/server/host", message);
   }

@@ -34,6 +34,19 @@ const server = closed(
       description: "Address or host name to listen on.",
     },
     port: { ...port, default: 8080, description: "Port to listen on. 0 uses any free port." },
+    tls: closed(
+      "The certificate, for clients that connect with TLS. New files are used within 10 seconds.",
+      {
+        cert: {
+          type: "string",
+          minLength: 1,
+          description:
+            "Path of the certificate in PEM, followed by those between it and the root. A relative path starts at this file.",
+        },
+        key: { type: "string", minLength: 1, description: "Path of its private key in PEM." },
+      },
+      { required: ["cert", "key"] },
+    ),
     trustProxy: {
       type: "array",
       items: { type: "string", format: "address-block" },
@@ -75,7 +88,7 @@ const server = closed(
       type: "boolean",
       default: true,
       description:
-        "Serve ordinary requests without node:http, which takes less CPU time. With false, node:http serves all requests; the answers are the same.",
+        "Serve ordinary requests without node:http, which takes less CPU time. With false, or with `tls`, node:http serves all requests; the answers are the same.",
     },
   },
   { default: {} },

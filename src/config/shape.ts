@@ -102,7 +102,7 @@ export function shapeConfig(
     ),
     services: Array.from(serviceSections, ([name, section]) => readSection(name, section, faults)),
     environment: shape.environment,
-    server: shape.server,
+    server: withPaths(shape.server, dirname(file)),
     admin: shape.admin,
     store: {
       data: resolve(dirname(file), shape.store.data),
@@ -131,6 +131,12 @@ export function shapeConfig(
   faults.push(...unsupportedFaults(shape, root, env, found));
   faults.push(...sectionFaults(config, services, env, found));
   return { config, faults: [...faults, ...expander.finish(config.routes.length > 0)] };
+}
+
+function withPaths(server: ServerConfig, folder: string): ServerConfig {
+  const { tls } = server;
+  if (tls?.cert === undefined || tls.key === undefined) return server;
+  return { ...server, tls: { cert: resolve(folder, tls.cert), key: resolve(folder, tls.key) } };
 }
 
 /** Returns a fault for each setting that requires a secret, if there is none. */

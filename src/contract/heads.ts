@@ -24,9 +24,13 @@ export interface RequestHead {
   readonly address: string;
   /**
    * The other end of the socket. `trusted`: true if `server.trustProxy` lists it; then its `X-Forwarded-*` fields are
-   * used.
+   * used. `encrypted`: true if the connection to it uses TLS.
    */
-  readonly peer: { readonly address: string; readonly trusted: boolean };
+  readonly peer: {
+    readonly address: string;
+    readonly trusted: boolean;
+    readonly encrypted?: boolean;
+  };
   /** True if the request announces a body (`Content-Length` above 0, or chunked). */
   readonly hasBody: boolean;
 }

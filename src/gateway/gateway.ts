@@ -134,7 +134,8 @@ async function assemble(
     log,
   });
   const stop = drainer({ options, config, clock, state, reloader, listener, stack });
-  const url = `http://${authority(listener.host, listener.port)}`;
+  const scheme = server.tls === undefined ? "http" : "https";
+  const url = `${scheme}://${authority(listener.host, listener.port)}`;
   return {
     config,
     log,

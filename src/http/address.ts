@@ -1,6 +1,7 @@
 /** Finds the client's address: that of the socket, or the one that trusted proxies report. */
 import { isIP } from "node:net";
 import { addressList } from "../address-list.ts";
+import type { RequestHead } from "../contract/heads.ts";
 import type { ClientRequest } from "../pipeline/run/request-head.ts";
 
 /**
@@ -26,14 +27,20 @@ export function addressReader(trusted: readonly string[]): (request: ClientReque
   };
 }
 
-/** Returns a function from a request to the peer of its socket, and whether that peer is in `trusted`. */
-export function peerReader(
-  trusted: readonly string[],
-): (request: ClientRequest) => { readonly address: string; readonly trusted: boolean } {
+/**
+ * Returns a function from a request to the peer of its socket, whether that peer is in `trusted`, and whether it uses
+ * TLS.
+ */
+export function peerReader(trusted: readonly string[]): (request: ClientRequest) => {
+  readonly address: string;
+  readonly trusted: boolean;
+  readonly encrypted: boolean;
+} {
   const isTrusted = addressList(trusted);
   return (request) => {
     const address = socketAddress(request);
-    return { address, trusted: trusted.length > 0 && isTrusted(address) };
+    const encrypted = "encrypted" in request.socket && request.socket.encrypted === true;
+    return { address, trusted: trusted.length > 0 && isTrusted(address), encrypted };
   };
 }
 
@@ -44,4 +51,11 @@ function socketAddress(request: ClientRequest): string {
 /** Removes the prefix of an IPv4 client on a dual-stack socket, `::ffff:a.b.c.d`. */
 function plain(address: string): string {
   return address.startsWith("::ffff:") && address.includes(".") ? address.slice(7) : address;
+}
+
+/** Returns the scheme of the URL that the client used, which a trusted proxy reports. */
+export function clientScheme({ peer, headers }: Pick<RequestHead, "peer" | "headers">): string {
+  const reported = peer.trusted ? headers["x-forwarded-proto"] : undefined;
+  if (reported !== undefined) return reported === "https" ? "https" : "http";
+  return peer.encrypted === true ? "https" : "http";
 }

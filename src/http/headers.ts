@@ -3,6 +3,7 @@
  * value …) from the parser to the socket, so that order, case and duplicates are preserved and nothing is built in
  * vain.
  */
+import { clientScheme } from "./address.ts";
 import type { FieldChanges, RequestHead } from "../plugin.ts";
 
 /** Field changes and protocol rules of one direction, compiled once at start. */
@@ -165,7 +166,10 @@ function addProvenance(fields: string[], request: RequestHead): void {
     : headers["host"];
   const proto = peer.trusted ? headers["x-forwarded-proto"] : undefined;
   fields.push("x-forwarded-for", peer.trusted ? verifiedHops(request) : peer.address);
-  fields.push("x-forwarded-proto", proto === undefined ? "http" : String(proto));
+  fields.push(
+    "x-forwarded-proto",
+    proto === undefined ? clientScheme({ peer, headers }) : String(proto),
+  );
   if (authority !== undefined) fields.push("x-forwarded-host", String(authority));
 }
 

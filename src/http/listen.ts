@@ -5,6 +5,7 @@
  * contains Fastify plugins, the same handler runs after their hooks (`fastify.ts`).
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { createServer as createTlsServer, Server as TlsServer } from "node:https";
 import type { AddressInfo, Socket } from "node:net";
 import { refuse } from "../errors.ts";
 import type { Closer } from "../pipeline/load/closer.ts";
@@ -26,6 +27,7 @@ import { withFastify, type WrappedServer } from "./fastify.ts";
 import { ExchangeResponse } from "./node-response.ts";
 import type { Readiness } from "./readiness.ts";
 import { createSurfaceWatch } from "./surface-watch.ts";
+import { followTls, readTls, type TlsMaterial } from "./tls.ts";
 
 export interface ListenerOptions {
   readonly server: ServerConfig;
@@ -80,10 +82,11 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
     observers: options.observers,
   };
   const dispatch = new Dispatch(options, runtime);
+  const tls = config.tls === undefined ? undefined : readTls(config.tls);
   const wrapped = await withFastify(
     options.generation.config.fastify,
     dispatch.handle,
-    (handler) => httpServer(handler, dispatch, config),
+    (handler) => httpServer(handler, dispatch, config, tls),
     log,
   );
   const http = wrapped.server;
@@ -102,8 +105,9 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
   // size of the head is limited separately.
   http.maxHeadersCount = 0;
   const upgraded = takeUpgrades(http, dispatch, log);
-  // Fastify plugins need the objects of node:http, so the fast path is disabled with them.
-  const usesFastPath = config.fastPath && options.generation.config.fastify.length === 0;
+  // Fastify plugins need the objects of node:http, and the fast path reads sockets without TLS.
+  const usesFastPath =
+    config.fastPath && options.generation.config.fastify.length === 0 && tls === undefined;
   const fastPath = usesFastPath ? openFastPath(http, dispatch.serve, config) : undefined;
   await bind(http, { section: "server", ...config }, backlog);
   const cutAll = (): void => {
@@ -119,24 +123,31 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
   };
   const timers: Disposable[] = [bodyWatch, surfaceWatch, dispatch.webSockets];
   if (fastPath !== undefined) timers.push(fastPath);
+  if (config.tls !== undefined && tls !== undefined && http instanceof TlsServer) {
+    timers.push(followTls(http, config.tls, tls, { clock, log }));
+  }
   return createListener({ ...options, http, wrapped, dispatch, cutAll, closeIdle, timers });
 }
 
-function httpServer(handler: Handler, dispatch: Dispatch, config: ServerConfig): Server {
-  return createServer(
-    {
-      ServerResponse: ExchangeResponse,
-      // The Upgrade field of any other request is ignored (RFC 9110 section 7.8).
-      shouldUpgradeCallback: (req) =>
-        dispatch.takesUpgrade(req) || dispatch.hasOtherUpgradeListeners,
-      headersTimeout: config.headersMs,
-      // The body watch limits the time of bodies.
-      requestTimeout: 0,
-      keepAliveTimeout: config.keepAliveMs,
-      connectionsCheckingInterval: Math.min(5_000, Math.max(10, config.headersMs / 2)),
-    },
-    handler,
-  );
+function httpServer(
+  handler: Handler,
+  dispatch: Dispatch,
+  config: ServerConfig,
+  tls: TlsMaterial | undefined,
+): Server {
+  const options = {
+    ServerResponse: ExchangeResponse,
+    // The Upgrade field of any other request is ignored (RFC 9110 section 7.8).
+    shouldUpgradeCallback: (req: IncomingMessage) =>
+      dispatch.takesUpgrade(req) || dispatch.hasOtherUpgradeListeners,
+    headersTimeout: config.headersMs,
+    // The body watch limits the time of bodies.
+    requestTimeout: 0,
+    keepAliveTimeout: config.keepAliveMs,
+    connectionsCheckingInterval: Math.min(5_000, Math.max(10, config.headersMs / 2)),
+  };
+  if (tls === undefined) return createServer(options, handler);
+  return createTlsServer({ ...options, ...tls, handshakeTimeout: config.headersMs }, handler);
 }
 
 /** Connections above the limit are closed as soon as they are accepted. */

@@ -55,6 +55,7 @@ test("every code of a fault in pipeline.yaml has a golden case", () => {
     "SLUICE_FILE_MISSING",
     "SLUICE_FILE_UNREADABLE",
     "SLUICE_LISTEN_FAILED",
+    "SLUICE_TLS_INVALID",
     "SLUICE_START_FAILED",
     "SLUICE_STOPPING",
     "SLUICE_RESTART_NEEDED",

@@ -10,6 +10,7 @@ import {
   type RequestHead,
   type SpanAttributes,
 } from "sluice-gateway/plugin";
+import { clientScheme } from "sluice-gateway/http";
 import type { Agent } from "sluice-gateway/services";
 
 /** Other methods are `_OTHER`, so that clients cannot create arbitrary values. */
@@ -45,7 +46,7 @@ export function arrivalOf(x: Exchange): Record<string, string> {
     "http.request.method": known ? method : "_OTHER",
     ...(!known && { "http.request.method_original": method }),
     ...(route !== undefined && { "http.route": route }),
-    "url.scheme": schemeOf(x.request),
+    "url.scheme": clientScheme(x.request),
     // The path comes from the client and may contain a key, which must not be exported.
     "url.path": path.includes("gateway_") ? redact(path) : path,
     "client.address": address,
@@ -94,9 +95,4 @@ function agentAttributes(agent: Agent | undefined): SpanAttributes | undefined {
 function routeOf(x: Exchange): string | undefined {
   const { path } = x.route;
   return path.startsWith("/") ? path : undefined;
-}
-
-/** Returns the client's scheme if a trusted proxy reports it. */
-function schemeOf({ peer, headers }: RequestHead): string {
-  return peer.trusted && headers["x-forwarded-proto"] === "https" ? "https" : "http";
 }

@@ -3,7 +3,7 @@
  * Cards do not list tools.
  */
 import { defineSurface, type Reply, type RequestHead } from "sluice-gateway/plugin";
-import { etagOf, matchesEtag } from "sluice-gateway/http";
+import { clientScheme, etagOf, matchesEtag } from "sluice-gateway/http";
 import { announcedRevisions } from "../mcp-revisions.ts";
 
 interface Options {
@@ -142,9 +142,8 @@ function cardOf(options: Options, version: string, base: string): object {
 }
 
 /** Returns the base URL that the client used. A trusted proxy reports the scheme. */
-function baseOf({ headers, peer }: RequestHead): string {
-  const isTls = peer.trusted && headers["x-forwarded-proto"] === "https";
-  return `${isTls ? "https" : "http"}://${headers.host ?? "localhost"}`;
+function baseOf(request: RequestHead): string {
+  return `${clientScheme(request)}://${request.headers.host ?? "localhost"}`;
 }
 
 function replyWith(body: string, ifNoneMatch: string | undefined): Reply {

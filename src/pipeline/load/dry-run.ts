@@ -3,7 +3,9 @@
  * node, no log) and stops them again. A gateway may run on the same files meanwhile.
  */
 import { systemClock } from "../../clock.ts";
-import { orderFaults, type Fault } from "../../config/fault.ts";
+import type { Config } from "../../config/config.ts";
+import { fault, orderFaults, type Fault } from "../../config/fault.ts";
+import { readTls, TlsError } from "../../http/tls.ts";
 import { createLog } from "../../log.ts";
 import { createMetrics } from "../../metrics.ts";
 import type { ComputeOutcome } from "../../plugin.ts";
@@ -32,10 +34,22 @@ async function startFaults(startable: ValidatedConfig, env: Env): Promise<readon
   const core = coreMetrics(resources.metrics);
   const { generation, faults } = await provision(startable, resources, core);
   await generation?.retire();
+  const all = [...faults, ...tlsFaults(startable.config)];
   const { fastify } = startable.config;
-  if (fastify.length === 0) return faults;
+  if (fastify.length === 0) return all;
   const { fastifyFaults } = await import("./fastify-app.ts");
-  return [...faults, ...(await fastifyFaults(fastify, resources.log))];
+  return [...all, ...(await fastifyFaults(fastify, resources.log))];
+}
+
+function tlsFaults({ server, keyAt }: Config): Fault[] {
+  if (server.tls === undefined) return [];
+  try {
+    readTls(server.tls);
+    return [];
+  } catch (error) {
+    if (!(error instanceof TlsError)) throw error;
+    return [fault("SLUICE_TLS_INVALID", error.message, { at: keyAt("/server/tls") })];
+  }
 }
 
 /** No request reaches a dry run, so the results of these functions do not matter. */
