@@ -19,6 +19,8 @@ import { assetsOf, copiedFiles } from "./assets.ts";
 import { bundle } from "./bundle.ts";
 import { pruneDeclarations } from "./declarations.ts";
 import { licencesOf } from "./licences.ts";
+import { usedPackages } from "./packages.ts";
+import { sbomOf } from "./sbom.ts";
 
 const root = join(import.meta.dirname, "..");
 /** Minimum major version of Node. */
@@ -27,6 +29,8 @@ const dist = resolve(process.argv[2] ?? join(root, "dist"));
 
 interface Manifest {
   name: string;
+  version: string;
+  license: string;
   exports: Record<string, string>;
   bin: Record<string, string>;
   dependencies?: Record<string, string>;
@@ -110,7 +114,9 @@ for (const [path, source] of Object.entries(copiedFiles)) {
   cpSync(join(root, source), join(dist, path));
 }
 const copied = Object.values(copiedFiles);
-write("THIRD-PARTY-LICENCES.txt", licencesOf(root, [...bundled, ...copied]));
+const packages = usedPackages(root, [...bundled, ...copied]);
+write("THIRD-PARTY-LICENCES.txt", licencesOf(root, packages));
+write("sbom.cdx.json", `${JSON.stringify(sbomOf(manifest, packages), undefined, 2)}\n`);
 write("package.json", `${JSON.stringify(publishedManifest(), undefined, 2)}\n`);
 // An old Node cannot load the bundle, so the command first checks the version, in syntax that every Node reads.
 renameSync(join(dist, "src/main.js"), join(dist, "src/command-line.js"));

@@ -51,18 +51,20 @@ test("the last stage of the image runs as a user, without a shell and without a 
   );
 });
 
-test("the Compose file is valid, and pipeline.yaml reads its variables", () => {
+test("the Compose files are valid, and pipeline.yaml reads the variables of the gateway", () => {
   // ajv accepts neither the `id` of an older draft, which occurs twice, nor the address of the draft.
   const text = JSON.stringify(composeSchema).replaceAll(/"(id|\$schema)":"[^"]*",/g, "");
   const validate = new Ajv2019({ strict: false, logger: false }).compile(
     JSON.parse(text) as Record<string, unknown>,
   );
-  const compose = parse(read("deploy/compose.yaml")) as {
-    services: Record<string, { environment: Record<string, string> }>;
-  };
-  assert.ok(validate(compose), JSON.stringify(validate.errors));
-  for (const { environment } of Object.values(compose.services)) {
-    assertRead(Object.keys(environment), read("pipeline.yaml"));
+  for (const file of ["deploy/compose.yaml", "deploy/compose.postgres.yaml"]) {
+    const compose = parse(read(file)) as {
+      services: Record<string, { environment: Record<string, string> }>;
+    };
+    assert.ok(validate(compose), `${file}: ${JSON.stringify(validate.errors)}`);
+    for (const [name, { environment }] of Object.entries(compose.services)) {
+      if (name !== "postgres") assertRead(Object.keys(environment), read("pipeline.yaml"));
+    }
   }
 });
 

@@ -2,10 +2,13 @@
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdirSync, renameSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { createInterface } from "node:readline";
 import { after, test } from "node:test";
+import { fileURLToPath } from "node:url";
+import { Ajv } from "ajv";
+import manifest from "../../package.json" with { type: "json" };
 import { loadTemplates } from "../../src/commands/init.ts";
 import { installPackage } from "./package-fixture.ts";
 
@@ -177,4 +180,27 @@ test("a Node that cannot load the package gets one line that says what to do", (
   );
   assert.equal(status, 1);
   assert.match(stderr, /^sluice requires Node 24 or later; this is Node 18\.20\.8\. Install .*\n$/);
+});
+
+test("the software bill of materials is valid CycloneDX and lists what is bundled and installed", () => {
+  const bom = JSON.parse(readFileSync(join(dirname(main), "../sbom.cdx.json"), "utf8")) as {
+    components: { name: string; properties: { value: string }[] }[];
+  };
+  const folder = dirname(
+    fileURLToPath(import.meta.resolve("@cyclonedx/cyclonedx-library/package.json")),
+  );
+  const schema = (name: string): object =>
+    JSON.parse(
+      readFileSync(join(folder, "res/schema", `${name}.SNAPSHOT.schema.json`), "utf8"),
+    ) as object;
+  const ajv = new Ajv({ strict: false, validateFormats: false, allErrors: true });
+  for (const name of ["spdx", "jsf-0.82"]) {
+    ajv.addSchema(schema(name), `http://cyclonedx.org/schema/${name}.SNAPSHOT.schema.json`);
+  }
+  const validate = ajv.compile(schema("bom-1.6"));
+  assert.ok(validate(bom), JSON.stringify(validate.errors));
+  const place = new Map(bom.components.map(({ name, properties }) => [name, properties[0]?.value]));
+  assert.equal(place.get("yaml"), "bundled");
+  for (const name of Object.keys(manifest.dependencies)) assert.ok(place.has(name), name);
+  assert.equal(place.has("typescript"), false);
 });

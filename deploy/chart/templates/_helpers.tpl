@@ -1,0 +1,193 @@
+{{- define "sluice.name" -}}
+{{- if contains "sluice" .Release.Name }}{{ .Release.Name | trunc 50 | trimSuffix "-" }}{{ else }}{{ printf "%s-%s" .Release.Name (default "sluice" .Values.nameOverride) | trunc 50 | trimSuffix "-" }}{{ end }}
+{{- end }}
+
+{{- define "sluice.selector" -}}
+app.kubernetes.io/name: sluice
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "sluice.labels" -}}
+{{ include "sluice.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- end }}
+
+{{- define "sluice.image" -}}
+{{- with .Values.image }}
+{{- if .digest }}{{ .repository }}@{{ .digest }}{{ else }}{{ .repository }}:{{ default $.Chart.AppVersion .tag }}{{ end }}
+{{- end }}
+{{- end }}
+
+{{- define "sluice.serviceAccount" -}}
+{{- if .Values.serviceAccount.create }}{{ default (include "sluice.name" .) .Values.serviceAccount.name }}{{ else }}{{ default "default" .Values.serviceAccount.name }}{{ end }}
+{{- end }}
+
+{{- define "sluice.configMap" -}}
+{{ default (include "sluice.name" .) .Values.existingConfigMap }}
+{{- end }}
+
+{{- /* Replicas with a volume would each grant the whole credit of every key. */}}
+{{- define "sluice.validate" -}}
+{{- if eq .Values.durability "volume" }}
+{{- if gt (int .Values.replicas) 1 }}{{ fail "durability: volume has one replica, because replicas cannot share accounts and credit yet" }}{{ end }}
+{{- if .Values.autoscaling.enabled }}{{ fail "autoscaling needs durability: none, because replicas cannot share accounts and credit yet" }}{{ end }}
+{{- end }}
+{{- end }}
+
+{{- define "sluice.env" -}}
+- { name: SLUICE_CONFIG, value: /etc/sluice/pipeline.yaml }
+- { name: GATEWAY_ENV, value: {{ .Values.environment | quote }} }
+- { name: GATEWAY_SECRET_FILE, value: /run/secrets/sluice/gateway-secret }
+- { name: HOST, value: 0.0.0.0 }
+- name: ADMIN_HOST # only the NetworkPolicy decides who reaches this address
+  valueFrom: { fieldRef: { fieldPath: status.podIP } }
+- { name: DATA_DIR, value: /data }
+- { name: LOG_LEVEL, value: {{ .Values.logLevel | quote }} }
+{{- if .Values.database.existingSecret }}
+- { name: DATABASE_URL_FILE, value: /run/secrets/sluice/database-url }
+- name: REPLICA_NAME # names the journal, which is new in each pod without a volume
+  {{- if eq .Values.durability "volume" }}
+  value: {{ include "sluice.name" . | quote }}
+  {{- else }}
+  valueFrom: { fieldRef: { fieldPath: metadata.name } }
+  {{- end }}
+{{- end }}
+{{- with .Values.env }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{- define "sluice.mounts" -}}
+- { name: config, mountPath: /etc/sluice, readOnly: true } # a folder, so that a change is reloaded
+- { name: secrets, mountPath: /run/secrets/sluice, readOnly: true }
+- { name: data, mountPath: /data }
+- { name: tmp, mountPath: /tmp }
+{{- end }}
+
+{{- define "sluice.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: { drop: [ALL] }
+{{- end }}
+
+{{- define "sluice.podTemplate" -}}
+metadata:
+  labels:
+    {{- include "sluice.labels" . | nindent 4 }}
+    {{- with .Values.podLabels }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+  {{- with .Values.podAnnotations }}
+  annotations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+spec:
+  serviceAccountName: {{ include "sluice.serviceAccount" . }}
+  automountServiceAccountToken: false
+  enableServiceLinks: false
+  terminationGracePeriodSeconds: {{ .Values.terminationGracePeriodSeconds }}
+  {{- with .Values.imagePullSecrets }}
+  imagePullSecrets:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  securityContext:
+    runAsNonRoot: true
+    runAsUser: 65532
+    runAsGroup: 65532
+    fsGroup: 65532
+    seccompProfile: { type: RuntimeDefault }
+  {{- if .Values.checkBeforeStart }}
+  initContainers:
+    - name: check
+      image: {{ include "sluice.image" . }}
+      imagePullPolicy: {{ .Values.image.pullPolicy }}
+      args: [check]
+      env:
+        {{- include "sluice.env" . | nindent 8 }}
+      {{- with .Values.envFrom }}
+      envFrom:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      resources:
+        {{- toYaml .Values.resources | nindent 8 }}
+      securityContext:
+        {{- include "sluice.containerSecurity" . | nindent 8 }}
+      volumeMounts:
+        {{- include "sluice.mounts" . | nindent 8 }}
+  {{- end }}
+  containers:
+    - name: gateway
+      image: {{ include "sluice.image" . }}
+      imagePullPolicy: {{ .Values.image.pullPolicy }}
+      env:
+        {{- include "sluice.env" . | nindent 8 }}
+      {{- with .Values.envFrom }}
+      envFrom:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      ports:
+        - { name: http, containerPort: 8080 }
+        - { name: admin, containerPort: 9090 }
+      startupProbe:
+        httpGet: { path: /healthz, port: http }
+        periodSeconds: 1
+        failureThreshold: 60
+      livenessProbe:
+        httpGet: { path: /healthz, port: http }
+        periodSeconds: 10
+        timeoutSeconds: 5
+        failureThreshold: 6
+      readinessProbe:
+        httpGet: { path: /readyz, port: http }
+        periodSeconds: 5
+        timeoutSeconds: 5
+      resources:
+        {{- toYaml .Values.resources | nindent 8 }}
+      securityContext:
+        {{- include "sluice.containerSecurity" . | nindent 8 }}
+      volumeMounts:
+        {{- include "sluice.mounts" . | nindent 8 }}
+  volumes:
+    - name: config
+      configMap: { name: {{ include "sluice.configMap" . }} }
+    - name: secrets
+      projected:
+        sources:
+          - secret:
+              name: {{ required "secret.existingSecret is required: the name of a Secret with a long random text" .Values.secret.existingSecret }}
+              items: [{ key: {{ .Values.secret.key | quote }}, path: gateway-secret }]
+          {{- if .Values.database.existingSecret }}
+          - secret:
+              name: {{ .Values.database.existingSecret }}
+              items: [{ key: {{ .Values.database.key | quote }}, path: database-url }]
+          {{- end }}
+    - name: tmp
+      emptyDir: {}
+    {{- if eq .Values.durability "none" }}
+    - name: data
+      emptyDir: {}
+    {{- end }}
+  {{- with .Values.nodeSelector }}
+  nodeSelector:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with .Values.tolerations }}
+  tolerations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with .Values.affinity }}
+  affinity:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- if .Values.topologySpread.enabled }}
+  topologySpreadConstraints:
+    - maxSkew: 1
+      topologyKey: {{ .Values.topologySpread.topologyKey }}
+      whenUnsatisfiable: ScheduleAnyway
+      labelSelector:
+        matchLabels:
+          {{- include "sluice.selector" . | nindent 10 }}
+  {{- end }}
+{{- end }}
