@@ -23,6 +23,12 @@ export interface Module {
    * `sluice restore` refuses newer ones.
    */
   readonly databases?: () => Promise<Readonly<Record<string, number>>>;
+  /**
+   * Files in the data folder that hold how far something outside of the gateway has come, such as a delivery. A backup
+   * contains them, but a restore never replaces one, so that the position does not go back. The values are notes for the
+   * operator, printed by `sluice restore` if the backup contains the file.
+   */
+  readonly positions?: Readonly<Record<string, string>>;
   /** Returns the settings of the module's sections that should not go to production, for `sluice check --strict`. */
   readonly production?: ProductionCheck;
   /** The codes that the module adds to the catalogues of errors. */

@@ -24,6 +24,10 @@ export default {
     const { journalVersion } = await import("./metering/journal-schema.ts");
     return { "accounts.db": accountsVersion, "journal.db": journalVersion };
   },
+  positions: {
+    "usage-export.json":
+      "If charges were delivered to billing after the backup, read docs/operations.md, section Backup, before you start.",
+  },
   errors: {
     refusals: {
       GATEWAY_INVALID_IDEMPOTENCY_KEY: { status: 400, message: "invalid idempotency key" },

@@ -20,9 +20,14 @@ The archive contains hashes of keys and the secret that signs tokens. Keep it as
   options: {},
   async run(context, _values, positionals) {
     const target = onlyFile(positionals, "backup");
-    return withDataFolder(context, async ({ dataDir, databases }) => {
-      const names = Object.keys(databases);
-      const source = { dataDir, databases: names, version, now: () => systemClock.now() };
+    return withDataFolder(context, async ({ dataDir, databases, positions }) => {
+      const source = {
+        dataDir,
+        databases: Object.keys(databases),
+        positions: Object.keys(positions),
+        version,
+        now: () => systemClock.now(),
+      };
       const manifest = await writeBackup(source, target, context.signal);
       if (context.json) return context.print(JSON.stringify({ file: target, ...manifest }));
       const files = Object.keys(manifest.files).toSorted().join(", ");

@@ -12,6 +12,8 @@ export interface DataFolder {
   readonly dataDir: string;
   /** The databases that this release knows: their schema versions by file name. */
   readonly databases: Readonly<Record<string, number>>;
+  /** The positions that a restore keeps, with notes for the operator: see `Module.positions`. */
+  readonly positions: Readonly<Record<string, string>>;
 }
 
 /**
@@ -29,7 +31,8 @@ export async function withDataFolder(
   for (const fault of relevant) context.complain(printFault(fault, process.cwd()));
   if (config === undefined || relevant.length > 0) return 1;
   try {
-    await work({ dataDir: config.store.data, databases: await knownDatabases() });
+    const { positions } = await shippedModules();
+    await work({ dataDir: config.store.data, databases: await knownDatabases(), positions });
     return 0;
   } catch (error) {
     return complain(context, config, error);

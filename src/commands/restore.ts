@@ -15,18 +15,17 @@ replaced-TIME inside it; delete that folder when you no longer need it.`,
   options: {},
   async run(context, _values, positionals) {
     const archive = onlyFile(positionals, "restore");
-    return withDataFolder(context, async ({ dataDir, databases }) => {
-      const target = { dataDir, databases, now: () => systemClock.now() };
+    return withDataFolder(context, async ({ dataDir, databases, positions }) => {
+      const names = Object.keys(positions);
+      const target = { dataDir, databases, positions: names, now: () => systemClock.now() };
       const { manifest, replaced } = await restoreBackup(target, archive);
       if (context.json) {
         return context.print(JSON.stringify({ dataDir, replaced: replaced ?? null, ...manifest }));
       }
       context.print(`${dataDir} is restored as of ${manifest.takenAt}`);
       if (replaced !== undefined) context.print(`the files before that are in ${replaced}`);
-      if (Object.hasOwn(manifest.files, "usage-export.json")) {
-        context.print(
-          "If charges were delivered to billing after the backup, read docs/operations.md, section Backup, before you start.",
-        );
+      for (const [name, note] of Object.entries(positions)) {
+        if (Object.hasOwn(manifest.files, name)) context.print(note);
       }
     });
   },

@@ -21,6 +21,7 @@ interface ShippedModules {
   readonly companions: readonly (readonly [string, string])[];
   readonly commands: Readonly<Record<string, ModuleCommand>>;
   readonly databases: readonly NonNullable<Module["databases"]>[];
+  readonly positions: NonNullable<Module["positions"]>;
   readonly production: readonly NonNullable<Module["production"]>[];
   readonly demos: readonly NonNullable<Module["demo"]>[];
   readonly inits: readonly NonNullable<Module["init"]>[];
@@ -61,6 +62,9 @@ async function importModules(): Promise<ShippedModules> {
     ),
     firstSteps: modules.flatMap((module) => module.firstSteps ?? []),
     databases: modules.flatMap((module) => module.databases ?? []),
+    positions: Object.fromEntries(
+      modules.flatMap((module) => Object.entries(module.positions ?? {})),
+    ),
     production: modules.flatMap((module) => module.production ?? []),
     inits: modules.flatMap((module) => module.init ?? []),
     demos: modules.flatMap((module) => module.demo ?? []),

@@ -10,13 +10,12 @@ import { describeFile, manifestName, parseManifest, type Manifest } from "./mani
 import { markerName } from "./restore-marker.ts";
 import { sync } from "./write-backup.ts";
 
-/** The last charge that was delivered to billing. */
-const cursorName = "usage-export.json";
-
 export interface RestoreTarget {
   readonly dataDir: string;
   /** Schema versions of the databases that this release supports, by name. */
   readonly databases: Readonly<Record<string, number>>;
+  /** Names of the files with positions (`Module.positions`). Those that exist are kept. */
+  readonly positions?: readonly string[];
   readonly now: () => number;
 }
 
@@ -141,16 +140,15 @@ function damaged(archive: string, reason: string): StoreError {
  * old and new files.
  */
 async function install(
-  { dataDir, now }: RestoreTarget,
+  { dataDir, positions = [], now }: RestoreTarget,
   manifest: Manifest,
   folder: string,
 ): Promise<string | undefined> {
   const marker = join(dataDir, markerName);
   await writeFile(marker, `The restore of a backup of ${manifest.takenAt} has not ended.\n`);
   await sync(dataDir);
-  // The position of the delivery to billing must not go back: see docs/operations.md, section "Backup".
   const names = Object.keys(manifest.files).filter(
-    (name) => name !== cursorName || !existsSync(join(dataDir, name)),
+    (name) => !positions.includes(name) || !existsSync(join(dataDir, name)),
   );
   // A -wal file belongs to the database that is replaced. Databases that the backup lacks are from another moment.
   const old = readdirSync(dataDir).filter(

@@ -15,8 +15,8 @@ export interface Snapshots extends Disposable {
 }
 
 /**
- * Opens snapshots of `files`. For about a millisecond, no process can write to any of the databases: without that, a
- * charge could be in one file, and the purchase that paid for it in none. Throws StoreError.
+ * Opens snapshots of `files`. For about a millisecond, no process can write to any of the databases: without that, the
+ * effect of a request could be in one file, and its cause in none. Throws StoreError.
  */
 export function openSnapshots(files: readonly string[]): Snapshots {
   for (let attempt = 1; ; attempt++) {

@@ -17,13 +17,14 @@ export interface BackupSource {
   readonly dataDir: string;
   /** Names of the databases in the data folder. Those that do not exist are left out. */
   readonly databases: readonly string[];
+  /** Names of the files with positions (`Module.positions`). Those that do not exist are left out. */
+  readonly positions?: readonly string[];
   /** Release of Sluice. */
   readonly version: string;
   readonly now: () => number;
 }
 
-/** Files besides the databases. They are read before the snapshots, so they are never newer than these. */
-const plainFiles = ["secret", "usage-export.json"];
+const secretName = "secret";
 /** Pages that are copied before other work of the process runs. */
 const pagesPerStep = 1_000;
 
@@ -69,13 +70,14 @@ export async function writeBackup(
 
 /** Copies everything to `folder`, with the manifest. */
 async function copyFiles(
-  { dataDir, version, now }: BackupSource,
+  { dataDir, positions = [], version, now }: BackupSource,
   databases: readonly string[],
   folder: string,
   signal: AbortSignal,
 ): Promise<Manifest> {
   const files: Record<string, BackedUpFile> = {};
-  for (const name of plainFiles.filter((each) => existsSync(join(dataDir, each)))) {
+  // They are read before the snapshots, so they are never newer than these.
+  for (const name of [secretName, ...positions].filter((each) => existsSync(join(dataDir, each)))) {
     await copyFile(join(dataDir, name), join(folder, name));
     files[name] = await describeFile(join(folder, name));
   }

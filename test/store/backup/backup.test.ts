@@ -5,6 +5,7 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
+  rmSync,
   statSync,
   writeFileSync,
 } from "node:fs";
@@ -54,9 +55,14 @@ function count(dataDir: string, name: string): number {
   return Number(rows);
 }
 
-function backUp({ dataDir, file }: Folders, signal: AbortSignal = running) {
+function backUp(
+  { dataDir, file }: Folders,
+  signal: AbortSignal = running,
+  positions: readonly string[] = [],
+) {
   const names = Object.keys(databases);
-  return writeBackup({ dataDir, databases: names, version: "0.1.0", now }, file, signal);
+  const source = { dataDir, databases: names, positions, version: "0.1.0", now };
+  return writeBackup(source, file, signal);
 }
 
 test("a restore brings back the databases and the secret, and keeps what was there", async (t) => {
@@ -226,14 +232,18 @@ test("what is not a whole archive is refused", async (t) => {
   });
 });
 
-test("the position of the delivery to billing never goes back", async (t) => {
+test("a position never goes back, and is restored if it is missing", async (t) => {
   const folders = prepare(t, 1);
-  const cursor = join(folders.dataDir, "usage-export.json");
-  writeFileSync(cursor, "older");
-  await backUp(folders);
-  writeFileSync(cursor, "newer");
-  await restoreBackup({ ...folders, databases, now }, folders.file);
-  assert.equal(readFileSync(cursor, "utf8"), "newer");
+  const positions = ["position.json"];
+  const file = join(folders.dataDir, "position.json");
+  writeFileSync(file, "older");
+  await backUp(folders, running, positions);
+  writeFileSync(file, "newer");
+  await restoreBackup({ ...folders, databases, positions, now }, folders.file);
+  assert.equal(readFileSync(file, "utf8"), "newer");
+  rmSync(file);
+  await restoreBackup({ ...folders, databases, positions, now }, folders.file);
+  assert.equal(readFileSync(file, "utf8"), "older");
 });
 
 test("a gateway refuses a data folder whose restore was interrupted", (t) => {
