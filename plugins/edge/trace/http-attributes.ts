@@ -3,13 +3,7 @@
  * (https://opentelemetry.io/docs/specs/semconv/http/http-spans/), those for agents, and under `sluice.` what only a
  * gateway knows. No header and no query: they may hold secrets.
  */
-import {
-  redact,
-  type Exchange,
-  type Outcome,
-  type RequestHead,
-  type SpanAttributes,
-} from "sluice-gateway/plugin";
+import { redact, type Exchange, type Outcome, type SpanAttributes } from "sluice-gateway/plugin";
 import { clientScheme } from "sluice-gateway/http";
 import type { Agent } from "sluice-gateway/services";
 

@@ -41,14 +41,15 @@ async function startFaults(startable: ValidatedConfig, env: Env): Promise<readon
   return [...all, ...(await fastifyFaults(fastify, resources.log))];
 }
 
-function tlsFaults({ server, keyAt }: Config): Fault[] {
-  if (server.tls === undefined) return [];
+function tlsFaults(config: Config): Fault[] {
+  const { tls } = config.server;
+  if (tls === undefined) return [];
   try {
-    readTls(server.tls);
+    readTls(tls);
     return [];
   } catch (error) {
     if (!(error instanceof TlsError)) throw error;
-    return [fault("SLUICE_TLS_INVALID", error.message, { at: keyAt("/server/tls") })];
+    return [fault("SLUICE_TLS_INVALID", error.message, { at: config.keyAt("/server/tls") })];
   }
 }
 
