@@ -228,27 +228,6 @@ test("a new journal in the same database starts from its beginning", async (t) =
   await until(async () => (await sum())[0]?.["sum"] === 3);
 });
 
-test("faults at the start: no tables, another secret, no database", async (t) => {
-  const fixture = meterFixture(t);
-  await fixture.open();
-  const url = await createDatabase(t);
-  await assert.rejects(ship(t, fixture.dataDir, url), { code: "SLUICE_STORE_OLDER" });
-  await upgrade(url);
-  const secret = createSeal("a secret of another deployment");
-  await assert.rejects(ship(t, fixture.dataDir, url, { secret }), { code: "SLUICE_STORE_SECRET" });
-  const { proxy, url: through } = await proxyTo(t, url);
-  proxy.refuses = true;
-  await assert.rejects(ship(t, fixture.dataDir, through), {
-    code: "SLUICE_STORE_UNREACHABLE",
-    member: "postgres",
-  });
-  const missing = url.replace(/\w+$/, "no_such_database");
-  await assert.rejects(ship(t, fixture.dataDir, missing), {
-    code: "SLUICE_STORE_UNREACHABLE",
-    remedy: /database name/,
-  });
-});
-
 test("a gateway needs only the permission to read and to call the functions", async (t) => {
   const { meter, dataDir, url } = await setUp(t);
   const role = `writer_${new URL(url).pathname.slice(1, 20)}`;
