@@ -3,7 +3,6 @@ import assert from "node:assert/strict";
 import { cpSync } from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
-import { createSeal } from "../../../../src/store/seal.ts";
 import { startFaultProxy, type FaultProxy } from "../../../store/fault-proxy.ts";
 import { createDatabase, runSql, startPgBouncer } from "../../../store/servers.ts";
 import {

@@ -1,5 +1,7 @@
 /** Whole gateways whose accounts are in PostgreSQL. */
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { startTestGateway, type TestGateway } from "../../../../../plugins/contracts/testing.ts";
 import { keys } from "../../../../../plugins/billing/commands/keys.ts";
@@ -116,4 +118,49 @@ test("while PostgreSQL is away, keys in memory work for 5 seconds, and changes a
   });
   assert.equal((await fetch(`${gateway.url}/readyz`)).status, 200);
   assert.equal((await purchase(gateway, "fails-first")).status, 200);
+});
+
+/** Creates a user with the rights that docs/replicas.md lists. Returns the URL with which it connects. */
+async function limitedUser(t: TestContext, url: string): Promise<string> {
+  const role = `gateway_${new URL(url).pathname.slice(6, 20)}`;
+  const docs = readFileSync(join(import.meta.dirname, "../../../../../docs/replicas.md"), "utf8");
+  const grants =
+    /```sql\n(GRANT .*?)```/s.exec(docs)?.[1] ?? assert.fail("the docs list no rights");
+  await runSql(url, `CREATE ROLE ${role} LOGIN`, grants.replaceAll(" TO gateway;", ` TO ${role};`));
+  t.after(() => runSql(url, `DROP OWNED BY ${role}`, `DROP ROLE ${role}`));
+  const limited = new URL(url);
+  limited.username = role;
+  return limited.href;
+}
+
+test("a user with the rights that the documentation lists serves, and cannot change what is final", async (t) => {
+  const url = await preparedDatabase(t);
+  const limited = await limitedUser(t, url);
+  await using gateway = await start(limited);
+  assert.equal(await call(gateway, gateway.key), 200);
+  assert.equal((await purchase(gateway, "five")).status, 200);
+  const { run } = commandLine(t, "dev", { DATABASE_URL: limited });
+  assert.deepEqual((await run(keys, "revoke", gateway.keyId)).err, []);
+  await until(async () => (await call(gateway, gateway.key)) === 401);
+  assert.doesNotMatch(gateway.lines.join("\n"), /permission denied/);
+  for (const statement of [
+    "DELETE FROM sluice.charges",
+    "UPDATE sluice.changes SET actor = 'nobody'",
+    "DROP TABLE sluice.keys",
+    "UPDATE sluice.meta SET secret_check = ''",
+  ]) {
+    await assert.rejects(runSql(limited, statement), { code: "42501" }, statement);
+  }
+});
+
+test("a user without rights is a fault that names the documentation", async (t) => {
+  const url = await preparedDatabase(t);
+  const stranger = new URL(url);
+  stranger.username = `stranger_${stranger.pathname.slice(6, 20)}`;
+  await runSql(url, `CREATE ROLE ${stranger.username} LOGIN`);
+  t.after(() => runSql(url, `DROP ROLE ${stranger.username}`));
+  await assert.rejects(
+    start(stranger.href),
+    /SLUICE_STORE_FAILED: the user of store.postgres may not/,
+  );
 });
