@@ -237,7 +237,7 @@ test("keys that do not exist reach the database only a few times between two rea
   await one.store.loadHashes();
   await pass(pollMs);
   let lookups = 0;
-  const { query } = one.pool;
+  const query = one.pool.query.bind(one.pool);
   one.pool.query = (lane, statement, values) => {
     if (statement.includes("hash = ANY")) lookups++;
     return query(lane, statement, values);
