@@ -6,6 +6,10 @@ import {
 } from "../../plugins/billing/accounts/embedded/embedded-account-store.ts";
 import { embeddedSlots } from "../../plugins/billing/accounts/embedded/embedded-slots.ts";
 import { openIdempotency } from "../../plugins/billing/accounts/idempotency.ts";
+import { openStreamStore } from "../../plugins/confidential/confidential-relay/open-store.ts";
+import type { StreamStore } from "../../plugins/confidential/confidential-relay/stream-store.ts";
+import { createMetrics } from "../../src/metrics.ts";
+import type { Awaitable } from "../../src/plugin.ts";
 import { openClaims, type ClaimsService } from "../../src/store/claims.ts";
 import { atOnce } from "../../plugins/contracts/at-once.ts";
 import { manualClock } from "../../src/testing/clock.ts";
@@ -13,6 +17,7 @@ import { temporaryFolder } from "../store/folder.ts";
 import { describeAccountStore } from "./accounts.ts";
 import { describeClaims } from "./claims.ts";
 import { describeIdempotency, type IdempotencyReplica } from "./idempotency.ts";
+import { describeStreamStore } from "./receipts.ts";
 
 const quiet = (): void => {};
 const log = { debug: quiet, info: quiet, warn: quiet, error: quiet, child: () => log };
@@ -48,6 +53,25 @@ describeIdempotency("embedded", (t) => {
   const workspace = { name: "Acme", plan: "developer" } as const;
   const { id } = atOnce(one.store.createWorkspace(workspace, { actor: "test", at: 1 }));
   return { one, other, workspaceId: id, pass: (ms) => clock.advance(ms) };
+});
+
+describeStreamStore("embedded", async (t) => {
+  const folder = temporaryFolder(t);
+  const clock = manualClock();
+  const open = async (): Promise<StreamStore> => {
+    const store = { folder, postgres: undefined };
+    const opened = await openStreamStore({ store, clock, log, metrics: createMetrics() });
+    let closed: Awaitable<void>;
+    const close = (): Awaitable<void> => (closed ??= opened.close());
+    t.after(close);
+    return { ...opened, close };
+  };
+  const one = await open();
+  const restart = async (): Promise<StreamStore> => {
+    await one.close();
+    return open();
+  };
+  return { one, pass: (ms) => clock.advance(ms), restart };
 });
 
 describeClaims("embedded", (t) => {
