@@ -5,7 +5,14 @@ import type { DefaultTheme } from "vitepress";
 
 /** Pages by section. The text of a link is the title of its page. */
 const sections: Readonly<Record<string, readonly string[]>> = {
-  Start: ["docs/getting-started", "docs/pipeline-yaml"],
+  Start: ["docs/getting-started", "docs/pipeline-yaml", "docs/glossary"],
+  Recipes: [
+    "docs/recipes/ai-gateway",
+    "docs/recipes/mcp-server",
+    "docs/recipes/proxy",
+    "docs/recipes/clients",
+  ],
+  Move: ["docs/migrate/litellm", "docs/migrate/kong", "docs/migrate/nginx"],
   Use: [
     "docs/node-proxy",
     "docs/inference",
@@ -17,9 +24,16 @@ const sections: Readonly<Record<string, readonly string[]>> = {
   ],
   "Encrypted stream": ["docs/encrypted-stream", "docs/worker"],
   Operate: ["docs/operations", "docs/dashboard", "docs/replicas", "bench/README"],
-  Deploy: ["deploy/README"],
+  Deploy: [
+    "docs/deploy/image",
+    "docs/deploy/compose",
+    "docs/deploy/kubernetes",
+    "docs/deploy/sidecar",
+    "docs/deploy/systemd",
+    "deploy/README",
+  ],
   Extend: ["docs/writing-plugins", "plugins/README", "plugins/contracts/README"],
-  Project: ["CHANGELOG", "SECURITY", "CONTRIBUTING", "AGENTS"],
+  Project: ["docs/versioning", "CHANGELOG", "SECURITY", "CONTRIBUTING", "AGENTS"],
 };
 
 /** `root`: the folder with the Markdown files. */

@@ -91,9 +91,10 @@ async function serve(): Promise<{ url: string } & AsyncDisposable> {
   const server = createServer((req, res) => {
     const { pathname } = new URL(req.url ?? "/", "http://site");
     const file = join(site, pathname.endsWith("/") ? `${pathname}index.html` : pathname);
-    if (!existsSync(file)) return void res.writeHead(404).end();
-    res.writeHead(200, { "content-type": types[extname(file)] ?? "application/octet-stream" });
-    res.end(readFileSync(file));
+    const isFound = existsSync(file);
+    const type = types[extname(file)] ?? "application/octet-stream";
+    res.writeHead(isFound ? 200 : 404, { "content-type": type });
+    res.end(isFound ? readFileSync(file) : "");
   });
   await bind(server, { section: "server", host: "127.0.0.1", port: 0 }, 16);
   const address = server.address();
