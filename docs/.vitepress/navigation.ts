@@ -33,7 +33,7 @@ const sections: Readonly<Record<string, readonly string[]>> = {
     "deploy/README",
   ],
   Extend: ["docs/writing-plugins", "plugins/README", "plugins/contracts/README"],
-  Project: ["docs/versioning", "CHANGELOG", "SECURITY", "CONTRIBUTING", "AGENTS"],
+  Project: ["docs/versioning", "docs/licences", "CHANGELOG", "SECURITY", "CONTRIBUTING", "AGENTS"],
 };
 
 /** `root`: the folder with the Markdown files. */
