@@ -1,4 +1,4 @@
-/** Opens the resources that outlive every generation: the data folder, the database, claims, the compute pools. */
+/** Opens the resources that outlive every generation: the data folder, the shared stores, claims, the compute pools. */
 import { hostname } from "node:os";
 import { openComputePool } from "../compute/pool.ts";
 import type { Config } from "../config/config.ts";
@@ -6,11 +6,12 @@ import { createMetrics, type RenderedMetrics } from "../metrics.ts";
 import type { ClosingStack } from "../pipeline/load/closer.ts";
 import { KeptParts } from "../pipeline/load/kept-parts.ts";
 import type { HostResources } from "../pipeline/load/host-resources.ts";
-import type { Clock, GatewayInfo, Log, Metrics } from "../plugin.ts";
+import type { Clock, GatewayInfo, Log, Metrics, Seal } from "../plugin.ts";
 import { refuseIncompleteRestore } from "../store/backup/restore-marker.ts";
 import { openClaims } from "../store/claims.ts";
 import { lockStore } from "../store/lock.ts";
 import type { PostgresPool } from "../store/postgres/postgres.ts";
+import type { RedisConnection } from "../store/redis/redis.ts";
 import { createSeal, readOrCreateSecret } from "../store/seal.ts";
 
 export interface OpenHostResources extends HostResources {
@@ -19,7 +20,7 @@ export interface OpenHostResources extends HostResources {
 
 /**
  * Everything that is opened here is closed through `stack`, in reverse order. Throws StoreError if the data folder
- * cannot be used or if another gateway uses it. The database is not contacted yet.
+ * cannot be used or if another gateway uses it. The database is not contacted yet. Redis is, but it may be away.
  */
 export async function openHostResources(
   config: Config,
@@ -36,6 +37,8 @@ export async function openHostResources(
   stack.use(lockStore(dataDir));
   refuseIncompleteRestore(dataDir);
   const postgres = await openDatabase(config, metrics, stack);
+  const seal = createSeal(config.secret ?? readOrCreateSecret(dataDir));
+  const redis = await openRedis(config, { ...shared, seal }, stack);
   const parts = new KeptParts();
   stack.defer(() => parts.close(stack.closer));
   const claims = openClaims(dataDir, clock);
@@ -46,12 +49,11 @@ export async function openHostResources(
   // request waits for must not use it: see docs/operations.md, "Threads".
   const reports = openComputePool({ clock, metrics, threads: 1, queue: 8, timeoutMs: 30_000 });
   stack.add("threads of usage reports", () => reports.close());
-  const seal = createSeal(config.secret ?? readOrCreateSecret(dataDir));
   return {
     ...shared,
     claims,
     seal,
-    store: { folder: dataDir, postgres },
+    store: { folder: dataDir, postgres, redis },
     compute: { run: (job) => compute.run(job), background: reports },
     parts,
     gateway,
@@ -70,4 +72,24 @@ async function openDatabase(
   const pool = openPostgres({ url: store.postgres, replica, metrics });
   stack.add("PostgreSQL", () => pool.close());
   return pool;
+}
+
+/** Returns undefined without `store.redis`. The client is imported only if it is used. */
+async function openRedis(
+  { store, environment }: Config,
+  shared: {
+    readonly clock: Clock;
+    readonly log: Log;
+    readonly metrics: Metrics;
+    readonly seal: Seal;
+  },
+  stack: ClosingStack,
+): Promise<RedisConnection | undefined> {
+  if (store.redis === undefined) return undefined;
+  const { RedisConnection } = await import("../store/redis/redis.ts");
+  // One gateway uses the database, so it has the whole of each limit.
+  const replicas = (): number => 1;
+  const redis = await RedisConnection.open({ ...shared, url: store.redis, environment, replicas });
+  stack.add("Redis", () => redis.close());
+  return redis;
 }
