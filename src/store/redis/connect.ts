@@ -2,8 +2,6 @@
 import { Cluster, Redis, type RedisOptions } from "ioredis";
 import type { RedisPlace } from "./redis-url.ts";
 
-/** Time limit of a command in milliseconds. A request waits for it, and can be decided without Redis. */
-export const commandMs = 50;
 /** Time limit for opening a connection. */
 const connectMs = 1_000;
 /** Pause before the next attempt to connect. */
@@ -13,8 +11,11 @@ const silentMs = 3_000;
 
 export type RedisClient = Redis | Cluster;
 
-/** Creates the client. It connects at once, and again whenever the connection is lost. Add an `error` listener. */
-export function connectRedis(place: RedisPlace): RedisClient {
+/**
+ * Creates the client. It connects at once, and again whenever the connection is lost. `commandMs`: time limit of a
+ * command. Add an `error` listener.
+ */
+export function connectRedis(place: RedisPlace, commandMs: number): RedisClient {
   const { kind, hosts, isTls, username, password, db, master } = place;
   const options: RedisOptions = {
     connectionName: "sluice",

@@ -7,7 +7,7 @@ import type { Counter, Gauge, Metrics } from "../../contract/metrics.ts";
 import type { Redis, Seal } from "../../contract/store.ts";
 import { countRoundTrips } from "../round-trips.ts";
 import { WaitLimit, type Waiting } from "../../wait-limit.ts";
-import { commandMs, connectRedis, type RedisClient } from "./connect.ts";
+import { connectRedis, type RedisClient } from "./connect.ts";
 import { hostsOf, parseRedisUrl } from "./redis-url.ts";
 
 export interface RedisOptions {
@@ -19,7 +19,12 @@ export interface RedisOptions {
   readonly metrics: Metrics;
   /** Returns the number of gateways that share the Redis. */
   readonly replicas: () => number;
+  /** Only for tests: time limit of a command in milliseconds. */
+  readonly commandMs?: number;
 }
+
+/** Time limit of a command in milliseconds. A request waits for it, and can be decided without Redis. */
+const defaultCommandMs = 50;
 
 /** Interval at which Redis is asked whether it answers, and maximum time that a start waits for it. */
 const probeMs = 1_000;
@@ -43,7 +48,7 @@ export class RedisConnection implements Redis {
   #onKnown: (() => void) | undefined;
 
   private constructor(options: RedisOptions) {
-    const { url, environment, seal, clock, metrics } = options;
+    const { url, environment, seal, clock, metrics, commandMs = defaultCommandMs } = options;
     const place = parseRedisUrl(url);
     if (place === undefined) throw new Error("store.redis is not the URL of a Redis");
     this.#options = options;
@@ -55,7 +60,7 @@ export class RedisConnection implements Redis {
       .with({});
     this.#roundTrips = countRoundTrips(metrics, "redis");
     this.#limit = new WaitLimit(clock, commandMs);
-    this.client = connectRedis(place);
+    this.client = connectRedis(place, commandMs);
     this.client.on("error", (error: Error) => this.#isDown(error));
     this.client.on("close", () => this.#isDown(new Error("the connection was closed")));
     this.client.on("ready", () => void this.#probe());
@@ -133,7 +138,7 @@ export class RedisConnection implements Redis {
   /** Rejects if the answer does not arrive within the limit, whatever the client does. */
   #inTime<T>(answer: Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
-      const late = new Error(`Redis has not answered within ${commandMs} ms`);
+      const late = new Error(`Redis has not answered within ${this.#limit.limitMs} ms`);
       const waiting: Waiting = {
         before: undefined,
         behind: undefined,
