@@ -1,5 +1,4 @@
 /** Opens the resources that outlive every generation: the data folder, the shared stores, claims, the compute pools. */
-import { hostname } from "node:os";
 import { openComputePool } from "../compute/pool.ts";
 import type { Config } from "../config/config.ts";
 import { createMetrics, type RenderedMetrics } from "../metrics.ts";
@@ -10,6 +9,8 @@ import type { Clock, GatewayInfo, Log, Metrics, Seal } from "../plugin.ts";
 import { refuseIncompleteRestore } from "../store/backup/restore-marker.ts";
 import { openClaims } from "../store/claims.ts";
 import { lockStore } from "../store/lock.ts";
+import { refuseMoved } from "../store/moved-marker.ts";
+import type { PostgresClaims } from "../store/postgres/claims.ts";
 import type { PostgresPool } from "../store/postgres/postgres.ts";
 import type { RedisConnection } from "../store/redis/redis.ts";
 import { createSeal, readOrCreateSecret } from "../store/seal.ts";
@@ -20,7 +21,7 @@ export interface OpenHostResources extends HostResources {
 
 /**
  * Everything that is opened here is closed through `stack`, in reverse order. Throws StoreError if the data folder
- * cannot be used or if another gateway uses it. The database is not contacted yet. Redis is, but it may be away.
+ * or the database cannot be used, or if another gateway uses the data folder. Redis may be away.
  */
 export async function openHostResources(
   config: Config,
@@ -36,12 +37,12 @@ export async function openHostResources(
   const { data: dataDir } = config.store;
   stack.use(lockStore(dataDir));
   refuseIncompleteRestore(dataDir);
-  const postgres = await openDatabase(config, metrics, stack);
   const seal = createSeal(config.secret ?? readOrCreateSecret(dataDir));
-  const redis = await openRedis(config, { ...shared, seal }, stack);
+  const postgres = await openPostgresStore(config, { seal, ...shared }, stack);
+  const redis = await openRedis(config, { seal, ...shared }, stack);
   const parts = new KeptParts();
   stack.defer(() => parts.close(stack.closer));
-  const claims = openClaims(dataDir, clock);
+  const claims = postgres?.claims ?? openClaims(dataDir, clock);
   stack.add("claims", () => claims.close());
   const compute = openComputePool({ clock, metrics });
   stack.add("compute threads", () => compute.close());
@@ -53,43 +54,48 @@ export async function openHostResources(
     ...shared,
     claims,
     seal,
-    store: { folder: dataDir, postgres, redis },
+    store: { folder: dataDir, postgres: postgres?.database, redis },
     compute: { run: (job) => compute.run(job), background: reports },
     parts,
     gateway,
   };
 }
 
-/** Returns undefined without `store.postgres`. The driver is imported only if it is used. */
-async function openDatabase(
-  { store }: Config,
-  metrics: Metrics,
+interface StoreParts {
+  readonly seal: Seal;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly metrics: Metrics;
+}
+
+/** Returns undefined without `store.postgres`. Rejects with StoreError. The driver is imported only if it is used. */
+async function openPostgresStore(
+  config: Config,
+  parts: StoreParts,
   stack: ClosingStack,
-): Promise<PostgresPool | undefined> {
-  if (store.postgres === undefined) return undefined;
-  const { openPostgres } = await import("../store/postgres/postgres.ts");
-  const replica = store.replica ?? hostname();
-  const pool = openPostgres({ url: store.postgres, replica, metrics });
-  stack.add("PostgreSQL", () => pool.close());
-  return pool;
+): Promise<{ readonly database: PostgresPool; readonly claims: PostgresClaims } | undefined> {
+  const { postgres: url } = config.store;
+  if (url === undefined) {
+    refuseMoved(config.store.data);
+    return undefined;
+  }
+  const { openDatabase } = await import("./open-database.ts");
+  const { openPostgresClaims } = await import("../store/postgres/claims.ts");
+  const database = await openDatabase(config, url, parts, stack);
+  return { database, claims: await openPostgresClaims(database, parts.clock, parts.log) };
 }
 
 /** Returns undefined without `store.redis`. The client is imported only if it is used. */
 async function openRedis(
   { store, environment }: Config,
-  shared: {
-    readonly clock: Clock;
-    readonly log: Log;
-    readonly metrics: Metrics;
-    readonly seal: Seal;
-  },
+  parts: StoreParts,
   stack: ClosingStack,
 ): Promise<RedisConnection | undefined> {
   if (store.redis === undefined) return undefined;
   const { RedisConnection } = await import("../store/redis/redis.ts");
   // One gateway uses the database, so it has the whole of each limit.
   const replicas = (): number => 1;
-  const redis = await RedisConnection.open({ ...shared, url: store.redis, environment, replicas });
+  const redis = await RedisConnection.open({ ...parts, url: store.redis, environment, replicas });
   stack.add("Redis", () => redis.close());
   return redis;
 }
