@@ -11,7 +11,7 @@ export interface TestRedis {
   /** The lines that were logged: message and fields. */
   readonly lines: string[];
   /** Returns the value of `sluice_store_redis_up`. */
-  up(): number | undefined;
+  readonly up: () => number | undefined;
 }
 
 /**

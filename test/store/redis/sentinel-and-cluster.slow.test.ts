@@ -48,7 +48,7 @@ async function startCluster(t: TestContext): Promise<RedisServer[]> {
     await client.cluster("MEET", "127.0.0.1", servers[0]?.port ?? 0);
   }
   for (const client of clients) {
-    await until(async () => String(await client.cluster("INFO")).includes("cluster_state:ok"));
+    await until(async () => (await client.cluster("INFO")).includes("cluster_state:ok"));
   }
   return servers;
 }
