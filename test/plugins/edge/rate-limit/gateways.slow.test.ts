@@ -106,8 +106,8 @@ test("three replicas on one Redis admit at most burst + rate × time, in real ti
   await Promise.all(
     buckets.map(async (bucket, replica) => {
       for (let i = 0; micros() < end; i++) {
-        const start = micros();
-        if (await bucket.take(start)) admissions.push({ start, end: micros() });
+        const at = micros();
+        if (await bucket.take(at)) admissions.push({ start: at, end: micros() });
         else refused++;
         if (i % (5 + 10 * replica) === 0) await new Promise((resolve) => setTimeout(resolve, 1));
         else await new Promise(setImmediate);
