@@ -90,7 +90,9 @@ export default defineStep<Options>({
       requestHeaders(x) {
         const now = micros(x.arrivedMonotonic);
         const bucket = limiter.bucketOf(x, now);
-        return andThen(bucket.take(now), (isTaken): Reply | undefined => {
+        const taken = bucket.take(now);
+        if (taken === true) return undefined;
+        return andThen(taken, (isTaken): Reply | undefined => {
           if (isTaken) return undefined;
           const { name: scope, burst: limit } = bucket.terms;
           const clearsAt = x.arrivedAt + Math.ceil(bucket.microsToNext(now) / 1000);
