@@ -104,7 +104,7 @@ export async function readReplicas(database: Postgres): Promise<ReplicaStatus[]>
   const rows = await database.query(
     "status",
     `SELECT name, journal, version, state, posted,
-       extract(epoch FROM clock_timestamp() - heard_at)::float8 AS ago,
+       (sluice.now_ms() - heard_at) / 1000.0::float8 AS ago,
        to_char((SELECT max(time) FROM sluice.charges WHERE replica = r.id) AT TIME ZONE 'UTC',
          'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS last_charge
      FROM sluice.replicas r ORDER BY heard_at DESC`,

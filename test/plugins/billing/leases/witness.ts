@@ -11,7 +11,7 @@ import type {
 import type {
   Account,
   LeasedReservation,
-} from "../../../../plugins/billing/leases/leased-credit.ts";
+} from "../../../../plugins/billing/leases/leased-reservation.ts";
 import type { ScopeRow } from "../../../../plugins/billing/leases/ledger-rows.ts";
 import type { MemoryLedger } from "../../../../plugins/billing/leases/memory-ledger.ts";
 import type { LedgerReplica } from "../../../../plugins/billing/leases/replica.ts";
