@@ -161,7 +161,6 @@ const changes = [
   ["DELETE FROM sluice.leases WHERE replica = ANY (v_ended);", ""],
   ["v_reach := i", "v_reach := v_reach"],
   ["v_recall := v_recall + 1", "v_recall := v_recall + 2"],
-  ["CASE WHEN v_is_new THEN v_zero ELSE known.spent END", "known.spent"],
   ["greatest(granted[place] - spent[place], 0)", "greatest(granted[place], 0)"],
 ] as const;
 
