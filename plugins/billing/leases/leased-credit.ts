@@ -276,12 +276,11 @@ export class LeasedCredit {
     reservation.state = "settling";
     this.#reservations.delete(reservation);
     for (const scope of reservation.scopes) scope.unposted++;
-    const charges = lines.map(({ id, costMilliCu, details }): LeasedCharge => {
+    const charges = lines.map(({ costMilliCu, details }): LeasedCharge => {
       const takenMilliCu = workspace?.take(costMilliCu) ?? [];
       const covered = takenMilliCu.reduce((total, each) => total + each, 0);
       const uncovered = costMilliCu - covered;
       return {
-        id,
         keyId: account.keyId,
         workspaceId: account.workspaceId,
         time: this.#time,

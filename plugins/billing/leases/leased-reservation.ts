@@ -21,7 +21,6 @@ export interface Account {
 
 /** One line of the charge of a reservation. */
 export interface LeasedLine {
-  readonly id: string;
   readonly costMilliCu: number;
   readonly details: ChargeDetails;
 }

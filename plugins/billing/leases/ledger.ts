@@ -134,7 +134,6 @@ export interface LeaseReply extends Standing {
 
 /** One charge. `keyId` and `workspaceId` name its scopes. */
 export interface LeasedCharge {
-  readonly id: string;
   readonly keyId: string;
   readonly workspaceId: string;
   /** Time of the charge in milliseconds since 1970. Its month is the month of the bill. */

@@ -9,7 +9,7 @@
 import { dayWindow, monthWindow } from "../metering/windows.ts";
 import { silenceMs } from "./memory-ledger.ts";
 import { chargeColumns, chargeValues, registerLock } from "./schema-tables.ts";
-import { usageFunctions } from "./schema-usage.ts";
+import { reportFunctions, usageFunctions } from "./schema-usage.ts";
 
 /** Replicas may execute these functions, and have no other right to write. A lock is never waited for without end. */
 const entryPoint =
@@ -253,4 +253,10 @@ END $$;
 `;
 
 /** The functions of the ledger. Its tables are in schema-tables.ts. */
-export const ledgerFunctions: string = [replicas, post, usageFunctions, lease].join("\n");
+export const ledgerFunctions: string = [
+  replicas,
+  post,
+  usageFunctions,
+  lease,
+  reportFunctions,
+].join("\n");

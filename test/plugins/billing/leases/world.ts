@@ -25,7 +25,7 @@ const details = {
   surface: "chat",
   method: "completions",
   model: null,
-  request_id: "r",
+  request_id: "",
   input_tokens: 1,
   output_tokens: 2,
   estimated: false,
@@ -128,11 +128,10 @@ export class World extends Witness {
     const opened = ready[which % Math.max(1, ready.length)];
     if (opened === undefined) return;
     const lines = shares.map((share) => ({
-      id: `${++this.#counter}`,
       costMilliCu: Math.floor((opened.reservation.costMilliCu * share) / 100),
-      details,
+      details: { ...details, request_id: `${++this.#counter}` },
     }));
-    opened.ids = lines.map(({ id }) => id);
+    opened.ids = lines.map((line) => line.details.request_id);
     process.replica.settle(this.now, opened.reservation, lines, more);
     process.open.splice(
       0,
@@ -252,7 +251,8 @@ export class World extends Witness {
       scopes: this.ledger.scopes,
     });
     happens();
-    for (const { id } of this.ledger.charges.splice(charges.length)) this.charged.delete(id);
+    for (const lost of this.ledger.charges.splice(charges.length))
+      this.charged.delete(lost.details.request_id);
     this.ledger.replicas.clear();
     for (const [replica, row] of replicas) this.ledger.replicas.set(replica, row);
     this.ledger.scopes.clear();
