@@ -23,7 +23,7 @@ export interface CommandLine {
 
 const pipeline = `version: 1
 environment: \${GATEWAY_ENV}
-secret: at-least-sixteen-characters
+secret: \${GATEWAY_SECRET:-at-least-sixteen-characters}
 store: { data: ./data, postgres: "\${DATABASE_URL:-}" }
 routes:
   - { path: /x, methods: [GET], run: [], to: models }

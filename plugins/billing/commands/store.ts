@@ -5,35 +5,28 @@ import {
   type CommandContext,
   type Subcommand,
 } from "sluice-gateway/module";
-import type { Seal } from "sluice-gateway/plugin";
-import {
-  createSeal,
-  explainPostgres,
-  openPostgres,
-  type PostgresPool,
-} from "sluice-gateway/postgres";
-import { createMetrics, printFault, readPipeline, storeFault } from "sluice-gateway/process";
+import { explainPostgres, schemaVersion, upgradeSchema } from "sluice-gateway/postgres";
+import { printFault, readPipeline, shippedMigrations, storeFault } from "sluice-gateway/process";
 import { readReplicas } from "../shipping/charge-store.ts";
-import { checkSchema, schemaVersion, upgradeSchema } from "../shipping/schema-version.ts";
-import { migrations } from "../shipping/schema.ts";
 import { printRecords } from "./accounts.ts";
+import { checkTables, openCommandDatabase, type CommandDatabase } from "./database.ts";
 
 /** Runs `work` on the configured database. Prints the reason and resolves to 1 if it cannot be used. */
 async function withDatabase(
   context: CommandContext,
-  work: (database: PostgresPool, seal: Seal) => Promise<void>,
+  work: (opened: CommandDatabase) => Promise<void>,
 ): Promise<0 | 1> {
   const { config, faults } = await readPipeline(context.configFile, context.env);
   for (const fault of faults) context.complain(printFault(fault, process.cwd()));
   if (config === undefined || faults.length > 0) return 1;
-  const { postgres: url } = config.store;
-  if (url === undefined || config.secret === undefined) {
+  const opened = openCommandDatabase(config);
+  if (opened === undefined) {
     context.complain("store.postgres (DATABASE_URL) is not set: there is no database to use");
     return 1;
   }
-  const database = openPostgres({ url, replica: "command", metrics: createMetrics() });
+  const { database } = opened;
   try {
-    await work(database, createSeal(config.secret));
+    await work(opened);
     return 0;
   } catch (error) {
     const fault = storeFault(explainPostgres(error, database.place), config);
@@ -48,8 +41,8 @@ const upgrade: Subcommand = {
   options: [],
   arguments: [],
   run: (context) =>
-    withDatabase(context, async (database, seal) => {
-      const { before, after } = await upgradeSchema(database, migrations, seal);
+    withDatabase(context, async ({ database, seal }) => {
+      const { before, after } = await upgradeSchema(database, await shippedMigrations(), seal);
       if (context.json) return context.print(JSON.stringify({ before, after }));
       context.print(
         before === after
@@ -63,8 +56,9 @@ const status: Subcommand = {
   options: [],
   arguments: [],
   run: (context) =>
-    withDatabase(context, async (database, seal) => {
-      await checkSchema(database, migrations, seal);
+    withDatabase(context, async (opened) => {
+      const { database } = opened;
+      await checkTables(opened);
       const version = await schemaVersion(database);
       const replicas = (await readReplicas(database)).map((replica) => ({
         name: replica.name,

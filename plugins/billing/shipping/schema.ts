@@ -1,7 +1,7 @@
 /** Tables and functions of the copy of the charges in PostgreSQL. Functions are the only way in which gateways write. */
+import type { Migration } from "sluice-gateway/postgres";
 import { ledgerFunctions } from "../leases/schema.ts";
 import { chargeColumns, chargeValues, registerLock, tables } from "../leases/schema-tables.ts";
-import type { Migration } from "./schema-version.ts";
 
 /**
  * Makes this start the one that may post for its journal. The outcome is `registered`, or `in_use` with the name of
@@ -73,6 +73,7 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 $$;
 `;
 
-export const migrations: readonly Migration[] = [
-  { sql: [tables, ledgerFunctions, register, post, leave].join("\n"), oldestCode: 1 },
+/** The scripts of the charges and of the credit that gateways share, for `upgradeSchema`. */
+export const chargeMigrations: readonly Migration[] = [
+  { name: "charges", sql: [tables, ledgerFunctions, register, post, leave].join("\n") },
 ];

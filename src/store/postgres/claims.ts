@@ -5,9 +5,10 @@ import type { Claims, Postgres } from "../../contract/store.ts";
 import { number, text } from "../row.ts";
 import { commitOrder, commonFunctions } from "./commit-order.ts";
 import { explainPostgres } from "./failure.ts";
+import type { Migration } from "./migrations.ts";
 
-/** Tables of the claims, and the functions that other tables use, too. Endings are numbered in the order of commits. */
-export const claimTables = `
+/** Endings are numbered in the order of commits. */
+const tables = `
 ${commonFunctions}
 CREATE TABLE sluice.claims (id text PRIMARY KEY, until bigint NOT NULL);
 CREATE INDEX claims_until ON sluice.claims (until);
@@ -15,6 +16,9 @@ CREATE TABLE sluice.endings (no bigint UNIQUE, id text PRIMARY KEY, until bigint
 CREATE INDEX endings_until ON sluice.endings (until);
 ${commitOrder("endings", "no", 7_582_147)}
 `;
+
+/** The script of the claims, and of the functions that the scripts of modules use. It runs before those. */
+export const claimMigrations: readonly Migration[] = [{ name: "claims", sql: tables }];
 
 export interface PostgresClaims extends Claims {
   close(): void;

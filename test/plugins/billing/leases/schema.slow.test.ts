@@ -5,12 +5,12 @@ import * as fc from "fast-check";
 import type { LeaseRequest, PostRequest } from "../../../../plugins/billing/leases/ledger.ts";
 import { MemoryLedger } from "../../../../plugins/billing/leases/memory-ledger.ts";
 import { encodeCharges } from "../../../../plugins/billing/leases/postgres-ledger.ts";
-import { migrations } from "../../../../plugins/billing/shipping/schema.ts";
+import { chargeMigrations } from "../../../../plugins/billing/shipping/schema.ts";
 import { histories, runHistory } from "./histories.ts";
 import { startPostgres } from "./private-postgres.ts";
 import { correctParts } from "./world.ts";
 
-const ledgerSchema = `CREATE SCHEMA sluice; ${migrations.map(({ sql }) => sql).join("\n")}`;
+const ledgerSchema = `CREATE SCHEMA sluice; ${chargeMigrations.map(({ sql }) => sql).join("\n")}`;
 
 const testClock = `
 CREATE TABLE sluice.test_clock (started bigint, now bigint);
