@@ -16,6 +16,8 @@ import { MeterReservation, type MeterReservationDeps } from "./meter-reservation
 
 export interface LeasedMeterDeps extends MeterReservationDeps {
   readonly replica: LedgerReplica;
+  /** Ends with the meter. */
+  readonly sweeper: Disposable;
   readonly clock: Clock;
 }
 
@@ -81,6 +83,7 @@ export class LeasedMeter implements Pick<Meter, "reserve" | "reserveWithoutLimit
   /** Posts all charges and gives back all credit, within a few seconds. */
   async close(): Promise<void> {
     this.#sampler[Symbol.dispose]();
+    this.#deps.sweeper[Symbol.dispose]();
     await this.#deps.link.close();
   }
 
