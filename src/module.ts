@@ -7,6 +7,7 @@ import type { ProductionCheck } from "./config/production.ts";
 import type { Demo } from "./demo.ts";
 import type { ModuleErrors } from "./errors.ts";
 import type { Awaitable, Service, ServiceName, ServiceTypes } from "./plugin.ts";
+import type { EmbeddedDatabase } from "./store/postgres/move-store.ts";
 import type { Migration } from "./store/postgres/migrations.ts";
 
 export interface Module {
@@ -26,6 +27,8 @@ export interface Module {
   readonly databases?: () => Promise<Readonly<Record<string, number>>>;
   /** The scripts that make the tables of the module in PostgreSQL. Those of the core run before them. */
   readonly migrations?: () => Promise<readonly Migration[]>;
+  /** The databases in the data folder whose rows `sluice store migrate` copies to the tables of the module. */
+  readonly movedDatabases?: () => Promise<readonly EmbeddedDatabase[]>;
   /**
    * Files in the data folder that hold how far something outside of the gateway has come, such as a delivery. A backup
    * contains them, but a restore never replaces one, so that the position does not go back. The values are notes for the

@@ -29,6 +29,10 @@ export default {
     const { accountMigrations } = await import("./accounts/postgres/schema.ts");
     return [...chargeMigrations, ...accountMigrations];
   },
+  async movedDatabases() {
+    const { accountsDatabase } = await import("./accounts/postgres/moved-tables.ts");
+    return [accountsDatabase];
+  },
   positions: {
     "usage-export.json":
       "If charges were delivered to billing after the backup, read docs/operations.md, section Backup, before you start.",

@@ -10,5 +10,6 @@ export {
   upgradeSchema,
   type Migration,
 } from "../store/postgres/migrations.ts";
+export { moveStore, type EmbeddedDatabase } from "../store/postgres/move-store.ts";
 export { openPostgres, type PostgresPool } from "../store/postgres/postgres.ts";
 export { createSeal } from "../store/seal.ts";

@@ -9,6 +9,7 @@ import type { Clock, GatewayInfo, Log, Metrics, Seal } from "../plugin.ts";
 import { refuseIncompleteRestore } from "../store/backup/restore-marker.ts";
 import { openClaims } from "../store/claims.ts";
 import { lockStore } from "../store/lock.ts";
+import { refuseMoved } from "../store/moved-marker.ts";
 import type { PostgresClaims } from "../store/postgres/claims.ts";
 import type { PostgresPool } from "../store/postgres/postgres.ts";
 import { createSeal, readOrCreateSecret } from "../store/seal.ts";
@@ -58,7 +59,7 @@ export async function openHostResources(
   };
 }
 
-/** Returns undefined without `store.postgres`. The driver is imported only if it is used. */
+/** Returns undefined without `store.postgres`. Rejects with StoreError. The driver is imported only if it is used. */
 async function openPostgresStore(
   config: Config,
   parts: {
@@ -70,7 +71,10 @@ async function openPostgresStore(
   stack: ClosingStack,
 ): Promise<{ readonly database: PostgresPool; readonly claims: PostgresClaims } | undefined> {
   const { postgres: url } = config.store;
-  if (url === undefined) return undefined;
+  if (url === undefined) {
+    refuseMoved(config.store.data);
+    return undefined;
+  }
   const { openDatabase } = await import("./open-database.ts");
   const { openPostgresClaims } = await import("../store/postgres/claims.ts");
   const database = await openDatabase(config, url, parts, stack);

@@ -24,6 +24,8 @@ export async function openGatewayStore(
     const store = openGatewayAccountStore(folder, clock);
     return { store, slots: embeddedSlots(store, clock), maxStaleMs: undefined };
   }
+  const { refuseUnmoved } = await import("./embedded/unmoved.ts");
+  refuseUnmoved(folder);
   const { openPostgresAccountStore } = await import("./postgres/postgres-account-store.ts");
   const { postgresSlots } = await import("./postgres/postgres-slots.ts");
   const store = await openPostgresAccountStore(database, clock);

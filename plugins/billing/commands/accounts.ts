@@ -12,9 +12,10 @@ import {
   type Fault,
 } from "sluice-gateway/process";
 import type { ChangeAuthor, Failed } from "sluice-gateway/services";
-import { explain } from "sluice-gateway/store";
+import { explain, refuseMoved } from "sluice-gateway/store";
 import type { AccountStore } from "../accounts/account-store.ts";
 import { openAccountStore } from "../accounts/embedded/embedded-account-store.ts";
+import { refuseUnmoved } from "../accounts/embedded/unmoved.ts";
 import { openPostgresAccountStore } from "../accounts/postgres/postgres-account-store.ts";
 import { checkTables, openCommandDatabase } from "./database.ts";
 
@@ -76,11 +77,13 @@ export async function withAccounts(
 async function openStore(config: Config, stack: AsyncDisposableStack): Promise<AccountStore> {
   const opened = openCommandDatabase(config);
   if (opened === undefined) {
+    refuseMoved(config.store.data);
     const store = openAccountStore(config.store.data, systemClock);
     stack.defer(() => store.close());
     return store;
   }
   stack.defer(() => opened.database.close());
+  refuseUnmoved(config.store.data);
   await checkTables(opened);
   return openPostgresAccountStore(opened.database, systemClock);
 }

@@ -5,8 +5,15 @@ import {
   type CommandContext,
   type Subcommand,
 } from "sluice-gateway/module";
-import { explainPostgres, schemaVersion, upgradeSchema } from "sluice-gateway/postgres";
-import { printFault, readPipeline, shippedMigrations, storeFault } from "sluice-gateway/process";
+import { explainPostgres, moveStore, schemaVersion, upgradeSchema } from "sluice-gateway/postgres";
+import {
+  movedDatabases,
+  printFault,
+  readPipeline,
+  shippedMigrations,
+  storeFault,
+  type Config,
+} from "sluice-gateway/process";
 import { readReplicas } from "../shipping/charge-store.ts";
 import { printRecords } from "./accounts.ts";
 import { checkTables, openCommandDatabase, type CommandDatabase } from "./database.ts";
@@ -14,7 +21,7 @@ import { checkTables, openCommandDatabase, type CommandDatabase } from "./databa
 /** Runs `work` on the configured database. Prints the reason and resolves to 1 if it cannot be used. */
 async function withDatabase(
   context: CommandContext,
-  work: (opened: CommandDatabase) => Promise<void>,
+  work: (opened: CommandDatabase, config: Config) => Promise<void>,
 ): Promise<0 | 1> {
   const { config, faults } = await readPipeline(context.configFile, context.env);
   for (const fault of faults) context.complain(printFault(fault, process.cwd()));
@@ -26,7 +33,7 @@ async function withDatabase(
   }
   const { database } = opened;
   try {
-    await work(opened);
+    await work(opened, config);
     return 0;
   } catch (error) {
     const fault = storeFault(explainPostgres(error, database.place), config);
@@ -48,6 +55,27 @@ const upgrade: Subcommand = {
         before === after
           ? `the tables have schema version ${after} already`
           : `upgraded the tables from schema version ${before} to ${after}`,
+      );
+    }),
+};
+
+const migrate: Subcommand = {
+  options: ["check"],
+  arguments: [],
+  run: (context, values) =>
+    withDatabase(context, async (opened, config) => {
+      await checkTables(opened);
+      const { data: dataDir } = config.store;
+      const { database } = opened;
+      const sources = await movedDatabases();
+      const isCheck = values["check"] === true;
+      const moved = await moveStore({ dataDir, database, sources, isCheck });
+      if (context.json) return context.print(JSON.stringify({ rows: moved }));
+      for (const [table, rows] of Object.entries(moved)) context.print(`${table}: ${rows} rows`);
+      context.print(
+        isCheck
+          ? `the database has all rows of ${dataDir}, with the same values`
+          : `copied all rows of ${dataDir} to the database, and compared them`,
       );
     }),
 };
@@ -86,19 +114,23 @@ const status: Subcommand = {
 export const store: Command = {
   summary: "prepare the PostgreSQL database, and show what it has",
   help: `usage: sluice store upgrade
+       sluice store migrate [--check]
        sluice store status
 
 The database is the one of store.postgres (DATABASE_URL) in pipeline.yaml. A gateway may run at the same time.
 
 upgrade            create the tables of Sluice, or bring them to the version that this release needs; run it with the
                    user that owns them, before the gateway is started or upgraded
+migrate            copy the accounts of the data folder to the database, once; the tables must be empty, and no gateway
+                   may run on the folder. Every row is compared, and the folder is marked as moved
 status             print the version of the tables and the gateways that have copied charges to them
 
+--check            only compare the data folder with the database, and mark the folder if they are the same
 --json             print one JSON document
 --config FILE      path of pipeline.yaml`,
-  subcommands: ["upgrade", "status"],
-  options: {},
+  subcommands: ["upgrade", "migrate", "status"],
+  options: { check: { type: "boolean" } },
   async run(context, values, positionals) {
-    return runSubcommand("store", { upgrade, status }, context, values, positionals);
+    return runSubcommand("store", { upgrade, migrate, status }, context, values, positionals);
   },
 };

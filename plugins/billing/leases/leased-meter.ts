@@ -3,11 +3,11 @@ import type { Clock } from "sluice-gateway/plugin";
 import type {
   CuRefusal,
   KeyPrincipal,
+  Meter,
   MeterUnavailable,
   Reservation,
   ReservedFor,
 } from "sluice-gateway/services";
-import type { Meter } from "sluice-gateway/services";
 import { isAmount, notAnAmount } from "../metering/charge-lines.ts";
 import { unlimitedMilliCu } from "./ledger.ts";
 import type { LedgerReplica } from "./replica.ts";

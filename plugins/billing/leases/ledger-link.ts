@@ -4,7 +4,7 @@
  */
 import type { Clock, Log } from "sluice-gateway/plugin";
 import { guarded } from "sluice-gateway/toolkit";
-import type { CreditLedger, Standing } from "./ledger.ts";
+import type { CreditLedger, PostRequest, Standing } from "./ledger.ts";
 import type { Account, LeasedLine, LeasedReservation } from "./leased-reservation.ts";
 import type { LeaseMetrics } from "./metrics.ts";
 import type { LedgerReplica, Message, Reply } from "./replica.ts";
@@ -158,7 +158,7 @@ export class LedgerLink {
   }
 
   async #ask(message: Message): Promise<Reply> {
-    const { ledger, metrics } = this.#deps;
+    const { ledger } = this.#deps;
     const { no, kind } = message;
     switch (kind) {
       case "register":
@@ -171,14 +171,20 @@ export class LedgerLink {
         return { no, kind, reply: await ledger.fence(message.replica) };
       case "leave":
         return { no, kind, reply: await ledger.leave(message.replica) };
-      case "post": {
-        const started = this.#now();
-        const reply = await ledger.post(message.request);
-        metrics.batchRows.observe(message.request.charges.length);
-        metrics.postSeconds.observe((this.#now() - started) / 1000);
-        return { no, kind, reply };
-      }
+      case "post":
+        return { no, kind, reply: await this.#post(message.request) };
+      default:
+        throw message satisfies never;
     }
+  }
+
+  async #post(request: PostRequest): Promise<Standing> {
+    const { ledger, metrics } = this.#deps;
+    const started = this.#now();
+    const reply = await ledger.post(request);
+    metrics.batchRows.observe(request.charges.length);
+    metrics.postSeconds.observe((this.#now() - started) / 1000);
+    return reply;
   }
 
   #report(): void {

@@ -29,8 +29,8 @@ interface Meta {
   readonly applied: readonly AppliedMigration[];
 }
 
-/** Any number, the same in all releases: it is the advisory lock under which scripts run. */
-const upgradeLock = 7_582_143;
+/** Any number, the same in all releases: it is the advisory lock under which scripts run and rows are moved. */
+export const upgradeLock = 7_582_143;
 
 const metaTables = `
   CREATE SCHEMA IF NOT EXISTS sluice;

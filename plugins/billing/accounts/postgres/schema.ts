@@ -35,7 +35,7 @@ CREATE TABLE sluice.keys (
   created_at bigint NOT NULL,
   expires_at bigint,
   revoked_at bigint,
-  rotated_to text REFERENCES sluice.keys (id)
+  rotated_to text REFERENCES sluice.keys (id) DEFERRABLE
 );
 CREATE INDEX keys_of_workspace ON sluice.keys (workspace_id);
 CREATE TABLE sluice.key_use (

@@ -1,72 +1,18 @@
 /** Gateways that share one PostgreSQL spend one budget. */
 import assert from "node:assert/strict";
-import { test, type TestContext } from "node:test";
+import { test } from "node:test";
 import { startTestGateway, type TestGateway } from "../../../../plugins/contracts/testing.ts";
-import { createSeal } from "../../../../src/store/seal.ts";
 import { startFaultProxy } from "../../../store/fault-proxy.ts";
-import { createDatabase, runSql, startPgBouncer } from "../../../store/servers.ts";
-import { until, upgrade } from "../shipping/fixture.ts";
-
-const secret = "a secret of these gateways";
-const pipeline = `version: 1
-secret: "${secret}"
-server: { port: "\${PORT}" }
-admin: { port: "\${ADMIN_PORT}" }
-store: { data: "\${DATA_DIR}", postgres: "\${DATABASE_URL}" }
-metering: { durability: "\${DURABILITY:-settled}" }
-plans: { free: { rps: 100000, includedCu: 1 } }
-routes:
-  - path: /call
-    methods: [GET]
-    run: [request-id, authenticate, { authorize: { require: key } }, { meter: { price: 7 } }]
-    to: discovery
-`;
-
-async function preparedDatabase(t: TestContext): Promise<string> {
-  const url = await createDatabase(t);
-  await upgrade(url, createSeal(secret));
-  return url;
-}
+import { runSql, startPgBouncer } from "../../../store/servers.ts";
+import { until } from "../shipping/fixture.ts";
+import { call, charged, pipeline, preparedDatabase, spend } from "./gateway-fixture.ts";
 
 function start(url: string, more: Readonly<Record<string, string>> = {}): Promise<TestGateway> {
   return startTestGateway({
     pipeline,
     env: { DATABASE_URL: url, ...more },
-    account: { plan: "free" },
+    account: { plan: "free", capabilities: ["workspace:admin"] },
   });
-}
-
-async function call({ url }: TestGateway, key: string): Promise<number> {
-  const response = await fetch(`${url}/call`, { headers: { authorization: `Bearer ${key}` } });
-  await response.text();
-  return response.status;
-}
-
-/** Calls the gateways in turn, `parallel` calls at a time, until one call is refused by each. Returns the statuses. */
-async function spend(
-  gateways: readonly TestGateway[],
-  key: string,
-  parallel: number,
-): Promise<Record<number, number>> {
-  const statuses: Record<number, number> = {};
-  const caller = async (place: number): Promise<void> => {
-    for (let calls = 0; calls < 1_000; calls++) {
-      const status = await call(gateways[place % gateways.length]!, key);
-      statuses[status] = (statuses[status] ?? 0) + 1;
-      if (status !== 200) return;
-    }
-  };
-  await Promise.all(Array.from({ length: parallel }, (_, place) => caller(place)));
-  return statuses;
-}
-
-async function sums(url: string): Promise<Record<string, unknown> | undefined> {
-  const [row] = await runSql(
-    url,
-    `SELECT count(*)::int AS charges, sum(used_cu_milli)::int AS used,
-       count(DISTINCT request_id)::int AS requests FROM sluice.usage`,
-  );
-  return row;
 }
 
 for (const through of ["directly", "through PgBouncer"] as const) {
@@ -77,9 +23,109 @@ for (const through of ["directly", "through PgBouncer"] as const) {
     await using one = await start(url);
     await using two = await start(url);
     await using three = await start(url);
-    const statuses = await spend([one, two, three], one.key, 12);
+    const statuses = await spend([one.url, two.url, three.url], one.key, 12);
     // 1,000 milli-CU are 142 calls of 7.
     assert.deepEqual(statuses, { 200: 142, 429: 12 });
-    assert.deepEqual(await sums(database), { charges: 142, used: 994, requests: 142 });
+    assert.deepEqual(await charged(database), { charges: 142, used: 994, requests: 142 });
   });
 }
+
+test("replies that are lost after the commit neither lose nor double a charge", async (t) => {
+  const database = await preparedDatabase(t);
+  await using proxy = await startFaultProxy(Number(new URL(database).port));
+  proxy.dropAfter = "sluice.credit_post";
+  const through = new URL(database);
+  through.port = String(proxy.port);
+  await using gateway = await start(through.href);
+  for (let n = 1; n <= 5; n++) {
+    proxy.repliesToDrop = 1;
+    assert.equal(await call(gateway.url, gateway.key), 200);
+    assert.equal(proxy.dropped, n);
+  }
+  assert.deepEqual(await charged(database), { charges: 5, used: 35, requests: 5 });
+});
+
+test("without PostgreSQL calls are answered with 503 and not charged, and later calls are served again", async (t) => {
+  const database = await preparedDatabase(t);
+  await using proxy = await startFaultProxy(Number(new URL(database).port));
+  const through = new URL(database);
+  through.port = String(proxy.port);
+  await using gateway = await start(through.href);
+  const answered = new Map<string, number>();
+  const tryCall = async (): Promise<number> => {
+    const id = `call-${answered.size}`;
+    // A call whose charge may have been committed waits for PostgreSQL, so the client gives up.
+    const status = await callOnce(gateway, id).catch(() => 0);
+    answered.set(id, status);
+    return status;
+  };
+  assert.equal(await tryCall(), 200);
+  for (const fault of ["refuse", "stall"] as const) {
+    if (fault === "refuse") proxy.refuses = true;
+    else proxy.stalled = "both";
+    proxy.reset();
+    await until(async () => (await tryCall()) === 503);
+    assert.equal((await fetch(`${gateway.url}/readyz`)).status, 503);
+    proxy.refuses = false;
+    proxy.stalled = "none";
+    proxy.reset();
+    await until(async () => (await tryCall()) === 200);
+  }
+  const rows = await runSql(database, "SELECT request_id FROM sluice.charges");
+  const paid = rows.map((row) => String(row["request_id"]));
+  assert.equal(new Set(paid).size, paid.length, "nothing is charged twice");
+  for (const [id, status] of answered) {
+    if (status !== 0) assert.equal(paid.includes(id), status === 200, `${id}: ${status}`);
+  }
+});
+
+async function callOnce({ url, key }: TestGateway, requestId: string): Promise<number> {
+  const response = await fetch(`${url}/call`, {
+    headers: { authorization: `Bearer ${key}`, "x-request-id": requestId },
+    signal: AbortSignal.timeout(500),
+  });
+  await response.text();
+  return response.status;
+}
+
+test("a gateway that stops gives back its credit, and reports show what is used", async (t) => {
+  const database = await preparedDatabase(t);
+  await using one = await start(database);
+  {
+    await using two = await start(database);
+    for (let n = 0; n < 10; n++) assert.equal(await call(two.url, one.key), 200);
+  }
+  const leases = await runSql(database, "SELECT replica FROM sluice.leases WHERE replica = 2");
+  assert.deepEqual(leases, []);
+  assert.deepEqual(await spend([one.url], one.key, 1), { 200: 132, 429: 1 });
+  const metering = one.gateway.use("metering");
+  const used = await metering?.workspaceUsage(one.workspaceId);
+  assert.equal(used?.includedMilliCu, 994);
+  const { day, openMilliCu } =
+    (await metering?.keyWindows({
+      id: one.keyId,
+      cuLimit24hMilli: 2_000,
+      cuLimit30dMilli: undefined,
+    })) ?? assert.fail();
+  assert.deepEqual([day.usedMilliCu, openMilliCu], [994, 0]);
+});
+
+test("with async durability an answer does not wait, and its charge is recorded", async (t) => {
+  const database = await preparedDatabase(t);
+  await using gateway = await start(database, { DURABILITY: "async" });
+  assert.equal(await call(gateway.url, gateway.key), 200);
+  await until(async () => (await charged(database))?.["charges"] === 1);
+});
+
+test("a gateway with local durability uses the database alone", async (t) => {
+  const database = await preparedDatabase(t);
+  {
+    await using _shared = await start(database);
+    await assert.rejects(start(database, { DURABILITY: "local" }), /SLUICE_STORE_IN_USE/);
+  }
+  await using _local = await start(database, { DURABILITY: "local", REPLICA_NAME: "local-one" });
+  await assert.rejects(
+    start(database),
+    /SLUICE_STORE_IN_USE: another gateway, "local-one", uses the PostgreSQL database alone/,
+  );
+});
