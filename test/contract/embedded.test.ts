@@ -6,12 +6,15 @@ import {
 } from "../../plugins/billing/accounts/embedded/embedded-account-store.ts";
 import { embeddedSlots } from "../../plugins/billing/accounts/embedded/embedded-slots.ts";
 import { openIdempotency } from "../../plugins/billing/accounts/idempotency.ts";
+import { readUsage } from "../../plugins/billing/metering/read-usage.ts";
 import { openClaims, type ClaimsService } from "../../src/store/claims.ts";
 import { atOnce } from "../../plugins/contracts/at-once.ts";
 import { manualClock } from "../../src/testing/clock.ts";
 import { temporaryFolder } from "../store/folder.ts";
 import { describeAccountStore } from "./accounts.ts";
 import { describeClaims } from "./claims.ts";
+import { meterFixture } from "../plugins/billing/metering/fixture.ts";
+import { describeMeter, type RecordedCharge } from "./meter.ts";
 import { describeIdempotency, type IdempotencyReplica } from "./idempotency.ts";
 
 const quiet = (): void => {};
@@ -73,4 +76,21 @@ describeClaims("embedded", (t) => {
       return openOne();
     },
   };
+});
+
+describeMeter("embedded", async (t) => {
+  const { dataDir, open } = meterFixture(t);
+  const meter = await open();
+  const charges = (): RecordedCharge[] =>
+    [...readUsage(dataDir)].map((row) => ({
+      requestId: row.requestId,
+      surface: row.surface,
+      method: row.method,
+      model: row.model,
+      agentName: row.agent?.name,
+      splitMilliCu: [row.includedMilliCu, row.purchasedMilliCu, row.overageMilliCu],
+      inputTokens: row.inputTokens,
+      outcome: row.outcome,
+    }));
+  return { one: meter, other: meter, charges };
 });

@@ -95,6 +95,25 @@ CREATE FUNCTION sluice.workspace_usage(p_workspace text) RETURNS jsonb LANGUAGE 
   FROM sluice.period_of(sluice.now_ms()) AS period;
 $$;
 
+-- For operators: ends the replicas with this name, or all if it is null. What they hold is free at once.
+CREATE FUNCTION sluice.credit_end(p_name text) RETURNS TABLE (name text, held bigint)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+BEGIN
+  RETURN QUERY
+    WITH ended AS (
+      UPDATE sluice.replicas r SET state = CASE mode WHEN 'local' THEN 'gone' ELSE 'fenced' END
+      WHERE r.state IN ('live', 'silent') AND (p_name IS NULL OR r.name = p_name)
+      RETURNING r.id, r.name
+    ), freed AS (
+      DELETE FROM sluice.leases l USING ended e WHERE l.replica = e.id
+      RETURNING l.replica, l.granted, l.spent
+    )
+    SELECT e.name, coalesce((SELECT sum(sluice.held(f.granted, f.spent)) FROM freed f
+      WHERE f.replica = e.id AND cardinality(f.granted) = 3), 0)::bigint
+    FROM ended e ORDER BY e.id;
+END $$;
+
 -- Steps that have left their window are deleted. Draws of replicas that have ended are added to those of replica 0, so
 -- that the rows per workspace do not grow with every start. A grant sees all of it or nothing.
 CREATE FUNCTION sluice.credit_sweep() RETURNS jsonb
