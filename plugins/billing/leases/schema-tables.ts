@@ -2,6 +2,7 @@
  * Tables of the replicas, their charges and the credit of several replicas, and the small functions that the others
  * call. Amounts are in milli-CU, in arrays with one entry per source; times are in milliseconds since 1970.
  */
+import { dayWindow, monthWindow } from "../metering/windows.ts";
 import { silenceMs } from "./memory-ledger.ts";
 
 /**
@@ -76,32 +77,6 @@ BEGIN
   EXECUTE format(
     'ALTER TABLE sluice.charges ATTACH PARTITION sluice.%I FOR VALUES FROM (%L) TO (%L)',
     part, p_month AT TIME ZONE 'UTC', (p_month + interval '1 month') AT TIME ZONE 'UTC');
-END $$;
-`;
-
-/** Columns of a charge in the JSON of a batch, for `json_to_recordset`. */
-export const chargeColumns = `time timestamptz, seq bigint, workspace_id text, key_id text,
-  surface text, method text, model text, request_id text, agent jsonb, pricing jsonb,
-  included_cu_milli bigint, purchased_cu_milli bigint, overage_cu_milli bigint,
-  input_tokens bigint, output_tokens bigint, estimated boolean, outcome text`;
-
-/** Copies a charge from such a record to the table, except for its replica, which is the second column. */
-export const chargeValues = `seq, workspace_id, key_id, surface, method, model, request_id, agent,
-  pricing, included_cu_milli, purchased_cu_milli, overage_cu_milli, input_tokens, output_tokens,
-  estimated, outcome`;
-
-const makePartitions = `
-CREATE FUNCTION sluice.make_partitions(p_rows json) RETURNS void
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-  v_month timestamp;
-BEGIN
-  FOR v_month IN
-    SELECT DISTINCT date_trunc('month', time AT TIME ZONE 'UTC')
-    FROM json_to_recordset(p_rows) AS r (time timestamptz)
-  LOOP
-    PERFORM sluice.make_partition(v_month);
-  END LOOP;
 END $$;
 `;
 
@@ -203,6 +178,54 @@ BEGIN
 END $$;
 `;
 
+/**
+ * Adds the charges of a batch to the table, to the windows of their keys and to the draws of their workspaces. `p_now`: the
+ * time at which they count in the windows. If it is null, they count at their own time.
+ */
+const recordCharges = `
+CREATE FUNCTION sluice.record_charges(p_replica bigint, p_rows json, p_now bigint) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_month timestamp;
+BEGIN
+  FOR v_month IN
+    SELECT DISTINCT date_trunc('month', time AT TIME ZONE 'UTC')
+    FROM json_to_recordset(p_rows) AS r (time timestamptz)
+  LOOP
+    PERFORM sluice.make_partition(v_month);
+  END LOOP;
+  WITH posted AS MATERIALIZED (
+    SELECT *, included_cu_milli + purchased_cu_milli + overage_cu_milli AS used,
+      (extract(epoch FROM time) * 1000)::bigint AS at
+    FROM json_to_recordset(p_rows) AS r (
+      time timestamptz, seq bigint, workspace_id text, key_id text, surface text, method text,
+      model text, request_id text, agent jsonb, pricing jsonb, included_cu_milli bigint,
+      purchased_cu_milli bigint, overage_cu_milli bigint, input_tokens bigint,
+      output_tokens bigint, estimated boolean, outcome text)
+  ), kept AS (
+    INSERT INTO sluice.charges
+      SELECT time, p_replica, seq, workspace_id, key_id, surface, method, model, request_id, agent,
+        pricing, included_cu_milli, purchased_cu_milli, overage_cu_milli, input_tokens,
+        output_tokens, estimated, outcome
+      FROM posted
+  ), stepped AS (
+    INSERT INTO sluice.key_steps
+      SELECT key_id, kind, coalesce(p_now, at) / length, p_replica, sum(used)
+      FROM posted,
+        (VALUES ('day', ${dayWindow.stepMs}), ('month', ${monthWindow.stepMs})) AS windows (kind, length)
+      GROUP BY 1, 2, 3
+      ON CONFLICT (key_id, kind, step, replica)
+        DO UPDATE SET milli_cu = key_steps.milli_cu + excluded.milli_cu
+  )
+  INSERT INTO sluice.draws AS known
+    SELECT workspace_id, sluice.period_of(least(at, p_now)), p_replica,
+      ARRAY[sum(included_cu_milli), sum(purchased_cu_milli), sum(overage_cu_milli)]
+    FROM posted GROUP BY 1, 2
+    ON CONFLICT (workspace_id, period, replica)
+      DO UPDATE SET amounts = sluice.plus(known.amounts, excluded.amounts);
+END $$;
+`;
+
 /** The advisory lock under which replicas register. */
 export const registerLock = 7_582_145;
 
@@ -213,6 +236,6 @@ export const tables: string = [
   clock,
   amounts,
   makePartition,
-  makePartitions,
+  recordCharges,
   endSilent,
 ].join("\n");

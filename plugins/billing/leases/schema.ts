@@ -6,9 +6,8 @@
  * A transaction locks the row of its replica first, and the rows of scopes in the order of their ids. A replica writes
  * only rows that carry its number, so two replicas never wait for each other while they post.
  */
-import { dayWindow, monthWindow } from "../metering/windows.ts";
 import { silenceMs } from "./memory-ledger.ts";
-import { chargeColumns, chargeValues, registerLock } from "./schema-tables.ts";
+import { registerLock } from "./schema-tables.ts";
 import { reportFunctions, usageFunctions } from "./schema-usage.ts";
 
 /** Replicas may execute these functions, and have no other right to write. A lock is never waited for without end. */
@@ -84,7 +83,7 @@ END $$;
 
 /**
  * The rows of a batch are the charges with the columns of the table, `taken` and `key_taken`: the parts that the
- * leases of the workspace and of the key cover. All of it is one statement, so the JSON is parsed once.
+ * leases of the workspace and of the key cover.
  */
 const post = `
 CREATE FUNCTION sluice.credit_post(p_replica bigint, p_first bigint, p_last bigint, p_rows json)
@@ -97,28 +96,11 @@ BEGIN
     WHERE id = p_replica AND state = 'live' AND posted = p_first - 1;
   IF NOT FOUND THEN RETURN sluice.standing(p_replica); END IF;
 
-  PERFORM sluice.make_partitions(p_rows);
+  -- The windows count from now on, by the clock of the database. Until now the charges counted as granted.
+  PERFORM sluice.record_charges(p_replica, p_rows, v_now);
   WITH posted AS MATERIALIZED (
-    SELECT *, included_cu_milli + purchased_cu_milli + overage_cu_milli AS used,
-      sluice.period_of(least((extract(epoch FROM time) * 1000)::bigint, v_now)) AS period
-    FROM json_to_recordset(p_rows) AS r (${chargeColumns}, taken bigint[], key_taken bigint)
-  ), kept AS (
-    INSERT INTO sluice.charges SELECT time, p_replica, ${chargeValues} FROM posted
-  ), stepped AS (
-    INSERT INTO sluice.key_steps
-      SELECT key_id, kind, v_now / length, p_replica, sum(used)
-      FROM posted,
-        (VALUES ('day', ${dayWindow.stepMs}), ('month', ${monthWindow.stepMs})) AS windows (kind, length)
-      GROUP BY 1, 2, 3
-      ON CONFLICT (key_id, kind, step, replica)
-        DO UPDATE SET milli_cu = key_steps.milli_cu + excluded.milli_cu
-  ), drawn AS (
-    INSERT INTO sluice.draws AS known
-      SELECT workspace_id, period, p_replica,
-        ARRAY[sum(included_cu_milli), sum(purchased_cu_milli), sum(overage_cu_milli)]
-      FROM posted GROUP BY 1, 2
-      ON CONFLICT (workspace_id, period, replica)
-        DO UPDATE SET amounts = sluice.plus(known.amounts, excluded.amounts)
+    SELECT * FROM json_to_recordset(p_rows)
+      AS r (workspace_id text, key_id text, taken bigint[], key_taken bigint)
   )
   INSERT INTO sluice.leases AS known
     SELECT scope, p_replica, zero, taken, zero, 0

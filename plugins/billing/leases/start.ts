@@ -4,6 +4,8 @@ import { explainPostgres, postgresError } from "sluice-gateway/postgres";
 import type { Metering } from "sluice-gateway/services";
 import { exportOf, type Options } from "../metering/options.ts";
 import { periodOf } from "../metering/periods.ts";
+import { createChargeStore } from "../shipping/charge-store.ts";
+import { checkShipped } from "../shipping/journal-state.ts";
 import { LeasedMeter } from "./leased-meter.ts";
 import type { ReplicaMode } from "./ledger.ts";
 import { LedgerLink } from "./ledger-link.ts";
@@ -22,10 +24,15 @@ type LeasedHost = Pick<Host, "clock" | "log" | "metrics" | "version">;
 export async function startLeased(
   options: LeasedOptions,
   database: Postgres,
-  host: LeasedHost,
+  host: LeasedHost & Pick<Host, "store">,
   { keep }: ServiceContext,
 ): Promise<ServiceHooks<Metering>> {
   refuseExport(options);
+  try {
+    await checkShipped(host.store.folder, createChargeStore(database));
+  } catch (error) {
+    throw explainPostgres(error, database.place);
+  }
   const meter = await keep(
     "leased credit",
     () => openLeasedMeter(database, options.durability, host),

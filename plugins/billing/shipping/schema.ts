@@ -1,7 +1,7 @@
 /** Tables and functions of the copy of the charges in PostgreSQL. Functions are the only way in which gateways write. */
 import type { Migration } from "sluice-gateway/postgres";
 import { ledgerFunctions } from "../leases/schema.ts";
-import { chargeColumns, chargeValues, registerLock, tables } from "../leases/schema-tables.ts";
+import { registerLock, tables } from "../leases/schema-tables.ts";
 
 /**
  * Makes this start the one that may post for its journal. The outcome is `registered`, or `in_use` with the name of
@@ -57,10 +57,8 @@ BEGIN
       FROM sluice.replicas WHERE id = p_replica;
     RETURN;
   END IF;
-  PERFORM sluice.make_partitions(p_rows);
-  INSERT INTO sluice.charges
-    SELECT time, p_replica, ${chargeValues}
-    FROM json_to_recordset(p_rows) AS r (${chargeColumns});
+  -- They also count in the windows and draws, so that gateways that share the credit may follow this one.
+  PERFORM sluice.record_charges(p_replica, p_rows, NULL);
   RETURN QUERY SELECT 'posted', p_last;
 END $$;
 `;

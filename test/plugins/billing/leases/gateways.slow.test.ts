@@ -4,6 +4,7 @@ import { test } from "node:test";
 import { startTestGateway, type TestGateway } from "../../../../plugins/contracts/testing.ts";
 import { startFaultProxy } from "../../../store/fault-proxy.ts";
 import { runSql, startPgBouncer } from "../../../store/servers.ts";
+import { charge, meterFixture, principalOf } from "../metering/fixture.ts";
 import { until } from "../shipping/fixture.ts";
 import { call, charged, pipeline, preparedDatabase, spend } from "./gateway-fixture.ts";
 
@@ -127,5 +128,29 @@ test("a gateway with local durability uses the database alone", async (t) => {
   await assert.rejects(
     start(database),
     /SLUICE_STORE_IN_USE: another gateway, "local-one", uses the PostgreSQL database alone/,
+  );
+});
+
+test("credit that a gateway charged in its own journal stays charged when gateways share it", async (t) => {
+  const database = await preparedDatabase(t);
+  let key: string;
+  {
+    await using local = await start(database, { DURABILITY: "local" });
+    ({ key } = local);
+    for (let n = 0; n < 42; n++) assert.equal(await call(local.url, key), 200);
+  }
+  await using one = await start(database);
+  await using two = await start(database);
+  assert.deepEqual(await spend([one.url, two.url], key, 4), { 200: 100, 429: 4 });
+});
+
+test("a journal with charges that the database does not have is a fault", async (t) => {
+  const database = await preparedDatabase(t);
+  const { dataDir, open } = meterFixture(t);
+  const meter = await open();
+  await charge(meter, principalOf(), 5);
+  await assert.rejects(
+    start(database, { DATA_DIR: dataDir }),
+    /SLUICE_STORE_NOT_MOVED: .*commit 1/,
   );
 });
