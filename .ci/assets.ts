@@ -5,7 +5,7 @@ const patterns = [
   "plugins/ledger/demo/recording*",
   "plugins/dashboard/dashboard/page/*.{html,css,js,svg}",
   "plugins/**/README.md",
-  "docs/**/*.{md,png}",
+  "docs/**/*.{md,png,svg}",
   "plugins/*/templates/*.yaml",
   "pipeline.yaml",
   "pipeline.schema.json",

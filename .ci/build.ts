@@ -4,38 +4,20 @@
  * it is, but not below node_modules, where it does not strip types.
  */
 import { execFileSync } from "node:child_process";
-import {
-  chmodSync,
-  cpSync,
-  mkdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  writeFileSync,
-} from "node:fs";
+import { chmodSync, cpSync, mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { allCommands } from "../src/commands/all.ts";
 import { assetsOf, copiedFiles } from "./assets.ts";
 import { bundle } from "./bundle.ts";
 import { pruneDeclarations } from "./declarations.ts";
+import { browserModules, gatewayModules, manifest, modules, root } from "./entry-modules.ts";
 import { licencesOf } from "./licences.ts";
 import { usedPackages } from "./packages.ts";
 import { sbomOf } from "./sbom.ts";
 
-const root = join(import.meta.dirname, "..");
 /** Minimum major version of Node. */
 const minNode = 24;
 const dist = resolve(process.argv[2] ?? join(root, "dist"));
-
-interface Manifest {
-  name: string;
-  version: string;
-  license: string;
-  exports: Record<string, string>;
-  bin: Record<string, string>;
-  dependencies?: Record<string, string>;
-  [field: string]: unknown;
-}
 
 /** src/plugin.ts is published as src/plugin.js with src/plugin.d.ts beside it. */
 function built(path: string): { types: string; default: string } | string {
@@ -43,16 +25,6 @@ function built(path: string): { types: string; default: string } | string {
   const stem = path.slice(0, -".ts".length);
   return { types: `${stem}.d.ts`, default: `${stem}.js` };
 }
-
-// Our own package.json: its fields are the ones declared above.
-const manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as Manifest;
-const modules = [...Object.values(manifest.exports), ...Object.values(manifest.bin)]
-  .filter((path) => path.endsWith(".ts"))
-  .map((path) => path.replace(/^\.\//, ""));
-/** Replaces the process of a server. The command line calls it before it loads anything else. */
-const serverProcess = "src/commands/server-process.ts";
-/** Runs in browsers too, so it must not share code with the gateway, which uses Node's modules. */
-const client = "plugins/confidential/client/client.ts";
 
 function publishedManifest(): object {
   const {
@@ -107,8 +79,7 @@ if (unknownTypes.length > 0) {
     `the exported types need packages that users do not have: ${unknownTypes.join(", ")}`,
   );
 }
-const gatewayModules = [...modules.filter((path) => path !== client), serverProcess];
-const bundled = await bundle(root, dist, gatewayModules, [client]);
+const bundled = await bundle(root, dist, gatewayModules, browserModules);
 for (const asset of assetsOf(root)) cpSync(join(root, asset), join(dist, asset));
 for (const [path, source] of Object.entries(copiedFiles)) {
   cpSync(join(root, source), join(dist, path));

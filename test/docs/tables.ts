@@ -8,6 +8,7 @@ import { createSeal } from "../../src/store/seal.ts";
 import { startTestGateway } from "../../plugins/contracts/testing.ts";
 import { upgrade } from "../plugins/billing/shipping/fixture.ts";
 import { createDatabase } from "../store/servers.ts";
+import { lockedLicences, publishedLicences } from "./licences.ts";
 
 export const root = join(import.meta.dirname, "../..");
 
@@ -25,6 +26,8 @@ export async function renderTables(): Promise<Map<string, { page: string; table:
     ["optional", { page: "node-proxy.md", table: methodTable(true) }],
     ["metrics", { page: "operations.md", table: metrics }],
     ["tools", { page: "tools.md", table: tools }],
+    ["published licences", { page: "licences.md", table: await publishedLicences() }],
+    ["licences", { page: "licences.md", table: lockedLicences() }],
   ]);
 }
 

@@ -1,0 +1,34 @@
+/** What the published package exports and runs. */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+
+export const root = join(import.meta.dirname, "..");
+
+interface Manifest {
+  name: string;
+  version: string;
+  license: string;
+  exports: Record<string, string>;
+  bin: Record<string, string>;
+  dependencies?: Record<string, string>;
+  [field: string]: unknown;
+}
+
+// Our own package.json: its fields are the ones declared above.
+export const manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as Manifest;
+
+/** The TypeScript modules that package.json exports and runs. */
+export const modules = [...Object.values(manifest.exports), ...Object.values(manifest.bin)]
+  .filter((path) => path.endsWith(".ts"))
+  .map((path) => path.replace(/^\.\//, ""));
+
+/** Replaces the process of a server. The command line calls it before it loads anything else. */
+const serverProcess = "src/commands/server-process.ts";
+
+/** Runs in browsers too, so it must not share code with the gateway, which uses Node's modules. */
+export const browserModules = ["plugins/confidential/client/client.ts"];
+
+export const gatewayModules = [
+  ...modules.filter((path) => !browserModules.includes(path)),
+  serverProcess,
+];
