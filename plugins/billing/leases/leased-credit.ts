@@ -18,10 +18,11 @@ import { periodOf } from "../metering/periods.ts";
 /** After this time of waiting, a later source is asked for although another replica may hold slack of an earlier one. */
 const anySourceMs = 300;
 /**
- * After this time of waiting, a reservation is refused with the numbers of the ledger. A recall takes up to 430 ms if
- * every message takes 10 ms: the others poll every 250 ms and may have a request on its way.
+ * After this time of waiting, a reservation is refused with the numbers of the ledger although another replica has not
+ * answered the recall. An answer takes up to 430 ms if every message takes 10 ms: the others poll every 250 ms and may
+ * have a request on its way. On a busy machine it takes longer, and a refusal must not be wrong for that reason.
  */
-const refuseMs = 500;
+const refuseMs = 1_500;
 /** After this time without an answer of the ledger, a reservation ends. */
 const giveUpMs = 2_000;
 /** Maximum number of scopes that one lease request states. */

@@ -32,8 +32,8 @@ async function workspaces(
   const { admin } = parts.accounts;
   const found =
     viewer.only === undefined ? await admin.listWorkspaces(maxWorkspaces) : [viewer.workspace];
-  const workspaces = await Promise.all(found.map(async (each) => admin.workspaceJson(each)));
-  return sendJson(reply, 200, { workspaces });
+  const shown = await Promise.all(found.map(async (each) => admin.workspaceJson(each)));
+  return sendJson(reply, 200, { workspaces: shown });
 }
 
 async function list(
