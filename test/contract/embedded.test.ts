@@ -7,6 +7,10 @@ import {
 import { embeddedSlots } from "../../plugins/billing/accounts/embedded/embedded-slots.ts";
 import { openIdempotency } from "../../plugins/billing/accounts/idempotency.ts";
 import { readUsage } from "../../plugins/billing/metering/read-usage.ts";
+import { openStreamStore } from "../../plugins/confidential/confidential-relay/open-store.ts";
+import type { StreamStore } from "../../plugins/confidential/confidential-relay/stream-store.ts";
+import { createMetrics } from "../../src/metrics.ts";
+import type { Awaitable } from "../../src/plugin.ts";
 import { openClaims, type ClaimsService } from "../../src/store/claims.ts";
 import { atOnce } from "../../plugins/contracts/at-once.ts";
 import { manualClock } from "../../src/testing/clock.ts";
@@ -16,6 +20,7 @@ import { describeClaims } from "./claims.ts";
 import { meterFixture } from "../plugins/billing/metering/fixture.ts";
 import { describeMeter, type RecordedCharge } from "./meter.ts";
 import { describeIdempotency, type IdempotencyReplica } from "./idempotency.ts";
+import { describeStreamStore } from "./receipts.ts";
 
 const quiet = (): void => {};
 const log = { debug: quiet, info: quiet, warn: quiet, error: quiet, child: () => log };
@@ -51,6 +56,25 @@ describeIdempotency("embedded", (t) => {
   const workspace = { name: "Acme", plan: "developer" } as const;
   const { id } = atOnce(one.store.createWorkspace(workspace, { actor: "test", at: 1 }));
   return { one, other, workspaceId: id, pass: (ms) => clock.advance(ms) };
+});
+
+describeStreamStore("embedded", async (t) => {
+  const folder = temporaryFolder(t);
+  const clock = manualClock();
+  const open = async (): Promise<StreamStore> => {
+    const store = { folder, postgres: undefined };
+    const opened = await openStreamStore({ store, clock, log, metrics: createMetrics() });
+    let closed: Awaitable<void>;
+    const close = (): Awaitable<void> => (closed ??= opened.close());
+    t.after(close);
+    return { ...opened, close };
+  };
+  const one = await open();
+  const restart = async (): Promise<StreamStore> => {
+    await one.close();
+    return open();
+  };
+  return { one, pass: (ms) => clock.advance(ms), restart };
 });
 
 describeClaims("embedded", (t) => {
