@@ -1,6 +1,7 @@
 /** Gateways that share one PostgreSQL spend one budget. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { setTimeout as wait } from "node:timers/promises";
 import { startTestGateway, type TestGateway } from "../../../../plugins/contracts/testing.ts";
 import { startFaultProxy } from "../../../store/fault-proxy.ts";
 import { runSql, startPgBouncer } from "../../../store/servers.ts";
@@ -80,10 +81,43 @@ test("without PostgreSQL calls are answered with 503 and not charged, and later 
   }
 });
 
-async function callOnce({ url, key }: TestGateway, requestId: string): Promise<number> {
+test("connections that the server ends in the middle neither lose nor double a charge", async (t) => {
+  const database = await preparedDatabase(t);
+  await using one = await start(database);
+  await using two = await start(database);
+  const answered = new Map<string, number>();
+  let isOver = false;
+  const callers = [one, two, one, two].map(async (gateway, caller) => {
+    for (let n = 0; !isOver && n < 30; n++) {
+      const id = `${caller}-${n}`;
+      answered.set(id, await callOnce({ ...gateway, key: one.key }, id, 20_000).catch(() => 0));
+    }
+  });
+  for (let kills = 0; kills < 10; kills++) {
+    await runSql(
+      database,
+      `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+       WHERE datname = current_database() AND pid <> pg_backend_pid()`,
+    );
+    await wait(50);
+  }
+  isOver = true;
+  await Promise.all(callers);
+  const rows = await runSql(database, "SELECT request_id FROM sluice.charges");
+  const paid = rows.map((row) => String(row["request_id"])).toSorted();
+  const whole = [...answered].filter(([, status]) => status === 200).map(([id]) => id);
+  assert.ok(whole.length > 0);
+  assert.deepEqual(paid, whole.toSorted());
+});
+
+async function callOnce(
+  { url, key }: Pick<TestGateway, "url" | "key">,
+  requestId: string,
+  timeoutMs = 500,
+): Promise<number> {
   const response = await fetch(`${url}/call`, {
     headers: { authorization: `Bearer ${key}`, "x-request-id": requestId },
-    signal: AbortSignal.timeout(500),
+    signal: AbortSignal.timeout(timeoutMs),
   });
   await response.text();
   return response.status;
