@@ -60,8 +60,10 @@ export interface DatabaseFailure extends Error {
 export interface Redis {
   /** Whether Redis answers. It is asked again every second, also if it has never answered. */
   readonly isUp: boolean;
-  /** Number of gateways that share the Redis, at least 1. Without Redis, each may allow this part of a limit. */
+  /** Number of gateways that share the Redis, at least 1. While it does not answer, each allows this part of a limit. */
   readonly replicas: number;
+  /** Sets `replicas`. The service that counts the gateways calls it. */
+  setReplicas(count: number): void;
   /**
    * Returns the key of a record. `kind`: a short word that separates records of different uses. `name`: any text, for
    * example an address; the key contains only its hash, which no other deployment can compute.

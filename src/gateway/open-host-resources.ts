@@ -93,9 +93,7 @@ async function openRedis(
 ): Promise<RedisConnection | undefined> {
   if (store.redis === undefined) return undefined;
   const { RedisConnection } = await import("../store/redis/redis.ts");
-  // One gateway uses the database, so it has the whole of each limit.
-  const replicas = (): number => 1;
-  const redis = await RedisConnection.open({ ...parts, url: store.redis, environment, replicas });
+  const redis = await RedisConnection.open({ ...parts, url: store.redis, environment });
   stack.add("Redis", () => redis.close());
   return redis;
 }

@@ -23,7 +23,13 @@ function describeLeased(name: string, port: () => number | undefined): void {
     const open = async (replica: string): Promise<ContractMeter> => {
       const metrics = createMetrics();
       const database = openPostgres({ url: through.href, replica, metrics });
-      const host = { clock: systemClock, log, metrics, version: "test" };
+      const host = {
+        clock: systemClock,
+        log,
+        metrics,
+        version: "test",
+        store: { redis: undefined },
+      };
       const meter = await openLeasedMeter(database, "settled", host);
       t.after(async () => {
         await meter.close();

@@ -9,7 +9,7 @@ import { checkShipped } from "../shipping/journal-state.ts";
 import { LeasedMeter } from "./leased-meter.ts";
 import type { ReplicaMode } from "./ledger.ts";
 import { LedgerLink } from "./ledger-link.ts";
-import { leaseMetrics, type LeaseMetrics } from "./metrics.ts";
+import { leaseMetrics } from "./metrics.ts";
 import { createPostgresLedger } from "./postgres-ledger.ts";
 import { LedgerReplica } from "./replica.ts";
 import { createUsageQueries } from "./usage-queries.ts";
@@ -18,7 +18,9 @@ interface LeasedOptions extends Options {
   readonly durability: ReplicaMode;
 }
 
-type LeasedHost = Pick<Host, "clock" | "log" | "metrics" | "version">;
+type LeasedHost = Pick<Host, "clock" | "log" | "metrics" | "version"> & {
+  readonly store: Pick<Host["store"], "redis">;
+};
 
 /** Rejects with StoreError. */
 export async function startLeased(
@@ -63,7 +65,7 @@ export async function startLeased(
 export async function openLeasedMeter(
   database: Postgres,
   mode: ReplicaMode,
-  { clock, log, metrics, version }: LeasedHost,
+  { clock, log, metrics, version, store }: LeasedHost,
 ): Promise<LeasedMeter> {
   const ledger = createPostgresLedger(database, version);
   const replica = new LedgerReplica(database.replica, mode);
@@ -81,7 +83,15 @@ export async function openLeasedMeter(
       "Stop that gateway, or write `durability: settled` for it. A gateway that was killed counts as ended after 10 seconds.",
     );
   }
-  const sweeper = clock.every(sweepMs, () => void sweep(database, shown));
+  const showGateways = ({ live, silent, stranded }: Gateways): void => {
+    shown.replicas("live").set(live);
+    shown.replicas("silent").set(silent);
+    shown.strandedMilliCu.set(stranded);
+    // A silent gateway may still run, so it keeps its share of the request rates.
+    store.redis?.setReplicas(live + silent);
+  };
+  void sweep(database, showGateways);
+  const sweeper = clock.every(sweepMs, () => void sweep(database, showGateways));
   return new LeasedMeter({
     link,
     replica,
@@ -94,15 +104,19 @@ export async function openLeasedMeter(
 
 const sweepMs = 10_000;
 
-/** Deletes what is not needed any more, and shows the state of all gateways. Failures show in other places. */
-async function sweep(database: Postgres, metrics: LeaseMetrics): Promise<void> {
+interface Gateways {
+  readonly live: number;
+  readonly silent: number;
+  /** Credit of silent gateways, in milli-CU. */
+  readonly stranded: number;
+}
+
+/** Deletes what is not needed any more, and reports the state of all gateways. Failures show in other places. */
+async function sweep(database: Postgres, report: (gateways: Gateways) => void): Promise<void> {
   try {
     const [row] = await database.query("sweep", "SELECT sluice.credit_sweep() AS reply");
     // Only the function in schema-usage.ts writes the reply.
-    const seen = row?.["reply"] as Readonly<Record<"live" | "silent" | "stranded", number>>;
-    metrics.replicas("live").set(seen.live);
-    metrics.replicas("silent").set(seen.silent);
-    metrics.strandedMilliCu.set(seen.stranded);
+    report(row?.["reply"] as Gateways);
   } catch {
     // The next sweep tries again.
   }

@@ -17,8 +17,6 @@ export interface RedisOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;
-  /** Returns the number of gateways that share the Redis. */
-  readonly replicas: () => number;
   /** Only for tests: time limit of a command in milliseconds. */
   readonly commandMs?: number;
 }
@@ -42,6 +40,7 @@ export class RedisConnection implements Redis {
   readonly #probes: Disposable;
   readonly #digests = new Map<string, string>();
   #isUp = false;
+  #replicas = 1;
   /** Why Redis did not answer the last time. */
   #reason = "it has not answered yet";
   /** Runs when it is known for the first time whether Redis answers. */
@@ -83,7 +82,11 @@ export class RedisConnection implements Redis {
   }
 
   get replicas(): number {
-    return Math.max(1, this.#options.replicas());
+    return this.#replicas;
+  }
+
+  setReplicas(count: number): void {
+    this.#replicas = Math.max(1, count);
   }
 
   keyOf(kind: string, name: string): string {

@@ -40,9 +40,9 @@ export async function openRedis(
     clock: systemClock,
     log,
     metrics,
-    replicas: () => replicas,
     commandMs,
   });
+  redis.setReplicas(replicas);
   t.after(() => redis.close());
   return {
     redis,

@@ -54,6 +54,7 @@ export async function simulateRedis(t: TestContext): Promise<SimulatedRedis | un
   const redis: SimulatedRedis["redis"] = {
     isUp: true,
     replicas: 3,
+    setReplicas: (count) => (redis.replicas = count),
     client,
     keyOf: (kind, name) => `${kind}:${name}`,
     async run(_, script, key, args) {
