@@ -6,7 +6,9 @@ import type { Command } from "./commands/command.ts";
 import type { ProductionCheck } from "./config/production.ts";
 import type { Demo } from "./demo.ts";
 import type { ModuleErrors } from "./errors.ts";
-import type { Awaitable, Service } from "./plugin.ts";
+import type { Awaitable, Service, ServiceName, ServiceTypes } from "./plugin.ts";
+import type { EmbeddedDatabase } from "./store/postgres/move-store.ts";
+import type { Migration } from "./store/postgres/migrations.ts";
 
 export interface Module {
   /** The services of the module. Each is started if a plugin in use needs it. */
@@ -23,6 +25,10 @@ export interface Module {
    * `sluice restore` refuses newer ones.
    */
   readonly databases?: () => Promise<Readonly<Record<string, number>>>;
+  /** The scripts that make the tables of the module in PostgreSQL. Those of the core run before them. */
+  readonly migrations?: () => Promise<readonly Migration[]>;
+  /** The databases in the data folder whose rows `sluice store migrate` copies to the tables of the module. */
+  readonly movedDatabases?: () => Promise<readonly EmbeddedDatabase[]>;
   /**
    * Files in the data folder that hold how far something outside of the gateway has come, such as a delivery. A backup
    * contains them, but a restore never replaces one, so that the position does not go back. The values are notes for the
@@ -50,7 +56,7 @@ export interface Module {
  * Returns undefined if there is nothing to do.
  */
 export type FirstSteps = (
-  dataFolder: string,
+  gateway: StartedGateway,
   commonArguments: string,
 ) => Awaitable<
   | {
@@ -62,6 +68,12 @@ export type FirstSteps = (
     }
   | undefined
 >;
+
+/** The running gateway, as far as the first steps need it. */
+export interface StartedGateway {
+  /** Returns a service of the running generation. Undefined if it does not run. */
+  use<Name extends ServiceName>(name: Name): ServiceTypes[Name] | undefined;
+}
 
 /** What a module adds to `sluice init`. */
 export interface InitParts {

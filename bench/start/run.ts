@@ -16,9 +16,9 @@ import { freePort } from "../load/ports.ts";
 import { memoryMiB } from "../load/process.ts";
 import { startPeers, type StartPeer } from "./peers.ts";
 
-const rounds = 3;
-/** After this time the peers have finished the work that they do after their first answer. */
-const idleMs = 3_000;
+const rounds = 5;
+/** V8 waits for 30 s before it shrinks the heap of an idle process. */
+const idleMs = 45_000;
 const pollMs = 2;
 const root = join(import.meta.dirname, "../..");
 
@@ -42,7 +42,12 @@ function answers(port: number, path: string): Promise<boolean> {
   });
 }
 
-async function start({ command, env, path }: StartPeer, port: number): Promise<Start> {
+/** Starts the peer and ends it after `idle` milliseconds without requests, and reads its memory before that. */
+async function start(
+  { command, env, path }: StartPeer,
+  port: number,
+  idle: number,
+): Promise<Start> {
   const [program = "", ...args] = command;
   const started = performance.now();
   const child = spawn(program, args, { stdio: "ignore", env: { ...process.env, ...env } });
@@ -56,8 +61,8 @@ async function start({ command, env, path }: StartPeer, port: number): Promise<S
     await pause(pollMs);
   }
   const ms = performance.now() - started;
-  await pause(idleMs);
-  const rssMiB = child.pid === undefined ? undefined : memoryMiB(child.pid);
+  await pause(idle);
+  const rssMiB = idle === 0 || child.pid === undefined ? undefined : memoryMiB(child.pid);
   child.kill("SIGTERM");
   await ended;
   return { ms, rssMiB };
@@ -84,10 +89,11 @@ export async function measureStarts(): Promise<void> {
   try {
     for (const peer of startPeers(folder, port, main)) {
       const starts: Start[] = [];
-      for (let round = 0; round < rounds; round++) starts.push(await start(peer, port));
-      const rss = starts.flatMap(({ rssMiB }) => rssMiB ?? []);
+      for (let round = 1; round < rounds; round++) starts.push(await start(peer, port, 0));
+      const last = await start(peer, port, idleMs);
+      starts.push(last);
       const ms = median(starts.map((each) => each.ms)).toFixed(0);
-      const memory = rss.length === 0 ? "" : median(rss).toFixed(0);
+      const memory = last.rssMiB?.toFixed(0) ?? "";
       console.log(`| ${peer.name.padEnd(24)} | ${ms.padEnd(23)} | ${memory.padEnd(13)} |`);
     }
   } finally {

@@ -24,6 +24,15 @@ export default {
     const { journalVersion } = await import("./metering/journal-schema.ts");
     return { "accounts.db": accountsVersion, "journal.db": journalVersion };
   },
+  async migrations() {
+    const { chargeMigrations } = await import("./shipping/schema.ts");
+    const { accountMigrations } = await import("./accounts/postgres/schema.ts");
+    return [...chargeMigrations, ...accountMigrations];
+  },
+  async movedDatabases() {
+    const { accountsDatabase } = await import("./accounts/postgres/moved-tables.ts");
+    return [accountsDatabase];
+  },
   positions: {
     "usage-export.json":
       "If charges were delivered to billing after the backup, read docs/operations.md, section Backup, before you start.",

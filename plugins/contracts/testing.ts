@@ -1,10 +1,11 @@
 /** Starts a whole gateway for a test, with a workspace and a key. Exported as `sluice-gateway/testing`. */
-import type { Environment } from "sluice-gateway/plugin";
+import type { Awaitable, Environment } from "sluice-gateway/plugin";
 import {
   startBareGateway,
   type BareGateway,
   type BareGatewayOptions,
 } from "sluice-gateway/bare-gateway";
+import { andThen } from "sluice-gateway/toolkit";
 import type { AccountsAdmin } from "./accounts-admin.ts";
 import { atOnce } from "./at-once.ts";
 import type { Capability, PlanName } from "./principal.ts";
@@ -36,7 +37,7 @@ export interface TestKey {
 }
 
 export interface TestGateway extends TestKey, BareGateway {
-  /** Creates another workspace and key. The running gateway accepts the key at once. */
+  /** Creates another workspace and key. The running gateway accepts the key at once. Not with `store.postgres`. */
   issue(wanted: WantedKey): TestKey;
 }
 
@@ -47,31 +48,29 @@ export async function startTestGateway(options: TestGatewayOptions): Promise<Tes
   await using starting = new AsyncDisposableStack();
   const bare = starting.use(await startBareGateway(options));
   const { admin } = bare.gateway.use("accounts") ?? noAccounts();
-  const issue = (wanted: WantedKey): TestKey => issueKey(admin, bare.environment, wanted);
-  const account = issue(options.account ?? {});
+  const issue = (wanted: WantedKey): TestKey => atOnce(issueKey(admin, bare.environment, wanted));
+  const account = await issueKey(admin, bare.environment, options.account ?? {});
   starting.move();
   return { ...bare, ...account, issue };
 }
 
 /** Creates a workspace and a key in the accounts of the running gateway. */
-function issueKey(admin: AccountsAdmin, environment: Environment, wanted: WantedKey): TestKey {
+function issueKey(
+  admin: AccountsAdmin,
+  environment: Environment,
+  wanted: WantedKey,
+): Awaitable<TestKey> {
   const { plan = "enterprise", overageLimitCuMilli, ...limits } = wanted;
   const by = { actor: "test", at: wanted.createdAt ?? Date.now() };
-  const workspace = atOnce(admin.createWorkspace({ name: "test", plan, overageLimitCuMilli }, by));
-  const issued = atOnce(
-    admin.createKey(
-      {
-        name: "test",
-        workspaceId: workspace.id,
-        environment,
-        capabilities: admin.defaultCapabilities,
-        ...limits,
-      },
-      by,
-    ),
-  );
-  if (!("text" in issued)) throw new Error(`no test key: ${issued.message}`);
-  return { workspaceId: workspace.id, keyId: issued.key.id, key: issued.text };
+  const created = admin.createWorkspace({ name: "test", plan, overageLimitCuMilli }, by);
+  return andThen(created, ({ id: workspaceId }) => {
+    const capabilities = admin.defaultCapabilities;
+    const key = { name: "test", workspaceId, environment, capabilities, ...limits };
+    return andThen(admin.createKey(key, by), (issued) => {
+      if (!("text" in issued)) throw new Error(`no test key: ${issued.message}`);
+      return { workspaceId, keyId: issued.key.id, key: issued.text };
+    });
+  });
 }
 
 function noAccounts(): never {

@@ -14,7 +14,7 @@ export async function announce(context: CommandContext, gateway: Gateway): Promi
   log.info({ url, adminUrl, version, config: config.file }, "the gateway is listening");
   const { firstSteps } = await shippedModules();
   const found = await Promise.all(
-    firstSteps.map(async (load) => (await load())(config.store.data, repeated(context))),
+    firstSteps.map(async (load) => (await load())(gateway, repeated(context))),
   );
   const steps = found.filter((step) => step !== undefined);
   for (const { message, next } of steps) log.warn({ next }, message);

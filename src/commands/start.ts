@@ -1,5 +1,4 @@
 /** `sluice start`: runs the gateway until SIGTERM or SIGINT, then drains. */
-import { systemClock } from "../clock.ts";
 import { printFault } from "../config/fault.ts";
 import { pluginModules } from "../pipeline/load/load.ts";
 import { startGateway, type Gateway, type StartOptions } from "../gateway/gateway.ts";
@@ -7,7 +6,6 @@ import { StartError } from "../start-error.ts";
 import { announce } from "./announce.ts";
 import type { Command, CommandContext } from "./command.ts";
 import { catchFatalErrors, type FatalErrors } from "./fatal-errors.ts";
-import { releaseStartMemory } from "./release-memory.ts";
 
 export const start: Command = {
   summary: "run the gateway",
@@ -30,7 +28,6 @@ addresses. If standard error is a terminal, the addresses are also printed there
     if (gateway === undefined) return 1;
     fatal.drain = drainOf(gateway);
     await announce(context, gateway);
-    using _release = releaseStartMemory(systemClock, () => gateway.listener.running === 0);
     await runUntilStopped(gateway, context.signal);
     return 0;
   },

@@ -30,7 +30,18 @@ export interface Postgres {
     text: string,
     values?: readonly unknown[],
   ): Promise<readonly Readonly<Record<string, unknown>>[]>;
+  /**
+   * Runs statements in one transaction on one connection, and commits it when `work` has succeeded. Rejects with a
+   * DatabaseFailure, or with the error of `work`.
+   */
+  transaction<T>(lane: string, work: (run: RunStatement) => Promise<T>): Promise<T>;
 }
+
+/** Runs one statement of a transaction. Rejects with a DatabaseFailure. */
+export type RunStatement = (
+  text: string,
+  values?: readonly unknown[],
+) => Promise<readonly Readonly<Record<string, unknown>>[]>;
 
 /** A statement that did not succeed. */
 export interface DatabaseFailure extends Error {

@@ -9,4 +9,5 @@ export { storeFault } from "../config/store-fault.ts";
 export { createLog } from "../log.ts";
 export { createMetrics } from "../metrics.ts";
 export { readPipeline } from "../pipeline/load/check-file.ts";
+export { movedDatabases, shippedMigrations } from "../pipeline/load/migrations.ts";
 export { startAlone } from "../pipeline/load/start-alone.ts";

@@ -3,5 +3,6 @@
  * the errors of the store.
  */
 export { blob, number, oneOf, optionalNumber, optionalText, text, type Row } from "../store/row.ts";
+export { isMoved, refuseMoved } from "../store/moved-marker.ts";
 export { openDatabase, transaction } from "../store/sqlite.ts";
 export { explain, StoreError, type StoreErrorCode } from "../store/store-error.ts";

@@ -1,15 +1,16 @@
 /** Opens the resources that outlive every generation: the data folder, the database, claims, the compute pools. */
-import { hostname } from "node:os";
 import { openComputePool } from "../compute/pool.ts";
 import type { Config } from "../config/config.ts";
 import { createMetrics, type RenderedMetrics } from "../metrics.ts";
 import type { ClosingStack } from "../pipeline/load/closer.ts";
 import { KeptParts } from "../pipeline/load/kept-parts.ts";
 import type { HostResources } from "../pipeline/load/host-resources.ts";
-import type { Clock, GatewayInfo, Log, Metrics } from "../plugin.ts";
+import type { Clock, GatewayInfo, Log, Metrics, Seal } from "../plugin.ts";
 import { refuseIncompleteRestore } from "../store/backup/restore-marker.ts";
 import { openClaims } from "../store/claims.ts";
 import { lockStore } from "../store/lock.ts";
+import { refuseMoved } from "../store/moved-marker.ts";
+import type { PostgresClaims } from "../store/postgres/claims.ts";
 import type { PostgresPool } from "../store/postgres/postgres.ts";
 import { createSeal, readOrCreateSecret } from "../store/seal.ts";
 
@@ -19,7 +20,7 @@ export interface OpenHostResources extends HostResources {
 
 /**
  * Everything that is opened here is closed through `stack`, in reverse order. Throws StoreError if the data folder
- * cannot be used or if another gateway uses it. The database is not contacted yet.
+ * or the database cannot be used, or if another gateway uses the data folder.
  */
 export async function openHostResources(
   config: Config,
@@ -35,10 +36,11 @@ export async function openHostResources(
   const { data: dataDir } = config.store;
   stack.use(lockStore(dataDir));
   refuseIncompleteRestore(dataDir);
-  const postgres = await openDatabase(config, metrics, stack);
+  const seal = createSeal(config.secret ?? readOrCreateSecret(dataDir));
+  const postgres = await openPostgresStore(config, { seal, ...shared }, stack);
   const parts = new KeptParts();
   stack.defer(() => parts.close(stack.closer));
-  const claims = openClaims(dataDir, clock);
+  const claims = postgres?.claims ?? openClaims(dataDir, clock);
   stack.add("claims", () => claims.close());
   const compute = openComputePool({ clock, metrics });
   stack.add("compute threads", () => compute.close());
@@ -46,28 +48,35 @@ export async function openHostResources(
   // request waits for must not use it: see docs/operations.md, "Threads".
   const reports = openComputePool({ clock, metrics, threads: 1, queue: 8, timeoutMs: 30_000 });
   stack.add("threads of usage reports", () => reports.close());
-  const seal = createSeal(config.secret ?? readOrCreateSecret(dataDir));
   return {
     ...shared,
     claims,
     seal,
-    store: { folder: dataDir, postgres },
+    store: { folder: dataDir, postgres: postgres?.database },
     compute: { run: (job) => compute.run(job), background: reports },
     parts,
     gateway,
   };
 }
 
-/** Returns undefined without `store.postgres`. The driver is imported only if it is used. */
-async function openDatabase(
-  { store }: Config,
-  metrics: Metrics,
+/** Returns undefined without `store.postgres`. Rejects with StoreError. The driver is imported only if it is used. */
+async function openPostgresStore(
+  config: Config,
+  parts: {
+    readonly seal: Seal;
+    readonly clock: Clock;
+    readonly log: Log;
+    readonly metrics: Metrics;
+  },
   stack: ClosingStack,
-): Promise<PostgresPool | undefined> {
-  if (store.postgres === undefined) return undefined;
-  const { openPostgres } = await import("../store/postgres/postgres.ts");
-  const replica = store.replica ?? hostname();
-  const pool = openPostgres({ url: store.postgres, replica, metrics });
-  stack.add("PostgreSQL", () => pool.close());
-  return pool;
+): Promise<{ readonly database: PostgresPool; readonly claims: PostgresClaims } | undefined> {
+  const { postgres: url } = config.store;
+  if (url === undefined) {
+    refuseMoved(config.store.data);
+    return undefined;
+  }
+  const { openDatabase } = await import("./open-database.ts");
+  const { openPostgresClaims } = await import("../store/postgres/claims.ts");
+  const database = await openDatabase(config, url, parts, stack);
+  return { database, claims: await openPostgresClaims(database, parts.clock, parts.log) };
 }

@@ -3,6 +3,7 @@
  * one table in the data folder.
  */
 import { join } from "node:path";
+import type { DatabaseSync } from "node:sqlite";
 import type { Clock } from "../contract/clock.ts";
 import type { Claims } from "../contract/store.ts";
 import { openDatabase } from "./sqlite.ts";
@@ -24,9 +25,14 @@ export interface ClaimsService extends Claims {
   close(): void;
 }
 
+/** Throws StoreError if the data folder cannot be used. */
+export function openClaimsDatabase(dataDir: string): DatabaseSync {
+  return openDatabase(join(dataDir, "claims.db"), migrations);
+}
+
 /** Opens the claims. Throws StoreError if the data folder cannot be used. */
 export function openClaims(dataDir: string, clock: Clock): ClaimsService {
-  const db = openDatabase(join(dataDir, "claims.db"), migrations);
+  const db = openClaimsDatabase(dataDir);
   const insert = db.prepare("INSERT INTO claims (id, until) VALUES (?, ?) ON CONFLICT DO NOTHING");
   const find = db.prepare("SELECT 1 FROM claims WHERE id = ?");
   const forget = db.prepare("DELETE FROM claims WHERE until <= ?");

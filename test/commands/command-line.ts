@@ -17,13 +17,15 @@ export interface CommandLine {
   readonly data: string;
   readonly configFile: string;
   readonly run: (command: Command, ...argv: string[]) => Promise<CommandRun>;
+  /** The same folder with further environment variables. */
+  readonly with: (more: Readonly<Record<string, string>>) => CommandLine;
   /** Runs a command with `--json` and returns the one document that was printed. */
   readonly json: (command: Command, ...argv: string[]) => Promise<Record<string, unknown>>;
 }
 
 const pipeline = `version: 1
 environment: \${GATEWAY_ENV}
-secret: at-least-sixteen-characters
+secret: \${GATEWAY_SECRET:-at-least-sixteen-characters}
 store: { data: ./data, postgres: "\${DATABASE_URL:-}" }
 routes:
   - { path: /x, methods: [GET], run: [], to: models }
@@ -36,9 +38,12 @@ export function commandLine(
   more: Readonly<Record<string, string>> = {},
 ): CommandLine {
   const folder = temporaryFolder(t);
+  writeFileSync(join(folder, "pipeline.yaml"), pipeline);
+  return commandLineIn(folder, { GATEWAY_ENV: environment, ...more });
+}
+
+function commandLineIn(folder: string, env: Readonly<Record<string, string>>): CommandLine {
   const configFile = join(folder, "pipeline.yaml");
-  writeFileSync(configFile, pipeline);
-  const env = { GATEWAY_ENV: environment, ...more };
   const run: CommandLine["run"] = async (command, ...argv) => {
     const { values, positionals } = parseArgs({
       args: argv,
@@ -62,6 +67,7 @@ export function commandLine(
     data: join(folder, "data"),
     configFile,
     run,
+    with: (more) => commandLineIn(folder, { ...env, ...more }),
     async json(command, ...argv) {
       const { code, out, err } = await run(command, ...argv, "--json");
       if (code !== 0 || out.length !== 1) throw new Error([...out, ...err].join("\n"));

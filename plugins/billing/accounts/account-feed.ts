@@ -49,6 +49,11 @@ export class AccountFeed {
     return maxStaleMs !== undefined && clock.monotonic() - this.#readAt > maxStaleMs;
   }
 
+  /** False if a load balancer should send requests to other replicas, because this one refuses, or is about to refuse. */
+  isReady(): boolean {
+    return this.#deps.maxStaleMs === undefined ? this.#isHealthy : !this.isStale();
+  }
+
   /** Reads the changes that were committed before this call. Never fails. */
   refresh(): Awaitable<void> {
     if (this.#running === undefined) return this.#read();

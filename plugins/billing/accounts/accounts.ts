@@ -39,6 +39,8 @@ export interface AccountsService extends Callers {
   /** A change through this store is visible to `identify` and `overrides` as soon as it has been answered. */
   readonly store: AccountStore;
   stats(): AccountsStats;
+  /** See `AccountFeed`. */
+  isReady(): boolean;
   /** Reads the changes of the store now. This also happens every 250 ms. */
   refresh(): Awaitable<void>;
   /** Returns the model overrides of a network. The map stays the same object until an override changes. */
@@ -180,6 +182,10 @@ class StoredAccounts implements AccountsService {
 
   stats(): AccountsStats {
     return { healthy: this.#feed.isHealthy, lookups: this.#lookups, ...this.#keys.size };
+  }
+
+  isReady(): boolean {
+    return this.#feed.isReady();
   }
 
   refresh(): Awaitable<void> {

@@ -5,11 +5,10 @@ import { andThen, orElse } from "sluice-gateway/toolkit";
 import type { AccountStore } from "./account-store.ts";
 import { openAccounts } from "./accounts.ts";
 import { createAdmin } from "./admin.ts";
-import { openGatewayAccountStore } from "./embedded/embedded-account-store.ts";
-import { embeddedSlots } from "./embedded/embedded-slots.ts";
 import { openIdempotency } from "./idempotency.ts";
 import { plansOf, type Options } from "./options.ts";
 import type { Plans } from "./principal.ts";
+import { openGatewayStore } from "./open-store.ts";
 import { createTickets } from "./tickets.ts";
 import { createWorkspaces } from "./workspaces-service.ts";
 
@@ -26,12 +25,12 @@ export async function startAccounts(
   const { clock, log, environment, seal, claims, compute } = host;
   const dataDir = host.store.folder;
   const plans = plansOf(options);
-  const { store, accounts } = await keep(
+  const { store, slots, accounts } = await keep(
     "database",
     async () => {
-      const opened = openGatewayAccountStore(dataDir, clock);
-      const running = await openAccounts({ store: opened, environment, plans, clock, log });
-      return { store: opened, accounts: running };
+      const opened = await openGatewayStore(host.store, clock);
+      const running = await openAccounts({ ...opened, environment, plans, clock, log });
+      return { ...opened, accounts: running };
     },
     async (opening) => {
       const opened = await opening.catch(() => undefined);
@@ -40,7 +39,7 @@ export async function startAccounts(
   );
   const idempotency = keep(
     "idempotency",
-    () => openIdempotency({ slots: embeddedSlots(store, clock), clock, log }),
+    () => openIdempotency({ slots, clock, log }),
     (opened) => opened.close(),
   );
   const metering = host.use("metering");
@@ -59,7 +58,7 @@ export async function startAccounts(
       replaceOverrides: overridesStore(store, host),
       setPlans: (changed) => accounts.setPlans(changed),
     },
-    ready: () => ({ accounts: accounts.stats().healthy ? true : "not readable" }),
+    ready: () => ({ accounts: accounts.isReady() ? true : "not readable" }),
   };
 }
 

@@ -1,5 +1,5 @@
 /**
- * Shared by `keys`, `workspaces` and `audit`: opens the accounts of the configured data folder, finds the user who runs
+ * Shared by `keys`, `workspaces` and `audit`: opens the accounts of pipeline.yaml, finds the user who runs
  * the command, and prints records.
  */
 import { userInfo } from "node:os";
@@ -12,9 +12,12 @@ import {
   type Fault,
 } from "sluice-gateway/process";
 import type { ChangeAuthor, Failed } from "sluice-gateway/services";
-import { explain } from "sluice-gateway/store";
+import { explain, refuseMoved } from "sluice-gateway/store";
 import type { AccountStore } from "../accounts/account-store.ts";
 import { openAccountStore } from "../accounts/embedded/embedded-account-store.ts";
+import { refuseUnmoved } from "../accounts/embedded/unmoved.ts";
+import { openPostgresAccountStore } from "../accounts/postgres/postgres-account-store.ts";
+import { checkTables, openCommandDatabase } from "./database.ts";
 
 /** A record to print: flat, without members that have no value. */
 export type Flat = Readonly<Record<string, string | number | readonly string[] | undefined>>;
@@ -46,9 +49,9 @@ function concerns(config: Config, { code, at }: Fault): boolean {
 }
 
 /**
- * Runs `work` on the accounts in the data folder of pipeline.yaml; a gateway may use them at the same time. Prints the
- * reason and resolves to 1 if the file or the store cannot be used, or if `work` fails. Faults in other sections do not
- * stop the command: it must be possible to revoke a key while a route has a fault.
+ * Runs `work` on the accounts of pipeline.yaml, in PostgreSQL or in the data folder; a gateway may use them at the same
+ * time. Prints the reason and resolves to 1 if the file or the store cannot be used, or if `work` fails. Faults in other
+ * sections do not stop the command: it must be possible to revoke a key while a route has a fault.
  */
 export async function withAccounts(
   context: CommandContext,
@@ -57,9 +60,9 @@ export async function withAccounts(
   const { config, faults } = await readPipeline(context.configFile, context.env);
   for (const fault of faults) context.complain(printFault(fault, process.cwd()));
   if (config === undefined || faults.some((fault) => concerns(config, fault))) return 1;
-  let store: AccountStore | undefined;
+  await using stack = new AsyncDisposableStack();
   try {
-    store = openAccountStore(config.store.data, systemClock);
+    const store = await openStore(config, stack);
     const failed = await work({ store, config, by: { actor: actor(), at: systemClock.now() } });
     if (failed !== undefined) context.complain(failed.message);
     return failed === undefined ? 0 : 1;
@@ -67,9 +70,22 @@ export async function withAccounts(
     const failed = explain(error, `accounts.db in ${config.store.data}`);
     context.complain(printFault(storeFault(failed, config), process.cwd()));
     return 1;
-  } finally {
-    await store?.close();
   }
+}
+
+/** Fails with StoreError. The store is closed through `stack`. */
+async function openStore(config: Config, stack: AsyncDisposableStack): Promise<AccountStore> {
+  const opened = openCommandDatabase(config);
+  if (opened === undefined) {
+    refuseMoved(config.store.data);
+    const store = openAccountStore(config.store.data, systemClock);
+    stack.defer(() => store.close());
+    return store;
+  }
+  stack.defer(() => opened.database.close());
+  refuseUnmoved(config.store.data);
+  await checkTables(opened);
+  return openPostgresAccountStore(opened.database, systemClock);
 }
 
 /** Prints one record as a JSON document or as one line per member. */

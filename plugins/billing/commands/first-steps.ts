@@ -1,14 +1,15 @@
 /** The advice that `sluice start` prints while there is no workspace, so that no API key is valid. */
-import { systemClock, type FirstSteps } from "sluice-gateway/module";
-import { openAccountStore } from "../accounts/embedded/embedded-account-store.ts";
+import type { FirstSteps } from "sluice-gateway/module";
+import { orElse } from "sluice-gateway/toolkit";
 
-export const firstSteps: FirstSteps = async (dataFolder, commonArguments) => {
-  const store = openAccountStore(dataFolder, systemClock);
-  try {
-    if ((await store.listWorkspaces(1)).length > 0) return undefined;
-  } finally {
-    await store.close();
-  }
+export const firstSteps: FirstSteps = async (gateway, commonArguments) => {
+  const admin = gateway.use("accounts")?.admin;
+  // A store that cannot be read is reported by the accounts themselves.
+  const workspaces = await orElse(
+    () => admin?.listWorkspaces(1),
+    () => undefined,
+  );
+  if (workspaces?.length !== 0) return undefined;
   return {
     message: "there is no workspace yet, so no API key is valid",
     next: "sluice workspaces create, then sluice keys create",

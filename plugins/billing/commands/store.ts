@@ -5,35 +5,35 @@ import {
   type CommandContext,
   type Subcommand,
 } from "sluice-gateway/module";
-import type { Seal } from "sluice-gateway/plugin";
+import { explainPostgres, moveStore, schemaVersion, upgradeSchema } from "sluice-gateway/postgres";
 import {
-  createSeal,
-  explainPostgres,
-  openPostgres,
-  type PostgresPool,
-} from "sluice-gateway/postgres";
-import { createMetrics, printFault, readPipeline, storeFault } from "sluice-gateway/process";
+  movedDatabases,
+  printFault,
+  readPipeline,
+  shippedMigrations,
+  storeFault,
+  type Config,
+} from "sluice-gateway/process";
 import { readReplicas } from "../shipping/charge-store.ts";
-import { checkSchema, schemaVersion, upgradeSchema } from "../shipping/schema-version.ts";
-import { migrations } from "../shipping/schema.ts";
 import { printRecords } from "./accounts.ts";
+import { checkTables, openCommandDatabase, type CommandDatabase } from "./database.ts";
 
 /** Runs `work` on the configured database. Prints the reason and resolves to 1 if it cannot be used. */
 async function withDatabase(
   context: CommandContext,
-  work: (database: PostgresPool, seal: Seal) => Promise<void>,
+  work: (opened: CommandDatabase, config: Config) => Promise<void>,
 ): Promise<0 | 1> {
   const { config, faults } = await readPipeline(context.configFile, context.env);
   for (const fault of faults) context.complain(printFault(fault, process.cwd()));
   if (config === undefined || faults.length > 0) return 1;
-  const { postgres: url } = config.store;
-  if (url === undefined || config.secret === undefined) {
+  const opened = openCommandDatabase(config);
+  if (opened === undefined) {
     context.complain("store.postgres (DATABASE_URL) is not set: there is no database to use");
     return 1;
   }
-  const database = openPostgres({ url, replica: "command", metrics: createMetrics() });
+  const { database } = opened;
   try {
-    await work(database, createSeal(config.secret));
+    await work(opened, config);
     return 0;
   } catch (error) {
     const fault = storeFault(explainPostgres(error, database.place), config);
@@ -48,8 +48,8 @@ const upgrade: Subcommand = {
   options: [],
   arguments: [],
   run: (context) =>
-    withDatabase(context, async (database, seal) => {
-      const { before, after } = await upgradeSchema(database, migrations, seal);
+    withDatabase(context, async ({ database, seal }) => {
+      const { before, after } = await upgradeSchema(database, await shippedMigrations(), seal);
       if (context.json) return context.print(JSON.stringify({ before, after }));
       context.print(
         before === after
@@ -59,12 +59,34 @@ const upgrade: Subcommand = {
     }),
 };
 
+const migrate: Subcommand = {
+  options: ["check"],
+  arguments: [],
+  run: (context, values) =>
+    withDatabase(context, async (opened, config) => {
+      await checkTables(opened);
+      const { data: dataDir } = config.store;
+      const { database } = opened;
+      const sources = await movedDatabases();
+      const isCheck = values["check"] === true;
+      const moved = await moveStore({ dataDir, database, sources, isCheck });
+      if (context.json) return context.print(JSON.stringify({ rows: moved }));
+      for (const [table, rows] of Object.entries(moved)) context.print(`${table}: ${rows} rows`);
+      context.print(
+        isCheck
+          ? `the database has all rows of ${dataDir}, with the same values`
+          : `copied all rows of ${dataDir} to the database, and compared them`,
+      );
+    }),
+};
+
 const status: Subcommand = {
   options: [],
   arguments: [],
   run: (context) =>
-    withDatabase(context, async (database, seal) => {
-      await checkSchema(database, migrations, seal);
+    withDatabase(context, async (opened) => {
+      const { database } = opened;
+      await checkTables(opened);
       const version = await schemaVersion(database);
       const replicas = (await readReplicas(database)).map((replica) => ({
         name: replica.name,
@@ -92,19 +114,23 @@ const status: Subcommand = {
 export const store: Command = {
   summary: "prepare the PostgreSQL database, and show what it has",
   help: `usage: sluice store upgrade
+       sluice store migrate [--check]
        sluice store status
 
 The database is the one of store.postgres (DATABASE_URL) in pipeline.yaml. A gateway may run at the same time.
 
 upgrade            create the tables of Sluice, or bring them to the version that this release needs; run it with the
                    user that owns them, before the gateway is started or upgraded
+migrate            copy the accounts of the data folder to the database, once; the tables must be empty, and no gateway
+                   may run on the folder. Every row is compared, and the folder is marked as moved
 status             print the version of the tables and the gateways that have copied charges to them
 
+--check            only compare the data folder with the database, and mark the folder if they are the same
 --json             print one JSON document
 --config FILE      path of pipeline.yaml`,
-  subcommands: ["upgrade", "status"],
-  options: {},
+  subcommands: ["upgrade", "migrate", "status"],
+  options: { check: { type: "boolean" } },
   async run(context, values, positionals) {
-    return runSubcommand("store", { upgrade, status }, context, values, positionals);
+    return runSubcommand("store", { upgrade, migrate, status }, context, values, positionals);
   },
 };

@@ -5,8 +5,10 @@ import { openDemoAccount } from "./account.ts";
 export const demo: Demo = {
   help: { text: 'Creates the workspace "demo" with an API key, which the example requests use.' },
 
-  createKey({ config }) {
-    return openDemoAccount(config.store.data, systemClock);
+  createKey(gateway) {
+    const accounts = gateway.use("accounts");
+    if (accounts === undefined) throw new Error("the service `accounts` does not run");
+    return openDemoAccount(accounts.admin, systemClock.now());
   },
 
   describe({ key }) {

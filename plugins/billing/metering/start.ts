@@ -12,7 +12,7 @@ const seriesModule = threadModule("plugins/billing/metering/usage-series");
 
 export async function startMetering(
   options: Options,
-  { clock, log, metrics, store, seal, version }: Host,
+  { clock, log, metrics, store, version }: Host,
   { keep }: ServiceContext,
 ): Promise<ServiceHooks<Metering>> {
   const dataDir = store.folder;
@@ -30,7 +30,7 @@ export async function startMetering(
     const { openShipping } = await import("../shipping/open.ts");
     await keep(
       "shipping",
-      () => openShipping({ dataDir, database, seal, version, clock, log, metrics }),
+      () => openShipping({ dataDir, database, version, clock, log, metrics }),
       async (opening) => {
         const opened = await opening.catch(() => undefined);
         await opened?.close();

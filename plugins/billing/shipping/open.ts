@@ -1,23 +1,18 @@
 /** Starts the copy of the charges in PostgreSQL. */
-import { setTimeout as wait } from "node:timers/promises";
 import { openComputePool } from "sluice-gateway/compute";
 import { threadModule } from "sluice-gateway/package-files";
-import type { Clock, Log, Metrics, Postgres, Seal } from "sluice-gateway/plugin";
-import { explainPostgres, postgresError, PostgresFailure } from "sluice-gateway/postgres";
-import { StoreError } from "sluice-gateway/store";
+import type { Clock, Log, Metrics, Postgres } from "sluice-gateway/plugin";
+import { explainPostgres, postgresError } from "sluice-gateway/postgres";
 import { readBatch, type BatchJob } from "./batch.ts";
 import { createChargeStore, type ChargeStore, type RegisterResult } from "./charge-store.ts";
 import { checkContinuation, journalId } from "./journal-state.ts";
 import { shippingMetrics } from "./metrics.ts";
-import { checkSchema } from "./schema-version.ts";
-import { migrations } from "./schema.ts";
 import { Shipper } from "./shipper.ts";
 
 export interface ShippingOptions {
   /** The journal of this folder must exist. */
   readonly dataDir: string;
   readonly database: Postgres;
-  readonly seal: Seal;
   /** Version of Sluice. */
   readonly version: string;
   readonly clock: Clock;
@@ -28,8 +23,8 @@ export interface ShippingOptions {
 const batchModule = threadModule("plugins/billing/shipping/batch");
 
 /**
- * Registers this gateway in the database and starts the copy. Rejects with StoreError if the database cannot be
- * reached, has other tables, or belongs to another deployment or gateway.
+ * Registers this gateway in the database, whose tables have been checked, and starts the copy. Rejects with StoreError if
+ * the database cannot be reached, or belongs to another gateway.
  */
 export async function openShipping(options: ShippingOptions): Promise<{ close(): Promise<void> }> {
   const { dataDir, database, version, clock, log } = options;
@@ -61,36 +56,13 @@ export async function openShipping(options: ShippingOptions): Promise<{ close():
   };
 }
 
-/** Time for which a start waits for a database that cannot be reached: it may be starting, too. */
-const reachMs = 5_000;
-const reachEveryMs = 250;
-
-/** Repeats `ask` while the database cannot be reached, up to `reachMs`. */
-async function whenReachable(ask: () => Promise<void>): Promise<void> {
-  const end = performance.now() + reachMs;
-  for (;;) {
-    try {
-      return await ask();
-    } catch (error) {
-      if (
-        error instanceof StoreError ||
-        PostgresFailure.from(error).isRefused ||
-        performance.now() > end
-      )
-        throw error;
-      await wait(reachEveryMs);
-    }
-  }
-}
-
 async function registered(
-  { dataDir, database, seal }: ShippingOptions,
+  { dataDir, database }: ShippingOptions,
   store: ChargeStore,
   journal: string,
   register: () => Promise<RegisterResult>,
 ): Promise<RegisterResult & { kind: "registered" }> {
   try {
-    await whenReachable(() => checkSchema(database, migrations, seal));
     checkContinuation(dataDir, await store.find(journal));
     const result = await register();
     if (result.kind === "registered") return result;

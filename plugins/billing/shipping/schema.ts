@@ -1,5 +1,5 @@
 /** Tables and functions of the copy of the charges in PostgreSQL. Functions are the only way in which gateways write. */
-import type { Migration } from "./schema-version.ts";
+import type { Migration } from "sluice-gateway/postgres";
 
 /** A replica that has not been heard for this time counts as ended when another one registers. */
 const silentAfter = "10 seconds";
@@ -157,6 +157,7 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 $$;
 `;
 
-export const migrations: readonly Migration[] = [
-  { sql: [tables, makePartition, register, post, leave].join("\n"), oldestCode: 1 },
+/** The scripts of the copy of the charges, for `upgradeSchema`. */
+export const chargeMigrations: readonly Migration[] = [
+  { name: "charges", sql: [tables, makePartition, register, post, leave].join("\n") },
 ];

@@ -11,7 +11,7 @@ export const init: InitParts = {
   },
   variables: {
     DATABASE_URL:
-      "PostgreSQL database that gets a copy of every charge, such as postgres://user:password@host/database.",
+      "PostgreSQL database for accounts and a copy of every charge, such as postgres://user:password@host/database.",
   },
   steps: `Then, in a second terminal, create a workspace and an API key:
 

@@ -21,6 +21,8 @@ interface ShippedModules {
   readonly companions: readonly (readonly [string, string])[];
   readonly commands: Readonly<Record<string, ModuleCommand>>;
   readonly databases: readonly NonNullable<Module["databases"]>[];
+  readonly migrations: readonly NonNullable<Module["migrations"]>[];
+  readonly movedDatabases: readonly NonNullable<Module["movedDatabases"]>[];
   readonly positions: NonNullable<Module["positions"]>;
   readonly production: readonly NonNullable<Module["production"]>[];
   readonly demos: readonly NonNullable<Module["demo"]>[];
@@ -62,6 +64,8 @@ async function importModules(): Promise<ShippedModules> {
     ),
     firstSteps: modules.flatMap((module) => module.firstSteps ?? []),
     databases: modules.flatMap((module) => module.databases ?? []),
+    migrations: modules.flatMap((module) => module.migrations ?? []),
+    movedDatabases: modules.flatMap((module) => module.movedDatabases ?? []),
     positions: Object.fromEntries(
       modules.flatMap((module) => Object.entries(module.positions ?? {})),
     ),

@@ -2,12 +2,15 @@
 import type { Clock } from "../../contract/clock.ts";
 import type { Log } from "../../contract/log.ts";
 import type { Claims, Postgres } from "../../contract/store.ts";
+import { openClaimsDatabase } from "../claims.ts";
 import { number, text } from "../row.ts";
 import { commitOrder, commonFunctions } from "./commit-order.ts";
 import { explainPostgres } from "./failure.ts";
+import type { EmbeddedDatabase } from "./move-store.ts";
+import type { Migration } from "./migrations.ts";
 
-/** Tables of the claims, and the functions that other tables use, too. Endings are numbered in the order of commits. */
-export const claimTables = `
+/** Endings are numbered in the order of commits. */
+const tables = `
 ${commonFunctions}
 CREATE TABLE sluice.claims (id text PRIMARY KEY, until bigint NOT NULL);
 CREATE INDEX claims_until ON sluice.claims (until);
@@ -15,6 +18,21 @@ CREATE TABLE sluice.endings (no bigint UNIQUE, id text PRIMARY KEY, until bigint
 CREATE INDEX endings_until ON sluice.endings (until);
 ${commitOrder("endings", "no", 7_582_147)}
 `;
+
+/** The script of the claims, and of the functions that the scripts of modules use. It runs before those. */
+export const claimMigrations: readonly Migration[] = [{ name: "claims", sql: tables }];
+
+/** The database in the data folder that the tables replace. It has no table of its own for endings. */
+export const claimsDatabase: EmbeddedDatabase = {
+  file: "claims.db",
+  open: openClaimsDatabase,
+  tables: ["claims", "endings"].map((name) => ({
+    name,
+    from: "claims",
+    columns: { id: "text", until: "bigint" },
+    key: ["id"],
+  })),
+};
 
 export interface PostgresClaims extends Claims {
   close(): void;

@@ -18,14 +18,9 @@ export interface PostgresOptions {
 }
 
 export interface PostgresPool extends Postgres {
-  /** Runs statements in one transaction on one connection. Rejects with PostgresFailure, or with the error of `work`. */
-  transaction<T>(lane: string, work: (run: RunStatement) => Promise<T>): Promise<T>;
   /** Ends all connections. Statements that still run fail. */
   close(): Promise<void>;
 }
-
-/** Runs one statement of a transaction. */
-export type RunStatement = (text: string, values?: readonly unknown[]) => Promise<readonly Row[]>;
 
 /** Connections per replica. Purposes that must not wait for each other need few: see docs/replicas.md. */
 const maxConnections = 4;

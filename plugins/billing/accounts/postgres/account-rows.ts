@@ -1,5 +1,5 @@
 /** Reads and writes the rows of the accounts in PostgreSQL. */
-import type { RunStatement } from "sluice-gateway/postgres";
+import type { RunStatement } from "sluice-gateway/plugin";
 import { isObject } from "sluice-gateway/toolkit";
 import type { ChangeAuthor, IssuedKey, KeyRecord, Workspace } from "sluice-gateway/services";
 import type { Row } from "sluice-gateway/store";

@@ -1,6 +1,5 @@
 /** The `AccountStore` in PostgreSQL, which any number of gateways and commands may use at the same time. */
-import type { Awaitable, Clock } from "sluice-gateway/plugin";
-import type { PostgresPool, RunStatement } from "sluice-gateway/postgres";
+import type { Awaitable, Clock, Postgres, RunStatement } from "sluice-gateway/plugin";
 import type {
   ChangeAuthor,
   Failed,
@@ -59,7 +58,7 @@ import { PostgresTransactions } from "./transactions.ts";
 
 /** Opens the accounts. The tables must exist. Rejects with StoreError. */
 export async function openPostgresAccountStore(
-  database: PostgresPool,
+  database: Postgres,
   clock: Pick<Clock, "after" | "monotonic">,
 ): Promise<PostgresAccountStore> {
   const store = new PostgresAccountStore(database, clock);
@@ -75,7 +74,7 @@ export class PostgresAccountStore implements AccountStore {
   /** Number of the last change that `changed` has returned. */
   #seen = 0;
 
-  constructor(database: PostgresPool, clock: Pick<Clock, "after" | "monotonic">) {
+  constructor(database: Postgres, clock: Pick<Clock, "after" | "monotonic">) {
     const committed = (): Awaitable<void> => this.#listener();
     this.transactions = new PostgresTransactions({ database, clock, committed });
     this.#lookups = new KeyLookups(async (hashes) =>

@@ -2,8 +2,7 @@
  * Tables of the accounts in PostgreSQL, in the schema `sluice`. Times are in milliseconds since 1970, amounts in milli-CU.
  * The columns are those of the embedded database.
  */
-import { claimTables, commitOrder } from "sluice-gateway/postgres";
-import type { Migration } from "../../shipping/schema-version.ts";
+import { commitOrder, type Migration } from "sluice-gateway/postgres";
 
 /**
  * `no` of a key is the order in which keys were created. `key_use` is separate from `keys` because it is written often
@@ -36,7 +35,7 @@ CREATE TABLE sluice.keys (
   created_at bigint NOT NULL,
   expires_at bigint,
   revoked_at bigint,
-  rotated_to text REFERENCES sluice.keys (id)
+  rotated_to text REFERENCES sluice.keys (id) DEFERRABLE
 );
 CREATE INDEX keys_of_workspace ON sluice.keys (workspace_id);
 CREATE TABLE sluice.key_use (
@@ -144,5 +143,5 @@ END $$;
 
 /** The scripts of the accounts, for `upgradeSchema`. */
 export const accountMigrations: readonly Migration[] = [
-  { sql: [claimTables, tables, changes, slots].join("\n"), oldestCode: 1 },
+  { name: "accounts", sql: [tables, changes, slots].join("\n") },
 ];

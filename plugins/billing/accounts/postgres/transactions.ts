@@ -1,18 +1,12 @@
 /** Transactions of the accounts in PostgreSQL: what joins them, and how a commit ended whose answer was lost. */
 import { AsyncLocalStorage } from "node:async_hooks";
-import type { Awaitable, Clock } from "sluice-gateway/plugin";
-import {
-  explainPostgres,
-  postgresError,
-  PostgresFailure,
-  type PostgresPool,
-  type RunStatement,
-} from "sluice-gateway/postgres";
+import type { Awaitable, Clock, Postgres, RunStatement } from "sluice-gateway/plugin";
+import { explainPostgres, postgresError, PostgresFailure } from "sluice-gateway/postgres";
 import { oneOf, text } from "sluice-gateway/store";
 import { changesLock } from "./schema.ts";
 
 export interface PostgresTransactionsDeps {
-  readonly database: PostgresPool;
+  readonly database: Postgres;
   readonly clock: Pick<Clock, "after" | "monotonic">;
   /** Called after every commit, before the result is returned. Must not fail. */
   readonly committed: () => Awaitable<void>;

@@ -12,13 +12,13 @@ test("upgrade creates the tables once, and status shows the gateways", async (t)
   assert.match(early.err.join("\n"), /SLUICE_STORE_OLDER.*has no tables of Sluice/);
   assert.deepEqual(await run(store, "upgrade"), {
     code: 0,
-    out: ["upgraded the tables from schema version 0 to 1"],
+    out: ["upgraded the tables from schema version 0 to 3"],
     err: [],
   });
-  assert.deepEqual(await json(store, "upgrade", "--json"), { before: 1, after: 1 });
+  assert.deepEqual(await json(store, "upgrade", "--json"), { before: 3, after: 3 });
   await runSql(url, "SELECT sluice.register('abc', 'gateway-a', '1.2.3')");
   const { out } = await run(store, "status");
-  assert.equal(out[0], "schema version 1");
+  assert.equal(out[0], "schema version 3");
   assert.match(out[2] ?? "", /^gateway-a +live +\d/);
   const { replicas } = await json(store, "status", "--json");
   assert.equal((replicas as { posted_commits: number }[])[0]?.posted_commits, 0);

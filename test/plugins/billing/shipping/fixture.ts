@@ -3,14 +3,14 @@ import assert from "node:assert/strict";
 import type { TestContext } from "node:test";
 import { setTimeout as wait } from "node:timers/promises";
 import { openShipping } from "../../../../plugins/billing/shipping/open.ts";
-import { migrations } from "../../../../plugins/billing/shipping/schema.ts";
+import { shippedMigrations } from "../../../../src/pipeline/load/migrations.ts";
 import { readUsage } from "../../../../plugins/billing/metering/read-usage.ts";
 import { usageJson } from "../../../../plugins/billing/metering/usage-json.ts";
 import { systemClock } from "../../../../src/clock.ts";
 import { createMetrics, type RenderedMetrics } from "../../../../src/metrics.ts";
 import type { Log } from "../../../../src/plugin.ts";
 import { openPostgres } from "../../../../src/store/postgres/postgres.ts";
-import { upgradeSchema } from "../../../../plugins/billing/shipping/schema-version.ts";
+import { upgradeSchema } from "../../../../src/store/postgres/migrations.ts";
 import { createSeal } from "../../../../src/store/seal.ts";
 import { runSql } from "../../../store/servers.ts";
 
@@ -20,7 +20,7 @@ export const seal = createSeal("a secret of this deployment");
 export async function upgrade(url: string, secret = seal): Promise<void> {
   const database = openPostgres({ url, replica: "upgrade", metrics: createMetrics() });
   try {
-    await upgradeSchema(database, migrations, secret);
+    await upgradeSchema(database, await shippedMigrations(), secret);
   } finally {
     await database.close();
   }
@@ -38,7 +38,7 @@ export async function ship(
   t: TestContext,
   dataDir: string,
   url: string,
-  { replica = "one", secret = seal } = {},
+  { replica = "one" } = {},
 ): Promise<Shipping> {
   const metrics = createMetrics();
   const logged: string[] = [];
@@ -53,7 +53,7 @@ export async function ship(
   };
   const database = openPostgres({ url, replica, metrics, statementMs: 1_000 });
   t.after(() => database.close());
-  const options = { dataDir, database, seal: secret, version: "test", metrics };
+  const options = { dataDir, database, version: "test", metrics };
   const shipping = await openShipping({ ...options, clock: systemClock, log: lines });
   const close = (): Promise<void> => shipping.close();
   t.after(close);

@@ -44,7 +44,7 @@ async function call({ url, key }: TestGateway): Promise<number> {
   return response.status;
 }
 
-test("a gateway copies its charges, and continues to serve while PostgreSQL is unreachable", async (t) => {
+test("a gateway copies its charges, and continues to serve for seconds while PostgreSQL is unreachable", async (t) => {
   const url = new URL(await preparedDatabase(t));
   url.password = "hunter2";
   await using proxy = await startFaultProxy(Number(url.port));
@@ -85,6 +85,10 @@ test("faults of the database stop the start, at store.postgres, without the pass
     return code;
   };
   assert.equal(await failed(url.href), "SLUICE_STORE_OLDER");
+  await upgrade(url.href, createSeal("a secret of another deployment"));
+  assert.equal(await failed(url.href), "SLUICE_STORE_SECRET");
+  const missing = url.href.replace(/\w+$/, "no_such_database");
+  assert.equal(await failed(missing), "SLUICE_STORE_UNREACHABLE");
   assert.equal(await failed("postgres://sluice:hunter2@127.0.0.1:9/x"), "SLUICE_STORE_UNREACHABLE");
 });
 

@@ -3,7 +3,6 @@ import assert from "node:assert/strict";
 import { cpSync } from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
-import { createSeal } from "../../../../src/store/seal.ts";
 import { startFaultProxy, type FaultProxy } from "../../../store/fault-proxy.ts";
 import { createDatabase, runSql, startPgBouncer } from "../../../store/servers.ts";
 import {
@@ -226,27 +225,6 @@ test("a new journal in the same database starts from its beginning", async (t) =
   const sum = (): Promise<Record<string, unknown>[]> =>
     runSql(url, "SELECT sum(used_cu_milli)::int AS sum FROM sluice.usage");
   await until(async () => (await sum())[0]?.["sum"] === 3);
-});
-
-test("faults at the start: no tables, another secret, no database", async (t) => {
-  const fixture = meterFixture(t);
-  await fixture.open();
-  const url = await createDatabase(t);
-  await assert.rejects(ship(t, fixture.dataDir, url), { code: "SLUICE_STORE_OLDER" });
-  await upgrade(url);
-  const secret = createSeal("a secret of another deployment");
-  await assert.rejects(ship(t, fixture.dataDir, url, { secret }), { code: "SLUICE_STORE_SECRET" });
-  const { proxy, url: through } = await proxyTo(t, url);
-  proxy.refuses = true;
-  await assert.rejects(ship(t, fixture.dataDir, through), {
-    code: "SLUICE_STORE_UNREACHABLE",
-    member: "postgres",
-  });
-  const missing = url.replace(/\w+$/, "no_such_database");
-  await assert.rejects(ship(t, fixture.dataDir, missing), {
-    code: "SLUICE_STORE_UNREACHABLE",
-    remedy: /database name/,
-  });
 });
 
 test("a gateway needs only the permission to read and to call the functions", async (t) => {

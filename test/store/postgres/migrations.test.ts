@@ -1,19 +1,19 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
-import { createMetrics } from "../../../../src/metrics.ts";
-import { openPostgres, type PostgresPool } from "../../../../src/store/postgres/postgres.ts";
+import { createMetrics } from "../../../src/metrics.ts";
+import { openPostgres, type PostgresPool } from "../../../src/store/postgres/postgres.ts";
 import {
   checkSchema,
   schemaVersion,
   upgradeSchema,
-} from "../../../../plugins/billing/shipping/schema-version.ts";
-import { createSeal } from "../../../../src/store/seal.ts";
-import { createDatabase, startPgBouncer } from "../../../store/servers.ts";
+} from "../../../src/store/postgres/migrations.ts";
+import { createSeal } from "../../../src/store/seal.ts";
+import { createDatabase, startPgBouncer } from "../servers.ts";
 
 const seal = createSeal("a secret of this deployment");
-const first = { sql: "CREATE TABLE sluice.one (id int)", oldestCode: 1 };
-const second = { sql: "CREATE TABLE sluice.two (id int)", oldestCode: 1 };
-const breaking = { sql: "DROP TABLE sluice.one", oldestCode: 3 };
+const first = { name: "one", sql: "CREATE TABLE sluice.one (id int)" };
+const second = { name: "two", sql: "CREATE TABLE sluice.two (id int)" };
+const breaking = { name: "three", sql: "DROP TABLE sluice.one", excludesOlder: true };
 
 async function open(t: TestContext, url?: string): Promise<PostgresPool> {
   const pool = openPostgres({
@@ -35,6 +35,13 @@ test("upgrades run the missing scripts once, in order", async (t) => {
   await checkSchema(pool, [first, second], seal);
 });
 
+test("the scripts of a module that is added later run, wherever the module is in the order", async (t) => {
+  const pool = await open(t);
+  await upgradeSchema(pool, [second], seal);
+  assert.deepEqual(await upgradeSchema(pool, [first, second], seal), { before: 1, after: 2 });
+  await checkSchema(pool, [first, second], seal);
+});
+
 test("upgrades at the same time wait for each other, also through PgBouncer", async (t) => {
   const direct = await createDatabase(t);
   const bounced = await startPgBouncer(t, direct);
@@ -47,9 +54,9 @@ test("upgrades at the same time wait for each other, also through PgBouncer", as
   );
 });
 
-test("a script that fails does not change the version", async (t) => {
+test("a script that fails leaves nothing behind", async (t) => {
   const pool = await open(t);
-  const broken = { sql: "CREATE TABLE sluice.one (id int); SELECT 1 / 0", oldestCode: 1 };
+  const broken = { name: "one", sql: "CREATE TABLE sluice.one (id int); SELECT 1 / 0" };
   await assert.rejects(upgradeSchema(pool, [broken], seal), { code: "22012" });
   assert.equal(await schemaVersion(pool), 0);
 });
@@ -58,12 +65,14 @@ test("a database without the tables of this release is a fault with a remedy", a
   const pool = await open(t);
   await assert.rejects(checkSchema(pool, [first], seal), {
     code: "SLUICE_STORE_OLDER",
-    message:
-      "the PostgreSQL database has no tables of Sluice, and this release needs schema version 1",
+    message: "the PostgreSQL database has no tables of Sluice",
     remedy: "Run `sluice store upgrade`.",
   });
   await upgradeSchema(pool, [first], seal);
-  await assert.rejects(checkSchema(pool, [first, second], seal), { code: "SLUICE_STORE_OLDER" });
+  await assert.rejects(checkSchema(pool, [first, second], seal), {
+    code: "SLUICE_STORE_OLDER",
+    message: "the PostgreSQL database is older than this release: it lacks the tables of two",
+  });
 });
 
 test("older code works with newer tables until a script excludes it", async (t) => {

@@ -1,0 +1,19 @@
+/** Collects what the core and the modules keep in PostgreSQL. The core comes first. */
+import { claimMigrations, claimsDatabase } from "../../store/postgres/claims.ts";
+import type { EmbeddedDatabase } from "../../store/postgres/move-store.ts";
+import type { Migration } from "../../store/postgres/migrations.ts";
+import { shippedModules } from "./modules.ts";
+
+/** Returns the scripts that make the tables. */
+export async function shippedMigrations(): Promise<readonly Migration[]> {
+  const { migrations } = await shippedModules();
+  const ofModules = await Promise.all(migrations.map((load) => load()));
+  return [...claimMigrations, ...ofModules.flat()];
+}
+
+/** Returns the databases in the data folder that the tables replace. */
+export async function movedDatabases(): Promise<readonly EmbeddedDatabase[]> {
+  const { movedDatabases: databases } = await shippedModules();
+  const ofModules = await Promise.all(databases.map((load) => load()));
+  return [claimsDatabase, ...ofModules.flat()];
+}

@@ -1,0 +1,140 @@
+/** Copies the rows of an embedded table to a table in PostgreSQL, and compares the two. */
+import type { DatabaseSync } from "node:sqlite";
+import type { RunStatement } from "../../contract/store.ts";
+import { number, type Row } from "../row.ts";
+import { postgresError } from "./failure.ts";
+
+/** A table in PostgreSQL that has the columns of an embedded table, under the same names. */
+export interface CopiedTable {
+  /** Name in the schema `sluice`. */
+  readonly name: string;
+  /** Name of the embedded table, if it differs. */
+  readonly from?: string;
+  /** Columns with their types in PostgreSQL. The rows are copied in the order of the embedded table. */
+  readonly columns: Readonly<Record<string, ColumnType>>;
+  /** Columns that identify a row. */
+  readonly key: readonly string[];
+  /** Column that a sequence of the name `sluice.<table>_<column>` continues after the copy. */
+  readonly numberedBy?: string;
+}
+
+export type ColumnType = "text" | "int" | "bigint" | "double precision" | "json" | "bytea";
+
+/** Maximum number of rows and of characters per statement. */
+const maxRows = 1_000;
+const maxCharacters = 4_194_304;
+
+/** Copies all rows. Returns their number. Rejects with DatabaseFailure, and throws the errors of node:sqlite. */
+export async function copyRows(
+  run: RunStatement,
+  db: DatabaseSync,
+  table: CopiedTable,
+): Promise<number> {
+  const names = Object.keys(table.columns);
+  const values = names.map((name) => (table.columns[name] === "json" ? `${name}::json` : name));
+  const statement = `INSERT INTO sluice.${table.name} (${names.join(", ")})
+    SELECT ${values.join(", ")} FROM ${given(table)}`;
+  let count = 0;
+  for (const { json, rows } of batches(db, table)) {
+    await run(statement, [json]);
+    count += rows;
+  }
+  const { name, numberedBy } = table;
+  if (numberedBy !== undefined && count > 0) {
+    await run(
+      `SELECT setval('sluice.${name}_${numberedBy}', max(${numberedBy})) FROM sluice.${name}`,
+    );
+  }
+  return count;
+}
+
+/**
+ * Checks that every row is in PostgreSQL with the same values, and that there are no others. Returns the number of rows.
+ * Rejects with StoreError, with DatabaseFailure, and with the errors of node:sqlite.
+ */
+export async function compareRows(
+  run: RunStatement,
+  db: DatabaseSync,
+  table: CopiedTable,
+): Promise<number> {
+  const { name, key } = table;
+  const names = Object.keys(table.columns);
+  const isSame = names.map((column) => {
+    const text = table.columns[column] === "json" ? "::text" : "";
+    return `stored.${column}${text} IS NOT DISTINCT FROM given.${column}`;
+  });
+  const statement = `SELECT count(*) AS count FROM ${given(table)}
+    WHERE NOT EXISTS (SELECT 1 FROM sluice.${name} AS stored
+      WHERE ${key.map((column) => `stored.${column} = given.${column}`).join(" AND ")}
+        AND ${isSame.join(" AND ")})`;
+  let count = 0;
+  let different = 0;
+  for (const { json, rows } of batches(db, table)) {
+    const [row] = await run(statement, [json]);
+    different += number(row ?? {}, "count");
+    count += rows;
+  }
+  const [total] = await run(`SELECT count(*) AS count FROM sluice.${name}`);
+  const stored = number(total ?? {}, "count");
+  if (different === 0 && stored === count) return count;
+  throw postgresError(
+    "SLUICE_STORE_DIFFERS",
+    `the copy of ${name} in PostgreSQL differs: of ${count} rows, ${different} are missing or different, and it has ${stored} rows`,
+    "Empty the database, and run `sluice store upgrade` and `sluice store migrate` again.",
+  );
+}
+
+/** Rejects with StoreError if the table has rows. */
+export async function refuseRows(run: RunStatement, { name }: CopiedTable): Promise<void> {
+  const rows = await run(`SELECT 1 FROM sluice.${name} LIMIT 1`);
+  if (rows.length === 0) return;
+  throw postgresError(
+    "SLUICE_STORE_NOT_EMPTY",
+    `the PostgreSQL database has rows in sluice.${name} already`,
+    "Use an empty database. If an earlier `sluice store migrate` was interrupted, `sluice store migrate --check` shows whether its copy is complete.",
+  );
+}
+
+/** The rows of a parameter, as a table expression. */
+function given({ columns }: CopiedTable): string {
+  const types = Object.entries(columns).map(
+    ([name, type]) => `${name} ${type === "json" ? "text" : type}`,
+  );
+  return `json_to_recordset($1) AS given (${types.join(", ")})`;
+}
+
+interface Batch {
+  /** JSON array of the rows. */
+  readonly json: Buffer;
+  readonly rows: number;
+}
+
+function* batches(db: DatabaseSync, { name, from = name, columns }: CopiedTable): Generator<Batch> {
+  const select = db.prepare(`SELECT ${Object.keys(columns).join(", ")} FROM ${from}`);
+  let texts: string[] = [];
+  let characters = 0;
+  for (const row of select.iterate()) {
+    const text = JSON.stringify(jsonOf(row));
+    texts.push(text);
+    characters += text.length;
+    if (texts.length < maxRows && characters < maxCharacters) continue;
+    yield batchOf(texts);
+    texts = [];
+    characters = 0;
+  }
+  if (texts.length > 0) yield batchOf(texts);
+}
+
+function batchOf(texts: readonly string[]): Batch {
+  return { json: Buffer.from(`[${texts.join(",")}]`), rows: texts.length };
+}
+
+/** Bytes are written in the hex format of PostgreSQL. */
+function jsonOf(row: Row): Row {
+  return Object.fromEntries(
+    Object.entries(row).map(([name, value]) => [
+      name,
+      value instanceof Uint8Array ? `\\x${Buffer.from(value).toString("hex")}` : value,
+    ]),
+  );
+}

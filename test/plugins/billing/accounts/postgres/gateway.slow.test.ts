@@ -1,0 +1,166 @@
+/** Whole gateways whose accounts are in PostgreSQL. */
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { test, type TestContext } from "node:test";
+import { startTestGateway, type TestGateway } from "../../../../../plugins/contracts/testing.ts";
+import { keys } from "../../../../../plugins/billing/commands/keys.ts";
+import type { Clock } from "../../../../../src/plugin.ts";
+import { createSeal } from "../../../../../src/store/seal.ts";
+import { manualClock } from "../../../../../src/testing/clock.ts";
+import { commandLine } from "../../../../commands/command-line.ts";
+import { startFaultProxy } from "../../../../store/fault-proxy.ts";
+import { createDatabase, runSql } from "../../../../store/servers.ts";
+import { until, upgrade } from "../../shipping/fixture.ts";
+
+/** The secret of `commandLine`. */
+const secret = "at-least-sixteen-characters";
+const pipeline = `version: 1
+secret: ${secret}
+server: { port: "\${PORT}" }
+admin: { port: "\${ADMIN_PORT}" }
+store: { data: "\${DATA_DIR}", postgres: "\${DATABASE_URL}" }
+routes:
+  - path: /call
+    methods: [GET]
+    run: [request-id, authenticate, { authorize: { require: key } }]
+    to: discovery
+  - path: "/workspaces/{id}/purchase"
+    methods: [POST]
+    run: [request-id, authenticate, idempotency, { authorize: { require: "workspace:admin" } }]
+    to: { workspaces: { do: purchase } }
+`;
+
+async function start(url: string, clock?: Clock): Promise<TestGateway> {
+  return startTestGateway({
+    pipeline,
+    env: { DATABASE_URL: url },
+    account: { capabilities: ["workspace:admin"] },
+    ...(clock !== undefined && { clock }),
+  });
+}
+
+async function preparedDatabase(t: TestContext): Promise<string> {
+  const url = await createDatabase(t);
+  await upgrade(url, createSeal(secret));
+  return url;
+}
+
+async function call({ url }: TestGateway, key: string): Promise<number> {
+  const response = await fetch(`${url}/call`, { headers: { authorization: `Bearer ${key}` } });
+  await response.text();
+  return response.status;
+}
+
+async function purchase(gateway: TestGateway, idempotencyKey: string): Promise<Response> {
+  return fetch(`${gateway.url}/workspaces/${gateway.workspaceId}/purchase`, {
+    method: "POST",
+    headers: {
+      authorization: `Bearer ${gateway.key}`,
+      "content-type": "application/json",
+      "idempotency-key": `gateway_${idempotencyKey}`,
+    },
+    body: JSON.stringify({ amount_cu_milli: 5 }),
+  });
+}
+
+test("accounts and idempotency outlive the data folder, and commands change them", async (t) => {
+  const url = await preparedDatabase(t);
+  const { json, run } = commandLine(t, "dev", { DATABASE_URL: url });
+  let first: TestGateway | undefined;
+  let bought = "";
+  {
+    await using gateway = await start(url);
+    first = gateway;
+    assert.equal(await call(gateway, gateway.key), 200);
+    const response = await purchase(gateway, "five");
+    assert.equal(response.status, 200);
+    bought = await response.text();
+  }
+  // The second gateway has another data folder.
+  await using gateway = await start(url);
+  assert.equal(await call(gateway, first.key), 200);
+  const again = await purchase({ ...gateway, ...first, url: gateway.url }, "five");
+  assert.equal(await again.text(), bought);
+  const [{ count } = {}] = await runSql(url, "SELECT count(*)::int AS count FROM sluice.purchases");
+  assert.equal(count, 1);
+
+  const made = await json(keys, "create", "--workspace", first.workspaceId);
+  assert.equal(await call(gateway, String(made["key"])), 200);
+  assert.equal((await run(keys, "revoke", first.keyId)).code, 0);
+  await until(async () => (await call(gateway, first.key)) === 401);
+});
+
+test("while PostgreSQL is away, keys in memory work for 5 seconds, and changes are answered with 503", async (t) => {
+  const url = await preparedDatabase(t);
+  await using proxy = await startFaultProxy(Number(new URL(url).port));
+  const through = new URL(url);
+  through.port = String(proxy.port);
+  const clock = manualClock(Date.now());
+  await using gateway = await start(through.href, clock);
+  assert.equal(await call(gateway, gateway.key), 200);
+
+  proxy.refuses = true;
+  proxy.reset();
+  clock.advance(4_000);
+  assert.equal(await call(gateway, gateway.key), 200);
+  assert.equal((await fetch(`${gateway.url}/readyz`)).status, 200);
+  const refused = await purchase(gateway, "fails-first");
+  assert.equal(refused.status, 503, await refused.text());
+  clock.advance(1_500);
+  assert.equal(await call(gateway, gateway.key), 503);
+  assert.equal((await fetch(`${gateway.url}/readyz`)).status, 503);
+
+  proxy.refuses = false;
+  await until(async () => {
+    clock.advance(250);
+    return (await call(gateway, gateway.key)) === 200;
+  });
+  assert.equal((await fetch(`${gateway.url}/readyz`)).status, 200);
+  assert.equal((await purchase(gateway, "fails-first")).status, 200);
+});
+
+/** Creates a user with the rights that docs/replicas.md lists. Returns the URL with which it connects. */
+async function limitedUser(t: TestContext, url: string): Promise<string> {
+  const role = `gateway_${new URL(url).pathname.slice(6, 20)}`;
+  const docs = readFileSync(join(import.meta.dirname, "../../../../../docs/replicas.md"), "utf8");
+  const grants =
+    /```sql\n(GRANT .*?)```/s.exec(docs)?.[1] ?? assert.fail("the docs list no rights");
+  await runSql(url, `CREATE ROLE ${role} LOGIN`, grants.replaceAll(" TO gateway;", ` TO ${role};`));
+  t.after(() => runSql(url, `DROP OWNED BY ${role}`, `DROP ROLE ${role}`));
+  const limited = new URL(url);
+  limited.username = role;
+  return limited.href;
+}
+
+test("a user with the rights that the documentation lists serves, and cannot change what is final", async (t) => {
+  const url = await preparedDatabase(t);
+  const limited = await limitedUser(t, url);
+  await using gateway = await start(limited);
+  assert.equal(await call(gateway, gateway.key), 200);
+  assert.equal((await purchase(gateway, "five")).status, 200);
+  const { run } = commandLine(t, "dev", { DATABASE_URL: limited });
+  assert.deepEqual((await run(keys, "revoke", gateway.keyId)).err, []);
+  await until(async () => (await call(gateway, gateway.key)) === 401);
+  assert.doesNotMatch(gateway.lines.join("\n"), /permission denied/);
+  for (const statement of [
+    "DELETE FROM sluice.charges",
+    "UPDATE sluice.changes SET actor = 'nobody'",
+    "DROP TABLE sluice.keys",
+    "UPDATE sluice.meta SET secret_check = ''",
+  ]) {
+    await assert.rejects(runSql(limited, statement), { code: "42501" }, statement);
+  }
+});
+
+test("a user without rights is a fault that names the documentation", async (t) => {
+  const url = await preparedDatabase(t);
+  const stranger = new URL(url);
+  stranger.username = `stranger_${stranger.pathname.slice(6, 20)}`;
+  await runSql(url, `CREATE ROLE ${stranger.username} LOGIN`);
+  t.after(() => runSql(url, `DROP ROLE ${stranger.username}`));
+  await assert.rejects(
+    start(stranger.href),
+    /SLUICE_STORE_FAILED: the user of store.postgres may not/,
+  );
+});

@@ -1,0 +1,196 @@
+/** `sluice store migrate`: copies a data folder to a database. */
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { rmSync } from "node:fs";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { test, type TestContext } from "node:test";
+import { audit } from "../../../../plugins/billing/commands/audit.ts";
+import { keys } from "../../../../plugins/billing/commands/keys.ts";
+import { store } from "../../../../plugins/billing/commands/store.ts";
+import { workspaces } from "../../../../plugins/billing/commands/workspaces.ts";
+import {
+  openGatewayAccountStore,
+  type EmbeddedAccountStore,
+} from "../../../../plugins/billing/accounts/embedded/embedded-account-store.ts";
+import { embeddedSlots } from "../../../../plugins/billing/accounts/embedded/embedded-slots.ts";
+import { systemClock } from "../../../../src/clock.ts";
+import { startGateway } from "../../../../src/gateway/gateway.ts";
+import { openClaims } from "../../../../src/store/claims.ts";
+import { lockStore } from "../../../../src/store/lock.ts";
+import { createDatabase, runSql } from "../../../store/servers.ts";
+import { commandLine, type CommandLine } from "../../../commands/command-line.ts";
+
+const tables = [
+  "claims",
+  "endings",
+  "workspaces",
+  "keys",
+  "key_use",
+  "purchases",
+  "model_overrides",
+  "changes",
+  "idempotency_slots",
+];
+
+interface Setup {
+  readonly url: string;
+  /** Commands that use the data folder. */
+  readonly embedded: CommandLine;
+  /** Commands that use the database; their data folder is the same. */
+  readonly shared: CommandLine;
+  /** Text of a key in the folder. */
+  readonly key: string;
+}
+
+/** A data folder with rows in every table, and a database with empty tables. */
+async function setUp(t: TestContext): Promise<Setup> {
+  const embedded = commandLine(t);
+  const url = await createDatabase(t);
+  const shared: CommandLine = embedded.with({ DATABASE_URL: url });
+  const { id } = await embedded.json(workspaces, "create", "--name", "Ünïted", "--plan", "startup");
+  const workspace = String(id);
+  await embedded.json(workspaces, "purchase", workspace, "--cu", "9007199254740991");
+  const made = await embedded.json(keys, "create", "--workspace", workspace, "--rps", "0.001");
+  await embedded.json(keys, "rotate", String(made["id"]));
+  const accounts = openGatewayAccountStore(embedded.data, systemClock);
+  await fill(accounts, workspace, String(made["id"]));
+  accounts.close();
+  addKeysBetween(embedded.data, String(made["id"]));
+  const claims = openClaims(embedded.data, systemClock);
+  claims.claim("once", Date.now() + 60_000);
+  claims.end("session", Date.now() + 60_000);
+  claims.close();
+  await shared.run(store, "upgrade");
+  return { url, embedded, shared, key: String(made["key"]) };
+}
+
+async function fill(
+  accounts: EmbeddedAccountStore,
+  workspaceId: string,
+  keyId: string,
+): Promise<void> {
+  const by = { actor: "test", at: Date.now(), requestId: "r-1" };
+  accounts.saveUse([{ keyId, usedAt: 1_800_000_000_000 }]);
+  await accounts.downgrade(workspaceId, { plan: "free", at: Date.now() + 60_000 }, by);
+  const model = { id: "A/b-1", enabled: false, ownedBy: "a", priceCoefficient: 1_500 };
+  await accounts.replaceOverrides("alpha", [model, { ...model, id: "c", ownedBy: undefined }], by);
+  const slots = embeddedSlots(accounts, systemClock);
+  const request = { apiKeyId: keyId, fingerprint: "f".repeat(64) };
+  await slots.put(
+    { ...request, key: "gateway_1" },
+    {
+      status: 200,
+      contentType: "application/json",
+      contentEncoding: "br",
+      body: Buffer.from([0, 255, 10]),
+    },
+  );
+  await slots.take({ ...request, key: "gateway_2" }, "an owner");
+}
+
+/** Adds keys so that the last one replaces the first one: they are copied by different statements. */
+function addKeysBetween(dataDir: string, first: string): void {
+  const db = new DatabaseSync(join(dataDir, "accounts.db"));
+  const insert =
+    db.prepare(`INSERT INTO keys (id, workspace_id, name, hash, environment, capabilities, created_at)
+    SELECT ?, workspace_id, 'more', ?, 'dev', capabilities, created_at FROM keys WHERE id = ?`);
+  db.exec("BEGIN");
+  const hash = (): string => `${randomUUID()}${randomUUID()}`.replaceAll("-", "");
+  for (let n = 0; n < 1_500; n++) insert.run(`key_more_${n}`, hash(), first);
+  db.prepare("UPDATE keys SET rotated_to = 'key_more_1499' WHERE id = ?").run(first);
+  db.exec("COMMIT");
+  db.close();
+}
+
+test("every row of the data folder is copied once, and the folder is marked", async (t) => {
+  const { url, embedded, shared, key } = await setUp(t);
+  const before = {
+    keys: await embedded.run(keys, "list"),
+    workspaces: await embedded.run(workspaces, "list"),
+    audit: await embedded.run(audit),
+  };
+  const { rows } = await shared.json(store, "migrate");
+  assert.deepEqual(Object.keys(rows as object), tables);
+  for (const count of Object.values(rows as object)) assert.ok(Number(count) > 0);
+
+  assert.deepEqual(await shared.run(audit), before.audit);
+  assert.deepEqual(await shared.run(workspaces, "list"), before.workspaces);
+  const sorted = (run: { readonly out: readonly string[] }): string[] => run.out.toSorted();
+  assert.deepEqual(sorted(await shared.run(keys, "list")), sorted(before.keys));
+  const [slot] = await runSql(url, "SELECT body FROM sluice.idempotency_slots WHERE owner IS NULL");
+  assert.deepEqual(slot, { body: Buffer.from([0, 255, 10]) });
+
+  // The numbers of changes continue.
+  await shared.json(workspaces, "create", "--name", "Next", "--plan", "free");
+  assert.equal((await shared.run(audit)).out.length, before.audit.out.length + 1);
+
+  const again = await shared.run(store, "migrate");
+  assert.equal(again.code, 1);
+  assert.match(again.err.join("\n"), /SLUICE_STORE_NOT_EMPTY.*rows in sluice.claims already/);
+
+  // The old accounts of the folder are refused, and those in the database are served.
+  const refused = await embedded.run(keys, "list");
+  assert.match(refused.err.join("\n"), /SLUICE_STORE_MOVED/);
+  const { configFile, data } = embedded;
+  const env = { GATEWAY_ENV: "dev", LOG_LEVEL: "silent", PORT: "0", ADMIN_PORT: "0" };
+  await assert.rejects(startGateway({ configFile, env, watch: false }), /SLUICE_STORE_MOVED/);
+  rmSync(join(data, "accounts.db"));
+  const shown = { configFile, env: { ...env, DATABASE_URL: url }, watch: false };
+  const gateway = await startGateway({ ...shown, drainDelaySeconds: 0 });
+  const found = await gateway.use("accounts")?.identify(`Bearer ${key}`);
+  await gateway.stop();
+  assert.equal(found?.kind, "key");
+});
+
+test("--check finds rows that differ, are missing, or are too many", async (t) => {
+  const { url, embedded, shared } = await setUp(t);
+  await shared.json(store, "migrate");
+  const same = await shared.run(store, "migrate", "--check");
+  assert.deepEqual([same.code, same.err], [0, []]);
+  const differs = async (change: string, undo: string): Promise<void> => {
+    await runSql(url, change);
+    const { code, err } = await shared.run(store, "migrate", "--check");
+    assert.equal(code, 1, change);
+    assert.match(err.join("\n"), /SLUICE_STORE_DIFFERS/, change);
+    await runSql(url, undo);
+  };
+  await differs(
+    "UPDATE sluice.workspaces SET overage_limit_cu_milli = 1",
+    "UPDATE sluice.workspaces SET overage_limit_cu_milli = NULL",
+  );
+  await differs(
+    "DELETE FROM sluice.key_use",
+    "INSERT INTO sluice.key_use SELECT id, 1800000000000 FROM sluice.keys WHERE rotated_to IS NOT NULL",
+  );
+  await differs(
+    "INSERT INTO sluice.claims VALUES ('more', 1)",
+    "DELETE FROM sluice.claims WHERE id = 'more'",
+  );
+  assert.equal((await shared.run(store, "migrate", "--check")).code, 0);
+  assert.match((await embedded.run(keys, "list")).err.join("\n"), /SLUICE_STORE_MOVED/);
+});
+
+test("accounts that are not moved are not left behind", async (t) => {
+  const { embedded, shared } = await setUp(t);
+  assert.match((await shared.run(keys, "list")).err.join("\n"), /SLUICE_STORE_NOT_MOVED/);
+  assert.equal((await embedded.run(keys, "list")).code, 0);
+});
+
+test("a failed copy leaves the database empty and the folder in use", async (t) => {
+  const { url, embedded, shared } = await setUp(t);
+  await runSql(url, "ALTER TABLE sluice.idempotency_slots ADD CHECK (status <> 200)");
+  const failed = await shared.run(store, "migrate");
+  assert.match(failed.err.join("\n"), /SLUICE_STORE_FAILED/);
+  const [{ count } = {}] = await runSql(url, "SELECT count(*)::int AS count FROM sluice.keys");
+  assert.equal(count, 0);
+  assert.equal((await embedded.run(keys, "list")).code, 0);
+});
+
+test("a folder that a gateway uses is not moved", async (t) => {
+  const { embedded, shared } = await setUp(t);
+  using _gateway = lockStore(embedded.data);
+  const { code, err } = await shared.run(store, "migrate");
+  assert.equal(code, 1);
+  assert.match(err.join("\n"), /SLUICE_STORE_IN_USE/);
+});
