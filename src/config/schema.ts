@@ -88,7 +88,7 @@ const server = closed(
       type: "boolean",
       default: true,
       description:
-        "Serve ordinary requests without node:http, which takes less CPU time. With false, or with `tls`, node:http serves all requests; the answers are the same.",
+        "Serve ordinary requests without node:http, which takes less CPU time. With false, node:http serves all requests; the answers are the same. With `tls`, it is not used.",
     },
   },
   { default: {} },

@@ -39,7 +39,7 @@ export function peerReader(trusted: readonly string[]): (request: ClientRequest)
   const isTrusted = addressList(trusted);
   return (request) => {
     const address = socketAddress(request);
-    const encrypted = "encrypted" in request.socket && request.socket.encrypted === true;
+    const encrypted = request.socket.encrypted === true;
     return { address, trusted: trusted.length > 0 && isTrusted(address), encrypted };
   };
 }

@@ -1,5 +1,5 @@
 /** Reads whole request bodies, up to a maximum size. */
-import type { IncomingMessage } from "node:http";
+import type { RequestBody } from "../pipeline/run/request-head.ts";
 
 export type BodyResult =
   | { readonly kind: "body"; readonly body: Buffer }
@@ -12,7 +12,7 @@ export const tooLarge: BodyResult = { kind: "tooLarge" };
  * Property of a request that holds its reader. Listeners find it through `this`, so no closure per request is needed.
  */
 const reader = Symbol("body reader");
-type ReadRequest = IncomingMessage & { [reader]?: BodyReader<unknown> | undefined };
+type ReadRequest = RequestBody & { [reader]?: BodyReader<unknown> | undefined };
 
 /** Receives the events of a body that is read as a whole. All requests share one listener. */
 export interface BodyListener<Owner> {

@@ -196,6 +196,12 @@ function refuseAndClose(req: IncomingMessage, res: ServerResponse, fault: Framin
   sendReply(req, res, refuse("GATEWAY_INVALID_PARAMS", { ...fault, headers }));
 }
 
+/** The answer to an `Expect` field other than `100-continue`. */
+export const unknownExpectation = refuse("GATEWAY_INVALID_PARAMS", {
+  status: 417,
+  message: "unknown expectation",
+});
+
 /** The part of a response that writes a whole answer. */
 type ReplyTarget = Pick<ClientResponse, "writeHead" | "end">;
 

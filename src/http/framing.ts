@@ -5,6 +5,12 @@
  */
 import type { IncomingMessage } from "node:http";
 
+/** The parts of a request that decide how it is framed. HTTP/2 requests have them in the form of HTTP/1.1. */
+export type Http1Framing = Pick<
+  IncomingMessage,
+  "httpVersionMajor" | "httpVersionMinor" | "headers" | "rawHeaders" | "url"
+>;
+
 export interface FramingFault {
   readonly status: number;
   readonly message: string;
@@ -33,7 +39,7 @@ const authority: FramingFault = {
  * Returns the reason why this request must not be served, or undefined. After such an answer, the connection must be
  * closed.
  */
-export function framingFault(request: IncomingMessage): FramingFault | undefined {
+export function framingFault(request: Http1Framing): FramingFault | undefined {
   if (request.httpVersionMajor !== 1) return version;
   const codings = request.headers["transfer-encoding"];
   if (codings !== undefined) {

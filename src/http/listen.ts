@@ -7,7 +7,6 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { createServer as createTlsServer, Server as TlsServer } from "node:https";
 import type { AddressInfo, Socket } from "node:net";
-import { refuse } from "../errors.ts";
 import type { Closer } from "../pipeline/load/closer.ts";
 import type { ExchangeObserver } from "../pipeline/observe/record.ts";
 import type { LiveExchange } from "../pipeline/run/exchange.ts";
@@ -21,7 +20,7 @@ import { addressReader, peerReader } from "./address.ts";
 import { answerBadRequest } from "./bad-request.ts";
 import { bind } from "./bind.ts";
 import { createBodyWatch } from "./body-watch.ts";
-import { Dispatch, sendReply, type Handler } from "./dispatch.ts";
+import { Dispatch, sendReply, unknownExpectation, type Handler } from "./dispatch.ts";
 import { openFastPath } from "./fast-path/fast-path.ts";
 import { withFastify, type WrappedServer } from "./fastify.ts";
 import { ExchangeResponse } from "./node-response.ts";
@@ -83,21 +82,21 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
   };
   const dispatch = new Dispatch(options, runtime);
   const tls = config.tls === undefined ? undefined : readTls(config.tls);
+  const { fastify } = options.generation.config;
+  // Fastify plugins need the objects of node:http.
+  const offersHttp2 = tls !== undefined && fastify.length === 0;
+  const alpn = { ALPNProtocols: offersHttp2 ? ["h2", "http/1.1"] : ["http/1.1"] };
   const wrapped = await withFastify(
-    options.generation.config.fastify,
+    fastify,
     dispatch.handle,
-    (handler) => httpServer(handler, dispatch, config, tls),
+    (handler) => httpServer(handler, dispatch, config, tls && { ...tls, ...alpn }),
     log,
   );
   const http = wrapped.server;
   // Handled like any other request. `100 Continue` is sent when the body is read.
   http.on("checkContinue", (req, res) => http.emit("request", req, res));
   http.on("checkExpectation", (req: IncomingMessage, res: ServerResponse) =>
-    sendReply(
-      req,
-      res,
-      refuse("GATEWAY_INVALID_PARAMS", { status: 417, message: "unknown expectation" }),
-    ),
+    sendReply(req, res, unknownExpectation),
   );
   http.on("clientError", answerBadRequest);
   limitConnections(http, config.connections, options.metrics);
@@ -106,13 +105,17 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
   http.maxHeadersCount = 0;
   const upgraded = takeUpgrades(http, dispatch, log);
   // Fastify plugins need the objects of node:http, and the fast path reads sockets without TLS.
-  const usesFastPath =
-    config.fastPath && options.generation.config.fastify.length === 0 && tls === undefined;
+  const usesFastPath = config.fastPath && fastify.length === 0 && tls === undefined;
   const fastPath = usesFastPath ? openFastPath(http, dispatch.serve, config) : undefined;
+  const http2 =
+    http instanceof TlsServer && offersHttp2
+      ? (await import("./http2/http2.ts")).openHttp2(http, { dispatch, config, log })
+      : undefined;
   await bind(http, { section: "server", ...config }, backlog);
   const cutAll = (): void => {
     http.closeAllConnections();
     fastPath?.closeAll();
+    http2?.closeAll();
     dispatch.webSockets.terminate();
     // Upgrades that no surface has accepted yet, and upgrades of Fastify plugins.
     for (const socket of upgraded) socket.destroy();
@@ -120,20 +123,27 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
   const closeIdle = (): void => {
     http.closeIdleConnections();
     fastPath?.closeIdle();
+    http2?.closeIdle();
   };
   const timers: Disposable[] = [bodyWatch, surfaceWatch, dispatch.webSockets];
   if (fastPath !== undefined) timers.push(fastPath);
+  if (http2 !== undefined) timers.push(http2);
   if (config.tls !== undefined && tls !== undefined && http instanceof TlsServer) {
     timers.push(followTls(http, config.tls, tls, { clock, log }));
   }
-  return createListener({ ...options, http, wrapped, dispatch, cutAll, closeIdle, timers });
+  const goAway = (): void => {
+    dispatch.draining = true;
+    dispatch.webSockets.goAway();
+    http2?.goAway();
+  };
+  return createListener({ ...options, http, wrapped, dispatch, goAway, cutAll, closeIdle, timers });
 }
 
 function httpServer(
   handler: Handler,
   dispatch: Dispatch,
   config: ServerConfig,
-  tls: TlsMaterial | undefined,
+  tls: (TlsMaterial & { readonly ALPNProtocols: string[] }) | undefined,
 ): Server {
   const options = {
     ServerResponse: ExchangeResponse,
@@ -196,6 +206,8 @@ interface ListenerParts extends Pick<ListenerOptions, "clock" | "log" | "closer"
   readonly http: Server;
   readonly wrapped: WrappedServer;
   readonly dispatch: Dispatch;
+  /** Asks clients to leave: connections close after their answers. */
+  readonly goAway: () => void;
   /** Closes every connection, including those in use. */
   readonly cutAll: () => void;
   readonly closeIdle: () => void;
@@ -214,10 +226,7 @@ function createListener(parts: ListenerParts): Listener {
     get running() {
       return dispatch.running;
     },
-    beginDrain() {
-      dispatch.draining = true;
-      dispatch.webSockets.goAway();
-    },
+    beginDrain: parts.goAway,
     close(ms) {
       closing ??= closeListener(parts, ms);
       return closing;
@@ -226,9 +235,8 @@ function createListener(parts: ListenerParts): Listener {
 }
 
 async function closeListener(parts: ListenerParts, ms: number): Promise<void> {
-  const { http, wrapped, dispatch, clock, closer, cutAll, closeIdle, timers } = parts;
-  dispatch.draining = true;
-  dispatch.webSockets.goAway();
+  const { http, wrapped, clock, closer, goAway, cutAll, closeIdle, timers } = parts;
+  goAway();
   const closed = Promise.withResolvers<void>();
   http.close(() => closed.resolve());
   const deadline = clock.monotonic() + ms;

@@ -1,30 +1,20 @@
 /** The tables of docs/licences.md. */
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { copiedFiles } from "../../.ci/assets.ts";
-import { bundle } from "../../.ci/bundle.ts";
-import { browserModules, gatewayModules, root } from "../../.ci/entry-modules.ts";
-import { usedPackages } from "../../.ci/packages.ts";
+import { root } from "../../.ci/entry-modules.ts";
+import { publishedPackages } from "../../.ci/published-packages.ts";
 
 /** The packages that are bundled into the published package, and those that npm installs with it. */
 export async function publishedLicences(): Promise<string[][]> {
-  const folder = mkdtempSync(join(tmpdir(), "sluice-bundle-"));
-  try {
-    const bundled = await bundle(root, folder, gatewayModules, browserModules);
-    const used = usedPackages(root, [...bundled, ...Object.values(copiedFiles)]);
-    // A package can be in several folders with the same version.
-    const rows = new Map(
-      used.map(({ name, version, license = "none", isBundled }) => [
-        `${name} ${version}`,
-        [`\`${name}\``, version, license, isBundled ? "bundled" : "installed"],
-      ]),
-    );
-    const sorted = [...rows].toSorted(([a], [b]) => compare(a, b)).map(([, row]) => row);
-    return [["package", "version", "licence", "place"], ...sorted];
-  } finally {
-    rmSync(folder, { recursive: true, force: true });
-  }
+  // A package can be in several folders with the same version.
+  const rows = new Map(
+    (await publishedPackages()).map(({ name, version, license = "none", isBundled }) => [
+      `${name} ${version}`,
+      [`\`${name}\``, version, license, isBundled ? "bundled" : "installed"],
+    ]),
+  );
+  const sorted = [...rows].toSorted(([a], [b]) => compare(a, b)).map(([, row]) => row);
+  return [["package", "version", "licence", "place"], ...sorted];
 }
 
 /** The licences of all packages in the lock file, which includes the tools of development. */

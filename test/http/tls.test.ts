@@ -51,7 +51,7 @@ test("a listener with TLS serves routes and health over HTTPS, and refuses plain
   assert.equal(await get(url, "/missing", cert), 404);
   await assert.rejects(get(url, "/", otherCert));
   await assert.rejects(fetch(url.replace("https:", "http:")));
-  // HTTP/2 is not offered.
+  // A client that can speak both chooses HTTP/2.
   const socket = connect({
     port: Number(new URL(url).port),
     host: "127.0.0.1",
@@ -59,7 +59,7 @@ test("a listener with TLS serves routes and health over HTTPS, and refuses plain
     ALPNProtocols: ["h2", "http/1.1"],
   });
   await once(socket, "secureConnect");
-  assert.equal(socket.alpnProtocol, "http/1.1");
+  assert.equal(socket.alpnProtocol, "h2");
   socket.destroy();
 });
 

@@ -4,7 +4,7 @@
  */
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { connect } from "node:net";
+import { connect, type Socket } from "node:net";
 import { it } from "node:test";
 import { WebSocket } from "ws";
 import type { LiveExchange } from "../../src/pipeline/run/exchange.ts";
@@ -370,7 +370,7 @@ it("a client that leaves while its upgrade is being accepted ends the exchange",
   const { step, next } = outcomes();
   const leaves: TestStep = {
     name: "leaves",
-    responseHeaders: (x) => void (x as LiveExchange).arrival.req.socket.destroy(),
+    responseHeaders: (x) => void ((x as LiveExchange).arrival.req.socket as Socket).destroy(),
   };
   await using served = await serve([route(echo, [step, leaves])]);
   assert.equal(await handshake(served, []), "");

@@ -22,6 +22,7 @@ test("the package exports the documented names and no others", async () => {
     "./package.json": "./package.json",
   });
   assert.deepEqual(Object.keys(await import("sluice-gateway/plugin")).toSorted(), [
+    "contractVersion",
     "defineService",
     "defineStep",
     "defineSurface",

@@ -30,13 +30,19 @@ export function buildPackage(dist: string): void {
   execFileSync(process.execPath, [join(root, ".ci/build.ts"), dist], { env, stdio: "pipe" });
 }
 
-export function installPackage(): InstalledPackage {
-  const folder = mkdtempSync(join(tmpdir(), "sluice-package-"));
+/** Builds the package in `folder` and packs it. Returns the path of the tarball. */
+export function packPackage(folder: string): string {
   const dist = join(folder, "dist");
   buildPackage(dist);
   const pack = ["pack", dist, "--pack-destination", folder, "--json", "--ignore-scripts"];
   execFileSync("npm", pack, { cwd: folder, stdio: "pipe" });
   const [file = ""] = readdirSync(folder).filter((name) => name.endsWith(".tgz"));
+  return join(folder, file);
+}
+
+export function installPackage(): InstalledPackage {
+  const folder = mkdtempSync(join(tmpdir(), "sluice-package-"));
+  const tarball = packPackage(folder);
   const app = join(folder, "app");
   const modules = join(app, "node_modules");
   const target = join(modules, "sluice-gateway");
@@ -47,7 +53,7 @@ export function installPackage(): InstalledPackage {
   }
   const install = (): void => {
     rmSync(target, { recursive: true, force: true });
-    execFileSync("tar", ["-xzf", join(folder, file), "-C", modules]);
+    execFileSync("tar", ["-xzf", tarball, "-C", modules]);
     renameSync(join(modules, "package"), target);
   };
   install();

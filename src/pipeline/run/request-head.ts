@@ -1,16 +1,31 @@
 /** The head of a request as it was received, and as plugins see it. */
 import type { IncomingHttpHeaders } from "node:http";
-import type { Socket } from "node:net";
+import type { Readable } from "node:stream";
 import type { RequestHead } from "../../plugin.ts";
 
-/** The head of a request: a message of node:http, or what the fast path has read. */
+/** The connection of a request. */
+export interface ClientSocket {
+  readonly remoteAddress?: string | undefined;
+  /** Number of bytes that have arrived. Over HTTP/2, only those of this request's body. */
+  readonly bytesRead: number;
+  readonly encrypted?: boolean;
+}
+
+/** A body that is arriving. */
+export interface RequestBody extends Readable {
+  /** False if the connection cannot be used again before the rest of the body has been read. */
+  readonly complete: boolean;
+  readonly headers: IncomingHttpHeaders;
+}
+
+/** The head of a request: a message of node:http, or what the fast path or HTTP/2 has read. */
 export interface ClientRequest {
   readonly method?: string | undefined;
   readonly url?: string | undefined;
   readonly httpVersionMinor: number;
   readonly headers: IncomingHttpHeaders;
   readonly rawHeaders: readonly string[];
-  readonly socket: Socket;
+  readonly socket: ClientSocket;
 }
 
 /** A request whose route is known. */

@@ -2,16 +2,15 @@
  * The objects that an exchange gets from the rest of the core: its request, and the objects that all exchanges share.
  * `X` is the exchange itself (`LiveExchange`), because this file must not import the file that uses it.
  */
-import type { IncomingMessage } from "node:http";
 import type { AcceptOptions, Clock, Connection, Log, Outcome, Reply, Sink } from "../../plugin.ts";
 import type { ExchangeObserver } from "../observe/record.ts";
 import type { ClientResponse } from "./client-response.ts";
-import type { Addresses, RoutedRequest } from "./request-head.ts";
+import type { Addresses, RequestBody, RoutedRequest } from "./request-head.ts";
 
 /** A request that has a route. */
 export interface Arrival<X> extends RoutedRequest {
   /** The message from which the body is read, or the whole body if it came with the head. */
-  readonly body: IncomingMessage | Buffer;
+  readonly body: RequestBody | Buffer;
   readonly res: ClientResponse;
   /** True if the client waits for `100 Continue` before it sends its body. */
   readonly expectsContinue: boolean;

@@ -13,7 +13,7 @@ export function cameFast(x: Exchange): boolean {
 /** The gateway's end of the connection. */
 export function socketOf(x: Exchange): Socket {
   // The pipeline runs only live exchanges.
-  return (x as LiveExchange).arrival.req.socket;
+  return (x as LiveExchange).arrival.req.socket as Socket;
 }
 
 export async function open(port: number): Promise<Socket> {
