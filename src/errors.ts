@@ -162,8 +162,6 @@ const coreFaults = {
   SLUICE_VALUE_CHOICE: "Write one of the expected values.",
   SLUICE_VALUE_FORM: "Write the value in the expected format.",
 
-  SLUICE_NOT_SUPPORTED: "Remove the setting: this release does not support it.",
-
   SLUICE_STEP_FORM:
     "Write a step name, { name: { options } } (mode:, when: and timeoutMs: go next to the name), or { use: list }.",
   SLUICE_SURFACE_FORM: "Write `to: name`, or `to: { name: { options } }`.",

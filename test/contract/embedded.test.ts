@@ -10,11 +10,14 @@ import { openStreamStore } from "../../plugins/confidential/confidential-relay/o
 import type { StreamStore } from "../../plugins/confidential/confidential-relay/stream-store.ts";
 import { createMetrics } from "../../src/metrics.ts";
 import type { Awaitable } from "../../src/plugin.ts";
+import { Buckets } from "../../plugins/edge/rate-limit/buckets.ts";
+import { TokenBucket } from "../../plugins/edge/rate-limit/token-bucket.ts";
 import { openClaims, type ClaimsService } from "../../src/store/claims.ts";
 import { atOnce } from "../../plugins/contracts/at-once.ts";
 import { manualClock } from "../../src/testing/clock.ts";
 import { temporaryFolder } from "../store/folder.ts";
 import { describeAccountStore } from "./accounts.ts";
+import { describeBuckets, type OpenBuckets } from "./buckets.ts";
 import { describeClaims } from "./claims.ts";
 import { describeIdempotency, type IdempotencyReplica } from "./idempotency.ts";
 import { describeStreamStore } from "./receipts.ts";
@@ -97,4 +100,12 @@ describeClaims("embedded", (t) => {
       return openOne();
     },
   };
+});
+
+describeBuckets("embedded", () => {
+  const clock = manualClock();
+  const now = (): number => clock.monotonic() * 1000;
+  const buckets = new Buckets(10, (_, terms, at) => new TokenBucket(terms, at));
+  const bucket: OpenBuckets["one"] = (caller, terms) => buckets.of(caller, terms, now());
+  return { one: bucket, other: bucket, now, pass: (ms) => clock.advance(ms) };
 });
