@@ -1,5 +1,5 @@
 /** The buckets of all callers of one kind, up to a maximum number. */
-import { TokenBucket, type Terms } from "./token-bucket.ts";
+import { TokenBucket, type BucketTerms } from "./token-bucket.ts";
 
 /** Number of old buckets that are checked for each new one when the table is full. */
 const maxChecked = 8;
@@ -23,7 +23,7 @@ export class Buckets {
   }
 
   /** Returns the caller's bucket with these terms. A new bucket is full. `now`: time in whole microseconds. */
-  of(caller: string, terms: Terms, now: number): TokenBucket {
+  of(caller: string, terms: BucketTerms, now: number): TokenBucket {
     const known = this.#buckets.get(caller);
     if (known !== undefined) {
       if (known.terms !== terms) known.change(terms, now);

@@ -3,7 +3,7 @@ import { addressKey } from "sluice-gateway/http";
 import { defineStep, refuse, type Exchange } from "sluice-gateway/plugin";
 import type { KeyPrincipal } from "sluice-gateway/services";
 import { Buckets } from "./buckets.ts";
-import { createTerms, limitField, type Terms, type TokenBucket } from "./token-bucket.ts";
+import { createTerms, limitField, type BucketTerms, type TokenBucket } from "./token-bucket.ts";
 
 interface Options {
   readonly rps?: number;
@@ -109,8 +109,8 @@ class Limiter {
   readonly #options: Options;
   readonly #keys: Buckets;
   readonly #addresses: Buckets;
-  readonly #addressTerms: Terms;
-  readonly #keyTerms = new Map<number, Terms>();
+  readonly #addressTerms: BucketTerms;
+  readonly #keyTerms = new Map<number, BucketTerms>();
 
   constructor(options: Options) {
     const { rps = addressRps, burst = rps, maxBuckets = 100_000 } = options;
@@ -130,7 +130,7 @@ class Limiter {
   }
 
   /** Returns the terms, which all keys with the same rate share. Their number is that of the plans and overrides. */
-  #termsOf(principal: KeyPrincipal): Terms {
+  #termsOf(principal: KeyPrincipal): BucketTerms {
     const rps = this.#options.rps ?? principal.rps;
     let terms = this.#keyTerms.get(rps);
     if (terms === undefined) {

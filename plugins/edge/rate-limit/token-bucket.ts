@@ -12,7 +12,7 @@ const maxMicros = 3.2e16;
 const maxBurst = 4_000_000;
 
 /** The terms of a bucket, created once per rate. */
-export interface Terms {
+export interface BucketTerms {
   readonly unitsPerMicro: number;
   readonly capUnits: number;
   /** Whole tokens of a full bucket. */
@@ -27,7 +27,7 @@ export interface Terms {
 }
 
 /** `rps`: requests per second, rounded to a thousandth. `burst`: number of tokens, at least one. */
-export function createTerms(name: string, rps: number, burst: number): Terms {
+export function createTerms(name: string, rps: number, burst: number): BucketTerms {
   const unitsPerMicro = Math.round(rps * 1000);
   const capacity = Math.min(Math.max(burst, 1), maxBurst);
   const capUnits = Math.round(capacity * unitsPerToken);
@@ -49,28 +49,28 @@ export function createTerms(name: string, rps: number, burst: number): Terms {
  * Returns the value of `RateLimit` (section 4 of the draft). `t=1` equals the Retry-After of one second that the
  * specification fixes; any other value would contradict it.
  */
-export function limitField(terms: Terms, remaining: number): string {
+export function limitField(terms: BucketTerms, remaining: number): string {
   return (terms.limits[remaining] ??= `"${terms.name}";r=${remaining};t=1`);
 }
 
 export class TokenBucket {
-  #terms: Terms;
+  #terms: BucketTerms;
   #level: number;
   #at: number;
 
   /** Creates a full bucket. `now`: time in whole microseconds of a monotonic clock. */
-  constructor(terms: Terms, now: number) {
+  constructor(terms: BucketTerms, now: number) {
     this.#terms = terms;
     this.#level = terms.capUnits;
     this.#at = now;
   }
 
-  get terms(): Terms {
+  get terms(): BucketTerms {
     return this.#terms;
   }
 
   /** Changes the terms. The tokens in the bucket are kept up to the new burst. */
-  change(terms: Terms, now: number): void {
+  change(terms: BucketTerms, now: number): void {
     this.#refill(now);
     this.#terms = terms;
     this.#level = Math.min(this.#level, terms.capUnits);
