@@ -162,8 +162,6 @@ const coreFaults = {
   SLUICE_VALUE_CHOICE: "Write one of the expected values.",
   SLUICE_VALUE_FORM: "Write the value in the expected format.",
 
-  SLUICE_NOT_SUPPORTED: "Remove the setting: this release does not support it.",
-
   SLUICE_STEP_FORM:
     "Write a step name, { name: { options } } (mode:, when: and timeoutMs: go next to the name), or { use: list }.",
   SLUICE_SURFACE_FORM: "Write `to: name`, or `to: { name: { options } }`.",
@@ -178,6 +176,8 @@ const coreFaults = {
   SLUICE_PLUGIN_IMPORT: "Correct the plugin's module so that it loads without an error.",
   SLUICE_PLUGIN_EXPORT: "Export the plugin as default: `export default defineStep({ … })`.",
   SLUICE_PLUGIN_SHAPE: "Correct the plugin's manifest. The type is in sluice-gateway/plugin.",
+  SLUICE_PLUGIN_CONTRACT:
+    "Install a release of the plugin that supports this version, or another release of Sluice.",
   SLUICE_PLUGIN_NAME: "Use the plugin's own name as the key under `plugins:`.",
   SLUICE_PLUGIN_SHADOWS: "Rename the plugin: a plugin that ships with Sluice has this name.",
   SLUICE_PLUGIN_KIND: "Use steps in lists, and surfaces at `to:`.",

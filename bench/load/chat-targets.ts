@@ -4,6 +4,7 @@ import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { builtSluice } from "./built-package.ts";
 import { issueKey } from "./key.ts";
+import { chatPath, chatPipeline } from "./pipelines.ts";
 import { freePort, listening } from "./ports.ts";
 import { startPeer, type Peer } from "./process.ts";
 
@@ -15,7 +16,6 @@ export interface ChatTarget {
   start(model: Peer, folder: string): Promise<{ peer: Peer; headers: readonly string[] }>;
 }
 
-export const chatPath = "/v1/chat/completions";
 /** The row with which the others are compared. */
 export const yardstick = "bare fastify + @fastify/http-proxy";
 
@@ -106,7 +106,7 @@ const sluice: ChatTarget = {
   missing: existsSync(chatPlugin) ? undefined : "plugins/inference/chat does not exist yet",
   async start(model, folder) {
     const file = join(folder, "pipeline.yaml");
-    writeFileSync(file, pipeline(urlOf(model), folder));
+    writeFileSync(file, chatPipeline(urlOf(model), folder));
     const env = { PORT: "0", ADMIN_PORT: "0" };
     const key = issueKey(file, env);
     const command = [...builtSluice(), "start", "--json", "--config", file];
@@ -114,34 +114,6 @@ const sluice: ChatTarget = {
     return { peer, headers: [`authorization: Bearer ${key}`] };
   },
 };
-
-function pipeline(model: string, folder: string): string {
-  const edge = [
-    "request-id",
-    { "access-log": { file: join(folder, "access.log") } },
-    "authenticate",
-    "rate-limit",
-  ];
-  return JSON.stringify({
-    version: 1,
-    server: { host: "127.0.0.1", port: "${PORT:-0}" },
-    admin: { host: "127.0.0.1", port: "${ADMIN_PORT:-0}" },
-    store: { data: join(folder, "data") },
-    plans: { enterprise: { rps: 1_000_000, includedCu: 9_000_000_000 } },
-    networks: { bench: { kind: "openai", url: model, status: { url: `${model}/status` } } },
-    rate: "0.05",
-    lists: { edge },
-    unmatched: ["request-id"],
-    routes: [
-      {
-        path: chatPath,
-        methods: ["POST"],
-        run: [{ use: "edge" }, { authorize: { require: "inference" } }, "meter"],
-        to: "chat",
-      },
-    ],
-  });
-}
 
 export const chatTargets: readonly ChatTarget[] = [
   direct,

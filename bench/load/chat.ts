@@ -13,7 +13,8 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { parseArgs } from "node:util";
 import { runStreams, type StreamsOptions, type StreamsResult } from "./chat-client.ts";
-import { chatPath, chatTargets, yardstick, type ChatTarget } from "./chat-targets.ts";
+import { chatTargets, yardstick, type ChatTarget } from "./chat-targets.ts";
+import { chatPath } from "./pipelines.ts";
 import { startPeer, type Peer } from "./process.ts";
 
 const { values } = parseArgs({

@@ -1,21 +1,22 @@
 /**
  * Compares the CPU time per request of this checkout with that of another one, for example of an older commit. Two
- * gateways of each run at the same time on core 0, and get the load in turn, in slices of less than a second. Noise of
- * the machine therefore hits all of them alike. Two of each, because V8 optimizes every process a little differently.
+ * gateways of each run at the same time on core 0, and get the load in turn, in slices of a few seconds or less. Noise
+ * of the machine therefore hits all of them alike. Two of each, because V8 optimizes every process a little differently.
  *
- *   node bench/load/compare-checkouts.ts --other FOLDER [--workload node|mcp] [--rounds 12]
+ *   node bench/load/compare-checkouts.ts --other FOLDER [--workload node|mcp|chat] [--rounds 12]
  *
- * Both checkouts must have been built (`node .ci/build.ts`).
+ * Both checkouts must have been built (`node .ci/build.ts`). With `chat`, the CPU time is that per token.
  */
 import { spawnSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { load, type LoadOptions } from "./client.ts";
+import { runStreams } from "./chat-client.ts";
+import { load } from "./client.ts";
 import { issueKey } from "./key.ts";
 import { statelessHeaders, toolCalls } from "./mcp-calls.ts";
-import { mcpPipeline, nodePipeline } from "./pipelines.ts";
+import { chatPath, chatPipeline, mcpPipeline, nodePipeline } from "./pipelines.ts";
 import { startPeer, type Peer } from "./process.ts";
 import { requestBodies } from "./workload.ts";
 
@@ -30,26 +31,71 @@ if (values.other === undefined) throw new Error("missing --other FOLDER");
 
 const here = join(import.meta.dirname, "../..");
 const warmUpSeconds = 8;
-const sliceSeconds = 0.6;
 
-const workloads = {
+interface Workload {
+  /** The script of the backend. */
+  readonly mock: string;
+  readonly unit: string;
+  readonly sliceSeconds: number;
+  /** Returns pipeline.yaml. Files of the gateway go to `folder`. */
+  readonly pipeline: (folder: string, backendPort: number) => string;
+  /** Sends requests for `seconds`. Resolves to the number of units that were answered. Rejects if an answer is wrong. */
+  readonly run: (port: number, authorization: string, seconds: number) => Promise<number>;
+}
+
+const requests = (
+  path: string,
+  headers: readonly string[],
+  bodies: readonly string[],
+): Workload["run"] =>
+  async function run(port, authorization, seconds) {
+    const all = { path, headers: [authorization, ...headers], bodies };
+    const result = await load({ ...all, port, seconds, connections: 32 });
+    if (result.errors > 0 || Object.keys(result.statuses).join() !== "200") {
+      throw new Error(`${JSON.stringify(result.statuses)}, ${result.errors} errors`);
+    }
+    return result.requests;
+  };
+
+const workloads: Readonly<Record<string, Workload>> = {
   node: {
-    pipeline: (folder: string) => nodePipeline({}, folder),
-    request: { path: "/v1/ledger/rpc", headers: [], bodies: requestBodies(5_000) },
+    mock: "mock-node.ts",
+    unit: "request",
+    sliceSeconds: 0.6,
+    pipeline: (folder) => nodePipeline({}, folder),
+    run: requests("/v1/ledger/rpc", [], requestBodies(5_000)),
   },
   mcp: {
-    pipeline: (folder: string) => mcpPipeline(folder),
-    request: { path: "/mcp", headers: statelessHeaders, bodies: toolCalls("2026-07-28") },
+    mock: "mock-node.ts",
+    unit: "call",
+    sliceSeconds: 0.6,
+    pipeline: (folder) => mcpPipeline(folder),
+    run: requests("/mcp", statelessHeaders, toolCalls("2026-07-28")),
   },
-} as const;
-const workload = workloads[values.workload === "mcp" ? "mcp" : "node"];
+  chat: {
+    mock: "mock-model.ts",
+    unit: "token",
+    sliceSeconds: 4,
+    pipeline: (folder, port) => chatPipeline(`http://127.0.0.1:${port}`, folder),
+    async run(port, authorization, seconds) {
+      const headers = [authorization];
+      const options = { port, path: chatPath, headers, streams: 300, seconds, tokens: 50 };
+      const { started, completed, tokens } = await runStreams(options);
+      if (completed < started) throw new Error(`${completed} of ${started} streams completed`);
+      return tokens;
+    },
+  },
+};
+const workload = workloads[values.workload];
+if (workload === undefined) throw new Error(`unknown workload ${values.workload}`);
+const { mock, unit, sliceSeconds, pipeline, run } = workload;
 
 interface Measured {
   readonly root: string;
   readonly peer: Peer;
-  readonly options: LoadOptions;
+  readonly authorization: string;
   cpuMicros: number;
-  requests: number;
+  units: number;
 }
 
 const folder = mkdtempSync(join(tmpdir(), "sluice-bench-"));
@@ -63,13 +109,13 @@ try {
 
 async function compare(roots: readonly string[], rounds: number): Promise<void> {
   await using stack = new AsyncDisposableStack();
-  const mock = [process.execPath, join(import.meta.dirname, "mock-node.ts")];
-  const upstream = stack.use(await startPeer(mock, { core: 1 }));
+  const command = [process.execPath, join(import.meta.dirname, mock)];
+  const backend = stack.use(await startPeer(command, { core: 1 }));
   const all: Measured[] = [];
   for (const [index, root] of roots.entries()) {
-    const measured = await start(root, join(folder, String(index)), upstream.port);
+    const measured = await start(root, join(folder, String(index)), backend.port);
     stack.use(measured.peer);
-    await load({ ...measured.options, seconds: warmUpSeconds });
+    await run(measured.peer.port, measured.authorization, warmUpSeconds);
     all.push(measured);
   }
   for (let round = 0; round < rounds; round++) {
@@ -78,44 +124,38 @@ async function compare(roots: readonly string[], rounds: number): Promise<void> 
   print(all);
 }
 
-async function start(root: string, data: string, nodePort: number): Promise<Measured> {
+async function start(root: string, data: string, backendPort: number): Promise<Measured> {
   const file = `${data}.yaml`;
   mkdirSync(data);
-  writeFileSync(file, workload.pipeline(data));
+  writeFileSync(file, pipeline(data, backendPort));
   const env = {
     DATA_DIR: join(data, "store"),
     PORT: "0",
     ADMIN_PORT: "0",
-    LEDGER_RPC_URL: `http://127.0.0.1:${nodePort}`,
+    LEDGER_RPC_URL: `http://127.0.0.1:${backendPort}`,
   };
   const key = issueKey(file, env, root);
   const command = [process.execPath, join(root, "dist/src/main.js"), "start", "--json"];
   const peer = await startPeer([...command, "--config", file], { core: 0, env });
-  const headers = [`authorization: Bearer ${key}`, ...workload.request.headers];
-  const options = { ...workload.request, headers, port: peer.port, connections: 32, seconds: 0 };
-  return { root, peer, options, cpuMicros: 0, requests: 0 };
+  return { root, peer, authorization: `authorization: Bearer ${key}`, cpuMicros: 0, units: 0 };
 }
 
 async function slice(measured: Measured): Promise<void> {
-  const { peer, options } = measured;
+  const { peer, authorization } = measured;
   const before = peer.cpuMicros();
-  const { requests, errors, statuses } = await load({ ...options, seconds: sliceSeconds });
-  if (errors > 0 || Object.keys(statuses).join() !== "200") {
-    throw new Error(`${measured.root}: ${JSON.stringify(statuses)}, ${errors} errors`);
-  }
+  measured.units += await run(peer.port, authorization, sliceSeconds);
   measured.cpuMicros += peer.cpuMicros() - before;
-  measured.requests += requests;
 }
 
 function print(all: readonly Measured[]): void {
-  for (const { root, cpuMicros, requests } of all) {
-    console.log(`${root}: ${(cpuMicros / requests).toFixed(1)} µs per request`);
+  for (const { root, cpuMicros, units } of all) {
+    console.log(`${root}: ${(cpuMicros / units).toFixed(1)} µs per ${unit}`);
   }
-  const perRequest = (root: string): number => {
+  const perUnit = (root: string): number => {
     const list = all.filter((each) => each.root === root);
     const cpuMicros = list.reduce((sum, each) => sum + each.cpuMicros, 0);
-    return cpuMicros / list.reduce((sum, each) => sum + each.requests, 0);
+    return cpuMicros / list.reduce((sum, each) => sum + each.units, 0);
   };
-  const ratio = perRequest(here) / perRequest(values.other ?? "");
+  const ratio = perUnit(here) / perUnit(values.other ?? "");
   console.log(`this checkout needs ${ratio.toFixed(3)} of the CPU time of the other one`);
 }

@@ -3,6 +3,8 @@ import { join } from "node:path";
 
 const here = import.meta.dirname;
 
+export const chatPath = "/v1/chat/completions";
+
 export interface NodeVariant {
   readonly upstream?: object;
   readonly metering?: object;
@@ -74,6 +76,35 @@ export function mcpPipeline(folder: string, meter: "meter" | "free" = "meter"): 
         run: [{ use: "edge" }, { authorize: { require: "key" } }, meter],
         // The load generator writes this into `Host`.
         to: { mcp: { hosts: ["bench", "127.0.0.1"] } },
+      },
+    ],
+  });
+}
+
+/** Returns pipeline.yaml for chat completions. `model`: URL of the model server. */
+export function chatPipeline(model: string, folder: string): string {
+  const edge = [
+    "request-id",
+    { "access-log": { file: join(folder, "access.log") } },
+    "authenticate",
+    "rate-limit",
+  ];
+  return JSON.stringify({
+    version: 1,
+    server: { host: "127.0.0.1", port: "${PORT:-0}" },
+    admin: { host: "127.0.0.1", port: "${ADMIN_PORT:-0}" },
+    store: { data: join(folder, "data") },
+    plans: { enterprise: { rps: 1_000_000, includedCu: 9_000_000_000 } },
+    networks: { bench: { kind: "openai", url: model, status: { url: `${model}/status` } } },
+    rate: "0.05",
+    lists: { edge },
+    unmatched: ["request-id"],
+    routes: [
+      {
+        path: chatPath,
+        methods: ["POST"],
+        run: [{ use: "edge" }, { authorize: { require: "inference" } }, "meter"],
+        to: "chat",
       },
     ],
   });

@@ -32,7 +32,12 @@ const sections: Readonly<Record<string, readonly string[]>> = {
     "docs/deploy/systemd",
     "deploy/README",
   ],
-  Extend: ["docs/writing-plugins", "plugins/README", "plugins/contracts/README"],
+  Extend: [
+    "docs/writing-plugins",
+    "docs/contract-changes",
+    "plugins/README",
+    "plugins/contracts/README",
+  ],
   Project: ["docs/versioning", "docs/licences", "CHANGELOG", "SECURITY", "CONTRIBUTING", "AGENTS"],
 };
 

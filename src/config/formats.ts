@@ -6,6 +6,7 @@
 import { isIP } from "node:net";
 import { isAddressBlock } from "../address-list.ts";
 import { durationMs, durationPattern } from "../duration.ts";
+import { parseRedisUrl } from "../store/redis/redis-url.ts";
 import { fragmentPointer, isPointer } from "../json-pointer.ts";
 
 export interface Format {
@@ -97,9 +98,9 @@ export const formats = {
     pattern: "^\\s*(https?|wss?)://",
   },
   "redis-url": {
-    expected: "a redis or rediss URL",
-    test: (text) => isUrl(text, ["redis:", "rediss:"]),
-    pattern: "^rediss?://",
+    expected: "a redis, rediss, redis+sentinel or redis+cluster URL",
+    test: (text) => parseRedisUrl(text) !== undefined,
+    pattern: "^redis(s|\\+sentinel|\\+cluster)?://",
   },
   "postgres-url": {
     expected: "a postgres or postgresql URL",

@@ -127,7 +127,8 @@ const store = closed(
     redis: {
       type: "string",
       format: "redis-url",
-      description: "Counters that replicas share. This release does not support it.",
+      description:
+        "Redis in which replicas share request rates and failed attempts. It requires `postgres`. By default, there is none.",
     },
     postgres: {
       type: "string",

@@ -20,11 +20,11 @@ import { methodFaults } from "./methods.ts";
 import { pathProblem } from "./paths.ts";
 import { fileSchema, gatewaySections } from "./schema.ts";
 import { sectionsOf, type SectionOwner } from "./sections.ts";
-import { unsupportedFaults, type UnsupportedShape } from "./unsupported.ts";
+import { storeSettingFaults, type StoreShape } from "./store-settings.ts";
 import { validate } from "./validate.ts";
 
 /** The file after validation, with defaults, as `fileSchema` describes it. */
-interface FileShape extends UnsupportedShape {
+interface FileShape extends StoreShape {
   readonly environment: Config["environment"];
   readonly server: ServerConfig;
   readonly admin: Config["admin"];
@@ -128,7 +128,7 @@ export function shapeConfig(
     const message = `the data folder ${config.store.data} is located in a node_modules folder`;
     faults.push(fault("SLUICE_STORE_MISPLACED", message, { at: config.keyAt("/store/data") }));
   }
-  faults.push(...unsupportedFaults(shape, root, env, found));
+  faults.push(...storeSettingFaults(shape, root, env, found));
   faults.push(...sectionFaults(config, services, env, found));
   return { config, faults: [...faults, ...expander.finish(config.routes.length > 0)] };
 }

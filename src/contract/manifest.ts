@@ -9,6 +9,11 @@ import type { SlotPhases } from "./slots.ts";
 export interface Manifest<Options> {
   /** Name of the plugin in kebab case, as used in pipeline.yaml. It is also the name of the plugin's folder. */
   readonly name: string;
+  /**
+   * The versions of this contract that the plugin works with: `^1`, or `^1.2` if it needs something that came with 1.2.
+   * A gateway with another version refuses to load it. Missing only in plugins that are not published.
+   */
+  readonly contract?: string;
   /** One sentence, shown by `sluice check --json` and on /pipelines. */
   readonly description: string;
   /**
@@ -25,8 +30,8 @@ export interface Manifest<Options> {
   /** Services that this plugin gets from `host.use`. They start before the plugin and stop after it. */
   readonly uses?: readonly ServiceName[];
   /**
-   * Services that this plugin gets from `host.use(name, { ifInstalled: true })`. Those that are installed start before the plugin and stop
-   * after it. The plugin also works without them.
+   * Services that this plugin gets from `host.use(name, { ifInstalled: true })`. Those that are installed start before
+   * the plugin and stop after it. The plugin also works without them.
    */
   readonly usesIfInstalled?: readonly ServiceName[];
   /**

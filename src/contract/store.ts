@@ -1,12 +1,14 @@
 /** `host.store`, `host.seal` and `host.claims`. Implemented in src/store. */
 import type { Awaitable } from "./phase.ts";
 
-/** The embedded store, and the database if one is configured. */
+/** The embedded store, and the shared stores if they are configured. */
 export interface Store {
   /** Absolute path of the data folder. Each service has its own files in it. Only this gateway uses it while it runs. */
   readonly folder: string;
   /** The PostgreSQL database of `store.postgres`. Undefined if it is not set. */
   readonly postgres: Postgres | undefined;
+  /** The Redis of `store.redis`. Undefined if it is not set. */
+  readonly redis: Redis | undefined;
 }
 
 /**
@@ -49,6 +51,35 @@ export interface DatabaseFailure extends Error {
   readonly isRefused: boolean;
   /** SQLSTATE of the server's error, or the code of the system's error. Undefined if there is none. */
   readonly code: string | undefined;
+}
+
+/**
+ * A Redis that replicas share, for state that may be lost: it can be away at any time, and can forget everything. Each
+ * user of it needs a way to work without it.
+ */
+export interface Redis {
+  /** Whether Redis answers. It is asked again every second, also if it has never answered. */
+  readonly isUp: boolean;
+  /** Number of gateways that share the Redis, at least 1. Without Redis, each may allow this part of a limit. */
+  readonly replicas: number;
+  /**
+   * Returns the key of a record. `kind`: a short word that separates records of different uses. `name`: any text, for
+   * example an address; the key contains only its hash, which no other deployment can compute.
+   */
+  keyOf(kind: string, name: string): string;
+  /**
+   * Runs a Lua script with one key, `KEYS[1]`, and the arguments `ARGV[1]` … It takes one round trip. `lane`: the purpose
+   * of the round trip, for metrics. Rejects if Redis does not answer within 50 ms, and at once while `isUp` is false.
+   * The script may have run even then, or may still run.
+   */
+  run(
+    lane: string,
+    script: string,
+    key: string,
+    args: readonly (string | number)[],
+  ): Promise<unknown>;
+  /** The client of the package `ioredis`, for libraries that use one. Its commands have the same time limit. */
+  readonly client: object;
 }
 
 /**

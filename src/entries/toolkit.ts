@@ -1,5 +1,6 @@
 /**
- * Small functions that plugins share with the core, exported as `sluice-gateway/toolkit`: JSON, bounded maps, schemas of options and guarded callbacks. Nothing here uses Node's modules, so the code also runs in browsers.
+ * Small functions that plugins share with the core, exported as `sluice-gateway/toolkit`: JSON, bounded maps, schemas of
+ * options and guarded callbacks. Nothing here uses Node's modules, so the code also runs in browsers.
  */
 export { andThen, orElse } from "../awaitable.ts";
 export { BoundedMap } from "../bounded-map.ts";

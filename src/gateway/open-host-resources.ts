@@ -1,4 +1,4 @@
-/** Opens the resources that outlive every generation: the data folder, the database, claims, the compute pools. */
+/** Opens the resources that outlive every generation: the data folder, the shared stores, claims, the compute pools. */
 import { openComputePool } from "../compute/pool.ts";
 import type { Config } from "../config/config.ts";
 import { createMetrics, type RenderedMetrics } from "../metrics.ts";
@@ -12,6 +12,7 @@ import { lockStore } from "../store/lock.ts";
 import { refuseMoved } from "../store/moved-marker.ts";
 import type { PostgresClaims } from "../store/postgres/claims.ts";
 import type { PostgresPool } from "../store/postgres/postgres.ts";
+import type { RedisConnection } from "../store/redis/redis.ts";
 import { createSeal, readOrCreateSecret } from "../store/seal.ts";
 
 export interface OpenHostResources extends HostResources {
@@ -20,7 +21,7 @@ export interface OpenHostResources extends HostResources {
 
 /**
  * Everything that is opened here is closed through `stack`, in reverse order. Throws StoreError if the data folder
- * or the database cannot be used, or if another gateway uses the data folder.
+ * or the database cannot be used, or if another gateway uses the data folder. Redis may be away.
  */
 export async function openHostResources(
   config: Config,
@@ -38,6 +39,7 @@ export async function openHostResources(
   refuseIncompleteRestore(dataDir);
   const seal = createSeal(config.secret ?? readOrCreateSecret(dataDir));
   const postgres = await openPostgresStore(config, { seal, ...shared }, stack);
+  const redis = await openRedis(config, { seal, ...shared }, stack);
   const parts = new KeptParts();
   stack.defer(() => parts.close(stack.closer));
   const claims = postgres?.claims ?? openClaims(dataDir, clock);
@@ -52,22 +54,24 @@ export async function openHostResources(
     ...shared,
     claims,
     seal,
-    store: { folder: dataDir, postgres: postgres?.database },
+    store: { folder: dataDir, postgres: postgres?.database, redis },
     compute: { run: (job) => compute.run(job), background: reports },
     parts,
     gateway,
   };
 }
 
+interface StoreParts {
+  readonly seal: Seal;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly metrics: Metrics;
+}
+
 /** Returns undefined without `store.postgres`. Rejects with StoreError. The driver is imported only if it is used. */
 async function openPostgresStore(
   config: Config,
-  parts: {
-    readonly seal: Seal;
-    readonly clock: Clock;
-    readonly log: Log;
-    readonly metrics: Metrics;
-  },
+  parts: StoreParts,
   stack: ClosingStack,
 ): Promise<{ readonly database: PostgresPool; readonly claims: PostgresClaims } | undefined> {
   const { postgres: url } = config.store;
@@ -79,4 +83,19 @@ async function openPostgresStore(
   const { openPostgresClaims } = await import("../store/postgres/claims.ts");
   const database = await openDatabase(config, url, parts, stack);
   return { database, claims: await openPostgresClaims(database, parts.clock, parts.log) };
+}
+
+/** Returns undefined without `store.redis`. The client is imported only if it is used. */
+async function openRedis(
+  { store, environment }: Config,
+  parts: StoreParts,
+  stack: ClosingStack,
+): Promise<RedisConnection | undefined> {
+  if (store.redis === undefined) return undefined;
+  const { RedisConnection } = await import("../store/redis/redis.ts");
+  // One gateway uses the database, so it has the whole of each limit.
+  const replicas = (): number => 1;
+  const redis = await RedisConnection.open({ ...parts, url: store.redis, environment, replicas });
+  stack.add("Redis", () => redis.close());
+  return redis;
 }

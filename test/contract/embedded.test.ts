@@ -6,13 +6,21 @@ import {
 } from "../../plugins/billing/accounts/embedded/embedded-account-store.ts";
 import { embeddedSlots } from "../../plugins/billing/accounts/embedded/embedded-slots.ts";
 import { openIdempotency } from "../../plugins/billing/accounts/idempotency.ts";
+import { openStreamStore } from "../../plugins/confidential/confidential-relay/open-store.ts";
+import type { StreamStore } from "../../plugins/confidential/confidential-relay/stream-store.ts";
+import { createMetrics } from "../../src/metrics.ts";
+import type { Awaitable } from "../../src/plugin.ts";
+import { Buckets } from "../../plugins/edge/rate-limit/buckets.ts";
+import { TokenBucket } from "../../plugins/edge/rate-limit/token-bucket.ts";
 import { openClaims, type ClaimsService } from "../../src/store/claims.ts";
 import { atOnce } from "../../plugins/contracts/at-once.ts";
 import { manualClock } from "../../src/testing/clock.ts";
 import { temporaryFolder } from "../store/folder.ts";
 import { describeAccountStore } from "./accounts.ts";
+import { describeBuckets, type OpenBuckets } from "./buckets.ts";
 import { describeClaims } from "./claims.ts";
 import { describeIdempotency, type IdempotencyReplica } from "./idempotency.ts";
+import { describeStreamStore } from "./receipts.ts";
 
 const quiet = (): void => {};
 const log = { debug: quiet, info: quiet, warn: quiet, error: quiet, child: () => log };
@@ -50,6 +58,25 @@ describeIdempotency("embedded", (t) => {
   return { one, other, workspaceId: id, pass: (ms) => clock.advance(ms) };
 });
 
+describeStreamStore("embedded", async (t) => {
+  const folder = temporaryFolder(t);
+  const clock = manualClock();
+  const open = async (): Promise<StreamStore> => {
+    const store = { folder, postgres: undefined, redis: undefined };
+    const opened = await openStreamStore({ store, clock, log, metrics: createMetrics() });
+    let closed: Awaitable<void>;
+    const close = (): Awaitable<void> => (closed ??= opened.close());
+    t.after(close);
+    return { ...opened, close };
+  };
+  const one = await open();
+  const restart = async (): Promise<StreamStore> => {
+    await one.close();
+    return open();
+  };
+  return { one, pass: (ms) => clock.advance(ms), restart };
+});
+
 describeClaims("embedded", (t) => {
   const folder = temporaryFolder(t);
   const clock = manualClock();
@@ -73,4 +100,12 @@ describeClaims("embedded", (t) => {
       return openOne();
     },
   };
+});
+
+describeBuckets("embedded", () => {
+  const clock = manualClock();
+  const now = (): number => clock.monotonic() * 1000;
+  const buckets = new Buckets(10, (_, terms, at) => new TokenBucket(terms, at));
+  const bucket: OpenBuckets["one"] = (caller, terms) => buckets.of(caller, terms, now());
+  return { one: bucket, other: bucket, now, pass: (ms) => clock.advance(ms) };
 });

@@ -6,6 +6,9 @@ import {
   type PostgresAccountStore,
 } from "../../plugins/billing/accounts/postgres/postgres-account-store.ts";
 import { postgresSlots } from "../../plugins/billing/accounts/postgres/postgres-slots.ts";
+import { openPostgresStreamStore } from "../../plugins/confidential/confidential-relay/postgres/open.ts";
+import type { StreamStore } from "../../plugins/confidential/confidential-relay/stream-store.ts";
+import { createMetrics } from "../../src/metrics.ts";
 import { openPostgresClaims, type PostgresClaims } from "../../src/store/postgres/claims.ts";
 import { systemClock } from "../../src/clock.ts";
 import { manualClock } from "../../src/testing/clock.ts";
@@ -15,6 +18,7 @@ import { createDatabase, openPgBouncer } from "../store/servers.ts";
 import { describeAccountStore } from "./accounts.ts";
 import { describeClaims } from "./claims.ts";
 import { describeIdempotency, type IdempotencyReplica } from "./idempotency.ts";
+import { describeStreamStore } from "./receipts.ts";
 
 /** A replica renews the leases of its slots this often (plugins/billing/accounts/idempotency.ts). */
 const renewMs = 20_000;
@@ -61,6 +65,24 @@ function describeStores(name: string, port: () => number | undefined): void {
       }
     };
     return { one, other, workspaceId: id, pass };
+  });
+
+  describeStreamStore(name, async (t) => {
+    const clock = manualClock();
+    const database = await openDatabase(t, { now: clock.now() });
+    const pool = database.open();
+    const open = (): StreamStore => {
+      const deps = { database: pool, clock, log, metrics: createMetrics() };
+      const opened = openPostgresStreamStore(deps);
+      t.after(() => opened.close());
+      return opened;
+    };
+    const pass = async (ms: number): Promise<void> => {
+      await database.setTime(clock.now() + ms);
+      clock.advance(ms);
+      await pool.idle();
+    };
+    return { one: open(), other: open(), pass, restart: open };
   });
 
   describeClaims(name, async (t) => {

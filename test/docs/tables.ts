@@ -105,7 +105,13 @@ async function askGateway(): Promise<{ metrics: Table; tools: Table }> {
   await upgrade(database, createSeal(secret));
   await using gateway = await startTestGateway({
     pipeline: shipped + forwarded,
-    env: { LOG_LEVEL: "silent", DATABASE_URL: database, GATEWAY_SECRET: secret },
+    env: {
+      LOG_LEVEL: "silent",
+      DATABASE_URL: database,
+      // The metrics of Redis are declared while it is away, too.
+      REDIS_URL: "redis://127.0.0.1:1",
+      GATEWAY_SECRET: secret,
+    },
   });
   const text = await (await fetch(`${gateway.adminUrl}/metrics`)).text();
   const document: unknown = await (await fetch(`${gateway.url}/.well-known/mcp`)).json();

@@ -10,6 +10,7 @@ test("the package exports the documented names and no others", async () => {
     "./http": "./src/entries/http.ts",
     "./store": "./src/entries/store.ts",
     "./postgres": "./src/entries/postgres.ts",
+    "./limits": "./src/entries/limits.ts",
     "./compute": "./src/compute/pool.ts",
     "./module": "./src/entries/module.ts",
     "./process": "./src/entries/process.ts",

@@ -5,6 +5,7 @@ import { cpSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { after, test } from "node:test";
 import { fileURLToPath } from "node:url";
+import { contractVersion } from "../../src/plugin.ts";
 import { installPackage } from "./package-fixture.ts";
 
 const installed = installPackage();
@@ -13,6 +14,8 @@ after(() => installed[Symbol.dispose]());
 
 const root = join(import.meta.dirname, "../..");
 const tsc = join(dirname(fileURLToPath(import.meta.resolve("typescript/package.json"))), "bin/tsc");
+/** Comments of declarations, which contain no strings. */
+const comments = /^\s*\/\*\*?[\s\S]*?\*\/\n/gm;
 const strict = { strict: true, skipLibCheck: false, noEmit: true };
 
 /** Compiles one file in a folder of the user's. Returns what the compiler prints. */
@@ -61,6 +64,33 @@ export default defineStep<{ readonly limit: number }>({
   const options = { module: "nodenext", target: "es2024", types: ["node"] };
   assert.equal(compile("for-node", source, options), "");
 });
+
+test("the types of the plugin contract are those of its recorded version", () => {
+  const recorded = join(import.meta.dirname, "plugin-contract.txt");
+  const types = `version ${contractVersion}\n${contractTypes()}`;
+  if (process.env["UPDATE"] === "1") writeFileSync(recorded, types);
+  assert.equal(
+    types,
+    readFileSync(recorded, "utf8"),
+    "The contract has changed: raise contractVersion, add an entry to docs/contract-changes.md, and run this test with UPDATE=1.",
+  );
+});
+
+/** Returns the declarations that `sluice-gateway/plugin` refers to, without comments, in the order of their paths. */
+function contractTypes(): string {
+  const types = new Map<string, string>();
+  const waiting = ["src/plugin.d.ts"];
+  for (let path = waiting.pop(); path !== undefined; path = waiting.pop()) {
+    if (types.has(path)) continue;
+    const text = readFileSync(join(dirname(main), "..", path), "utf8").replaceAll(comments, "");
+    types.set(path, text);
+    for (const [, name = ""] of text.matchAll(/"(\.[^"]+)\.ts"/g)) {
+      waiting.push(join(dirname(path), `${name}.d.ts`));
+    }
+  }
+  const sorted = [...types].toSorted(([a], [b]) => (a < b ? -1 : 1));
+  return sorted.map(([path, text]) => `\n== ${path}\n${text}`).join("");
+}
 
 test("the client compiles for a browser, without the types of Node", () => {
   const source = `import { connect } from "sluice-gateway/client";\nexport const open: typeof connect = connect;`;

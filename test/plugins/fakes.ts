@@ -129,7 +129,7 @@ export function fakeHost(more: Partial<Host> = {}, services: Partial<ServiceType
     log: silent,
     clock: manualClock(),
     metrics: createMetrics(),
-    store: { folder: "/data", postgres: undefined },
+    store: { folder: "/data", postgres: undefined, redis: undefined },
     compute: { run: notRun, background: { run: notRun } },
     seal: createSeal("test"),
     claims: { claim: () => true, end() {}, hasEnded: () => false },

@@ -3,7 +3,8 @@ import { once } from "node:events";
 import { connect } from "node:net";
 import { test } from "node:test";
 import { startFaultProxy } from "./fault-proxy.ts";
-import { createDatabase, runSql, startPgBouncer, startRedis } from "./servers.ts";
+import { startRedis } from "./redis-server.ts";
+import { createDatabase, runSql, startPgBouncer } from "./servers.ts";
 
 test("each test file gets an empty database of its own", async (t) => {
   const url = await createDatabase(t);
@@ -19,9 +20,9 @@ test("PgBouncer passes transactions on", async (t) => {
 });
 
 test("Redis answers", async (t) => {
-  const url = await startRedis(t);
-  if (url === undefined) return;
-  const socket = connect(Number(new URL(url).port), "127.0.0.1");
+  const redis = await startRedis(t);
+  if (redis === undefined) return;
+  const socket = connect(redis.port, "127.0.0.1");
   t.after(() => socket.destroy());
   socket.write("PING\r\n");
   const [answer] = (await once(socket, "data")) as [Buffer];

@@ -1,6 +1,6 @@
 /**
- * Databases and servers for tests: PostgreSQL from npm's package (or SLUICE_TEST_DATABASE_URL), and PgBouncer and Redis
- * where the system has them.
+ * Databases and servers for tests: PostgreSQL from npm's package (or SLUICE_TEST_DATABASE_URL), and PgBouncer where the
+ * system has it. Redis is in redis-server.ts.
  */
 import { spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
@@ -128,20 +128,4 @@ export async function openPgBouncer(
       rmSync(folder, { recursive: true, force: true });
     },
   };
-}
-
-/** Starts a Redis that keeps nothing on disk. Returns its URL, or undefined. */
-export async function startRedis(t: TestContext): Promise<string | undefined> {
-  const program = systemProgram(t, "redis-server");
-  if (program === undefined) return undefined;
-  const folder = serverFolder("redis");
-  const port = await freePort();
-  const memoryOnly = ["--save", "", "--appendonly", "no", "--dir", folder];
-  const place = ["--bind", "127.0.0.1", "--port", String(port)];
-  const child = await startServer(program, [...place, ...memoryOnly], "Ready to accept");
-  t.after(async () => {
-    await endServer(child, "SIGKILL");
-    rmSync(folder, { recursive: true, force: true });
-  });
-  return `redis://127.0.0.1:${port}`;
 }

@@ -49,6 +49,21 @@ export interface StoreChanges {
   readonly hasLostChanges: boolean;
 }
 
+/** The gateways that read the changes of a store from other processes. */
+export interface Followers {
+  /** Number of the newest change. 0 if there is none. */
+  readonly newestChange: number;
+  readonly followers: readonly Follower[];
+}
+
+export interface Follower {
+  readonly name: string;
+  /** Number of the last change that it has applied. */
+  readonly seenChange: number;
+  /** Time since its last report, which follows every second. */
+  readonly silentMs: number;
+}
+
 /** A member that is undefined is not changed. `null` removes a limit. */
 export interface KeySettings {
   readonly name?: string | undefined;
@@ -110,6 +125,8 @@ export interface AccountStore {
   hashOf(keyId: string): Awaitable<string | undefined>;
   /** Returns what has changed since the store was opened, or since the last call. */
   changed(): Awaitable<StoreChanges>;
+  /** Returns the gateways that report which changes they have applied. Undefined if gateways do not report it. */
+  followers(): Awaitable<Followers | undefined>;
   /** Stores times of last use. An earlier time never replaces a later one. They may be lost in a crash. */
   saveUse(uses: readonly KeyUse[]): Awaitable<void>;
 

@@ -216,7 +216,8 @@ class StoredAccounts implements AccountsService {
     if (keyEnvironment(authorization, bearer.length) === undefined) {
       return anonymousFor(authorization);
     }
-    if (this.#keys.isUnknown(digest)) return this.#feed.isStale() ? unavailable : unauthorized;
+    if (this.#feed.isStale()) return unavailable;
+    if (this.#keys.isUnknown(digest)) return unauthorized;
     return this.#orUnavailable(() =>
       andThen(this.#find(digest), (entry) =>
         entry === undefined ? unauthorized : this.#admit(entry, address),

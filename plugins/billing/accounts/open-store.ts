@@ -29,5 +29,6 @@ export async function openGatewayStore(
   const { openPostgresAccountStore } = await import("./postgres/postgres-account-store.ts");
   const { postgresSlots } = await import("./postgres/postgres-slots.ts");
   const store = await openPostgresAccountStore(database, clock);
+  await store.loadHashes();
   return { store, slots: postgresSlots(store.transactions), maxStaleMs };
 }

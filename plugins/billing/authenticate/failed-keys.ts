@@ -1,8 +1,10 @@
 /**
  * Blocks addresses that repeatedly present unknown keys, for a limited time. rate-limiter-flexible counts the failures.
+ * If replicas share the counter, a block by another replica takes effect at the next failure.
  */
-import { RateLimiterRes, type RateLimiterAbstract } from "rate-limiter-flexible";
+import { RateLimiterRes } from "rate-limiter-flexible";
 import { addressKey } from "sluice-gateway/http";
+import type { AttemptLimiter } from "sluice-gateway/limits";
 import type { Clock } from "sluice-gateway/plugin";
 
 /**
@@ -11,14 +13,8 @@ import type { Clock } from "sluice-gateway/plugin";
  */
 const newAddressesPerWindow = 50_000;
 
-/**
- * A limiter with any store. A limiter with Redis brings its `insuranceLimiter`; blocks by other replicas take effect at
- * the next failure.
- */
-export type FailureLimiter = Pick<RateLimiterAbstract, "consume" | "duration">;
-
 export class FailedKeys {
-  readonly #limiter: FailureLimiter;
+  readonly #limiter: AttemptLimiter;
   readonly #clock: Clock;
   readonly #ipv6Prefix: number;
   /**
@@ -29,7 +25,7 @@ export class FailedKeys {
   #windowStart: number;
   #newInWindow = 0;
 
-  constructor(limiter: FailureLimiter, clock: Clock, ipv6Prefix: number) {
+  constructor(limiter: AttemptLimiter, clock: Clock, ipv6Prefix: number) {
     this.#limiter = limiter;
     this.#clock = clock;
     this.#ipv6Prefix = ipv6Prefix;

@@ -2,7 +2,7 @@
  * Identifies the caller. It does not refuse a bad key, which is the task of `authorize`; it only refuses addresses that
  * try many keys.
  */
-import { RateLimiterMemory } from "rate-limiter-flexible";
+import { createAttemptLimiter } from "sluice-gateway/limits";
 import { defineStep, refuse, type Exchange, type Reply } from "sluice-gateway/plugin";
 import { andThen } from "sluice-gateway/toolkit";
 import type { Principal } from "sluice-gateway/services";
@@ -76,11 +76,8 @@ export default defineStep<Options>({
           }),
       };
     }
-    const limiter = new RateLimiterMemory({
-      points: failures,
-      duration: windowSeconds,
-      blockDuration: blockSeconds,
-    });
+    const limit = { name: "failed-key", attempts: failures, windowSeconds, blockSeconds };
+    const limiter = createAttemptLimiter(host.store.redis, limit);
     const failedKeys = new FailedKeys(limiter, host.clock, ipv6Prefix);
     const blocked = blockedReply(failures, windowSeconds);
     const allFailures = {

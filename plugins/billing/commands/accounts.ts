@@ -117,8 +117,8 @@ export function printRecords(
 }
 
 function shown(value: Flat[string]): string {
-  if (value === undefined || value === "") return "-";
-  return typeof value === "object" ? value.join(" ") : String(value);
+  const text = typeof value === "object" ? value.join(" ") : String(value ?? "");
+  return text === "" ? "-" : text;
 }
 
 function actor(): string {

@@ -19,6 +19,7 @@ import { keyJson } from "../accounts/json.ts";
 import { defaultCapabilities } from "../accounts/plans.ts";
 import { notFound } from "../accounts/failed.ts";
 import { printRecord, printRecords, withAccounts, type Flat } from "./accounts.ts";
+import { waitForGateways } from "./confirmations.ts";
 import { addresses, duration, milliCu, orNone, rate } from "./limits.ts";
 
 const defaultOverlapMs = 24 * 3_600_000;
@@ -123,7 +124,8 @@ const revoke: Subcommand = {
     return withAccounts(context, async ({ store, by }) => {
       const key = await store.revokeKey(id, by);
       if ("failed" in key) return key;
-      printRecord(context, keyJson(key, by.at));
+      const confirmations = await waitForGateways(context, store);
+      printRecord(context, { ...keyJson(key, by.at), ...confirmations });
       return undefined;
     });
   },
@@ -174,7 +176,8 @@ create   creates a key and prints it once; only its hash is stored.
 list     lists keys, without their texts.
 set      changes only the options that you pass; none removes a limit. --capability and --allow-ip replace the whole
          list (--allow-ip none: any address).
-revoke   makes a key invalid at once.
+revoke   makes a key invalid at once. With store.postgres, the command waits up to 2 s and prints which gateways have
+         confirmed that they refuse the key.
 rotate   creates a key with the same capabilities and limits. The old key stays valid for the overlap (default 24h).
 
 --workspace ID         workspace of the key

@@ -12,6 +12,8 @@ export const init: InitParts = {
   variables: {
     DATABASE_URL:
       "PostgreSQL database for accounts and a copy of every charge, such as postgres://user:password@host/database.",
+    REDIS_URL:
+      "Redis in which gateways share request rates, such as redis://:password@host:6379. It requires DATABASE_URL.",
   },
   steps: `Then, in a second terminal, create a workspace and an API key:
 

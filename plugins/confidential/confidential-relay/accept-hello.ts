@@ -1,13 +1,15 @@
 /** Handles a client's `hello`: finds the enclave that serves the session and claims the session id that it chose. */
+import type { Log } from "sluice-gateway/plugin";
 import type { StreamCustomer } from "sluice-gateway/services";
 import { fault, isFault, type Fault } from "../protocol/fault.ts";
 import { readHello, type Hello } from "../protocol/hello.ts";
 import { toBase64Url } from "../protocol/encoding.ts";
 import type { AttestationFrame } from "../protocol/text-frames.ts";
 import type { UpstreamSession, AttestedUpstream } from "./upstream-session.ts";
-import type { SessionIds } from "./session-ids.ts";
+import type { SessionIds } from "./stream-store.ts";
 
 export interface AcceptHelloDeps {
+  readonly log: Log;
   readonly sessionIds: SessionIds;
   /** Opens a session with the enclave that serves the `hello`. */
   open(
@@ -42,12 +44,29 @@ export async function acceptHello(
   // The evidence is large and sessions can last long, so it is not kept after it has been sent.
   const { attestation, ...upstream } = opened;
   const id = toBase64Url(upstream.attested.core.session);
-  if (deps.sessionIds.claim(id)) {
+  const claimed = await claim(id, deps);
+  if (claimed === true) {
     return { hello, id, upstream, attestation: attestationText(attestation, upstream) };
   }
   upstream.link.close();
-  upstream.onEnd(false);
-  return fault("ATTESTATION_UNAVAILABLE", "the enclave reused a session id");
+  // The enclave is not to blame if the id could not be stored.
+  upstream.onEnd(claimed);
+  return claimed === false
+    ? fault("ATTESTATION_UNAVAILABLE", "the enclave reused a session id")
+    : fault("ATTESTATION_UNAVAILABLE", "the session id cannot be stored at the moment");
+}
+
+/** Claims the id of a session. Returns undefined if the store cannot be used. */
+async function claim(
+  id: string,
+  { sessionIds, log }: Pick<AcceptHelloDeps, "sessionIds" | "log">,
+): Promise<boolean | undefined> {
+  try {
+    return await sessionIds.claim(id);
+  } catch (error) {
+    log.error({ err: error }, "cannot store the id of a session");
+    return undefined;
+  }
 }
 
 /**

@@ -106,9 +106,11 @@ export class BilledRequest {
     const price = priceOf(upstream, report);
     const fullCostMilliCu = this.#cost(verdict, price);
     const attempt = { keyId: customer.keyId, hello, requestBytes: this.#frameBytes };
-    const paidMilliCu = retryCredits.take(attempt, fullCostMilliCu);
+    const paidMilliCu = await retryCredits.take(attempt, fullCostMilliCu);
     const costMilliCu = fullCostMilliCu - paidMilliCu;
-    if (!this.isAnswered) retryCredits.add(attempt, creditMilliCu(costMilliCu, this.#answer));
+    if (!this.isAnswered) {
+      await retryCredits.add(attempt, creditMilliCu(costMilliCu, this.#answer));
+    }
     const { prompt, completion } = report.tokens;
     const isEmpty = prompt + completion === 0;
     if (isEmpty && report.finish === "error") customer.failed("UPSTREAM_FAILED", hello.model);

@@ -12,6 +12,6 @@ export default defineService<Record<string, never>, Confidential>({
   },
   async start(_, host, context) {
     const { openRelay } = await import("./open-relay.ts");
-    return { service: openRelay(host, context) };
+    return { service: await openRelay(host, context) };
   },
 });

@@ -5,14 +5,12 @@ import type { Confidential, EvidenceSource } from "sluice-gateway/services";
 import { refuseSimulated } from "./dry-run.ts";
 import { createOpenSessions } from "./open-sessions.ts";
 import { openOwnEnclaves } from "./own-enclaves.ts";
+import { openStreamStore } from "./open-store.ts";
 import { createPolicy, policySigner } from "./policy.ts";
 import { createQuoteLimit } from "./quote-limit.ts";
-import { openReceipts } from "./receipts.ts";
-import { RetryCredits } from "./retry-credits.ts";
 import { createConfidential, type SharedStreamState } from "./service.ts";
-import { createSessionIds } from "./session-ids.ts";
 
-export function openRelay(host: Host, { keep }: ServiceContext): Confidential {
+export async function openRelay(host: Host, { keep }: ServiceContext): Promise<Confidential> {
   const { clock, log, metrics } = host;
   const networks = host.use("networks").open;
   const enclaveWorkers = host.use("enclave-workers");
@@ -36,11 +34,14 @@ export function openRelay(host: Host, { keep }: ServiceContext): Confidential {
     metrics,
     counters,
     evidenceCache,
-    ...keep(
+    ...(await keep(
       "state",
       () => openState(host),
-      ({ receipts }) => receipts.close(),
-    ),
+      async (opening) => {
+        const opened = await opening.catch(() => undefined);
+        await opened?.close();
+      },
+    )),
     networks: networks.map((network) => ({
       name: network.config.name,
       termination: policies.has(network.config.name) ? "worker" : "gateway",
@@ -59,14 +60,11 @@ type KeptState = Omit<
   "clock" | "log" | "metrics" | "counters" | "evidenceCache"
 >;
 
-function openState(host: Host): KeptState {
+async function openState(host: Host): Promise<KeptState> {
   const { clock, metrics } = host;
-  const receipts = openReceipts(host);
   return {
-    receipts,
-    retryCredits: new RetryCredits(clock, metrics),
+    ...(await openStreamStore(host)),
     quoteLimit: createQuoteLimit(clock),
-    sessionIds: createSessionIds(receipts),
     sessions: createOpenSessions(metrics),
     unfinished: openUnfinished(metrics),
   };

@@ -1,7 +1,4 @@
-/**
- * Stores receipts in the data folder. A thread writes them in batches; reads are synchronous. Receipts remain after
- * their key is deleted, after their keyset expires and after a restart.
- */
+/** `ReceiptStore` in the data folder. A thread writes receipts in batches; reads are synchronous. */
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import { openComputePool, type ComputePool } from "sluice-gateway/compute";
 import { threadModule } from "sluice-gateway/package-files";
@@ -10,12 +7,11 @@ import type { Receipt } from "sluice-gateway/services";
 import { text } from "sluice-gateway/store";
 import type { ReceiptsJob } from "./receipts-job.ts";
 import { openReceiptsDatabase, type ReceiptRow } from "./receipts-schema.ts";
+import { receiptsKeptMs, type ReceiptStore } from "./stream-store.ts";
 
 const module = threadModule("plugins/confidential/confidential-relay/receipts-job");
-/** How long receipts are kept. confidential-stream.md section 2 requires 30 days. */
-const keptMs = 90 * 86_400_000;
 
-export class Receipts {
+export class Receipts implements ReceiptStore {
   readonly #dataDir: string;
   readonly #clock: Clock;
   readonly #thread: ComputePool;
@@ -34,7 +30,6 @@ export class Receipts {
     this.#hasSession = this.#db.prepare("SELECT 1 FROM receipts WHERE session = ? LIMIT 1");
   }
 
-  /** Stores a receipt. Resolves to true when it is on disk, and to false if it could not be written. */
   keep(receipt: Receipt): Promise<boolean> {
     const { session, rid } = receipt;
     const row = { session, rid, at: this.#clock.now(), receipt: JSON.stringify(receipt) };
@@ -71,7 +66,7 @@ export class Receipts {
       const job: ReceiptsJob = {
         dataDir: this.#dataDir,
         rows,
-        keepFrom: this.#clock.now() - keptMs,
+        keepFrom: this.#clock.now() - receiptsKeptMs,
       };
       const outcome = await this.#thread.run({ module, input: job, transfer: [] });
       for (const { done } of batch) done(outcome.ok);

@@ -1,22 +1,7 @@
-/**
- * Credit for answers that broke off before they reached their client, by the idempotency key of the session's `hello`.
- * A retry of such a request costs that much less. Credits are kept in memory for an hour.
- *
- * The gateway cannot decrypt requests and therefore cannot compare them. Two requests must at least have the same
- * model, the same maximum number of output tokens and the same length. `creditMilliCu` protects the operator: the part of
- * an answer that was sent is never credited, so a client that disconnects early and sends a different request has paid
- * for both. Credit counts once. It is not renewed if the retry breaks off as well.
- */
+/** `RetryCredits` in memory. */
 import type { Clock, Metrics } from "sluice-gateway/plugin";
 import { BoundedMap } from "sluice-gateway/toolkit";
-import type { Hello } from "../protocol/hello.ts";
-
-export interface StreamAttempt {
-  readonly keyId: string;
-  readonly hello: Pick<Hello, "idempotencyKey" | "network" | "model" | "maxOutputTokens">;
-  /** Total size of the request's frames. */
-  readonly requestBytes: number;
-}
+import { creditsKeptMs, type RetryCredits, type StreamAttempt } from "./stream-store.ts";
 
 /** Sizes of the ciphertext chunks of one answer. */
 export interface AnswerBytes {
@@ -42,12 +27,11 @@ interface Credit {
   readonly until: number;
 }
 
-const keptMs = 3_600_000;
 const maxKeys = 10_000;
 /** Maximum number of credits per API key. */
 const maxCreditsPerKey = 64;
 
-export class RetryCredits {
+export class MemoryRetryCredits implements RetryCredits {
   readonly #clock: Clock;
   /** Credits by API key, then by attempt. */
   readonly #credits = new BoundedMap<string, BoundedMap<string, Credit>>(maxKeys);
@@ -70,20 +54,18 @@ export class RetryCredits {
       .with({});
   }
 
-  /** Adds credit for the part of an answer that was not sent. `milli`: the cost of that part. */
   add(attempt: StreamAttempt, milli: number): void {
-    const name = nameOf(attempt);
+    const name = attemptName(attempt);
     if (name === undefined || milli === 0) return;
     const { keyId } = attempt;
     const before = this.#find(keyId, name)?.milli ?? 0;
     const credits = this.#credits.get(keyId) ?? new BoundedMap<string, Credit>(maxCreditsPerKey);
-    credits.set(name, { milli: before + milli, until: this.#clock.now() + keptMs });
+    credits.set(name, { milli: before + milli, until: this.#clock.now() + creditsKeptMs });
     this.#credits.set(keyId, credits);
   }
 
-  /** Uses the credit of earlier attempts for a cost. Returns how much of the cost it covers, in milli-CU. */
   take(attempt: StreamAttempt, costMilliCu: number): number {
-    const name = nameOf(attempt);
+    const name = attemptName(attempt);
     if (name === undefined) return 0;
     const { keyId } = attempt;
     const found = this.#find(keyId, name);
@@ -93,10 +75,15 @@ export class RetryCredits {
     if (used < found.milli) credits?.set(name, { ...found, milli: found.milli - used });
     else credits?.delete(name);
     if (credits?.size === 0) this.#credits.delete(keyId);
-    if (used === 0) return 0;
-    this.#given.add(1);
-    this.#givenMilliCu.add(used);
+    this.count(used);
     return used;
+  }
+
+  /** Counts credit that a request has used. */
+  count(usedMilliCu: number): void {
+    if (usedMilliCu === 0) return;
+    this.#given.add(1);
+    this.#givenMilliCu.add(usedMilliCu);
   }
 
   #find(keyId: string, name: string): Credit | undefined {
@@ -106,7 +93,7 @@ export class RetryCredits {
 }
 
 /** Returns the name under which credits are stored. Undefined if the session has no idempotency key. */
-function nameOf({ hello, requestBytes }: StreamAttempt): string | undefined {
+export function attemptName({ hello, requestBytes }: StreamAttempt): string | undefined {
   const { idempotencyKey, network, model, maxOutputTokens } = hello;
   if (idempotencyKey === undefined) return undefined;
   return JSON.stringify([idempotencyKey, network, model, maxOutputTokens, requestBytes]);

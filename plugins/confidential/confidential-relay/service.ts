@@ -5,19 +5,18 @@
 import type { HeldBytes, UnfinishedBytes } from "sluice-gateway/http";
 import type { Clock, Counter, Log, Metrics } from "sluice-gateway/plugin";
 import type { Confidential, Stream, StreamOptions } from "sluice-gateway/services";
+import { orElse } from "sluice-gateway/toolkit";
 import { fault, type Fault } from "../protocol/fault.ts";
 import type { Hello, Role } from "../protocol/hello.ts";
 import type { SeenCounters } from "../protocol/seen-counters.ts";
 import type { QuoteLimit } from "./quote-limit.ts";
-import type { SessionIds } from "./session-ids.ts";
 import type { RequestBill } from "./billed-request.ts";
 import type { EvidenceCache } from "./evidence-cache.ts";
 import type { OpenSessions } from "./open-sessions.ts";
-import type { Receipts } from "./receipts.ts";
 import { readSignedPolicy } from "./policy.ts";
 import type { AttestedUpstream } from "./upstream-session.ts";
-import type { RetryCredits } from "./retry-credits.ts";
 import { StreamSession, type StreamSessionDeps } from "./session.ts";
+import type { StreamStore } from "./stream-store.ts";
 
 /** The properties of a network that sessions use. */
 export interface StreamNetwork {
@@ -43,16 +42,13 @@ export interface OwnEnclaves {
 }
 
 /** State that is shared by all configurations of the process. */
-export interface SharedStreamState {
+export interface SharedStreamState extends StreamStore {
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;
   readonly counters: SeenCounters;
   readonly evidenceCache: EvidenceCache;
-  readonly receipts: Receipts;
-  readonly retryCredits: RetryCredits;
   readonly quoteLimit: QuoteLimit;
-  readonly sessionIds: SessionIds;
   readonly sessions: OpenSessions;
   readonly unfinished: UnfinishedBytes;
 }
@@ -64,11 +60,18 @@ export interface ConfidentialDeps extends SharedStreamState {
 }
 
 export function createConfidential(deps: ConfidentialDeps): Confidential {
-  const { evidenceCache, receipts, policy } = deps;
+  const { evidenceCache, receipts, policy, log } = deps;
   return {
     stream: (options) => createStream(deps, deps.openOwn(options), options),
     evidence: (digest) => evidenceCache.find(digest),
-    receipt: (session, rid) => receipts.find(session, rid),
+    receipt: (session, rid) =>
+      orElse(
+        () => receipts.find(session, rid),
+        (error) => {
+          log.error({ err: error }, "cannot read a receipt");
+          throw error;
+        },
+      ),
     policy,
     readPolicy: (document) => readSignedPolicy(document, deps.clock),
   };

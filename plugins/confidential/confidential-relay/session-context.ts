@@ -5,7 +5,7 @@ import type { Hello } from "../protocol/hello.ts";
 import { nodeSuite } from "../protocol/node-crypto.ts";
 import type { SeenCounters } from "../protocol/seen-counters.ts";
 import type { AcceptedSession } from "./accept-hello.ts";
-import type { RetryCredits } from "./retry-credits.ts";
+import type { RetryCredits } from "./stream-store.ts";
 import type { UpstreamSession } from "./upstream-session.ts";
 
 /** State that the requests of a session share after the handshake. */

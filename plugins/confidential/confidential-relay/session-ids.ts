@@ -1,15 +1,6 @@
-/**
- * The ids of sessions, which enclaves choose. Each id is used only once, as far back as there are receipts. Otherwise
- * an enclave could charge a request of an earlier session again, or make two customers' receipts collide.
- */
+/** `SessionIds` of one process, with the receipts of the data folder. */
 import type { Receipts } from "./receipts.ts";
-
-export interface SessionIds {
-  /** Claims an id. Returns false if an open or earlier session has it. `id`: base64url of 16 bytes. */
-  claim(id: string): boolean;
-  /** Releases the id of a session that has ended and whose receipts are on disk. */
-  release(id: string): void;
-}
+import type { SessionIds } from "./stream-store.ts";
 
 export function createSessionIds(receipts: Pick<Receipts, "has">): SessionIds {
   const open = new Set<string>();

@@ -3,7 +3,7 @@
  * directions as they arrive. The gateway observes and accounts for the frames, but it cannot decrypt them. However the
  * session ends, every request is either charged or its reservation is released.
  */
-import type { Awaitable, Connection, Log } from "sluice-gateway/plugin";
+import type { Awaitable, Connection } from "sluice-gateway/plugin";
 import type { StreamCustomer } from "sluice-gateway/services";
 import { andThen, guarded } from "sluice-gateway/toolkit";
 import {
@@ -28,7 +28,6 @@ import {
 } from "./session-context.ts";
 
 export interface StreamSessionDeps extends AcceptHelloDeps, SessionContextDeps {
-  readonly log: Log;
   /** Stores the receipt. Resolves to true when it is on disk, and to false if it cannot be written. */
   keep(bill: RequestBill): Promise<boolean>;
 }

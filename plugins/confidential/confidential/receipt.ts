@@ -1,6 +1,7 @@
 /** `GET /v1/confidential/receipts/{session}/{rid}`: for the key that made the request, and for administrators. */
-import { refuse, type Exchange, type Reply } from "sluice-gateway/plugin";
+import { refuse, type Awaitable, type Exchange, type Reply } from "sluice-gateway/plugin";
 import type { Confidential, Receipt } from "sluice-gateway/services";
+import { andThen, orElse } from "sluice-gateway/toolkit";
 
 /** base64url of 16 bytes. */
 export const sessionPattern = /^[A-Za-z0-9_-]{22}$/;
@@ -8,14 +9,22 @@ export const sessionPattern = /^[A-Za-z0-9_-]{22}$/;
 export const maxRid = 9_999_999_999;
 const ridPattern = /^[1-9]\d{0,9}$/;
 
-export function showReceipt(x: Exchange, confidential: Confidential): Reply {
+/** A store that cannot be used is answered with 503. */
+export function showReceipt(x: Exchange, confidential: Confidential): Awaitable<Reply> {
   const { session = "", rid = "" } = x.request.params;
   const isNamed = sessionPattern.test(session) && ridPattern.test(rid);
-  const receipt = isNamed ? confidential.receipt(session, Number(rid)) : undefined;
+  if (!isNamed) return refuse("GATEWAY_NOT_FOUND");
+  return orElse<Reply>(
+    () => andThen(confidential.receipt(session, Number(rid)), (receipt) => replyWith(x, receipt)),
+    () => refuse("GATEWAY_SERVICE_UNAVAILABLE"),
+  );
+}
+
+function replyWith(x: Exchange, receipt: Receipt | undefined): Reply {
   // A receipt of another key gets the same answer as a missing one.
   if (receipt === undefined || !canRead(x, receipt)) return refuse("GATEWAY_NOT_FOUND");
   const { report, sig, evidenceDigest, pricing, usedCUMilli, paidBeforeCUMilli } = receipt;
-  const { verified, unverifiedReason } = receipt;
+  const { session, verified, unverifiedReason } = receipt;
   return {
     status: 200,
     headers: ["content-type", "application/json", "cache-control", "private, no-cache"],

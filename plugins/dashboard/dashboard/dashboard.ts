@@ -1,7 +1,7 @@
 /** The operator's dashboard on the admin listener. It is loaded when the first user opens it. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { FastifyInstance } from "fastify";
-import { RateLimiterMemory } from "rate-limiter-flexible";
+import { createAttemptLimiter, type AttemptLimiter } from "sluice-gateway/limits";
 import type { GatewayInfo, Host, ServiceContext, ServiceHooks } from "sluice-gateway/plugin";
 import { Activity } from "./activity.ts";
 import type { DashboardParts } from "./parts.ts";
@@ -14,7 +14,8 @@ export function openDashboard(
   host: Host,
   { keep }: Pick<ServiceContext, "keep">,
 ): NonNullable<ServiceHooks<undefined>["admin"]> {
-  const newLimiter = () => new RateLimiterMemory({ points: maxAttempts, duration: 60 });
+  const limit = { name: "sign-in", attempts: maxAttempts, windowSeconds: 60 };
+  const newLimiter = (): AttemptLimiter => createAttemptLimiter(host.store.redis, limit);
   const gateway = host.use("gateway");
   const { activity } = keep(
     "activity",

@@ -1,5 +1,5 @@
 /** The parts of the gateway that the dashboard shows and changes. */
-import type { RateLimiterMemory } from "rate-limiter-flexible";
+import type { AttemptLimiter } from "sluice-gateway/limits";
 import type { GatewayInfo, Host } from "sluice-gateway/plugin";
 import type { Accounts, Metering } from "sluice-gateway/services";
 import type { Activity } from "./activity.ts";
@@ -12,5 +12,5 @@ export interface DashboardParts extends Pick<Host, FromHost> {
   readonly accounts: Accounts;
   readonly metering: Metering;
   /** Counts the attempts to sign in, per address. */
-  readonly attempts: RateLimiterMemory;
+  readonly attempts: AttemptLimiter;
 }

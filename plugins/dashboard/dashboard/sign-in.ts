@@ -1,7 +1,8 @@
 /** Routes to sign in, to sign out, and to read the session. */
-import { RateLimiterRes, type RateLimiterMemory } from "rate-limiter-flexible";
+import { RateLimiterRes } from "rate-limiter-flexible";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { addressKey } from "sluice-gateway/http";
+import type { AttemptLimiter } from "sluice-gateway/limits";
 import { capabilities } from "sluice-gateway/services";
 import { isObject } from "sluice-gateway/toolkit";
 import { sendJson, sendRefusal } from "./answer.ts";
@@ -48,7 +49,7 @@ export function signInRoutes(
 }
 
 /** Returns the seconds to wait. Undefined if an attempt is allowed. */
-async function tooMany(limiter: RateLimiterMemory, address: string): Promise<number | undefined> {
+async function tooMany(limiter: AttemptLimiter, address: string): Promise<number | undefined> {
   try {
     await limiter.consume(addressKey(address));
     return undefined;

@@ -1,8 +1,16 @@
 /** The buckets of all callers of one kind, up to a maximum number. */
-import { TokenBucket, type BucketTerms } from "./token-bucket.ts";
+import type { Bucket } from "./bucket.ts";
+import type { BucketTerms } from "./terms.ts";
 
 /** Number of old buckets that are checked for each new one when the table is full. */
 const maxChecked = 8;
+
+/** Creates the bucket of a caller. */
+export type CreateBucket<B extends Bucket = Bucket> = (
+  caller: string,
+  terms: BucketTerms,
+  now: number,
+) => B;
 
 /**
  * Holds at most `max` buckets. If a new caller arrives and the table is full, the oldest buckets are checked. A full
@@ -10,12 +18,14 @@ const maxChecked = 8;
  * use, the last of them is removed anyway, so that memory remains bounded; its caller gains at most one burst. (An
  * address bucket is full after one second without requests, so this takes more than `max` addresses per second.)
  */
-export class Buckets {
-  readonly #buckets = new Map<string, TokenBucket>();
+export class Buckets<B extends Bucket = Bucket> {
+  readonly #buckets = new Map<string, B>();
   readonly #max: number;
+  readonly #create: CreateBucket<B>;
 
-  constructor(max: number) {
+  constructor(max: number, create: CreateBucket<B>) {
     this.#max = max;
+    this.#create = create;
   }
 
   get size(): number {
@@ -23,14 +33,14 @@ export class Buckets {
   }
 
   /** Returns the caller's bucket with these terms. A new bucket is full. `now`: time in whole microseconds. */
-  of(caller: string, terms: BucketTerms, now: number): TokenBucket {
+  of(caller: string, terms: BucketTerms, now: number): B {
     const known = this.#buckets.get(caller);
     if (known !== undefined) {
       if (known.terms !== terms) known.change(terms, now);
       return known;
     }
     if (this.#buckets.size >= this.#max) this.#forgetOne(now);
-    const bucket = new TokenBucket(terms, now);
+    const bucket = this.#create(caller, terms, now);
     this.#buckets.set(caller, bucket);
     return bucket;
   }

@@ -1,9 +1,13 @@
 /** Step `rate-limit`: takes one token per request from the bucket of the key, or of the address without a valid key. */
 import { addressKey } from "sluice-gateway/http";
-import { defineStep, refuse, type Exchange } from "sluice-gateway/plugin";
+import { defineStep, refuse, type Exchange, type Reply } from "sluice-gateway/plugin";
 import type { KeyPrincipal } from "sluice-gateway/services";
-import { Buckets } from "./buckets.ts";
-import { createTerms, limitField, type BucketTerms, type TokenBucket } from "./token-bucket.ts";
+import { andThen, stableJson } from "sluice-gateway/toolkit";
+import type { Bucket } from "./bucket.ts";
+import { Buckets, type CreateBucket } from "./buckets.ts";
+import { leasedBuckets } from "./leased-buckets.ts";
+import { createTerms, limitField, type BucketTerms } from "./terms.ts";
+import { TokenBucket } from "./token-bucket.ts";
 
 interface Options {
   readonly rps?: number;
@@ -73,17 +77,27 @@ export default defineStep<Options>({
       },
     },
   }),
-  start(options, { clock, mode }) {
-    const limiter = new Limiter(options);
+  start(options, { clock, mode, store: { redis } }) {
+    // Replicas with the same options share their buckets.
+    const limiter = new Limiter(
+      options,
+      redis === undefined
+        ? (_, terms, now) => new TokenBucket(terms, now)
+        : leasedBuckets(redis, clock, `${mode} ${stableJson(options)}`),
+    );
     const refusal = refuse("GATEWAY_RATE_LIMITED");
     return {
       requestHeaders(x) {
         const now = micros(x.arrivedMonotonic);
         const bucket = limiter.bucketOf(x, now);
-        if (bucket.take(now)) return undefined;
-        const { name: scope, burst: limit } = bucket.terms;
-        const clearsAt = x.arrivedAt + Math.ceil(bucket.microsToNext(now) / 1000);
-        return { ...refusal, reached: { scope, unit: "requests", used: limit, limit, clearsAt } };
+        const taken = bucket.take(now);
+        if (taken === true) return undefined;
+        return andThen(taken, (isTaken): Reply | undefined => {
+          if (isTaken) return undefined;
+          const { name: scope, burst: limit } = bucket.terms;
+          const clearsAt = x.arrivedAt + Math.ceil(bucket.microsToNext(now) / 1000);
+          return { ...refusal, reached: { scope, unit: "requests", used: limit, limit, clearsAt } };
+        });
       },
       // A limit in shadow mode must not slow down clients that follow these fields.
       ...(mode === "enforce" && {
@@ -112,15 +126,15 @@ class Limiter {
   readonly #addressTerms: BucketTerms;
   readonly #keyTerms = new Map<number, BucketTerms>();
 
-  constructor(options: Options) {
+  constructor(options: Options, create: CreateBucket) {
     const { rps = addressRps, burst = rps, maxBuckets = 100_000 } = options;
     this.#options = options;
-    this.#keys = new Buckets(maxBuckets);
-    this.#addresses = new Buckets(maxBuckets);
+    this.#keys = new Buckets(maxBuckets, create);
+    this.#addresses = new Buckets(maxBuckets, create);
     this.#addressTerms = createTerms("address", rps, burst);
   }
 
-  bucketOf(x: Exchange, now: number): TokenBucket {
+  bucketOf(x: Exchange, now: number): Bucket {
     const principal = this.#options.by === "address" ? undefined : x.peek("principal");
     if (principal?.kind === "key") {
       return this.#keys.of(principal.key.id, this.#termsOf(principal), now);

@@ -11,6 +11,7 @@ import type { Config } from "../../config/config.ts";
 import { fault, type Fault, type Position } from "../../config/fault.ts";
 import { nearest } from "../../config/nearest.ts";
 import { isBuiltIn } from "../../config/services.ts";
+import { contractVersion, supportsContract } from "../../contract/version.ts";
 import { isObject } from "../../is-object.ts";
 import { codeSuffix } from "../../package-files.ts";
 import type { Plugin } from "../../plugin.ts";
@@ -247,6 +248,10 @@ async function importPlugin(name: string, url: string, at: Position): Promise<Pl
   }
   // `pluginProblems` has checked the type of every member.
   const valid = plugin as Plugin;
+  if (valid.contract !== undefined && !supportsContract(valid.contract)) {
+    const message = `plugin "${name}" is for version ${valid.contract} of the plugin contract; this release has ${contractVersion}`;
+    return [fault("SLUICE_PLUGIN_CONTRACT", message, { at })];
+  }
   if (valid.name === name) return valid;
   const message = `the plugin under "${name}" has the name "${valid.name}"`;
   return [fault("SLUICE_PLUGIN_NAME", message, { at, didYouMean: valid.name })];

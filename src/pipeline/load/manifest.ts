@@ -1,4 +1,5 @@
 /** Checks at run time that the export of a module is a plugin, because third parties may write JavaScript. */
+import { isContractRange } from "../../contract/version.ts";
 import { isObject } from "../../is-object.ts";
 import type { Phase, Plugin } from "../../plugin.ts";
 
@@ -19,6 +20,7 @@ const phasesOf: Readonly<Record<Plugin["kind"], readonly Phase[]>> = {
 const members = [
   "kind",
   "name",
+  "contract",
   "description",
   "options",
   "needs",
@@ -40,7 +42,7 @@ const kinds = Object.keys(membersOf);
 /** Returns the reasons why `value` is not a valid plugin. Empty if it is valid. */
 export function pluginProblems(value: unknown): string[] {
   if (!isObject(value)) return ["the default export must be an object"];
-  const { kind, name, description, start, options, websocket } = value;
+  const { kind, name, contract, description, start, options, websocket } = value;
   const problems: string[] = [];
   if (!isKind(kind)) {
     return [
@@ -49,6 +51,9 @@ export function pluginProblems(value: unknown): string[] {
   }
   if (typeof name !== "string" || !/^[a-z][a-z0-9]*(-[a-z0-9]+)*$/.test(name)) {
     problems.push("`name` must be a string in kebab case");
+  }
+  if (contract !== undefined && !isContractRange(contract)) {
+    problems.push('`contract` must be a range of versions, such as "^1"');
   }
   if (typeof description !== "string" || description === "")
     problems.push("`description` must be a non-empty string");

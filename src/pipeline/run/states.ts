@@ -1,7 +1,7 @@
 /** The states of an exchange and the transitions between them. */
 
 /**
- * Every state can also become `ended`.
+ * Every state can also become `ended`, and no transition leads back from there.
  *
  * | state | meaning | next |
  * |---|---|---|
@@ -24,7 +24,7 @@ export class ExchangeState {
   #hasFailed = false;
 
   enterSurface(): void {
-    this.#state = "surface";
+    if (!this.hasEnded) this.#state = "surface";
     this.#isSurfaceRunning = true;
   }
 
@@ -56,7 +56,7 @@ export class ExchangeState {
 
   /** `outcome`: set if the reply reports itself that the answer is incomplete. */
   beginReply(outcome: FailedOutcome | undefined): void {
-    this.#state = "reply";
+    if (!this.hasEnded) this.#state = "reply";
     this.setReportedOutcome(outcome);
   }
 

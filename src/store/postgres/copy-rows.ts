@@ -8,7 +8,7 @@ import { postgresError } from "./failure.ts";
 export interface CopiedTable {
   /** Name in the schema `sluice`. */
   readonly name: string;
-  /** Name of the embedded table, if it differs. */
+  /** The embedded table, if its name differs, or a query in parentheses. */
   readonly from?: string;
   /** Columns with their types in PostgreSQL. The rows are copied in the order of the embedded table. */
   readonly columns: Readonly<Record<string, ColumnType>>;

@@ -3,8 +3,9 @@
  * through PgBouncer in transaction mode.
  */
 import { Pool, types, type CustomTypesConfig, type PoolClient } from "pg";
-import type { Counter, Metrics } from "../../contract/metrics.ts";
+import type { Metrics } from "../../contract/metrics.ts";
 import type { Postgres } from "../../contract/store.ts";
+import { countRoundTrips } from "../round-trips.ts";
 import type { Row } from "../row.ts";
 import { placeOf, PostgresFailure } from "./failure.ts";
 import { GuardedSocket } from "./guarded-socket.ts";
@@ -37,7 +38,7 @@ export function openPostgres(options: PostgresOptions): PostgresPool {
   const up = metrics
     .gauge("sluice_store_postgres_up", "1 if PostgreSQL answered the last statement, else 0.")
     .with({});
-  const roundTrips = countByLane(metrics);
+  const roundTrips = countRoundTrips(metrics, "postgres");
   const sockets = new Set<GuardedSocket>();
   const pool = new Pool({
     connectionString: url,
@@ -114,20 +115,6 @@ export function openPostgres(options: PostgresOptions): PostgresPool {
       for (const socket of sockets) socket.destroy();
       await ended;
     },
-  };
-}
-
-function countByLane(metrics: Metrics): (lane: string) => Counter {
-  const family = metrics.counter(
-    "sluice_store_round_trips_total",
-    "Statements sent to a shared store, by store and purpose.",
-    ["store", "lane"],
-  );
-  const known = new Map<string, Counter>();
-  return (lane) => {
-    const counter = known.get(lane) ?? family.with({ store: "postgres", lane });
-    known.set(lane, counter);
-    return counter;
   };
 }
 

@@ -1,12 +1,10 @@
 import assert from "node:assert/strict";
 import { mock, test } from "node:test";
 import { RateLimiterMemory, type RateLimiterRes } from "rate-limiter-flexible";
+import type { AttemptLimiter } from "sluice-gateway/limits";
 import type { Caller, Principal } from "sluice-gateway/services";
 import authenticate from "../../../plugins/billing/authenticate/index.ts";
-import {
-  FailedKeys,
-  type FailureLimiter,
-} from "../../../plugins/billing/authenticate/failed-keys.ts";
+import { FailedKeys } from "../../../plugins/billing/authenticate/failed-keys.ts";
 import type { Reply, StepHooks } from "../../../src/plugin.ts";
 import { manualClock, type ManualClock } from "../../../src/testing/clock.ts";
 import {
@@ -181,7 +179,7 @@ test("failures no longer count after the window", async () => {
 });
 
 test("no address is blocked while the store is down", async () => {
-  const down: FailureLimiter = {
+  const down: AttemptLimiter = {
     duration: 60,
     consume: () => Promise.reject(new Error("connection refused")),
   };
@@ -193,7 +191,7 @@ test("no address is blocked while the store is down", async () => {
 test("new addresses above the maximum are not counted until the next window", async () => {
   const clock = manualClock();
   let counted = 0;
-  const counting: FailureLimiter = {
+  const counting: AttemptLimiter = {
     duration: 60,
     consume: () => {
       counted++;

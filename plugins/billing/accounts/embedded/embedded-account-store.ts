@@ -133,6 +133,10 @@ export class EmbeddedAccountStore implements AccountStore {
     return this.#explained(() => this.#feed.hashOf(keyId));
   }
 
+  followers(): undefined {
+    return undefined;
+  }
+
   changed(): StoreChanges {
     return this.#explained(() => {
       const keys = this.#feed.changed();

@@ -14,11 +14,12 @@ import type {
   RotatedKey,
   Workspace,
 } from "sluice-gateway/services";
-import { number, optionalNumber, text } from "sluice-gateway/store";
+import { number, text } from "sluice-gateway/store";
 import type {
   AccountStore,
   Change,
   ChangePage,
+  Followers,
   KeySettings,
   KeyUse,
   Overrides,
@@ -52,7 +53,9 @@ import {
   updateKey,
   updateWorkspace,
 } from "./account-rows.ts";
+import { PostgresChangeFeed } from "./change-feed.ts";
 import { KeyLookups } from "./key-lookups.ts";
+import { KnownHashes } from "./known-hashes.ts";
 import { searchStatement } from "./search-keys.ts";
 import { PostgresTransactions } from "./transactions.ts";
 
@@ -66,13 +69,21 @@ export async function openPostgresAccountStore(
   return store;
 }
 
+/** Number of keys whose hashes are read per statement. */
+const hashesPerRead = 10_000;
+/** Maximum number of keys that do not seem to exist, and are looked up nevertheless, between two reads of the changes. */
+const maxDoubted = 5;
+
 /** Does not own the connections of its database. */
 export class PostgresAccountStore implements AccountStore {
   readonly transactions: PostgresTransactions;
   readonly #lookups: KeyLookups;
+  readonly #feed: PostgresChangeFeed;
   #listener: () => Awaitable<void> = () => {};
-  /** Number of the last change that `changed` has returned. */
-  #seen = 0;
+  #known: KnownHashes | undefined;
+  /** False after the changes could not be read, so that `#known` may lack keys. */
+  #isFollowing = false;
+  #doubted = 0;
 
   constructor(database: Postgres, clock: Pick<Clock, "after" | "monotonic">) {
     const committed = (): Awaitable<void> => this.#listener();
@@ -80,45 +91,64 @@ export class PostgresAccountStore implements AccountStore {
     this.#lookups = new KeyLookups(async (hashes) =>
       (await this.#query(`${selectStoredKeys} WHERE hash = ANY($1)`, [hashes])).map(storedKey),
     );
+    this.#feed = new PostgresChangeFeed({
+      query: (statement, values) => this.#query(statement, values),
+      replica: database.replica,
+      overrides: () => this.overrides(),
+    });
   }
 
   /** Makes `changed` begin after the changes that are there now. */
-  async skipChanges(): Promise<void> {
-    const [row] = await this.#query("SELECT coalesce(max(id), 0) AS newest FROM sluice.changes");
-    this.#seen = number(row ?? {}, "newest");
+  skipChanges(): Promise<void> {
+    return this.#feed.skip();
   }
 
-  findByHash(hash: string): Promise<StoredKey | undefined> {
-    return this.#lookups.find(hash);
+  /**
+   * Reads the hashes of all keys. From then on, `findByHash` answers without a statement that a key does not exist; a
+   * key of another replica exists when `changed` has returned it. A few such keys are looked up nevertheless, so that a
+   * key that was just created works at once.
+   */
+  async loadHashes(): Promise<void> {
+    const known = new KnownHashes();
+    for (let after = 0; ;) {
+      const rows = await this.#query(
+        "SELECT no, hash FROM sluice.keys WHERE no > $1 ORDER BY no LIMIT $2",
+        [after, hashesPerRead],
+      );
+      for (const row of rows) known.add(text(row, "hash"));
+      const last = rows.at(-1);
+      if (last === undefined || rows.length < hashesPerRead) break;
+      after = number(last, "no");
+    }
+    this.#known = known;
+  }
+
+  findByHash(hash: string): Awaitable<StoredKey | undefined> {
+    const isUnknown = this.#isFollowing && this.#known?.mayHave(hash) === false;
+    return isUnknown && ++this.#doubted > maxDoubted ? undefined : this.#lookups.find(hash);
+  }
+
+  async changed(): Promise<StoreChanges> {
+    this.#doubted = 0;
+    try {
+      const changes = await this.#feed.changed();
+      if (changes.hasLostChanges && this.#known !== undefined) await this.loadHashes();
+      for (const { hash } of changes.keys) this.#known?.add(hash);
+      this.#isFollowing = true;
+      return changes;
+    } catch (error) {
+      this.#isFollowing = false;
+      throw error;
+    }
+  }
+
+  followers(): Promise<Followers> {
+    return this.#feed.followers();
   }
 
   async hashOf(keyId: string): Promise<string | undefined> {
     const [row] = await this.#query("SELECT hash FROM sluice.keys WHERE id = $1", [keyId]);
     return row && text(row, "hash");
-  }
-
-  async changed(): Promise<StoreChanges> {
-    // The change that was returned last is read again. If it is missing, the database has lost changes.
-    const [row] = await this.#query(
-      `SELECT max(id) AS newest, max(id) FILTER (WHERE action = 'network.models') AS overrides
-       FROM sluice.changes WHERE id >= $1`,
-      [this.#seen],
-    );
-    const newest = optionalNumber(row ?? {}, "newest") ?? 0;
-    if (newest < this.#seen) {
-      const changes = { keys: [], overrides: await this.overrides(), hasLostChanges: true };
-      await this.skipChanges();
-      return changes;
-    }
-    if (newest === this.#seen) return { keys: [], overrides: undefined, hasLostChanges: false };
-    const overridesAt = optionalNumber(row ?? {}, "overrides") ?? 0;
-    const changes = {
-      keys: await this.#keysChangedAfter(this.#seen),
-      overrides: overridesAt > this.#seen ? await this.overrides() : undefined,
-      hasLostChanges: false,
-    };
-    this.#seen = newest;
-    return changes;
   }
 
   async saveUse(uses: readonly KeyUse[]): Promise<void> {
@@ -278,16 +308,9 @@ export class PostgresAccountStore implements AccountStore {
     this.#listener = listener;
   }
 
-  close(): void {}
-
-  async #keysChangedAfter(after: number): Promise<StoredKey[]> {
-    const rows = await this.#query(
-      `${selectStoredKeys}
-       WHERE keys.id IN (SELECT key_id FROM sluice.changes WHERE id > $1 AND key_id IS NOT NULL)
-         OR workspace_id IN (SELECT workspace_id FROM sluice.changes WHERE id > $1 AND key_id IS NULL)`,
-      [after],
-    );
-    return rows.map(storedKey);
+  /** The store can be closed although the database is away: it then forgets this replica after an hour. */
+  async close(): Promise<void> {
+    await this.#feed.leave().catch(() => {});
   }
 
   #changeKey<T extends object>(

@@ -60,6 +60,16 @@ CREATE TABLE sluice.model_overrides (
 );
 `;
 
+/** One row per running replica. `seen_change`: the last change that it has applied. */
+const followers = `
+CREATE TABLE sluice.followers (
+  id text PRIMARY KEY,
+  name text NOT NULL,
+  seen_change bigint NOT NULL,
+  heard_at bigint NOT NULL
+) WITH (fillfactor = 70);
+`;
+
 /** Any number, the same in all releases. A transaction that changes accounts takes this advisory lock first. */
 export const changesLock = 7_582_146;
 
@@ -143,5 +153,5 @@ END $$;
 
 /** The scripts of the accounts, for `upgradeSchema`. */
 export const accountMigrations: readonly Migration[] = [
-  { name: "accounts", sql: [tables, changes, slots].join("\n") },
+  { name: "accounts", sql: [tables, followers, changes, slots].join("\n") },
 ];

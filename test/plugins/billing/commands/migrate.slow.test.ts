@@ -14,10 +14,12 @@ import {
   type EmbeddedAccountStore,
 } from "../../../../plugins/billing/accounts/embedded/embedded-account-store.ts";
 import { embeddedSlots } from "../../../../plugins/billing/accounts/embedded/embedded-slots.ts";
+import { openReceiptsDatabase } from "../../../../plugins/confidential/confidential-relay/receipts-schema.ts";
 import { systemClock } from "../../../../src/clock.ts";
 import { startGateway } from "../../../../src/gateway/gateway.ts";
 import { openClaims } from "../../../../src/store/claims.ts";
 import { lockStore } from "../../../../src/store/lock.ts";
+import { receiptOf } from "../../../contract/receipts.ts";
 import { createDatabase, runSql } from "../../../store/servers.ts";
 import { commandLine, type CommandLine } from "../../../commands/command-line.ts";
 
@@ -31,6 +33,8 @@ const tables = [
   "model_overrides",
   "changes",
   "idempotency_slots",
+  "receipts",
+  "stream_names",
 ];
 
 interface Setup {
@@ -61,6 +65,7 @@ async function setUp(t: TestContext): Promise<Setup> {
   claims.claim("once", Date.now() + 60_000);
   claims.end("session", Date.now() + 60_000);
   claims.close();
+  addReceipt(embedded.data);
   await shared.run(store, "upgrade");
   return { url, embedded, shared, key: String(made["key"]) };
 }
@@ -100,6 +105,18 @@ function addKeysBetween(dataDir: string, first: string): void {
   for (let n = 0; n < 1_500; n++) insert.run(`key_more_${n}`, hash(), first);
   db.prepare("UPDATE keys SET rotated_to = 'key_more_1499' WHERE id = ?").run(first);
   db.exec("COMMIT");
+  db.close();
+}
+
+function addReceipt(dataDir: string): void {
+  const db = openReceiptsDatabase(dataDir);
+  const receipt = JSON.stringify(receiptOf(9_999_999_999));
+  db.prepare("INSERT INTO receipts VALUES (?, ?, ?, ?)").run(
+    "A".repeat(22),
+    9_999_999_999,
+    5,
+    receipt,
+  );
   db.close();
 }
 

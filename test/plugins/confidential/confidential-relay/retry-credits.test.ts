@@ -3,9 +3,9 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
   creditMilliCu,
-  RetryCredits,
-  type StreamAttempt,
+  MemoryRetryCredits,
 } from "../../../../plugins/confidential/confidential-relay/retry-credits.ts";
+import type { StreamAttempt } from "../../../../plugins/confidential/confidential-relay/stream-store.ts";
 import { createMetrics } from "../../../../src/metrics.ts";
 import type { Clock } from "../../../../src/plugin.ts";
 import { manualClock } from "../../../../src/testing/clock.ts";
@@ -13,8 +13,8 @@ import { manualClock } from "../../../../src/testing/clock.ts";
 const hello = { idempotencyKey: "once", network: "alpha", model: "M", maxOutputTokens: 100 };
 const attempt: StreamAttempt = { keyId: "key_1", hello, requestBytes: 288 };
 
-function retriesAt(clock: Clock): RetryCredits {
-  return new RetryCredits(clock, createMetrics());
+function retriesAt(clock: Clock): MemoryRetryCredits {
+  return new MemoryRetryCredits(clock, createMetrics());
 }
 
 test("the cost of an answer that did not arrive is deducted from the retry once", () => {

@@ -1,12 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as fc from "fast-check";
-import { Buckets } from "../../../../plugins/edge/rate-limit/buckets.ts";
-import {
-  createTerms,
-  limitField,
-  TokenBucket,
-} from "../../../../plugins/edge/rate-limit/token-bucket.ts";
+import { Buckets, type CreateBucket } from "../../../../plugins/edge/rate-limit/buckets.ts";
+import { createTerms, limitField } from "../../../../plugins/edge/rate-limit/terms.ts";
+import { TokenBucket } from "../../../../plugins/edge/rate-limit/token-bucket.ts";
+
+const newBucket: CreateBucket<TokenBucket> = (_, terms, now) => new TokenBucket(terms, now);
 
 /**
  * The definition, in exact integers: a request may pass at `t` if and only if, for every earlier grant at `s`, the
@@ -132,7 +131,7 @@ test("the header fields contain the policy, its quota and its window", () => {
 const terms = createTerms("address", 5, 5);
 
 test("a caller finds its bucket again", () => {
-  const buckets = new Buckets(10);
+  const buckets = new Buckets(10, newBucket);
   const first = buckets.of("a", terms, 0);
   first.take(0);
   assert.equal(buckets.of("a", terms, 0), first);
@@ -140,7 +139,7 @@ test("a caller finds its bucket again", () => {
 });
 
 test("a full table drops buckets that are full again, and keeps those in use", () => {
-  const buckets = new Buckets(3);
+  const buckets = new Buckets(3, newBucket);
   const busy = buckets.of("busy", terms, 0);
   const rested = buckets.of("rested", terms, 0);
   buckets.of("third", terms, 0).take(0);
@@ -155,13 +154,13 @@ test("a full table drops buckets that are full again, and keeps those in use", (
 });
 
 test("the table never exceeds its maximum size, even if every bucket is in use", () => {
-  const buckets = new Buckets(50);
+  const buckets = new Buckets(50, newBucket);
   for (let caller = 0; caller < 5_000; caller++) {
     buckets.of(String(caller), terms, 0).take(0);
     assert.ok(buckets.size <= 50);
   }
   assert.equal(buckets.size, 50);
-  const tiny = new Buckets(1);
+  const tiny = new Buckets(1, newBucket);
   tiny.of("a", terms, 0).take(0);
   tiny.of("b", terms, 0).take(0);
   assert.equal(tiny.size, 1);

@@ -1,10 +1,9 @@
-/** A database with the tables of the accounts, whose clock the test moves, and pools on it. */
+/** A database with all tables, whose clock the test moves, and pools on it. */
 import { createMetrics } from "../../../../../src/metrics.ts";
 import { openPostgres, type PostgresPool } from "../../../../../src/store/postgres/postgres.ts";
-import { claimMigrations } from "../../../../../src/store/postgres/claims.ts";
 import { upgradeSchema } from "../../../../../src/store/postgres/migrations.ts";
 import { createSeal } from "../../../../../src/store/seal.ts";
-import { accountMigrations } from "../../../../../plugins/billing/accounts/postgres/schema.ts";
+import { shippedMigrations } from "../../../../../src/pipeline/load/migrations.ts";
 import { createDatabase, runSql } from "../../../../store/servers.ts";
 
 interface TestContextLike {
@@ -57,7 +56,7 @@ export async function accountsDatabase(
   const setTime = async (ms: number): Promise<void> => {
     await runSql(url, `UPDATE sluice.test_clock SET now = ${ms}`);
   };
-  await upgradeSchema(open(), [...claimMigrations, ...accountMigrations], createSeal("test"));
+  await upgradeSchema(open(), await shippedMigrations(), createSeal("test"));
   if (now !== undefined) {
     await runSql(url, testClock);
     await setTime(now);

@@ -175,7 +175,7 @@ test("a database that is away fails reads and changes with an error, and works a
   proxy.refuses = true;
   proxy.reset();
   await assert.rejects(one.store.purchase(id, 5, by), unreachable);
-  await assert.rejects(one.store.findByHash("0".repeat(64)), unreachable);
+  await assert.rejects(async () => one.store.findByHash("0".repeat(64)), unreachable);
   assert.equal((await one.idempotency.take(request)).kind, "unavailable");
   proxy.refuses = false;
   assert.ok("purchaseId" in (await one.store.purchase(id, 5, by)));

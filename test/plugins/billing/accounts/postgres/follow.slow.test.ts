@@ -230,3 +230,58 @@ test("a revocation reaches a gateway with running clocks", async (t) => {
   while ((await other.who(key)) !== "unauthorized") await new Promise(setImmediate);
   t.diagnostic(`refused ${Math.round(performance.now() - revokedAt)} ms after the revocation`);
 });
+
+test("keys that do not exist reach the database only a few times between two reads of the changes", async (t) => {
+  const { one, other, issue, pass } = await setUp(t);
+  const old = await issue();
+  await one.store.loadHashes();
+  await pass(pollMs);
+  let lookups = 0;
+  const query = one.pool.query.bind(one.pool);
+  one.pool.query = (lane, statement, values) => {
+    if (statement.includes("hash = ANY")) lookups++;
+    return query(lane, statement, values);
+  };
+  for (let n = 0; n < 100; n++) assert.equal(await one.who(newKeyText("dev")), "unauthorized");
+  assert.equal(lookups, 5);
+  assert.equal(await one.who(old), old.key.id, "a key from before");
+  const fresh = await issue();
+  assert.equal(await one.who(fresh), "unauthorized", "the change has not been read");
+  await pass(pollMs);
+  assert.equal(await one.who(fresh), fresh.key.id);
+  assert.equal(await other.who(fresh), fresh.key.id, "a gateway without the hashes");
+  const latest = await issue();
+  assert.equal(await one.who(latest), latest.key.id, "a few keys are looked up");
+});
+
+test("while the changes cannot be read, a key that seems not to exist is not refused", async (t) => {
+  const { proxy, one, pass } = await setUp(t);
+  await one.store.loadHashes();
+  await pass(pollMs);
+  proxy.refuses = true;
+  proxy.reset();
+  await pass(pollMs);
+  for (let n = 0; n < 10; n++) assert.equal(await one.who(newKeyText("dev")), "unavailable");
+});
+
+test("gateways report the last change that they have applied, until they are closed", async (t) => {
+  const { one, other, issue, pass } = await setUp(t);
+  const key = await issue();
+  await pass(pollMs);
+  await pass(pollMs);
+  const before = await one.store.followers();
+  assert.deepEqual(
+    before.followers.map(({ seenChange }) => seenChange),
+    [before.newestChange, before.newestChange],
+  );
+  await other.store.revokeKey(key.key.id, by);
+  const meanwhile = await one.store.followers();
+  assert.equal(meanwhile.newestChange, before.newestChange + 1);
+  assert.ok(meanwhile.followers.some(({ seenChange }) => seenChange < meanwhile.newestChange));
+  await pass(pollMs);
+  await pass(pollMs);
+  const after = await one.store.followers();
+  for (const { seenChange } of after.followers) assert.equal(seenChange, after.newestChange);
+  await other.accounts.close();
+  assert.equal((await one.store.followers()).followers.length, 1);
+});

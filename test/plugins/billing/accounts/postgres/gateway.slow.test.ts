@@ -19,7 +19,7 @@ const pipeline = `version: 1
 secret: ${secret}
 server: { port: "\${PORT}" }
 admin: { port: "\${ADMIN_PORT}" }
-store: { data: "\${DATA_DIR}", postgres: "\${DATABASE_URL}" }
+store: { data: "\${DATA_DIR}", postgres: "\${DATABASE_URL}", replica: gateway-a }
 routes:
   - path: /call
     methods: [GET]
@@ -66,7 +66,7 @@ async function purchase(gateway: TestGateway, idempotencyKey: string): Promise<R
 
 test("accounts and idempotency outlive the data folder, and commands change them", async (t) => {
   const url = await preparedDatabase(t);
-  const { json, run } = commandLine(t, "dev", { DATABASE_URL: url });
+  const { json } = commandLine(t, "dev", { DATABASE_URL: url });
   let first: TestGateway | undefined;
   let bought = "";
   {
@@ -87,8 +87,12 @@ test("accounts and idempotency outlive the data folder, and commands change them
 
   const made = await json(keys, "create", "--workspace", first.workspaceId);
   assert.equal(await call(gateway, String(made["key"])), 200);
-  assert.equal((await run(keys, "revoke", first.keyId)).code, 0);
-  await until(async () => (await call(gateway, first.key)) === 401);
+  const from = performance.now();
+  const revoked = await json(keys, "revoke", first.keyId);
+  t.diagnostic(`revoked and confirmed in ${Math.round(performance.now() - from)} ms`);
+  assert.deepEqual(revoked["confirmed_by"], ["gateway-a"]);
+  assert.deepEqual(revoked["not_confirmed_by"], []);
+  assert.equal(await call(gateway, first.key), 401);
 });
 
 test("while PostgreSQL is away, keys in memory work for 5 seconds, and changes are answered with 503", async (t) => {
@@ -163,4 +167,25 @@ test("a user without rights is a fault that names the documentation", async (t) 
     start(stranger.href),
     /SLUICE_STORE_FAILED: the user of store.postgres may not/,
   );
+});
+
+test("a revocation names the gateways that have not confirmed it", async (t) => {
+  const url = await preparedDatabase(t);
+  await using proxy = await startFaultProxy(Number(new URL(url).port));
+  const through = new URL(url);
+  through.port = String(proxy.port);
+  await using gateway = await start(through.href);
+  const { run } = commandLine(t, "dev", { DATABASE_URL: url });
+  await until(async () => {
+    const [row] = await runSql(url, "SELECT count(*)::int AS count FROM sluice.followers");
+    return row?.["count"] === 1;
+  });
+  proxy.refuses = true;
+  proxy.reset();
+  const { code, out, err } = await run(keys, "revoke", gateway.keyId);
+  assert.equal(code, 0);
+  assert.match(out.join("\n"), /^confirmed_by +-$/m);
+  assert.match(out.join("\n"), /^not_confirmed_by +gateway-a$/m);
+  assert.match(err.join("\n"), /^Not confirmed within 2 s by: gateway-a\. A gateway that cannot/);
+  proxy.refuses = false;
 });

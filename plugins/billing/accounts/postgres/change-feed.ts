@@ -1,0 +1,119 @@
+/**
+ * Follows the changes of the accounts in PostgreSQL, in the order of commits, and reports to other replicas and to
+ * commands which changes this replica has seen.
+ */
+import { randomUUID } from "node:crypto";
+import { number, optionalNumber, text, type Row } from "sluice-gateway/store";
+import type { Followers, Overrides, StoreChanges, StoredKey } from "../account-store.ts";
+import { selectStoredKeys, storedKey } from "./account-rows.ts";
+
+type Query = (statement: string, values?: readonly unknown[]) => Promise<readonly Row[]>;
+
+export interface ChangeFeedDeps {
+  readonly query: Query;
+  /** Name of this replica, for people. */
+  readonly replica: string;
+  readonly overrides: () => Promise<Overrides>;
+}
+
+/** A replica reports at least this often that it is running. */
+const heardEveryMs = 1_000;
+/** A replica that has not reported for this time is forgotten. */
+const forgottenAfterMs = 3_600_000;
+
+/**
+ * Reads the changes, and reports the last one that was applied. A report is written only if it is new or old enough, and
+ * does not wait for the disk, because it may be lost.
+ *
+ * The change that was returned last is read again. If it is missing, the database has lost changes.
+ */
+const read = `WITH report AS (
+    SELECT $1::text AS id, $2::text AS name, $3::bigint AS seen, sluice.now_ms() AS now,
+      set_config('synchronous_commit', 'off', true)),
+  reported AS (
+    INSERT INTO sluice.followers (id, name, seen_change, heard_at)
+    SELECT id, name, seen, now FROM report
+    WHERE NOT EXISTS (SELECT 1 FROM sluice.followers AS same
+      WHERE same.id = report.id AND same.seen_change = seen AND same.heard_at > now - ${heardEveryMs})
+    ON CONFLICT (id) DO UPDATE SET seen_change = excluded.seen_change, heard_at = excluded.heard_at)
+  SELECT max(changes.id) AS newest,
+    max(changes.id) FILTER (WHERE action = 'network.models') AS overrides
+  FROM sluice.changes WHERE changes.id >= $3`;
+
+export class PostgresChangeFeed {
+  readonly #deps: ChangeFeedDeps;
+  /** Id of this start. */
+  readonly #id = randomUUID();
+  /** Number of the last change that `changed` has returned. */
+  #seen = 0;
+  #isReporting = false;
+
+  constructor(deps: ChangeFeedDeps) {
+    this.#deps = deps;
+  }
+
+  /** Makes `changed` begin after the changes that are there now. */
+  async skip(): Promise<void> {
+    const [row] = await this.#deps.query(
+      "SELECT coalesce(max(id), 0) AS newest FROM sluice.changes",
+    );
+    this.#seen = number(row ?? {}, "newest");
+  }
+
+  /** A call reports that the changes of the call before it have been applied. */
+  async changed(): Promise<StoreChanges> {
+    const { query, replica, overrides } = this.#deps;
+    this.#isReporting = true;
+    const [row] = await query(read, [this.#id, replica, this.#seen]);
+    const newest = optionalNumber(row ?? {}, "newest") ?? 0;
+    if (newest < this.#seen) {
+      const changes = { keys: [], overrides: await overrides(), hasLostChanges: true };
+      await this.skip();
+      return changes;
+    }
+    if (newest === this.#seen) return { keys: [], overrides: undefined, hasLostChanges: false };
+    const overridesAt = optionalNumber(row ?? {}, "overrides") ?? 0;
+    const changes = {
+      keys: await this.#keysChangedAfter(this.#seen),
+      overrides: overridesAt > this.#seen ? await overrides() : undefined,
+      hasLostChanges: false,
+    };
+    this.#seen = newest;
+    return changes;
+  }
+
+  /** Returns the replicas that have reported in the last hour. */
+  async followers(): Promise<Followers> {
+    const rows = await this.#deps.query(
+      `SELECT newest, name, seen_change, sluice.now_ms() - heard_at AS silent_ms
+       FROM (SELECT coalesce(max(id), 0) AS newest FROM sluice.changes) AS all_changes
+       LEFT JOIN sluice.followers ON heard_at > sluice.now_ms() - ${forgottenAfterMs}
+       ORDER BY name, id`,
+    );
+    const followers = rows
+      .filter((row) => row["name"] !== null)
+      .map((row) => ({
+        name: text(row, "name"),
+        seenChange: number(row, "seen_change"),
+        silentMs: number(row, "silent_ms"),
+      }));
+    return { newestChange: number(rows[0] ?? {}, "newest"), followers };
+  }
+
+  /** Removes the reports of this replica, and those of replicas that have been killed. */
+  async leave(): Promise<void> {
+    if (!this.#isReporting) return;
+    const old = `heard_at < sluice.now_ms() - ${forgottenAfterMs}`;
+    await this.#deps.query(`DELETE FROM sluice.followers WHERE id = $1 OR ${old}`, [this.#id]);
+  }
+
+  async #keysChangedAfter(after: number): Promise<StoredKey[]> {
+    const rows = await this.#deps.query(
+      `${selectStoredKeys}
+       WHERE keys.id IN (SELECT key_id FROM sluice.changes WHERE id > $1 AND key_id IS NOT NULL)
+         OR workspace_id IN (SELECT workspace_id FROM sluice.changes WHERE id > $1 AND key_id IS NULL)`,
+      [after],
+    );
+    return rows.map(storedKey);
+  }
+}

@@ -1,0 +1,72 @@
+/** `RetryCredits` in PostgreSQL, so that a retry may reach another replica. */
+import { createHash } from "node:crypto";
+import type { Log, Postgres } from "sluice-gateway/plugin";
+import { number } from "sluice-gateway/store";
+import { attemptName, type MemoryRetryCredits } from "../retry-credits.ts";
+import { creditsKeptMs, type RetryCredits, type StreamAttempt } from "../stream-store.ts";
+
+const lane = "credits";
+
+/**
+ * While the database is away, credit is kept in memory, where only a retry that reaches this replica finds it. A credit
+ * whose use is not confirmed is not given: it may have been used.
+ */
+export class PostgresRetryCredits implements RetryCredits {
+  readonly #database: Postgres;
+  readonly #memory: MemoryRetryCredits;
+  readonly #log: Log;
+
+  constructor(database: Postgres, memory: MemoryRetryCredits, log: Log) {
+    this.#database = database;
+    this.#memory = memory;
+    this.#log = log;
+  }
+
+  async add(attempt: StreamAttempt, milli: number): Promise<void> {
+    const name = digestOf(attempt);
+    if (name === undefined || milli === 0) return;
+    try {
+      await this.#database.query(
+        lane,
+        `INSERT INTO sluice.lost_answers AS known (key_id, name, milli, until)
+         VALUES ($1, $2, $3, sluice.now_ms() + $4)
+         ON CONFLICT (key_id, name) DO UPDATE SET until = excluded.until, milli = excluded.milli +
+           CASE WHEN known.until > sluice.now_ms() THEN known.milli ELSE 0 END`,
+        [attempt.keyId, name, milli, creditsKeptMs],
+      );
+    } catch (error) {
+      this.#log.warn({ err: error }, "credit for a retry is only valid on this replica");
+      this.#memory.add(attempt, milli);
+    }
+  }
+
+  async take(attempt: StreamAttempt, costMilliCu: number): Promise<number> {
+    const name = digestOf(attempt);
+    if (name === undefined) return 0;
+    const here = this.#memory.take(attempt, costMilliCu);
+    try {
+      const [row] = await this.#database.query(
+        lane,
+        `WITH found AS (
+           SELECT milli FROM sluice.lost_answers
+           WHERE key_id = $1 AND name = $2 AND until > sluice.now_ms() FOR UPDATE)
+         UPDATE sluice.lost_answers AS known SET milli = found.milli - least(found.milli, $3)
+         FROM found WHERE key_id = $1 AND name = $2
+         RETURNING least(found.milli, $3) AS used`,
+        [attempt.keyId, name, costMilliCu - here],
+      );
+      const used = row === undefined ? 0 : number(row, "used");
+      this.#memory.count(used);
+      return here + used;
+    } catch (error) {
+      this.#log.warn({ err: error }, "cannot read the credit for a retry");
+      return here;
+    }
+  }
+}
+
+/** Returns the name under which credit is stored. Undefined if the session has no idempotency key. */
+function digestOf(attempt: StreamAttempt): string | undefined {
+  const name = attemptName(attempt);
+  return name && createHash("sha256").update(name).digest("hex");
+}

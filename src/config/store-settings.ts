@@ -1,0 +1,49 @@
+/**
+ * Settings of the shared stores that do not fit together or that the file does not use. They are refused, because two
+ * replicas without a shared store would each grant the whole budget.
+ */
+import type { Environment } from "./environment.ts";
+import { fault, type Fault } from "./fault.ts";
+import { find, keyPositionOf, type LocatedMap } from "./located.ts";
+
+/** The members of the validated file that this file reads. */
+export interface StoreShape {
+  readonly store: { readonly redis?: string; readonly postgres?: string };
+}
+
+/**
+ * Returns the faults. An empty variable counts as not set. `found`: the faults of the shape; a position with one gets no
+ * second fault.
+ */
+export function storeSettingFaults(
+  { store }: StoreShape,
+  root: LocatedMap,
+  env: Environment,
+  found: readonly Fault[],
+): Fault[] {
+  const at = (member: "redis" | "postgres"): Fault["at"] =>
+    keyPositionOf(root, `/store/${member}`, { ...root.at, line: 1, col: 1 });
+  const isUnused = (member: "redis" | "postgres", variable: string): boolean =>
+    store[member] === undefined && (env[variable] ?? "") !== "";
+  const unused = (member: "redis" | "postgres", variable: string): Fault =>
+    fault("SLUICE_KEY_MISSING", `missing store.${member}, although ${variable} is set`, {
+      at: at(member),
+      remedy: `Write \`store: { ${member}: "\${${variable}:-}" }\`, or unset ${variable}.`,
+    });
+  const faults: Fault[] = [];
+  if (isUnused("postgres", "DATABASE_URL")) faults.push(unused("postgres", "DATABASE_URL"));
+  if (isUnused("redis", "REDIS_URL")) faults.push(unused("redis", "REDIS_URL"));
+  if (store.redis !== undefined && find(root, "/store/postgres") === undefined) {
+    faults.push(
+      fault("SLUICE_KEY_MISSING", "missing store.postgres, which store.redis requires", {
+        at: at("redis"),
+        remedy:
+          "Set store.postgres (DATABASE_URL), or remove store.redis: a single gateway does not need it.",
+      }),
+    );
+  }
+  return faults.filter(
+    (one) =>
+      !found.some(({ at: known }) => known?.line === one.at?.line && known?.col === one.at?.col),
+  );
+}

@@ -1,0 +1,29 @@
+import assert from "node:assert/strict";
+import { createRequire } from "node:module";
+import { test } from "node:test";
+import { startTestGateway } from "../../plugins/contracts/testing.ts";
+
+const pipeline = `version: 1
+server: { port: "\${PORT}" }
+admin: { port: "\${ADMIN_PORT}" }
+store: { data: "\${DATA_DIR}", postgres: "\${DATABASE_URL:-}", redis: "\${REDIS_URL:-}" }
+routes:
+  - { path: /limited, methods: [GET], run: [authenticate, rate-limit], to: discovery }
+`;
+
+/** Returns the loaded packages that only shared stores need. They are CommonJS, which Node keeps in this cache. */
+function loadedClients(): string[] {
+  const files = Object.keys(createRequire(import.meta.url).cache);
+  const names = files.map((file) => /node_modules\/(ioredis|pg)\//.exec(file)?.[1] ?? []);
+  return [...new Set(names.flat())].toSorted();
+}
+
+test("a gateway without shared stores loads no client of a database or of Redis", async () => {
+  await using gateway = await startTestGateway({ pipeline });
+  const response = await fetch(`${gateway.url}/limited`);
+  await response.text();
+  assert.equal(response.status, 200);
+  assert.deepEqual(loadedClients(), []);
+  await import("../../src/store/redis/connect.ts");
+  assert.deepEqual(loadedClients(), ["ioredis"], "the check works");
+});

@@ -1,0 +1,95 @@
+/** Replicas with leased buckets on a real Redis, in a time that only the test moves. */
+import type { TestContext } from "node:test";
+import { Redis as Client } from "ioredis";
+import { leasedBuckets } from "../../../../plugins/edge/rate-limit/leased-buckets.ts";
+import type { LeasedBucket } from "../../../../plugins/edge/rate-limit/leased-bucket.ts";
+import type { BucketTerms } from "../../../../plugins/edge/rate-limit/terms.ts";
+import type { Redis } from "../../../../src/plugin.ts";
+import { manualClock, type ManualClock } from "../../../../src/testing/clock.ts";
+import { startRedis } from "../../../store/redis-server.ts";
+
+/** An answer of Redis that has not arrived yet. */
+export interface Reply {
+  /** Lets the answer arrive. */
+  arrive(): void;
+  /** Loses the answer: the replica sees a time-out. */
+  lose(): void;
+}
+
+export interface SimulatedRedis {
+  readonly clock: ManualClock;
+  /** The Redis of a replica. */
+  readonly redis: Redis & { isUp: boolean; replicas: number };
+  /** Answers that have not arrived, oldest first. Empty unless `isDelayed`. */
+  readonly replies: Reply[];
+  /** Whether answers wait for `arrive` or `lose`. */
+  isDelayed: boolean;
+  /** Resolves with the next answer that waits. */
+  nextReply(): Promise<Reply>;
+  /** Number of calls. */
+  calls: number;
+  /** Milliseconds by which the clock of Redis is ahead. */
+  redisAheadMs: number;
+  /** Returns the bucket of a new replica. `caller`: by default, all have the same caller. */
+  bucket(terms: BucketTerms, caller?: string): LeasedBucket;
+  readonly client: Client;
+}
+
+/** Returns the time in whole microseconds. */
+export function microsOf({ clock }: Pick<SimulatedRedis, "clock">): number {
+  return Math.floor(clock.monotonic() * 1000);
+}
+
+const epochMicros = 1_800_000_000_000_000;
+
+/** Undefined if Redis is not installed, and the test is skipped. */
+export async function simulateRedis(t: TestContext): Promise<SimulatedRedis | undefined> {
+  const server = await startRedis(t);
+  if (server === undefined) return undefined;
+  const client = new Client(server.url);
+  client.on("error", () => {});
+  t.after(() => client.disconnect());
+  const clock = manualClock();
+  const replies: Reply[] = [];
+  const redis: SimulatedRedis["redis"] = {
+    isUp: true,
+    replicas: 3,
+    client,
+    keyOf: (kind, name) => `${kind}:${name}`,
+    async run(_, script, key, args) {
+      simulated.calls++;
+      // The script sees the simulated time instead of the server's.
+      const micros = epochMicros + microsOf(simulated) + simulated.redisAheadMs * 1000;
+      const time = `{ ${Math.floor(micros / 1e6)}, ${micros % 1e6} }`;
+      const text = script.replace("redis.call('TIME')", () => time);
+      // A delayed answer has been computed when this promise is fulfilled.
+      const answer = await client.eval(text, 1, key, ...args);
+      if (!simulated.isDelayed) return answer;
+      return new Promise((resolve, reject) => {
+        replies.push({
+          arrive: () => resolve(answer),
+          lose: () => reject(new Error("time-out")),
+        });
+      });
+    },
+  };
+  const simulated: SimulatedRedis = {
+    clock,
+    redis,
+    replies,
+    isDelayed: false,
+    async nextReply() {
+      for (;;) {
+        const reply = replies.shift();
+        if (reply !== undefined) return reply;
+        await client.ping();
+      }
+    },
+    calls: 0,
+    redisAheadMs: 0,
+    client,
+    bucket: (terms, caller = "caller") =>
+      leasedBuckets(redis, clock, "test")(caller, terms, microsOf(simulated)),
+  };
+  return simulated;
+}

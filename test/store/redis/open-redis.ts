@@ -1,0 +1,61 @@
+/** Connections to Redis for tests. */
+import type { TestContext } from "node:test";
+import { systemClock } from "../../../src/clock.ts";
+import { createMetrics } from "../../../src/metrics.ts";
+import type { Log } from "../../../src/plugin.ts";
+import { RedisConnection } from "../../../src/store/redis/redis.ts";
+import { createSeal } from "../../../src/store/seal.ts";
+
+export interface TestRedis {
+  readonly redis: RedisConnection;
+  /** The lines that were logged: message and fields. */
+  readonly lines: string[];
+  /** Returns the value of `sluice_store_redis_up`. */
+  readonly up: () => number | undefined;
+}
+
+/**
+ * Opens a connection, until the test ends. `secret`: the one of the deployment. `commandMs`: time limit of a command,
+ * longer by default than in a gateway, because a busy machine must not fail a test.
+ */
+export async function openRedis(
+  t: TestContext,
+  url: string,
+  options: {
+    readonly secret?: string;
+    readonly replicas?: number;
+    readonly commandMs?: number;
+  } = {},
+): Promise<TestRedis> {
+  const { secret = "test", replicas = 1, commandMs = 1_000 } = options;
+  const metrics = createMetrics();
+  const lines: string[] = [];
+  const write = (fields: object, message: string): void =>
+    void lines.push(`${message} ${JSON.stringify(fields)}`);
+  const log: Log = { debug: write, info: write, warn: write, error: write, child: () => log };
+  const redis = await RedisConnection.open({
+    url,
+    environment: "dev",
+    seal: createSeal(secret),
+    clock: systemClock,
+    log,
+    metrics,
+    replicas: () => replicas,
+    commandMs,
+  });
+  t.after(() => redis.close());
+  return {
+    redis,
+    lines,
+    up: () => metrics.read("sluice_store_redis_up")[0]?.value,
+  };
+}
+
+/** Waits until the condition holds. Fails after 15 seconds. */
+export async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
+  const end = performance.now() + 15_000;
+  while (!(await holds())) {
+    if (performance.now() > end) throw new Error(`the condition never held: ${String(holds)}`);
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+}
