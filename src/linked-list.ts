@@ -6,8 +6,8 @@
  * on Node 26: 4 KB per request survived each scavenge; with this list it is 0.1 KB).
  */
 export interface Linked<T> {
-  before: T | undefined;
-  behind: T | undefined;
+  previous: T | undefined;
+  next: T | undefined;
 }
 
 export class LinkedList<T extends Linked<T>> {
@@ -21,22 +21,22 @@ export class LinkedList<T extends Linked<T>> {
 
   add(member: T): void {
     this.size++;
-    member.before = this.#youngest;
+    member.previous = this.#youngest;
     if (this.#youngest === undefined) this.oldest = member;
-    else this.#youngest.behind = member;
+    else this.#youngest.next = member;
     this.#youngest = member;
   }
 
   /** Removes a member. Does nothing if it is not in the list. */
   remove(member: T): void {
-    const { before, behind } = member;
-    if (before === undefined && this.oldest !== member) return;
+    const { previous, next } = member;
+    if (previous === undefined && this.oldest !== member) return;
     this.size--;
-    if (before === undefined) this.oldest = behind;
-    else before.behind = behind;
-    if (behind === undefined) this.#youngest = before;
-    else behind.before = before;
-    member.before = undefined;
-    member.behind = undefined;
+    if (previous === undefined) this.oldest = next;
+    else previous.next = next;
+    if (next === undefined) this.#youngest = previous;
+    else next.previous = previous;
+    member.previous = undefined;
+    member.next = undefined;
   }
 }

@@ -84,7 +84,7 @@ async function runCommand(command: Command, argv: readonly string[]): Promise<0 
   const context = {
     env: process.env,
     print: (line: string) => void process.stdout.write(`${line}\n`),
-    complain: (line: string) => void process.stderr.write(`${line}\n`),
+    printToStderr: (line: string) => void process.stderr.write(`${line}\n`),
     configFile: findConfigFile(
       config ?? process.env["SLUICE_CONFIG"],
       command.mayUseShippedPipeline === true,

@@ -2,7 +2,7 @@
 import type { Clock } from "./contract/clock.ts";
 import { LinkedList, type Linked } from "./linked-list.ts";
 
-/** Something that waits. Set `before` and `behind` to undefined and `waitingSince` to 0. */
+/** Something that waits. Set `previous` and `next` to undefined and `waitingSince` to 0. */
 export interface WaitingAs<T> extends Linked<T> {
   /** Start of the wait in monotonic milliseconds. */
   waitingSince: number;

@@ -4,8 +4,8 @@ import { manualClock } from "../src/testing/clock.ts";
 import { WaitLimit, type Waiting } from "../src/wait-limit.ts";
 
 class Wait implements Waiting {
-  before: Waiting | undefined = undefined;
-  behind: Waiting | undefined = undefined;
+  previous: Waiting | undefined = undefined;
+  next: Waiting | undefined = undefined;
   waitingSince = 0;
   expirations = 0;
 

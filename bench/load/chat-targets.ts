@@ -2,7 +2,7 @@
 import { spawnSync } from "node:child_process";
 import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { builtSluice } from "./built.ts";
+import { builtSluice } from "./built-package.ts";
 import { issueKey } from "./key.ts";
 import { chatPath, chatPipeline } from "./pipelines.ts";
 import { freePort, listening } from "./ports.ts";

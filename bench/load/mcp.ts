@@ -9,7 +9,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { builtSluice } from "./built.ts";
+import { builtSluice } from "./built-package.ts";
 import { load, type LoadResult } from "./client.ts";
 import { mcpPipeline } from "./pipelines.ts";
 import { startPeer, type Peer } from "./process.ts";

@@ -23,7 +23,7 @@ export function nodePipeline(
     admin: { host: "127.0.0.1", port: "${ADMIN_PORT:-0}" },
     store: { data: "${DATA_DIR}" },
     metering,
-    plugins: meter === "free" ? { free: join(here, "free.ts") } : {},
+    plugins: meter === "free" ? { free: join(here, "free-of-charge.ts") } : {},
     plans: { enterprise: { rps: 1_000_000, includedCu: 9_000_000_000 } },
     upstreams: {
       ledger: { urls: "${LEDGER_RPC_URL}", methods: { system_health: {} }, ...upstream },
@@ -64,7 +64,7 @@ export function mcpPipeline(folder: string, meter: "meter" | "free" = "meter"): 
     plans: { enterprise: { rps: 1_000_000, includedCu: 9_000_000_000 } },
     plugins: {
       "mcp-tools": join(here, "mcp-tools.ts"),
-      ...(meter === "free" && { free: join(here, "free.ts") }),
+      ...(meter === "free" && { free: join(here, "free-of-charge.ts") }),
     },
     tools: ["mcp-tools"],
     lists: { edge },

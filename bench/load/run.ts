@@ -14,7 +14,7 @@ import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { writePlots } from "../plot.ts";
 import { measureStarts } from "../start/run.ts";
-import { builtSluice } from "./built.ts";
+import { builtSluice } from "./built-package.ts";
 import { load, type LoadResult } from "./client.ts";
 import { issueKey } from "./key.ts";
 import { nodePipeline, type NodeVariant } from "./pipelines.ts";

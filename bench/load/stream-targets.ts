@@ -5,7 +5,7 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Role } from "../../plugins/confidential/protocol/hello.ts";
-import { builtSluice } from "./built.ts";
+import { builtSluice } from "./built-package.ts";
 import { issueKey } from "./key.ts";
 import { startPeer, type Peer } from "./process.ts";
 

@@ -5,7 +5,7 @@
 import { getDynamicBuilder, getLookupFn } from "@polkadot-api/metadata-builders";
 import { Tuple, decAnyMetadata, unifyMetadata, type Codec } from "@polkadot-api/substrate-bindings";
 import { readMetadata } from "../../plugins/ledger/ledger/decode/metadata.ts";
-import { judgeOf } from "../../test/plugins/ledger/ledger/decode/judge.ts";
+import { referenceDecoder } from "../../test/plugins/ledger/ledger/decode/polkadot-reference.ts";
 
 export interface BlockDecoder {
   /** Returns the finished answer to the node's JSON, as our decoder does. */
@@ -15,11 +15,11 @@ export interface BlockDecoder {
 
 /** The decoder of @polkadot/types, which creates a value for each argument. */
 export function polkadotTypes(metadata: string): BlockDecoder {
-  const judge = judgeOf(metadata);
+  const reference = referenceDecoder(metadata);
   return {
     extrinsics: (list) =>
-      JSON.stringify(listOf(list).map((raw, index) => judge.extrinsic(raw, index))),
-    events: (value) => JSON.stringify(judge.events(textOf(value))),
+      JSON.stringify(listOf(list).map((raw, index) => reference.extrinsic(raw, index))),
+    events: (value) => JSON.stringify(reference.events(textOf(value))),
   };
 }
 

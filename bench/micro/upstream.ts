@@ -27,7 +27,7 @@ const chunks = 50;
 const kinds = ["small", "20 KB", "50 chunks"] as const;
 type Kind = (typeof kinds)[number];
 /** Requests an answer. Calls `done` after its last byte. */
-type Ask = (kind: Kind, done: () => void) => void;
+type SendRequest = (kind: Kind, done: () => void) => void;
 
 if (values.serve) await serve();
 else await main();
@@ -64,7 +64,7 @@ async function serve(): Promise<void> {
   process.send?.((server.address() as AddressInfo).port);
 }
 
-function undiciClient(origin: string): Ask {
+function undiciClient(origin: string): SendRequest {
   const pool = new Pool(origin, { connections: concurrency, pipelining: 1, allowH2: false });
   return (kind, done) => {
     const handler: Dispatcher.DispatchHandler = {
@@ -83,7 +83,7 @@ function undiciClient(origin: string): Ask {
   };
 }
 
-function ownClient(origin: string, keepsFields: boolean): Ask {
+function ownClient(origin: string, keepsFields: boolean): SendRequest {
   const url = new URL(origin);
   const client = new Http1Client({
     url,
@@ -102,7 +102,7 @@ function ownClient(origin: string, keepsFields: boolean): Ask {
   return (kind, done) => {
     const exchange: UpstreamExchange = {
       head: `POST /${kinds.indexOf(kind)} HTTP/1.1\r\nHost: ${url.host}\r\n`,
-      repeat: "ifUnanswered",
+      retryPolicy: "ifUnanswered",
       answerMs: 30_000,
       body: () => "{}",
       onStart() {},
@@ -119,7 +119,7 @@ function ownClient(origin: string, keepsFields: boolean): Ask {
 }
 
 /** Returns the CPU time of this process per answer, in microseconds. */
-async function measure(ask: Ask, kind: Kind, seconds: number): Promise<number> {
+async function measure(ask: SendRequest, kind: Kind, seconds: number): Promise<number> {
   const before = process.cpuUsage();
   const end = performance.now() + seconds * 1000;
   let answers = 0;

@@ -2,14 +2,14 @@
 import { Agent, request, type ClientRequest, type IncomingMessage } from "node:http";
 import { connect as connectSocket, type Socket } from "node:net";
 import { connect } from "../../plugins/confidential/client/client.ts";
-import type { Book } from "./book.ts";
+import type { ChargeComparison } from "./charge-comparison.ts";
 import type { SoakedGateway } from "./gateway.ts";
 import { createRandom, sleep, type Random } from "./random.ts";
 import { model, storageMethod } from "./upstreams.ts";
 
 export interface ClientContext {
   readonly gateway: SoakedGateway;
-  readonly book: Book;
+  readonly book: ChargeComparison;
   readonly workerRoot: string;
   /** Pauses are multiplied by `factor`, which limits the load. */
   readonly pace: { factor: number };

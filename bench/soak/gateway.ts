@@ -5,7 +5,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import type { ChargeRow } from "./book.ts";
+import type { ChargeRow } from "./charge-comparison.ts";
 
 const main = join(import.meta.dirname, "../../src/main.ts");
 export const drainSeconds = 5;

@@ -3,7 +3,7 @@
  * charge exists once and has the reported price, that nothing is open, and that the process exits within its time
  * limit.
  */
-import { Book, type BookResult } from "./book.ts";
+import { ChargeComparison, type ComparisonResult } from "./charge-comparison.ts";
 import {
   drainSeconds,
   startSoakedGateway,
@@ -24,7 +24,7 @@ export interface SoakOptions {
 
 export interface SoakResult {
   readonly samples: readonly Sample[];
-  readonly book: BookResult;
+  readonly book: ComparisonResult;
   readonly reloads: number;
   /** The exit code or the signal; `exitSeconds` is the time from SIGTERM to the exit. */
   readonly exit: number | NodeJS.Signals;
@@ -55,7 +55,7 @@ export async function soak(options: SoakOptions): Promise<SoakResult> {
   const clientsEnd = new AbortController();
   const context: ClientContext = {
     gateway,
-    book: new Book(),
+    book: new ChargeComparison(),
     workerRoot: worker.simulatedRoot,
     pace: { factor: 1 },
     signal: clientsEnd.signal,

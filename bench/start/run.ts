@@ -11,7 +11,7 @@ import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { productionPackages } from "../../test/package/package-fixture.ts";
-import { builtSluice } from "../load/built.ts";
+import { builtSluice } from "../load/built-package.ts";
 import { freePort } from "../load/ports.ts";
 import { memoryMiB } from "../load/process.ts";
 import { startPeers, type StartPeer } from "./peers.ts";

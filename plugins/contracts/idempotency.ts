@@ -23,7 +23,7 @@ export interface StoredResponse {
  * The reason why a request must not run: it was already answered (`replay`), it is still running (`inFlight`), its key
  * was used for a different request (`mismatch`), or the store cannot be written (`unavailable`).
  */
-export type NotRun =
+export type NotRunReason =
   | { readonly kind: "replay"; readonly response: StoredResponse }
   | { readonly kind: "inFlight" | "mismatch" | "unavailable" };
 
@@ -42,7 +42,7 @@ export interface IdempotencySlot {
  * The end of work that ran in a transaction: a response commits the work and is stored with it, `release` commits the
  * work and lets a repeated request run again, and `undo` rolls the work back.
  */
-export type WorkEnd = StoredResponse | "release" | "undo";
+export type TransactionEnd = StoredResponse | "release" | "undo";
 
 /**
  * All gateways on the same store share the slots. If the owner of a slot dies, the slot is free after 60 s. No method
@@ -52,7 +52,7 @@ export interface Idempotency {
   /** Takes the slot of the request, durably, so that the work may begin. */
   take(
     request: IdempotentRequest,
-  ): Awaitable<{ readonly kind: "taken"; readonly slot: IdempotencySlot } | NotRun>;
+  ): Awaitable<{ readonly kind: "taken"; readonly slot: IdempotencySlot } | NotRunReason>;
   /**
    * Runs work that changes only the accounts (`Accounts.workspaces`, `Networks.override`) in one transaction with its
    * slot and its response. The work may wait for these changes, but for nothing else, because other transactions may
@@ -62,6 +62,6 @@ export interface Idempotency {
    */
   once(
     request: IdempotentRequest,
-    work: () => Awaitable<WorkEnd>,
-  ): Awaitable<{ readonly kind: "ran" } | NotRun>;
+    work: () => Awaitable<TransactionEnd>,
+  ): Awaitable<{ readonly kind: "ran" } | NotRunReason>;
 }

@@ -7,15 +7,15 @@ import type { ModelEntry } from "./inference.ts";
  * section 8).
  */
 export function modelList(models: readonly ModelEntry[]): string {
-  return JSON.stringify({ object: "list", data: models.map(shown) });
+  return JSON.stringify({ object: "list", data: models.map(modelMembers) });
 }
 
 /** Returns one model of that list as JSON. */
 export function modelJson(model: ModelEntry): string {
-  return JSON.stringify(shown(model));
+  return JSON.stringify(modelMembers(model));
 }
 
-function shown(model: ModelEntry): object {
+function modelMembers(model: ModelEntry): object {
   return {
     id: model.modelId,
     object: "model",

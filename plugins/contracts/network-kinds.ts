@@ -123,7 +123,7 @@ export type AttemptFailure =
   | { readonly kind: "refused"; readonly status: number };
 
 /** The part of an answer that has arrived so far. */
-export interface Produced {
+export interface PartialAnswer {
   /** Number of chunks with content or reasoning. */
   readonly chunks: number;
   /** Number of UTF-8 bytes of content and reasoning. */
@@ -149,7 +149,7 @@ export interface RunningAttempt {
   readonly worker: AttemptedWorker;
   /** The worker's usage report. Undefined while it has not sent a valid one. */
   readonly reported: TokenUsage | undefined;
-  readonly produced: Produced;
+  readonly produced: PartialAnswer;
   readonly finishReason: string | undefined;
   /** True once the worker has the whole request. */
   readonly hasRequest: boolean;

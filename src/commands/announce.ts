@@ -19,8 +19,8 @@ export async function announce(context: CommandContext, gateway: Gateway): Promi
   const steps = found.filter((step) => step !== undefined);
   for (const { message, next } of steps) log.warn({ next }, message);
   if (context.isTerminal !== true || context.json) return;
-  context.complain(addresses(gateway));
-  for (const { text } of steps) context.complain(text);
+  context.printToStderr(addresses(gateway));
+  for (const { text } of steps) context.printToStderr(text);
 }
 
 function addresses({ url, adminUrl, config }: Gateway): string {

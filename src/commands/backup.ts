@@ -19,7 +19,7 @@ With the suffix .tgz or .gz, the archive is compressed.
 The archive contains hashes of keys and the secret that signs tokens. Keep it as private as the data folder.`,
   options: {},
   async run(context, _values, positionals) {
-    const target = onlyFile(positionals, "backup");
+    const target = fileArgument(positionals, "backup");
     return withDataFolder(context, async ({ dataDir, databases, positions }) => {
       const source = {
         dataDir,
@@ -37,7 +37,7 @@ The archive contains hashes of keys and the secret that signs tokens. Keep it as
 };
 
 /** Returns the absolute path of the only argument. */
-export function onlyFile(positionals: readonly string[], command: string): string {
+export function fileArgument(positionals: readonly string[], command: string): string {
   const [file, extra] = positionals;
   if (file === undefined) throw new UsageError(`missing argument FILE for ${command}`);
   if (extra !== undefined) throw new UsageError(`unexpected argument "${extra}"`);

@@ -12,7 +12,7 @@ import { checkFile, type CheckResult, type ValidatedConfig } from "../pipeline/l
 import { dryRun } from "../pipeline/load/dry-run.ts";
 import { UsageError, type Command, type CommandContext, type OptionValues } from "./command.ts";
 import { githubLines, sarifLog } from "./fault-formats.ts";
-import { unknown } from "./subcommand.ts";
+import { unknownValueMessage } from "./subcommand.ts";
 
 export const check: Command = {
   summary: "check pipeline.yaml without starting anything",
@@ -83,7 +83,7 @@ function wantedFormat({ json }: CommandContext, format: OptionValues[string]): k
   if (json) throw new UsageError("--json and --format exclude each other");
   const formats = Object.keys(print);
   if (typeof format === "string" && isFormat(format)) return format;
-  throw new UsageError(`--format: ${unknown(String(format), formats)}`);
+  throw new UsageError(`--format: ${unknownValueMessage(String(format), formats)}`);
 }
 
 function isFormat(text: string): text is keyof typeof print {
@@ -124,7 +124,7 @@ function printProse(
   for (const fault of faults) context.print(printFault(fault, cwd));
   const file = shownPath(context.configFile, cwd);
   if (faults.length > 0) {
-    context.complain(`${file}: ${faults.length} ${faults.length === 1 ? "fault" : "faults"}`);
+    context.printToStderr(`${file}: ${faults.length} ${faults.length === 1 ? "fault" : "faults"}`);
   } else if (validated !== undefined) {
     context.print(`${file} has no faults.\n`);
     for (const line of printOrder(validated.config)) context.print(line);

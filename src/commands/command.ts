@@ -7,7 +7,7 @@ export interface CommandContext {
   /** Prints a line to standard output, which is for results only. */
   readonly print: (line: string) => void;
   /** Prints a line to standard error, which is for everything else. */
-  readonly complain: (line: string) => void;
+  readonly printToStderr: (line: string) => void;
   /** Absolute path of pipeline.yaml, which may be missing; see `findConfigFile`. */
   readonly configFile: string;
   /** The `--config` and `--env-file` arguments as given, to repeat them in commands that are proposed to the user. */

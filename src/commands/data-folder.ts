@@ -28,24 +28,24 @@ export async function withDataFolder(
   const relevant = faults.filter(
     ({ at }) => config === undefined || at === undefined || config.sectionOf(at) === "store",
   );
-  for (const fault of relevant) context.complain(printFault(fault, process.cwd()));
+  for (const fault of relevant) context.printToStderr(printFault(fault, process.cwd()));
   if (config === undefined || relevant.length > 0) return 1;
   try {
     const { positions } = await shippedModules();
     await work({ dataDir: config.store.data, databases: await knownDatabases(), positions });
     return 0;
   } catch (error) {
-    return complain(context, config, error);
+    return printError(context, config, error);
   }
 }
 
-function complain(context: CommandContext, config: Config, error: unknown): 1 {
+function printError(context: CommandContext, config: Config, error: unknown): 1 {
   if (context.signal.aborted) {
-    context.complain("interrupted; nothing has been written");
+    context.printToStderr("interrupted; nothing has been written");
     return 1;
   }
   if (!(error instanceof StoreError)) throw error;
-  context.complain(printFault(storeFault(error, config), process.cwd()));
+  context.printToStderr(printFault(storeFault(error, config), process.cwd()));
   return 1;
 }
 

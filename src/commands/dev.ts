@@ -27,7 +27,7 @@ export const dev: Command = {
     const env = { ...context.env, ...demoEnv, LOG_LEVEL, ...dataFolder(context) };
     // The log goes to standard error, because standard output is for the banner. The log is held until the banner is
     // out.
-    using log = new HeldLog();
+    using log = new BufferedLog();
     const gateway = await startInDevelopment({ ...context, env }, log);
     if (gateway === undefined) return 1;
     fatal.drain = drainOf(gateway);
@@ -85,7 +85,7 @@ function dataFolder({ configFile, env }: CommandContext): { readonly DATA_DIR?: 
 }
 
 /** Holds the lines of a log until `release`, then writes them to standard error. */
-class HeldLog {
+class BufferedLog {
   #held: string[] | undefined = [];
 
   write(line: string): void {
@@ -110,13 +110,13 @@ class HeldLog {
  */
 async function startInDevelopment(
   context: CommandContext,
-  destination: HeldLog,
+  destination: BufferedLog,
 ): Promise<Gateway | undefined> {
   // startOrPrintFaults prints the faults of the file.
   const { config, faults } = await readPipeline(context.configFile, context.env);
   if (config === undefined || faults.length > 0) return startOrPrintFaults(context);
   if (config.environment !== "dev") {
-    context.complain(
+    context.printToStderr(
       `sluice dev prints an API key, so it runs with GATEWAY_ENV=dev only, not ${config.environment}. Run sluice start instead.`,
     );
     return undefined;

@@ -4,7 +4,7 @@ import { printFault } from "../config/fault.ts";
 import { readPipeline } from "../pipeline/load/check-file.ts";
 import type { Explanation } from "../pipeline/observe/explanation.ts";
 import { UsageError, type Command, type CommandContext, type OptionValues } from "./command.ts";
-import { text } from "./option.ts";
+import { optionText } from "./option.ts";
 
 /** The admin listener answers from memory. */
 const timeoutMs = 5_000;
@@ -28,7 +28,7 @@ latest 2048 refused ones. Under load it measures the times of one exchange in ei
     if (url === undefined) return 1;
     const found = await ask(url, requestId, context.signal);
     if (typeof found === "string") {
-      context.complain(found);
+      context.printToStderr(found);
       return 1;
     }
     if (context.json) context.print(JSON.stringify({ exchanges: found }));
@@ -39,7 +39,7 @@ latest 2048 refused ones. Under load it measures the times of one exchange in ei
 
 /** Returns undefined, after printing the reason, if pipeline.yaml does not have the address. */
 async function adminUrl(context: CommandContext, values: OptionValues): Promise<URL | undefined> {
-  const given = text(values, "admin");
+  const given = optionText(values, "admin");
   if (given !== undefined) {
     const url = URL.parse(given);
     if (url === null) throw new UsageError(`--admin: expected a URL, got "${given}"`);
@@ -47,11 +47,11 @@ async function adminUrl(context: CommandContext, values: OptionValues): Promise<
   }
   const { config, faults } = await readPipeline(context.configFile, context.env);
   if (config === undefined) {
-    for (const fault of faults) context.complain(printFault(fault, process.cwd()));
+    for (const fault of faults) context.printToStderr(printFault(fault, process.cwd()));
     return undefined;
   }
   if (config.admin.port !== 0) return configured(config.admin);
-  context.complain(
+  context.printToStderr(
     "admin.port is 0, which means any free port. Pass the address of the admin listener with --admin.",
   );
   return undefined;

@@ -8,7 +8,7 @@ import { shippedModules } from "../pipeline/load/modules.ts";
 import { makeFolder } from "../store/make-folder.ts";
 import { UsageError, type Command } from "./command.ts";
 import { envExample } from "./env-example.ts";
-import { checkWord, text } from "./option.ts";
+import { checkWord, optionText } from "./option.ts";
 
 /** Returns all templates by name. */
 export async function loadTemplates(): Promise<Readonly<Record<string, InitTemplate>>> {
@@ -54,17 +54,23 @@ ${Object.entries(await loadTemplates())
       throw new UsageError(`unexpected argument "${positionals.join(" ")}"`);
     }
     const templates = await loadTemplates();
-    const name = checkWord(text(values, "template") ?? "full", Object.keys(templates), "template");
+    const name = checkWord(
+      optionText(values, "template") ?? "full",
+      Object.keys(templates),
+      "template",
+    );
     const template = templates[name] ?? full;
     const parts = await loadParts();
-    const folder = resolve(text(values, "dir") ?? ".");
+    const folder = resolve(optionText(values, "dir") ?? ".");
     const files = contents(template, folder, parts);
     const force = values["force"] === true;
     const existing = [...files.keys()].filter((file) => existsSync(file));
     if (existing.length > 0 && !force) {
       const names = existing.map((file) => shownPath(file, process.cwd())).join(", ");
-      context.complain(`init: nothing was written, because these files already exist: ${names}`);
-      context.complain(
+      context.printToStderr(
+        `init: nothing was written, because these files already exist: ${names}`,
+      );
+      context.printToStderr(
         "    Choose another folder with --dir, or overwrite the files with --force.",
       );
       return 1;
@@ -76,7 +82,7 @@ ${Object.entries(await loadTemplates())
       }
     } catch (error) {
       if (!(error instanceof Error && "syscall" in error)) throw error;
-      context.complain(`init: cannot write to ${folder}: ${error.message}`);
+      context.printToStderr(`init: cannot write to ${folder}: ${error.message}`);
       return 1;
     }
     const written = [...files.keys()];

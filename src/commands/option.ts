@@ -1,22 +1,22 @@
 /** Parses the values of options. An invalid value throws a UsageError that names the option. */
 import { UsageError, type OptionValues } from "./command.ts";
-import { unknown } from "./subcommand.ts";
+import { unknownValueMessage } from "./subcommand.ts";
 
 const maxNameLength = 200;
 
-export function text(values: OptionValues, option: string): string | undefined {
+export function optionText(values: OptionValues, option: string): string | undefined {
   const value = values[option];
   return typeof value === "string" ? value : undefined;
 }
 
-export function required(values: OptionValues, option: string): string {
-  const value = text(values, option);
+export function requiredOption(values: OptionValues, option: string): string {
+  const value = optionText(values, option);
   if (value === undefined) throw new UsageError(`missing option --${option}`);
   return value;
 }
 
 /** All values of an option that may be given several times. Undefined if it was not given. */
-export function texts(values: OptionValues, option: string): string[] | undefined {
+export function optionTexts(values: OptionValues, option: string): string[] | undefined {
   const value = values[option];
   if (!Array.isArray(value)) return undefined;
   return value.filter((each) => typeof each === "string");
@@ -38,6 +38,7 @@ export function checkWord<T extends string>(
   option: string,
 ): T {
   const found = allowed.find((each) => each === word);
-  if (found === undefined) throw new UsageError(`--${option}: ${unknown(word, allowed)}`);
+  if (found === undefined)
+    throw new UsageError(`--${option}: ${unknownValueMessage(word, allowed)}`);
   return found;
 }

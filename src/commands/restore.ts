@@ -1,7 +1,7 @@
 /** `sluice restore`: puts the files of a backup into the data folder. */
 import { systemClock } from "../clock.ts";
 import { restoreBackup } from "../store/backup/restore-backup.ts";
-import { onlyFile } from "./backup.ts";
+import { fileArgument } from "./backup.ts";
 import type { Command } from "./command.ts";
 import { withDataFolder } from "./data-folder.ts";
 
@@ -14,7 +14,7 @@ archive is damaged, or if a newer release wrote it. The files that were in the d
 replaced-TIME inside it; delete that folder when you no longer need it.`,
   options: {},
   async run(context, _values, positionals) {
-    const archive = onlyFile(positionals, "restore");
+    const archive = fileArgument(positionals, "restore");
     return withDataFolder(context, async ({ dataDir, databases, positions }) => {
       const names = Object.keys(positions);
       const target = { dataDir, databases, positions: names, now: () => systemClock.now() };

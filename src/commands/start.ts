@@ -46,7 +46,7 @@ export async function startOrPrintFaults(
     return gateway;
   } catch (error) {
     if (!(error instanceof StartError)) throw error;
-    for (const fault of error.faults) context.complain(printFault(fault, process.cwd()));
+    for (const fault of error.faults) context.printToStderr(printFault(fault, process.cwd()));
     return undefined;
   }
 }

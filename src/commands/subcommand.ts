@@ -26,7 +26,7 @@ export function runSubcommand(
     throw new UsageError(`missing subcommand, expected one of ${names.join(", ")}`);
   }
   const chosen = Object.hasOwn(subcommands, name) ? subcommands[name] : undefined;
-  if (chosen === undefined) throw new UsageError(unknown(name, names, "subcommand"));
+  if (chosen === undefined) throw new UsageError(unknownValueMessage(name, names, "subcommand"));
 
   for (const [option, value] of Object.entries(values)) {
     const fits = chosen.options.includes(option) || everywhere.includes(option);
@@ -44,7 +44,11 @@ export function runSubcommand(
 }
 
 /** Returns `unknown value "fre"; did you mean "free"? (expected one of free, developer …)`. */
-export function unknown(given: string, allowed: readonly string[], what = "value"): string {
+export function unknownValueMessage(
+  given: string,
+  allowed: readonly string[],
+  what = "value",
+): string {
   const close = nearest(given, allowed);
   const hint = close === undefined ? "" : `; did you mean "${close}"?`;
   return `unknown ${what} "${given}"${hint} (expected one of ${allowed.join(", ")})`;

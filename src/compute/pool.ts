@@ -110,6 +110,6 @@ export function openComputePool(options: ComputeOptions): ComputePool {
 }
 
 /** Returns the result of a job's function: bytes that are moved out of the thread, or undefined. */
-export function movedOut(bytes: Uint8Array<ArrayBuffer> | undefined): unknown {
+export function transferredResult(bytes: Uint8Array<ArrayBuffer> | undefined): unknown {
   return bytes === undefined ? undefined : move(bytes);
 }

@@ -6,8 +6,8 @@ import type { Config, PluginUse, RouteConfig, StepUse } from "./config.ts";
 import { fault, type Fault } from "./fault.ts";
 import { locate } from "./located.ts";
 import { nearest } from "./nearest.ts";
-import type { Line } from "./order.ts";
-import { proveLines } from "./prove-lines.ts";
+import type { StepChain } from "./order.ts";
+import { proveChains } from "./prove-chains.ts";
 import { routeFaults } from "./routes.ts";
 import { sectionsOf } from "./sections.ts";
 import { declaredServices, serviceFaults, servicesOf, startOrder } from "./services.ts";
@@ -69,7 +69,7 @@ export function checkPlugins(
     plugins,
   );
   const whole: Config = { ...config, routes, tools, services, unmatched: steps(config.unmatched) };
-  faults.push(...proveLines(linesOf(whole), plugins));
+  faults.push(...proveChains(linesOf(whole), plugins));
   faults.push(...routeFaults(whole), ...webSocketFaults(whole, plugins));
   faults.push(...unknownUpstreams(whole, plugins));
   faults.push(...serviceFaults([...allUses(whole), ...services], services, plugins, config));
@@ -100,7 +100,7 @@ function upstreamsExist(use: PluginUse, plugin: Plugin, config: Config): boolean
   );
 }
 
-function linesOf(config: Config): Line[] {
+function linesOf(config: Config): StepChain[] {
   return [
     ...config.routes.map((route) => ({
       title: routeTitle(route),

@@ -11,7 +11,7 @@ import { fragmentPointer, isPointer } from "../json-pointer.ts";
 
 export interface Format {
   /** Completes "expected …". */
-  readonly says: string;
+  readonly expected: string;
   readonly test: (text: string) => boolean;
   /** A regular expression for editors. It matches at least everything that `test` accepts. */
   readonly pattern?: string;
@@ -70,27 +70,27 @@ const upstreamSchemes = [...httpSchemes, "ws:", "wss:"];
 
 export const formats = {
   "short-duration": {
-    says: "a duration such as 500ms, 45s, 15m, 12h or 30d",
+    expected: "a duration such as 500ms, 45s, 15m, 12h or 30d",
     test: (text) => durationMs(text) !== undefined,
     pattern: durationPattern.source,
   },
   "http-url": {
-    says: "an http or https URL",
+    expected: "an http or https URL",
     test: (text) => isUrl(text, httpSchemes),
     pattern: "^https?://",
   },
   "http-or-websocket-url": {
-    says: "an http, https, ws or wss URL",
+    expected: "an http, https, ws or wss URL",
     test: (text) => isUrl(text, upstreamSchemes),
     pattern: "^(https?|wss?)://",
   },
   origin: {
-    says: "an origin such as https://gpu.example.org:8443, without a path",
+    expected: "an origin such as https://gpu.example.org:8443, without a path",
     test: isOrigin,
     pattern: "^(https?|wss?)://[^/]+/?$",
   },
   "upstream-urls": {
-    says: "one or more http, https, ws or wss URLs, separated by commas",
+    expected: "one or more http, https, ws or wss URLs, separated by commas",
     test: (text) => {
       const urls = splitUrls(text);
       return urls.length > 0 && urls.every((url) => isUrl(url, upstreamSchemes));
@@ -98,64 +98,65 @@ export const formats = {
     pattern: "^\\s*(https?|wss?)://",
   },
   "redis-url": {
-    says: "a redis, rediss, redis+sentinel or redis+cluster URL",
+    expected: "a redis, rediss, redis+sentinel or redis+cluster URL",
     test: (text) => parseRedisUrl(text) !== undefined,
     pattern: "^redis(s|\\+sentinel|\\+cluster)?://",
   },
   "postgres-url": {
-    says: "a postgres or postgresql URL",
+    expected: "a postgres or postgresql URL",
     test: (text) => isUrl(text, ["postgres:", "postgresql:"]),
     pattern: "^postgres(ql)?://",
   },
   "address-block": {
-    says: "an IP address, or a CIDR block such as 10.0.0.0/8 or fd00::/8",
+    expected: "an IP address, or a CIDR block such as 10.0.0.0/8 or fd00::/8",
     test: isAddressBlock,
     pattern: "^[0-9A-Fa-f:.]+(/[0-9]{1,3})?$",
   },
   "listen-host": {
-    says: "an IP address or a host name",
+    expected: "an IP address or a host name",
     test: isListenHost,
   },
   "added-header": {
-    says: "the name of a header field that does not describe the body or the connection",
+    expected: "the name of a header field that does not describe the body or the connection",
     test: (name) => fieldName.test(name) && !isFraming(name),
     pattern: fieldName.source,
   },
   decimal: {
-    says: "a decimal number such as 0.001",
+    expected: "a decimal number such as 0.001",
     test: (text) => decimal.test(text),
     pattern: decimal.source,
     numeric: true,
   },
   "decimal-or-none": {
-    says: 'a decimal number such as 0.001, or "none"',
+    expected: 'a decimal number such as 0.001, or "none"',
     test: (text) => text === "none" || decimal.test(text),
     pattern: "^(none|\\d{1,12}(\\.\\d{1,18})?)$",
     numeric: true,
   },
   "decimal-or-document-url": {
-    says: "a decimal number, or an http(s) URL that ends in a JSON Pointer such as #/data/value",
+    expected:
+      "a decimal number, or an http(s) URL that ends in a JSON Pointer such as #/data/value",
     test: (text) =>
       decimal.test(text) || (isUrl(text, httpSchemes) && fragmentPointer(text) !== undefined),
     pattern: "^(\\d{1,12}(\\.\\d{1,18})?|https?://.*#/.*)$",
     numeric: true,
   },
   "json-pointer": {
-    says: "a JSON Pointer such as /data/value",
+    expected: "a JSON Pointer such as /data/value",
     test: isPointer,
     pattern: "^(/([^~/]|~[01])*)*$",
   },
   "condition-path": {
-    says: 'a path that starts with "/" and may end in "*"',
+    expected: 'a path that starts with "/" and may end in "*"',
     test: (text) => text.startsWith("/") && !/[*?#\s]./.test(text) && !/[?#\s]$/.test(text),
     pattern: "^/[^*?#\\s]*\\*?$",
   },
   "upstream-name": {
-    says: "the name of an upstream",
+    expected: "the name of an upstream",
     test: () => true,
   },
   regex: {
-    says: "a regular expression",
+    expected: "a regular expression",
     test: (text) => {
       try {
         return new RegExp(text, "u") instanceof RegExp;
@@ -164,9 +165,9 @@ export const formats = {
       }
     },
   },
-  uri: { says: "a URI", test: (text) => URL.canParse(text) },
-  ipv4: { says: "an IPv4 address", test: (text) => isIP(text) === 4 },
-  ipv6: { says: "an IPv6 address", test: (text) => isIP(text) === 6 },
+  uri: { expected: "a URI", test: (text) => URL.canParse(text) },
+  ipv4: { expected: "an IPv4 address", test: (text) => isIP(text) === 4 },
+  ipv6: { expected: "an IPv6 address", test: (text) => isIP(text) === 6 },
 } as const satisfies Record<string, Format>;
 
 export type FormatName = keyof typeof formats;

@@ -52,10 +52,10 @@ export function plainValue(node: Located): unknown {
 }
 
 /** Whether all parts of the node could be read. */
-export function isWhole(node: Located): boolean {
+export function isFullyRead(node: Located): boolean {
   if (node.kind === "scalar") return !node.broken;
   const parts = node.kind === "list" ? node.items : [...node.entries.values()].map((e) => e.value);
-  return parts.every(isWhole);
+  return parts.every(isFullyRead);
 }
 
 /** Creates a tree for a value that was made in code. All its parts have the same position. */

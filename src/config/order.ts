@@ -5,10 +5,10 @@
 import type { Phase, Plugin, SlotPhases } from "../plugin.ts";
 import type { Condition, PluginUse, RouteConfig } from "./config.ts";
 import { fault, type Fault, type Position } from "./fault.ts";
-import { narrowerParts } from "./paths.ts";
+import { unimpliedParts } from "./paths.ts";
 
-/** Input of the proof: a route, or the steps of `unmatched`. */
-export interface Line {
+/** Input of the proof: the steps and the surface of a route, or the steps of `unmatched`. */
+export interface StepChain {
   /** Name in messages, such as `POST /v1/x`. */
   readonly title: string;
   readonly steps: readonly (PluginUse & { readonly when: Condition | undefined })[];
@@ -44,7 +44,7 @@ interface Need extends Hook {
 }
 
 /** Returns a number that orders hooks in time: by phase, then down the list, or up the list after the answer. */
-function moment(hook: Hook, steps: number): number {
+function orderInTime(hook: Hook, steps: number): number {
   const phase = phases.indexOf(hook.phase);
   return phase * (steps + 1) + (phase > answer ? steps - hook.depth : hook.depth);
 }
@@ -62,14 +62,14 @@ function certainlyRunsBefore(provider: Hook, needer: Hook): boolean {
   return provider.phase === "responseHeaders" && needer.phase !== "settled";
 }
 
-export function proveOrder(line: Line, plugins: ReadonlyMap<string, Plugin>): Fault[] {
+export function proveOrder(chain: StepChain, plugins: ReadonlyMap<string, Plugin>): Fault[] {
   const provided: Hook[] = [];
   const needed: Need[] = [];
   const places = [
-    ...line.steps.map((use) => ({ use, when: use.when })),
-    ...(line.surface === undefined ? [] : [{ use: line.surface, when: undefined }]),
+    ...chain.steps.map((use) => ({ use, when: use.when })),
+    ...(chain.surface === undefined ? [] : [{ use: chain.surface, when: undefined }]),
   ];
-  let unknown = line.incomplete;
+  let unknown = chain.incomplete;
   for (const [depth, { use, when }] of places.entries()) {
     const plugin = plugins.get(use.name);
     unknown ||= plugin === undefined;
@@ -82,11 +82,11 @@ export function proveOrder(line: Line, plugins: ReadonlyMap<string, Plugin>): Fa
   }
   const bySlot = Map.groupBy(provided, (hook) => hook.slot);
   return [
-    ...[...bySlot.values()].flatMap(([first, ...others]) => twice(first, others, line)),
+    ...[...bySlot.values()].flatMap(([first, ...others]) => duplicateFaults(first, others, chain)),
     ...needed.flatMap((need) => {
       const provider = bySlot.get(need.slot)?.[0];
-      if (provider !== undefined) return judge(provider, need, line);
-      return need.required && !unknown ? [missing(need, line, plugins)] : [];
+      if (provider !== undefined) return orderFaults(provider, need, chain);
+      return need.required && !unknown ? [missingFault(need, chain, plugins)] : [];
     }),
   ];
 }
@@ -95,27 +95,31 @@ function place(at: Position): string {
   return `line ${at.line}`;
 }
 
-function twice(first: Hook | undefined, others: readonly Hook[], line: Line): Fault[] {
+function duplicateFaults(
+  first: Hook | undefined,
+  others: readonly Hook[],
+  chain: StepChain,
+): Fault[] {
   if (first === undefined) return [];
   return others.map(({ use, slot }) => {
     const at = use.at;
     if (first.use.at === at) {
-      const message = `${use.name} sets "${slot}" twice on ${line.title}: a list that contains the step is used twice`;
+      const message = `${use.name} sets "${slot}" twice on ${chain.title}: a list that contains the step is used twice`;
       return fault("SLUICE_SLOT_TWICE", message, { at, remedy: "Remove one `use` of that list." });
     }
-    const message = `${use.name} sets "${slot}", which ${first.use.name} (${place(first.use.at)}) already sets on ${line.title}`;
+    const message = `${use.name} sets "${slot}", which ${first.use.name} (${place(first.use.at)}) already sets on ${chain.title}`;
     const remedy = `Remove ${use.name} here, or remove ${first.use.name} (${place(first.use.at)}).`;
     return fault("SLUICE_SLOT_TWICE", message, { at, remedy });
   });
 }
 
-function missing(need: Need, line: Line, plugins: ReadonlyMap<string, Plugin>): Fault {
+function missingFault(need: Need, chain: StepChain, plugins: ReadonlyMap<string, Plugin>): Fault {
   const { use, slot } = need;
   const isProvider = (name: string): boolean =>
     plugins.get(name)?.provides?.[slot as never] !== undefined;
-  const off = line.off.find((candidate) => isProvider(candidate.name));
+  const off = chain.off.find((candidate) => isProvider(candidate.name));
   const known = [...plugins.keys()].filter(isProvider);
-  const message = `${use.name} needs "${slot}", but no step provides it on ${line.title}`;
+  const message = `${use.name} needs "${slot}", but no step provides it on ${chain.title}`;
   if (off !== undefined) {
     const remedy = `Enable ${off.name} (${place(off.at)}) with mode enforce or shadow, or remove ${use.name}.`;
     return fault("SLUICE_SLOT_MISSING", `${message} (${off.name} has mode off)`, {
@@ -128,14 +132,14 @@ function missing(need: Need, line: Line, plugins: ReadonlyMap<string, Plugin>): 
   return fault("SLUICE_SLOT_MISSING", message, { at: use.at, remedy });
 }
 
-function judge(provider: Hook, need: Need, line: Line): Fault[] {
+function orderFaults(provider: Hook, need: Need, chain: StepChain): Fault[] {
   const { use, slot } = need;
-  const steps = line.steps.length;
+  const steps = chain.steps.length;
   const other = provider.use;
   const verb = need.required ? "needs" : "wants";
-  if (moment(provider, steps) >= moment(need, steps)) {
+  if (orderInTime(provider, steps) >= orderInTime(need, steps)) {
     const isOwn = provider.depth === need.depth;
-    const message = `${use.name} ${verb} "${slot}" in ${need.phase}, but ${other.name} (${place(other.at)}) sets it later, in ${provider.phase}, on ${line.title}`;
+    const message = `${use.name} ${verb} "${slot}" in ${need.phase}, but ${other.name} (${place(other.at)}) sets it later, in ${provider.phase}, on ${chain.title}`;
     const canMove = provider.phase === need.phase && !isOwn;
     const [upper, lower] = phases.indexOf(need.phase) > answer ? [use, other] : [other, use];
     const remedy = canMove
@@ -145,16 +149,16 @@ function judge(provider: Hook, need: Need, line: Line): Fault[] {
   }
   if (!need.required) return [];
   if (!certainlyRunsBefore(provider, need)) {
-    const message = `${use.name} needs "${slot}" in ${need.phase}, but ${other.name} (${place(other.at)}) sets it in ${provider.phase}, which some exchanges on ${line.title} do not reach`;
+    const message = `${use.name} needs "${slot}" in ${need.phase}, but ${other.name} (${place(other.at)}) sets it in ${provider.phase}, which some exchanges on ${chain.title} do not reach`;
     const remedy =
       provider.phase === "requestHeaders" && provider.depth > need.depth
         ? `Move ${other.name} (${place(other.at)}) above ${use.name} (${place(use.at)}).`
         : `Reordering does not help: the manifest of ${use.name} would have to declare "${slot}" in \`wants\` instead of \`needs\`.`;
     return [fault("SLUICE_SLOT_UNSURE", message, { at: use.at, remedy })];
   }
-  const narrower = narrowerParts(provider.when, need.when, line.route);
+  const narrower = unimpliedParts(provider.when, need.when, chain.route);
   if (narrower.length === 0) return [];
-  const message = `${use.name} needs "${slot}", but ${other.name} (${place(other.at)}) does not run for all of the same requests on ${line.title}: its \`when\` restricts ${narrower.join(", ")}`;
+  const message = `${use.name} needs "${slot}", but ${other.name} (${place(other.at)}) does not run for all of the same requests on ${chain.title}: its \`when\` restricts ${narrower.join(", ")}`;
   const isSurface = need.depth === steps;
   const remedy = `Remove this from the \`when\` of ${other.name} (${place(other.at)})${isSurface ? "" : `, or add it to the \`when\` of ${use.name}`}.`;
   return [fault("SLUICE_SLOT_CONDITION", message, { at: other.at, remedy })];

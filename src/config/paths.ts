@@ -52,7 +52,7 @@ function isName(segment: string): boolean {
 /**
  * Returns the router's priority of a pattern: literal patterns, then patterns with names, then patterns ending in `*`.
  */
-function group(pattern: Pattern): number {
+function routerPriority(pattern: Pattern): number {
   if (pattern.open) return 2;
   return pattern.segments.some(isName) ? 1 : 0;
 }
@@ -61,10 +61,10 @@ function group(pattern: Pattern): number {
  * Whether the router sends every path that `later` matches to `earlier` instead. Mirrors src/pipeline/load/router.ts: a more
  * exact group has priority over a less exact one, and within a group the order in pipeline.yaml decides.
  */
-export function takesAll(earlier: string, later: string): boolean {
+export function coversAllPaths(earlier: string, later: string): boolean {
   const a = parse(earlier);
   const b = parse(later);
-  if (group(a) !== group(b)) return false;
+  if (routerPriority(a) !== routerPriority(b)) return false;
   if (a.open ? a.segments.length > b.segments.length : a.segments.length !== b.segments.length) {
     return false;
   }
@@ -76,7 +76,7 @@ export function takesAll(earlier: string, later: string): boolean {
 }
 
 /** Whether a condition's path matches every path of a route. */
-function holdsForRoute(conditionPath: string, routePath: string): boolean {
+function matchesWholeRoute(conditionPath: string, routePath: string): boolean {
   const { segments, open } = parse(routePath);
   const firstName = segments.findIndex(isName);
   const isLiteral = firstName === -1 && !open;
@@ -96,7 +96,7 @@ function pathImplies(inner: string, outer: string): boolean {
 type RouteSpace = Pick<RouteConfig, "path" | "methods">;
 
 /** Returns the parts of `outer` that a request may fail although it meets `inner`. Empty if `inner` implies `outer`. */
-export function narrowerParts(
+export function unimpliedParts(
   outer: Condition | undefined,
   inner: Condition | undefined,
   route: RouteSpace | undefined,
@@ -119,7 +119,7 @@ function pathCovered(
   inner: Condition | undefined,
   route: RouteSpace | undefined,
 ): boolean {
-  if (route !== undefined && holdsForRoute(path, route.path)) return true;
+  if (route !== undefined && matchesWholeRoute(path, route.path)) return true;
   return inner?.path !== undefined && pathImplies(inner.path, path);
 }
 

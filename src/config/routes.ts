@@ -1,7 +1,7 @@
 /** Finds routes and steps that can never run. */
 import type { Config, PluginUse, RouteConfig, StepUse } from "./config.ts";
 import { fault, type Fault } from "./fault.ts";
-import { pathNeverMatches, takesAll, withHead } from "./paths.ts";
+import { pathNeverMatches, coversAllPaths, withHead } from "./paths.ts";
 
 export function routeFaults(config: Config): Fault[] {
   return [...deadRoutes(config.routes), ...deadConditions(config)];
@@ -13,7 +13,7 @@ function deadRoutes(routes: readonly RouteConfig[]): Fault[] {
     const earlier = routes
       .slice(0, index)
       .filter((other) => other.path !== "" && other.websocket === route.websocket)
-      .filter((other) => takesAll(other.path, route.path));
+      .filter((other) => coversAllPaths(other.path, route.path));
     for (const other of earlier) {
       const taken = takenMethods(other, route);
       if (taken.length > 0) return [deadRoute(route, other, taken)];

@@ -135,7 +135,9 @@ function describeWanted(error: SchemaError): { code: SluiceCode; wanted: string 
       return { code: "SLUICE_VALUE_CHOICE", wanted: show(params["allowedValue"]) };
     case "format": {
       const format = String(params["format"]);
-      const wanted = isFormat(format) ? formats[format].says : `a string in the format ${format}`;
+      const wanted = isFormat(format)
+        ? formats[format].expected
+        : `a string in the format ${format}`;
       return { code: "SLUICE_VALUE_FORM", wanted };
     }
     case "pattern":

@@ -38,18 +38,18 @@ export {
   type UnfinishedLimits,
 } from "../http/unfinished-bytes.ts";
 export {
-  atRandom,
+  randomSampler,
   chooseBackend,
-  inTurn,
+  roundRobin,
   type Backend,
-  type Draw,
+  type CandidateSampler,
 } from "../http/upstream/choose-backend.ts";
 export { Ejection, type EjectionPolicy } from "../http/upstream/ejection.ts";
 export { BodyCollector } from "../http/upstream/http1/body-collector.ts";
 export { Http1Client } from "../http/upstream/http1/client.ts";
 export type {
   Http1Carrier,
-  Repeat,
+  RetryPolicy,
   UpstreamExchange,
   UpstreamFailure,
 } from "../http/upstream/http1/exchange.ts";

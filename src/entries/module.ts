@@ -10,9 +10,15 @@ export {
   type CommandContext,
   type OptionValues,
 } from "../commands/command.ts";
-export { checkName, checkWord, required, text, texts } from "../commands/option.ts";
+export {
+  checkName,
+  checkWord,
+  requiredOption,
+  optionText,
+  optionTexts,
+} from "../commands/option.ts";
 export { plaintextProblems, type ProductionProblem } from "../config/production.ts";
-export { runSubcommand, unknown, type Subcommand } from "../commands/subcommand.ts";
+export { runSubcommand, unknownValueMessage, type Subcommand } from "../commands/subcommand.ts";
 export {
   exampleRequest,
   hasSameHost,

@@ -131,7 +131,7 @@ class Watch implements BodyWatch<LiveExchange>, Disposable {
   #sweep(bodies: LinkedList<WatchedBody>): void {
     const now = this.#options.clock.monotonic();
     for (let body = bodies.oldest; body !== undefined;) {
-      const next: WatchedBody | undefined = body.behind;
+      const next: WatchedBody | undefined = body.next;
       if (body.isTooSlow(now, this.#options.idleMs)) {
         body.close();
         this.#refusals.slow.add(1);
@@ -147,8 +147,8 @@ class WatchedBody implements ArrivingBody, Linked<WatchedBody> {
   readonly exchange: LiveExchange;
   /** Memory of the body. Undefined if the body is streamed, or the watch has ended. */
   held: HeldBytes | undefined;
-  before: WatchedBody | undefined = undefined;
-  behind: WatchedBody | undefined = undefined;
+  previous: WatchedBody | undefined = undefined;
+  next: WatchedBody | undefined = undefined;
   readonly #watch: Watch;
   /** Bytes that the connection had received at the last sweep, and the monotonic time at which they last increased. */
   #seenBytes: number;

@@ -29,7 +29,7 @@ export interface DispatchOptions {
 }
 
 /** Holds the current generation and the state of the drain. */
-export class Dispatch {
+export class Dispatcher {
   running = 0;
   draining = false;
   onIdle: (() => void) | undefined;

@@ -20,7 +20,7 @@ import { addressReader, peerReader } from "./address.ts";
 import { answerBadRequest } from "./bad-request.ts";
 import { bind } from "./bind.ts";
 import { createBodyWatch } from "./body-watch.ts";
-import { Dispatch, sendReply, unknownExpectation, type Handler } from "./dispatch.ts";
+import { Dispatcher, sendReply, unknownExpectation, type Handler } from "./dispatch.ts";
 import { openFastPath } from "./fast-path/fast-path.ts";
 import { withFastify, type WrappedServer } from "./fastify.ts";
 import { ExchangeResponse } from "./node-response.ts";
@@ -80,7 +80,7 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
     stallMs: config.bodyIdleMs,
     observers: options.observers,
   };
-  const dispatch = new Dispatch(options, runtime);
+  const dispatch = new Dispatcher(options, runtime);
   const tls = config.tls === undefined ? undefined : readTls(config.tls);
   const { fastify } = options.generation.config;
   // Fastify plugins need the objects of node:http.
@@ -141,7 +141,7 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
 
 function httpServer(
   handler: Handler,
-  dispatch: Dispatch,
+  dispatch: Dispatcher,
   config: ServerConfig,
   tls: (TlsMaterial & { readonly ALPNProtocols: string[] }) | undefined,
 ): Server {
@@ -179,7 +179,7 @@ type OnUpgrade = (req: IncomingMessage, socket: Socket, head: Buffer) => void;
  * (`@fastify/http-proxy` with `websocket`). One listener replaces them, because two would both use the socket. Returns
  * the open sockets of all upgrades, which node:http does not count among its connections.
  */
-function takeUpgrades(http: Server, dispatch: Dispatch, log: Log): ReadonlySet<Socket> {
+function takeUpgrades(http: Server, dispatch: Dispatcher, log: Log): ReadonlySet<Socket> {
   const open = new Set<Socket>();
   // Listeners of `upgrade` have the signature of this event.
   const others = http.listeners("upgrade") as OnUpgrade[];
@@ -205,7 +205,7 @@ const drainSweepMs = 50;
 interface ListenerParts extends Pick<ListenerOptions, "clock" | "log" | "closer"> {
   readonly http: Server;
   readonly wrapped: WrappedServer;
-  readonly dispatch: Dispatch;
+  readonly dispatch: Dispatcher;
   /** Asks clients to leave: connections close after their answers. */
   readonly goAway: () => void;
   /** Closes every connection, including those in use. */
@@ -271,7 +271,7 @@ async function waitForSurfaces(
   using _deadline = clock.after(ms, () => {
     const { running, runningByRoute: routes } = dispatch;
     log.error({ running, routes }, "some exchanges did not end in time; the gateway stops anyway");
-    closer.hurry();
+    closer.shortenLimit();
     resolve();
   });
   await promise;

@@ -49,7 +49,7 @@ async function announced(
     {
       env: {},
       print: (line) => void (out += `${line}\n`),
-      complain: (line) => void (err += `${line}\n`),
+      printToStderr: (line) => void (err += `${line}\n`),
       configFile,
       signal: new AbortController().signal,
       json: false,

@@ -55,7 +55,7 @@ function commandLineIn(folder: string, env: Readonly<Record<string, string>>): C
     const context: CommandContext = {
       env,
       print: (line) => void out.push(line),
-      complain: (line) => void err.push(line),
+      printToStderr: (line) => void err.push(line),
       configFile,
       signal: new AbortController().signal,
       json: values["json"] === true,

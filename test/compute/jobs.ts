@@ -1,5 +1,5 @@
 /** Jobs for the tests of the pool. */
-import { movedOut } from "../../src/compute/pool.ts";
+import { transferredResult } from "../../src/compute/pool.ts";
 
 export interface TestJob {
   readonly kind: "double" | "none" | "throw" | "hang" | "die" | "hold";
@@ -16,7 +16,7 @@ export default function run(job: TestJob): unknown {
   }
   switch (job.kind) {
     case "double":
-      return movedOut(Uint8Array.from(job.bytes ?? [], (byte) => byte * 2));
+      return transferredResult(Uint8Array.from(job.bytes ?? [], (byte) => byte * 2));
     case "none":
       return undefined;
     case "throw":
@@ -28,6 +28,6 @@ export default function run(job: TestJob): unknown {
     case "hold":
     default:
       if (gate !== undefined) Atomics.wait(gate, 1, 0);
-      return movedOut(new Uint8Array([1]));
+      return transferredResult(new Uint8Array([1]));
   }
 }

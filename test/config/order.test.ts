@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as fc from "fast-check";
-import { proveOrder, type Line } from "../../src/config/order.ts";
+import { proveOrder, type StepChain } from "../../src/config/order.ts";
 import type { Phase, Plugin } from "../../src/plugin.ts";
 
 const at = { file: "pipeline.yaml", line: 1, col: 1 };
@@ -12,7 +12,7 @@ interface Manifest {
 }
 
 function prove(steps: readonly Manifest[], surface: Manifest): string[] {
-  const use = (name: string): Line["steps"][number] => {
+  const use = (name: string): StepChain["steps"][number] => {
     return { name, at, options: {}, positionOf: () => at, when: undefined };
   };
   const plugins = new Map<string, Plugin>();
@@ -24,7 +24,7 @@ function prove(steps: readonly Manifest[], surface: Manifest): string[] {
   };
   for (const [index, step] of steps.entries()) add(`step-${index}`, "step", step);
   add("surface", "surface", surface);
-  const line: Line = {
+  const line: StepChain = {
     title: "/",
     steps: steps.map((_, index) => use(`step-${index}`)),
     surface: use("surface"),

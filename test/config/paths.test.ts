@@ -2,9 +2,14 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as fc from "fast-check";
 import type { Condition } from "../../src/config/config.ts";
-import { narrowerParts, pathNeverMatches, pathProblem, takesAll } from "../../src/config/paths.ts";
+import {
+  unimpliedParts,
+  pathNeverMatches,
+  pathProblem,
+  coversAllPaths,
+} from "../../src/config/paths.ts";
 import type { RequestHead } from "../../src/plugin.ts";
-import { holds } from "../../src/pipeline/load/compile.ts";
+import { matchesCondition } from "../../src/pipeline/load/compile.ts";
 
 const segment = fc.constantFrom("a", "b", "{x}", "{y}");
 const pattern = fc
@@ -21,10 +26,10 @@ function matches(route: string, actual: string): boolean {
   return new RegExp(`^${expression}$`).test(actual);
 }
 
-test("if takesAll is true, the earlier pattern matches every path that the later one matches", () => {
+test("if coversAllPaths is true, the earlier pattern matches every path that the later one matches", () => {
   fc.assert(
     fc.property(pattern, pattern, path, (earlier, later, actual) => {
-      if (takesAll(earlier, later) && matches(later, actual)) {
+      if (coversAllPaths(earlier, later) && matches(later, actual)) {
         assert.ok(matches(earlier, actual));
       }
     }),
@@ -32,13 +37,13 @@ test("if takesAll is true, the earlier pattern matches every path that the later
   );
 });
 
-test("if takesAll is false within one group, the later pattern matches a path that the earlier one does not match", () => {
-  assert.equal(takesAll("/a/{x}", "/{y}/b"), false);
-  assert.equal(takesAll("/{x}/b", "/a/b"), false);
-  assert.equal(takesAll("/{x}", "/a/*"), false);
-  assert.equal(takesAll("/a/*", "/*"), false);
-  assert.equal(takesAll("/*", "/a/*"), true);
-  assert.equal(takesAll("/{x}/{y}", "/{a}/b"), true);
+test("if coversAllPaths is false within one group, the later pattern matches a path that the earlier one does not match", () => {
+  assert.equal(coversAllPaths("/a/{x}", "/{y}/b"), false);
+  assert.equal(coversAllPaths("/{x}/b", "/a/b"), false);
+  assert.equal(coversAllPaths("/{x}", "/a/*"), false);
+  assert.equal(coversAllPaths("/a/*", "/*"), false);
+  assert.equal(coversAllPaths("/*", "/a/*"), true);
+  assert.equal(coversAllPaths("/{x}/{y}", "/{a}/b"), true);
 });
 
 /** A route's pattern, one path that it matches, and paths of conditions that are likely to match. */
@@ -89,10 +94,10 @@ test("a condition without a narrower part holds for every request of the route t
   fc.assert(
     fc.property(situation, ({ route, request: seen, outer, other, isStricter }) => {
       const inner = isStricter ? { ...outer, ...other } : other;
-      if (!route.methods.includes(seen.method) || !holds(inner, seen)) return;
-      if (narrowerParts(outer, inner, route).length > 0) return;
+      if (!route.methods.includes(seen.method) || !matchesCondition(inner, seen)) return;
+      if (unimpliedParts(outer, inner, route).length > 0) return;
       implied++;
-      assert.ok(holds(outer, seen));
+      assert.ok(matchesCondition(outer, seen));
     }),
     { numRuns: 5_000 },
   );
@@ -109,18 +114,19 @@ test("a condition's path that never matches a route matches none of its paths", 
   );
   fc.assert(
     fc.property(situation, ({ route, seen, wanted }) => {
-      if (pathNeverMatches(wanted, route)) assert.equal(holds({ path: wanted }, seen), false);
+      if (pathNeverMatches(wanted, route))
+        assert.equal(matchesCondition({ path: wanted }, seen), false);
     }),
     { numRuns: 2_000 },
   );
 });
 
-test("narrowerParts names the parts that another condition does not restrict", () => {
+test("unimpliedParts names the parts that another condition does not restrict", () => {
   const route = { path: "/v1/{name}", methods: ["GET", "POST"] };
   const outer = { path: "/v1/a", methods: ["GET", "HEAD"], header: { "x-a": "1" } };
-  assert.deepEqual(narrowerParts(outer, undefined, route), ["path", "methods", "header x-a"]);
-  assert.deepEqual(narrowerParts(outer, outer, route), []);
-  assert.deepEqual(narrowerParts({ path: "/v1/*" }, undefined, route), []);
-  assert.deepEqual(narrowerParts({ header: { "x-a": "*" } }, outer, route), []);
-  assert.deepEqual(narrowerParts(undefined, outer, route), []);
+  assert.deepEqual(unimpliedParts(outer, undefined, route), ["path", "methods", "header x-a"]);
+  assert.deepEqual(unimpliedParts(outer, outer, route), []);
+  assert.deepEqual(unimpliedParts({ path: "/v1/*" }, undefined, route), []);
+  assert.deepEqual(unimpliedParts({ header: { "x-a": "*" } }, outer, route), []);
+  assert.deepEqual(unimpliedParts(undefined, outer, route), []);
 });

@@ -3,12 +3,12 @@ import assert from "node:assert/strict";
 import { describe, test, type TestContext } from "node:test";
 import type { Awaitable } from "sluice-gateway/plugin";
 import type { Bucket } from "../../plugins/edge/rate-limit/bucket.ts";
-import { createTerms, type Terms } from "../../plugins/edge/rate-limit/terms.ts";
+import { createTerms, type BucketTerms } from "../../plugins/edge/rate-limit/terms.ts";
 
 export interface OpenBuckets {
   /** Returns the bucket of a caller. */
-  readonly one: (caller: string, terms: Terms) => Bucket;
-  readonly other: (caller: string, terms: Terms) => Bucket;
+  readonly one: (caller: string, terms: BucketTerms) => Bucket;
+  readonly other: (caller: string, terms: BucketTerms) => Bucket;
   /** Returns the time in whole microseconds. */
   readonly now: () => number;
   readonly pass: (ms: number) => void;

@@ -56,7 +56,9 @@ async function take(
 }
 
 /** Answers like `idempotency`, with stored bodies as plain Uint8Arrays, because a store may use a subclass. */
-async function asked<T extends { readonly kind: string }>(answer: Awaitable<T>): Promise<object> {
+async function answerOf<T extends { readonly kind: string }>(
+  answer: Awaitable<T>,
+): Promise<object> {
   const found: { readonly kind: string; readonly response?: StoredResponse } = await answer;
   if (found.response === undefined) return found;
   return { ...found, response: { ...found.response, body: Uint8Array.from(found.response.body) } };
@@ -84,9 +86,9 @@ export function describeIdempotency(
       const { one, other } = await open(t);
       await take(one, request);
       for (const { idempotency } of [one, other]) {
-        assert.deepEqual(await asked(idempotency.take(request)), inFlight);
-        assert.deepEqual(await asked(idempotency.take(another)), inFlight);
-        assert.deepEqual(await asked(idempotency.once(request, failing)), inFlight);
+        assert.deepEqual(await answerOf(idempotency.take(request)), inFlight);
+        assert.deepEqual(await answerOf(idempotency.take(another)), inFlight);
+        assert.deepEqual(await answerOf(idempotency.once(request, failing)), inFlight);
       }
     });
 
@@ -115,12 +117,12 @@ export function describeIdempotency(
       assert.equal(await (await take(one, request)).store(response), true);
       await pass(dayMs - 1);
       for (const { idempotency } of [one, other]) {
-        assert.deepEqual(await asked(idempotency.take(request)), replay);
-        assert.deepEqual(await asked(idempotency.take(another)), { kind: "mismatch" });
+        assert.deepEqual(await answerOf(idempotency.take(request)), replay);
+        assert.deepEqual(await answerOf(idempotency.take(another)), { kind: "mismatch" });
       }
       await pass(1);
       await (await take(other, another)).store(response);
-      assert.deepEqual(await asked(one.idempotency.take(request)), { kind: "mismatch" });
+      assert.deepEqual(await answerOf(one.idempotency.take(request)), { kind: "mismatch" });
     });
 
     test("a response without a content type and a body is replayed unchanged", async (t) => {
@@ -132,7 +134,7 @@ export function describeIdempotency(
         body: new Uint8Array(),
       };
       await (await take(one, request)).store(empty);
-      assert.deepEqual(await asked(one.idempotency.take(request)), {
+      assert.deepEqual(await answerOf(one.idempotency.take(request)), {
         kind: "replay",
         response: empty,
       });
@@ -148,9 +150,9 @@ export function describeIdempotency(
       const { one, other, pass } = await open(t);
       const slot = await take(one, request);
       await pass(60 * leaseMs);
-      assert.deepEqual(await asked(other.idempotency.take(request)), inFlight);
+      assert.deepEqual(await answerOf(other.idempotency.take(request)), inFlight);
       assert.equal(await slot.store(response), true);
-      assert.deepEqual(await asked(other.idempotency.take(request)), replay);
+      assert.deepEqual(await answerOf(other.idempotency.take(request)), replay);
     });
 
     test("the slot of a dead owner is free after its lease, and later calls of that owner have no effect", async (t) => {
@@ -158,14 +160,14 @@ export function describeIdempotency(
       const slot = await take(one, request);
       one.die();
       await pass(leaseMs - 1);
-      assert.deepEqual(await asked(other.idempotency.take(request)), inFlight);
+      assert.deepEqual(await answerOf(other.idempotency.take(request)), inFlight);
       await pass(1);
       const next = await take(other, another);
       assert.equal(await slot.store(response), false);
       await slot.release();
-      assert.deepEqual(await asked(one.idempotency.take(request)), inFlight);
+      assert.deepEqual(await answerOf(one.idempotency.take(request)), inFlight);
       await next.store(response);
-      assert.deepEqual(await asked(one.idempotency.take(another)), replay);
+      assert.deepEqual(await answerOf(one.idempotency.take(another)), replay);
     });
 
     test("the slot, the effect and the response are one transaction", async (t) => {
@@ -177,8 +179,8 @@ export function describeIdempotency(
       });
       assert.deepEqual([result, await bought(other, workspaceId)], [ran, 5]);
       for (const { idempotency } of [one, other]) {
-        assert.deepEqual(await asked(idempotency.once(request, failing)), replay);
-        assert.deepEqual(await asked(idempotency.once(another, failing)), { kind: "mismatch" });
+        assert.deepEqual(await answerOf(idempotency.once(request, failing)), replay);
+        assert.deepEqual(await answerOf(idempotency.once(another, failing)), { kind: "mismatch" });
       }
     });
 
@@ -196,7 +198,7 @@ export function describeIdempotency(
       // A store may answer the second request at once, or let it wait for the first one.
       const { kind } = await second;
       assert.ok(kind === "replay" || kind === "inFlight", kind);
-      assert.deepEqual(await asked(one.idempotency.once(request, failing)), replay);
+      assert.deepEqual(await answerOf(one.idempotency.once(request, failing)), replay);
       assert.equal(await bought(one, workspaceId), 5);
     });
 
@@ -247,7 +249,7 @@ export function describeIdempotency(
         await assert.rejects(async () => one.idempotency.once(request, work), bug);
         assert.equal(await bought(other, workspaceId), 0);
       }
-      assert.deepEqual(await asked(one.idempotency.once(request, () => response)), ran);
+      assert.deepEqual(await answerOf(one.idempotency.once(request, () => response)), ran);
     });
 
     test("an expired slot is used again by a request in a transaction", async (t) => {
@@ -255,8 +257,8 @@ export function describeIdempotency(
       await one.idempotency.once(request, () => response);
       await pass(dayMs);
       const later = { ...response, status: 409 };
-      assert.deepEqual(await asked(one.idempotency.once(another, () => later)), ran);
-      assert.deepEqual(await asked(one.idempotency.take(another)), {
+      assert.deepEqual(await answerOf(one.idempotency.once(another, () => later)), ran);
+      assert.deepEqual(await answerOf(one.idempotency.take(another)), {
         kind: "replay",
         response: later,
       });

@@ -142,7 +142,7 @@ routes: [{ path: /, to: discovery }]
   const context: CommandContext = {
     env: { PORT: "0", ADMIN_PORT: "0", DATA_DIR: join(gateway.folder, "data") },
     print: (line) => void printed.push(line),
-    complain: (line) => assert.fail(line),
+    printToStderr: (line) => assert.fail(line),
     configFile: join(gateway.folder, "pipeline.yaml"),
     signal: new AbortController().signal,
     json: false,

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { startTestGateway } from "../../plugins/contracts/testing.ts";
 import { demoChain, eventsKey } from "../plugins/ledger/ledger/decode/chains.ts";
-import { judgeOf } from "../plugins/ledger/ledger/decode/judge.ts";
+import { referenceDecoder } from "../plugins/ledger/ledger/decode/polkadot-reference.ts";
 import { startRpcNode, type RpcNode } from "./rpc-node.ts";
 
 const chain = demoChain();
@@ -38,7 +38,7 @@ test("a reload keeps the runtimes that were read, until the upstream changes", a
   await using first = await startChainNode();
   await using second = await startChainNode();
   await using gateway = await startTestGateway({ pipeline: pipeline(first.url, false) });
-  const judge = judgeOf(chain.metadata);
+  const reference = referenceDecoder(chain.metadata);
   const decode = async (number: number): Promise<void> => {
     const block = chain.blocks[number];
     const call = { tool: "ledger_getBlockDecoded", params: { hash: block?.hash } };
@@ -48,9 +48,9 @@ test("a reload keeps the runtimes that were read, until the upstream changes", a
       body: JSON.stringify({ jsonrpc: "2.0", id: 1, method: "tools.call", params: call }),
     });
     const said = await response.text();
-    const extrinsics = block?.result.block.extrinsics.map((raw, i) => judge.extrinsic(raw, i));
+    const extrinsics = block?.result.block.extrinsics.map((raw, i) => reference.extrinsic(raw, i));
     assert(said.includes(`"decodedExtrinsics":${JSON.stringify(extrinsics)}`), said.slice(0, 300));
-    assert(said.includes(`"events":${JSON.stringify(judge.events(block?.events ?? "0x00"))}`));
+    assert(said.includes(`"events":${JSON.stringify(reference.events(block?.events ?? "0x00"))}`));
   };
   const fetched = (node: RpcNode): number =>
     node.calls.filter(({ method }) => method === "state_getMetadata").length;

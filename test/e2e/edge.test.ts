@@ -48,7 +48,7 @@ interface Answer {
   readonly json: () => unknown;
 }
 
-interface Ask {
+interface TestRequest {
   readonly method?: string;
   readonly authorization?: string;
   /** The address of the client, as a trusted proxy reports it. */
@@ -61,7 +61,7 @@ interface Edge extends AsyncDisposable {
   readonly gateway: TestGateway;
   readonly clock: ManualClock;
   readonly upstreamCalls: () => number;
-  readonly ask: (path: string, options?: Ask) => Promise<Answer>;
+  readonly ask: (path: string, options?: TestRequest) => Promise<Answer>;
   /** Stops the gateway and reads the access log. */
   readonly logged: () => Promise<Record<string, unknown>[]>;
 }
@@ -109,7 +109,7 @@ async function startEdge(
 
 function ask(
   url: string,
-  { method = "GET", authorization, from, headers, body }: Ask,
+  { method = "GET", authorization, from, headers, body }: TestRequest,
 ): Promise<Answer> {
   const { promise, resolve, reject } = Promise.withResolvers<Answer>();
   const req = request(url, {
@@ -338,7 +338,7 @@ test("every answer carries the client's request id, or a new one", async () => {
   await using edge = await startEdge({ account: { capabilities: [] } });
   const authorization = bearer(edge.gateway.key);
   const json = { "content-type": "application/json" };
-  const answers: readonly [number, string, Ask][] = [
+  const answers: readonly [number, string, TestRequest][] = [
     [200, "/public", {}],
     [200, "/keyed", { authorization }],
     [401, "/keyed", {}],

@@ -372,7 +372,7 @@ describe("sluice explain", () => {
     const context: CommandContext = {
       env: { PORT: "0", ADMIN_PORT: new URL(gateway.adminUrl).port, DATA_DIR: gateway.folder },
       print: (line) => void out.push(line),
-      complain: (line) => void err.push(line),
+      printToStderr: (line) => void err.push(line),
       configFile: `${gateway.folder}/pipeline.yaml`,
       signal: new AbortController().signal,
       json: more.json === true,

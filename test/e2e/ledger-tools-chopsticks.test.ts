@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { ApiPromise, HttpProvider, Keyring } from "@polkadot/api";
-import { ask } from "../plugins/ledger/demo/ask.ts";
+import { resultOf } from "../plugins/ledger/demo/rpc-client.ts";
 import { startChopsticks, withoutSpecs, type Chopsticks } from "./chopsticks.ts";
 import { startToolsGateway, type Called, type ToolsGateway } from "./ledger-tools-node.ts";
 
@@ -73,16 +73,16 @@ describe("the tools with chopsticks", { skip: withoutSpecs }, () => {
         value: String(amount),
       },
     });
-    assert.deepEqual(await ask(chain.url, "author_pendingExtrinsics"), []);
+    assert.deepEqual(await resultOf(chain.url, "author_pendingExtrinsics"), []);
 
     const done = await submit({ extrinsic, confirmation_token });
     assert.equal(done.status, 200);
     assert.equal(done.result?.usedCUMilli, 10_000);
     const { hash } = done.result.content as { hash: string };
     assert.match(hash, /^0x[0-9a-f]{64}$/);
-    assert.deepEqual(await ask(chain.url, "author_pendingExtrinsics"), [extrinsic]);
+    assert.deepEqual(await resultOf(chain.url, "author_pendingExtrinsics"), [extrinsic]);
 
-    const blockHash = await ask(chain.url, "dev_newBlock", {});
+    const blockHash = await resultOf(chain.url, "dev_newBlock", {});
     const { decodedExtrinsics } = (await tools.ask("ledger_getBlockDecoded", {
       hash: blockHash,
     })) as { decodedExtrinsics: { pallet: string; method: string; isSigned: boolean }[] };
@@ -121,6 +121,6 @@ describe("the tools with chopsticks", { skip: withoutSpecs }, () => {
     const input = { method: "author_submitExtrinsic", params: [extrinsic] };
     const { error } = await tools.call("ledger_rpc", input);
     assert.equal(error?.data.errorCode, "GATEWAY_INVALID_PARAMS");
-    assert.deepEqual(await ask(chain.url, "author_pendingExtrinsics"), []);
+    assert.deepEqual(await resultOf(chain.url, "author_pendingExtrinsics"), []);
   });
 });

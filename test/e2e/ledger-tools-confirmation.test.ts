@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { describe, it } from "node:test";
 import { startGateway } from "../../src/gateway/gateway.ts";
 import { manualClock } from "../../src/testing/clock.ts";
-import { post } from "../plugins/ledger/demo/ask.ts";
+import { post } from "../plugins/ledger/demo/rpc-client.ts";
 import {
   recordedChain,
   startRecordedNode,

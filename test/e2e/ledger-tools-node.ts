@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { existsSync, readFileSync } from "node:fs";
 import type { Clock } from "../../src/plugin.ts";
 import { startTestGateway, type TestGateway } from "../../plugins/contracts/testing.ts";
-import { post } from "../plugins/ledger/demo/ask.ts";
+import { post } from "../plugins/ledger/demo/rpc-client.ts";
 import { startRpcNode, type Answers, type RpcNode } from "./rpc-node.ts";
 
 const fixtures = new URL("../../../shared/fixtures/chain/", import.meta.url);

@@ -47,7 +47,7 @@ export interface Answer {
   readonly json: Parsed;
 }
 
-export interface Ask {
+export interface McpRequest {
   readonly method?: string;
   readonly path?: string;
   /** The text of the key; null to send none. */
@@ -58,7 +58,7 @@ export interface Ask {
 }
 
 /** Sends one request with the gateway's own key. */
-export function ask(gateway: TestGateway, wanted: Ask): Promise<Answer> {
+export function ask(gateway: TestGateway, wanted: McpRequest): Promise<Answer> {
   const { method = "POST", path = "/mcp", key = gateway.key, headers = {}, body } = wanted;
   const { promise, resolve, reject } = Promise.withResolvers<Answer>();
   const req = request(gateway.url + path, {

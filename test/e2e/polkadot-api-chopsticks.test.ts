@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { Keyring } from "@polkadot/api";
-import { ask, call } from "../plugins/ledger/demo/ask.ts";
+import { resultOf, call } from "../plugins/ledger/demo/rpc-client.ts";
 import { startChopsticks, withoutSpecs, type Chopsticks } from "./chopsticks.ts";
 import { connectThroughGateway, notAllowed, type Client } from "./polkadot-api.ts";
 
@@ -95,7 +95,7 @@ test("runtime calls are answered by the runtime", options, async () => {
 test("a block that the node builds meanwhile is seen at once", options, async () => {
   const { api } = client;
   const last = (await api.rpc.chain.getHeader()).number.toNumber();
-  await ask(chain.url, "dev_newBlock", {});
+  await resultOf(chain.url, "dev_newBlock", {});
   assert.equal((await api.rpc.chain.getHeader()).number.toNumber(), last + 1);
 });
 
@@ -111,13 +111,13 @@ test(
     const submit = { id: 1, method: "author_submitExtrinsic", params: [remark.toHex()] };
     const { status, json } = await client.send({ jsonrpc: "2.0", ...submit });
     assert.deepEqual({ status, json }, { status: 200, json: notAllowed(1) });
-    assert.deepEqual(await ask(chain.url, "author_pendingExtrinsics"), []);
+    assert.deepEqual(await resultOf(chain.url, "author_pendingExtrinsics"), []);
     assert.equal((await call(chain.url, submit.method, submit.params)).error, undefined);
   },
 );
 
 test("dev_ methods are refused, although the node has them", options, async () => {
-  const head = await ask(chain.url, "chain_getBlockHash");
+  const head = await resultOf(chain.url, "chain_getBlockHash");
   const batch = [
     { jsonrpc: "2.0", id: 1, method: "dev_newBlock", params: [] },
     { jsonrpc: "2.0", id: 2, method: "dev_setStorage", params: [[["0x1234", "0x01"]]] },
@@ -125,8 +125,8 @@ test("dev_ methods are refused, although the node has them", options, async () =
   ];
   const { json } = await client.send(batch);
   assert.deepEqual(json, [notAllowed(1), notAllowed(2), notAllowed(3)]);
-  assert.equal(await ask(chain.url, "chain_getBlockHash"), head);
-  assert.equal(await ask(chain.url, "state_getStorage", "0x1234"), null);
+  assert.equal(await resultOf(chain.url, "chain_getBlockHash"), head);
+  assert.equal(await resultOf(chain.url, "state_getStorage", "0x1234"), null);
 });
 
 test("subscriptions are refused", options, async () => {

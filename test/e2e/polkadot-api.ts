@@ -2,7 +2,7 @@
 import { readFile } from "node:fs/promises";
 import { ApiPromise, HttpProvider } from "@polkadot/api";
 import { startTestGateway, type TestGateway } from "../../plugins/contracts/testing.ts";
-import { post } from "../plugins/ledger/demo/ask.ts";
+import { post } from "../plugins/ledger/demo/rpc-client.ts";
 
 export interface Client extends AsyncDisposable {
   readonly api: ApiPromise;

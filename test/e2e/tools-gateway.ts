@@ -67,7 +67,7 @@ export interface Answer {
   readonly json: () => unknown;
 }
 
-export interface Ask {
+export interface ToolsRequest {
   readonly method?: string;
   readonly path?: string;
   /** The text of the key; null to send none. */
@@ -81,7 +81,7 @@ export interface Ask {
 export function send(
   gateway: TestGateway,
   body: string | Buffer | undefined,
-  { method = "POST", path = "/rpc", key = gateway.key, headers = {}, watch }: Ask = {},
+  { method = "POST", path = "/rpc", key = gateway.key, headers = {}, watch }: ToolsRequest = {},
 ): Promise<Answer> {
   const { promise, resolve, reject } = Promise.withResolvers<Answer>();
   const req = request(gateway.url + path, {

@@ -354,7 +354,7 @@ describe("sluice explain", () => {
       env: {},
       configFile: "",
       print: (line: string) => lines.push(line),
-      complain: (line: string) => lines.push(line),
+      printToStderr: (line: string) => lines.push(line),
       signal: new AbortController().signal,
     } as unknown as CommandContext;
     assert.equal(

@@ -1,7 +1,12 @@
 import assert from "node:assert/strict";
 import { request, type IncomingMessage } from "node:http";
 import { test } from "node:test";
-import { httpUpstream, whenStable, rawClient, through } from "./through.ts";
+import {
+  httpUpstream,
+  whenStable,
+  rawClient,
+  startForwardingGateway,
+} from "./forwarding-gateway.ts";
 
 const mebibyte = 1024 * 1024;
 const chunk = Buffer.alloc(64 * 1024, "x");
@@ -24,7 +29,7 @@ test("a client that does not read pauses the upstream, and gets the whole body w
     };
     push();
   });
-  await using gateway = await through(upstream.port);
+  await using gateway = await startForwardingGateway(upstream.port);
   const req = request({ port: gateway.port, host: "127.0.0.1", agent: false }).end();
   const res = await new Promise<IncomingMessage>((resolve) => req.on("response", resolve));
   const held = await whenStable(() => written);
@@ -43,7 +48,7 @@ test("an upstream that does not read pauses the client's upload, and gets the wh
     arrive(req);
     req.on("end", () => res.end("done"));
   });
-  await using gateway = await through(upstream.port);
+  await using gateway = await startForwardingGateway(upstream.port);
   let written = 0;
   const req = request({ port: gateway.port, host: "127.0.0.1", method: "POST", agent: false });
   req.setHeader("content-length", chunk.length * chunks);
@@ -72,7 +77,7 @@ test("an upstream that is paused because of its client does not time out", async
     if (req.url === "/silent") res.write("half");
     else res.end(Buffer.alloc(chunk.length * chunks));
   });
-  await using gateway = await through(upstream.port, { idleMs: 20 });
+  await using gateway = await startForwardingGateway(upstream.port, { idleMs: 20 });
   using client = rawClient(gateway.port);
   client.socket.pause();
   client.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
@@ -95,7 +100,7 @@ test("a client that leaves without having read anything does not keep the upstre
     res.on("close", abort);
     res.write(Buffer.alloc(64 * mebibyte));
   });
-  await using gateway = await through(upstream.port);
+  await using gateway = await startForwardingGateway(upstream.port);
   const client = rawClient(gateway.port);
   client.socket.pause();
   client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");

@@ -5,7 +5,13 @@ import type { Socket } from "node:net";
 import { test } from "node:test";
 import { manualClock } from "../../src/testing/clock.ts";
 import { ask } from "../pipeline/harness.ts";
-import { deadPort, httpUpstream, rawClient, rawUpstream, through } from "./through.ts";
+import {
+  deadPort,
+  httpUpstream,
+  rawClient,
+  rawUpstream,
+  startForwardingGateway,
+} from "./forwarding-gateway.ts";
 
 const get = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
@@ -21,7 +27,7 @@ async function assertUnavailable(port: number): Promise<void> {
 }
 
 test("an upstream that does not listen gives 503 with Retry-After and without the reason", async () => {
-  await using gateway = await through(await deadPort());
+  await using gateway = await startForwardingGateway(await deadPort());
   await assertUnavailable(gateway.port);
   await gateway.settled(1);
   assert.deepEqual(gateway.outcomes, ["complete"]);
@@ -45,7 +51,7 @@ const unusable: Readonly<Record<string, string>> = {
 for (const [name, bytes] of Object.entries(unusable)) {
   test(`if an upstream answers with ${name}, the client gets a 503`, async () => {
     await using upstream = await rawUpstream((socket) => void socket.end(bytes, "latin1"));
-    await using gateway = await through(upstream.port);
+    await using gateway = await startForwardingGateway(upstream.port);
     await assertUnavailable(gateway.port);
     assert.deepEqual(gateway.served.errors, []);
   });
@@ -54,7 +60,7 @@ for (const [name, bytes] of Object.entries(unusable)) {
 test("an upstream that sends no head in time results in a 503, and its connection is closed", async () => {
   const { promise: closed, resolve } = Promise.withResolvers<void>();
   await using upstream = await rawUpstream((socket) => void socket.on("close", resolve));
-  await using gateway = await through(upstream.port, { headersMs: 50 });
+  await using gateway = await startForwardingGateway(upstream.port, { headersMs: 50 });
   await assertUnavailable(gateway.port);
   await closed;
 });
@@ -63,7 +69,7 @@ test("an upstream that is silent in the middle of a body is cut off after idleMs
   await using upstream = await rawUpstream((socket) => {
     socket.write("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf");
   });
-  await using gateway = await through(upstream.port, { idleMs: 50 });
+  await using gateway = await startForwardingGateway(upstream.port, { idleMs: 50 });
   using client = rawClient(gateway.port);
   client.send(get);
   assert.match(await client.closed(), /\r\n\r\nhalf$/);
@@ -80,7 +86,7 @@ const broken: Readonly<Record<string, string>> = {
 for (const [name, bytes] of Object.entries(broken)) {
   test(`a body ${name} that breaks off never looks complete to the client`, async () => {
     await using upstream = await rawUpstream((socket) => void socket.end(bytes));
-    await using gateway = await through(upstream.port);
+    await using gateway = await startForwardingGateway(upstream.port);
     await assert.rejects(ask(gateway, "/"), { code: "ECONNRESET" });
     await gateway.settled(1);
     assert.deepEqual(gateway.outcomes, ["upstreamFailed"]);
@@ -91,7 +97,7 @@ test("if an upstream resets the connection in the middle of a body, the client i
   await using upstream = await rawUpstream((socket) => {
     socket.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n");
   });
-  await using gateway = await through(upstream.port);
+  await using gateway = await startForwardingGateway(upstream.port);
   using client = rawClient(gateway.port);
   client.send(get);
   await client.until("half\r\n");
@@ -107,7 +113,7 @@ test("bytes after the length of an answer are dropped", async () => {
       socket.write("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\noneHTTP/1.1 666 Evil\r\n\r\n");
     else socket.write("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\ntwo");
   });
-  await using gateway = await through(upstream.port, { connections: 1 });
+  await using gateway = await startForwardingGateway(upstream.port, { connections: 1 });
   assert.equal((await ask(gateway, "/")).body, "one");
   assert.equal((await ask(gateway, "/")).body, "two");
 });
@@ -115,7 +121,7 @@ test("bytes after the length of an answer are dropped", async () => {
 test("a GET on a kept-alive connection that the upstream has closed is retried without an error", async () => {
   const heads: string[] = [];
   await using upstream = await closesOnReuse(heads);
-  await using gateway = await through(upstream.port, { connections: 1 });
+  await using gateway = await startForwardingGateway(upstream.port, { connections: 1 });
   assert.equal((await ask(gateway, "/1")).body, "ok");
   assert.equal((await ask(gateway, "/2")).body, "ok");
   assert.deepEqual(heads, ["GET /1", "GET /2 closed", "GET /2"]);
@@ -124,7 +130,7 @@ test("a GET on a kept-alive connection that the upstream has closed is retried w
 test("a POST on such a connection is an error, because the upstream may have acted on it", async () => {
   const heads: string[] = [];
   await using upstream = await closesOnReuse(heads);
-  await using gateway = await through(upstream.port, { connections: 1 });
+  await using gateway = await startForwardingGateway(upstream.port, { connections: 1 });
   assert.equal((await ask(gateway, "/1")).body, "ok");
   assert.equal((await ask(gateway, "/2", { method: "POST", body: "x" })).status, 503);
   assert.deepEqual(heads, ["GET /1", "POST /2 closed"]);
@@ -136,7 +142,7 @@ test("a request on a new connection that ends without an answer is not retried",
     heads++;
     socket.end();
   });
-  await using gateway = await through(upstream.port);
+  await using gateway = await startForwardingGateway(upstream.port);
   await assertUnavailable(gateway.port);
   assert.equal(heads, 1);
 });
@@ -144,7 +150,7 @@ test("a request on a new connection that ends without an answer is not retried",
 test("a URL that refuses connections is skipped, also for a POST, and then ejected", async () => {
   await using upstream = await httpUpstream((req, res) => void req.pipe(res));
   const clock = manualClock();
-  await using gateway = await through([await deadPort(), upstream.port], { clock });
+  await using gateway = await startForwardingGateway([await deadPort(), upstream.port], { clock });
   for (let i = 0; i < 4; i++) {
     const { status, body } = await ask(gateway, "/", { method: "POST", body: `${i}` });
     assert.deepEqual([status, body], [200, `${i}`]);
@@ -172,7 +178,11 @@ test("a request that gets no connection within connectMs results in a 503 and is
     else socket.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
   });
   const clock = manualClock();
-  await using gateway = await through(upstream.port, { connections: 1, connectMs: 1_000, clock });
+  await using gateway = await startForwardingGateway(upstream.port, {
+    connections: 1,
+    connectMs: 1_000,
+    clock,
+  });
   const first = ask(gateway, "/1");
   const held = await reached;
   using client = rawClient(gateway.port);
@@ -195,7 +205,7 @@ test("a client that leaves before the upstream answers aborts the upstream reque
     req.on("close", abort);
     arrived();
   });
-  await using gateway = await through(upstream.port);
+  await using gateway = await startForwardingGateway(upstream.port);
   const client = rawClient(gateway.port);
   client.send(get);
   await reached;
@@ -212,7 +222,7 @@ test("a client that leaves in the middle of its upload aborts the upstream reque
     req.once("data", () => arrived());
     req.on("error", abort);
   });
-  await using gateway = await through(upstream.port);
+  await using gateway = await startForwardingGateway(upstream.port);
   const client = rawClient(gateway.port);
   client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nhalf");
   await reached;
@@ -229,7 +239,7 @@ test("a client that leaves in the middle of its answer aborts the upstream reque
     res.write("half");
     res.on("close", abort);
   });
-  await using gateway = await through(upstream.port);
+  await using gateway = await startForwardingGateway(upstream.port);
   const client = rawClient(gateway.port);
   client.send(get);
   await client.until("half");
@@ -247,7 +257,7 @@ test("a client that leaves while its request waits for a connection frees its pl
     if (seen.length === 1) taken(socket);
     else socket.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
   });
-  await using gateway = await through(upstream.port, { connections: 1 });
+  await using gateway = await startForwardingGateway(upstream.port, { connections: 1 });
   const first = ask(gateway, "/1");
   const held = await reached;
   const client = rawClient(gateway.port);
@@ -269,7 +279,7 @@ test("an upload with invalid chunks is refused and aborts the upstream request",
     req.once("data", () => arrived());
     req.on("error", abort);
   });
-  await using gateway = await through(upstream.port);
+  await using gateway = await startForwardingGateway(upstream.port);
   using client = rawClient(gateway.port);
   client.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\none\r\n");
   await reached;
@@ -283,7 +293,7 @@ test("an answer that refuses an upload early is forwarded, and the client's conn
   await using upstream = await rawUpstream((socket) => {
     socket.end("HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno");
   });
-  await using gateway = await through(upstream.port);
+  await using gateway = await startForwardingGateway(upstream.port);
   using client = rawClient(gateway.port);
   client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\nsome");
   const all = await client.closed();
@@ -297,7 +307,7 @@ test("if the upstream does not read a small upload to its end, the client's conn
       socket.end("HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno");
     else socket.write("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nyes");
   });
-  await using gateway = await through(upstream.port);
+  await using gateway = await startForwardingGateway(upstream.port);
   using client = rawClient(gateway.port);
   client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 8\r\n\r\nhalf");
   await client.until("no");
@@ -307,7 +317,7 @@ test("if the upstream does not read a small upload to its end, the client's conn
 
 test("a response hook that throws results in a 500 and aborts the upstream request", async () => {
   await using upstream = await httpUpstream((_, res) => void res.end("secret"));
-  await using gateway = await through(upstream.port, {
+  await using gateway = await startForwardingGateway(upstream.port, {
     steps: [
       {
         name: "bug",
@@ -357,7 +367,7 @@ test("an upload that moved to another URL is not ended by the failed attempt", a
   });
   const clock = manualClock();
   const options = { connections: 1, connectMs: 1_000, clock };
-  await using gateway = await through([busy.port, free.port], options);
+  await using gateway = await startForwardingGateway([busy.port, free.port], options);
   const first = ask(gateway, "/1");
   const held = await reached;
   // The urls take turns: the next request goes to the free one, and the one after it waits for the busy one.
@@ -382,7 +392,7 @@ test("an upstream is ready until none of its urls accepts connections, and again
   const first = await httpUpstream((_, res) => void res.end("ok"));
   const { port } = first;
   const clock = manualClock();
-  await using gateway = await through([port, await deadPort()], { clock });
+  await using gateway = await startForwardingGateway([port, await deadPort()], { clock });
   const { pools } = gateway;
   assert.equal(pools.ready, true);
   assert.equal((await ask(gateway, "/")).status, 200);

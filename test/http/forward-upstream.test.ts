@@ -7,7 +7,12 @@ import { test } from "node:test";
 import { getCACertificates, setDefaultCACertificates } from "node:tls";
 import { cert, key } from "../certificate.ts";
 import { ask } from "../pipeline/harness.ts";
-import { httpUpstream, rawClient, rawUpstream, through } from "./through.ts";
+import {
+  httpUpstream,
+  rawClient,
+  rawUpstream,
+  startForwardingGateway,
+} from "./forwarding-gateway.ts";
 
 test("https: requests, streamed bodies and answers pass, if the certificate is trusted", async () => {
   const server = createServer({ key, cert }, (req, res) => void req.pipe(res));
@@ -15,7 +20,7 @@ test("https: requests, streamed bodies and answers pass, if the certificate is t
   await once(server, "listening");
   // A listening TCP server has an AddressInfo.
   const { port } = server.address() as AddressInfo;
-  await using gateway = await through(port, { origin: "https://localhost" });
+  await using gateway = await startForwardingGateway(port, { origin: "https://localhost" });
   const before = getCACertificates("default");
   assert.equal((await ask(gateway, "/", { method: "POST", body: "a" })).status, 503);
   setDefaultCACertificates([...before, cert]);
@@ -39,7 +44,7 @@ test("trailers that frame, authenticate or set cookies do not reach the client",
     );
     socket.write("0\r\nX-Sum: 1\r\nSet-Cookie: a=b\r\nContent-Length: 99\r\nConnection: x\r\n\r\n");
   });
-  await using gateway = await through(upstream.port);
+  await using gateway = await startForwardingGateway(upstream.port);
   const { body, trailers } = await ask(gateway, "/");
   assert.equal(body, "ok");
   assert.deepEqual({ ...trailers }, { "x-sum": "1" });
@@ -49,7 +54,7 @@ test("an upstream that sends interim responses without end is a 503", async () =
   await using upstream = await rawUpstream((socket) => {
     socket.write("HTTP/1.1 103 Early Hints\r\n\r\n".repeat(3_000));
   });
-  await using gateway = await through(upstream.port);
+  await using gateway = await startForwardingGateway(upstream.port);
   assert.equal((await ask(gateway, "/")).status, 503);
 });
 
@@ -61,7 +66,7 @@ test("an upstream that answers HEAD with a body does not answer the next request
     socket.write(`HTTP/1.1 200 OK\r\nContent-Length: ${body.length}\r\n\r\n`);
     setImmediate(() => socket.write(body));
   });
-  await using gateway = await through(upstream.port, { connections: 1 });
+  await using gateway = await startForwardingGateway(upstream.port, { connections: 1 });
   assert.equal((await ask(gateway, "/", { method: "HEAD" })).status, 200);
   assert.equal((await ask(gateway, "/")).body, "good");
 });
@@ -70,7 +75,7 @@ test("an answer before the end of a chunked upload is complete, and then the cli
   await using upstream = await httpUpstream((_, res) => {
     res.writeHead(403, { "content-length": 2 }).end("no");
   });
-  await using gateway = await through(upstream.port);
+  await using gateway = await startForwardingGateway(upstream.port);
   using client = rawClient(gateway.port);
   client.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\none\r\n");
   assert.match(await client.closed(), /^HTTP\/1\.1 403 [^]*\r\n\r\nno$/);
@@ -84,7 +89,7 @@ test("an upload to an upstream that closes in its middle is a 503, and is not se
     if (head.startsWith("GET")) socket.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
     else socket.end();
   });
-  await using gateway = await through(upstream.port, { connections: 1 });
+  await using gateway = await startForwardingGateway(upstream.port, { connections: 1 });
   assert.equal((await ask(gateway, "/")).body, "ok");
   using client = rawClient(gateway.port);
   client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\nhalf");
@@ -96,7 +101,7 @@ test("a POST without content announces that, a DELETE does not", async () => {
   await using upstream = await httpUpstream((req, res) => {
     res.end(JSON.stringify(req.headers["content-length"] ?? null));
   });
-  await using gateway = await through(upstream.port);
+  await using gateway = await startForwardingGateway(upstream.port);
   assert.equal((await ask(gateway, "/", { method: "POST" })).body, '"0"');
   assert.equal((await ask(gateway, "/", { method: "DELETE" })).body, "null");
 });
@@ -104,7 +109,7 @@ test("a POST without content announces that, a DELETE does not", async () => {
 for (const target of ["/a b", "/a\r\nX: y", "/\u010d", "no-path", ""]) {
   test(`a plugin that forwards to ${JSON.stringify(target)} gets a 400, and nothing is sent`, async () => {
     await using upstream = await httpUpstream((_, res) => void res.end());
-    await using gateway = await through(upstream.port, { target });
+    await using gateway = await startForwardingGateway(upstream.port, { target });
     const { status, body } = await ask(gateway, "/");
     assert.equal(status, 400);
     assert.match(body, /"error_code":"GATEWAY_INVALID_PARAMS"/);

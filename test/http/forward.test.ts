@@ -2,7 +2,13 @@ import assert from "node:assert/strict";
 import { createHash, randomBytes } from "node:crypto";
 import { test } from "node:test";
 import { ask } from "../pipeline/harness.ts";
-import { deadPort, httpUpstream, rawClient, rawUpstream, through } from "./through.ts";
+import {
+  deadPort,
+  httpUpstream,
+  rawClient,
+  rawUpstream,
+  startForwardingGateway,
+} from "./forwarding-gateway.ts";
 
 interface Seen {
   readonly method: string | undefined;
@@ -28,7 +34,7 @@ const parse = (body: string): Seen => JSON.parse(body) as Seen;
 
 test("method, path, query and body reach the upstream byte for byte", async () => {
   await using upstream = await mirror();
-  await using gateway = await through(upstream.port);
+  await using gateway = await startForwardingGateway(upstream.port);
   const target = "/a%2Fb/%C3%A9/~;p=1?x=%20&y=a+b&z=%zz";
   const body = randomBytes(2_000).toString("latin1");
   const sent = { method: "PATCH", body: Buffer.from(body, "latin1") };
@@ -40,13 +46,13 @@ test("method, path, query and body reach the upstream byte for byte", async () =
 
 test("an empty query differs from a missing one", async () => {
   await using upstream = await mirror();
-  await using gateway = await through(upstream.port);
+  await using gateway = await startForwardingGateway(upstream.port);
   assert.equal(parse((await ask(gateway, "/a?")).body).url, "/a?");
 });
 
 test("the upstream gets its own host in Host, and the client's in X-Forwarded-Host", async () => {
   await using upstream = await mirror();
-  await using gateway = await through(upstream.port);
+  await using gateway = await startForwardingGateway(upstream.port);
   const { rawHeaders } = parse((await ask(gateway, "/", { headers: { host: "a.example" } })).body);
   assert.equal(rawHeaders[rawHeaders.indexOf("host") + 1], `127.0.0.1:${upstream.port}`);
   assert.equal(rawHeaders[rawHeaders.indexOf("x-forwarded-host") + 1], "a.example");
@@ -54,7 +60,7 @@ test("the upstream gets its own host in Host, and the client's in X-Forwarded-Ho
 
 test("a body keeps its framing, with a length or in chunks", async () => {
   await using upstream = await mirror();
-  await using gateway = await through(upstream.port);
+  await using gateway = await startForwardingGateway(upstream.port);
   const post = { method: "POST", body: "hello" };
   const sized = parse(
     (await ask(gateway, "/", { ...post, headers: { "content-length": "5" } })).body,
@@ -71,7 +77,7 @@ test("a body keeps its framing, with a length or in chunks", async () => {
 
 test("a body that arrives after its head is streamed, and one that arrives with its head is sent at once", async () => {
   await using upstream = await mirror();
-  await using gateway = await through(upstream.port);
+  await using gateway = await startForwardingGateway(upstream.port);
   using client = rawClient(gateway.port);
   const head = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\n";
   client.send(`${head}abcdef`);
@@ -86,7 +92,7 @@ test("a body that arrives after its head is streamed, and one that arrives with 
 
 test("a body that a step buffered and replaced is sent with its own length", async () => {
   await using upstream = await mirror();
-  await using gateway = await through(upstream.port, {
+  await using gateway = await startForwardingGateway(upstream.port, {
     steps: [
       {
         name: "replace",
@@ -106,7 +112,7 @@ test("HEAD keeps the length and has no body; the connection serves the next requ
     res.writeHead(200, { "content-length": "12345" });
     res.end();
   });
-  await using gateway = await through(upstream.port);
+  await using gateway = await startForwardingGateway(upstream.port);
   using client = rawClient(gateway.port);
   client.send("HEAD / HTTP/1.1\r\nHost: a\r\n\r\n");
   const head = await client.until("\r\n\r\n");
@@ -121,7 +127,7 @@ test("HEAD keeps the length and has no body; the connection serves the next requ
 for (const status of [204, 304]) {
   test(`a ${status} has no body, and its connection stays usable`, async () => {
     await using upstream = await httpUpstream((_, res) => void res.writeHead(status).end());
-    await using gateway = await through(upstream.port);
+    await using gateway = await startForwardingGateway(upstream.port);
     using client = rawClient(gateway.port);
     client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     const head = await client.until("\r\n\r\n");
@@ -137,7 +143,7 @@ test("early hints are forwarded before the answer", async () => {
     socket.write("HTTP/1.1 103 Early Hints\r\nLink: </a.css>; rel=preload\r\n\r\n");
     socket.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
   });
-  await using gateway = await through(upstream.port);
+  await using gateway = await startForwardingGateway(upstream.port);
   using client = rawClient(gateway.port);
   client.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
   const all = await client.closed();
@@ -152,7 +158,7 @@ test("trailers of the upstream are sent after the body", async () => {
     res.addTrailers({ "x-sum": "42" });
     res.end();
   });
-  await using gateway = await through(upstream.port);
+  await using gateway = await startForwardingGateway(upstream.port);
   const { body, headers, trailers } = await ask(gateway, "/");
   assert.equal(body, "body");
   assert.equal(headers["trailer"], "x-sum");
@@ -166,7 +172,7 @@ test("a client that speaks HTTP/1.0 gets the body without chunks or trailers", a
     res.addTrailers({ "x-sum": "42" });
     res.end("two");
   });
-  await using gateway = await through(upstream.port);
+  await using gateway = await startForwardingGateway(upstream.port);
   using client = rawClient(gateway.port);
   client.send("GET / HTTP/1.0\r\nHost: a\r\n\r\n");
   const all = await client.closed();
@@ -178,7 +184,7 @@ test("a body that ends with the upstream's connection arrives completely and in 
   await using upstream = await rawUpstream((socket) => {
     socket.end("HTTP/1.0 200 OK\r\nX-A: b\r\n\r\nuntil the end");
   });
-  await using gateway = await through(upstream.port);
+  await using gateway = await startForwardingGateway(upstream.port);
   const { status, headers, body } = await ask(gateway, "/");
   assert.deepEqual([status, body], [200, "until the end"]);
   assert.equal(headers["transfer-encoding"], "chunked");
@@ -190,7 +196,7 @@ test("the gateway itself sends 100 Continue, when an upstream is ready to read",
     seen.push(req.rawHeaders.join(" ").toLowerCase());
     req.resume().on("end", () => res.end("done"));
   });
-  await using gateway = await through(upstream.port);
+  await using gateway = await startForwardingGateway(upstream.port);
   using client = rawClient(gateway.port);
   client.send("POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n");
   assert.match(await client.until("\r\n\r\n"), /^HTTP\/1\.1 100 Continue\r\n\r\n$/);
@@ -201,7 +207,7 @@ test("the gateway itself sends 100 Continue, when an upstream is ready to read",
 });
 
 test("a client that waits for 100 Continue does not get it if its body will not be read", async () => {
-  await using gateway = await through(await deadPort());
+  await using gateway = await startForwardingGateway(await deadPort());
   using client = rawClient(gateway.port);
   client.send("POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n");
   const all = await client.closed();
@@ -216,7 +222,7 @@ test("pipelined requests are answered in order", async () => {
     if (req.url === "/1") waiting.push(() => res.end("first"));
     else res.end("second", () => waiting[0]?.());
   });
-  await using gateway = await through(upstream.port);
+  await using gateway = await startForwardingGateway(upstream.port);
   using client = rawClient(gateway.port);
   // node:http handles this connection and runs the requests concurrently; the fast path would run one after the other.
   client.send("GET /1 HTTP/1.1\r\nHost: a\r\nConnection: keep-alive, te\r\n\r\n");
@@ -227,7 +233,7 @@ test("pipelined requests are answered in order", async () => {
 
 test("an answer that begins before the upload has ended is streamed while the upload continues", async () => {
   await using upstream = await httpUpstream((req, res) => void req.pipe(res));
-  await using gateway = await through(upstream.port);
+  await using gateway = await startForwardingGateway(upstream.port);
   using client = rawClient(gateway.port);
   client.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\none\r\n");
   await client.until("one");
@@ -243,7 +249,7 @@ test("an answer waits for response hooks without being lost or buffered as a who
   await using upstream = await httpUpstream((_, res) => void res.end(bytes));
   const { promise: hookMayEnd, resolve: endHook } = Promise.withResolvers<void>();
   const { promise: hookRuns, resolve: hookStarted } = Promise.withResolvers<void>();
-  await using gateway = await through(upstream.port, {
+  await using gateway = await startForwardingGateway(upstream.port, {
     steps: [{ name: "slow", responseHeaders: () => (hookStarted(), hookMayEnd) }],
   });
   const asked = fetch(`http://127.0.0.1:${gateway.port}/`);
@@ -255,7 +261,7 @@ test("an answer waits for response hooks without being lost or buffered as a who
 
 test("connections to an upstream are kept and never exceed the configured number", async () => {
   await using upstream = await httpUpstream((_, res) => void res.end("ok"));
-  await using gateway = await through(upstream.port, { connections: 2 });
+  await using gateway = await startForwardingGateway(upstream.port, { connections: 2 });
   const answers = await Promise.all(Array.from({ length: 20 }, () => ask(gateway, "/")));
   assert.ok(answers.every(({ body }) => body === "ok"));
   assert.ok(upstream.sockets.length <= 2, `${upstream.sockets.length} connections`);
@@ -263,7 +269,7 @@ test("connections to an upstream are kept and never exceed the configured number
 
 test("a body above bodyBytes is refused before anything is sent to the upstream", async () => {
   await using upstream = await mirror();
-  await using gateway = await through(upstream.port, { forward: { bodyBytes: 4 } });
+  await using gateway = await startForwardingGateway(upstream.port, { forward: { bodyBytes: 4 } });
   const { status, body } = await ask(gateway, "/", { method: "POST", body: "hello" });
   assert.equal(status, 413);
   assert.match(body, /GATEWAY_INVALID_PARAMS/);
@@ -278,7 +284,7 @@ test("a chunked body is cut off where it exceeds bodyBytes, and the excess is ne
     req.on("data", (chunk: Buffer) => (body += chunk.toString()));
     req.on("error", () => resolve(body));
   });
-  await using gateway = await through(upstream.port, { forward: { bodyBytes: 4 } });
+  await using gateway = await startForwardingGateway(upstream.port, { forward: { bodyBytes: 4 } });
   using client = rawClient(gateway.port);
   client.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\none\r\n");
   while (upstream.sockets.length === 0) await new Promise(setImmediate);

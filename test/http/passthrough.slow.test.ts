@@ -6,7 +6,7 @@ import { request, type IncomingMessage, type ServerResponse } from "node:http";
 import type { Writable } from "node:stream";
 import { after, before, test } from "node:test";
 import { fileURLToPath } from "node:url";
-import { httpUpstream, type Upstream } from "./through.ts";
+import { httpUpstream, type Upstream } from "./forwarding-gateway.ts";
 
 const mebibyte = 1024 * 1024;
 const bodyMebibytes = 1024;

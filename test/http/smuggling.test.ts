@@ -1,6 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { httpUpstream, rawClient, through, type Upstream } from "./through.ts";
+import {
+  httpUpstream,
+  rawClient,
+  startForwardingGateway,
+  type Upstream,
+} from "./forwarding-gateway.ts";
 
 /** An upstream that records the request lines and bodies that it receives. */
 async function recorder(): Promise<{ readonly upstream: Upstream; readonly seen: string[] }> {
@@ -111,7 +116,7 @@ for (const [name, [status, bytes]] of Object.entries(refused)) {
   test(`refused without reaching the upstream: ${name}`, async () => {
     const { upstream, seen } = await recorder();
     await using _upstream = upstream;
-    await using gateway = await through(upstream.port);
+    await using gateway = await startForwardingGateway(upstream.port);
     using client = rawClient(gateway.port);
     client.send(bytes);
     const all = await client.closed();
@@ -142,7 +147,7 @@ for (const [name, body] of Object.entries(brokenBodies)) {
   test(`never complete at the upstream: ${name}`, async () => {
     const { upstream, seen } = await recorder();
     await using _upstream = upstream;
-    await using gateway = await through(upstream.port);
+    await using gateway = await startForwardingGateway(upstream.port);
     using client = rawClient(gateway.port);
     client.send(`${chunked}${body}${hidden}`);
     assert.doesNotMatch(await client.closed(), / 200 /);
@@ -155,7 +160,7 @@ for (const [name, body] of Object.entries(brokenBodies)) {
 test("a request hidden in the body of a GET remains a body", async () => {
   const { upstream, seen } = await recorder();
   await using _upstream = upstream;
-  await using gateway = await through(upstream.port, { connections: 1 });
+  await using gateway = await startForwardingGateway(upstream.port, { connections: 1 });
   using client = rawClient(gateway.port);
   client.send(`GET / HTTP/1.1\r\nHost: a\r\nContent-Length: ${hidden.length}\r\n\r\n${hidden}`);
   client.send("GET /next HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
@@ -168,7 +173,7 @@ test("a request hidden in the body of a GET remains a body", async () => {
 test("a request after the last chunk is the client's next request", async () => {
   const { upstream, seen } = await recorder();
   await using _upstream = upstream;
-  await using gateway = await through(upstream.port);
+  await using gateway = await startForwardingGateway(upstream.port);
   using client = rawClient(gateway.port);
   client.send(`${chunked}3\r\nabc\r\n0\r\n\r\n${hidden}`);
   await client.until("answered");
@@ -181,7 +186,7 @@ test("a request after the last chunk is the client's next request", async () => 
 test("Connection cannot remove the length or the Host of a request", async () => {
   const { upstream, seen } = await recorder();
   await using _upstream = upstream;
-  await using gateway = await through(upstream.port);
+  await using gateway = await startForwardingGateway(upstream.port);
   using client = rawClient(gateway.port);
   const length = `Connection: close, content-length, host\r\nContent-Length: ${hidden.length}\r\n\r\n`;
   client.send(`${post}${length}${hidden}`);
@@ -192,7 +197,7 @@ test("Connection cannot remove the length or the Host of a request", async () =>
 test("chunk extensions and trailers of a request are not forwarded", async () => {
   const { upstream, seen } = await recorder();
   await using _upstream = upstream;
-  await using gateway = await through(upstream.port);
+  await using gateway = await startForwardingGateway(upstream.port);
   using client = rawClient(gateway.port);
   client.send(`${chunked}3;ext="0"\r\nabc\r\n0\r\nX-T: 1\r\n\r\n`);
   await client.until("answered");
@@ -202,7 +207,7 @@ test("chunk extensions and trailers of a request are not forwarded", async () =>
 test("an absolute target with the host of Host is served like its path", async () => {
   const { upstream, seen } = await recorder();
   await using _upstream = upstream;
-  await using gateway = await through(upstream.port);
+  await using gateway = await startForwardingGateway(upstream.port);
   using client = rawClient(gateway.port);
   client.send("GET http://A:80/x?y HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
   assert.match(await client.closed(), /^HTTP\/1\.1 200 /);
@@ -212,7 +217,7 @@ test("an absolute target with the host of Host is served like its path", async (
 test("the request to switch protocols is removed before forwarding", async () => {
   const { upstream, seen } = await recorder();
   await using _upstream = upstream;
-  await using gateway = await through(upstream.port);
+  await using gateway = await startForwardingGateway(upstream.port);
   using client = rawClient(gateway.port);
   client.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, HTTP2-Settings\r\n");
   client.send("Upgrade: h2c\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\n\r\n");
@@ -223,7 +228,7 @@ test("the request to switch protocols is removed before forwarding", async () =>
 test("CONNECT reaches no upstream", async () => {
   const { upstream, seen } = await recorder();
   await using _upstream = upstream;
-  await using gateway = await through(upstream.port);
+  await using gateway = await startForwardingGateway(upstream.port);
   using client = rawClient(gateway.port);
   client.send("CONNECT a:80 HTTP/1.1\r\nHost: a:80\r\n\r\n");
   assert.doesNotMatch(await client.closed(), / 2\d\d /);

@@ -5,8 +5,8 @@ import type {
   Idempotency,
   IdempotencySlot,
   IdempotentRequest,
-  NotRun,
-  WorkEnd,
+  NotRunReason,
+  TransactionEnd,
 } from "sluice-gateway/services";
 import { andThen, orElse } from "sluice-gateway/toolkit";
 import type { SlotStore } from "./slot-store.ts";
@@ -72,12 +72,12 @@ class LeasedSlots implements IdempotencyService {
 
   once(
     request: IdempotentRequest,
-    work: () => Awaitable<WorkEnd>,
+    work: () => Awaitable<TransactionEnd>,
   ): ReturnType<Idempotency["once"]> {
     let threw: { readonly error: unknown } | undefined;
     let isUndone = false;
-    const attempt = (): Awaitable<typeof ran | NotRun> =>
-      andThen(this.#slots.find(request), (found): Awaitable<typeof ran | NotRun> => {
+    const attempt = (): Awaitable<typeof ran | NotRunReason> =>
+      andThen(this.#slots.find(request), (found): Awaitable<typeof ran | NotRunReason> => {
         if (found !== undefined) return found;
         const worked = orElse(work, (error): never => {
           threw = { error };
@@ -91,7 +91,7 @@ class LeasedSlots implements IdempotencyService {
           return andThen(stored, () => ran);
         });
       });
-    return orElse<typeof ran | NotRun>(
+    return orElse<typeof ran | NotRunReason>(
       () => this.#slots.transaction(attempt),
       (error) => {
         if (threw !== undefined) throw threw.error;

@@ -1,9 +1,9 @@
 /** What a row of `idempotency_slots` means. The columns have the same names in every database. */
-import type { IdempotentRequest, NotRun } from "sluice-gateway/services";
+import type { IdempotentRequest, NotRunReason } from "sluice-gateway/services";
 import { blob, optionalNumber, optionalText, text, type Row } from "sluice-gateway/store";
 
 /** Returns the reason why the request must not run. `row`: the slot of the request, whose time is not over. */
-export function notRunFromRow({ fingerprint }: IdempotentRequest, row: Row): NotRun {
+export function notRunFromRow({ fingerprint }: IdempotentRequest, row: Row): NotRunReason {
   const status = optionalNumber(row, "status");
   if (status === undefined) return { kind: "inFlight" };
   if (text(row, "fingerprint") !== fingerprint) return { kind: "mismatch" };

@@ -1,6 +1,6 @@
 /** The slots of idempotency keys in a store of accounts. A slot is either in flight, with an owner, or has a response. */
 import type { Awaitable } from "sluice-gateway/plugin";
-import type { IdempotentRequest, NotRun, StoredResponse } from "sluice-gateway/services";
+import type { IdempotentRequest, NotRunReason, StoredResponse } from "sluice-gateway/services";
 
 /** gateway.md, "Idempotency": the replay window. */
 export const keptMs = 24 * 3_600_000;
@@ -12,12 +12,12 @@ export interface SlotStore {
   /** Runs `work` in one transaction, which all changes of the accounts inside `work` join. */
   transaction<T>(work: () => Awaitable<T>): Awaitable<T>;
   /** Takes the slot for `owner`. Returns the reason if the request must not run. */
-  take(request: IdempotentRequest, owner: string): Awaitable<NotRun | undefined>;
+  take(request: IdempotentRequest, owner: string): Awaitable<NotRunReason | undefined>;
   /**
    * Returns the reason if the request must not run. Otherwise nobody else can take the slot before the end of the
    * transaction. Call it in a transaction.
    */
-  find(request: IdempotentRequest): Awaitable<NotRun | undefined>;
+  find(request: IdempotentRequest): Awaitable<NotRunReason | undefined>;
   /** Stores the response, whether or not the slot has an owner. */
   put(request: IdempotentRequest, response: StoredResponse): Awaitable<void>;
   /** Deletes the slot, so that a repeated request runs again. */

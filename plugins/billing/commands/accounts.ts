@@ -58,17 +58,17 @@ export async function withAccounts(
   work: (accounts: OpenAccounts) => Promise<Failed | undefined>,
 ): Promise<0 | 1> {
   const { config, faults } = await readPipeline(context.configFile, context.env);
-  for (const fault of faults) context.complain(printFault(fault, process.cwd()));
+  for (const fault of faults) context.printToStderr(printFault(fault, process.cwd()));
   if (config === undefined || faults.some((fault) => concerns(config, fault))) return 1;
   await using stack = new AsyncDisposableStack();
   try {
     const store = await openStore(config, stack);
     const failed = await work({ store, config, by: { actor: actor(), at: systemClock.now() } });
-    if (failed !== undefined) context.complain(failed.message);
+    if (failed !== undefined) context.printToStderr(failed.message);
     return failed === undefined ? 0 : 1;
   } catch (error) {
     const failed = explain(error, `accounts.db in ${config.store.data}`);
-    context.complain(printFault(storeFault(failed, config), process.cwd()));
+    context.printToStderr(printFault(storeFault(failed, config), process.cwd()));
     return 1;
   }
 }

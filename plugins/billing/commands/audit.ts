@@ -1,5 +1,5 @@
 /** `sluice audit`: prints the audit log, also while a gateway uses the same store. */
-import { text, UsageError, type Command } from "sluice-gateway/module";
+import { optionText, UsageError, type Command } from "sluice-gateway/module";
 import type { ChangeJson } from "sluice-gateway/services";
 import { notFound } from "../accounts/failed.ts";
 import { changeJson } from "../accounts/json.ts";
@@ -25,8 +25,8 @@ of the workspace and key, and details. Entries are never changed or removed.
   },
   async run(context, values, [extra]) {
     if (extra !== undefined) throw new UsageError(`unexpected argument "${extra}"`);
-    const workspaceId = text(values, "workspace");
-    const from = text(values, "after") ?? "0";
+    const workspaceId = optionText(values, "workspace");
+    const from = optionText(values, "after") ?? "0";
     if (!/^\d{1,15}$/.test(from)) {
       throw new UsageError(`--after: expected the number of a change, got "${from}"`);
     }

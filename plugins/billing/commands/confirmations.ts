@@ -36,7 +36,7 @@ export async function waitForGateways(
     }
     if (late.length > 0) {
       const names = late.join(", ");
-      context.complain(
+      context.printToStderr(
         `Not confirmed within 2 s by: ${names}. A gateway that cannot read the database refuses every key after 5 s.`,
       );
     }

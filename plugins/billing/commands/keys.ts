@@ -4,10 +4,10 @@
 import {
   checkName,
   checkWord,
-  required,
+  requiredOption,
   runSubcommand,
-  text,
-  texts,
+  optionText,
+  optionTexts,
   UsageError,
   type Command,
   type CommandContext,
@@ -28,10 +28,10 @@ const create: Subcommand = {
   options: ["workspace", "name", "capability", "rps", "cu-24h", "cu-30d", "expires-in", "allow-ip"],
   arguments: [],
   async run(context, values) {
-    const name = text(values, "name");
+    const name = optionText(values, "name");
     const expiresIn = lifetime(values);
     const wanted = {
-      workspaceId: required(values, "workspace"),
+      workspaceId: requiredOption(values, "workspace"),
       name: name === undefined ? "" : checkName(name, "name"),
       capabilities: granted(values) ?? defaultCapabilities,
       rpsLimit: rate(values, "rps"),
@@ -56,7 +56,7 @@ const list: Subcommand = {
   options: ["workspace"],
   arguments: [],
   async run(context, values) {
-    const workspaceId = text(values, "workspace");
+    const workspaceId = optionText(values, "workspace");
     return withAccounts(context, async ({ store, by }) => {
       if (workspaceId !== undefined && (await store.findWorkspace(workspaceId)) === undefined) {
         return notFound("workspace", workspaceId);
@@ -82,7 +82,7 @@ const set: Subcommand = {
       const options = settable.map((option) => `--${option}`).join(", ");
       throw new UsageError(`expected at least one of ${options}`);
     }
-    const name = text(values, "name");
+    const name = optionText(values, "name");
     const expiresIn = orNone(values, "expires-in", lifetime);
     const settings = {
       name: name === undefined ? undefined : checkName(name, "name"),
@@ -104,7 +104,7 @@ const set: Subcommand = {
 
 /** Returns the given capabilities without duplicates. Undefined if none was given. */
 function granted(values: OptionValues): Capability[] | undefined {
-  const given = texts(values, "capability");
+  const given = optionTexts(values, "capability");
   return given && [...new Set(given.map((each) => checkWord(each, capabilities, "capability")))];
 }
 
@@ -112,7 +112,7 @@ function lifetime(values: OptionValues): number | undefined {
   const ms = duration(values, "expires-in");
   if (ms === 0)
     throw new UsageError(
-      `--expires-in: expected a duration above 0, got "${text(values, "expires-in")}"`,
+      `--expires-in: expected a duration above 0, got "${optionText(values, "expires-in")}"`,
     );
   return ms;
 }
@@ -156,7 +156,7 @@ function printIssued(
   const { id, ...rest } = keyJson(issued.key, now);
   printRecord(context, { id, key: issued.text, ...rest, ...more });
   if (context.json) return;
-  context.complain("Save the key now: it is not stored and cannot be shown again.");
+  context.printToStderr("Save the key now: it is not stored and cannot be shown again.");
 }
 
 export const keys: Command = {

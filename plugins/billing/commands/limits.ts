@@ -3,7 +3,7 @@
  * option.
  */
 import { isAddressBlock } from "sluice-gateway/http";
-import { text, texts, UsageError, type OptionValues } from "sluice-gateway/module";
+import { optionText, optionTexts, UsageError, type OptionValues } from "sluice-gateway/module";
 import { durationMs } from "sluice-gateway/toolkit";
 
 /** Maximum duration: a century. Anything longer is a mistake, and a Date could not represent much more. */
@@ -11,7 +11,7 @@ const maxDurationMs = 36_525 * 86_400_000;
 
 /** Parses an amount in milli-CU: an integer from 0 to 2^53 - 1. */
 export function milliCu(values: OptionValues, option: string): number | undefined {
-  const given = text(values, option);
+  const given = optionText(values, option);
   if (given === undefined) return undefined;
   const amount = /^\d{1,16}$/.test(given) ? Number(given) : NaN;
   if (!Number.isSafeInteger(amount)) {
@@ -24,7 +24,7 @@ export function milliCu(values: OptionValues, option: string): number | undefine
 
 /** Parses requests per second: above 0, at most a million, up to three decimals. */
 export function rate(values: OptionValues, option: string): number | undefined {
-  const given = text(values, option);
+  const given = optionText(values, option);
   if (given === undefined) return undefined;
   const rps = /^\d{1,7}(\.\d{1,3})?$/.test(given) ? Number(given) : NaN;
   if (!(rps > 0 && rps <= 1_000_000)) {
@@ -37,7 +37,7 @@ export function rate(values: OptionValues, option: string): number | undefined {
 
 /** Parses addresses and CIDR blocks and removes duplicates. Undefined if none was given. */
 export function addresses(values: OptionValues, option: string): string[] | undefined {
-  const given = texts(values, option);
+  const given = optionTexts(values, option);
   for (const each of given ?? []) {
     if (isAddressBlock(each)) continue;
     throw new UsageError(
@@ -49,7 +49,7 @@ export function addresses(values: OptionValues, option: string): string[] | unde
 
 /** Parses a duration of up to a century to milliseconds. */
 export function duration(values: OptionValues, option: string): number | undefined {
-  const given = text(values, option);
+  const given = optionText(values, option);
   if (given === undefined) return undefined;
   const ms = /^\d{1,9}[smhd]$/.test(given) ? durationMs(given) : undefined;
   if (ms === undefined) {
@@ -68,6 +68,6 @@ export function orNone<T>(
   option: string,
   read: (values: OptionValues, option: string) => T | undefined,
 ): T | null | undefined {
-  const given = texts(values, option) ?? [text(values, option)];
+  const given = optionTexts(values, option) ?? [optionText(values, option)];
   return given.length === 1 && given[0] === "none" ? null : read(values, option);
 }

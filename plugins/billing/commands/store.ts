@@ -24,11 +24,11 @@ async function withDatabase(
   work: (opened: CommandDatabase, config: Config) => Promise<void>,
 ): Promise<0 | 1> {
   const { config, faults } = await readPipeline(context.configFile, context.env);
-  for (const fault of faults) context.complain(printFault(fault, process.cwd()));
+  for (const fault of faults) context.printToStderr(printFault(fault, process.cwd()));
   if (config === undefined || faults.length > 0) return 1;
   const opened = openCommandDatabase(config);
   if (opened === undefined) {
-    context.complain("store.postgres (DATABASE_URL) is not set: there is no database to use");
+    context.printToStderr("store.postgres (DATABASE_URL) is not set: there is no database to use");
     return 1;
   }
   const { database } = opened;
@@ -37,7 +37,7 @@ async function withDatabase(
     return 0;
   } catch (error) {
     const fault = storeFault(explainPostgres(error, database.place), config);
-    context.complain(printFault(fault, process.cwd()));
+    context.printToStderr(printFault(fault, process.cwd()));
     return 1;
   } finally {
     await database.close();
@@ -129,7 +129,8 @@ async function end(
     if (context.json) context.print(JSON.stringify({ ended: shown }));
     else printRecords(context, shown, ["name", "freed_cu_milli"]);
   });
-  if (code === 0 && !found) context.complain("no gateway has been ended: none is live or silent");
+  if (code === 0 && !found)
+    context.printToStderr("no gateway has been ended: none is live or silent");
   return code === 0 && found ? 0 : 1;
 }
 

@@ -3,7 +3,7 @@ import { setImmediate as turn } from "node:timers/promises";
 import {
   checkWord,
   runSubcommand,
-  text,
+  optionText,
   UsageError,
   type Command,
   type CommandContext,
@@ -23,25 +23,25 @@ const exportRows: Subcommand = {
   options: ["from", "to", "after", "format"],
   arguments: [],
   async run(context, values) {
-    const format = checkWord(text(values, "format") ?? "jsonl", ["jsonl", "csv"], "format");
+    const format = checkWord(optionText(values, "format") ?? "jsonl", ["jsonl", "csv"], "format");
     if (context.json && format === "csv") {
       throw new UsageError("--json and --format csv cannot be used together");
     }
     const range = {
       from: instant(values, "from"),
       to: instant(values, "to"),
-      after: text(values, "after"),
+      after: optionText(values, "after"),
     };
     const { config, faults } = await readPipeline(context.configFile, context.env);
     if (config === undefined || faults.length > 0) {
-      for (const fault of faults) context.complain(printFault(fault, process.cwd()));
+      for (const fault of faults) context.printToStderr(printFault(fault, process.cwd()));
       return 1;
     }
     try {
       return await print(context, readUsage(config.store.data, range), format);
     } catch (error) {
       const failed = explain(error, `journal.db in ${config.store.data}`);
-      context.complain(printFault(storeFault(failed, config), process.cwd()));
+      context.printToStderr(printFault(storeFault(failed, config), process.cwd()));
       return 1;
     }
   },
@@ -61,7 +61,7 @@ async function print(
     if (++printed % linesPerTurn !== 0) continue;
     await turn();
     if (context.signal.aborted) {
-      context.complain(`stopped by a signal after ${printed} charges`);
+      context.printToStderr(`stopped by a signal after ${printed} charges`);
       return 1;
     }
   }
@@ -111,7 +111,7 @@ function csvField(value: string): string {
 
 /** Parses a time to milliseconds since 1970. */
 function instant(values: OptionValues, option: string): number | undefined {
-  const given = text(values, option);
+  const given = optionText(values, option);
   if (given === undefined) return undefined;
   const time = parseTime(given);
   if (time === undefined) {

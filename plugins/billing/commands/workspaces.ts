@@ -5,9 +5,9 @@
 import {
   checkName,
   checkWord,
-  required,
+  requiredOption,
   runSubcommand,
-  text,
+  optionText,
   UsageError,
   type Command,
   type Subcommand,
@@ -25,8 +25,8 @@ const create: Subcommand = {
   arguments: [],
   async run(context, values) {
     const wanted = {
-      name: checkName(required(values, "name"), "name"),
-      plan: checkWord(required(values, "plan"), planNames, "plan"),
+      name: checkName(requiredOption(values, "name"), "name"),
+      plan: checkWord(requiredOption(values, "plan"), planNames, "plan"),
       overageLimitCuMilli: milliCu(values, "overage-limit"),
     };
     return withAccounts(context, async (accounts) => {
@@ -72,7 +72,7 @@ const set: Subcommand = {
   options: ["plan", "overage-limit"],
   arguments: ["ID"],
   async run(context, values, id = "") {
-    const plan = text(values, "plan");
+    const plan = optionText(values, "plan");
     const settings = {
       plan: plan === undefined ? undefined : checkWord(plan, planNames, "plan"),
       overageLimitCuMilli: orNone(values, "overage-limit", milliCu),
@@ -93,7 +93,7 @@ const purchase: Subcommand = {
   options: ["cu"],
   arguments: ["ID"],
   async run(context, values, id = "") {
-    required(values, "cu");
+    requiredOption(values, "cu");
     const amount = milliCu(values, "cu") ?? 0;
     if (amount === 0) throw new UsageError("--cu: expected an amount above 0 milli-CU");
     return withAccounts(context, async (accounts) => {

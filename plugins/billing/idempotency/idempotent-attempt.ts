@@ -11,7 +11,7 @@ import type {
   Idempotency,
   IdempotencySlot,
   IdempotentRequest,
-  NotRun,
+  NotRunReason,
   StoredResponse,
 } from "sluice-gateway/services";
 import { andThen } from "sluice-gateway/toolkit";
@@ -161,7 +161,7 @@ function responseOf({ status, headers = [], body = "" }: Reply): StoredResponse 
   return { status, contentType, contentEncoding: field("content-encoding"), body: bytes };
 }
 
-function insteadOf(found: NotRun): Reply {
+function insteadOf(found: NotRunReason): Reply {
   if (found.kind === "replay") {
     const { status, contentType, contentEncoding, body } = found.response;
     const headers = ["idempotent-replayed", "true"];

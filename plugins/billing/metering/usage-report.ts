@@ -3,7 +3,7 @@
  * of the range and would block the event loop. Measured: 3 to 6 million charges per second, with 50 per commit.
  */
 import type { DatabaseSync } from "node:sqlite";
-import { movedOut } from "sluice-gateway/compute";
+import { transferredResult } from "sluice-gateway/compute";
 import type { UsageMember } from "sluice-gateway/services";
 import { explain, number } from "sluice-gateway/store";
 import { commitsWithin, NameReader } from "./commits.ts";
@@ -39,7 +39,7 @@ interface Group {
 /** Runs in a thread of the pool. Returns undefined if there are more than `maxGroups`. Throws StoreError. */
 export default function report(job: UsageReportJob): unknown {
   const json = usageReport(job);
-  return json === undefined ? undefined : movedOut(new TextEncoder().encode(json));
+  return json === undefined ? undefined : transferredResult(new TextEncoder().encode(json));
 }
 
 /**

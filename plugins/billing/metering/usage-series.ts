@@ -3,7 +3,7 @@
  * this is a job of the compute pool.
  */
 import type { DatabaseSync } from "node:sqlite";
-import { movedOut } from "sluice-gateway/compute";
+import { transferredResult } from "sluice-gateway/compute";
 import type { Series, UsageSeries, UsageSeriesQuery } from "sluice-gateway/services";
 import { explain, number } from "sluice-gateway/store";
 import { commitsWithin, NameReader } from "./commits.ts";
@@ -28,7 +28,7 @@ type Lines = Map<number, Line>;
 
 /** Runs in a thread of the pool. Throws StoreError. */
 export default function series(job: UsageSeriesJob): unknown {
-  return movedOut(new TextEncoder().encode(JSON.stringify(usageSeries(job))));
+  return transferredResult(new TextEncoder().encode(JSON.stringify(usageSeries(job))));
 }
 
 /** Throws StoreError. */

@@ -2,7 +2,7 @@
  * Reads the next commits of the journal and encodes their charges for the database. This is a job of a thread, because
  * thousands of charges per second would block the event loop.
  */
-import { movedOut } from "sluice-gateway/compute";
+import { transferredResult } from "sluice-gateway/compute";
 import { explain } from "sluice-gateway/store";
 import { commitsWithin, NameReader } from "../metering/commits.ts";
 import { openJournalReader } from "../metering/journal-reader.ts";
@@ -66,7 +66,9 @@ export default function batchBytes({ dataDir, after }: BatchJob): unknown {
       head = { ...(head ?? emptyHead(after)), last: seq, check, count: rows.length };
     }
     if (head === undefined) return undefined;
-    return movedOut(new TextEncoder().encode(`${JSON.stringify(head)}\n[${rows.join(",")}]`));
+    return transferredResult(
+      new TextEncoder().encode(`${JSON.stringify(head)}\n[${rows.join(",")}]`),
+    );
   } catch (error) {
     throw explain(error, journalPath(dataDir));
   } finally {

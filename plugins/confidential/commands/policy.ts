@@ -2,7 +2,7 @@
 import { createPrivateKey, type KeyObject } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import {
-  required,
+  requiredOption,
   runSubcommand,
   type Command,
   type CommandContext,
@@ -17,18 +17,18 @@ const sign: Subcommand = {
   arguments: ["FILE"],
   async run(context, values, file = "") {
     const policy = await readPolicyFile(file);
-    const key = await readKey(required(values, "key"));
+    const key = await readKey(requiredOption(values, "key"));
     if (typeof policy === "string") return refuse(context, `${file}: ${policy}`);
     if (typeof key === "string") return refuse(context, key);
     const document = await signPolicy(policy, signerOf(key));
     context.print(JSON.stringify(document));
-    context.complain(`Clients must pin this public key: ${document.key}`);
+    context.printToStderr(`Clients must pin this public key: ${document.key}`);
     return 0;
   },
 };
 
 function refuse(context: CommandContext, why: string): 1 {
-  context.complain(why);
+  context.printToStderr(why);
   return 1;
 }
 

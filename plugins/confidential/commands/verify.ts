@@ -3,8 +3,8 @@
  */
 import {
   checkWord,
-  text,
-  texts,
+  optionText,
+  optionTexts,
   UsageError,
   type Command,
   type CommandContext,
@@ -53,12 +53,12 @@ printed as a warning. Exit code 0 if a client with these options would accept th
     if (extra !== undefined) throw new UsageError(`unexpected argument "${extra}"`);
     const options = await readOptions(context, values, url);
     if (typeof options === "string") {
-      context.complain(options);
+      context.printToStderr(options);
       return 1;
     }
     const outcome = await openAndClose(options);
     if (outcome === undefined) {
-      context.complain("stopped by a signal");
+      context.printToStderr("stopped by a signal");
       return 1;
     }
     context.print(context.json ? JSON.stringify(outcome) : describe(outcome));
@@ -136,11 +136,11 @@ async function readOptions(
   values: OptionValues,
   url: string,
 ): Promise<Options | string> {
-  const apiKey = text(values, "key") ?? context.env["SLUICE_API_KEY"] ?? "";
+  const apiKey = optionText(values, "key") ?? context.env["SLUICE_API_KEY"] ?? "";
   if (!URL.canParse(url)) throw new UsageError(`expected a URL, got "${url}"`);
   if (!/^[\x21-\x7e]+$/.test(apiKey))
     throw new UsageError("missing or invalid --key (or SLUICE_API_KEY)");
-  const wanted = { network: text(values, "network"), model: text(values, "model") };
+  const wanted = { network: optionText(values, "network"), model: optionText(values, "model") };
   const { network, model } = wanted;
   const target =
     network !== undefined && model !== undefined
@@ -149,9 +149,9 @@ async function readOptions(
   if (target === undefined) {
     return "GET /v1/models lists no such model with evidence. Pass --network and --model.";
   }
-  const images = texts(values, "image-hash");
-  const termination = text(values, "termination");
-  const policyKey = text(values, "policy-key");
+  const images = optionTexts(values, "image-hash");
+  const termination = optionText(values, "termination");
+  const policyKey = optionText(values, "policy-key");
   return {
     url,
     apiKey,
@@ -163,14 +163,14 @@ async function readOptions(
     ...(images !== undefined && { imageHashes: images.includes("any") ? "any" : images }),
     sevSnp: readSnpPolicy(values),
     allowSimulated: values["allow-simulated"] === true,
-    simulatedRoots: texts(values, "simulated-root") ?? [],
+    simulatedRoots: optionTexts(values, "simulated-root") ?? [],
     memory: createClientMemory(),
     signal: context.signal,
   };
 }
 
 function readSnpPolicy(values: OptionValues): SnpPolicy {
-  const given = texts(values, "min-tcb");
+  const given = optionTexts(values, "min-tcb");
   const minTcb = given?.includes("any") === true ? "any" : given && readMinimums(given);
   return {
     ...(minTcb !== undefined && { minTcb }),

@@ -2,11 +2,11 @@
 import {
   checkName,
   checkWord,
-  required,
+  requiredOption,
   systemClock,
-  text,
-  texts,
-  unknown,
+  optionText,
+  optionTexts,
+  unknownValueMessage,
   UsageError,
   type Command,
   type CommandContext,
@@ -81,7 +81,7 @@ Environment variables:
     if (started === undefined) return 1;
     fatal.drain = { stop: () => started.stop(drainMs), limitMs: drainMs };
     announce(context, started);
-    for (const line of warnings(options, started)) context.complain(line);
+    for (const line of warnings(options, started)) context.printToStderr(line);
     if (!context.signal.aborted) {
       await new Promise<void>((resolve) => {
         context.signal.addEventListener("abort", () => resolve(), { once: true });
@@ -99,14 +99,16 @@ async function startOrPrintFaults(
   try {
     const started = await startWorker(options);
     if (!isFault(started)) return started;
-    context.complain(`cannot get evidence (${options.evidence}): ${started.message}`);
+    context.printToStderr(`cannot get evidence (${options.evidence}): ${started.message}`);
     if (options.evidence === "auto") {
-      context.complain("For development without a TEE, use --evidence simulated.");
+      context.printToStderr("For development without a TEE, use --evidence simulated.");
     }
   } catch (error) {
     // Only system errors of the listening address have a code.
     if (!(error instanceof Error) || !("code" in error)) throw error;
-    context.complain(`cannot listen on ${options.host}:${options.port}: ${String(error.code)}`);
+    context.printToStderr(
+      `cannot listen on ${options.host}:${options.port}: ${String(error.code)}`,
+    );
   }
   return undefined;
 }
@@ -149,43 +151,43 @@ function readOptions(context: CommandContext, values: OptionValues): WorkerOptio
   const { env } = context;
   const environment = checkVariable(env["GATEWAY_ENV"] || "dev", environments, "GATEWAY_ENV");
   const level = checkVariable(env["LOG_LEVEL"] || "info", levels, "LOG_LEVEL");
-  const models = texts(values, "model");
+  const models = optionTexts(values, "model");
   if (models === undefined) throw new UsageError("missing option --model");
-  const advertise = text(values, "advertise");
+  const advertise = optionText(values, "advertise");
   return {
     clock: systemClock,
     log: createLog({ level, destination: process.stderr }),
-    upstream: checkUrl(required(values, "upstream"), "upstream", ["http:", "https:"]),
+    upstream: checkUrl(requiredOption(values, "upstream"), "upstream", ["http:", "https:"]),
     models: [...new Set(models)].map((model) => checkName(model, "model")),
-    network: checkName(required(values, "network"), "network"),
-    ...readAddress(text(values, "listen") ?? "127.0.0.1:8090"),
+    network: checkName(requiredOption(values, "network"), "network"),
+    ...readAddress(optionText(values, "listen") ?? "127.0.0.1:8090"),
     advertise: advertise && checkUrl(advertise, "advertise", ["ws:", "wss:", "http:", "https:"]),
-    coefficient: readCoefficient(text(values, "coefficient") ?? "1000"),
-    evidence: checkWord(text(values, "evidence") ?? "auto", sources, "evidence"),
+    coefficient: readCoefficient(optionText(values, "coefficient") ?? "1000"),
+    evidence: checkWord(optionText(values, "evidence") ?? "auto", sources, "evidence"),
     token: readToken(context, values),
     apiKey: env["UPSTREAM_API_KEY"] || undefined,
     simulatedAllowed: environment !== "prod" || env["CONFIDENTIAL_ALLOW_SIMULATED"] === "1",
     collateral: readCollateral(values),
-    revocationLists: readKds(text(values, "kds")),
+    revocationLists: readKds(optionText(values, "kds")),
   };
 }
 
 function checkVariable<T extends string>(word: string, allowed: readonly T[], name: string): T {
   const found = allowed.find((each) => each === word);
   if (found !== undefined) return found;
-  throw new UsageError(`${name}: ${unknown(word, allowed)}`);
+  throw new UsageError(`${name}: ${unknownValueMessage(word, allowed)}`);
 }
 
 /** Refuses an empty option, for example from an unset shell variable: it would leave the worker open to everyone. */
 function readToken({ env }: CommandContext, values: OptionValues): string | undefined {
-  const given = text(values, "token");
+  const given = optionText(values, "token");
   if (given === "") throw new UsageError("--token: expected a token, got an empty value");
   return given ?? (env["SLUICE_WORKER_TOKEN"] || undefined);
 }
 
 function readCollateral(values: OptionValues): CollateralSource | undefined {
-  const file = text(values, "collateral");
-  const pccs = text(values, "pccs");
+  const file = optionText(values, "collateral");
+  const pccs = optionText(values, "pccs");
   if (file !== undefined && pccs !== undefined) {
     throw new UsageError("--pccs and --collateral cannot be used together");
   }

@@ -1,6 +1,6 @@
 /** A job of the compute pool that writes receipts, so that the event loop does not wait for the disk. */
 import type { DatabaseSync } from "node:sqlite";
-import { movedOut } from "sluice-gateway/compute";
+import { transferredResult } from "sluice-gateway/compute";
 import { transaction } from "sluice-gateway/store";
 import { openReceiptsDatabase, type ReceiptRow } from "./receipts-schema.ts";
 
@@ -26,5 +26,5 @@ export default function writeReceipts({ dataDir, rows, keepFrom }: ReceiptsJob):
     for (const { session, rid, at, receipt } of rows) insert.run(session, rid, at, receipt);
     db.prepare("DELETE FROM receipts WHERE at < ?").run(keepFrom);
   });
-  return movedOut(Uint8Array.of(1));
+  return transferredResult(Uint8Array.of(1));
 }

@@ -158,11 +158,11 @@ async function quote(
   using _limit = clock.after(quoteMs, () => late.abort());
   const reportData = await sessionReportData(nodeSuite, digest, nonce, role);
   const until = AbortSignal.any([signal, late.signal]);
-  const asked = provider.quote(reportData, until).catch((error: unknown) => {
+  const requested = provider.quote(reportData, until).catch((error: unknown) => {
     log?.error({ err: error }, "the evidence provider failed");
     return fault("ATTESTATION_UNAVAILABLE", "the platform did not make a report");
   });
-  const made = await Promise.race([asked, whenAborted(until)]);
+  const made = await Promise.race([requested, whenAborted(until)]);
   if (made === undefined) return fault("ATTESTATION_UNAVAILABLE", "the platform took too long");
   if (isFault(made)) return made;
   if (!(await bindsReportData(made, reportData))) {

@@ -66,8 +66,8 @@ async function askForQuote(
   reportData: Uint8Array,
   signal: AbortSignal,
 ): Promise<AttestationEvidence | Fault> {
-  const asked = { report_data: toHex(reportData) };
-  const answer = await postJson(socket, "/GetQuote", asked, signal);
+  const quoteRequest = { report_data: toHex(reportData) };
+  const answer = await postJson(socket, "/GetQuote", quoteRequest, signal);
   if (!isObject(answer)) return unavailable("the dstack agent did not return a quote");
   const { quote, attestation, event_log: log } = answer;
   // On SEV-SNP the quote is empty.

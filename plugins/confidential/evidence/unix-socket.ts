@@ -14,7 +14,7 @@ export function postJson(
   const { promise, resolve } = Promise.withResolvers<unknown>();
   const fail = (): void => resolve(undefined);
   const text = JSON.stringify(body);
-  const asked = request(
+  const outgoing = request(
     {
       socketPath,
       path,
@@ -42,13 +42,13 @@ export function postJson(
       response.on("error", fail);
     },
   );
-  asked.on("error", fail);
+  outgoing.on("error", fail);
   // Without a listener node:http closes the connection and reports neither an answer nor an error.
-  asked.on("upgrade", (_, socket) => {
+  outgoing.on("upgrade", (_, socket) => {
     socket.destroy();
     fail();
   });
-  asked.end(text);
+  outgoing.end(text);
   return promise;
 }
 

@@ -4,7 +4,7 @@ import type { Certificate } from "./certificate.ts";
 import { isSignedBy } from "./signature.ts";
 
 /** The trusted roots: lower-case hex of the SHA-256 of each root's DER. */
-export type Anchors = ReadonlySet<string>;
+export type TrustAnchors = ReadonlySet<string>;
 
 /**
  * Returns the reason why `chain` is not trusted at `now` (milliseconds since 1970). Undefined if it is trusted.
@@ -14,7 +14,7 @@ export type Anchors = ReadonlySet<string>;
 export async function chainFault(
   chain: readonly Certificate[],
   length: number,
-  anchors: Anchors,
+  anchors: TrustAnchors,
   now: number,
 ): Promise<string | undefined> {
   const root = chain.at(-1);

@@ -3,7 +3,7 @@
  */
 import { fromBase64, joinBytes, sha256Hex, toHex } from "./binary-text.ts";
 import type { Bytes } from "./binary-text.ts";
-import type { Anchors } from "./chain.ts";
+import type { TrustAnchors } from "./chain.ts";
 import { readCertificate } from "./certificate.ts";
 import type { VerificationPolicy } from "./policy.ts";
 
@@ -24,7 +24,7 @@ export async function isMarked(rtmr3: string | undefined): Promise<boolean> {
 }
 
 /** Returns the test roots of the policy, or a text with the reason why there are none. */
-export async function simulatedAnchors(policy: VerificationPolicy): Promise<Anchors | string> {
+export async function simulatedAnchors(policy: VerificationPolicy): Promise<TrustAnchors | string> {
   if (policy.allowSimulated !== true) return "simulated evidence is not allowed";
   const anchors = new Set<string>();
   for (const text of policy.simulatedRoots ?? []) {

@@ -2,7 +2,7 @@
 import { isZero, sameBytes, toHex } from "./binary-text.ts";
 import type { Bytes } from "./binary-text.ts";
 import { chainFault } from "./chain.ts";
-import type { Anchors } from "./chain.ts";
+import type { TrustAnchors } from "./chain.ts";
 import type { Certificate } from "./certificate.ts";
 import { createChecklist } from "./checklist.ts";
 import type { Checklist } from "./checklist.ts";
@@ -39,7 +39,7 @@ export type SnpCheck = (typeof snpChecks)[number];
 type Checks = Checklist<SnpCheck>;
 
 /** The trusted root of each product. */
-export type SnpRoots = Readonly<Record<SnpProduct, Anchors>>;
+export type SnpRoots = Readonly<Record<SnpProduct, TrustAnchors>>;
 
 /** SHA-256 of the DER of ARK-Milan, ARK-Genoa and ARK-Turin, as served by AMD's key distribution service. */
 export const amdRoots: SnpRoots = {

@@ -1,7 +1,7 @@
 /** The checks of Intel's collateral: its signatures, its revocation lists, and its age. */
 import type { Bytes } from "./binary-text.ts";
 import { chainFault } from "./chain.ts";
-import type { Anchors } from "./chain.ts";
+import type { TrustAnchors } from "./chain.ts";
 import type { Certificate } from "./certificate.ts";
 import { revocationListFault } from "./crl.ts";
 import type { VerificationPolicy } from "./policy.ts";
@@ -18,7 +18,7 @@ const signerChainLength = 2;
 export async function checkSigners(
   checks: TdxChecklist,
   read: ParsedCollateral,
-  anchors: Anchors,
+  anchors: TrustAnchors,
   now: number,
 ): Promise<void> {
   const { text, tcbInfoChain, tcbInfoSignature, qeIdentityChain, qeIdentitySignature } = read;

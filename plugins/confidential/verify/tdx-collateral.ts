@@ -49,7 +49,7 @@ export interface ParsedCollateral {
   /** The members in their wire format, without unknown ones. */
   readonly text: TdxCollateral;
   readonly tcbInfo: TcbInfo;
-  readonly qeIdentity: Issued;
+  readonly qeIdentity: IssueDates;
   readonly tcbInfoChain: readonly Certificate[];
   readonly qeIdentityChain: readonly Certificate[];
   readonly tcbInfoSignature: Bytes;
@@ -60,13 +60,13 @@ export interface ParsedCollateral {
 }
 
 /** The dates of a signed text, in milliseconds since 1970. */
-export interface Issued {
+export interface IssueDates {
   readonly issueDate: number;
   readonly nextUpdate: number;
   readonly tcbEvaluationDataNumber: number;
 }
 
-export interface TcbInfo extends Issued {
+export interface TcbInfo extends IssueDates {
   /** Lower-case hex. */
   readonly fmspc: string;
   readonly pceId: string;
@@ -191,7 +191,7 @@ function readLevel(value: unknown): TdxModuleLevel | undefined {
   return { isvsvn, status, advisories: advisoryIDs.map(String) };
 }
 
-function readIssued(value: JsonObject | undefined): Issued | undefined {
+function readIssued(value: JsonObject | undefined): IssueDates | undefined {
   const { issueDate: issued, nextUpdate: next, tcbEvaluationDataNumber } = value ?? {};
   if (typeof issued !== "string" || typeof next !== "string") return undefined;
   const issueDate = Date.parse(issued);

@@ -6,7 +6,7 @@
 import { isZero, joinBytes, sameBytes, toHex } from "./binary-text.ts";
 import type { Bytes } from "./binary-text.ts";
 import { chainFault } from "./chain.ts";
-import type { Anchors } from "./chain.ts";
+import type { TrustAnchors } from "./chain.ts";
 import { createChecklist } from "./checklist.ts";
 import { verifyWithDcap } from "./dcap.ts";
 import type { DcapVerdict } from "./dcap.ts";
@@ -31,7 +31,7 @@ import { readTdxQuote, tdReportLayout, tdxImageHash } from "./tdx-quote.ts";
 import type { TdReport, TdxQuote } from "./tdx-quote.ts";
 
 /** SHA-256 of the DER of "Intel SGX Root CA", valid until 2049, which also certifies TDX. */
-export const intelRoots: Anchors = new Set([
+export const intelRoots: TrustAnchors = new Set([
   "44a0196b2b99f889b8e149e95b807a350e7424964399e885a7cbb8ccfab674d3",
 ]);
 
@@ -49,7 +49,7 @@ export async function inspectTdx(
   quoteBytes: Bytes,
   collateralValue: unknown,
   policy: VerificationPolicy,
-  anchors: Anchors,
+  anchors: TrustAnchors,
   now: number,
 ): Promise<Inspection<TdxCheck>> {
   const checks = createChecklist(tdxChecks);
@@ -89,7 +89,7 @@ export async function inspectTdx(
 async function checkQuote(
   checks: TdxChecklist,
   quote: TdxQuote,
-  anchors: Anchors,
+  anchors: TrustAnchors,
   now: number,
 ): Promise<void> {
   const { pckChain, attestationKey, signedBytes, signature } = quote;

@@ -42,11 +42,11 @@ export class Activity {
 
 /** The exchanges that have ended, of all callers or of one group. */
 export class Tally {
-  readonly requests = new Recent();
-  readonly refused = new Recent();
+  readonly requests = new RecentCounter();
+  readonly refused = new RecentCounter();
   /** Exchanges that were answered with a status of 500 or more. */
-  readonly failed = new Recent();
-  readonly #refusals = new Map<string, Recent>();
+  readonly failed = new RecentCounter();
+  readonly #refusals = new Map<string, RecentCounter>();
   readonly #durations = new Float32Array(latestDurations);
   #latest: SettledExchange[] = [];
   #watchedUntil = 0;
@@ -61,7 +61,7 @@ export class Tally {
       this.refused.add(now);
       let counts = this.#refusals.get(code);
       if (counts === undefined) {
-        counts = new Recent();
+        counts = new RecentCounter();
         this.#refusals.set(code, counts);
       }
       counts.add(now);
@@ -70,7 +70,7 @@ export class Tally {
   }
 
   /** Refusals by GATEWAY code. */
-  get refusals(): ReadonlyMap<string, Recent> {
+  get refusals(): ReadonlyMap<string, RecentCounter> {
     return this.#refusals;
   }
 
@@ -97,7 +97,7 @@ export class Tally {
 }
 
 /** Counts events: in the last ten minutes step by step, and since the start. */
-export class Recent {
+export class RecentCounter {
   readonly #counts = new Uint32Array(steps);
   #newest = 0;
   total = 0;

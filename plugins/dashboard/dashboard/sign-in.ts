@@ -42,7 +42,7 @@ export function signInRoutes(
       return sendJson(
         reply,
         200,
-        viewer === undefined ? { signed_in: false } : shown(parts, viewer),
+        viewer === undefined ? { signed_in: false } : sessionJson(parts, viewer),
       );
     }),
   );
@@ -89,7 +89,7 @@ async function signIn(
   });
 }
 
-function shown(parts: DashboardParts, { key, workspace, only, expiresAt }: Viewer): object {
+function sessionJson(parts: DashboardParts, { key, workspace, only, expiresAt }: Viewer): object {
   return {
     signed_in: true,
     key_id: key.id,

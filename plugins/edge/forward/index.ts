@@ -127,7 +127,7 @@ export default defineSurface<Options>({
       answer(x) {
         const mapped = mapTarget(x.request, options);
         if (mapped.kind === "outside") return refuse("GATEWAY_NOT_FOUND");
-        if (mapped.kind === "climbs") {
+        if (mapped.kind === "leavesRoute") {
           return refuse("GATEWAY_INVALID_PARAMS", { message: "the path has dot segments" });
         }
         const { target } = mapped;

@@ -6,7 +6,7 @@ export type MappedTarget =
   /** The path does not start with the prefix to remove. */
   | { readonly kind: "outside" }
   /** The path contains `..` or the like, so an upstream might resolve it to a path outside the route. */
-  | { readonly kind: "climbs" };
+  | { readonly kind: "leavesRoute" };
 
 interface Prefixes {
   readonly stripPrefix?: string;
@@ -18,7 +18,7 @@ export function mapTarget(
   { stripPrefix, prefix = "" }: Prefixes,
 ): MappedTarget {
   const { path, target } = request;
-  if (climbs(path)) return { kind: "climbs" };
+  if (mayLeaveRoute(path)) return { kind: "leavesRoute" };
   if (stripPrefix === undefined) return { kind: "target", target: prefix + target };
   if (!isBelow(path, stripPrefix)) return { kind: "outside" };
   const rest = target.slice(stripPrefix.length);
@@ -36,7 +36,7 @@ function isBelow(path: string, prefix: string): boolean {
  * `/open/..%2Fclosed` would otherwise reach `/closed` of an upstream that decodes before it resolves. Tomcat and Jetty
  * remove a segment's parameters before they resolve it, so they treat `..;x=1` as `..`.
  */
-function climbs(path: string): boolean {
+function mayLeaveRoute(path: string): boolean {
   if (!path.includes("/.") && !path.includes("%") && !path.includes("\\")) return false;
   return path
     .replaceAll(/%2e/gi, ".")

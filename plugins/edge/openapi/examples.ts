@@ -5,7 +5,7 @@
 import type { JsonSchema } from "sluice-gateway/plugin";
 import { isObject } from "sluice-gateway/toolkit";
 
-interface Wanted {
+interface ExampleHints {
   /** Name of the member or parameter, which hints at its value. */
   readonly name?: string;
   /** True to include optional members. */
@@ -64,7 +64,7 @@ const byFormat: Readonly<Record<string, string>> = {
 };
 
 /** Returns a value that fits the schema. Undefined if none can be generated, such as for an unusual pattern. */
-export function exampleOf(schema: JsonSchema, wanted: Wanted, depth = 0): unknown {
+export function exampleOf(schema: JsonSchema, hints: ExampleHints, depth = 0): unknown {
   if (depth > maxDepth) return undefined;
   const { examples, enum: choices, default: fallback } = schema;
   if (Array.isArray(examples) && examples.length > 0) return examples[0] as unknown;
@@ -72,12 +72,12 @@ export function exampleOf(schema: JsonSchema, wanted: Wanted, depth = 0): unknow
   if (Array.isArray(choices)) return choices[0] as unknown;
   if (fallback !== undefined) return fallback;
   const whole = flattened(schema);
-  if (whole !== schema) return exampleOf(whole, wanted, depth + 1);
+  if (whole !== schema) return exampleOf(whole, hints, depth + 1);
   switch (typeOf(schema)) {
     case "object":
-      return objectExample(schema, wanted, depth);
+      return objectExample(schema, hints, depth);
     case "array":
-      return arrayExample(schema, wanted, depth);
+      return arrayExample(schema, hints, depth);
     case "integer":
     case "number":
       return numberExample(schema);
@@ -86,7 +86,7 @@ export function exampleOf(schema: JsonSchema, wanted: Wanted, depth = 0): unknow
     case "null":
       return null;
     default:
-      return textExample(schema, wanted.name);
+      return textExample(schema, hints.name);
   }
 }
 
@@ -119,7 +119,7 @@ function merged(one: JsonSchema, other: JsonSchema): JsonSchema {
 }
 
 /** Undefined if a required member has no example. */
-function objectExample(schema: JsonSchema, { isWhole }: Wanted, depth: number): unknown {
+function objectExample(schema: JsonSchema, { isWhole }: ExampleHints, depth: number): unknown {
   const required = listIn(schema["required"]);
   const example: Record<string, unknown> = {};
   for (const [name, property] of Object.entries(recordIn(schema["properties"]))) {
@@ -132,7 +132,7 @@ function objectExample(schema: JsonSchema, { isWhole }: Wanted, depth: number): 
   return example;
 }
 
-function arrayExample(schema: JsonSchema, wanted: Wanted, depth: number): unknown {
+function arrayExample(schema: JsonSchema, wanted: ExampleHints, depth: number): unknown {
   const { items } = schema;
   if (!isObject(items)) return [];
   const item = exampleOf(items, wanted, depth + 1);

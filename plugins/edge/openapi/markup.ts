@@ -37,7 +37,7 @@ function escape(text: string): string {
 }
 
 /** Converts a text with `code` in backticks to markup. */
-export function prose(text: string): Markup {
+export function inlineMarkup(text: string): Markup {
   const parts = text.split(/`([^`]+)`/);
   const marked = parts.map((part, index) =>
     index % 2 === 1 ? html`<code>${part}</code>` : html`${part}`,

@@ -1,6 +1,6 @@
 /** Shows an operation on the page: the required capabilities, the request and the responses. */
 import type { OperationObject } from "./document.ts";
-import { html, prose, type Markup } from "./markup.ts";
+import { html, inlineMarkup, type Markup } from "./markup.ts";
 import type { MediaType, Ref, ResponseObject } from "./objects.ts";
 import type { Parameter } from "./parameters.ts";
 import { schemaView, typeOf } from "./schema-view.ts";
@@ -26,7 +26,8 @@ export function operationView(
       >
     </h3>
     <p>
-      <strong>${summary}.</strong> ${description === undefined ? undefined : prose(description)}
+      <strong>${summary}.</strong>
+      ${description === undefined ? undefined : inlineMarkup(description)}
     </p>
     <p>${accessView(security)}</p>
     ${parameters === undefined ? undefined : parametersView(parameters)}
@@ -73,7 +74,7 @@ function listView(parameters: readonly Parameter[]): Markup {
         <code class="name">${name}</code>
         <span class="type">${place}, ${typeOf(schema)}</span>
         ${required ? html`<span class="required">required</span>` : undefined}
-        <p>${prose(description)}</p>
+        <p>${inlineMarkup(description)}</p>
         ${example === undefined ? undefined : html`<p>Example: <code>${inline(example)}</code></p>`}
       </li>`,
   );
@@ -118,7 +119,7 @@ function responseView(status: string, { description, headers, content }: Respons
         </p>`;
   return html`<details>
     <summary>
-      <code class="status s${status.slice(0, 1)}">${status}</code> ${prose(description)}
+      <code class="status s${status.slice(0, 1)}">${status}</code> ${inlineMarkup(description)}
     </summary>
     ${fields}${bodies}
   </details>`;

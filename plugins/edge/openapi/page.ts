@@ -1,6 +1,6 @@
 /** Shows the document as a page: one HTML file without scripts, which includes its style. */
 import type { OpenApiDocument } from "./document.ts";
-import { html, prose, type Markup } from "./markup.ts";
+import { html, inlineMarkup, type Markup } from "./markup.ts";
 import type { Ref, ResponseObject } from "./objects.ts";
 import { operationView, type Entry } from "./operation-view.ts";
 import { schemaView } from "./schema-view.ts";
@@ -65,7 +65,7 @@ function mainView(
     ({ name, description, entries }) =>
       html`<section>
         <h2>${name}</h2>
-        <p>${prose(description)}</p>
+        <p>${inlineMarkup(description)}</p>
         ${entries.map((entry) => operationView(entry, resolve))}
       </section>`,
   );
@@ -77,7 +77,7 @@ function mainView(
       </section>`,
   );
   return html`<h1>${info.title} <small>${info.version}</small></h1>
-    <p>${prose(info.description)}</p>
+    <p>${inlineMarkup(info.description)}</p>
     <p>
       Address: <code>${servers[0]?.url}</code>. For programs:
       <a href="${source}">OpenAPI ${openapi}</a>.

@@ -1,7 +1,7 @@
 /** Shows a JSON Schema as a readable list of members. */
 import type { JsonSchema } from "sluice-gateway/plugin";
 import { isObject } from "sluice-gateway/toolkit";
-import { html, prose, type Markup } from "./markup.ts";
+import { html, inlineMarkup, type Markup } from "./markup.ts";
 
 /** Limits the nesting, because a schema may refer to itself. Deeper levels are only in the document itself. */
 const maxLevels = 12;
@@ -37,7 +37,7 @@ function members(schema: JsonSchema, level: number): Markup[] {
     return html`<li>
       <code class="name">${name}</code> <span class="type">${typeOf(property)}</span>
       ${isRequired ? html`<span class="required">required</span>` : undefined}
-      ${typeof description === "string" ? html`<p>${prose(description)}</p>` : undefined}
+      ${typeof description === "string" ? html`<p>${inlineMarkup(description)}</p>` : undefined}
       ${schemaView(property, level + 1)}
     </li>`;
   });
@@ -88,7 +88,7 @@ function titleOf(schema: JsonSchema): Markup {
   const { description } = schema;
   const text = typeof description === "string" ? description : undefined;
   const title = name === undefined ? undefined : html`<code>${name}</code> `;
-  return html`${title}${text === undefined ? typeOf(schema) : prose(text)}`;
+  return html`${title}${text === undefined ? typeOf(schema) : inlineMarkup(text)}`;
 }
 
 function constOf(value: unknown, path: readonly string[]): string | undefined {

@@ -1,11 +1,11 @@
 /** The bucket of one caller, as the step sees it. `now` is always a time in whole microseconds of a monotonic clock. */
 import type { Awaitable } from "sluice-gateway/plugin";
-import type { Terms } from "./terms.ts";
+import type { BucketTerms } from "./terms.ts";
 
 export interface Bucket {
-  readonly terms: Terms;
+  readonly terms: BucketTerms;
   /** Changes the terms. The tokens in the bucket are kept up to the new burst. */
-  change(terms: Terms, now: number): void;
+  change(terms: BucketTerms, now: number): void;
   /** Takes a token if there is one. Never rejects. */
   take(now: number): Awaitable<boolean>;
   /** Returns the number of whole tokens. */

@@ -1,6 +1,6 @@
 /** The buckets of all callers of one kind, up to a maximum number. */
 import type { Bucket } from "./bucket.ts";
-import type { Terms } from "./terms.ts";
+import type { BucketTerms } from "./terms.ts";
 
 /** Number of old buckets that are checked for each new one when the table is full. */
 const maxChecked = 8;
@@ -8,7 +8,7 @@ const maxChecked = 8;
 /** Creates the bucket of a caller. */
 export type CreateBucket<B extends Bucket = Bucket> = (
   caller: string,
-  terms: Terms,
+  terms: BucketTerms,
   now: number,
 ) => B;
 
@@ -33,7 +33,7 @@ export class Buckets<B extends Bucket = Bucket> {
   }
 
   /** Returns the caller's bucket with these terms. A new bucket is full. `now`: time in whole microseconds. */
-  of(caller: string, terms: Terms, now: number): B {
+  of(caller: string, terms: BucketTerms, now: number): B {
     const known = this.#buckets.get(caller);
     if (known !== undefined) {
       if (known.terms !== terms) known.change(terms, now);

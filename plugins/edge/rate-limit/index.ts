@@ -6,7 +6,7 @@ import { andThen, stableJson } from "sluice-gateway/toolkit";
 import type { Bucket } from "./bucket.ts";
 import { Buckets, type CreateBucket } from "./buckets.ts";
 import { leasedBuckets } from "./leased-buckets.ts";
-import { createTerms, limitField, type Terms } from "./terms.ts";
+import { createTerms, limitField, type BucketTerms } from "./terms.ts";
 import { TokenBucket } from "./token-bucket.ts";
 
 interface Options {
@@ -123,8 +123,8 @@ class Limiter {
   readonly #options: Options;
   readonly #keys: Buckets;
   readonly #addresses: Buckets;
-  readonly #addressTerms: Terms;
-  readonly #keyTerms = new Map<number, Terms>();
+  readonly #addressTerms: BucketTerms;
+  readonly #keyTerms = new Map<number, BucketTerms>();
 
   constructor(options: Options, create: CreateBucket) {
     const { rps = addressRps, burst = rps, maxBuckets = 100_000 } = options;
@@ -144,7 +144,7 @@ class Limiter {
   }
 
   /** Returns the terms, which all keys with the same rate share. Their number is that of the plans and overrides. */
-  #termsOf(principal: KeyPrincipal): Terms {
+  #termsOf(principal: KeyPrincipal): BucketTerms {
     const rps = this.#options.rps ?? principal.rps;
     let terms = this.#keyTerms.get(rps);
     if (terms === undefined) {

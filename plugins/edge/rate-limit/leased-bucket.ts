@@ -6,7 +6,7 @@
 import type { Awaitable, Clock, Redis } from "sluice-gateway/plugin";
 import type { Bucket } from "./bucket.ts";
 import { takeScript } from "./take-script.ts";
-import { maxMicros, unitsPerToken, type Terms } from "./terms.ts";
+import { maxMicros, unitsPerToken, type BucketTerms } from "./terms.ts";
 import { TokenBucket } from "./token-bucket.ts";
 
 /** Held tokens are used for this time. It is half of the time after which Redis ends the hold. */
@@ -20,7 +20,7 @@ export interface LeasedBucketDeps {
   /** Returns a name that no other hold of any replica has. */
   readonly newHold: () => string;
   /** Returns the terms of this replica's share. Equal arguments return the same object until the number changes. */
-  readonly shareOf: (terms: Terms) => Terms;
+  readonly shareOf: (terms: BucketTerms) => BucketTerms;
 }
 
 interface WaitingRequest {
@@ -31,7 +31,7 @@ interface WaitingRequest {
 export class LeasedBucket implements Bucket {
   readonly #deps: LeasedBucketDeps;
   readonly #key: string;
-  #terms: Terms;
+  #terms: BucketTerms;
   /**
    * What this replica may allow alone. Every request takes from it, also while Redis answers, so that the replica gains
    * no second burst when Redis goes away.
@@ -56,7 +56,7 @@ export class LeasedBucket implements Bucket {
   #waiting: WaitingRequest[] = [];
 
   /** `key`: the key in Redis. `now`: time in whole microseconds of a monotonic clock. */
-  constructor(deps: LeasedBucketDeps, key: string, terms: Terms, now: number) {
+  constructor(deps: LeasedBucketDeps, key: string, terms: BucketTerms, now: number) {
     this.#deps = deps;
     this.#key = key;
     this.#terms = terms;
@@ -65,11 +65,11 @@ export class LeasedBucket implements Bucket {
     this.#left = terms.burst;
   }
 
-  get terms(): Terms {
+  get terms(): BucketTerms {
     return this.#terms;
   }
 
-  change(terms: Terms, now: number): void {
+  change(terms: BucketTerms, now: number): void {
     this.#terms = terms;
     this.#emptyUntil = 0;
     this.#share.change(this.#deps.shareOf(terms), now);

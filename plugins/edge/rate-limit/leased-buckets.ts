@@ -3,7 +3,7 @@ import { randomBytes } from "node:crypto";
 import type { Clock, Redis } from "sluice-gateway/plugin";
 import type { CreateBucket } from "./buckets.ts";
 import { LeasedBucket } from "./leased-bucket.ts";
-import { shareOf, type Terms } from "./terms.ts";
+import { shareOf, type BucketTerms } from "./terms.ts";
 
 /** `limiter`: text that is the same for the same limiter on every replica. */
 export function leasedBuckets(
@@ -14,9 +14,9 @@ export function leasedBuckets(
   const instance = randomBytes(9).toString("base64url");
   let holds = 0;
   const newHold = (): string => `${instance}.${(holds++).toString(36)}`;
-  let shares = new WeakMap<Terms, Terms>();
+  let shares = new WeakMap<BucketTerms, BucketTerms>();
   let { replicas } = redis;
-  const shareOfTerms = (terms: Terms): Terms => {
+  const shareOfTerms = (terms: BucketTerms): BucketTerms => {
     if (redis.replicas !== replicas) {
       replicas = redis.replicas;
       shares = new WeakMap();

@@ -10,7 +10,7 @@ export const maxMicros = 3.2e16;
 const maxBurst = 4_000_000;
 
 /** The terms of a bucket, created once per rate. */
-export interface Terms {
+export interface BucketTerms {
   readonly unitsPerMicro: number;
   readonly capUnits: number;
   /** Whole tokens of a full bucket. */
@@ -25,7 +25,7 @@ export interface Terms {
 }
 
 /** `rps`: requests per second, rounded to a thousandth. `burst`: number of tokens, at least one. */
-export function createTerms(name: string, rps: number, burst: number): Terms {
+export function createTerms(name: string, rps: number, burst: number): BucketTerms {
   const unitsPerMicro = Math.round(rps * 1000);
   const capacity = Math.min(Math.max(burst, 1), maxBurst);
   const capUnits = Math.round(capacity * unitsPerToken);
@@ -47,12 +47,12 @@ export function createTerms(name: string, rps: number, burst: number): Terms {
  * Returns the value of `RateLimit` (section 4 of the draft). `t=1` equals the Retry-After of one second that the
  * specification fixes; any other value would contradict it.
  */
-export function limitField(terms: Terms, remaining: number): string {
+export function limitField(terms: BucketTerms, remaining: number): string {
   return (terms.limits[remaining] ??= `"${terms.name}";r=${remaining};t=1`);
 }
 
 /** Returns the terms of one of `replicas` equal shares, which has at least one token. The header fields do not change. */
-export function shareOf(terms: Terms, replicas: number): Terms {
+export function shareOf(terms: BucketTerms, replicas: number): BucketTerms {
   if (replicas === 1) return terms;
   // Rounded up, so that a small rate does not become 0.
   const unitsPerMicro = Math.ceil(terms.unitsPerMicro / replicas);

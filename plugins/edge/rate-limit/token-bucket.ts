@@ -4,25 +4,25 @@
  * bucket that is in use.
  */
 import type { Bucket } from "./bucket.ts";
-import { maxMicros, unitsPerToken, type Terms } from "./terms.ts";
+import { maxMicros, unitsPerToken, type BucketTerms } from "./terms.ts";
 
 export class TokenBucket implements Bucket {
-  #terms: Terms;
+  #terms: BucketTerms;
   #level: number;
   #at: number;
 
   /** Creates a full bucket. `now`: time in whole microseconds of a monotonic clock. */
-  constructor(terms: Terms, now: number) {
+  constructor(terms: BucketTerms, now: number) {
     this.#terms = terms;
     this.#level = terms.capUnits;
     this.#at = now;
   }
 
-  get terms(): Terms {
+  get terms(): BucketTerms {
     return this.#terms;
   }
 
-  change(terms: Terms, now: number): void {
+  change(terms: BucketTerms, now: number): void {
     this.#refill(now);
     this.#terms = terms;
     this.#level = Math.min(this.#level, terms.capUnits);

@@ -28,26 +28,26 @@ export interface TraceSettings {
   };
 }
 
-export interface Wanted {
+export interface TraceEnvironment {
   /** Undefined if nothing is traced. */
   readonly settings: TraceSettings | undefined;
   /**
-   * Complaints about invalid values. The specification requires a warning and the default instead of a failed start.
+   * Warnings about invalid values. The specification requires a warning and the default instead of a failed start.
    */
-  readonly complaints: readonly string[];
+  readonly warnings: readonly string[];
 }
 
-export function readEnvironment(env: Env): Wanted {
-  const complaints: string[] = [];
-  if (!isWanted(env, complaints)) return { settings: undefined, complaints };
-  checkProtocol(env, complaints);
+export function readEnvironment(env: Env): TraceEnvironment {
+  const warnings: string[] = [];
+  if (!isWanted(env, warnings)) return { settings: undefined, warnings: warnings };
+  checkProtocol(env, warnings);
   const count = (name: string, standard: number): number =>
-    readNumber(env, name, { standard, fits: isCount }, complaints);
+    readNumber(env, name, { standard, fits: isCount }, warnings);
   const maxQueueSize = count("OTEL_BSP_MAX_QUEUE_SIZE", 2048);
   return {
     settings: {
-      sampler: readSampler(env, complaints),
-      ratio: readNumber(env, "OTEL_TRACES_SAMPLER_ARG", { standard: 1, fits: isShare }, complaints),
+      sampler: readSampler(env, warnings),
+      ratio: readNumber(env, "OTEL_TRACES_SAMPLER_ARG", { standard: 1, fits: isShare }, warnings),
       batch: {
         scheduledDelayMillis: count("OTEL_BSP_SCHEDULE_DELAY", 5000),
         maxQueueSize,
@@ -55,7 +55,7 @@ export function readEnvironment(env: Env): Wanted {
         exportTimeoutMillis: count("OTEL_BSP_EXPORT_TIMEOUT", 30_000),
       },
     },
-    complaints,
+    warnings: warnings,
   };
 }
 
@@ -63,7 +63,7 @@ export function readEnvironment(env: Env): Wanted {
  * Returns true if traces are exported. In the specification, `otlp` is the default and sends to localhost. Here, either
  * an endpoint must be set, or `otlp` must be selected explicitly.
  */
-function isWanted(env: Env, complaints: string[]): boolean {
+function isWanted(env: Env, warnings: string[]): boolean {
   if (valueOf(env, "OTEL_SDK_DISABLED")?.toLowerCase() === "true") return false;
   const endpoints = ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"];
   const endpoint = endpoints.find((name) => valueOf(env, name) !== undefined);
@@ -72,28 +72,28 @@ function isWanted(env: Env, complaints: string[]): boolean {
     .map((name) => name.trim());
   if (exporters === undefined ? endpoint === undefined : !exporters.includes("otlp")) {
     const unknown = exporters?.find((name) => name !== "none" && name !== "");
-    if (unknown !== undefined) complaints.push(`OTEL_TRACES_EXPORTER: only otlp is supported`);
+    if (unknown !== undefined) warnings.push(`OTEL_TRACES_EXPORTER: only otlp is supported`);
     return false;
   }
   if (endpoint === undefined || isHttp(valueOf(env, endpoint))) return true;
-  complaints.push(`${endpoint} is not an http url: tracing is disabled`);
+  warnings.push(`${endpoint} is not an http url: tracing is disabled`);
   return false;
 }
 
-function checkProtocol(env: Env, complaints: string[]): void {
+function checkProtocol(env: Env, warnings: string[]): void {
   const names = ["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"];
   const name = names.find((one) => valueOf(env, one) !== undefined);
   if (name !== undefined && valueOf(env, name) !== "http/protobuf") {
-    complaints.push(`${name}: only http/protobuf is supported, and is used instead`);
+    warnings.push(`${name}: only http/protobuf is supported, and is used instead`);
   }
 }
 
-function readSampler(env: Env, complaints: string[]): TraceSettings["sampler"] {
+function readSampler(env: Env, warnings: string[]): TraceSettings["sampler"] {
   const standard = "parentbased_always_on";
   const name = valueOf(env, "OTEL_TRACES_SAMPLER");
   if (name === undefined) return standard;
   const known = samplers.find((sampler) => sampler === name.toLowerCase());
-  if (known === undefined) complaints.push(`OTEL_TRACES_SAMPLER: ${standard} is used instead`);
+  if (known === undefined) warnings.push(`OTEL_TRACES_SAMPLER: ${standard} is used instead`);
   return known ?? standard;
 }
 

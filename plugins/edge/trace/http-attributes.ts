@@ -32,7 +32,7 @@ export function nameOf(x: Exchange): string {
  * Returns the attributes at the start. The address must be read now, because the socket loses it when the client
  * leaves.
  */
-export function arrivalOf(x: Exchange): Record<string, string> {
+export function startAttributes(x: Exchange): Record<string, string> {
   const { method, path, address } = x.request;
   const known = methods.has(method);
   const route = routeOf(x);
@@ -48,7 +48,7 @@ export function arrivalOf(x: Exchange): Record<string, string> {
 }
 
 /** Returns the attributes at the end. `failed` follows the convention for servers: client errors are not failures. */
-export function endOf(
+export function endAttributes(
   x: Exchange,
   outcome: Outcome,
 ): { readonly attributes: SpanAttributes; readonly failed: boolean } {

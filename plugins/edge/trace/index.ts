@@ -12,8 +12,8 @@ export default defineStep({
   async start(_, host) {
     // OpenTelemetry's variables are the same for all programs of a machine. Its SDK reads others of them from the
     // environment itself.
-    const { settings, complaints } = readEnvironment(process.env);
-    for (const complaint of complaints) host.log.warn({}, complaint);
+    const { settings, warnings } = readEnvironment(process.env);
+    for (const warning of warnings) host.log.warn({}, warning);
     if (settings === undefined) return {};
     // Imported only if it is used, to save memory and start time.
     const { startTracing } = await import("./tracing.ts");

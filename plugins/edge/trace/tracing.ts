@@ -3,7 +3,7 @@ import { SpanKind } from "@opentelemetry/api";
 import type { Host, StepHooks } from "sluice-gateway/plugin";
 import type { TraceSettings } from "./environment.ts";
 import { openExport } from "./export.ts";
-import { arrivalOf, endOf, nameOf } from "./http-attributes.ts";
+import { startAttributes, endAttributes, nameOf } from "./http-attributes.ts";
 import { LiveSpan } from "./live-span.ts";
 import { parentOf } from "./trace-context.ts";
 
@@ -16,7 +16,7 @@ export function startTracing(settings: TraceSettings, host: Host): StepHooks<Liv
       const { traceparent, tracestate } = x.request.headers;
       const begun = tracer.startSpan(
         nameOf(x),
-        { kind: SpanKind.SERVER, startTime: x.arrivedAt, attributes: arrivalOf(x) },
+        { kind: SpanKind.SERVER, startTime: x.arrivedAt, attributes: startAttributes(x) },
         parentOf({ traceparent, tracestate }),
       );
       const offsetMs = x.arrivedAt - x.arrivedMonotonic;
@@ -29,7 +29,7 @@ export function startTracing(settings: TraceSettings, host: Host): StepHooks<Liv
     },
     settled(x, outcome, span) {
       if (!span.recorded) return;
-      const { attributes, failed } = endOf(x, outcome);
+      const { attributes, failed } = endAttributes(x, outcome);
       span.set(attributes);
       if (failed) span.fail();
       span.end();

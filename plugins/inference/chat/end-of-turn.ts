@@ -5,17 +5,17 @@
  * it was read.
  */
 
-export interface Writer {
+export interface TurnWriter {
   /** Called after all data of this turn has been read. */
   onTurnEnd(): void;
   /** Called with the error that `onTurnEnd` has thrown. Must not throw. */
   fail(error: unknown): void;
 }
 
-const writers: Writer[] = [];
+const writers: TurnWriter[] = [];
 
 /** Notifies the writer at the end of the turn, once per call. An error of one writer does not affect the others. */
-export function atEndOfTurn(writer: Writer): void {
+export function atEndOfTurn(writer: TurnWriter): void {
   if (writers.push(writer) === 1) setImmediate(endTurn);
 }
 

@@ -10,7 +10,7 @@ import { settle, settleClientLeft, usageOf } from "./completion.ts";
 import { CompletionReader } from "./completion-reader.ts";
 import { codeOfFailure, errorJson, failureOutcome, failureReply } from "./errors.ts";
 import { ignoredFieldsHeader } from "./ignored-fields.ts";
-import { atEndOfTurn, type Writer } from "./end-of-turn.ts";
+import { atEndOfTurn, type TurnWriter } from "./end-of-turn.ts";
 
 const headers: readonly string[] = [
   "content-type",
@@ -29,7 +29,7 @@ const suffix = "]}\n\n";
  * Passes the answer of a worker to the client. Its methods are called from sockets and at the end of a turn of the
  * event loop, where nothing catches errors. An error in one of them fails this exchange only.
  */
-export class StreamedCompletion extends CompletionReader implements Writer {
+export class StreamedCompletion extends CompletionReader implements TurnWriter {
   readonly streamed = true;
   /**
    * The part of every chunk before its choice, in UTF-8 bytes of which each is a character (latin1), like the chunks.

@@ -74,11 +74,11 @@ async function respond(
     response.setHeader("connection", "close");
     return refuse(response, fault(null, `The body has more than ${maxRequestBytes} bytes.`, 413));
   }
-  const asked = readChatRequest(body.toString(), demoModelId);
-  if ("error" in asked) return refuse(response, asked);
-  const said = echo(asked);
-  if (asked.stream) sendStream(response, demoModelId, said, asked, pace);
-  else sendWhole(response, demoModelId, said, pace);
+  const chatRequest = readChatRequest(body.toString(), demoModelId);
+  if ("error" in chatRequest) return refuse(response, chatRequest);
+  const chatAnswer = echo(chatRequest);
+  if (chatRequest.stream) sendStream(response, demoModelId, chatAnswer, chatRequest, pace);
+  else sendWhole(response, demoModelId, chatAnswer, pace);
 }
 
 function refuseMethod(response: ServerResponse, allow: "GET" | "POST"): void {

@@ -10,7 +10,7 @@ import type {
   AttemptedCall,
   AttemptedWorker,
   AttemptFailure,
-  Produced,
+  PartialAnswer,
   RunningAttempt,
   TokenUsage,
   TransportFailure,
@@ -55,7 +55,7 @@ export class HttpAttempt implements RunningAttempt, UpstreamExchange {
   readonly worker: AttemptedWorker;
   readonly head: string;
   /** A completion that is computed twice costs the worker twice. */
-  readonly repeat = "ifUnwritten";
+  readonly retryPolicy = "ifUnwritten";
   readonly answerMs: number;
   readonly #call: AttemptedCall;
   readonly #route: HttpRoute;
@@ -94,7 +94,7 @@ export class HttpAttempt implements RunningAttempt, UpstreamExchange {
     return this.#answer.reported;
   }
 
-  get produced(): Produced {
+  get produced(): PartialAnswer {
     return this.#answer.produced;
   }
 

@@ -1,5 +1,5 @@
 /** A model of a network: its entry in the catalogue, and the way to one of its workers. */
-import { atRandom, chooseBackend, type Draw } from "sluice-gateway/http";
+import { randomSampler, chooseBackend, type CandidateSampler } from "sluice-gateway/http";
 import type {
   AnswerReader,
   CoefficientBands,
@@ -28,13 +28,13 @@ export class Model implements NetworkModel {
   readonly #network: ServingNetwork;
   readonly #parts: ModelParts;
   readonly #coefficients: CoefficientBands | undefined;
-  readonly #draw: Draw;
+  readonly #sampler: CandidateSampler;
 
   constructor(network: ServingNetwork, parts: ModelParts) {
     this.modelId = parts.id;
     this.#network = network;
     this.#parts = parts;
-    this.#draw = atRandom(network.parts.random);
+    this.#sampler = randomSampler(network.parts.random);
     this.#coefficients = bands(parts.workers.map((worker) => this.#coefficientOf(worker)));
   }
 
@@ -80,7 +80,7 @@ export class Model implements NetworkModel {
 
   /** Returns a worker that has not been tried. Undefined if all have been tried. */
   choose(tried: readonly Worker[]): Worker | undefined {
-    return chooseBackend(this.#parts.workers, this.#draw, tried);
+    return chooseBackend(this.#parts.workers, this.#sampler, tried);
   }
 
   priceOf(worker: Worker): Price {

@@ -15,7 +15,7 @@ import type {
   InferenceResult,
   NetworkWorker,
   Price,
-  Produced,
+  PartialAnswer,
   RunningAttempt,
   TokenUsage,
   WholeMessage,
@@ -42,7 +42,7 @@ interface PendingLeave {
   readonly resolve: (result: InferenceResult | undefined) => void;
   readonly timer: Disposable;
   /** The part of a stream that had arrived when the client left. */
-  readonly produced: Produced | undefined;
+  readonly produced: PartialAnswer | undefined;
 }
 
 export class NetworkCall implements InferenceCall, AttemptedCall {
@@ -266,7 +266,7 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
   }
 
   /** Returns the result of the answer. `produced`: what to charge, if not everything that has arrived. */
-  #result(produced?: Produced): InferenceResult | undefined {
+  #result(produced?: PartialAnswer): InferenceResult | undefined {
     const attempt = this.#attempt;
     const price = this.#price;
     if (attempt === undefined || price === undefined) return undefined;
@@ -283,7 +283,7 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
   }
 
   /** Returns the worker's report, or an estimate if the report is missing or exceeds the limits of the request. */
-  #usageOf({ reported, worker }: RunningAttempt, produced: Produced): TokenUsage {
+  #usageOf({ reported, worker }: RunningAttempt, produced: PartialAnswer): TokenUsage {
     if (reported !== undefined) {
       if (isWithin(reported, this.#limits)) return reported;
       this.network.callMetrics.implausibleUsage(worker, reported, this.#limits);

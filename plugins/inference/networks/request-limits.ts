@@ -1,5 +1,5 @@
 /** The limits of a request for its worker: the usage that it may report, and the size of its stream. */
-import type { InferenceRequest, Produced } from "sluice-gateway/services";
+import type { InferenceRequest, PartialAnswer } from "sluice-gateway/services";
 import type { UsageLimit } from "./token-usage.ts";
 
 /** Number of tokens that a chat template may add to the messages, for example with the system prompt of a model. */
@@ -40,7 +40,7 @@ export function limitsOf({ body, maxTokens }: InferenceRequest, cap: number): Re
 }
 
 export function isOverLimit(
-  { chunks, bytes }: Produced,
+  { chunks, bytes }: PartialAnswer,
   choices: number,
   limits: RequestLimits,
 ): boolean {

@@ -2,7 +2,7 @@
  * The tokens of an answer: as reported by the worker if the report is plausible, else estimated (decisions.md section
  * 3).
  */
-import type { Produced, TokenUsage } from "sluice-gateway/services";
+import type { PartialAnswer, TokenUsage } from "sluice-gateway/services";
 import { isObject } from "sluice-gateway/toolkit";
 
 /** Maximum number of tokens that a correct worker can report for a request. */
@@ -48,7 +48,7 @@ export function isWithin(usage: TokenUsage, limit: UsageLimit): boolean {
  */
 export function estimateUsage(
   promptBytes: number,
-  { chunks, bytes }: Produced,
+  { chunks, bytes }: PartialAnswer,
   limit: UsageLimit,
 ): TokenUsage {
   return {

@@ -3,11 +3,11 @@
  * error, an answer that ends too early) is reported with `onError`.
  */
 import { skipValue } from "sluice-gateway/http";
-import type { Produced, TokenUsage, WholeMessage } from "sluice-gateway/services";
+import type { PartialAnswer, TokenUsage, WholeMessage } from "sluice-gateway/services";
 import { isObject, parseJson } from "sluice-gateway/toolkit";
 import { EventStream, type EventReader } from "./event-stream.ts";
 import { emptyChunk, readChunk, textBytes, type Chunk } from "./chunk.ts";
-import { ChunkShape } from "./chunk-shape.ts";
+import { ChunkTemplate } from "./chunk-template.ts";
 import { readUsage } from "./token-usage.ts";
 
 /** Receives the parsed answer. Nothing is called after `onEnd` or `onError`. */
@@ -25,7 +25,7 @@ export interface WorkerAnswer {
   end(): void;
   /** The worker's usage report. Undefined while it has not sent a valid one. */
   readonly reported: TokenUsage | undefined;
-  readonly produced: Produced;
+  readonly produced: PartialAnswer;
   readonly finishReason: string | undefined;
 }
 
@@ -44,7 +44,7 @@ export class StreamedAnswer implements WorkerAnswer, EventReader {
   readonly produced = { chunks: 0, bytes: 0 };
   readonly #sink: AnswerSink;
   readonly #events = new EventStream(this, maxEventBytes);
-  readonly #shape = new ChunkShape();
+  readonly #shape = new ChunkTemplate();
   #hasEnded = false;
 
   constructor(sink: AnswerSink) {
@@ -139,7 +139,7 @@ function putOnOneLine(bytes: Buffer, start: number, end: number): boolean {
 export class WholeAnswer implements WorkerAnswer {
   finishReason: string | undefined = undefined;
   reported: TokenUsage | undefined = undefined;
-  produced: Produced = { chunks: 0, bytes: 0 };
+  produced: PartialAnswer = { chunks: 0, bytes: 0 };
   readonly #sink: AnswerSink;
   #pieces: Buffer[] = [];
   #bytes = 0;

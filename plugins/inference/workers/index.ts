@@ -68,12 +68,12 @@ function answer(x: Exchange, networks: Networks): Reply {
     return refuse("GATEWAY_NOT_FOUND");
   const models = networks.models(network);
   if (models.length === 0 && networks.unread(network)) return refuse("GATEWAY_SERVICE_UNAVAILABLE");
-  const body = JSON.stringify({ object: "list", data: models.map(shown) });
+  const body = JSON.stringify({ object: "list", data: models.map(workersJson) });
   return { status: 200, headers, body };
 }
 
 /** decisions.md section 8: the bands are null while no worker is active. */
-function shown({ network, modelId, activeWorkers, coefficients }: ModelEntry): object {
+function workersJson({ network, modelId, activeWorkers, coefficients }: ModelEntry): object {
   return {
     network,
     model_id: modelId,

@@ -5,7 +5,7 @@ import type { RecordedBlock, Recording, StorageHistory } from "./recording.ts";
 type KeyValue = readonly [key: string, value: string | null];
 
 /** Blocks are identified by their number, which `numberOf` returns. */
-export interface Chain {
+export interface RecordedChain {
   readonly recording: Recording;
   /** Number of the last block. It is both best and finalized, because a recording does not grow. */
   readonly head: number;
@@ -27,7 +27,7 @@ export interface Chain {
 /** `:code` in hex, the only key whose value was too large to record. */
 const codeKey = "0x3a636f6465";
 
-export function openChain(recording: Recording): Chain {
+export function openChain(recording: Recording): RecordedChain {
   const { blocks, code } = recording;
   const storage = new Map(Object.entries(recording.storage));
   // Hex in one case has the same order as the bytes.

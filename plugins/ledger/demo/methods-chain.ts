@@ -1,9 +1,9 @@
 /** The `chain_` methods: blocks and headers. The answer for an unknown hash is null, like that of a node. */
-import type { Chain } from "./chain.ts";
+import type { RecordedChain } from "./chain.ts";
 import type { Method, Methods } from "./method.ts";
 import { isAbsent, readHash, readNumber } from "./params.ts";
 
-export function chainMethods(chain: Chain): Methods {
+export function chainMethods(chain: RecordedChain): Methods {
   const numberOf = (hash: unknown) =>
     isAbsent(hash) ? chain.head : chain.numberOf(readHash(hash, "hash"));
   const hashOf = (number: unknown) => {

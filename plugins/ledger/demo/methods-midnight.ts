@@ -3,12 +3,12 @@
  * so the answers are synthetic and say so. They have the form of a Midnight node's answers.
  */
 import { hash } from "node:crypto";
-import type { Chain } from "./chain.ts";
+import type { RecordedChain } from "./chain.ts";
 import { invalidParams } from "./failure.ts";
 import type { Methods } from "./method.ts";
 import { isAbsent, readHash, readText } from "./params.ts";
 
-export function midnightMethods(chain: Chain): Methods {
+export function midnightMethods(chain: RecordedChain): Methods {
   /** For an unknown block, a Midnight node also answers -32602. */
   const numberOf = (at: unknown): number => {
     const number = isAbsent(at) ? chain.head : chain.numberOf(readHash(at, "at"));

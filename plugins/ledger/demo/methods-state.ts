@@ -1,5 +1,5 @@
 /** The `state_` methods: storage, metadata and runtime calls. The error for an unknown block is 4003. */
-import type { Chain } from "./chain.ts";
+import type { RecordedChain } from "./chain.ts";
 import { invalidParams, RpcFailure, unknownBlock } from "./failure.ts";
 import type { Method, Methods } from "./method.ts";
 import { nonceAt } from "./nonce.ts";
@@ -8,7 +8,7 @@ import { isAbsent, readHash, readHex, readHexList, readNumber, readText } from "
 /** Maximum number of keys that a node lists in one call. */
 const maxKeysPerCall = 1_000;
 
-export function stateMethods(chain: Chain): Methods {
+export function stateMethods(chain: RecordedChain): Methods {
   const numberOf = (hash: unknown): number => {
     if (isAbsent(hash)) return chain.head;
     const wanted = readHash(hash, "hash");
@@ -88,7 +88,7 @@ export function stateMethods(chain: Chain): Methods {
 }
 
 /** Returns the values of the keys at the first block, then the changes of each later block. */
-function history(chain: Chain, keys: readonly string[], first: number, last: number) {
+function history(chain: RecordedChain, keys: readonly string[], first: number, last: number) {
   if (first > last) throw new RpcFailure(4001, "Cannot resolve a block range: from is after to");
   const answer = [
     {
@@ -104,7 +104,7 @@ function history(chain: Chain, keys: readonly string[], first: number, last: num
 }
 
 /** Returns the recorded answer of a runtime call, because there is no runtime. Nonces are read from the state. */
-function runtimeCall(chain: Chain, name: string, bytes: string, number: number): string {
+function runtimeCall(chain: RecordedChain, name: string, bytes: string, number: number): string {
   if (name === "AccountNonceApi_account_nonce") {
     if (bytes.length !== 66) throw invalidParams("bytes: expected an account of 32 bytes");
     const nonce = Buffer.alloc(4);

@@ -1,6 +1,6 @@
 /** The JSON-RPC methods of the demo node, each with the names of its parameters as a Substrate node declares them. */
 import { accountIdOf } from "../ledger/decode/ss58.ts";
-import type { Chain } from "./chain.ts";
+import type { RecordedChain } from "./chain.ts";
 import { invalidParams } from "./failure.ts";
 import type { Method, Methods } from "./method.ts";
 import { chainMethods } from "./methods-chain.ts";
@@ -10,7 +10,7 @@ import { nonceAt } from "./nonce.ts";
 import { readText } from "./params.ts";
 
 /** Returns all methods by name, including `rpc_methods`. */
-export function demoMethods(chain: Chain): ReadonlyMap<string, Method> {
+export function demoMethods(chain: RecordedChain): ReadonlyMap<string, Method> {
   const methods = new Map<string, Method>(
     Object.entries({
       ...systemMethods(chain),
@@ -33,7 +33,7 @@ const demoIdentity = {
 } as const;
 
 /** Identity and health of the demo node. */
-function systemMethods({ head, recording }: Chain): Methods {
+function systemMethods({ head, recording }: RecordedChain): Methods {
   const constant = (result: unknown) => ({ params: [], run: () => result });
   return {
     system_chain: constant(demoIdentity.chain),
@@ -47,7 +47,7 @@ function systemMethods({ head, recording }: Chain): Methods {
 }
 
 /** The methods for accounts and their extrinsics. No extrinsics are pending, because a recording accepts none. */
-function accountMethods(chain: Chain): Methods {
+function accountMethods(chain: RecordedChain): Methods {
   const accountNextIndex: Method = {
     params: ["account"],
     run(account) {

@@ -1,5 +1,5 @@
 /** Reads the nonce of an account from the recorded state. */
-import type { Chain } from "./chain.ts";
+import type { RecordedChain } from "./chain.ts";
 
 /** twox128("System") ‖ twox128("Account"), the prefix of all keys of that map. */
 const accountPrefix = "0x26aa394eea5630e07c48ae0c9558cef7b99d880ec681799c0cf30e8886371da9";
@@ -9,7 +9,7 @@ const accountPrefix = "0x26aa394eea5630e07c48ae0c9558cef7b99d880ec681799c0cf30e8
  * map ends with the account id itself, so its hash does not have to be computed. AccountInfo starts with the nonce, a
  * little-endian u32.
  */
-export function nonceAt(chain: Chain, accountId: string, number: number): number {
+export function nonceAt(chain: RecordedChain, accountId: string, number: number): number {
   const keys = chain.keysAt(accountPrefix, Infinity, undefined, number);
   const key = keys.find((each) => each.endsWith(accountId));
   const account = key === undefined ? null : chain.valueAt(key, number);

@@ -3,7 +3,14 @@ import { toolFailure, type ToolContext, type ToolFailure } from "sluice-gateway/
 import { isObject } from "sluice-gateway/toolkit";
 import { blockHashFault } from "./hex.ts";
 import { membersOf, parseOrUndefined } from "../ledger/json-part.ts";
-import { ask, askValue, failureOf, unreadableAnswer, unknownBlock, type Chain } from "./node.ts";
+import {
+  callMethod,
+  callForValue,
+  failureOf,
+  unreadableAnswer,
+  unknownBlock,
+  type Chain,
+} from "./node.ts";
 
 export interface BlockInput {
   readonly height?: number;
@@ -49,7 +56,7 @@ async function hashAt(
   context: ToolContext,
 ): Promise<string | ToolFailure> {
   if (height > maxHeight) return unknownBlock;
-  const reply = await askValue(chain, "chain_getBlockHash", `[${height}]`, context);
+  const reply = await callForValue(chain, "chain_getBlockHash", `[${height}]`, context);
   if (!reply.ok) return reply;
   if (reply.value === null) return unknownBlock;
   const { value } = reply;
@@ -62,7 +69,7 @@ async function blockAt(
   context: ToolContext,
   hashSource: "given" | "node's",
 ): Promise<FoundBlock | ToolFailure> {
-  const answer = await ask(chain, "chain_getBlock", `["${hash}"]`, context);
+  const answer = await callMethod(chain, "chain_getBlock", `["${hash}"]`, context);
   if (answer.kind !== "result") return failureOf(answer);
   const { bytes } = answer;
   const text = bytes.toString();
@@ -107,7 +114,7 @@ export async function unknownFault(
   hash: string,
   context: ToolContext,
 ): Promise<ToolFailure | undefined> {
-  const reply = await askValue(chain, "chain_getHeader", `["${hash}"]`, context);
+  const reply = await callForValue(chain, "chain_getHeader", `["${hash}"]`, context);
   if (!reply.ok) return reply;
   if (reply.value === null) return unknownBlock;
   const height = numberOf(reply.value);
@@ -137,7 +144,7 @@ async function genesisHash(chain: Chain, context: ToolContext): Promise<string |
   const first = await hashAt(chain, 1, context);
   if (first === unknownBlock) return hashAt(chain, 0, context);
   if (typeof first !== "string") return first;
-  const reply = await askValue(chain, "chain_getHeader", `["${first}"]`, context);
+  const reply = await callForValue(chain, "chain_getHeader", `["${first}"]`, context);
   if (!reply.ok) return reply;
   const parent = isObject(reply.value) ? reply.value["parentHash"] : undefined;
   return isText(parent) ? parent : unreadableAnswer;

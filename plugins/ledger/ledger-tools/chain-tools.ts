@@ -4,7 +4,7 @@ import { isObject } from "sluice-gateway/toolkit";
 import { numberOf } from "./block.ts";
 import { membersOf, parseOrUndefined } from "../ledger/json-part.ts";
 import { capability, noInput, readsChain } from "./tool-defaults.ts";
-import { ask, askValue, failureOf, unreadableAnswer, type Chain } from "./node.ts";
+import { callMethod, callForValue, failureOf, unreadableAnswer, type Chain } from "./node.ts";
 
 /** decisions.md section 6. */
 const defaultSs58Format = 42;
@@ -54,7 +54,7 @@ async function callAndRead<T>(
   context: ToolContext,
   read: (value: unknown) => T | undefined,
 ): Promise<ReadResult<T>> {
-  const reply = await askValue(chain, method, params, context);
+  const reply = await callForValue(chain, method, params, context);
   if (!reply.ok) return reply;
   const value = read(reply.value);
   return value === undefined ? unreadableAnswer : { ok: true, value };
@@ -164,7 +164,7 @@ interface Properties {
 
 /** Parses only four members, because a chain may include its whole genesis in its properties (436 KB on Midnight). */
 async function propertiesOf(chain: Chain, context: ToolContext): Promise<ReadResult<Properties>> {
-  const answer = await ask(chain, "system_properties", "", context);
+  const answer = await callMethod(chain, "system_properties", "", context);
   if (answer.kind !== "result") return failureOf(answer);
   const text = answer.bytes.toString();
   const members = membersOf(text);

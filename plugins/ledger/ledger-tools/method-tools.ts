@@ -1,7 +1,7 @@
 /** Tools for the node's own methods: one calls a whitelisted method, one lists the whitelist. */
 import { toolFailure, type Tool, type ToolContext, type ToolResult } from "sluice-gateway/services";
 import { capability, readsChain } from "./tool-defaults.ts";
-import { askFor, failureOf, type Chain } from "./node.ts";
+import { callListedMethod, failureOf, type Chain } from "./node.ts";
 
 interface RpcInput {
   readonly method: string;
@@ -64,7 +64,7 @@ async function callMethod(
 ): Promise<ToolResult> {
   const method = ledger.methods.get(name);
   if (method === undefined) return notAllowed;
-  const answer = await askFor(ledger, method, JSON.stringify(params), context);
+  const answer = await callListedMethod(ledger, method, JSON.stringify(params), context);
   if (answer.kind !== "result") return failureOf(answer);
   const result = answer.bytes.toString();
   return { ok: true, json: `{"method":${JSON.stringify(name)},"result":${result}}` };

@@ -36,17 +36,17 @@ const wrongAccount = toolFailure(
 );
 
 /** Calls any known method, even if it is not on the whitelist. `params`: JSON text, or an empty string for none. */
-export function ask(
+export function callMethod(
   { ledger }: Chain,
   method: string,
   params: string,
   context: ToolContext,
 ): LedgerAnswer | Promise<LedgerAnswer> {
-  return askFor(ledger, ledger.internal(method), params, context);
+  return callListedMethod(ledger, ledger.internal(method), params, context);
 }
 
 /** Calls a whitelisted method. */
-export function askFor(
+export function callListedMethod(
   ledger: Ledger,
   method: LedgerMethod,
   params: string,
@@ -96,13 +96,13 @@ export function decodeFailureOf({ reason }: DecodeFailure, block?: "known"): Too
 }
 
 /** Returns the small result of a call as a JSON value, or undefined if it is not JSON. */
-export async function askValue(
+export async function callForValue(
   chain: Chain,
   method: string,
   params: string,
   context: ToolContext,
 ): Promise<{ readonly ok: true; readonly value: unknown } | ToolFailure> {
-  const answer = await ask(chain, method, params, context);
+  const answer = await callMethod(chain, method, params, context);
   if (answer.kind !== "result") return failureOf(answer);
   return { ok: true, value: parseOrUndefined(answer.bytes.toString()) };
 }

@@ -47,7 +47,7 @@ function explainBlock(block: string): PromptResult {
   const isHeight = /^\d{1,10}$/.test(block);
   if (!isHeight && !/^0x[0-9a-f]{64}$/i.test(block)) return badBlock;
   const input = isHeight ? { height: Number(block) } : { hash: block };
-  return asked(
+  return userPrompt(
     `Explain what happened in block ${block}. Read it with ledger_getBlockDecoded ${JSON.stringify(input)}.`,
     "For each signed extrinsic, say what was called and, from the events of its phase, whether it succeeded and what it moved.",
     "Sum up the rest in a sentence. args and data are SCALE-encoded bytes of the runtime's own types.",
@@ -57,7 +57,7 @@ function explainBlock(block: string): PromptResult {
 }
 
 function explainAccount(address: string): PromptResult {
-  return asked(
+  return userPrompt(
     `Explain the account ${address}. Read it with ledger_getAccount.`,
     "Say how much is free, reserved and frozen, how much of it can be spent, how many transactions it has sent (nonce), and what refers to it (consumers, providers, sufficients).",
     units,
@@ -65,7 +65,7 @@ function explainAccount(address: string): PromptResult {
   );
 }
 
-function asked(...sentences: readonly string[]): PromptResult {
+function userPrompt(...sentences: readonly string[]): PromptResult {
   const content = { type: "text", text: sentences.join("\n") };
   return { ok: true, messages: [{ role: "user", content }] };
 }

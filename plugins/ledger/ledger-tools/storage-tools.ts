@@ -5,7 +5,7 @@ import { unknownFault } from "./block.ts";
 import { blockHashFault, hexFault, hexSchema } from "./hex.ts";
 import { parseOrUndefined } from "../ledger/json-part.ts";
 import { capability, readsChain } from "./tool-defaults.ts";
-import { ask, failureOf, unreadableAnswer, type Chain } from "./node.ts";
+import { callMethod, failureOf, unreadableAnswer, type Chain } from "./node.ts";
 
 /** gateway.md, "Per-call and per-request limits". */
 const maxKeys = 100;
@@ -70,7 +70,7 @@ async function storageValue(
 ): Promise<ToolResult> {
   const fault = hexFault("key", key) ?? blockHashFault("blockHash", at);
   if (fault !== undefined) return fault;
-  const answer = await ask(chain, "state_getStorage", paramsOf(`"${key}"`, at), context);
+  const answer = await callMethod(chain, "state_getStorage", paramsOf(`"${key}"`, at), context);
   const value = answer.kind === "result" ? answer.bytes.toString() : undefined;
   if (value === undefined || value === "null") {
     const unknown = await blockFault(chain, at, context);
@@ -89,7 +89,7 @@ async function storageValues(
   const fault = keyFault(keys) ?? blockHashFault("blockHash", at);
   if (fault !== undefined) return fault;
   const params = paramsOf(JSON.stringify(keys), at);
-  const answer = await ask(chain, "state_queryStorageAt", params, context);
+  const answer = await callMethod(chain, "state_queryStorageAt", params, context);
   const read =
     answer.kind === "result" ? readChanges(parseOrUndefined(answer.bytes.toString())) : undefined;
   if (read === undefined || read.empty) {

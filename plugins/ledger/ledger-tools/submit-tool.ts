@@ -9,7 +9,7 @@ import {
 import { isObject } from "sluice-gateway/toolkit";
 import { hexFault, hexSchema } from "./hex.ts";
 import { parseOrUndefined } from "../ledger/json-part.ts";
-import { ask, decodeFailureOf, type Chain } from "./node.ts";
+import { callMethod, decodeFailureOf, type Chain } from "./node.ts";
 
 interface SubmitInput {
   readonly extrinsic: string;
@@ -88,12 +88,12 @@ async function submit(
   { extrinsic }: SubmitInput,
   context: ToolContext,
 ): Promise<ToolResult> {
-  const answer = await ask(chain, "author_submitExtrinsic", `["${extrinsic}"]`, context);
+  const answer = await callMethod(chain, "author_submitExtrinsic", `["${extrinsic}"]`, context);
   if (answer.kind === "failed") return unknownOutcome;
-  const said = parseOrUndefined(answer.bytes.toString());
-  if (answer.kind === "error") return refused(said);
-  return typeof said === "string" && /^0x[0-9a-f]{64}$/i.test(said)
-    ? { ok: true, value: { hash: said } }
+  const answered = parseOrUndefined(answer.bytes.toString());
+  if (answer.kind === "error") return refused(answered);
+  return typeof answered === "string" && /^0x[0-9a-f]{64}$/i.test(answered)
+    ? { ok: true, value: { hash: answered } }
     : unknownOutcome;
 }
 

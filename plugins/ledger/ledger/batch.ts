@@ -1,10 +1,10 @@
 /** A JSON-RPC batch. Its calls run concurrently, a few at a time, and their responses are returned in request order. */
 import type { CallReport, CallReporter } from "sluice-gateway/plugin";
 import type { LedgerRpc } from "sluice-gateway/services";
-import { arrayOf, type Body } from "./body.ts";
-import type { Calls } from "./calls.ts";
+import { arrayOf, type JsonBody } from "./json-body.ts";
+import type { CallDispatcher } from "./call-dispatcher.ts";
 import { errorResponse, nodeResponse } from "./envelope.ts";
-import type { Waiter } from "./waiter.ts";
+import type { CallListener } from "./call-listener.ts";
 import type { MethodState } from "./method-state.ts";
 import type { NodeFailure } from "./node-pool.ts";
 
@@ -26,19 +26,19 @@ export class Batch implements LedgerRpc {
   readonly costMilliCu: number;
   readonly lines: Line[] = [];
   readonly #items: readonly BatchItem[];
-  readonly #calls: Calls;
+  readonly #calls: CallDispatcher;
   readonly #parallel: number;
-  readonly #responses: Body[];
+  readonly #responses: JsonBody[];
   /** One report per completed item. */
   readonly #reports: CallReport[] = [];
   #caller: { readonly clientLeft: boolean } | undefined;
   #next = 0;
   #running = 0;
   #lastFailure: NodeFailure | undefined;
-  #resolve: ((body: Body) => void) | undefined;
+  #resolve: ((body: JsonBody) => void) | undefined;
 
   /** `items`: at least one, without the notifications. `parallel`: maximum number of calls in flight. */
-  constructor(items: readonly BatchItem[], calls: Calls, parallel: number) {
+  constructor(items: readonly BatchItem[], calls: CallDispatcher, parallel: number) {
     this.#items = items;
     this.#calls = calls;
     this.#parallel = parallel;
@@ -52,7 +52,7 @@ export class Batch implements LedgerRpc {
     return this.lines.length === 0 ? this.#lastFailure : undefined;
   }
 
-  run(caller?: { readonly clientLeft: boolean }): Body | Promise<Body> {
+  run(caller?: { readonly clientLeft: boolean }): JsonBody | Promise<JsonBody> {
     this.#caller = caller;
     if (this.#advance()) return arrayOf(this.#responses);
     return new Promise((resolve) => {
@@ -71,7 +71,7 @@ export class Batch implements LedgerRpc {
   /** Called when a call in flight has ended. `response`: its JSON-RPC response, which the batch keeps. */
   onEnd(
     index: number,
-    response: Body,
+    response: JsonBody,
     methodState: MethodState,
     ending: keyof MethodState["reports"],
   ): void {
@@ -107,7 +107,11 @@ export class Batch implements LedgerRpc {
       this.#reports.push(call.methodState.reports.failed);
       return;
     }
-    const body = this.#calls.ask(call.methodState, call.params, new BatchWaiter(this, index, call));
+    const body = this.#calls.call(
+      call.methodState,
+      call.params,
+      new BatchItemListener(this, index, call),
+    );
     if (body === undefined) {
       this.#running++;
       return;
@@ -119,7 +123,7 @@ export class Batch implements LedgerRpc {
 }
 
 /** Waits for the answer to one item of a batch. */
-class BatchWaiter implements Waiter {
+class BatchItemListener implements CallListener {
   readonly #batch: Batch;
   readonly #index: number;
   readonly #call: BatchCall;
@@ -130,7 +134,7 @@ class BatchWaiter implements Waiter {
     this.#call = call;
   }
 
-  onAnswer(kind: "result" | "error", body: Body): void {
+  onAnswer(kind: "result" | "error", body: JsonBody): void {
     const { id, methodState } = this.#call;
     this.#batch.onEnd(this.#index, nodeResponse(id, kind, body), methodState, kind);
   }

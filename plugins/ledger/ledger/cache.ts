@@ -3,12 +3,12 @@
  * 2024): a hit only sets a bit of the entry. To evict, a hand moves from the oldest to the newest entry, and skips (and
  * resets) the entries that were hit since it last passed them.
  */
-import type { Body } from "./body.ts";
+import type { JsonBody } from "./json-body.ts";
 
 interface Entry {
   readonly key: string;
   readonly answers: MethodAnswers;
-  readonly body: Body;
+  readonly body: JsonBody;
   readonly bytes: number;
   visited: boolean;
   newer: Entry | undefined;
@@ -54,7 +54,7 @@ export class AnswerCache {
   }
 
   /** Returns the body that is stored under this key. The caller must not write to it. */
-  get(answers: MethodAnswers, key: string): Body | undefined {
+  get(answers: MethodAnswers, key: string): JsonBody | undefined {
     const entry = answers.get(key);
     if (entry === undefined) return undefined;
     entry.visited = true;
@@ -62,7 +62,7 @@ export class AnswerCache {
   }
 
   /** Stores a copy of the body and of the key. Returns false if the body is too large or the key already exists. */
-  set(answers: MethodAnswers, key: string, body: Body): boolean {
+  set(answers: MethodAnswers, key: string, body: JsonBody): boolean {
     const bytes =
       entryBytes + textSize(key) + (typeof body === "string" ? textSize(body) : body.length);
     if (bytes > this.#maxBytes * maxEntryFraction || answers.has(key)) return false;

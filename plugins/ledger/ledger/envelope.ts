@@ -1,5 +1,5 @@
 /** The JSON-RPC responses of the node proxy: the client's id with the node's unchanged bytes or one of four errors. */
-import { wrap, type Body } from "./body.ts";
+import { encloseBody, type JsonBody } from "./json-body.ts";
 
 /** Codes: gateway.md, "Proxy errors". Messages: decisions.md section 5. */
 const errors = {
@@ -18,6 +18,6 @@ export function errorResponse(id: string, error: RpcError): string {
 }
 
 /** Returns a response whose members have the same order as those of Substrate nodes. */
-export function nodeResponse(id: string, kind: "result" | "error", body: Body): Body {
-  return wrap(`{"jsonrpc":"2.0","id":${id},"${kind}":`, body, "}");
+export function nodeResponse(id: string, kind: "result" | "error", body: JsonBody): JsonBody {
+  return encloseBody(`{"jsonrpc":"2.0","id":${id},"${kind}":`, body, "}");
 }

@@ -1,5 +1,5 @@
 /** Decides which answers can never change, so that the cache may store them. */
-import type { Body } from "./body.ts";
+import type { JsonBody } from "./json-body.ts";
 import { elementOf, memberAt } from "./json-part.ts";
 import type { Method } from "./whitelist.ts";
 
@@ -16,7 +16,7 @@ import type { Method } from "./whitelist.ts";
 export function isImmutable(
   method: Method,
   params: string,
-  result: Body,
+  result: JsonBody,
   finalized: number | undefined,
 ): boolean {
   if (result === "null") return false;
@@ -48,12 +48,12 @@ function isBlockHash(element: string | undefined): boolean {
  * Returns true for a hash, or for a list of hashes that is not empty (`archive_v1_hashByHeight` answers `[]` for a
  * height that the node has not seen).
  */
-function isFound(result: Body): boolean {
+function isFound(result: JsonBody): boolean {
   return typeof result === "string" && (result.startsWith('"') || result.startsWith('["'));
 }
 
 /** Returns true if the number in the block's header (`{ block: { header: { number: "0x1f" } } }`) is finalized. */
-function isFinalizedBlock(result: Body, finalized: number | undefined): boolean {
+function isFinalizedBlock(result: JsonBody, finalized: number | undefined): boolean {
   return isFinalized(readNumber(memberAt(result, ["block", "header", "number"])), finalized);
 }
 

@@ -4,7 +4,7 @@
  */
 import { findMember, malformed, skipSpace, skipValue } from "sluice-gateway/http";
 import { parseJson, spaceEnd, stringEnd, valueEnd } from "sluice-gateway/toolkit";
-import type { Body } from "./body.ts";
+import type { JsonBody } from "./json-body.ts";
 
 /** Returns the value of a JSON text; `undefined` if it is not JSON. */
 export function parseOrUndefined(text: string | undefined): unknown {
@@ -55,7 +55,7 @@ export function elementOf(array: string, index: number): string | undefined {
 }
 
 /** Returns a valid JSON text without the white space outside its strings. */
-export function compact(text: string): string {
+export function withoutWhiteSpace(text: string): string {
   let result = "";
   let start = 0;
   for (let at = 0; at < text.length; at++) {
@@ -70,7 +70,7 @@ export function compact(text: string): string {
 }
 
 /** Returns the text of the member at the end of a path of names; `undefined` if the path leads nowhere. */
-export function memberAt(value: Body, path: readonly string[]): string | undefined {
+export function memberAt(value: JsonBody, path: readonly string[]): string | undefined {
   const bytes = typeof value === "string" ? Buffer.from(value) : value;
   let start = skipSpace(bytes, 0, bytes.length);
   for (const name of path) {

@@ -2,9 +2,9 @@
 import type { Clock, Log, Metrics } from "sluice-gateway/plugin";
 import type { Ledger, LedgerAnswer, LedgerMethod, LedgerRpc } from "sluice-gateway/services";
 import type { PoolConfig } from "./options.ts";
-import { copyBody, type Body } from "./body.ts";
-import { Calls } from "./calls.ts";
-import type { Waiter } from "./waiter.ts";
+import { copyBody, type JsonBody } from "./json-body.ts";
+import { CallDispatcher } from "./call-dispatcher.ts";
+import type { CallListener } from "./call-listener.ts";
 import type { NodeFailure, NodePool, NodeStatus } from "./node-pool.ts";
 import { readRpc } from "./rpc.ts";
 import { createInternal, createWhitelist } from "./whitelist.ts";
@@ -32,7 +32,7 @@ export interface LedgerParts {
 export function openLedger({ upstream, pool, metrics }: LedgerParts): LedgerService {
   const methods = createWhitelist(upstream);
   const internal = createInternal(upstream, methods);
-  const calls = new Calls(upstream, methods, internal, pool, metrics);
+  const calls = new CallDispatcher(upstream, methods, internal, pool, metrics);
   const { batchParallel } = upstream;
   return {
     methods,
@@ -55,7 +55,7 @@ export function openLedger({ upstream, pool, metrics }: LedgerParts): LedgerServ
 const aborted: LedgerAnswer = { kind: "failed", reason: "aborted" };
 
 function callOnce(
-  calls: Calls,
+  calls: CallDispatcher,
   method: LedgerMethod,
   params: Buffer,
   signal: AbortSignal | undefined,
@@ -64,16 +64,16 @@ function callOnce(
   if (methodState === undefined) throw new Error(`${method.name} is not on the whitelist`);
   if (signal?.aborted === true) return aborted;
   const caller = new Caller(signal);
-  const body = calls.ask(methodState, params.toString(), caller);
+  const body = calls.call(methodState, params.toString(), caller);
   return body === undefined ? caller.promise : { kind: "result", bytes: bytesOf(body) };
 }
 
-function bytesOf(body: Body): Buffer {
+function bytesOf(body: JsonBody): Buffer {
   return typeof body === "string" ? Buffer.from(body) : body;
 }
 
 /** Waits for one answer or for the abort of the caller's signal. An abort does not end the call itself. */
-class Caller implements Waiter {
+class Caller implements CallListener {
   readonly #signal: AbortSignal | undefined;
   #resolve: ((answer: LedgerAnswer) => void) | undefined;
   #promise: Promise<LedgerAnswer> | undefined;
@@ -90,7 +90,7 @@ class Caller implements Waiter {
     return this.#promise;
   }
 
-  onAnswer(kind: "result" | "error", body: Body): void {
+  onAnswer(kind: "result" | "error", body: JsonBody): void {
     this.#end({ kind, bytes: bytesOf(copyBody(body)) });
   }
 

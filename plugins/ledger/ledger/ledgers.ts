@@ -56,9 +56,9 @@ function statusOf(name: string, ledger: LedgerService, isDefault: boolean): Back
     details: {
       name,
       ready: ledger.ready,
-      nodes: ledger.nodes().map(({ node, complaint, best, finalized, inFlight }) => ({
+      nodes: ledger.nodes().map(({ node, exclusionReason, best, finalized, inFlight }) => ({
         name: node,
-        state: complaint ?? "usable",
+        state: exclusionReason ?? "usable",
         best,
         finalized,
         in_flight: inFlight,

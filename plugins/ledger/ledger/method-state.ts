@@ -2,7 +2,7 @@
 import type { CallReport, Counter, Metrics } from "sluice-gateway/plugin";
 import type { ChargeLine } from "sluice-gateway/services";
 import type { AnswerCache, MethodAnswers } from "./cache.ts";
-import type { JoinableCall } from "./waiter.ts";
+import type { JoinableCall } from "./call-listener.ts";
 import type { Method } from "./whitelist.ts";
 
 export interface MethodState {

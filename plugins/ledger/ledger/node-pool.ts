@@ -35,7 +35,7 @@ export interface NodeStatus {
   /** Host and port. */
   readonly node: string;
   /** The reason why the node is not used. Undefined if it is usable. */
-  readonly complaint: string | undefined;
+  readonly exclusionReason: string | undefined;
   /** Block numbers that the node reported last. */
   readonly best: number | undefined;
   readonly finalized: number | undefined;

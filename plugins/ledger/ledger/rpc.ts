@@ -2,11 +2,11 @@
 import type { RpcItem } from "sluice-gateway/http";
 import { readJsonRpc, type CallReport, type CallReporter } from "sluice-gateway/plugin";
 import type { LedgerRpc } from "sluice-gateway/services";
-import type { Body } from "./body.ts";
+import type { JsonBody } from "./json-body.ts";
 import { Batch, type BatchItem } from "./batch.ts";
-import type { Calls } from "./calls.ts";
+import type { CallDispatcher } from "./call-dispatcher.ts";
 import { errorResponse, nodeResponse } from "./envelope.ts";
-import type { Waiter } from "./waiter.ts";
+import type { CallListener } from "./call-listener.ts";
 import type { MethodState } from "./method-state.ts";
 import type { NodeFailure } from "./node-pool.ts";
 
@@ -37,14 +37,14 @@ const invalidRequest = fixed(errorResponse("null", "invalid"), malformed);
 const noResponse = fixed(undefined, undefined);
 
 /** Parses a body. `batchParallel`: maximum number of calls of one batch in flight. */
-export function readRpc(body: Buffer, calls: Calls, batchParallel: number): LedgerRpc {
+export function readRpc(body: Buffer, calls: CallDispatcher, batchParallel: number): LedgerRpc {
   const read = readJsonRpc(body, maxBatchItems);
   if (read.kind === "single") return readSingle(read.item, calls);
   if (read.kind === "batch") return readBatch(read.items, calls, batchParallel);
   return read.kind === "malformed" ? parseError : invalidRequest;
 }
 
-function readSingle(item: RpcItem, calls: Calls): LedgerRpc {
+function readSingle(item: RpcItem, calls: CallDispatcher): LedgerRpc {
   if (item.kind === "notification") return noResponse;
   if (item.kind === "invalid") return fixed(errorResponse(item.id, "invalid"), malformed);
   const methodState = calls.listed.get(item.method);
@@ -55,7 +55,11 @@ function readSingle(item: RpcItem, calls: Calls): LedgerRpc {
   return new SingleCall(item.id, methodState, item.params, calls);
 }
 
-function readBatch(items: readonly RpcItem[], calls: Calls, batchParallel: number): LedgerRpc {
+function readBatch(
+  items: readonly RpcItem[],
+  calls: CallDispatcher,
+  batchParallel: number,
+): LedgerRpc {
   const answered: BatchItem[] = [];
   for (const item of items) {
     if (item.kind === "notification") continue;
@@ -76,7 +80,7 @@ function readBatch(items: readonly RpcItem[], calls: Calls, batchParallel: numbe
 }
 
 /** One call. It is its own waiter, so that an answer from the cache costs neither a promise nor a closure. */
-class SingleCall implements LedgerRpc, Waiter {
+class SingleCall implements LedgerRpc, CallListener {
   readonly costMilliCu: number;
   lines: readonly Line[] = noLines;
   failure: NodeFailure | undefined;
@@ -84,10 +88,10 @@ class SingleCall implements LedgerRpc, Waiter {
   readonly #id: string;
   readonly #methodState: MethodState;
   readonly #params: string;
-  readonly #calls: Calls;
-  #resolve: ((body: Body) => void) | undefined;
+  readonly #calls: CallDispatcher;
+  #resolve: ((body: JsonBody) => void) | undefined;
 
-  constructor(id: string, methodState: MethodState, params: string, calls: Calls) {
+  constructor(id: string, methodState: MethodState, params: string, calls: CallDispatcher) {
     this.costMilliCu = methodState.method.cuMilli;
     this.#id = id;
     this.#methodState = methodState;
@@ -95,8 +99,8 @@ class SingleCall implements LedgerRpc, Waiter {
     this.#calls = calls;
   }
 
-  run(): Body | Promise<Body> {
-    const body = this.#calls.ask(this.#methodState, this.#params, this);
+  run(): JsonBody | Promise<JsonBody> {
+    const body = this.#calls.call(this.#methodState, this.#params, this);
     if (body === undefined) {
       return new Promise((resolve) => {
         this.#resolve = resolve;
@@ -107,7 +111,7 @@ class SingleCall implements LedgerRpc, Waiter {
     return nodeResponse(this.#id, "result", body);
   }
 
-  onAnswer(kind: "result" | "error", body: Body): void {
+  onAnswer(kind: "result" | "error", body: JsonBody): void {
     this.lines = this.#methodState.lines;
     this.#ending = kind;
     this.#resolve?.(nodeResponse(this.#id, kind, body));

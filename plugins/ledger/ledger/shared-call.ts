@@ -3,14 +3,14 @@
  * leaves. If it fails, it fails for all waiters: the pool has already retried it, and one more attempt per waiter would
  * only add to the load that made it fail.
  */
-import { bodyOf, type Body } from "./body.ts";
+import { bodyOf, type JsonBody } from "./json-body.ts";
 import type { MethodState } from "./method-state.ts";
 import type { NodeFailure, NodeRequest } from "./node-pool.ts";
-import type { JoinableCall, Waiter } from "./waiter.ts";
+import type { JoinableCall, CallListener } from "./call-listener.ts";
 
 /** Is notified of the outcome of a shared call, before its waiters are. */
 export interface SingleFlight {
-  onAnswer(sharedCall: SharedCall, kind: "result" | "error", body: Body): void;
+  onAnswer(sharedCall: SharedCall, kind: "result" | "error", body: JsonBody): void;
   onError(sharedCall: SharedCall, reason: NodeFailure): void;
 }
 
@@ -23,8 +23,8 @@ export class SharedCall implements NodeRequest, JoinableCall {
   readonly epoch: number;
   readonly finalized: number | undefined;
   readonly #singleFlight: SingleFlight;
-  readonly #first: Waiter;
-  #others: Waiter[] | undefined;
+  readonly #first: CallListener;
+  #others: CallListener[] | undefined;
 
   constructor(
     methodState: MethodState,
@@ -32,7 +32,7 @@ export class SharedCall implements NodeRequest, JoinableCall {
     key: string | undefined,
     known: { readonly epoch: number; readonly finalized: number | undefined },
     singleFlight: SingleFlight,
-    waiter: Waiter,
+    waiter: CallListener,
   ) {
     this.methodState = methodState;
     this.params = params;
@@ -53,7 +53,7 @@ export class SharedCall implements NodeRequest, JoinableCall {
     return this.methodState.method.cheap;
   }
 
-  join(waiter: Waiter): void {
+  join(waiter: CallListener): void {
     if (this.#others === undefined) this.#others = [waiter];
     else this.#others.push(waiter);
   }

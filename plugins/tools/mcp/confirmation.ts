@@ -72,12 +72,12 @@ export function confirmationQuestion(
 /** Returns the text of the question. It consists only of what the gateway has decoded, never of text of the caller. */
 function messageOf(tool: string, summary: unknown): string {
   const lines = isObject(summary)
-    ? Object.entries(summary).map(([name, value]) => `${name}: ${shown(value)}`)
+    ? Object.entries(summary).map(([name, value]) => `${name}: ${valueText(value)}`)
     : [];
   const text = [`Run ${tool}?`, ...lines].join("\n");
   return text.length > maxShownChars ? `${text.slice(0, maxShownChars)}…` : text;
 }
 
-function shown(value: unknown): string {
+function valueText(value: unknown): string {
   return typeof value === "string" ? value : JSON.stringify(value);
 }

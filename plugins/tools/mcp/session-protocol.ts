@@ -133,9 +133,11 @@ function receive(
  * Answers `initialize`. An unknown revision is not an error: the answer names the newest one, and the client decides.
  */
 function initialize(call: McpCall, { id, params }: Request): Reply {
-  const asked = isObject(params) ? params["protocolVersion"] : undefined;
+  const requestedRevision = isObject(params) ? params["protocolVersion"] : undefined;
   const revision =
-    typeof asked === "string" && sessionRevisions.includes(asked) ? asked : newestSessionRevision;
+    typeof requestedRevision === "string" && sessionRevisions.includes(requestedRevision)
+      ? requestedRevision
+      : newestSessionRevision;
   const { sessions, results } = call.server;
   const result = `{"protocolVersion":"${revision}",${results.initialize}}`;
   reportMethod(call, "initialize");

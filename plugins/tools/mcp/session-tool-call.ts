@@ -124,11 +124,11 @@ async function ask(one: SessionCall, requests: Questions["requests"]): Promise<P
   const { server, x, principal } = one.call;
   const events = (one.events ??= new EventStream(x, server.clock, {}));
   const asking = { keyId: principal.key.id, session: one.session?.id ?? "", request: one.id };
-  const asked = Object.entries(requests).map(async ([name, { method, params }]) => {
+  const pending = Object.entries(requests).map(async ([name, { method, params }]) => {
     const send = (id: string): void => events.request(id, method, params);
     return [name, await server.sessionQuestions.ask(asking, x.signal, send)] as const;
   });
-  const answers = await Promise.all(asked);
+  const answers = await Promise.all(pending);
   return answers.some(([, answer]) => answer === undefined)
     ? undefined
     : Object.fromEntries(answers);

@@ -20,7 +20,7 @@ const capabilityOf: Readonly<Record<string, string>> = {
 };
 
 /** The call that a state belongs to. */
-export interface Asker {
+export interface StatelessCall {
   readonly keyId: string;
   readonly method: string;
   readonly name: string;
@@ -31,14 +31,14 @@ export interface StatelessDialogues {
    * Reads the answers and the state of a request. Returns a failure if its `requestState` is not valid for this call or
    * has expired.
    */
-  read(params: Params, asker: Asker): { readonly dialogue: Dialogue } | RpcFailure;
+  read(params: Params, call: StatelessCall): { readonly dialogue: Dialogue } | RpcFailure;
   /**
    * Returns the members of the result that asks the questions, or a failure if the client lacks a capability for them.
    */
-  ask(questions: Questions, dialogue: Dialogue, asker: Asker): string | RpcFailure;
+  ask(questions: Questions, dialogue: Dialogue, call: StatelessCall): string | RpcFailure;
 }
 
-interface Ticket extends Asker {
+interface Ticket extends StatelessCall {
   readonly state: unknown;
 }
 
@@ -47,34 +47,34 @@ export function createStatelessDialogues(parts: {
   readonly clock: Clock;
 }): StatelessDialogues {
   const { seal, clock } = parts;
-  const stateOf = (text: string, asker: Asker): { readonly state: unknown } | undefined => {
+  const stateOf = (text: string, call: StatelessCall): { readonly state: unknown } | undefined => {
     const opened = seal.open(purpose, text);
     if (opened === undefined || opened.expiresAt <= clock.now()) return undefined;
     // Only `ask` seals values for this purpose.
     const ticket = opened.value as Ticket;
     const isSameCall =
-      ticket.keyId === asker.keyId && ticket.method === asker.method && ticket.name === asker.name;
+      ticket.keyId === call.keyId && ticket.method === call.method && ticket.name === call.name;
     return isSameCall ? ticket : undefined;
   };
   return {
-    read(params, asker) {
+    read(params, call) {
       const { inputResponses, requestState } = params;
       const answers = isObject(inputResponses) ? inputResponses : {};
       const capabilities = clientCapabilities(params);
       if (requestState === undefined) {
         return { dialogue: { capabilities, answers, state: undefined } };
       }
-      const opened = typeof requestState === "string" ? stateOf(requestState, asker) : undefined;
+      const opened = typeof requestState === "string" ? stateOf(requestState, call) : undefined;
       if (opened === undefined) return invalidParams("requestState is not valid for this call");
       return { dialogue: { capabilities, answers, state: opened.state } };
     },
-    ask({ requests, state }, { capabilities }, asker) {
+    ask({ requests, state }, { capabilities }, call) {
       const missing = missingCapabilities(requests, capabilities);
       if (missing.length > 0) return missingCapabilityFailure(missing);
-      const asked = `"inputRequests":${JSON.stringify(requests)}`;
-      if (state === undefined) return asked;
-      const sealed = seal.seal(purpose, { ...asker, state }, clock.now() + lifetimeMs);
-      return `${asked},"requestState":"${sealed}"`;
+      const requestsMember = `"inputRequests":${JSON.stringify(requests)}`;
+      if (state === undefined) return requestsMember;
+      const sealed = seal.seal(purpose, { ...call, state }, clock.now() + lifetimeMs);
+      return `${requestsMember},"requestState":"${sealed}"`;
     },
   };
 }

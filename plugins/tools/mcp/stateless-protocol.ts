@@ -105,14 +105,14 @@ async function prompt(call: McpCall, params: Params): Promise<string | RpcFailur
   const { dialogues } = call.server;
   const { name } = params;
   if (typeof name !== "string") return invalidParams("name must be a string");
-  const asker = { keyId: call.principal.key.id, method: "prompts/get", name };
-  const read = dialogues.read(params, asker);
+  const statelessCall = { keyId: call.principal.key.id, method: "prompts/get", name };
+  const read = dialogues.read(params, statelessCall);
   if ("code" in read) return read;
   const got = await getPrompt(call, params, read.dialogue);
   if (got.ok) return completeResult(call, promptMembers(got));
   if ("failure" in got || got.asks === undefined) return promptFailure(got);
-  const asked = dialogues.ask(got.asks, read.dialogue, asker);
-  return typeof asked === "string" ? inputRequiredResult(call, asked) : asked;
+  const questions = dialogues.ask(got.asks, read.dialogue, statelessCall);
+  return typeof questions === "string" ? inputRequiredResult(call, questions) : questions;
 }
 
 function replyWith(call: McpCall, id: string, result: string | RpcFailure): Reply {

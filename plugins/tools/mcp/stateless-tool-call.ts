@@ -17,7 +17,7 @@ import {
   canShowForms,
   type UserAnswer,
 } from "./confirmation.ts";
-import { clientCapabilities } from "./stateless-dialogue.ts";
+import { clientCapabilities, type StatelessCall } from "./stateless-dialogue.ts";
 import type { EventStream } from "./event-stream.ts";
 import {
   codeOf,
@@ -56,8 +56,8 @@ export function callTool(
   const repeated = paramHeaders.get(tool);
   const wrong = repeated && paramMismatch(repeated, call.x.request.headers, input);
   if (wrong !== undefined) return refused(call, id, headerMismatch(wrong));
-  const asker = { keyId: call.principal.key.id, method: "tools/call", name: tool };
-  const clientInput = readClientInput(call, params, asker);
+  const statelessCall = { keyId: call.principal.key.id, method: "tools/call", name: tool };
+  const clientInput = readClientInput(call, params, statelessCall);
   if ("code" in clientInput) return refused(call, id, clientInput);
   const { userAnswer, dialogue } = clientInput;
   if (userAnswer?.kind === "declined") {
@@ -80,7 +80,7 @@ export function callTool(
     dialogue,
     events,
   });
-  const one: ToolRequest = { call, id, params, clientInput, asker, events };
+  const one: ToolRequest = { call, id, params, clientInput, statelessCall: statelessCall, events };
   return outcome instanceof Promise
     ? outcome.then((late) => reply(one, late))
     : reply(one, outcome);
@@ -96,54 +96,59 @@ interface ToolRequest {
   readonly id: string;
   readonly params: Params;
   readonly clientInput: ClientInput;
-  readonly asker: Asker;
+  readonly statelessCall: StatelessCall;
   readonly events: EventStream | undefined;
 }
 
 function reply(one: ToolRequest, outcome: ToolOutcome): Reply | Promise<undefined> {
   const { call, id, events } = one;
-  const asked = question(one, outcome);
+  const questionResult = question(one, outcome);
   const report = toolReport(outcome);
   // A call that asks its client a question has not failed: it continues with the answer.
-  call.x.called(typeof asked === "string" ? { ...report, code: undefined } : report);
+  call.x.called(typeof questionResult === "string" ? { ...report, code: undefined } : report);
   const isOpen = events?.opened === true;
   const refusal = isOpen ? undefined : creditRefusal(outcome);
   if (refusal !== undefined) return refusal;
-  if (typeof asked === "object") {
-    return isOpen ? sendAnswer(call, events, errorText(id, asked)) : errorReply(400, id, asked);
+  if (typeof questionResult === "object") {
+    return isOpen
+      ? sendAnswer(call, events, errorText(id, questionResult))
+      : errorReply(400, id, questionResult);
   }
   const { server } = call;
-  const result = asked ?? toolResult(outcome, server.results.statelessFrame, timestamp(server));
+  const result =
+    questionResult ?? toolResult(outcome, server.results.statelessFrame, timestamp(server));
   return sendAnswer(call, events, resultText(id, result));
 }
 
-type Asker = Parameters<McpCall["server"]["dialogues"]["read"]>[1];
-
-function readClientInput(call: McpCall, params: Params, asker: Asker): ClientInput | RpcFailure {
+function readClientInput(
+  call: McpCall,
+  params: Params,
+  statelessCall: StatelessCall,
+): ClientInput | RpcFailure {
   const { writes, dialogues } = call.server;
-  return writes.has(asker.name)
+  return writes.has(statelessCall.name)
     ? { userAnswer: answerInRetry(params) }
-    : dialogues.read(params, asker);
+    : dialogues.read(params, statelessCall);
 }
 
 /** Returns the outcome as a question to the client. Undefined if it is none. */
 function question(
-  { call, params, clientInput: { userAnswer, dialogue }, asker }: ToolRequest,
+  { call, params, clientInput: { userAnswer, dialogue }, statelessCall: asker }: ToolRequest,
   outcome: ToolOutcome,
 ): string | RpcFailure | undefined {
   if (outcome.ok) return undefined;
   if (dialogue === undefined) {
     // A client that dismissed the question gets the token itself.
     const asks = userAnswer?.kind !== "cancelled" && canShowForms(clientCapabilities(params));
-    const asked = asks ? confirmationQuestion(outcome) : undefined;
-    if (asked === undefined) return undefined;
-    const requests = JSON.stringify(asked.requests);
+    const confirmation = asks ? confirmationQuestion(outcome) : undefined;
+    if (confirmation === undefined) return undefined;
+    const requests = JSON.stringify(confirmation.requests);
     return inputRequiredResult(
       call,
-      `"inputRequests":${requests},"requestState":${JSON.stringify(asked.token)}`,
+      `"inputRequests":${requests},"requestState":${JSON.stringify(confirmation.token)}`,
     );
   }
   if (outcome.asks === undefined) return undefined;
-  const asked = call.server.dialogues.ask(outcome.asks, dialogue, asker);
-  return typeof asked === "string" ? inputRequiredResult(call, asked) : asked;
+  const questions = call.server.dialogues.ask(outcome.asks, dialogue, asker);
+  return typeof questions === "string" ? inputRequiredResult(call, questions) : questions;
 }

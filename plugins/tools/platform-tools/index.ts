@@ -89,11 +89,11 @@ function listModels(networks: Networks): Tool<{ readonly network?: string }> {
     price: priceMilliCu,
     capability: "platform:read",
     annotations: { title: "Inference models", readOnlyHint: true, idempotentHint: true },
-    call: ({ network }) => ({ ok: true, value: networks.models(network).map(shown) }),
+    call: ({ network }) => ({ ok: true, value: networks.models(network).map(modelJson) }),
   };
 }
 
-function shown(model: ModelEntry): object {
+function modelJson(model: ModelEntry): object {
   return {
     network: model.network,
     model_id: model.modelId,

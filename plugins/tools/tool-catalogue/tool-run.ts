@@ -143,9 +143,9 @@ export class ToolRun {
     const { confirmations } = this.#parts;
     const call = { keyId: this.#caller.principal.key.id, tool: tool.name, input };
     // A token of the transport takes precedence over one in the input, because it is the more deliberate of the two.
-    const shown = this.#caller.confirmationToken ?? token;
-    if (shown !== undefined) {
-      const redeemed = confirmations.redeem(shown, call);
+    const presentedToken = this.#caller.confirmationToken ?? token;
+    if (presentedToken !== undefined) {
+      const redeemed = confirmations.redeem(presentedToken, call);
       return redeemed === undefined ? confirmationExpired : { ok: true, ...redeemed };
     }
     const summarised =

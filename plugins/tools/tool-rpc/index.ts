@@ -1,6 +1,6 @@
 /**
  * Surface `tool-rpc`: the catalogue of tools as JSON-RPC 2.0, single calls and arrays (gateway.md, POST /rpc). This
- * file reads the requests of a body and combines their answers; `requests.ts` answers a single request.
+ * file reads the requests of a body and combines their answers; `request-handler.ts` answers a single request.
  */
 import {
   defineSurface,
@@ -15,7 +15,12 @@ import {
 import type { ToolCaller } from "sluice-gateway/services";
 import { codes } from "./error-codes.ts";
 import { operationOf } from "./operation.ts";
-import { createRequests, protocolReport, type RpcAnswer, type Requests } from "./requests.ts";
+import {
+  createRequestHandler,
+  protocolReport,
+  type RpcAnswer,
+  type RequestHandler,
+} from "./request-handler.ts";
 
 /** decisions.md sections 4 and 6. */
 const bodyBytes = 1024 * 1024;
@@ -47,7 +52,7 @@ export default defineSurface({
   uses: ["tool-catalogue"],
   operation: (_, __, host) => operationOf(host.use("tool-catalogue").list, maxItems),
   start(_, host) {
-    const requests = createRequests(host.use("tool-catalogue"));
+    const requests = createRequestHandler(host.use("tool-catalogue"));
     return {
       body: { bytes: bodyBytes, types: ["application/json"] },
       answer: (x) => answer(host, requests, x),
@@ -55,7 +60,7 @@ export default defineSurface({
   },
 });
 
-function answer(host: Host, requests: Requests, x: Exchange): Reply | Promise<Reply> {
+function answer(host: Host, requests: RequestHandler, x: Exchange): Reply | Promise<Reply> {
   const principal = x.get("principal");
   // Reached only if `authorize` is missing or in shadow mode. An anonymous caller cannot be charged.
   if (principal.kind === "anonymous") return refuse("GATEWAY_UNAUTHORIZED");
@@ -78,7 +83,11 @@ function answer(host: Host, requests: Requests, x: Exchange): Reply | Promise<Re
   return ok(requests.error("null", codes.invalidRequest, "Invalid Request"));
 }
 
-function single(requests: Requests, item: JsonRpcItem, caller: ToolCaller): Reply | Promise<Reply> {
+function single(
+  requests: RequestHandler,
+  item: JsonRpcItem,
+  caller: ToolCaller,
+): Reply | Promise<Reply> {
   const answered = requests.answer(item, caller);
   return answered instanceof Promise ? answered.then(replyOf) : replyOf(answered);
 }
@@ -99,7 +108,7 @@ function replyOf({ text, failure }: RpcAnswer): Reply {
  * the requests.
  */
 async function batch(
-  requests: Requests,
+  requests: RequestHandler,
   items: readonly JsonRpcItem[],
   caller: ToolCaller,
 ): Promise<Reply> {

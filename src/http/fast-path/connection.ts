@@ -3,7 +3,7 @@ import type { Socket } from "node:net";
 import type { ClientRequest } from "../../pipeline/run/request-head.ts";
 import { answerBadRequest } from "../bad-request.ts";
 import { HeadReader } from "./head-reader.ts";
-import { FastResponse, type AnswerPath } from "./response.ts";
+import { FastResponse, type ResponseConnection } from "./response.ts";
 
 /** The shared parts of all connections on the fast path. */
 export interface ConnectionDeps {
@@ -26,7 +26,7 @@ const maxWaitingPieces = 64;
 const maxRequestPieces = 4;
 const noBytes = Buffer.alloc(0);
 
-export class FastConnection implements AnswerPath {
+export class FastConnection implements ResponseConnection {
   readonly socket: Socket;
   readonly keepAliveSeconds: number;
   /** Monotonic time in milliseconds at which the last answer ended or the connection was opened. */

@@ -9,7 +9,7 @@ import { responseHead, type BodyFraming } from "./response-head.ts";
 const maxCopiedBytes = 8 * 1024;
 
 /** The part of a connection that a response needs. */
-export interface AnswerPath {
+export interface ResponseConnection {
   readonly socket: Socket;
   readonly keepAliveSeconds: number;
   /** Callback for the write of the last byte, which ends the answer. All answers share one function. */
@@ -22,19 +22,19 @@ export class FastResponse implements ClientResponse {
   headersSent = false;
   writableFinished = false;
   onDrain: (() => void) | undefined = undefined;
-  readonly #path: AnswerPath;
+  readonly #connection: ResponseConnection;
   /** The head, if it is not yet written. */
   #head = "";
   #framing: BodyFraming = "none";
   #done: (() => void) | undefined = undefined;
 
-  constructor(path: AnswerPath, shouldKeepAlive: boolean) {
-    this.#path = path;
+  constructor(connection: ResponseConnection, shouldKeepAlive: boolean) {
+    this.#connection = connection;
     this.shouldKeepAlive = shouldKeepAlive;
   }
 
   get writableLength(): number {
-    return this.#path.socket.writableLength;
+    return this.#connection.socket.writableLength;
   }
 
   begin(owner: ResponseOwner): void {
@@ -42,7 +42,7 @@ export class FastResponse implements ClientResponse {
   }
 
   writeContinue(): void {
-    this.#path.socket.write("HTTP/1.1 100 Continue\r\n\r\n", "latin1");
+    this.#connection.socket.write("HTTP/1.1 100 Continue\r\n\r\n", "latin1");
   }
 
   writeEarlyHints(hints: Record<string, string | string[]>): void {
@@ -50,12 +50,12 @@ export class FastResponse implements ClientResponse {
     for (const [name, given] of Object.entries(hints)) {
       text += fieldLine(name, Array.isArray(given) ? given.join(", ") : given);
     }
-    this.#path.socket.write(`${text}\r\n`, "latin1");
+    this.#connection.socket.write(`${text}\r\n`, "latin1");
   }
 
   writeHead(status: number, fields: readonly string[] = []): void {
     if (this.headersSent) throw new Error("the response head is already written");
-    const { keepAliveSeconds } = this.#path;
+    const { keepAliveSeconds } = this.#connection;
     const head = responseHead(status, fields, this.shouldKeepAlive ? keepAliveSeconds : undefined);
     this.#head = head.text;
     this.#framing = head.framing;
@@ -69,7 +69,7 @@ export class FastResponse implements ClientResponse {
       const last = typeof body === "string" ? Buffer.from(body, encoding) : body;
       return this.endChunks(last, undefined, () => {});
     }
-    const { socket, flushed } = this.#path;
+    const { socket, flushed } = this.#connection;
     const head = this.#takeHead();
     if (typeof body === "string" && (encoding === "latin1" || body === "")) {
       socket.write(head + body, "latin1", flushed);
@@ -89,11 +89,11 @@ export class FastResponse implements ClientResponse {
 
   flushHeaders(): void {
     const head = this.#takeHead();
-    if (head !== "") this.#path.socket.write(head, "latin1");
+    if (head !== "") this.#connection.socket.write(head, "latin1");
   }
 
   writeChunk(chunk: Uint8Array | string, length: number): boolean {
-    const { socket } = this.#path;
+    const { socket } = this.#connection;
     if (this.#head === "") return this.#write(chunk, length);
     socket.cork();
     this.flushHeaders();
@@ -107,7 +107,7 @@ export class FastResponse implements ClientResponse {
     trailers: [string, string][] | undefined,
     done: () => void,
   ): void {
-    const { socket, flushed } = this.#path;
+    const { socket, flushed } = this.#connection;
     const fields = (trailers ?? []).map(([name, value]) => fieldLine(name, value));
     const end = this.#framing === "chunked" ? `0\r\n${fields.join("")}\r\n` : "";
     this.#done = done;
@@ -120,11 +120,11 @@ export class FastResponse implements ClientResponse {
 
   watch(stallMs: number): void {
     // The socket's own timer. It restarts whenever the kernel accepts bytes.
-    this.#path.socket.setTimeout(stallMs);
+    this.#connection.socket.setTimeout(stallMs);
   }
 
   destroy(): void {
-    this.#path.socket.destroy();
+    this.#connection.socket.destroy();
   }
 
   /** Called once by the connection. `isComplete`: the whole response was handed to the kernel. */
@@ -141,7 +141,7 @@ export class FastResponse implements ClientResponse {
   }
 
   #write(chunk: Uint8Array | string, length: number): boolean {
-    const { socket } = this.#path;
+    const { socket } = this.#connection;
     if (this.#framing === "none") return true;
     const write = this.#framing === "chunked" ? writeChunk : writePlain;
     return write(socket, chunk, length);

@@ -18,7 +18,7 @@ import { refuse } from "../../errors.ts";
 import { runGuarded } from "../../guard.ts";
 import type { ClientSocket } from "../../pipeline/run/request-head.ts";
 import type { Log } from "../../plugin.ts";
-import { sendReply, unknownExpectation, type Dispatch } from "../dispatch.ts";
+import { sendReply, unknownExpectation, type Dispatcher } from "../dispatch.ts";
 import { framingFault, type FramingFault } from "../framing.ts";
 import { Http2Body, http2Request, type Http2Request } from "./request.ts";
 import { Http2Response } from "./response.ts";
@@ -68,7 +68,7 @@ interface Session {
 }
 
 export interface Http2Deps {
-  readonly dispatch: Dispatch;
+  readonly dispatch: Dispatcher;
   readonly config: ServerConfig;
   readonly log: Log;
 }
@@ -161,7 +161,7 @@ interface Arrived {
 
 /** Serves a request. `from` counts the bytes of its body. */
 function serve(
-  dispatch: Dispatch,
+  dispatch: Dispatcher,
   { stream, given, flags, rawHeaders }: Arrived,
   from: { -readonly [Name in keyof ClientSocket]: ClientSocket[Name] },
 ): void {

@@ -25,7 +25,7 @@ const zero = 0x30;
  * sends. It checks the structure in the same way, but finds the end of a string by a native search and does not check
  * what is inside, so that a block of megabytes takes microseconds. Neither checks UTF-8: see `isUtf8` of node:buffer.
  */
-export type Trust = "strict" | "trusted";
+export type ScanMode = "strict" | "trusted";
 
 /** Returns the index of the first byte at or after `i` that is not white space, or `end` if there is none. */
 export function skipSpace(bytes: Buffer, i: number, end: number): number {
@@ -48,7 +48,7 @@ export function skipValue(
   i: number,
   end: number,
   depth: number,
-  trust: Trust,
+  trust: ScanMode,
 ): number {
   if (i >= end) return malformed;
   switch (bytes[i] ?? 0) {
@@ -75,7 +75,7 @@ special[quote] = 1;
 special[backslash] = 1;
 
 /** Returns the index after the string whose opening quote is at `i`. */
-export function skipString(bytes: Buffer, i: number, end: number, trust: Trust): number {
+export function skipString(bytes: Buffer, i: number, end: number, trust: ScanMode): number {
   const near = trust === "strict" ? end : Math.min(end, i + nativeFrom);
   let at = i + 1;
   while (at < near) {
@@ -193,7 +193,7 @@ export type ReadMember<T> = (
   context: T,
 ) => void;
 
-function skipArray(bytes: Buffer, i: number, end: number, depth: number, trust: Trust): number {
+function skipArray(bytes: Buffer, i: number, end: number, depth: number, trust: ScanMode): number {
   const skip = trust === "strict" ? skipStrictElement : skipTrustedElement;
   return readElements(bytes, i, end, depth, skip, depth + 1);
 }
@@ -229,7 +229,7 @@ export function readElements<T>(
   }
 }
 
-function skipObject(bytes: Buffer, i: number, end: number, depth: number, trust: Trust): number {
+function skipObject(bytes: Buffer, i: number, end: number, depth: number, trust: ScanMode): number {
   return readMembers(bytes, i, end, depth, trust, undefined, undefined);
 }
 
@@ -242,7 +242,7 @@ export function readMembers<T>(
   i: number,
   end: number,
   depth: number,
-  trust: Trust,
+  trust: ScanMode,
   member: ReadMember<T> | undefined,
   context: T,
 ): number {

@@ -8,24 +8,24 @@ export interface Backend {
 }
 
 /** Draws the two backends between which the number of their requests decides. */
-export interface Draw {
+export interface CandidateSampler {
   /** Returns the index of the first one. */
-  first(count: number): number;
+  firstIndex(count: number): number;
   /** Returns the distance from the first to the second one: from 1 to `count - 1`. */
-  distance(count: number): number;
+  secondOffset(count: number): number;
 }
 
 /** Draws backends in turn. `start`: index of the one that is drawn first. */
-export function inTurn(start = 0): Draw {
+export function roundRobin(start = 0): CandidateSampler {
   let turn = start;
-  return { first: (count) => turn++ % count, distance: () => 1 };
+  return { firstIndex: (count) => turn++ % count, secondOffset: () => 1 };
 }
 
 /** Draws backends at random, which is nearly as good as comparing all of them. `random`: returns a number from 0 to 1. */
-export function atRandom(random: () => number = Math.random): Draw {
+export function randomSampler(random: () => number = Math.random): CandidateSampler {
   return {
-    first: (count) => Math.floor(random() * count),
-    distance: (count) => 1 + Math.floor(random() * (count - 1)),
+    firstIndex: (count) => Math.floor(random() * count),
+    secondOffset: (count) => 1 + Math.floor(random() * (count - 1)),
   };
 }
 
@@ -37,22 +37,22 @@ const none: readonly Backend[] = [];
  */
 export function chooseBackend<T extends Backend>(
   backends: readonly T[],
-  draw: Draw,
+  sampler: CandidateSampler,
   tried: readonly Backend[] = none,
 ): T | undefined {
   let untried = 0;
-  let sound = 0;
+  let notEjected = 0;
   for (const backend of backends) {
     if (tried.includes(backend)) continue;
     untried++;
-    if (!backend.isEjected) sound++;
+    if (!backend.isEjected) notEjected++;
   }
-  const count = sound > 0 ? sound : untried;
+  const count = notEjected > 0 ? notEjected : untried;
   if (count === 0) return undefined;
-  const at = draw.first(count);
-  const first = nthOf(backends, tried, sound > 0, at);
+  const at = sampler.firstIndex(count);
+  const first = nthOf(backends, tried, notEjected > 0, at);
   if (count === 1 || first === undefined) return first;
-  const second = nthOf(backends, tried, sound > 0, (at + draw.distance(count)) % count);
+  const second = nthOf(backends, tried, notEjected > 0, (at + sampler.secondOffset(count)) % count);
   return second !== undefined && second.inFlight < first.inFlight ? second : first;
 }
 
@@ -60,12 +60,12 @@ export function chooseBackend<T extends Backend>(
 function nthOf<T extends Backend>(
   backends: readonly T[],
   tried: readonly Backend[],
-  isSound: boolean,
+  skipsEjected: boolean,
   n: number,
 ): T | undefined {
   let left = n;
   for (const backend of backends) {
-    if (tried.includes(backend) || (isSound && backend.isEjected)) continue;
+    if (tried.includes(backend) || (skipsEjected && backend.isEjected)) continue;
     if (left-- === 0) return backend;
   }
   return undefined;

@@ -9,7 +9,12 @@ import type {
   Reply,
   RequestHead,
 } from "../../plugin.ts";
-import { send, type FailureReason, type ForwardPlan, type Outgoing } from "./forwarded-exchange.ts";
+import {
+  send,
+  type FailureReason,
+  type ForwardPlan,
+  type ForwardedRequest,
+} from "./forwarded-exchange.ts";
 import { fieldLines, requestFields, requestRules, responseRules, tracedRules } from "../headers.ts";
 import type { UpstreamPools } from "./upstream.ts";
 
@@ -72,7 +77,7 @@ const targetPattern = /^\/[\x21-\x7e\x80-\xff]*$/;
 async function sendArriving(
   x: Exchange,
   plan: ForwardPlan,
-  outgoing: Outgoing,
+  outgoing: ForwardedRequest,
 ): Promise<Reply | undefined> {
   await Promise.resolve();
   if (!x.clientLeft) return send(x, plan, outgoing);

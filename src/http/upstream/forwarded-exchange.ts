@@ -10,7 +10,7 @@ import type { ChildSpan, Counter, Exchange, Reply, Sink } from "../../plugin.ts"
 import { responseFields, trailerFields, type FieldRules } from "../headers.ts";
 import type {
   Http1Carrier,
-  Repeat,
+  RetryPolicy,
   StreamedBody,
   UpstreamExchange,
   UpstreamFailure,
@@ -30,7 +30,7 @@ export interface ForwardPlan {
 }
 
 /** The request of a client, as it is sent to an upstream. */
-export interface Outgoing {
+export interface ForwardedRequest {
   readonly method: string;
   /** Path and query. The path of the upstream's URL is prepended. */
   readonly target: string;
@@ -45,7 +45,7 @@ export interface Outgoing {
 export function send(
   x: Exchange,
   plan: ForwardPlan,
-  outgoing: Outgoing,
+  outgoing: ForwardedRequest,
 ): Promise<Reply | undefined> {
   const exchange = new ForwardedExchange(x, plan, outgoing);
   exchange.begin();
@@ -60,12 +60,12 @@ const contentMethods = new Set(["POST", "PUT", "PATCH", "QUERY", "PROPFIND", "PR
 
 class ForwardedExchange implements UpstreamExchange {
   head = "";
-  readonly repeat: Repeat;
+  readonly retryPolicy: RetryPolicy;
   readonly answerMs: number;
   readonly result = Promise.withResolvers<Reply | undefined>();
   readonly #x: Exchange;
   readonly #plan: ForwardPlan;
-  readonly #outgoing: Outgoing;
+  readonly #request: ForwardedRequest;
   /** Number of URLs that were tried. */
   #tries = 0;
   #member: Member | undefined;
@@ -82,22 +82,22 @@ class ForwardedExchange implements UpstreamExchange {
   #isAnswerComplete = false;
   #trailers: string[] | undefined;
 
-  constructor(x: Exchange, plan: ForwardPlan, outgoing: Outgoing) {
+  constructor(x: Exchange, plan: ForwardPlan, outgoing: ForwardedRequest) {
     const { method, body } = outgoing;
     const isSafe = body === null && (method === "GET" || method === "HEAD");
     // A proxy must not repeat other requests by itself (RFC 9110 section 9.2.2).
-    this.repeat = isSafe ? "ifUnanswered" : "failsIfStale";
+    this.retryPolicy = isSafe ? "ifUnanswered" : "failsIfStale";
     this.answerMs = plan.upstream.headersMs;
     this.#x = x;
     this.#plan = plan;
-    this.#outgoing = outgoing;
+    this.#request = outgoing;
   }
 
   begin(): void {
     const member = this.#plan.upstream.next();
     if (member === undefined) return this.#fail("unreachable");
     this.#member = member;
-    const { method, target, fields } = this.#outgoing;
+    const { method, target, fields } = this.#request;
     const host = this.#plan.setsHost ? "" : `host: ${member.url.host}\r\n`;
     this.head = `${method} ${member.basePath}${target} HTTP/1.1\r\n${host}${fields}`;
     this.#x.onAbort = this;
@@ -114,7 +114,7 @@ class ForwardedExchange implements UpstreamExchange {
   body(): string | Buffer | StreamedBody | null {
     // There is a connection, so the upstream can be reached.
     this.#member?.ejection.succeeded();
-    const { body, method } = this.#outgoing;
+    const { body, method } = this.#request;
     if (body === null) return contentMethods.has(method) ? "" : null;
     if (Buffer.isBuffer(body)) return body;
     return { ...body, onFailure: (reason) => this.#uploadFailed(reason) };
@@ -128,7 +128,7 @@ class ForwardedExchange implements UpstreamExchange {
 
   onHead(head: ResponseHead): void {
     const { status } = head;
-    this.#outgoing.span?.set({ "http.response.status_code": status });
+    this.#request.span?.set({ "http.response.status_code": status });
     this.#status = status;
     const opening = this.#x.stream(status, this.#fieldsOf(head));
     this.#opening = true;
@@ -164,7 +164,7 @@ class ForwardedExchange implements UpstreamExchange {
   }
 
   #fieldsOf({ status, fields, connection, length }: ResponseHead): string[] {
-    const { method } = this.#outgoing;
+    const { method } = this.#request;
     const head = { method, status, connection, hasLength: length >= 0 };
     return responseFields(fields, head, this.#plan.answerRules);
   }
@@ -201,7 +201,7 @@ class ForwardedExchange implements UpstreamExchange {
     this.#hasEnded = true;
     this.#x.onAbort = undefined;
     // In a client span, every status from 400 is an error (OpenTelemetry's conventions for HTTP).
-    this.#outgoing.span?.end(this.#status < 400 ? undefined : String(this.#status));
+    this.#request.span?.end(this.#status < 400 ? undefined : String(this.#status));
     sink.end(this.#trailers).then(() => this.result.resolve(undefined), this.result.reject);
   }
 
@@ -248,7 +248,7 @@ class ForwardedExchange implements UpstreamExchange {
   /** Ends the exchange without an answer, or in the middle of one. `error`: the reason, for the span. */
   #finish(error: string, reply?: Reply): void {
     this.#hasEnded = true;
-    this.#outgoing.span?.end(error);
+    this.#request.span?.end(error);
     this.#x.onAbort = undefined;
     this.#carrier?.abort();
     this.#carrier = undefined;

@@ -4,7 +4,7 @@
  */
 import { connect } from "node:net";
 import type { Clock, Log, Upstream } from "../../plugin.ts";
-import { chooseBackend, inTurn, type Backend } from "./choose-backend.ts";
+import { chooseBackend, roundRobin, type Backend } from "./choose-backend.ts";
 import { Ejection, type EjectionPolicy } from "./ejection.ts";
 import { Http1Client } from "./http1/client.ts";
 import { addressOf } from "./open-socket.ts";
@@ -35,7 +35,7 @@ export class UpstreamPools {
   readonly members: readonly Member[];
   readonly headersMs: number;
   readonly #closing = new AbortController();
-  readonly #draw = inTurn();
+  readonly #draw = roundRobin();
 
   constructor(upstream: Upstream, clock: Clock, log: Log) {
     this.name = upstream.name;

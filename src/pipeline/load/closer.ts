@@ -17,7 +17,7 @@ export class Closer {
   }
 
   /** Something else has not ended in time. */
-  hurry(): void {
+  shortenLimit(): void {
     this.#limitMs = shortLimitMs;
   }
 
@@ -26,7 +26,7 @@ export class Closer {
     const { promise: late, resolve } = Promise.withResolvers<"late">();
     using _limit = this.#clock.after(this.#limitMs, () => resolve("late"));
     if ((await Promise.race([Promise.try(end), late])) !== "late") return;
-    this.hurry();
+    this.shortenLimit();
     this.#log.error({ part }, "a part did not end in time: the gateway stops without it");
   }
 }

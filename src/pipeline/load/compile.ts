@@ -11,9 +11,9 @@ import type {
   StepHooks,
   SurfaceHooks,
 } from "../../plugin.ts";
-import type { RouteShape } from "../observe/record.ts";
+import type { RouteNames } from "../observe/record.ts";
 import type { RouteStats } from "../observe/stats.ts";
-import { RouteSteps } from "../observe/step-stats.ts";
+import { RouteStepStats } from "../observe/step-stats.ts";
 import type { WaitLimit } from "../../wait-limit.ts";
 
 /** A started step at its place in a route. */
@@ -50,11 +50,11 @@ export interface PlacedHook {
 export interface CompiledRoute {
   readonly config: RouteConfig;
   readonly route: Exchange["route"];
-  readonly shape: RouteShape;
+  readonly shape: RouteNames;
   readonly steps: readonly PlacedStep[];
   readonly surface: SurfaceHooks;
   readonly stats: RouteStats;
-  readonly stepStats: RouteSteps;
+  readonly stepStats: RouteStepStats;
   readonly conditional: readonly PlacedStep[];
   /** Maximum size of the buffered body. Undefined if the body is not buffered. */
   readonly bodyBytes: number | undefined;
@@ -89,7 +89,7 @@ export function compileRoute(
     steps,
     surface,
     stats,
-    stepStats: new RouteSteps(steps.length),
+    stepStats: new RouteStepStats(steps.length),
     conditional: steps.filter((step) => step.when !== undefined),
     bodyBytes: smallestCap(steps, surface),
     tooLargeStatus: firstTooLargeStatus(steps) ?? 413,
@@ -134,7 +134,7 @@ function firstTooLargeStatus(steps: readonly PlacedStep[]): number | undefined {
 }
 
 /** Returns true if a step with this `when` runs for the request. */
-export function holds(condition: Condition, request: RequestHead): boolean {
+export function matchesCondition(condition: Condition, request: RequestHead): boolean {
   const { path, methods, header } = condition;
   if (path !== undefined && !pathMatches(path, request.path)) return false;
   if (methods !== undefined && !methods.includes(request.method)) return false;

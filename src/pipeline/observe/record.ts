@@ -4,7 +4,7 @@ import type { LimitReached, NotedFacts, Outcome } from "../../plugin.ts";
 import { CallRecord } from "./call-record.ts";
 
 /** Names of the parts of a route. They do not keep a generation alive. */
-export interface RouteShape {
+export interface RouteNames {
   readonly path: string;
   readonly surface: string;
   /** Names of the steps, from the top of the list. */
@@ -26,7 +26,7 @@ export class ExchangeRecord {
   /** Milliseconds since 1970. */
   readonly arrivedAt: number;
   readonly method: string;
-  readonly route: RouteShape;
+  readonly route: RouteNames;
   /** Facts that steps have noted. */
   readonly facts: NotedFacts = { requestId: undefined, caller: undefined };
 
@@ -60,7 +60,7 @@ export class ExchangeRecord {
   constructor(
     arrivedAt: number,
     method: string,
-    route: RouteShape,
+    route: RouteNames,
     times: Float64Array | undefined,
   ) {
     this.arrivedAt = arrivedAt;

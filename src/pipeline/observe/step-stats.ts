@@ -21,7 +21,7 @@ interface StepStats {
 }
 
 /** Statistics of each step, in the order of the list, and of the surface at the end. */
-export class RouteSteps {
+export class RouteStepStats {
   readonly #time: readonly TimeHistogram[];
   readonly #refusals: readonly Map<string, number>[];
   #untilTimed = 0;

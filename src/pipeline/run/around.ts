@@ -16,7 +16,7 @@ export function answerOf(x: LiveExchange, from = 0): Answer {
   const { step } = hook;
   if (!x.record.takesPart(step.depth, false)) return answerOf(x, from + 1);
   const inner = new Inner(x, from + 1);
-  x.at = step;
+  x.currentStep = step;
   const since = startTimer(x);
   let reply: Answer;
   try {
@@ -57,7 +57,7 @@ function afterReply(
 ): Answer {
   const isOwn = reply !== undefined && reply !== inner.reply;
   if (isOwn && !isRefusalIgnored(x, step, reply)) {
-    x.at = step;
+    x.currentStep = step;
     x.repliedBy(step);
     return reply;
   }
@@ -78,7 +78,7 @@ function callHook(x: LiveExchange, { step, run, hasState }: PlacedHook, inner: I
 }
 
 function surfaceAnswer(x: LiveExchange): Answer {
-  x.at = undefined;
+  x.currentStep = undefined;
   const since = startTimer(x);
   const depth = x.compiled.steps.length;
   let answer: Answer = undefined;
@@ -102,11 +102,11 @@ function withinOwnTime(
   if (limit === undefined) return work;
   const late = Promise.withResolvers<never>();
   const wait: Waiting = {
-    before: undefined,
-    behind: undefined,
+    previous: undefined,
+    next: undefined,
     waitingSince: 0,
     expired: () => {
-      x.at = step;
+      x.currentStep = step;
       inner.isTooLate = true;
       late.reject(new StepTimeout(x, step, "around"));
     },

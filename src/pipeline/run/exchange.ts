@@ -40,7 +40,7 @@ export class LiveExchange extends ExchangeState implements Exchange, ResponseOwn
   /** True if the client asks for an explanation in the response. */
   readonly wantsTrace: boolean;
   /** The step whose hook runs, or returned a reply. Undefined outside of hooks, for example in the surface. */
-  at: PlacedStep | undefined = undefined;
+  currentStep: PlacedStep | undefined = undefined;
   /** Index of the first `responseEnd` hook that has not run. */
   nextResponseEnd = 0;
   /** The body while it arrives. */
@@ -241,7 +241,7 @@ export class LiveExchange extends ExchangeState implements Exchange, ResponseOwn
   /** Cuts the connection, because an answer that cannot be completed must not look complete. */
   cutOff(outcome: FailedOutcome): void {
     if (this.hasEnded) return;
-    this.answerEnds(outcome);
+    this.setReportedOutcome(outcome);
     this.#isCut = true;
     this.arrival.res.destroy();
     this.#connection?.terminate();
@@ -291,7 +291,7 @@ export class LiveExchange extends ExchangeState implements Exchange, ResponseOwn
   // Time limits and callbacks.
 
   /** Cuts a client that takes nothing for `stallMs`, because others need its connection and memory. */
-  watchReader(): void {
+  watchForStall(): void {
     const { res } = this.arrival;
     if (this.#isReaderWatched || res.writableFinished) return;
     this.#isReaderWatched = true;
@@ -299,7 +299,7 @@ export class LiveExchange extends ExchangeState implements Exchange, ResponseOwn
   }
 
   /** Ends the watch, because the client has room again and the next chunk is due from the upstream. */
-  unwatchReader(): void {
+  stopStallWatch(): void {
     if (!this.#isReaderWatched) return;
     this.#isReaderWatched = false;
     this.arrival.res.watch(0);

@@ -69,11 +69,11 @@ export const responseHeaders: HookPhase<ResponseHead> = {
 };
 
 /** A chunk on its way through the hooks, which may replace it. */
-export interface PassingChunk {
+export interface ReplaceableChunk {
   bytes: Uint8Array;
 }
 
-export const responseChunk: HookPhase<PassingChunk> = {
+export const responseChunk: HookPhase<ReplaceableChunk> = {
   name: "responseChunk",
   mayReply: false,
   enters: false,
@@ -118,8 +118,8 @@ function logSettled(x: LiveExchange, { name }: PlacedStep, error: unknown): true
 }
 
 /**
- * Runs the hooks of a phase from index `from`. Returns the first reply; `x.at` is then the step that returned it.
- * Returns a promise only if a hook returned one. Throws, or rejects with, what a hook threw; `x.at` is then its step.
+ * Runs the hooks of a phase from index `from`. Returns the first reply; `x.currentStep` is then the step that returned it.
+ * Returns a promise only if a hook returned one. Throws, or rejects with, what a hook threw; `x.currentStep` is then its step.
  */
 export function runHooks<Arg>(
   x: LiveExchange,
@@ -139,7 +139,7 @@ export function runHooks<Arg>(
     const { step, depth } = hook;
     if (enters) record.enteredSteps = depth + 1;
     if (!record.takesPart(depth, includesFailed)) continue;
-    x.at = step;
+    x.currentStep = step;
     if (name === "responseEnd") x.nextResponseEnd = i + 1;
     let result: unknown;
     try {
@@ -165,7 +165,7 @@ export function runHooks<Arg>(
     const reply = replyOf(x, step, result);
     if (reply !== undefined) return reply;
   }
-  x.at = undefined;
+  x.currentStep = undefined;
   return undefined;
 }
 
@@ -174,8 +174,8 @@ export function runHooks<Arg>(
  * hook runs after the exchange has settled.
  */
 class WaitingHook<Arg> implements Waiting {
-  before: Waiting | undefined = undefined;
-  behind: Waiting | undefined = undefined;
+  previous: Waiting | undefined = undefined;
+  next: Waiting | undefined = undefined;
   waitingSince = 0;
   /** True after the hook has exceeded its time limit. Its later result is ignored. */
   #isLate = false;
@@ -233,7 +233,7 @@ class WaitingHook<Arg> implements Waiting {
   }
 
   #stopTimer(): void {
-    this.#x.at = this.#step;
+    this.#x.currentStep = this.#step;
     stopTimer(this.#x, this.#step.depth, this.#since);
   }
 

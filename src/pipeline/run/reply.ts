@@ -14,9 +14,9 @@ export function replyFromSurface(x: LiveExchange, reply: Reply): void {
   send(x, reply, x.record.repliedDepth === undefined ? "surface" : "step");
 }
 
-/** Sends a reply of the step at `x.at`. Never throws. */
+/** Sends a reply of the step at `x.currentStep`. Never throws. */
 export function replyFromStep(x: LiveExchange, reply: Reply): void {
-  x.repliedBy(x.at);
+  x.repliedBy(x.currentStep);
   send(x, reply, "step");
 }
 
@@ -27,21 +27,21 @@ export function replyFromCore(x: LiveExchange, reply: Reply): void {
 }
 
 /**
- * The plugin at which the exchange is (`x.at`, else its surface) threw, which is a bug. The client gets a 500 without
+ * The plugin at which the exchange is (`x.currentStep`, else its surface) threw, which is a bug. The client gets a 500 without
  * details, or a cut connection if the head has been sent. Never throws.
  */
 export function fail(x: LiveExchange, error: unknown): void {
-  const { at, runtime, route, arrival } = x;
+  const { currentStep, runtime, route, arrival } = x;
   if (!(error instanceof StepTimeout)) {
-    const plugin = at?.name ?? route.surface;
+    const plugin = currentStep?.name ?? route.surface;
     const { requestId } = x.facts;
     runtime.log.error({ err: error, plugin, route: route.path, requestId }, "a plugin failed");
   }
   if (x.hasEnded) return;
   if (arrival.res.headersSent || x.isStreaming) return x.cutOff("upstreamFailed");
-  x.record.failedDepth = at?.depth;
+  x.record.failedDepth = currentStep?.depth;
   // The 500 runs up the list once, without the hooks of the step that failed.
-  if (x.firstFailure()) return replyFromCore(x, refuse("GATEWAY_INTERNAL_ERROR"));
+  if (x.markFailed()) return replyFromCore(x, refuse("GATEWAY_INTERNAL_ERROR"));
   try {
     const { status, headers, body } = refuse("GATEWAY_INTERNAL_ERROR");
     x.record.status = status;
@@ -54,7 +54,7 @@ export function fail(x: LiveExchange, error: unknown): void {
 
 /** Fails an exchange whose plugin threw in a callback. Its surface may never return, so nothing waits for it. */
 export function failCallback(x: LiveExchange, error: unknown): void {
-  x.at = undefined;
+  x.currentStep = undefined;
   fail(x, error);
   x.surfaceReturned();
 }
@@ -122,7 +122,7 @@ function write(x: LiveExchange, head: LiveResponseHead, body: Body): void {
   // Text with as many characters as bytes is ASCII. latin1 writes it several µs faster (at 20 KB).
   const isAscii = typeof bytes === "string" && length === bytes.length;
   res.end(bytes ?? "", isAscii ? "latin1" : "utf8");
-  if (res.writableLength > 0) x.watchReader();
+  if (res.writableLength > 0) x.watchForStall();
 }
 
 /** Writes the head of a reply or a stream. Throws for a head that HTTP does not allow. */

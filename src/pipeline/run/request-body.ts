@@ -13,7 +13,7 @@ import type { LiveExchange } from "./exchange.ts";
 import { replyFromCore } from "./reply.ts";
 
 /** Reads the bodies of requests whole. Shared by all exchanges, so that none needs a listener of its own. */
-export class BodyReading implements BodyListener<LiveExchange> {
+export class RequestBodyReader implements BodyListener<LiveExchange> {
   readonly #next: (x: LiveExchange) => void;
 
   /** `next`: continues an exchange whose body has been read. */

@@ -39,7 +39,7 @@ export interface RoutedRequest {
 }
 
 /** Finds the address of the client behind trusted proxies (src/http/address.ts). */
-export interface Addresses {
+export interface AddressResolver {
   addressOf(request: ClientRequest): string;
   peerOf(request: ClientRequest): RequestHead["peer"];
 }
@@ -54,10 +54,10 @@ export class LiveRequestHead implements RequestHead {
   readonly target: string;
   readonly params: Readonly<Record<string, string>>;
   readonly #req: ClientRequest;
-  readonly #addresses: Addresses;
+  readonly #addresses: AddressResolver;
   #address: string | undefined;
 
-  constructor(request: RoutedRequest, addresses: Addresses) {
+  constructor(request: RoutedRequest, addresses: AddressResolver) {
     this.method = request.req.method ?? "";
     this.path = request.path;
     this.query = request.query;

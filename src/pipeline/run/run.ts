@@ -5,7 +5,7 @@
 import { refuse } from "../../errors.ts";
 import { offeredSubprotocols } from "../../http/subprotocols.ts";
 import type { Outcome, Reply } from "../../plugin.ts";
-import { holds } from "../load/compile.ts";
+import { matchesCondition } from "../load/compile.ts";
 import { answerOf } from "./around.ts";
 import type { LiveExchange } from "./exchange.ts";
 import { requestBody, requestHeaders, runHooks, settled, type HookPhase } from "./hooks.ts";
@@ -17,7 +17,7 @@ import {
   replyFromStep,
   replyFromSurface,
 } from "./reply.ts";
-import { BodyReading } from "./request-body.ts";
+import { RequestBodyReader } from "./request-body.ts";
 import { UpgradeFailed, type Runner } from "./runtime.ts";
 import { openSink } from "./sink.ts";
 
@@ -30,7 +30,7 @@ export function run(x: LiveExchange): void {
     const { conditional } = x.compiled;
     if (conditional.length > 0) {
       const skipped = conditional.filter(
-        (step) => step.when !== undefined && !holds(step.when, x.request),
+        (step) => step.when !== undefined && !matchesCondition(step.when, x.request),
       );
       if (skipped.length > 0) x.record.skipped = new Set(skipped.map((step) => step.depth));
     }
@@ -73,7 +73,7 @@ function readBody(x: LiveExchange): void {
   else bodies.begin(x, bodyBytes);
 }
 
-const bodies = new BodyReading((x) => descend(x, requestBody, enterSurface));
+const bodies = new RequestBodyReader((x) => descend(x, requestBody, enterSurface));
 
 function enterSurface(x: LiveExchange): void {
   const refusal = x.compiled.config.websocket ? refuseUpgrade(x) : undefined;

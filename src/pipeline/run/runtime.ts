@@ -5,7 +5,7 @@
 import type { AcceptOptions, Clock, Connection, Log, Outcome, Reply, Sink } from "../../plugin.ts";
 import type { ExchangeObserver } from "../observe/record.ts";
 import type { ClientResponse } from "./client-response.ts";
-import type { Addresses, RequestBody, RoutedRequest } from "./request-head.ts";
+import type { AddressResolver, RequestBody, RoutedRequest } from "./request-head.ts";
 
 /** A request that has a route. */
 export interface Arrival<X> extends RoutedRequest {
@@ -37,7 +37,7 @@ export class UpgradeFailed extends Error {
 }
 
 /** Objects that all exchanges of a gateway share. */
-export interface Runtime<X> extends Addresses {
+export interface Runtime<X> extends AddressResolver {
   readonly clock: Clock;
   readonly log: Log;
   readonly runner: Runner<X>;

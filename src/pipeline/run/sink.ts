@@ -6,7 +6,7 @@ import {
   responseEnd,
   responseHeaders,
   runHooks,
-  type PassingChunk,
+  type ReplaceableChunk,
 } from "./hooks.ts";
 import { fail, writeHead } from "./reply.ts";
 import { LiveResponseHead } from "./response-head.ts";
@@ -32,7 +32,7 @@ export async function openSink(
 class ResponseSink implements Sink {
   onDrain: (() => void) | undefined = undefined;
   readonly #x: LiveExchange;
-  readonly #chunk: PassingChunk = { bytes: new Uint8Array() };
+  readonly #chunk: ReplaceableChunk = { bytes: new Uint8Array() };
   /**
    * Number of body bytes that are missing according to Content-Length. Undefined for a chunked body, whose terminator
    * is the last byte.
@@ -90,13 +90,13 @@ class ResponseSink implements Sink {
     const x = this.#x;
     const hasRoom = x.arrival.res.writeChunk(chunk, length);
     x.record.bodyBytes += length;
-    if (!hasRoom) x.watchReader();
+    if (!hasRoom) x.watchForStall();
     return hasRoom;
   }
 
   #drained(): void {
     if (this.#hasEnded) return;
-    this.#x.unwatchReader();
+    this.#x.stopStallWatch();
     this.#x.runCallback(this.onDrain);
   }
 
@@ -125,7 +125,7 @@ class ResponseSink implements Sink {
   ): Promise<void> {
     const x = this.#x;
     if (this.#hasEnded) return;
-    x.answerEnds(outcome);
+    x.setReportedOutcome(outcome);
     const lastBytes = last === undefined || x.hasEnded ? undefined : this.#filtered(last);
     if (lastBytes !== undefined && lastBytes.length > 0) this.#hold(lastBytes);
     if (!(await this.#mayEnd())) return this.fail("upstreamFailed");
@@ -137,7 +137,7 @@ class ResponseSink implements Sink {
     const { res } = x.arrival;
     await new Promise<void>((resolve) => {
       res.endChunks(held, fields, resolve);
-      if (res.writableLength > 0) x.watchReader();
+      if (res.writableLength > 0) x.watchForStall();
     });
   }
 
@@ -155,7 +155,7 @@ class ResponseSink implements Sink {
     } catch (error) {
       if (!(error instanceof StepTimeout)) {
         const { requestId } = x.facts;
-        const fields = { err: error, step: x.at?.name, requestId };
+        const fields = { err: error, step: x.currentStep?.name, requestId };
         x.runtime.log.error(fields, "a responseEnd hook failed");
       }
       return false;

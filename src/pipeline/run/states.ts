@@ -57,18 +57,18 @@ export class ExchangeState {
   /** `outcome`: set if the reply reports itself that the answer is incomplete. */
   beginReply(outcome: FailedOutcome | undefined): void {
     if (!this.hasEnded) this.#state = "reply";
-    this.answerEnds(outcome);
+    this.setReportedOutcome(outcome);
   }
 
   /** Marks the exchange as failed. Returns false if it already was. */
-  firstFailure(): boolean {
+  markFailed(): boolean {
     if (this.#hasFailed) return false;
     this.#hasFailed = true;
     return true;
   }
 
   /** Sets the outcome that the answer reports about itself. Undefined leaves it as it is. */
-  answerEnds(outcome: FailedOutcome | undefined): void {
+  setReportedOutcome(outcome: FailedOutcome | undefined): void {
     this.#answerOutcome = outcome ?? this.#answerOutcome;
   }
 

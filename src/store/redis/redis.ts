@@ -143,8 +143,8 @@ export class RedisConnection implements Redis {
     return new Promise((resolve, reject) => {
       const late = new Error(`Redis has not answered within ${this.#limit.limitMs} ms`);
       const waiting: Waiting = {
-        before: undefined,
-        behind: undefined,
+        previous: undefined,
+        next: undefined,
         waitingSince: 0,
         // If this process was busy for long, the answer is there, but not read yet.
         expired: () => void setImmediate(reject, late),

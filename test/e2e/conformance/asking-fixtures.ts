@@ -31,7 +31,7 @@ const asking = (requests: Requests, state?: unknown): ToolResult => ({
   ...toolFailure("GATEWAY_INVALID_PARAMS", "the tool needs answers that this client cannot give"),
   asks: { requests, ...(state !== undefined && { state }) },
 });
-const said = (text: string): ToolResult => ({
+const textResult = (text: string): ToolResult => ({
   ok: true,
   value: null,
   content: [{ type: "text", text }],
@@ -58,7 +58,7 @@ function tool(
       const done = dialogue !== undefined && keys.every((key) => isAnswer(dialogue.answers[key]));
       if (!done) return asking(requests, state);
       const result = answered(dialogue);
-      return typeof result === "string" ? said(result) : result;
+      return typeof result === "string" ? textResult(result) : result;
     },
   };
 }
@@ -72,7 +72,7 @@ const multiRound: Tool<never> = {
     const step1 = elicit("Step 1: What is your name?", { name: { type: "string" } });
     const step2 = elicit("Step 2: What is your favorite color?", { color: { type: "string" } });
     const { answers = {}, state } = dialogue ?? {};
-    if (isAnswer(answers["step2"]) && state === 2) return said("both steps are done");
+    if (isAnswer(answers["step2"]) && state === 2) return textResult("both steps are done");
     if (isAnswer(answers["step1"]) && state === 1) return asking({ step2 }, 2);
     return asking({ step1 }, 1);
   },
@@ -83,7 +83,8 @@ const capabilities: Tool<never> = {
   ...tool(`${prefix}capabilities`, {}, () => ""),
   call(_input: never, { dialogue }: ToolContext): ToolResult {
     const declared = dialogue?.capabilities ?? {};
-    if (dialogue !== undefined && Object.keys(dialogue.answers).length > 0) return said("done");
+    if (dialogue !== undefined && Object.keys(dialogue.answers).length > 0)
+      return textResult("done");
     return asking({
       ...("elicitation" in declared && { name: askName }),
       ...("sampling" in declared && { greeting: sample("Generate a greeting") }),
@@ -108,7 +109,9 @@ const echoing = (name: string, member: string, request: (given: string) => Reque
   call(input: never, { dialogue }: ToolContext): ToolResult {
     const answer = dialogue?.answers["question"];
     const { [member]: given = "" } = input as Readonly<Record<string, string>>;
-    return isAnswer(answer) ? said(textOfAnswer(answer)) : asking({ question: request(given) });
+    return isAnswer(answer)
+      ? textResult(textOfAnswer(answer))
+      : asking({ question: request(given) });
   },
 });
 

@@ -8,7 +8,7 @@ import { accountJson } from "../../../plugins/ledger/ledger/decode/account.ts";
 import { eventsJson } from "../../../plugins/ledger/ledger/decode/events.ts";
 import { extrinsicsJson } from "../../../plugins/ledger/ledger/decode/extrinsics.ts";
 import { createRuntime, type Runtime } from "../../../plugins/ledger/ledger/decode/runtime.ts";
-import { compact, readCompact } from "../../../plugins/ledger/ledger/decode/scale.ts";
+import { compactResult, readCompact } from "../../../plugins/ledger/ledger/decode/scale.ts";
 import { summarise } from "../../../plugins/ledger/ledger/decode/summary.ts";
 import {
   demoChain,
@@ -17,10 +17,10 @@ import {
   type Chain,
 } from "../../plugins/ledger/ledger/decode/chains.ts";
 import {
-  judgeOf,
+  referenceDecoder,
   type DecodedEvent,
   type DecodedExtrinsic,
-} from "../../plugins/ledger/ledger/decode/judge.ts";
+} from "../../plugins/ledger/ledger/decode/polkadot-reference.ts";
 import { compactBytes } from "../../plugins/ledger/ledger/decode/make-metadata.ts";
 import { mutantsOf } from "../mutants.ts";
 import type { FuzzTarget, Random } from "../target.ts";
@@ -58,7 +58,7 @@ function bounded<T extends string | undefined>(inputBytes: number, decode: () =>
 
 async function damagesExtrinsics(random: Random, chain: Chain): Promise<void> {
   const runtime = runtimeOf(bytesOf(chain.metadata));
-  const judge = judgeOf(chain.metadata);
+  const judge = referenceDecoder(chain.metadata);
   const originals = chain.blocks
     .flatMap(({ result }) => result.block.extrinsics)
     .map((raw) => withoutLength(bytesOf(raw)));
@@ -90,7 +90,7 @@ async function damagesExtrinsics(random: Random, chain: Chain): Promise<void> {
 
 async function damagesEvents(random: Random, chain: Chain): Promise<void> {
   const runtime = runtimeOf(bytesOf(chain.metadata));
-  const judge = judgeOf(chain.metadata);
+  const judge = referenceDecoder(chain.metadata);
   const originals = chain.blocks.flatMap(({ events }) =>
     events === null ? [] : [bytesOf(events)],
   );
@@ -141,7 +141,7 @@ async function damagesAccounts(random: Random): Promise<void> {
 
 function withoutLength(bytes: Buffer): Buffer {
   assert(readCompact(bytes, 0, bytes.length));
-  return bytes.subarray(compact.next);
+  return bytes.subarray(compactResult.next);
 }
 
 function withLength(bytes: Buffer): Buffer {

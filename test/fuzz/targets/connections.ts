@@ -9,7 +9,7 @@ import type { Socket } from "node:net";
 import * as fc from "fast-check";
 import type { SurfaceHooks } from "../../../src/plugin.ts";
 import { serve } from "../../pipeline/harness.ts";
-import { open, openSlow, readUntil, withoutTime } from "../../http/fast-path/both-ways.ts";
+import { open, openSlow, readUntil, withoutTime } from "../../http/fast-path/raw-requests.ts";
 import { mutantsOf } from "../mutants.ts";
 import type { FuzzTarget } from "../target.ts";
 

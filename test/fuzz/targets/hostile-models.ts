@@ -94,7 +94,7 @@ export const hostileModels: FuzzTarget = {
     await random.check(title, hostile, 120, async ({ bytes, cuts, isStreamed }) => {
       asked++;
       const answer = { pieces: pieces(Buffer.from(bytes, "latin1"), cuts), staysOpen: false };
-      await judge(gateway, server, answer, isStreamed, `hostile-${asked}`);
+      await checkAnswer(gateway, server, answer, isStreamed, `hostile-${asked}`);
       // A request that coincides with the end of a kept connection is not repeated, because the server may have read
       // it.
       await server.ended();
@@ -111,7 +111,7 @@ function pieces(bytes: Buffer, cuts: readonly number[]): readonly Buffer[] {
   return places.map((from, at) => bytes.subarray(from, places[at + 1] ?? bytes.length));
 }
 
-async function judge(
+async function checkAnswer(
   gateway: TestGateway,
   server: RawServer,
   answer: RawAnswer,
@@ -128,7 +128,7 @@ async function judge(
   assert.ok(charges.length <= 1, `${charges.length} charges`);
   const charged = charges[0]?.usedMilliCu ?? 0;
   assert.ok(charged <= maxMilliCu, `${charged} milli-CU, at most ${maxMilliCu} were reserved`);
-  const said = isStreamed ? saidInStream(received) : response.headers.get("x-used-cu-milli");
+  const said = isStreamed ? priceInStream(received) : response.headers.get("x-used-cu-milli");
   if (said !== undefined && said !== null) assert.equal(Number(said), charged);
 }
 
@@ -169,7 +169,7 @@ function chargesOf(gateway: TestGateway, id: string): readonly UsageRow[] {
 }
 
 /** Returns the price in the last chunk; undefined if the stream did not get that far. */
-function saidInStream(received: string): number | undefined {
+function priceInStream(received: string): number | undefined {
   const price = /"usedCUMilli":(\d+)/.exec(dataOf(received).at(-2) ?? "")?.[1];
   return price === undefined ? undefined : Number(price);
 }

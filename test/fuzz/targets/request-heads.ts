@@ -6,7 +6,10 @@ import { Socket } from "node:net";
 import * as fc from "fast-check";
 import { HeadReader } from "../../../src/http/fast-path/head-reader.ts";
 import { readHead } from "../../../src/http/fast-path/request-head.ts";
-import { assertSameHead, startJudge } from "../../http/fast-path/node-http-judge.ts";
+import {
+  assertSameHead,
+  startNodeHttpReference,
+} from "../../http/fast-path/node-http-reference.ts";
 import type { FuzzTarget, Random } from "../target.ts";
 
 const token = fc.stringMatching(/^[!#$%&'*+.^`|~\w-]{1,12}$/);
@@ -73,7 +76,7 @@ export const requestHeads: FuzzTarget = {
 };
 
 async function comparesHeads(random: Random, socket: Socket): Promise<void> {
-  using judge = await startJudge();
+  using judge = await startNodeHttpReference();
   let accepted = 0;
   const title = "a head that is accepted is read the same by node:http";
   await random.check(title, anyHead, 5_000, async (text) => {

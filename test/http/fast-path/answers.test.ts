@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Exchange, Reply, SurfaceHooks } from "../../../src/plugin.ts";
 import { serve } from "../../pipeline/harness.ts";
-import { cameFast, exchange, open, openSlow, readUntil } from "./both-ways.ts";
+import { cameFast, exchange, open, openSlow, readUntil } from "./raw-requests.ts";
 
 const request = (path = "/x", fields = "connection: close\r\n"): string =>
   `POST ${path} HTTP/1.1\r\nhost: a\r\n${fields}content-length: 4\r\n\r\nbody`;

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { test } from "node:test";
 import type { Exchange, Outcome, SurfaceHooks } from "../../../src/plugin.ts";
 import { serve } from "../../pipeline/harness.ts";
-import { cameFast, exchange, open, openSlow, readUntil, socketOf } from "./both-ways.ts";
+import { cameFast, exchange, open, openSlow, readUntil, socketOf } from "./raw-requests.ts";
 
 const request = (body: string, fields = ""): string =>
   `POST /x HTTP/1.1\r\nhost: a\r\n${fields}content-length: ${body.length}\r\n\r\n${body}`;

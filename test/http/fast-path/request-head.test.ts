@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { Socket } from "node:net";
 import { after, test } from "node:test";
 import { readHead } from "../../../src/http/fast-path/request-head.ts";
-import { assertSameHead, startJudge } from "./node-http-judge.ts";
+import { assertSameHead, startNodeHttpReference } from "./node-http-reference.ts";
 
 const socket = new Socket();
 after(() => socket.destroy());
@@ -22,7 +22,7 @@ const head = (lines: readonly string[]): string => `${lines.join("\r\n")}\r\n`;
 
 test("an ordinary head is read as node:http reads it", async () => {
   const text = head(ordinary);
-  using judge = await startJudge();
+  using judge = await startNodeHttpReference();
   const read = readHead(text, socket);
   const expected = await judge.read(text);
   assert.ok(read !== undefined && expected !== undefined);

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
-  atRandom,
+  randomSampler,
   chooseBackend,
-  inTurn,
+  roundRobin,
   type Backend,
 } from "../../../src/http/upstream/choose-backend.ts";
 
@@ -30,7 +30,7 @@ test("of two backends, the less busy one is chosen, whichever is drawn first", (
     assert.equal(
       chooseBackend(
         backends,
-        atRandom(() => random),
+        randomSampler(() => random),
       )?.id,
       "b1",
     );
@@ -43,9 +43,9 @@ test("two different backends are drawn, and each can be chosen", () => {
   const taken = new Set<string | undefined>();
   for (const first of every) {
     for (const second of every) {
-      taken.add(chooseBackend(idle, atRandom(drawing(first, second)))?.id);
+      taken.add(chooseBackend(idle, randomSampler(drawing(first, second)))?.id);
       // It loses against any other backend, so it would be chosen only if it was drawn twice.
-      assert.notEqual(chooseBackend(busiest, atRandom(drawing(first, second)))?.id, "b2");
+      assert.notEqual(chooseBackend(busiest, randomSampler(drawing(first, second)))?.id, "b2");
     }
   }
   assert.deepEqual(taken, new Set(["b0", "b1", "b2", "b3", "b4"]));
@@ -53,7 +53,7 @@ test("two different backends are drawn, and each can be chosen", () => {
 
 test("of two equally busy backends, the one drawn first is chosen", () => {
   const backends = withRequests(1, 1, 1);
-  assert.equal(chooseBackend(backends, atRandom(drawing(0.4, 0)))?.id, "b1");
+  assert.equal(chooseBackend(backends, randomSampler(drawing(0.4, 0)))?.id, "b1");
 });
 
 test("a backend that was tried is not chosen again", () => {
@@ -64,7 +64,7 @@ test("a backend that was tried is not chosen again", () => {
     assert.equal(
       chooseBackend(
         backends,
-        atRandom(() => random),
+        randomSampler(() => random),
         [first, third],
       ),
       second,
@@ -73,7 +73,7 @@ test("a backend that was tried is not chosen again", () => {
   assert.equal(
     chooseBackend(
       backends,
-      atRandom(() => 0),
+      randomSampler(() => 0),
       backends,
     ),
     undefined,
@@ -81,7 +81,7 @@ test("a backend that was tried is not chosen again", () => {
   assert.equal(
     chooseBackend(
       [],
-      atRandom(() => 0),
+      randomSampler(() => 0),
       [],
     ),
     undefined,
@@ -92,7 +92,7 @@ test("an ejected backend is chosen only if no other is left", () => {
   const [ejected, busy] = withRequests(0, 50).map((one, n) => ({ ...one, isEjected: n === 0 }));
   assert.ok(ejected && busy);
   for (const random of every) {
-    const draw = atRandom(() => random);
+    const draw = randomSampler(() => random);
     assert.equal(chooseBackend([ejected, busy], draw), busy);
     assert.equal(chooseBackend([ejected, busy], draw, [busy]), ejected);
   }
@@ -100,14 +100,14 @@ test("an ejected backend is chosen only if no other is left", () => {
 
 test("when backends are drawn in turn, equally busy ones are chosen in turn", () => {
   const backends = withRequests(0, 0, 0);
-  const draw = inTurn();
+  const draw = roundRobin();
   const taken = [1, 2, 3, 4].map(() => chooseBackend(backends, draw)?.id);
   assert.deepEqual(taken, ["b0", "b1", "b2", "b0"]);
 });
 
 test("when backends are drawn in turn, the next one is chosen if it is less busy", () => {
   const backends = withRequests(1, 0, 2);
-  const draw = inTurn();
+  const draw = roundRobin();
   const taken = [1, 2, 3].map(() => chooseBackend(backends, draw)?.id);
   assert.deepEqual(taken, ["b1", "b1", "b0"]);
 });

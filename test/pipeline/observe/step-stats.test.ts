@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { RouteSteps } from "../../../src/pipeline/observe/step-stats.ts";
+import { RouteStepStats } from "../../../src/pipeline/observe/step-stats.ts";
 import { TimeHistogram } from "../../../src/pipeline/observe/time-histogram.ts";
 import { refuse } from "../../../src/plugin.ts";
 import { serve } from "../harness.ts";
@@ -26,7 +26,7 @@ test("counts durations of any length", () => {
 });
 
 test("times one in eight of the exchanges that follow each other closely, beginning with the first", () => {
-  const route = new RouteSteps(2);
+  const route = new RouteStepStats(2);
   const timed = Array.from({ length: 17 }, () => route.begin(5, false) !== undefined);
   assert.deepEqual(
     timed.flatMap((isTimed, i) => (isTimed ? [i] : [])),
@@ -35,7 +35,7 @@ test("times one in eight of the exchanges that follow each other closely, beginn
 });
 
 test("times all exchanges that are some time apart, and every exchange that requests it", () => {
-  const route = new RouteSteps(2);
+  const route = new RouteStepStats(2);
   const timed = (now: number, isAskedFor = false): boolean =>
     route.begin(now, isAskedFor) !== undefined;
   assert.deepEqual(

@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { WebSocket, WebSocketServer } from "ws";
 import { StartError } from "../../../src/start-error.ts";
 import { startTestGateway, type TestGateway } from "../../../plugins/contracts/testing.ts";
-import { deadPort, httpUpstream, rawClient, type Upstream } from "../../http/through.ts";
+import { deadPort, httpUpstream, rawClient, type Upstream } from "../../http/forwarding-gateway.ts";
 
 interface Seen {
   readonly url: string;

@@ -3,9 +3,9 @@ import assert from "node:assert/strict";
 import { it } from "node:test";
 import OpenAI, { NotFoundError } from "openai";
 import { startWorker } from "./networks/scripted-worker.ts";
-import { assertChatError, assertRefused, startChat, type Ask } from "./chat/gateway.ts";
+import { assertChatError, assertRefused, startChat, type RequestOptions } from "./chat/gateway.ts";
 
-const get = (path: string): Ask => ({ method: "GET", path });
+const get = (path: string): RequestOptions => ({ method: "GET", path });
 const withStatus = (url: string) => ({
   network: 'status: { url: "${STATUS_URL}" }',
   env: { STATUS_URL: `${url}/status` },

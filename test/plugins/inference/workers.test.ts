@@ -2,10 +2,10 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { startWorker } from "./networks/scripted-worker.ts";
-import { assertRefused, startChat, type Ask } from "./chat/gateway.ts";
+import { assertRefused, startChat, type RequestOptions } from "./chat/gateway.ts";
 
 const path = "/v1/confidential/workers";
-const get = (at: string = path): Ask => ({ method: "GET", path: at });
+const get = (at: string = path): RequestOptions => ({ method: "GET", path: at });
 const withStatus = (url: string) => ({
   network: 'status: { url: "${STATUS_URL}" }',
   env: { STATUS_URL: `${url}/status` },

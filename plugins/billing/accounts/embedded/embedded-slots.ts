@@ -1,7 +1,7 @@
 /** The slots of idempotency keys in the accounts database. */
 import type { DatabaseSync } from "node:sqlite";
 import type { Awaitable, Clock } from "sluice-gateway/plugin";
-import type { IdempotentRequest, NotRun, StoredResponse } from "sluice-gateway/services";
+import type { IdempotentRequest, NotRunReason, StoredResponse } from "sluice-gateway/services";
 import { number } from "sluice-gateway/store";
 import { notRunFromRow } from "../slot-rows.ts";
 import { keptMs, leaseMs, type SlotStore } from "../slot-store.ts";
@@ -65,7 +65,11 @@ export function embeddedSlots(
   };
 }
 
-function findSlot(db: DatabaseSync, request: IdempotentRequest, now: number): NotRun | undefined {
+function findSlot(
+  db: DatabaseSync,
+  request: IdempotentRequest,
+  now: number,
+): NotRunReason | undefined {
   const row = db
     .prepare("SELECT * FROM idempotency_slots WHERE api_key_id = ? AND key = ?")
     .get(request.apiKeyId, request.key);

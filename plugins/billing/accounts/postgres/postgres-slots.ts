@@ -1,5 +1,5 @@
 /** The slots of idempotency keys in PostgreSQL. Leases and replays end by the clock of the database. */
-import type { IdempotentRequest, NotRun, StoredResponse } from "sluice-gateway/services";
+import type { IdempotentRequest, NotRunReason, StoredResponse } from "sluice-gateway/services";
 import { number, type Row } from "sluice-gateway/store";
 import { notRunFromRow } from "../slot-rows.ts";
 import { keptMs, leaseMs, type SlotStore } from "../slot-store.ts";
@@ -78,7 +78,7 @@ export function postgresSlots(transactions: PostgresTransactions): SlotStore {
   };
 }
 
-function notRun(request: IdempotentRequest, row: Row): NotRun {
+function notRun(request: IdempotentRequest, row: Row): NotRunReason {
   return row["is_locked"] === true ? { kind: "inFlight" } : notRunFromRow(request, row);
 }
 

@@ -2,7 +2,7 @@
  * Makes a CloudEvents batch of the next charges. This is a job of a thread, because thousands of events per second
  * would block the event loop. OpenMeter and others accept this format (CloudEvents 1.0, "JSON Batch Format").
  */
-import { movedOut } from "sluice-gateway/compute";
+import { transferredResult } from "sluice-gateway/compute";
 import { readUsage, type UsageRow } from "../read-usage.ts";
 import { usageJson } from "../usage-json.ts";
 
@@ -47,7 +47,7 @@ export default function batchBytes(job: BatchJob): unknown {
   const batch = makeBatch(job);
   if (batch === undefined) return undefined;
   const { events, ...head } = batch;
-  return movedOut(new TextEncoder().encode(`${JSON.stringify(head)}\n${events}`));
+  return transferredResult(new TextEncoder().encode(`${JSON.stringify(head)}\n${events}`));
 }
 
 /** Parses the result of a job. */

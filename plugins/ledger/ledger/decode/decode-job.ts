@@ -2,7 +2,7 @@
  * The decoding job: it converts the bytes of a node to JSON, on the event loop or in a thread. The compute pool loads
  * this module in its threads, and each thread caches the runtimes that it has parsed.
  */
-import { movedOut } from "sluice-gateway/compute";
+import { transferredResult } from "sluice-gateway/compute";
 import { BoundedMap } from "sluice-gateway/toolkit";
 import { eventsJson } from "./events.ts";
 import { extrinsicsJson } from "./extrinsics.ts";
@@ -34,7 +34,7 @@ export default function decode(job: DecodeJob): unknown {
   // Not allocated from Node's shared pool of small buffers, which cannot be transferred.
   const bytes = new Uint8Array(json.length);
   Buffer.from(bytes.buffer).write(json, "latin1");
-  return movedOut(bytes);
+  return transferredResult(bytes);
 }
 
 /** Returns ASCII text. `text`: JSON from the node, one character per byte. Undefined if it is undecodable. */

@@ -65,6 +65,6 @@ export class DecodeRunner {
 }
 
 /** Returns true if another runtime might decode more. */
-function mightDecodeMore(said: DecodedJson): boolean {
-  return said.ok ? said.json.includes(unknownCall) : said.reason === "undecodable";
+function mightDecodeMore(decoded: DecodedJson): boolean {
+  return decoded.ok ? decoded.json.includes(unknownCall) : decoded.reason === "undecodable";
 }

@@ -4,7 +4,7 @@
  */
 import { hexBytes } from "./hex.ts";
 import type { Runtime } from "./runtime.ts";
-import { broken, compact, readCompact } from "./scale.ts";
+import { broken, compactResult, readCompact } from "./scale.ts";
 import { skip } from "./shape.ts";
 
 /**
@@ -18,8 +18,8 @@ export function eventsJson(runtime: Runtime, hex: string | undefined): string | 
   if (events === undefined || bytes === undefined) return undefined;
   const end = bytes.length;
   if (!readCompact(bytes, 0, end)) return undefined;
-  const count = compact.value;
-  let at = compact.next;
+  const count = compactResult.value;
+  let at = compactResult.next;
   let json = "[";
   for (let index = 0; index < count; index++) {
     const phase = at < end ? events.phases[bytes[at] ?? 0] : undefined;

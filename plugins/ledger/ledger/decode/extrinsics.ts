@@ -10,7 +10,7 @@
  */
 import { hexBytes } from "./hex.ts";
 import type { Entry, Runtime } from "./runtime.ts";
-import { broken, compact, readCompact } from "./scale.ts";
+import { broken, compactResult, readCompact } from "./scale.ts";
 import { skip } from "./shape.ts";
 
 const bare4 = 0x04;
@@ -33,8 +33,8 @@ export interface ReadExtrinsic {
 export function readExtrinsic(runtime: Runtime, bytes: Uint8Array): ReadExtrinsic | undefined {
   const end = bytes.length;
   if (!readCompact(bytes, 0, end)) return undefined;
-  const versionAt = compact.next;
-  if (compact.value !== end - versionAt || versionAt >= end) return undefined;
+  const versionAt = compactResult.next;
+  if (compactResult.value !== end - versionAt || versionAt >= end) return undefined;
   const kind = bytes[versionAt];
   const callAt = skipPreamble(runtime, bytes, versionAt + 1, kind);
   if (callAt === broken || callAt + 2 > end) return undefined;

@@ -4,7 +4,7 @@
 export const broken = -1;
 
 /** The last result of `readCompact`: the value, and the offset after it. One object per thread avoids allocations. */
-export const compact = { value: 0, next: 0 };
+export const compactResult = { value: 0, next: 0 };
 
 /**
  * Reads a compact length at `at` into `compact`. Returns false if there is none, or if its form is not the shortest
@@ -15,24 +15,25 @@ export function readCompact(bytes: Uint8Array, at: number, end: number): boolean
   const mode = first & 3;
   const width = mode === 3 ? 5 : 1 << mode;
   if (at < 0 || at + width > end) return false;
-  compact.next = at + width;
+  compactResult.next = at + width;
   if (mode === 0) {
-    compact.value = first >> 2;
+    compactResult.value = first >> 2;
     return true;
   }
   const second = bytes[at + 1] ?? 0;
   if (mode === 1) {
-    compact.value = (first >> 2) | (second << 6);
-    return compact.value >= 1 << 6;
+    compactResult.value = (first >> 2) | (second << 6);
+    return compactResult.value >= 1 << 6;
   }
   const third = bytes[at + 2] ?? 0;
   const fourth = bytes[at + 3] ?? 0;
   if (mode === 2) {
-    compact.value = ((first | (second << 8) | (third << 16) | (fourth << 24)) >>> 2) >>> 0;
-    return compact.value >= 1 << 14;
+    compactResult.value = ((first | (second << 8) | (third << 16) | (fourth << 24)) >>> 2) >>> 0;
+    return compactResult.value >= 1 << 14;
   }
-  compact.value = (second | (third << 8) | (fourth << 16) | ((bytes[at + 4] ?? 0) << 24)) >>> 0;
-  return first === 3 && compact.value >= 1 << 30;
+  compactResult.value =
+    (second | (third << 8) | (fourth << 16) | ((bytes[at + 4] ?? 0) << 24)) >>> 0;
+  return first === 3 && compactResult.value >= 1 << 30;
 }
 
 /**
@@ -43,7 +44,7 @@ export function skipCompact(bytes: Uint8Array, at: number, end: number, maxBytes
   const first = bytes[at] ?? 0;
   if ((first & 3) !== 3) {
     if (!readCompact(bytes, at, end)) return broken;
-    const { value, next } = compact;
+    const { value, next } = compactResult;
     return maxBytes < 4 && value >= 2 ** (8 * maxBytes) ? broken : next;
   }
   const length = (first >> 2) + 4;
@@ -85,8 +86,8 @@ export class Cursor {
       this.fail();
       return 0;
     }
-    this.at = compact.next;
-    return compact.value;
+    this.at = compactResult.next;
+    return compactResult.value;
   }
 
   /** Reads the length of a list. Fails if the rest cannot hold that many elements of at least `elementBytes` each. */

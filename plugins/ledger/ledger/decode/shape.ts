@@ -7,7 +7,7 @@
  * `maxDepth`.
  */
 import type { Field, Primitive, TypeDef } from "./type-registry.ts";
-import { broken, compact, readCompact, skipCompact } from "./scale.ts";
+import { broken, compactResult, readCompact, skipCompact } from "./scale.ts";
 
 /** How the length of a value is determined (`Shape.op`). */
 const op = {
@@ -212,7 +212,7 @@ export function skip(shape: Shape, bytes: Uint8Array, at: number, end: number, d
     }
     case op.sequence:
       return readCompact(bytes, at, end) && shape.of !== undefined
-        ? skipMany(shape.of, compact.value, bytes, compact.next, end, depth + 1)
+        ? skipMany(shape.of, compactResult.value, bytes, compactResult.next, end, depth + 1)
         : broken;
     case op.array:
       return shape.of === undefined
@@ -225,7 +225,8 @@ export function skip(shape: Shape, bytes: Uint8Array, at: number, end: number, d
     case op.bits:
     default: {
       if (!readCompact(bytes, at, end)) return broken;
-      const next = compact.next + Math.ceil(compact.value / (8 * shape.size)) * shape.size;
+      const next =
+        compactResult.next + Math.ceil(compactResult.value / (8 * shape.size)) * shape.size;
       return next <= end ? next : broken;
     }
   }

@@ -6,7 +6,7 @@
  */
 import type { Field, Primitive, TypeDef, Variant } from "./type-registry.ts";
 import type { Runtime } from "./runtime.ts";
-import { broken, compact, readCompact, skipCompact } from "./scale.ts";
+import { broken, compactResult, readCompact, skipCompact } from "./scale.ts";
 import { addressOf } from "./ss58.ts";
 
 const ellipsis = "…";
@@ -166,7 +166,7 @@ export class ValueReader {
     this.#at = next;
     if (((bytes[start] ?? 0) & 3) === 3)
       return littleEndian(bytes.subarray(start + 1, next)).toString();
-    return readCompact(bytes, start, bytes.length) ? String(compact.value) : this.#stop();
+    return readCompact(bytes, start, bytes.length) ? String(compactResult.value) : this.#stop();
   }
 
   #hex(length: number): string {
@@ -185,8 +185,8 @@ export class ValueReader {
       this.#cut = true;
       return 0;
     }
-    this.#at = compact.next;
-    return compact.value;
+    this.#at = compactResult.next;
+    return compactResult.value;
   }
 
   #take(length: number): Buffer | undefined {

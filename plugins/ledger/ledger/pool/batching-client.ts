@@ -5,7 +5,7 @@
  */
 import type { Clock } from "sluice-gateway/plugin";
 import { splitBatch, type SplitResponse } from "./split-response.ts";
-import { noId, type NodeCall, type Job, type NodeClient } from "./node-call.ts";
+import { noId, type NodeCall, type NodeHttpRequest, type NodeClient } from "./node-call.ts";
 import { failures, type Failure } from "./failure.ts";
 import type { HttpClient } from "./http-client.ts";
 
@@ -68,7 +68,7 @@ export class BatchingClient implements NodeClient {
   }
 }
 
-class Batch implements Job {
+class Batch implements NodeHttpRequest {
   readonly retry = true;
   /** The calls in the order in which they were sent. Undefined for a call that has ended. */
   readonly #calls: (NodeCall | undefined)[];

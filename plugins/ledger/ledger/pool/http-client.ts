@@ -7,13 +7,13 @@
 import {
   BodyCollector,
   Http1Client,
-  type Repeat,
+  type RetryPolicy,
   type ResponseHead,
   type UpstreamExchange,
   type UpstreamFailure,
 } from "sluice-gateway/http";
 import type { Clock, Log } from "sluice-gateway/plugin";
-import type { NodeCall, Job, NodeClient } from "./node-call.ts";
+import type { NodeCall, NodeHttpRequest, NodeClient } from "./node-call.ts";
 import { failures } from "./failure.ts";
 import { requestHead } from "./request-head.ts";
 
@@ -69,8 +69,8 @@ export class HttpClient implements NodeClient {
     call.id = this.#nextId;
   }
 
-  sendJob(job: Job): void {
-    this.#client.send(new JobExchange(job, this.#head, this.#answerMs));
+  sendJob(job: NodeHttpRequest): void {
+    this.#client.send(new NodeHttpExchange(job, this.#head, this.#answerMs));
   }
 
   close(): Promise<void> {
@@ -79,21 +79,21 @@ export class HttpClient implements NodeClient {
 }
 
 /** The HTTP exchange of one job. It collects the answer. */
-class JobExchange implements UpstreamExchange {
+class NodeHttpExchange implements UpstreamExchange {
   readonly head: string;
   readonly answerMs: number;
-  readonly #job: Job;
+  readonly #job: NodeHttpRequest;
   readonly #collector = new BodyCollector();
   #status = 0;
   #length = 0;
 
-  constructor(job: Job, head: string, answerMs: number) {
+  constructor(job: NodeHttpRequest, head: string, answerMs: number) {
     this.#job = job;
     this.head = head;
     this.answerMs = answerMs;
   }
 
-  get repeat(): Repeat {
+  get retryPolicy(): RetryPolicy {
     return this.#job.retry ? "ifUnanswered" : "never";
   }
 

@@ -7,7 +7,7 @@ import { failures, type Failure } from "./failure.ts";
  * An HTTP request to a node: a single call or a batch. Exactly one of `onResponse` and `onError` is called, once, and never
  * before the client's `send` has returned.
  */
-export interface Job {
+export interface NodeHttpRequest {
   /** True if the request may be sent again after the connection turned out to be dead. */
   readonly retry: boolean;
   /** Returns the request body as JSON text. */
@@ -36,7 +36,7 @@ export type CallSpec = Pick<NodeRequest, "method" | "params" | "retry" | "cheap"
 export const noId = -1;
 
 /** A call to one node. A retry on another node uses the same object. */
-export abstract class NodeCall implements Job {
+export abstract class NodeCall implements NodeHttpRequest {
   readonly spec: CallSpec;
   /** Set by the client that sends the call. The node's answer must have this id. */
   id = 0;

@@ -1,6 +1,6 @@
 /** The metrics of one node. Labels come from the configuration only. */
 import type { Counter, Gauge, Histogram, Metrics } from "sluice-gateway/plugin";
-import { complaints, type Complaint } from "./complaint.ts";
+import { exclusionReasons, type ExclusionReason } from "./exclusion-reason.ts";
 import { failures, type Failure } from "./failure.ts";
 
 export interface NodeMetrics {
@@ -9,7 +9,7 @@ export interface NodeMetrics {
   /** Seconds from sending a call to its answer. */
   readonly seconds: Histogram;
   failed(failure: Failure): void;
-  ejected(complaint: Complaint): void;
+  ejected(reason: ExclusionReason): void;
 }
 
 const latencyBuckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
@@ -31,7 +31,7 @@ export function nodeMetrics(metrics: Metrics, upstream: string, node: string): N
     Object.values(failures).map(({ cause }) => [cause, failed.with({ ...of, cause })]),
   );
   const byReason = new Map<string, Counter>(
-    complaints.map((reason) => [reason, ejections.with({ ...of, reason })]),
+    exclusionReasons.map((reason) => [reason, ejections.with({ ...of, reason })]),
   );
   return {
     up: metrics
@@ -48,6 +48,6 @@ export function nodeMetrics(metrics: Metrics, upstream: string, node: string): N
       .histogram("sluice_ledger_node_seconds", "Response time of a node.", latencyBuckets, labels)
       .with(of),
     failed: (failure) => byCause.get(failure.cause)?.add(1),
-    ejected: (complaint) => byReason.get(complaint)?.add(1),
+    ejected: (reason) => byReason.get(reason)?.add(1),
   };
 }

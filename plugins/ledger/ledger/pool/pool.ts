@@ -2,7 +2,7 @@
  * Distributes calls over the nodes of an upstream. A call goes to the less busy of two usable nodes, which are chosen
  * round-robin. A read that fails is retried on at most two other nodes.
  */
-import { chooseBackend, inTurn } from "sluice-gateway/http";
+import { chooseBackend, roundRobin } from "sluice-gateway/http";
 import type { Clock, Log, Metrics } from "sluice-gateway/plugin";
 import type { NodePool, NodeRequest, NodeStatus } from "../node-pool.ts";
 import { NodeCall } from "./node-call.ts";
@@ -10,7 +10,7 @@ import type { Failure } from "./failure.ts";
 import { isRetryableElsewhere } from "./node-error.ts";
 import { openNodes, type NodesConfig } from "./open-node.ts";
 import type { PooledNode } from "./pooled-node.ts";
-import { Roster } from "./roster.ts";
+import { NodeHealth } from "./node-health.ts";
 
 /** The first attempt and two retries. */
 const maxAttempts = 3;
@@ -34,47 +34,47 @@ export interface OpenPool extends NodePool {
 export function openPool(options: PoolOptions): OpenPool {
   const { upstream, clock, log, metrics, batching = true } = options;
   const nodes = openNodes({ upstream, clock, log, metrics, batching });
-  return new Pool(new Roster({ ...upstream, nodes, clock, log }), clock);
+  return new Pool(new NodeHealth({ ...upstream, nodes, clock, log }), clock);
 }
 
 class Pool implements OpenPool {
-  readonly #roster: Roster;
+  readonly #health: NodeHealth;
   readonly #clock: Clock;
-  readonly #draw = inTurn(1);
+  readonly #sampler = roundRobin(1);
 
-  constructor(roster: Roster, clock: Clock) {
-    this.#roster = roster;
+  constructor(health: NodeHealth, clock: Clock) {
+    this.#health = health;
     this.#clock = clock;
   }
 
   get finalized(): number | undefined {
-    return this.#roster.finalized;
+    return this.#health.finalized;
   }
 
   get best(): number | undefined {
-    return this.#roster.best;
+    return this.#health.best;
   }
 
   get epoch(): number {
-    return this.#roster.epoch;
+    return this.#health.epoch;
   }
 
   get ready(): boolean {
-    return this.#roster.usable.length > 0;
+    return this.#health.usable.length > 0;
   }
 
   get firstProbe(): Promise<void> {
-    return this.#roster.firstProbe;
+    return this.#health.firstProbe;
   }
 
   probe(): Promise<void> {
-    return this.#roster.probe();
+    return this.#health.probe();
   }
 
   status(): readonly NodeStatus[] {
-    return this.#roster.nodes.map(({ label, complaint, observed, client }) => ({
+    return this.#health.nodes.map(({ label, exclusionReason, observed, client }) => ({
       node: label,
-      complaint,
+      exclusionReason,
       best: observed?.best,
       finalized: observed?.finalized,
       inFlight: client.inFlight,
@@ -88,7 +88,7 @@ class Pool implements OpenPool {
   }
 
   close(): Promise<void> {
-    return this.#roster.close();
+    return this.#health.close();
   }
 
   /** Called when a node has answered. Returns true if the answer is final, false if the call is retried elsewhere. */
@@ -101,7 +101,7 @@ class Pool implements OpenPool {
   ): boolean {
     const { node } = call;
     node.metrics.seconds.observe((this.#clock.monotonic() - call.sentAt) / 1000);
-    if (node.succeeded()) this.#roster.review();
+    if (node.succeeded()) this.#health.review();
     if (kind === "result") return true;
     const next = this.#next(call);
     if (next === undefined || !isRetryableElsewhere(bytes, start, end)) return true;
@@ -114,7 +114,7 @@ class Pool implements OpenPool {
   onError(call: PooledCall, failure: Failure): boolean {
     const { node } = call;
     node.metrics.failed(failure);
-    if (failure.countsAgainstNode) this.#roster.failed(node);
+    if (failure.countsAgainstNode) this.#health.failed(node);
     const next = failure.retryElsewhere ? this.#next(call) : undefined;
     if (next === undefined) return true;
     this.#sendTo(next, call);
@@ -136,8 +136,8 @@ class Pool implements OpenPool {
 
   /** Returns the less busy of the next two nodes that are not in `tried`. Undefined if all nodes are. */
   #choose(tried?: readonly PooledNode[]): PooledNode | undefined {
-    const { usable, lastResort } = this.#roster;
-    return chooseBackend(usable.length > 0 ? usable : lastResort, this.#draw, tried);
+    const { usable, lastResort } = this.#health;
+    return chooseBackend(usable.length > 0 ? usable : lastResort, this.#sampler, tried);
   }
 }
 

@@ -2,7 +2,7 @@
 import { Ejection, type Backend, type EjectionPolicy } from "sluice-gateway/http";
 import type { Clock } from "sluice-gateway/plugin";
 import type { NodeClient } from "./node-call.ts";
-import type { Complaint } from "./complaint.ts";
+import type { ExclusionReason } from "./exclusion-reason.ts";
 import { failures, type Failure } from "./failure.ts";
 import type { NodeMetrics } from "./node-metrics.ts";
 import { probe, type Observation, type ProbeFailed } from "./probe.ts";
@@ -49,10 +49,10 @@ export class PooledNode implements Backend {
   readonly client: NodeClient;
   readonly metrics: NodeMetrics;
   readonly ejection: Ejection;
-  /** The reason why the node is not used. Undefined if it is usable. Set by the roster. */
-  complaint: Complaint | undefined = "unprobed";
-  /** The previous complaint. Set by the roster. */
-  previousComplaint: Complaint | undefined;
+  /** The reason why the node is not used. Undefined if it is usable. Set by `NodeHealth`. */
+  exclusionReason: ExclusionReason | undefined = "unprobed";
+  /** The reason before the last change. Set by `NodeHealth`. */
+  previousExclusionReason: ExclusionReason | undefined;
   /** The last observation. It is kept while the node is unreachable. */
   observed: Observation | undefined;
   /** Incremented when the genesis, software or runtime of the node changes, or its chain starts again. */
@@ -61,7 +61,7 @@ export class PooledNode implements Backend {
   probed = false;
   readonly #probeClient: NodeClient;
   readonly #clock: Clock;
-  /** Set by the roster. */
+  /** Called after each probe. Set by `NodeHealth`. */
   onProbed: () => void = () => {};
   #probing: Promise<void> | undefined;
   /** The fault that the last probe found. Undefined if the probe succeeded, or was slow only a few times. */
@@ -86,15 +86,15 @@ export class PooledNode implements Backend {
   }
 
   get isEjected(): boolean {
-    return this.complaint !== undefined;
+    return this.exclusionReason !== undefined;
   }
 
   get inFlight(): number {
     return this.client.inFlight;
   }
 
-  /** The complaint about this node, regardless of the other nodes. */
-  get fault(): Complaint | undefined {
+  /** The reason why the node is not used that does not depend on the other nodes. */
+  get ownExclusionReason(): ExclusionReason | undefined {
     if (this.#probeFault !== undefined) return this.#probeFault;
     if (this.observed === undefined) return "unprobed";
     if (this.ejection.isEjected) return "tripped";

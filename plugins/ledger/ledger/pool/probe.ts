@@ -15,7 +15,7 @@ export interface Observation {
   readonly finalized: number | undefined;
   readonly syncing: boolean;
   /** False if the node should have peers and has none. */
-  readonly peered: boolean;
+  readonly hasNeededPeers: boolean;
   /** The answer to `system_version`. */
   readonly version: string | undefined;
   /** Name and version of the runtime at the best block. */
@@ -113,11 +113,14 @@ function isHash(value: unknown): value is string {
   return typeof value === "string" && /^0x[0-9a-f]{1,128}$/i.test(value);
 }
 
-function readHealth(value: unknown): { readonly syncing: boolean; readonly peered: boolean } {
-  if (!isObject(value)) return { syncing: false, peered: true };
+function readHealth(value: unknown): {
+  readonly syncing: boolean;
+  readonly hasNeededPeers: boolean;
+} {
+  if (!isObject(value)) return { syncing: false, hasNeededPeers: true };
   return {
     syncing: value.isSyncing === true,
-    peered: value.shouldHavePeers !== true || value.peers !== 0,
+    hasNeededPeers: value.shouldHavePeers !== true || value.peers !== 0,
   };
 }
 

@@ -56,7 +56,7 @@ export class Http1Client implements ConnectionOwner {
     if (this.#isClosed) return this.#failLater(exchange, "closing");
     const { connections } = this.options;
     // A request that must not be sent twice needs a new connection, because a kept one may be stale.
-    const free = exchange.repeat === "never" ? undefined : this.#idle.pop();
+    const free = exchange.retryPolicy === "never" ? undefined : this.#idle.pop();
     if (free !== undefined) return free.carry(exchange);
     if (this.#connections.size >= connections) this.#idle[0]?.close("closed");
     if (this.#connections.size < connections) return this.#open(exchange);
@@ -101,11 +101,11 @@ export class Http1Client implements ConnectionOwner {
     this.#idle.push(connection);
   }
 
-  onClose(connection: Http1Connection, repeated: UpstreamExchange | undefined): void {
+  onClose(connection: Http1Connection, retried: UpstreamExchange | undefined): void {
     this.#connections.delete(connection);
     const at = this.#idle.indexOf(connection);
     if (at >= 0) this.#idle.splice(at, 1);
-    const next = repeated ?? this.#next();
+    const next = retried ?? this.#next();
     if (next !== undefined) return this.#isClosed ? this.#fail(next, "closing") : this.#open(next);
     if (this.#connections.size === 0) this.#drained?.resolve();
   }
@@ -146,8 +146,8 @@ class WaitingExchange implements WaitingAs<WaitingExchange>, Http1Carrier {
   readonly exchange: UpstreamExchange;
   readonly hasSent = false;
   waitingSince = 0;
-  before: WaitingExchange | undefined = undefined;
-  behind: WaitingExchange | undefined = undefined;
+  previous: WaitingExchange | undefined = undefined;
+  next: WaitingExchange | undefined = undefined;
   readonly #queue: WaitLimit<WaitingExchange>;
   readonly #options: Http1Options;
 

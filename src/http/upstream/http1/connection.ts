@@ -27,7 +27,7 @@ export interface ConnectionOwner {
    */
   onIdle(connection: Http1Connection): void;
   /** Called when the connection is closed. `repeated`: the exchange in flight, if it is sent again. */
-  onClose(connection: Http1Connection, repeated: UpstreamExchange | undefined): void;
+  onClose(connection: Http1Connection, retried: UpstreamExchange | undefined): void;
   /** System error code of the last failed connection, such as `ECONNREFUSED`, for the log. */
   lastError: string | undefined;
 }
@@ -120,10 +120,10 @@ export class Http1Connection implements Http1Carrier, ResponseSink, UploadOwner 
     this.#upload?.close();
     const exchange = this.#exchange;
     this.#exchange = undefined;
-    const isRepeated = exchange !== undefined && this.#mayRepeat(exchange, failure);
+    const isRetried = exchange !== undefined && this.#mayRetry(exchange, failure);
     this.#socket.destroy();
-    this.#owner.onClose(this, isRepeated ? exchange : undefined);
-    if (!isRepeated) this.#notify(() => exchange?.onError(failure));
+    this.#owner.onClose(this, isRetried ? exchange : undefined);
+    if (!isRetried) this.#notify(() => exchange?.onError(failure));
   }
 
   /** Resolves when the socket has closed. */
@@ -167,10 +167,10 @@ export class Http1Connection implements Http1Carrier, ResponseSink, UploadOwner 
     runGuarded(run, (error) => this.#owner.options.onBug(error));
   }
 
-  #mayRepeat({ repeat }: UpstreamExchange, failure: UpstreamFailure): boolean {
+  #mayRetry({ retryPolicy }: UpstreamExchange, failure: UpstreamFailure): boolean {
     if (failure !== "closed" || this.#answers === 0 || this.#hasReceived) return false;
     if (this.#upload !== undefined) return false;
-    if (repeat !== "ifUnwritten") return repeat === "ifUnanswered";
+    if (retryPolicy !== "ifUnwritten") return retryPolicy === "ifUnanswered";
     return this.#hasWriteFailed || !this.#isWritten;
   }
 

@@ -10,7 +10,7 @@ import type { ResponseHead } from "./response-head.ts";
  * sent again, although the first attempt may use a kept connection. A request with a streamed body is not sent again,
  * because parts of the body are gone.
  */
-export type Repeat = "ifUnanswered" | "ifUnwritten" | "never" | "failsIfStale";
+export type RetryPolicy = "ifUnanswered" | "ifUnwritten" | "never" | "failsIfStale";
 
 /** The connection that carries an exchange, or the place in the queue. Do not use it after `onEnd` or `onError`. */
 export interface Http1Carrier {
@@ -68,7 +68,7 @@ export interface UpstreamExchange {
    * (latin1).
    */
   readonly head: string;
-  readonly repeat: Repeat;
+  readonly retryPolicy: RetryPolicy;
   /** Maximum time until the head of the answer, in milliseconds. It restarts when a part of a streamed body is sent. */
   readonly answerMs: number;
   /**

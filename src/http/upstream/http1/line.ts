@@ -21,7 +21,7 @@ for (const char of "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHI
   TOKEN[char.charCodeAt(0)] = 1;
 }
 
-export class LineCutter {
+export class LineSplitter {
   /** The last line that `take` found: `bytes[from, until)` without its CRLF. It is borrowed. */
   bytes: Buffer = Buffer.alloc(0);
   from = 0;

@@ -5,7 +5,7 @@
  * Ambiguous input is refused: a bare LF, folded lines, spaces after field names, two lengths, a length with chunks, and
  * any transfer coding except `chunked`.
  */
-import { BAD, hexDigit, isFieldValue, LineCutter, SEMICOLON, UNFINISHED } from "./line.ts";
+import { BAD, hexDigit, isFieldValue, LineSplitter, SEMICOLON, UNFINISHED } from "./line.ts";
 import { ResponseHead } from "./response-head.ts";
 
 export type ResponseState = "more" | "done" | "garbage" | "tooLarge";
@@ -42,7 +42,7 @@ export class ResponseReader {
   /** After `done`, the index in the last piece at which the response ended. */
   next = 0;
   readonly #sink: ResponseSink;
-  readonly #line = new LineCutter();
+  readonly #line = new LineSplitter();
   readonly #maxBytes: number;
   #state = STATUS_LINE;
   #headBytes = 0;

@@ -83,11 +83,11 @@ export async function open(t: TestContext, options: Partial<Http1Options> = {}):
 }
 
 type Callback = "onHead" | "onData" | "onRead" | "onEnd" | "onError";
-type Request = Partial<Pick<UpstreamExchange, "head" | "repeat" | "body">>;
+type Request = Partial<Pick<UpstreamExchange, "head" | "retryPolicy" | "body">>;
 
 export class TestExchange implements UpstreamExchange {
   readonly head: string;
-  readonly repeat: UpstreamExchange["repeat"];
+  readonly retryPolicy: UpstreamExchange["retryPolicy"];
   readonly answerMs = 5_000;
   readonly body: UpstreamExchange["body"];
   /** The calls of the callbacks, in order. */
@@ -101,9 +101,9 @@ export class TestExchange implements UpstreamExchange {
   readonly #throwsIn: Callback | undefined;
 
   constructor(throwsIn?: Callback, request: Request = {}) {
-    const { head = "POST / HTTP/1.1\r\nHost: test\r\n", repeat = "ifUnwritten" } = request;
+    const { head = "POST / HTTP/1.1\r\nHost: test\r\n", retryPolicy = "ifUnwritten" } = request;
     this.head = head;
-    this.repeat = repeat;
+    this.retryPolicy = retryPolicy;
     this.body = request.body ?? (() => "{}");
     this.#throwsIn = throwsIn;
     const { promise, resolve } = Promise.withResolvers<UpstreamFailure | "done">();

@@ -241,7 +241,7 @@ test("an export stops when it receives a signal", async (t) => {
   const context = {
     env: { GATEWAY_ENV: "dev" },
     print: () => void (++printed === 10 && stopping.abort()),
-    complain: () => {},
+    printToStderr: () => {},
     configFile,
     signal: stopping.signal,
     json: false,

@@ -174,7 +174,7 @@ describe("sluice verify", () => {
     const context: CommandContext = {
       env: { SLUICE_API_KEY: "gateway_dev_key" },
       print: (line) => assert.fail(line),
-      complain: (line) => void err.push(line),
+      printToStderr: (line) => void err.push(line),
       configFile: "",
       signal: stopping.signal,
       json: false,

@@ -13,7 +13,7 @@ import type { Script } from "./enclave-worker.ts";
 import type { OpenStream } from "./stream-client.ts";
 import { startStreamGateway, tokenMilli, type StreamGateway } from "./stream-gateway.ts";
 import { until } from "./wait.ts";
-import { silent } from "../../ledger/ledger/pool/asking.ts";
+import { silent } from "../../ledger/ledger/pool/recorded-request.ts";
 
 /** One frame of 288 bytes and 100 tokens of an answer. */
 const reservedMilliCu = (288 + 100) * tokenMilli;

@@ -15,7 +15,7 @@ import type {
 import { connectWorker } from "../../../../plugins/confidential/enclave-workers/socket.ts";
 import { manualClock, type ManualClock } from "../../../../src/testing/clock.ts";
 import { until } from "./wait.ts";
-import { silent } from "../../ledger/ledger/pool/asking.ts";
+import { silent } from "../../ledger/ledger/pool/recorded-request.ts";
 
 /** More than the kernel buffers of one connection can hold. */
 const kernelBytes = 16 * 1024 * 1024;

@@ -1,8 +1,8 @@
 /** Waiting without a clock. */
 
 /** Waits until a condition holds. It checks once per turn of the event loop. */
-export async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
-  while (!(await holds())) await new Promise((resolve) => setTimeout(resolve, 5));
+export async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
+  while (!(await condition())) await new Promise((resolve) => setTimeout(resolve, 5));
 }
 
 /** A gate at which a scripted worker waits. */

@@ -24,7 +24,7 @@ const nothing = new Uint8Array(0);
 const body = bytesOf('{"model":"demo"}');
 
 /** A request of one frame, taken by the enclave. */
-function asked(): { client: Channel; enclave: Channel } {
+function sessionWithRequest(): { client: Channel; enclave: Channel } {
   const ends = session.ends();
   unwrap(ends.enclave.open(unwrap(ends.client.seal("request", 1, body, true))));
   return ends;
@@ -73,7 +73,7 @@ describe("a session", () => {
   });
 
   test("a cancel may cross the final, but only one is allowed", () => {
-    const { client, enclave } = asked();
+    const { client, enclave } = sessionWithRequest();
     const final = unwrap(enclave.seal("final", 1, nothing));
     unwrap(enclave.open(unwrap(client.seal("cancel", 1, nothing))));
     unwrap(client.open(final));
@@ -106,7 +106,7 @@ describe("a session", () => {
   });
 
   test("reordered, dropped, repeated and reflected frames are refused", () => {
-    const { client, enclave } = asked();
+    const { client, enclave } = sessionWithRequest();
     const chunks = [0, 1, 2].map((at) => unwrap(enclave.seal("chunk", 1, bytesOf(`${at}`))));
     const [first = nothing, second = nothing, third = nothing] = chunks;
     const open = (...frames: readonly Uint8Array[]): readonly string[] => {
@@ -131,11 +131,11 @@ describe("a session", () => {
     const back = Uint8Array.from(frame);
     back[1] = 2;
     back[2] = 0;
-    assert.equal(codeOf(asked().client.open(back)), "BAD_FRAME");
+    assert.equal(codeOf(sessionWithRequest().client.open(back)), "BAD_FRAME");
   });
 
   test("after a fault, both directions are refused with the same fault", () => {
-    const { client, enclave } = asked();
+    const { client, enclave } = sessionWithRequest();
     const good = unwrap(client.seal("cancel", 1, nothing));
     const reason = enclave.open(withFlippedBit(good, 40));
     assert.equal(codeOf(reason), "BAD_FRAME");
@@ -144,7 +144,7 @@ describe("a session", () => {
   });
 
   test("a request's digests are kept for its report while the next request runs", () => {
-    const { client, enclave } = asked();
+    const { client, enclave } = sessionWithRequest();
     unwrap(client.open(unwrap(enclave.seal("final", 1, nothing))));
     unwrap(client.seal("request", 2, body, true));
     assert.equal(client.watch.rid(), 2);
@@ -155,7 +155,7 @@ describe("a session", () => {
   });
 
   test("a response that stops before END is not recorded as ended", () => {
-    const { client, enclave } = asked();
+    const { client, enclave } = sessionWithRequest();
     unwrap(client.open(unwrap(enclave.seal("chunk", 1, nothing))));
     const account = unwrap(client.watch.take(1));
     assert.equal(account.hasEnded, false);
@@ -166,7 +166,7 @@ describe("a session", () => {
     const seen = new Set<string>();
     const one = bytesOf("a");
     for (const chunks of [[one], [one, one], [bytesOf("aa")], []]) {
-      const { client, enclave } = asked();
+      const { client, enclave } = sessionWithRequest();
       for (const chunk of chunks) unwrap(client.open(unwrap(enclave.seal("chunk", 1, chunk))));
       unwrap(client.open(unwrap(enclave.seal("final", 1, nothing))));
       const mine = unwrap(client.watch.take(1));
@@ -198,7 +198,7 @@ describe("authentic frames that violate the rules", () => {
   ];
   for (const [name, direction, frame, code] of wrong) {
     test(`${name} is refused`, () => {
-      const { client, enclave } = direction === "c2s" ? session.ends() : asked();
+      const { client, enclave } = direction === "c2s" ? session.ends() : sessionWithRequest();
       assert.equal(codeOf((direction === "c2s" ? enclave : client).open(frame)), code);
       // A relay sees the same fault without having the keys.
       const watch = createFrameWatch(nodeSuite.newHash);
@@ -217,21 +217,21 @@ describe("authentic frames that violate the rules", () => {
   });
 
   test("no frame of a request or response is accepted after its END", () => {
-    const again = asked();
+    const again = sessionWithRequest();
     assert.equal(codeOf(again.enclave.open(forged("c2s", { seq: 1n }))), "BAD_FRAME");
-    const { client, enclave } = asked();
+    const { client, enclave } = sessionWithRequest();
     unwrap(client.open(unwrap(enclave.seal("final", 1, nothing))));
     assert.equal(codeOf(client.open(forged("s2c", { seq: 1n }))), "BAD_FRAME");
   });
 
   test("only one request at a time, with the next rid, is accepted", () => {
-    const open = asked();
+    const open = sessionWithRequest();
     assert.equal(codeOf(open.enclave.open(forged("c2s", { rid: 2, seq: 1n }))), "BAD_FRAME");
     for (const [rid, code] of [
       [1, "BAD_FRAME"],
       [3, "BAD_FRAME"],
     ] as const) {
-      const { client, enclave } = asked();
+      const { client, enclave } = sessionWithRequest();
       unwrap(client.open(unwrap(enclave.seal("final", 1, nothing))));
       assert.equal(codeOf(enclave.open(forged("c2s", { rid, seq: 1n }))), code);
     }
@@ -239,7 +239,7 @@ describe("authentic frames that violate the rules", () => {
 
   test("a cancel with data, and padding that is not zero, are refused", () => {
     const cancel = forged("c2s", { type: 4, seq: 1n });
-    assert.equal(codeOf(asked().enclave.open(cancel)), "BAD_FRAME");
+    assert.equal(codeOf(sessionWithRequest().enclave.open(cancel)), "BAD_FRAME");
     const head = { type: 1, flags: 1, rid: 1, seq: 0n };
     for (const [at, byte] of [
       [100, 1],

@@ -71,7 +71,7 @@ async function signed(bytes: Bytes, signer: Signer = reportSigner): Promise<Sign
   return { report: bytes, sig: await signer.sign(reportMessage(bytes)) };
 }
 
-async function judge(
+async function verdictOf(
   changed: Partial<UsageReport>,
   account: Partial<ReportExpectation> = {},
 ): Promise<ReportVerdict> {
@@ -135,7 +135,7 @@ describe("a usage report", () => {
 
 describe("the verdict on a report", () => {
   test("is positive if everything matches, with both implementations of the cryptography", async () => {
-    const verdict = await judge({});
+    const verdict = await verdictOf({});
     assert.equal(verdict.verified, true);
     assert.deepEqual(verdict.report, report);
     assert.ok(verdict.checks.every(({ result }) => result === "pass"));
@@ -181,7 +181,7 @@ describe("the verdict on a report", () => {
   ];
   for (const [name, reason, difference, account] of reasons) {
     test(`${name}: ${reason}`, async () => {
-      const verdict = await judge(difference, account);
+      const verdict = await verdictOf(difference, account);
       assert.equal(verdict.verified, false);
       assert.equal(verdict.unverifiedReason, reason);
       const failed = verdict.checks.filter(({ result }) => result === "fail");
@@ -227,7 +227,7 @@ describe("the verdict on a report", () => {
   });
 
   test("is replay for a request of which no frame was seen", async () => {
-    assert.equal((await judge({}, { exchange: undefined })).unverifiedReason, "replay");
+    assert.equal((await verdictOf({}, { exchange: undefined })).unverifiedReason, "replay");
   });
 
   test("has the reason of the first failed check; the check for simulation is the last", async () => {
@@ -249,21 +249,21 @@ describe("the verdict on a report", () => {
     const left: Record<string, unknown> = { ...all };
     for (const [mended, reason] of order) {
       const isFirst = mended === "evidence";
-      const verdict = await judge(left, { evidence: isFirst ? "refused" : "simulated" });
+      const verdict = await verdictOf(left, { evidence: isFirst ? "refused" : "simulated" });
       assert.equal(verdict.unverifiedReason, reason);
       delete left[mended];
     }
-    assert.equal((await judge(left, { evidence: "simulated" })).unverifiedReason, "simulated");
+    assert.equal((await verdictOf(left, { evidence: "simulated" })).unverifiedReason, "simulated");
   });
 
   test("uses up a counter only for a signed report of this session", async () => {
     const claimed: number[] = [];
     const claimCounter = (_: string, ctr: number): boolean => claimed.push(ctr) > 0;
-    await judge({ keyset: `sha256:${"2".repeat(64)}` }, { claimCounter });
-    await judge({ session: toBase64Url(new Uint8Array(16)) }, { claimCounter });
-    await judge({}, { claimCounter, reportKey: createSigner().publicKey });
+    await verdictOf({ keyset: `sha256:${"2".repeat(64)}` }, { claimCounter });
+    await verdictOf({ session: toBase64Url(new Uint8Array(16)) }, { claimCounter });
+    await verdictOf({}, { claimCounter, reportKey: createSigner().publicKey });
     assert.deepEqual(claimed, []);
-    await judge({ reqDigest: "c".repeat(64) }, { claimCounter });
+    await verdictOf({ reqDigest: "c".repeat(64) }, { claimCounter });
     assert.deepEqual(claimed, [17]);
   });
 });

@@ -24,7 +24,7 @@ import {
   statusOf,
 } from "./fixture.ts";
 import { openSocket } from "./socket.ts";
-import { silent } from "../../ledger/ledger/pool/asking.ts";
+import { silent } from "../../ledger/ledger/pool/recorded-request.ts";
 
 /** A client whose request is at a model that has sent one word and then stops; `begun`: the response of that model. */
 async function askedOfHeldModel(t: TestContext) {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
   Activity,
-  Recent,
+  RecentCounter,
   stepMs,
   steps,
 } from "../../../../plugins/dashboard/dashboard/activity.ts";
@@ -30,7 +30,7 @@ function ended(more: {
 }
 
 test("counts events of the last ten minutes in steps of five seconds, and their total", () => {
-  const recent = new Recent();
+  const recent = new RecentCounter();
   recent.add(start);
   recent.add(start + 1);
   recent.add(start + stepMs);
@@ -45,7 +45,7 @@ test("counts events of the last ten minutes in steps of five seconds, and their 
 });
 
 test("counts in the newest step if the clock jumps back", () => {
-  const recent = new Recent();
+  const recent = new RecentCounter();
   recent.add(start);
   recent.add(start - 60_000);
   assert.equal(recent.read(start).at(-1), 2);

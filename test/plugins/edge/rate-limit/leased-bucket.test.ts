@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { LeasedBucket } from "../../../../plugins/edge/rate-limit/leased-bucket.ts";
-import { createTerms, type Terms } from "../../../../plugins/edge/rate-limit/terms.ts";
+import { createTerms, type BucketTerms } from "../../../../plugins/edge/rate-limit/terms.ts";
 import { microsOf, simulateRedis, type SimulatedRedis } from "./simulated-replicas.ts";
 
 /** Returns the number of requests until the first refusal, in one moment. */
@@ -18,7 +18,7 @@ async function take(simulated: SimulatedRedis, bucket: LeasedBucket, times: numb
 }
 
 /** A bucket of 100 that hardly refills. */
-const slow: Terms = createTerms("key", 0.001, 100);
+const slow: BucketTerms = createTerms("key", 0.001, 100);
 
 test("one replica gets the whole burst, and others get nothing more", async (t) => {
   const simulated = await simulateRedis(t);

@@ -3,7 +3,7 @@ import type { TestContext } from "node:test";
 import { Redis as Client } from "ioredis";
 import { leasedBuckets } from "../../../../plugins/edge/rate-limit/leased-buckets.ts";
 import type { LeasedBucket } from "../../../../plugins/edge/rate-limit/leased-bucket.ts";
-import type { Terms } from "../../../../plugins/edge/rate-limit/terms.ts";
+import type { BucketTerms } from "../../../../plugins/edge/rate-limit/terms.ts";
 import type { Redis } from "../../../../src/plugin.ts";
 import { manualClock, type ManualClock } from "../../../../src/testing/clock.ts";
 import { startRedis } from "../../../store/redis-server.ts";
@@ -31,7 +31,7 @@ export interface SimulatedRedis {
   /** Milliseconds by which the clock of Redis is ahead. */
   redisAheadMs: number;
   /** Returns the bucket of a new replica. `caller`: by default, all have the same caller. */
-  bucket(terms: Terms, caller?: string): LeasedBucket;
+  bucket(terms: BucketTerms, caller?: string): LeasedBucket;
   readonly client: Client;
 }
 

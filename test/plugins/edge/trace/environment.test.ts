@@ -11,10 +11,10 @@ type Env = Readonly<Record<string, string>>;
 
 const endpoint = { OTEL_EXPORTER_OTLP_ENDPOINT: "http://collector:4318" };
 
-function settingsOf(env: Env): { settings: TraceSettings; complaints: readonly string[] } {
-  const { settings, complaints } = readEnvironment({ ...endpoint, ...env });
+function settingsOf(env: Env): { settings: TraceSettings; warnings: readonly string[] } {
+  const { settings, warnings } = readEnvironment({ ...endpoint, ...env });
   assert(settings !== undefined);
-  return { settings, complaints };
+  return { settings, warnings };
 }
 
 describe("traces are enabled", () => {
@@ -30,9 +30,9 @@ describe("traces are enabled", () => {
   ];
   for (const env of wanted) {
     it(`with ${JSON.stringify(env)}`, () => {
-      const { settings, complaints } = readEnvironment(env);
+      const { settings, warnings } = readEnvironment(env);
       assert.equal(settings?.sampler, "parentbased_always_on");
-      assert.deepEqual(complaints, []);
+      assert.deepEqual(warnings, []);
     });
   }
 });
@@ -57,12 +57,12 @@ describe("traces are disabled", () => {
       /_TRACES_ENDPOINT is not an http url/,
     ],
   ];
-  for (const [env, complaint] of unwanted) {
+  for (const [env, warning] of unwanted) {
     it(`with ${JSON.stringify(env)}`, () => {
-      const { settings, complaints } = readEnvironment(env);
+      const { settings, warnings } = readEnvironment(env);
       assert.equal(settings, undefined);
-      assert.equal(complaints.length, complaint === undefined ? 0 : 1);
-      if (complaint !== undefined) assert.match(complaints[0] ?? "", complaint);
+      assert.equal(warnings.length, warning === undefined ? 0 : 1);
+      if (warning !== undefined) assert.match(warnings[0] ?? "", warning);
     });
   }
 });
@@ -74,8 +74,8 @@ it("every sampler of the specification is known, whatever its case", () => {
   }
 });
 
-it("a valid number is used; for any other text, the default is used and a complaint is returned", () => {
-  const { settings, complaints } = settingsOf({
+it("a valid number is used; for any other text, the default is used and a warning is returned", () => {
+  const { settings, warnings } = settingsOf({
     OTEL_TRACES_SAMPLER_ARG: "0.25",
     OTEL_BSP_SCHEDULE_DELAY: "100",
     OTEL_BSP_MAX_QUEUE_SIZE: "10",
@@ -89,38 +89,38 @@ it("a valid number is used; for any other text, the default is used and a compla
     maxExportBatchSize: 10,
     exportTimeoutMillis: 1000,
   });
-  assert.deepEqual(complaints, []);
+  assert.deepEqual(warnings, []);
 
   for (const text of ["-1", "0", "1.5", "many", "4294967296", "NaN", "Infinity"]) {
     const read = settingsOf({ OTEL_BSP_SCHEDULE_DELAY: text });
     assert.equal(read.settings.batch.scheduledDelayMillis, 5000, text);
-    assert.deepEqual(read.complaints, ["OTEL_BSP_SCHEDULE_DELAY: 5000 is used instead"]);
+    assert.deepEqual(read.warnings, ["OTEL_BSP_SCHEDULE_DELAY: 5000 is used instead"]);
   }
   for (const text of ["-0.1", "1.1", "half", "NaN"]) {
     const read = settingsOf({ OTEL_TRACES_SAMPLER_ARG: text });
     assert.equal(read.settings.ratio, 1, text);
-    assert.deepEqual(read.complaints, ["OTEL_TRACES_SAMPLER_ARG: 1 is used instead"]);
+    assert.deepEqual(read.warnings, ["OTEL_TRACES_SAMPLER_ARG: 1 is used instead"]);
   }
 });
 
 it("an unknown sampler and an unsupported protocol are reported, and traces are sent nevertheless", () => {
-  const { settings, complaints } = settingsOf({
+  const { settings, warnings } = settingsOf({
     OTEL_TRACES_SAMPLER: "jaeger_remote",
     OTEL_EXPORTER_OTLP_PROTOCOL: "grpc",
   });
   assert.equal(settings.sampler, "parentbased_always_on");
-  assert.equal(complaints.length, 2);
+  assert.equal(warnings.length, 2);
   assert.match(
-    complaints.join("\n"),
+    warnings.join("\n"),
     /OTEL_EXPORTER_OTLP_PROTOCOL: only http\/protobuf is supported/,
   );
-  assert.match(complaints.join("\n"), /OTEL_TRACES_SAMPLER: parentbased_always_on is used/);
+  assert.match(warnings.join("\n"), /OTEL_TRACES_SAMPLER: parentbased_always_on is used/);
   // The more specific variable has precedence.
   assert.deepEqual(
     settingsOf({
       OTEL_EXPORTER_OTLP_PROTOCOL: "grpc",
       OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: "http/protobuf",
-    }).complaints,
+    }).warnings,
     [],
   );
 });

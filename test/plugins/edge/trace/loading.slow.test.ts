@@ -3,7 +3,7 @@ import { execFile } from "node:child_process";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
-import { deadPort } from "../../../http/through.ts";
+import { deadPort } from "../../../http/forwarding-gateway.ts";
 
 const child = fileURLToPath(new URL("loading-child.ts", import.meta.url));
 

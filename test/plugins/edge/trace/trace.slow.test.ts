@@ -16,7 +16,7 @@ import {
   rawClient,
   rawUpstream,
   type Upstream,
-} from "../../../http/through.ts";
+} from "../../../http/forwarding-gateway.ts";
 import { stateless } from "../../../e2e/mcp-gateway.ts";
 import { fakeExchange, fakeHost } from "../../fakes.ts";
 import {

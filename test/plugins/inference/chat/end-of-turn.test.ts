@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setImmediate } from "node:timers/promises";
-import { atEndOfTurn, type Writer } from "../../../../plugins/inference/chat/end-of-turn.ts";
+import { atEndOfTurn, type TurnWriter } from "../../../../plugins/inference/chat/end-of-turn.ts";
 
 function unexpected(error: unknown): void {
   assert.fail(String(error));
@@ -9,7 +9,7 @@ function unexpected(error: unknown): void {
 
 test("writers are notified in order, once per call, at the end of the turn of the event loop", async () => {
   const written: string[] = [];
-  const writer = (name: string): Writer => ({
+  const writer = (name: string): TurnWriter => ({
     onTurnEnd: () => written.push(name),
     fail: unexpected,
   });
@@ -27,7 +27,7 @@ test("writers are notified in order, once per call, at the end of the turn of th
 
 test("a writer that is added while others are notified is notified, too", async () => {
   const written: string[] = [];
-  const late: Writer = { onTurnEnd: () => written.push("late"), fail: unexpected };
+  const late: TurnWriter = { onTurnEnd: () => written.push("late"), fail: unexpected };
   atEndOfTurn({ onTurnEnd: () => atEndOfTurn(late), fail: unexpected });
   await setImmediate();
   assert.deepEqual(written, ["late"]);
@@ -38,7 +38,7 @@ test("a writer that is added while others are notified is notified, too", async 
 
 test("a writer that throws gets its error, and the others are still notified", async () => {
   const written: string[] = [];
-  const broken: Writer = {
+  const broken: TurnWriter = {
     onTurnEnd() {
       throw new Error("a bug");
     },

@@ -21,7 +21,7 @@ import {
   chunksOf,
   startChat,
   tokenMilli,
-  type Ask,
+  type RequestOptions,
   type ChatGateway,
 } from "./gateway.ts";
 
@@ -51,7 +51,7 @@ describe("an invalid request", () => {
   for (const [what, body] of bodies) {
     it(`${what}: returns 400 INVALID_REQUEST, charges nothing and sends nothing to a worker`, async () => {
       const earlier = [asks(), chat.charges().length];
-      const headers: Ask["headers"] =
+      const headers: RequestOptions["headers"] =
         typeof body === "string" ? {} : { "content-encoding": "gzip" };
       assertChatError(await chat.send(body, { headers }), 400, "INVALID_REQUEST");
       assert.deepEqual([asks(), chat.charges().length], earlier);

@@ -74,7 +74,7 @@ export interface Answer {
   readonly json: any;
 }
 
-export interface Ask {
+export interface RequestOptions {
   readonly path?: string;
   readonly method?: string;
   readonly headers?: Readonly<Record<string, string>>;
@@ -85,11 +85,11 @@ export interface ChatGateway extends AsyncDisposable {
   readonly gateway: TestGateway;
   readonly worker: Worker;
   /** A chat request for the model with one short message. The given members are added or replace others. */
-  ask(members?: object, options?: Ask): Promise<Answer>;
+  ask(members?: object, options?: RequestOptions): Promise<Answer>;
   /** Sends any request. A body that is not text is sent as JSON. */
-  send(body: unknown, options?: Ask): Promise<Answer>;
+  send(body: unknown, options?: RequestOptions): Promise<Answer>;
   /** Returns the data of the events of a streamed answer. */
-  stream(members?: object, options?: Ask): Promise<string[]>;
+  stream(members?: object, options?: RequestOptions): Promise<string[]>;
   /** A streamed answer from its head on. Nothing of its body has been read yet. */
   open(members?: object): Promise<IncomingMessage>;
   /** Stops the gateway. Returns the lines of its access log and its log, as text. */
@@ -117,7 +117,8 @@ export async function startChat(options: ChatOptions = {}): Promise<ChatGateway>
     ...(options.account !== undefined && { account: options.account }),
   });
   const charges = (): UsageRow[] => [...readUsage(`${gateway.folder}/data`)];
-  const send = (body: unknown, ask: Ask = {}): Promise<Answer> => sendTo(gateway, body, ask);
+  const send = (body: unknown, ask: RequestOptions = {}): Promise<Answer> =>
+    sendTo(gateway, body, ask);
   return {
     gateway,
     worker,
@@ -163,7 +164,7 @@ export function chatBody(members: object = {}): object {
   return { model, messages: [{ role: "user", content: "Hi" }], ...members };
 }
 
-function requestTo({ url, key }: TestGateway, ask: Ask): ReturnType<typeof request> {
+function requestTo({ url, key }: TestGateway, ask: RequestOptions): ReturnType<typeof request> {
   const { path = "/v1/chat/completions", method = "POST", headers = {} } = ask;
   return request(url + path, {
     method,
@@ -176,7 +177,7 @@ function requestTo({ url, key }: TestGateway, ask: Ask): ReturnType<typeof reque
   });
 }
 
-async function sendTo(gateway: TestGateway, body: unknown, ask: Ask): Promise<Answer> {
+async function sendTo(gateway: TestGateway, body: unknown, ask: RequestOptions): Promise<Answer> {
   const sent = requestTo(gateway, ask);
   const arrived = once(sent, "response");
   // A refusal may come before the whole body was sent, and the connection is closed then.

@@ -104,7 +104,7 @@ describe("a model server that", inTime, () => {
         const earlier = chat.charges().length;
         // The network has one worker, so there is one attempt.
         chat.worker.script(script);
-        const answer = await asked({ stream, max_tokens: maxTokens });
+        const answer = await sendRequest({ stream, max_tokens: maxTokens });
         assert.ok([200, 400, 503, undefined].includes(answer?.status), answer?.text ?? "cut");
         await chat.worker.idle();
         for (const { usedMilliCu } of chat.charges().slice(earlier)) {
@@ -117,7 +117,7 @@ describe("a model server that", inTime, () => {
   }
 
   /** Undefined if the answer was cut off. */
-  function asked(members: object): Promise<Answer | undefined> {
+  function sendRequest(members: object): Promise<Answer | undefined> {
     return chat.ask(members).catch(() => undefined);
   }
 

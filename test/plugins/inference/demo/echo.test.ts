@@ -5,7 +5,7 @@ import { assert as check, lorem, oneof, property, string } from "fast-check";
 import { readChatRequest } from "../../../../plugins/inference/demo/chat-request.ts";
 import { echo, maxAnswerTokens, tokensOf } from "../../../../plugins/inference/demo/echo.ts";
 
-const asked = (text: string, maxTokens?: number, thinking = false) => ({
+const chatRequest = (text: string, maxTokens?: number, thinking = false) => ({
   messages: [{ role: "user", text }],
   stream: false,
   includeUsage: false,
@@ -33,34 +33,34 @@ test("the last user message is repeated, whatever follows it", () => {
     { role: "user", text: "second words" },
     { role: "assistant", text: "between" },
   ];
-  const { content, usage } = echo({ ...asked(""), messages });
+  const { content, usage } = echo({ ...chatRequest(""), messages });
   assert.deepEqual(content, ["second", " words"]);
   assert.deepEqual(usage, { prompt_tokens: 4, completion_tokens: 2, total_tokens: 6 });
 });
 
 test("without a user message, the last message is repeated", () => {
   const messages = [{ role: "system", text: "be brief" }];
-  assert.deepEqual(echo({ ...asked(""), messages }).content, ["be", " brief"]);
+  assert.deepEqual(echo({ ...chatRequest(""), messages }).content, ["be", " brief"]);
 });
 
 test("an empty text is answered without tokens", () => {
-  const { content, finishReason, usage } = echo(asked(""));
+  const { content, finishReason, usage } = echo(chatRequest(""));
   assert.deepEqual([content, finishReason, usage.completion_tokens], [[], "stop", 0]);
 });
 
 test("max_tokens cuts reasoning and content, and the finish reason is length", () => {
-  const whole = echo(asked("one two three", undefined, true));
+  const whole = echo(chatRequest("one two three", undefined, true));
   assert.equal(whole.finishReason, "stop");
   const thoughts = whole.reasoning.length;
-  const cut = echo(asked("one two three", thoughts + 1, true));
+  const cut = echo(chatRequest("one two three", thoughts + 1, true));
   assert.deepEqual(cut.content, ["one"]);
   assert.equal(cut.finishReason, "length");
-  const thinking = echo(asked("one two three", 2, true));
+  const thinking = echo(chatRequest("one two three", 2, true));
   assert.deepEqual([thinking.reasoning.length, thinking.content], [2, []]);
 });
 
 test("an answer ends at the limit of the model, whatever max_tokens allows", () => {
-  const { content, finishReason } = echo(asked("word ".repeat(maxAnswerTokens + 10), 1e9));
+  const { content, finishReason } = echo(chatRequest("word ".repeat(maxAnswerTokens + 10), 1e9));
   assert.deepEqual([content.length, finishReason], [maxAnswerTokens, "length"]);
 });
 

@@ -7,7 +7,7 @@ import { getCACertificates, setDefaultCACertificates } from "node:tls";
 import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from "node:zlib";
 import { cert as certificate, key as certificateKey } from "../../../certificate.ts";
 import { closed, listening } from "../../../e2e/rpc-node.ts";
-import { whenStable } from "../../../http/through.ts";
+import { whenStable } from "../../../http/forwarding-gateway.ts";
 import { busyWorkers, failureOf, openNetwork, resultOf, type Opened } from "./network-harness.ts";
 import { raw } from "./worker-scripts.ts";
 import { chunkOf, eventOf } from "./chat-events.ts";

@@ -6,7 +6,7 @@ import {
   readUsage,
 } from "../../../../plugins/inference/networks/token-usage.ts";
 
-const said = { prompt_tokens: 7, completion_tokens: 11, total_tokens: 18 };
+const report = { prompt_tokens: 7, completion_tokens: 11, total_tokens: 18 };
 const plain = {
   promptTokens: 7,
   completionTokens: 11,
@@ -17,7 +17,7 @@ const plain = {
 
 test("a worker's report is read with its details", () => {
   const usage = {
-    ...said,
+    ...report,
     prompt_tokens_details: { cached_tokens: 7, audio_tokens: 1 },
     completion_tokens_details: { reasoning_tokens: 0 },
   };
@@ -25,14 +25,14 @@ test("a worker's report is read with its details", () => {
 });
 
 test("a wrong or missing total is ignored", () => {
-  assert.deepEqual(readUsage({ ...said, total_tokens: 1e300 }), plain);
+  assert.deepEqual(readUsage({ ...report, total_tokens: 1e300 }), plain);
   assert.deepEqual(readUsage({ prompt_tokens: 7, completion_tokens: 11 }), plain);
 });
 
 for (const value of [undefined, null, -1, 0.5, 1e300, 1e9 + 1, NaN, "7", [7], {}, true]) {
   for (const name of ["prompt_tokens", "completion_tokens"]) {
     test(`${name} of ${JSON.stringify(value)} makes the report invalid`, () => {
-      assert.equal(readUsage({ ...said, [name]: value }), undefined);
+      assert.equal(readUsage({ ...report, [name]: value }), undefined);
     });
   }
 }
@@ -45,14 +45,14 @@ for (const value of [undefined, null, 1, "usage", [], true]) {
 
 for (const count of [-1, 0.5, 8, 1e300, "3", null, {}]) {
   test(`${JSON.stringify(count)} cached tokens of 7 are ignored, but the rest of the report is used`, () => {
-    const usage = { ...said, prompt_tokens_details: { cached_tokens: count } };
+    const usage = { ...report, prompt_tokens_details: { cached_tokens: count } };
     assert.deepEqual(readUsage(usage), plain);
   });
 }
 
 for (const details of [null, [], "many", 5]) {
   test(`details that are ${JSON.stringify(details)} are ignored`, () => {
-    const usage = { ...said, prompt_tokens_details: details, completion_tokens_details: details };
+    const usage = { ...report, prompt_tokens_details: details, completion_tokens_details: details };
     assert.deepEqual(readUsage(usage), plain);
   });
 }

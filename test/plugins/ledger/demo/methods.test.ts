@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { startDemoNode, type DemoNode } from "../../../../plugins/ledger/demo/node.ts";
 import { readRecording } from "../../../../plugins/ledger/demo/recording.ts";
-import { ask, call, refusal } from "./ask.ts";
+import { resultOf, call, errorOf } from "./rpc-client.ts";
 
 let node: DemoNode;
 before(async () => void (node = await startDemoNode()));
@@ -18,23 +18,23 @@ const accounts = "0x26aa394eea5630e07c48ae0c9558cef7b99d880ec681799c0cf30e888637
 const alice = `${accounts}de1e86a9a8c739864cf3cc5ec2bea59fd43593c715fdd31c61141abd04a99fd6822c8558854ccde39a5684e7a56da27d`;
 
 test("block hashes are found by number, hex number, a list or no argument; above the head the hash is null", async () => {
-  assert.equal(await ask(node.url, "chain_getBlockHash", 3), hashOf(3));
-  assert.equal(await ask(node.url, "chain_getBlockHash", "0x3"), hashOf(3));
-  assert.deepEqual(await ask(node.url, "chain_getBlockHash", [0, "0x1", 99]), [
+  assert.equal(await resultOf(node.url, "chain_getBlockHash", 3), hashOf(3));
+  assert.equal(await resultOf(node.url, "chain_getBlockHash", "0x3"), hashOf(3));
+  assert.deepEqual(await resultOf(node.url, "chain_getBlockHash", [0, "0x1", 99]), [
     hashOf(0),
     hashOf(1),
     null,
   ]);
-  assert.equal(await ask(node.url, "chain_getBlockHash"), head);
-  assert.equal(await ask(node.url, "chain_getBlockHash", null), head);
-  assert.equal(await ask(node.url, "chain_getHead"), head);
-  assert.equal(await ask(node.url, "chain_getFinalizedHead"), head);
-  assert.equal(await ask(node.url, "chain_getBlockHash", 9), null);
+  assert.equal(await resultOf(node.url, "chain_getBlockHash"), head);
+  assert.equal(await resultOf(node.url, "chain_getBlockHash", null), head);
+  assert.equal(await resultOf(node.url, "chain_getHead"), head);
+  assert.equal(await resultOf(node.url, "chain_getFinalizedHead"), head);
+  assert.equal(await resultOf(node.url, "chain_getBlockHash", 9), null);
 });
 
 test("each header contains the hash of the block before it", async () => {
   for (let number = 1; number <= 8; number++) {
-    const header = await ask(node.url, "chain_getHeader", hashOf(number));
+    const header = await resultOf(node.url, "chain_getHeader", hashOf(number));
     assert.ok(header !== null && typeof header === "object" && "parentHash" in header);
     assert.equal(header.parentHash, hashOf(number - 1));
     assert.ok("number" in header);
@@ -43,70 +43,70 @@ test("each header contains the hash of the block before it", async () => {
 });
 
 test("the header of the head is that of its block", async () => {
-  const header = await ask(node.url, "chain_getHeader");
-  assert.deepEqual(await ask(node.url, "chain_getBlock"), {
+  const header = await resultOf(node.url, "chain_getHeader");
+  assert.deepEqual(await resultOf(node.url, "chain_getBlock"), {
     block: { header, extrinsics: blocks[8]!.extrinsics },
     justifications: null,
   });
 });
 
 test("an unknown hash returns null, a malformed one -32602", async () => {
-  assert.equal(await ask(node.url, "chain_getHeader", unknown), null);
-  assert.equal(await ask(node.url, "chain_getBlock", unknown), null);
+  assert.equal(await resultOf(node.url, "chain_getHeader", unknown), null);
+  assert.equal(await resultOf(node.url, "chain_getBlock", unknown), null);
   for (const bad of ["0x12", "0xzz", 5, {}]) {
-    assert.equal((await refusal(node.url, "chain_getBlock", bad)).code, -32602);
+    assert.equal((await errorOf(node.url, "chain_getBlock", bad)).code, -32602);
   }
   for (const bad of ["x", -1, 1.5, 2 ** 32, {}, [true]]) {
-    assert.equal((await refusal(node.url, "chain_getBlockHash", bad)).code, -32602);
+    assert.equal((await errorOf(node.url, "chain_getBlockHash", bad)).code, -32602);
   }
 });
 
 test("a stored value is that of the named block, or else of the head", async () => {
-  assert.equal(await ask(node.url, "state_getStorage", events, hashOf(0)), null);
-  const first = await ask(node.url, "state_getStorage", events, hashOf(1));
-  const last = await ask(node.url, "state_getStorage", events);
+  assert.equal(await resultOf(node.url, "state_getStorage", events, hashOf(0)), null);
+  const first = await resultOf(node.url, "state_getStorage", events, hashOf(1));
+  const last = await resultOf(node.url, "state_getStorage", events);
   assert.ok(typeof first === "string" && typeof last === "string" && first !== last);
-  assert.equal(await ask(node.url, "state_getStorageAt", events, head), last);
+  assert.equal(await resultOf(node.url, "state_getStorageAt", events, head), last);
   assert.equal(
-    await ask(node.url, "state_getStorage", events.toUpperCase().replace("X", "x")),
+    await resultOf(node.url, "state_getStorage", events.toUpperCase().replace("X", "x")),
     last,
   );
-  assert.equal(await ask(node.url, "state_getStorageSize", events), (last.length - 2) / 2);
+  assert.equal(await resultOf(node.url, "state_getStorageSize", events), (last.length - 2) / 2);
 });
 
 test("the hash of a stored value is its blake2b-256", async () => {
   const empty = Object.entries(storage).find(([, history]) => history[0]?.[1] === "0x00");
   assert.ok(empty);
   assert.equal(
-    await ask(node.url, "state_getStorageHash", empty[0]),
+    await resultOf(node.url, "state_getStorageHash", empty[0]),
     "0x03170a2e7597b7b7e3d84c05391d139a62b157e78786d8c082f29dcf4c111314",
   );
 });
 
 test("the runtime itself has a hash and a size, but its code was not recorded", async () => {
-  assert.equal(await ask(node.url, "state_getStorage", "0x3a636f6465"), null);
-  assert.equal(await ask(node.url, "state_getStorageSize", "0x3a636f6465"), 1_054_742);
+  assert.equal(await resultOf(node.url, "state_getStorage", "0x3a636f6465"), null);
+  assert.equal(await resultOf(node.url, "state_getStorageSize", "0x3a636f6465"), 1_054_742);
   assert.match(
-    String(await ask(node.url, "state_getStorageHash", "0x3a636f6465")),
+    String(await resultOf(node.url, "state_getStorageHash", "0x3a636f6465")),
     /^0x[0-9a-f]{64}$/,
   );
 });
 
 test("a missing key returns null, an unknown block 4003, and bad hex -32602", async () => {
-  assert.equal(await ask(node.url, "state_getStorage", "0x1234"), null);
-  assert.equal(await ask(node.url, "state_getStorageHash", "0x1234"), null);
-  assert.equal(await ask(node.url, "state_getStorageSize", "0x1234"), null);
-  const { code, message } = await refusal(node.url, "state_getStorage", events, unknown);
+  assert.equal(await resultOf(node.url, "state_getStorage", "0x1234"), null);
+  assert.equal(await resultOf(node.url, "state_getStorageHash", "0x1234"), null);
+  assert.equal(await resultOf(node.url, "state_getStorageSize", "0x1234"), null);
+  const { code, message } = await errorOf(node.url, "state_getStorage", events, unknown);
   assert.equal(code, 4003);
   assert.match(message, /UnknownBlock/);
-  assert.equal((await refusal(node.url, "state_getStorage", "0x123")).code, -32602);
-  assert.equal((await refusal(node.url, "state_getStorage")).code, -32602);
+  assert.equal((await errorOf(node.url, "state_getStorage", "0x123")).code, -32602);
+  assert.equal((await errorOf(node.url, "state_getStorage")).code, -32602);
 });
 
 test("pages of keys join to all keys, in order", async () => {
   const pages: string[] = [];
   for (let start: unknown = null; ; start = pages.at(-1)) {
-    const page = await ask(node.url, "state_getKeysPaged", accounts, 5, start);
+    const page = await resultOf(node.url, "state_getKeysPaged", accounts, 5, start);
     assert.ok(Array.isArray(page));
     pages.push(...page.map(String));
     if (page.length < 5) break;
@@ -114,17 +114,17 @@ test("pages of keys join to all keys, in order", async () => {
   assert.equal(pages.length, 16);
   assert.deepEqual(pages, pages.toSorted());
   assert.ok(pages.includes(alice));
-  const early = await ask(node.url, "state_getKeysPaged", accounts, 1000, null, hashOf(0));
+  const early = await resultOf(node.url, "state_getKeysPaged", accounts, 1000, null, hashOf(0));
   assert.ok(Array.isArray(early) && early.length < 16 && !early.includes(alice));
 });
 
 test("more than 1000 keys in one page is 4002", async () => {
-  assert.equal((await refusal(node.url, "state_getKeysPaged", "0x", 1001)).code, 4002);
+  assert.equal((await errorOf(node.url, "state_getKeysPaged", "0x", 1001)).code, 4002);
 });
 
 test("many keys are read at a block, and over a range of blocks", async () => {
-  const one = await ask(node.url, "state_queryStorageAt", [events, "0x12"], hashOf(2));
-  const value = await ask(node.url, "state_getStorage", events, hashOf(2));
+  const one = await resultOf(node.url, "state_queryStorageAt", [events, "0x12"], hashOf(2));
+  const value = await resultOf(node.url, "state_getStorage", events, hashOf(2));
   assert.deepEqual(one, [
     {
       block: hashOf(2),
@@ -134,7 +134,7 @@ test("many keys are read at a block, and over a range of blocks", async () => {
       ],
     },
   ]);
-  const range = await ask(node.url, "state_queryStorage", [alice], hashOf(1), hashOf(4));
+  const range = await resultOf(node.url, "state_queryStorage", [alice], hashOf(1), hashOf(4));
   assert.ok(Array.isArray(range));
   // Alice's account changed in blocks 3 and 4, not in 2.
   assert.deepEqual(
@@ -142,37 +142,37 @@ test("many keys are read at a block, and over a range of blocks", async () => {
     [hashOf(1), hashOf(3), hashOf(4)],
   );
   assert.equal(
-    (await refusal(node.url, "state_queryStorage", [alice], head, hashOf(1))).code,
+    (await errorOf(node.url, "state_queryStorage", [alice], head, hashOf(1))).code,
     4001,
   );
 });
 
 test("metadata and version are returned at every block, but not at an unknown one", async () => {
-  assert.match(String(await ask(node.url, "state_getMetadata", hashOf(1))), /^0x6d6574610e/);
-  const version = await ask(node.url, "state_getRuntimeVersion");
-  assert.deepEqual(await ask(node.url, "chain_getRuntimeVersion", hashOf(1)), version);
-  assert.equal((await refusal(node.url, "state_getMetadata", unknown)).code, 4003);
-  assert.equal((await refusal(node.url, "state_getRuntimeVersion", unknown)).code, 4003);
+  assert.match(String(await resultOf(node.url, "state_getMetadata", hashOf(1))), /^0x6d6574610e/);
+  const version = await resultOf(node.url, "state_getRuntimeVersion");
+  assert.deepEqual(await resultOf(node.url, "chain_getRuntimeVersion", hashOf(1)), version);
+  assert.equal((await errorOf(node.url, "state_getMetadata", unknown)).code, 4003);
+  assert.equal((await errorOf(node.url, "state_getRuntimeVersion", unknown)).code, 4003);
 });
 
 test("recorded runtime calls are answered, others are 4003", async () => {
   assert.equal(
-    await ask(node.url, "state_call", "Metadata_metadata_versions", "0x"),
+    await resultOf(node.url, "state_call", "Metadata_metadata_versions", "0x"),
     "0x080e0000000f000000",
   );
-  assert.equal((await refusal(node.url, "state_call", "Core_execute_block", "0x")).code, 4003);
-  assert.equal((await refusal(node.url, "state_call", "toString", "0x")).code, 4003);
-  assert.equal((await refusal(node.url, "state_call", "Core_version", "0x", unknown)).code, 4003);
+  assert.equal((await errorOf(node.url, "state_call", "Core_execute_block", "0x")).code, 4003);
+  assert.equal((await errorOf(node.url, "state_call", "toString", "0x")).code, 4003);
+  assert.equal((await errorOf(node.url, "state_call", "Core_version", "0x", unknown)).code, 4003);
 });
 
 test("a nonce is the same from the state, the runtime and the account index", async () => {
   const id = alice.slice(-64);
   assert.equal(
-    await ask(node.url, "state_call", "AccountNonceApi_account_nonce", `0x${id}`),
+    await resultOf(node.url, "state_call", "AccountNonceApi_account_nonce", `0x${id}`),
     "0x0a000000",
   );
   assert.equal(
-    await ask(node.url, "state_call", "AccountNonceApi_account_nonce", `0x${id}`, hashOf(3)),
+    await resultOf(node.url, "state_call", "AccountNonceApi_account_nonce", `0x${id}`, hashOf(3)),
     "0x01000000",
   );
   for (const address of [
@@ -181,11 +181,11 @@ test("a nonce is the same from the state, the runtime and the account index", as
     // A prefix of two bytes.
     "cEaNSpz4PxFcZ7nT1VEKrKewH67rfx6MfcM6yKojyyPz7qaqp",
   ]) {
-    assert.equal(await ask(node.url, "system_accountNextIndex", address), 10);
-    assert.equal(await ask(node.url, "account_nextIndex", address), 10);
+    assert.equal(await resultOf(node.url, "system_accountNextIndex", address), 10);
+    assert.equal(await resultOf(node.url, "account_nextIndex", address), 10);
   }
   assert.equal(
-    (await refusal(node.url, "state_call", "AccountNonceApi_account_nonce", "0x12")).code,
+    (await errorOf(node.url, "state_call", "AccountNonceApi_account_nonce", "0x12")).code,
     -32602,
   );
 });
@@ -193,7 +193,7 @@ test("a nonce is the same from the state, the runtime and the account index", as
 test("an account without a nonce has 0, and an invalid address is answered with -32602", async () => {
   // The account of 32 zero bytes.
   const nobody = "111111111111111111111111111111111HC1";
-  assert.equal(await ask(node.url, "system_accountNextIndex", nobody), 0);
+  assert.equal(await resultOf(node.url, "system_accountNextIndex", nobody), 0);
   for (const bad of [
     "",
     "1",
@@ -203,7 +203,7 @@ test("an account without a nonce has 0, and an invalid address is answered with 
     7,
   ]) {
     assert.equal(
-      (await refusal(node.url, "system_accountNextIndex", bad)).code,
+      (await errorOf(node.url, "system_accountNextIndex", bad)).code,
       -32602,
       String(bad),
     );
@@ -212,45 +212,45 @@ test("an account without a nonce has 0, and an invalid address is answered with 
 
 test("named parameters are accepted by their names", async () => {
   const { result } = await call(node.url, "state_getStorage", { hash: hashOf(2), key: events });
-  assert.equal(result, await ask(node.url, "state_getStorage", events, hashOf(2)));
+  assert.equal(result, await resultOf(node.url, "state_getStorage", events, hashOf(2)));
 });
 
 test("Midnight's methods answer in their own shapes, with the same answer at every block", async () => {
-  assert.deepEqual(await ask(node.url, "midnight_apiVersions"), [2]);
-  assert.match(String(await ask(node.url, "midnight_ledgerVersion")), /synthetic/);
-  const state = String(await ask(node.url, "midnight_contractState", "0aFF", hashOf(2)));
+  assert.deepEqual(await resultOf(node.url, "midnight_apiVersions"), [2]);
+  assert.match(String(await resultOf(node.url, "midnight_ledgerVersion")), /synthetic/);
+  const state = String(await resultOf(node.url, "midnight_contractState", "0aFF", hashOf(2)));
   assert.equal(Buffer.from(state, "hex").toString(), "synthetic state of 0aff at 2");
-  const root = await ask(node.url, "midnight_zswapStateRoot");
+  const root = await resultOf(node.url, "midnight_zswapStateRoot");
   assert.ok(Array.isArray(root) && root.length === 32);
-  assert.deepEqual(await ask(node.url, "midnight_zswapStateRoot", head), root);
+  assert.deepEqual(await resultOf(node.url, "midnight_zswapStateRoot", head), root);
   for (const params of [["0x12"], ["zz"], ["12", unknown], []]) {
-    assert.equal((await refusal(node.url, "midnight_contractState", ...params)).code, -32602);
+    assert.equal((await errorOf(node.url, "midnight_contractState", ...params)).code, -32602);
   }
-  assert.equal((await refusal(node.url, "midnight_zswapStateRoot", unknown)).code, -32602);
+  assert.equal((await errorOf(node.url, "midnight_zswapStateRoot", unknown)).code, -32602);
 });
 
 test("rpc_methods lists exactly the methods that are answered, and none of them writes or subscribes", async () => {
-  const listed = await ask(node.url, "rpc_methods");
+  const listed = await resultOf(node.url, "rpc_methods");
   assert.ok(listed !== null && typeof listed === "object" && "methods" in listed);
   assert.ok(Array.isArray(listed.methods) && listed.methods.includes("rpc_methods"));
   for (const method of listed.methods) {
     assert.notEqual((await call(node.url, String(method))).error?.code, -32601);
   }
   for (const method of ["author_submitExtrinsic", "state_subscribeStorage", "dev_newBlock"]) {
-    assert.equal((await refusal(node.url, method)).code, -32601);
+    assert.equal((await errorOf(node.url, method)).code, -32601);
   }
 });
 
 test("health and sync state agree with the head", async () => {
-  assert.deepEqual(await ask(node.url, "system_health"), {
+  assert.deepEqual(await resultOf(node.url, "system_health"), {
     peers: 0,
     isSyncing: false,
     shouldHavePeers: false,
   });
-  assert.deepEqual(await ask(node.url, "system_syncState"), {
+  assert.deepEqual(await resultOf(node.url, "system_syncState"), {
     startingBlock: 0,
     currentBlock: 8,
     highestBlock: 8,
   });
-  assert.deepEqual(await ask(node.url, "author_pendingExtrinsics"), []);
+  assert.deepEqual(await resultOf(node.url, "author_pendingExtrinsics"), []);
 });

@@ -5,7 +5,7 @@ import { connect } from "node:net";
 import { after, before, test } from "node:test";
 import { WebSocket } from "ws";
 import { startDemoNode, type DemoNode } from "../../../../plugins/ledger/demo/node.ts";
-import { post } from "./ask.ts";
+import { post } from "./rpc-client.ts";
 
 let node: DemoNode;
 before(async () => void (node = await startDemoNode()));

@@ -41,7 +41,7 @@ interface Open extends Disposable {
 const ours = { keyId: "key_1", session: "s", request: "1" };
 
 /** Asks one question of `key_1`. */
-function asked(): Open {
+function askQuestion(): Open {
   const clock = manualClock();
   const claimed = new Set<string>();
   const claims = {
@@ -57,7 +57,7 @@ function asked(): Open {
 }
 
 test("only the first answer counts, and only from the key that was asked", async () => {
-  using open = asked();
+  using open = askQuestion();
   const { questions, sent } = open;
   assert.equal(sent.length, 1);
   for (const id of [undefined, null, 1, "", "nonsense", `${sent[0]}x`]) {
@@ -71,18 +71,18 @@ test("only the first answer counts, and only from the key that was asked", async
 });
 
 test("an error, five minutes without an answer, and a client that has left all end a question without an answer", async () => {
-  using refused = asked();
+  using refused = askQuestion();
   refused.questions.answer("key_1", refused.sent[0], undefined);
   assert.equal(await refused.answered, undefined);
 
-  using late = asked();
+  using late = askQuestion();
   late.clock.advance(5 * 60_000 - 1);
   const first = await Promise.race([late.answered, Promise.resolve("waits")]);
   assert.equal(first, "waits");
   late.clock.advance(1);
   assert.equal(await late.answered, undefined);
 
-  using left = asked();
+  using left = askQuestion();
   left.client.abort();
   assert.equal(await left.answered, undefined);
   const { questions, client, sent } = left;
@@ -91,7 +91,7 @@ test("an error, five minutes without an answer, and a client that has left all e
 });
 
 test("a cancelled call stops waiting for its question; calls of others with the same id do not", async () => {
-  using open = asked();
+  using open = askQuestion();
   const { questions, sent } = open;
   for (const more of [{ keyId: "key_2" }, { session: "t" }, { request: "2" }, { request: '"1"' }]) {
     questions.cancel({ ...ours, ...more });
@@ -110,7 +110,7 @@ function strayClaimOf({ sent: [id = ""] }: Open): string {
 }
 
 test("an answer that reaches another replica ends the wait within a second", async () => {
-  using open = asked();
+  using open = askQuestion();
   open.clock.advance(1_000);
   assert.equal(await Promise.race([open.answered, Promise.resolve("waits")]), "waits");
   open.claimed.add(strayClaimOf(open));
@@ -119,7 +119,7 @@ test("an answer that reaches another replica ends the wait within a second", asy
 });
 
 test("an answer to the question of another replica is recorded while that replica may still wait", async () => {
-  using open = asked();
+  using open = askQuestion();
   const { questions, sent, clock, claimed, client } = open;
   // From here on, this process knows as little about the question as a process that never asked it.
   client.abort();

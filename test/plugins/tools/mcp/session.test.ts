@@ -14,7 +14,7 @@ import {
   eventsOf,
   startMcpGateway,
   type Answer,
-  type Ask,
+  type McpRequest,
   type Parsed,
 } from "../../../e2e/mcp-gateway.ts";
 import { seen } from "../../../e2e/mcp-tools.ts";
@@ -27,7 +27,8 @@ before(async () => {
 });
 after(() => gateway[Symbol.asyncDispose]());
 
-const send = (body: unknown, more: Ask = {}): Promise<Answer> => ask(gateway, { body, ...more });
+const send = (body: unknown, more: McpRequest = {}): Promise<Answer> =>
+  ask(gateway, { body, ...more });
 const rpc = (method: string, params?: unknown, id: unknown = 1): object => ({
   jsonrpc: "2.0",
   id,

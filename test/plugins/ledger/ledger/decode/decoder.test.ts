@@ -2,18 +2,18 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { DecodedJson } from "sluice-gateway/services";
 import { demoChain } from "./chains.ts";
-import { judgeOf } from "./judge.ts";
+import { referenceDecoder } from "./polkadot-reference.ts";
 import { honest, scriptedNode, type Said } from "./scripted-node.ts";
 
 const chain = demoChain();
-const judge = judgeOf(chain.metadata);
+const reference = referenceDecoder(chain.metadata);
 const block = chain.blocks[4];
 assert(block !== undefined && block.events !== null);
 const bytes = Buffer.from(JSON.stringify(block.result));
 const { extrinsics } = block.result.block;
 const parent = block.result.block.header.parentHash;
-const expected = JSON.stringify(extrinsics.map((raw, index) => judge.extrinsic(raw, index)));
-const happened = JSON.stringify(judge.events(block.events));
+const expected = JSON.stringify(extrinsics.map((raw, index) => reference.extrinsic(raw, index)));
+const happened = JSON.stringify(reference.events(block.events));
 const zeros =
   '{"nonce":0,"consumers":0,"providers":0,"sufficients":0,"data":{"free":"0","reserved":"0","miscFrozen":"0","feeFrozen":"0"}}';
 const alice = Buffer.from(
@@ -168,7 +168,7 @@ test("an invalid extrinsic does not affect the others", async () => {
       raw,
     });
   }
-  const good = extrinsics.map((raw, i) => judge.extrinsic(raw, bad.length + i));
+  const good = extrinsics.map((raw, i) => reference.extrinsic(raw, bad.length + i));
   assert.deepEqual(said.slice(bad.length), good);
 });
 
@@ -180,7 +180,7 @@ test("a block of many extrinsics is decoded in a thread, to the same text", asyn
   const before = Buffer.from(block64k);
   assert(block64k.length > 200_000);
   const said = await node.decoder.extrinsics(block64k, block.hash);
-  const decoded = extrinsics.map((raw, index) => judge.extrinsic(raw, index));
+  const decoded = extrinsics.map((raw, index) => reference.extrinsic(raw, index));
   const all = many.map((_, index) => ({ ...decoded[index % extrinsics.length], index }));
   assert.equal(jsonOf(said), JSON.stringify(all));
   assert(block64k.equals(before), "what was borrowed is untouched");

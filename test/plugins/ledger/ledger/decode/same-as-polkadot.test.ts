@@ -8,7 +8,11 @@ import {
   createRuntime,
   type Runtime,
 } from "../../../../../plugins/ledger/ledger/decode/runtime.ts";
-import { broken, compact, readCompact } from "../../../../../plugins/ledger/ledger/decode/scale.ts";
+import {
+  broken,
+  compactResult,
+  readCompact,
+} from "../../../../../plugins/ledger/ledger/decode/scale.ts";
 import { skip } from "../../../../../plugins/ledger/ledger/decode/shape.ts";
 import {
   demoChain,
@@ -20,7 +24,7 @@ import {
   upgradeBlocks,
   type Chain,
 } from "./chains.ts";
-import { judgeOf } from "./judge.ts";
+import { referenceDecoder } from "./polkadot-reference.ts";
 import { compactBytes } from "./make-metadata.ts";
 
 function runtimeOf(metadata: string): Runtime {
@@ -32,7 +36,7 @@ function runtimeOf(metadata: string): Runtime {
 /** Compares the text of every extrinsic and event of the blocks. */
 function compare(chain: Chain): void {
   const runtime = runtimeOf(chain.metadata);
-  const judge = judgeOf(chain.metadata);
+  const judge = referenceDecoder(chain.metadata);
   let items = 0;
   for (const { number, result, events } of chain.blocks) {
     const { extrinsics } = result.block;
@@ -65,14 +69,14 @@ for (const set of fixtureSets) {
 test("signed extrinsics converted to general ones of version 5 are read as by @polkadot/types", () => {
   const { metadata, blocks } = demoChain();
   const runtime = runtimeOf(metadata);
-  const judge = judgeOf(metadata);
+  const judge = referenceDecoder(metadata);
   const { address, signature } = runtime.preamble;
   assert(address !== undefined && signature !== undefined);
   let compared = 0;
   for (const raw of blocks.flatMap(({ result }) => result.block.extrinsics)) {
     const bytes = Buffer.from(raw.slice(2), "hex");
     assert(readCompact(bytes, 0, bytes.length));
-    const start = compact.next;
+    const start = compactResult.next;
     if (bytes[start] !== 0x84) continue;
     const signatureAt = skip(address, bytes, start + 1, bytes.length);
     const extensionsAt = skip(signature, bytes, signatureAt, bytes.length);
@@ -88,7 +92,7 @@ test("signed extrinsics converted to general ones of version 5 are read as by @p
 test("exactly the two-byte eras that @polkadot/types accepts are accepted", () => {
   const { metadata } = demoChain();
   const runtime = runtimeOf(metadata);
-  const { registry } = judgeOf(metadata);
+  const { registry } = referenceDecoder(metadata);
   const era = runtime.metadata.types.findIndex(({ path }) => path === "Era");
   assert(era >= 0);
   const takes = (bytes: Uint8Array): number => {
@@ -213,7 +217,7 @@ test(
   { skip: skipWithoutFixtures },
   () => {
     const { runtime, metadata } = mainnetRuntime();
-    const { registry } = judgeOf(metadata);
+    const { registry } = referenceDecoder(metadata);
     const pairs = JSON.parse(fixture(`${mainnet}/system_account.json`)) as [string, string][];
     assert(pairs.length > 50);
     for (const [, value] of pairs) {
@@ -230,7 +234,7 @@ for (const set of fixtureSets) {
     () => {
       const chain = fixtureChain(set, 14);
       const runtime = runtimeOf(chain.metadata);
-      const { registry } = judgeOf(chain.metadata);
+      const { registry } = referenceDecoder(chain.metadata);
       let compared = 0;
       for (const { accounts } of chain.blocks) {
         for (const value of Object.values(accounts)) {

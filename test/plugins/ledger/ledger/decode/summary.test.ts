@@ -2,11 +2,11 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { encodeAddress } from "@polkadot/util-crypto";
 import { demoChain } from "./chains.ts";
-import { judgeOf } from "./judge.ts";
+import { referenceDecoder } from "./polkadot-reference.ts";
 import { honest, scriptedNode } from "./scripted-node.ts";
 
 const chain = demoChain();
-const { registry } = judgeOf(chain.metadata);
+const { registry } = referenceDecoder(chain.metadata);
 const extrinsics = chain.blocks.flatMap(({ result }) => result.block.extrinsics);
 
 test("call, signer and argument names equal those of @polkadot/types for every extrinsic of the demo chain", async () => {

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { fixture, skipWithoutFixtures, upgradeBlocks } from "./chains.ts";
-import { judgeOf } from "./judge.ts";
+import { referenceDecoder } from "./polkadot-reference.ts";
 import { scriptedNode, type Said } from "./scripted-node.ts";
 
 test(
@@ -34,7 +34,7 @@ test(
         value: blocks.find((block) => block.hash === hash)?.events,
       }),
     });
-    const judges = new Map([...metadata].map(([version, hex]) => [version, judgeOf(hex)]));
+    const judges = new Map([...metadata].map(([version, hex]) => [version, referenceDecoder(hex)]));
     for (const { hash, result, events } of blocks) {
       const judge = judges.get(versionAt(result.block.header.parentHash));
       assert(judge !== undefined && events !== null);

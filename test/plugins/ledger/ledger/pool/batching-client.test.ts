@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { HttpClient } from "../../../../../plugins/ledger/ledger/pool/http-client.ts";
 import { BatchingClient } from "../../../../../plugins/ledger/ledger/pool/batching-client.ts";
 import { manualClock, type ManualClock } from "../../../../../src/testing/clock.ts";
-import { SingleCall, silent } from "./asking.ts";
+import { SingleCall, silent } from "./recorded-request.ts";
 import {
   echo,
   failure,
@@ -157,7 +157,7 @@ test("missing, repeated or unknown items of a batch response fail only the missi
   const calls = sendAll(open.client, ["a", "b", "c"]);
   assert.deepEqual(await textsOf(calls), ['"a"', "garbage", '"c"']);
   assert.deepEqual(
-    calls.map((call) => call.asked.endings),
+    calls.map((call) => call.request.endings),
     [1, 1, 1],
   );
 });

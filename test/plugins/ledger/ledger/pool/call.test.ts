@@ -2,17 +2,17 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as fc from "fast-check";
 import { isObject } from "../../../../../src/is-object.ts";
-import { SingleCall, type Ending } from "./asking.ts";
+import { SingleCall, type RequestOutcome } from "./recorded-request.ts";
 import { failure, result } from "./scripted-node.ts";
 
 const ID = 71;
 
-async function endingOf(body: Buffer): Promise<Ending> {
+async function endingOf(body: Buffer): Promise<RequestOutcome> {
   const call = new SingleCall();
   call.id = ID;
   const framed = Buffer.concat([Buffer.from("{}"), body, Buffer.from('"}')]);
   call.onResponse(200, framed, 2, 2 + body.length);
-  assert.equal(call.asked.endings, 1);
+  assert.equal(call.request.endings, 1);
   return call.ending;
 }
 

@@ -27,10 +27,10 @@ for (const [name, complaint, sick, well] of ejections) {
     await using b = await startChainNode("b", sick);
     await using under = startPool([a.url, b.url]);
     await under.pool.firstProbe;
-    assert.deepEqual(under.complaints(), [undefined, complaint]);
+    assert.deepEqual(under.exclusionReasons(), [undefined, complaint]);
     for (let i = 0; i < 4; i++) assert.equal(await under.outcome(), '"a"');
     Object.assign(b.chain, well);
-    await under.probes(() => under.complaints()[1] === undefined);
+    await under.probes(() => under.exclusionReasons()[1] === undefined);
     const answers = [await under.outcome(), await under.outcome()];
     assert.deepEqual(answers.toSorted(), ['"a"', '"b"']);
     const of = `upstream="ledger",node="127.0.0.1:${b.port}"`;
@@ -56,7 +56,7 @@ test("a node exactly maxLag behind is healthy", async () => {
   await using b = await startChainNode("b", { best: 100 });
   await using under = startPool([a.url, b.url]);
   await under.pool.firstProbe;
-  assert.deepEqual(under.complaints(), [undefined, undefined]);
+  assert.deepEqual(under.exclusionReasons(), [undefined, undefined]);
   assert.equal(under.pool.best, 110);
 });
 
@@ -79,7 +79,7 @@ test("a node that should have no peers, writes padded numbers, and sends errors 
   });
   await using under = startPool([node.url]);
   await under.pool.firstProbe;
-  assert.deepEqual(under.complaints(), [undefined]);
+  assert.deepEqual(under.exclusionReasons(), [undefined]);
   assert.deepEqual([under.pool.best, under.pool.finalized], [7, 7]);
 });
 
@@ -117,7 +117,7 @@ for (const [name, method, text] of nonsense) {
     });
     await using under = startPool([node.url]);
     await under.pool.firstProbe;
-    assert.deepEqual(under.complaints(), ["bad_answer"]);
+    assert.deepEqual(under.exclusionReasons(), ["bad_answer"]);
     assert.equal(under.pool.ready, false);
     // Finding D8: the node was reported as unreachable and as left out, although it was reached and still used.
     const [line, ...others] = under.lines;
@@ -143,7 +143,7 @@ for (const [name, answer, detail] of badAnswers) {
     await using b = await startNode((received) => void received.socket.write(answer));
     await using under = startPool([a.url, b.url]);
     await under.pool.firstProbe;
-    assert.deepEqual(under.complaints(), [undefined, "bad_answer"]);
+    assert.deepEqual(under.exclusionReasons(), [undefined, "bad_answer"]);
     const line = under.lines.find(({ fields }) => fields.node === `127.0.0.1:${b.port}`);
     assert.equal(line?.message, "node is not used");
     assert.deepEqual([line.fields.reason, line.fields.detail], ["bad_answer", detail]);
@@ -160,7 +160,7 @@ test("a genesis hash that is not a hash is a bad answer and is never logged", as
   });
   await using under = startPool([node.url]);
   await under.pool.firstProbe;
-  assert.deepEqual(under.complaints(), ["bad_answer"]);
+  assert.deepEqual(under.exclusionReasons(), ["bad_answer"]);
   assert.ok(!JSON.stringify(under.lines).includes("secret"));
 });
 
@@ -169,14 +169,14 @@ test("a node of another chain than the first node's is never used, even if the o
   await using b = await startChainNode("b", { genesis: "0x00bb", best: 1_000_000 });
   await using under = startPool([a.url, b.url]);
   await under.pool.firstProbe;
-  assert.deepEqual(under.complaints(), [undefined, "other_chain"]);
+  assert.deepEqual(under.exclusionReasons(), [undefined, "other_chain"]);
   assert.equal(under.pool.best, 100);
   for (let i = 0; i < 4; i++) assert.equal(await under.outcome(), '"a"');
   const fatal = under.lines.filter(({ level }) => level === "error");
   assert.equal(fatal.length, 1);
   assert.equal(fatal[0]?.fields.genesis, "0x00bb");
   await a.close();
-  await under.probes(() => under.complaints()[0] === "unreachable");
+  await under.probes(() => under.exclusionReasons()[0] === "unreachable");
   assert.equal(under.pool.ready, false);
   assert.equal(await under.outcome(), "unreachable");
   assert.equal(b.asked.length, 0);
@@ -194,11 +194,11 @@ test("the age of a head matters only if a limit is set", async () => {
     await free.probes(() => free.pool.status()[0]?.best === seen);
     await bound.probes(() => bound.pool.status()[0]?.best === seen);
   }
-  await until(() => bound.complaints()[1] !== undefined);
-  assert.deepEqual(bound.complaints(), [undefined, "stale_head"]);
-  assert.deepEqual(free.complaints(), [undefined, undefined]);
+  await until(() => bound.exclusionReasons()[1] !== undefined);
+  assert.deepEqual(bound.exclusionReasons(), [undefined, "stale_head"]);
+  assert.deepEqual(free.exclusionReasons(), [undefined, undefined]);
   b.chain.best += 3;
-  await bound.probes(() => bound.complaints()[1] === undefined);
+  await bound.probes(() => bound.exclusionReasons()[1] === undefined);
 });
 
 test("a node whose finalized block goes back is left out until it has caught up", async () => {
@@ -210,14 +210,14 @@ test("a node whose finalized block goes back is left out until it has caught up"
   assert.equal(under.pool.finalized, 98);
   b.chain.finalized = 90;
   await under.pool.probe();
-  assert.deepEqual(under.complaints(), [undefined, "finalized_backwards"]);
+  assert.deepEqual(under.exclusionReasons(), [undefined, "finalized_backwards"]);
   assert.equal(under.pool.finalized, 98);
   b.chain.finalized = 97;
   await under.pool.probe();
-  assert.deepEqual(under.complaints(), [undefined, "finalized_backwards"]);
+  assert.deepEqual(under.exclusionReasons(), [undefined, "finalized_backwards"]);
   b.chain.finalized = 98;
   await under.pool.probe();
-  assert.deepEqual(under.complaints(), [undefined, undefined]);
+  assert.deepEqual(under.exclusionReasons(), [undefined, undefined]);
   assert.equal(under.pool.epoch, epoch);
 });
 
@@ -230,11 +230,11 @@ test("a restarted chain is accepted after some probes and raises the epoch", asy
   for (const finalized of [1, 1, 2]) {
     node.chain.finalized = finalized;
     await under.pool.probe();
-    assert.deepEqual(under.complaints(), ["finalized_backwards"]);
+    assert.deepEqual(under.exclusionReasons(), ["finalized_backwards"]);
     assert.equal(await under.outcome(), '"a"', "the only node is used all the same");
   }
   await under.pool.probe();
-  assert.deepEqual(under.complaints(), [undefined]);
+  assert.deepEqual(under.exclusionReasons(), [undefined]);
   assert.deepEqual([under.pool.finalized, under.pool.best, under.pool.epoch], [2, 3, epoch + 1]);
 });
 
@@ -245,10 +245,10 @@ test("finalized is the block that every usable node has, or unknown without one;
   await under.pool.firstProbe;
   assert.deepEqual([under.pool.best, under.pool.finalized], [105, 99]);
   await b.close();
-  await under.probes(() => under.complaints()[1] === "unreachable");
+  await under.probes(() => under.exclusionReasons()[1] === "unreachable");
   assert.deepEqual([under.pool.best, under.pool.finalized], [105, 103]);
   await a.close();
-  await under.probes(() => under.complaints()[0] === "unreachable");
+  await under.probes(() => under.exclusionReasons()[0] === "unreachable");
   assert.deepEqual([under.pool.best, under.pool.finalized], [105, undefined]);
 });
 
@@ -261,11 +261,11 @@ test("the epoch increases with genesis, software and runtime, but not with nodes
   const { epoch } = pool;
   const { port } = b;
   b.chain.best = 50;
-  await under.probes(() => under.complaints()[1] === "lagging");
+  await under.probes(() => under.exclusionReasons()[1] === "lagging");
   await b.close();
-  await under.probes(() => under.complaints()[1] === "unreachable");
+  await under.probes(() => under.exclusionReasons()[1] === "unreachable");
   await using again = await startNode(onChain(b.chain), { port });
-  await under.probes(() => under.complaints()[1] === "lagging");
+  await under.probes(() => under.exclusionReasons()[1] === "lagging");
   assert.ok(again.received.length > 0);
   assert.equal(pool.epoch, epoch);
   a.chain.specVersion++;
@@ -283,11 +283,11 @@ test("a node that is down is left out, and used again after the next probe", asy
   await under.pool.firstProbe;
   await b.close();
   for (let i = 0; i < 4; i++) assert.equal(await under.outcome(), '"a"');
-  await under.probes(() => under.complaints()[1] === "unreachable");
+  await under.probes(() => under.exclusionReasons()[1] === "unreachable");
   const left = under.lines.find(({ fields }) => fields.reason === "unreachable");
   assert.equal(left?.fields.error, "ECONNREFUSED");
   await using _back = await startNode(onChain(b.chain), { port: b.port });
-  await under.probes(() => under.complaints()[1] === undefined);
+  await under.probes(() => under.exclusionReasons()[1] === undefined);
 });
 
 test("if no node is usable, nodes that lag are preferred and unreachable ones are last", async () => {
@@ -297,15 +297,15 @@ test("if no node is usable, nodes that lag are preferred and unreachable ones ar
   await using under = startPool([a.url, b.url, c.url]);
   await under.pool.firstProbe;
   await a.close();
-  await under.probes(() => under.complaints()[0] === "unreachable");
-  assert.deepEqual(under.complaints(), ["unreachable", "syncing", "no_peers"]);
+  await under.probes(() => under.exclusionReasons()[0] === "unreachable");
+  assert.deepEqual(under.exclusionReasons(), ["unreachable", "syncing", "no_peers"]);
   assert.equal(under.pool.ready, false);
   for (let i = 0; i < 3; i++) assert.equal(await under.outcome(), '"c"');
   await c.close();
-  await under.probes(() => under.complaints()[2] === "unreachable");
+  await under.probes(() => under.exclusionReasons()[2] === "unreachable");
   assert.equal(await under.outcome(), '"b"');
   await b.close();
-  await under.probes(() => under.complaints()[1] === "unreachable");
+  await under.probes(() => under.exclusionReasons()[1] === "unreachable");
   assert.equal(await under.outcome(), "unreachable");
 });
 
@@ -327,21 +327,21 @@ test("consecutive failed calls eject a node that answers probes, and a probe rea
   b.calls = ({ socket }) => void socket.write(response("", "HTTP/1.1 503 No"));
   await until(() => true);
   for (let i = 0; i < 20; i++) assert.equal(await under.outcome(), '"a"');
-  assert.deepEqual(under.complaints(), [undefined, "tripped"]);
+  assert.deepEqual(under.exclusionReasons(), [undefined, "tripped"]);
   assert.equal(b.asked.length, 5);
   const probes = b.received.length;
   under.clock.advance(900);
   assert.equal(b.received.length, probes, "it sits out its time");
   under.clock.advance(400);
-  await until(() => under.complaints()[1] === undefined);
+  await until(() => under.exclusionReasons()[1] === undefined);
   // The node still fails, so its next cooldown is longer.
   for (let i = 0; i < 20; i++) assert.equal(await under.outcome(), '"a"');
-  assert.deepEqual(under.complaints(), [undefined, "tripped"]);
+  assert.deepEqual(under.exclusionReasons(), [undefined, "tripped"]);
   assert.equal(b.asked.length, 10);
   under.clock.advance(1_900);
-  assert.deepEqual(under.complaints(), [undefined, "tripped"]);
+  assert.deepEqual(under.exclusionReasons(), [undefined, "tripped"]);
   under.clock.advance(700);
-  await until(() => under.complaints()[1] === undefined);
+  await until(() => under.exclusionReasons()[1] === undefined);
 });
 
 test("a probe that fails after the cooldown keeps the node out", async () => {
@@ -351,12 +351,12 @@ test("a probe that fails after the cooldown keeps the node out", async () => {
   await under.pool.firstProbe;
   await b.close();
   for (let i = 0; i < 20; i++) assert.equal(await under.outcome(), '"a"');
-  assert.deepEqual(under.complaints(), [undefined, "tripped"]);
+  assert.deepEqual(under.exclusionReasons(), [undefined, "tripped"]);
   under.clock.advance(1_300);
-  await until(() => under.complaints()[1] === "unreachable");
+  await until(() => under.exclusionReasons()[1] === "unreachable");
   await using _back = await startNode(onChain(b.chain), { port: b.port });
   under.clock.advance(2_600);
-  await until(() => under.complaints()[1] === undefined);
+  await until(() => under.exclusionReasons()[1] === undefined);
 });
 
 test("failures with answers in between do not eject a node", async () => {
@@ -372,7 +372,7 @@ test("failures with answers in between do not eject a node", async () => {
   await using under = startPool([a.url, b.url]);
   await under.pool.firstProbe;
   for (let i = 0; i < 60; i++) await under.outcome();
-  assert.deepEqual(under.complaints(), [undefined, undefined]);
+  assert.deepEqual(under.exclusionReasons(), [undefined, undefined]);
 });
 
 test("the last usable node is never ejected by failing calls", async () => {
@@ -382,7 +382,7 @@ test("the last usable node is never ejected by failing calls", async () => {
   await using under = startPool([a.url, b.url]);
   await under.pool.firstProbe;
   for (let i = 0; i < 30; i++) assert.equal(await under.outcome(), "unreachable");
-  assert.deepEqual(under.complaints(), [undefined, "syncing"]);
+  assert.deepEqual(under.exclusionReasons(), [undefined, "syncing"]);
   assert.equal(under.pool.ready, true);
   assert.equal(a.asked.length, 30);
 });
@@ -425,7 +425,7 @@ test("a node that answers neither probes nor calls any more is left out after th
     await probed;
     under.clock.advance(1_500);
   }
-  assert.deepEqual(under.complaints(), ["unreachable"]);
+  assert.deepEqual(under.exclusionReasons(), ["unreachable"]);
 });
 
 test("a node that is too busy for a probe remains usable for a while", async () => {

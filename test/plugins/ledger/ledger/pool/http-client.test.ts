@@ -6,7 +6,7 @@ import { HttpClient } from "../../../../../plugins/ledger/ledger/pool/http-clien
 import { requestHead } from "../../../../../plugins/ledger/ledger/pool/request-head.ts";
 import { addressOf } from "../../../../../src/http/upstream/open-socket.ts";
 import { manualClock, type ManualClock } from "../../../../../src/testing/clock.ts";
-import { SingleCall, silent } from "./asking.ts";
+import { SingleCall, silent } from "./recorded-request.ts";
 import {
   echo,
   failure,
@@ -185,7 +185,7 @@ test("calls above the limit of waiting calls are refused, but not before send ha
   await using open = connectTo(node.url, { connections: 1 });
   for (let i = 0; i < 1_025; i++) sendTo(open.client);
   const refused = sendTo(open.client);
-  assert.equal(refused.asked.endings, 0);
+  assert.equal(refused.request.endings, 0);
   assert.equal(await causeOf(refused), "saturated");
 });
 
@@ -196,7 +196,7 @@ test("a call that waited too long for a connection is refused", async () => {
   const waiting = sendTo(open.client);
   await node.seen(1);
   open.clock.advance(900);
-  assert.equal(waiting.asked.endings, 0);
+  assert.equal(waiting.request.endings, 0);
   open.clock.advance(400);
   assert.equal(await causeOf(waiting), "saturated");
 });
@@ -366,7 +366,7 @@ for (const [name, text, cause] of failing) {
     assert.equal(await causeOf(call), cause);
     node.script = echo;
     assert.equal(await textOf(sendTo(open.client)), '"state_getStorage"');
-    assert.equal(call.asked.endings, 1);
+    assert.equal(call.request.endings, 1);
   });
 }
 
@@ -509,7 +509,7 @@ test("a node that does not answer the TLS handshake is a timeout", async () => {
   const call = sendTo(open.client);
   await greeted.promise;
   open.clock.advance(900);
-  assert.equal(call.asked.endings, 0);
+  assert.equal(call.request.endings, 0);
   open.clock.advance(400);
   assert.equal(await causeOf(call), "connect_timeout");
   assert.deepEqual(await call.ending, { kind: "failed", reason: "timeout" });
@@ -522,7 +522,7 @@ test("a node that does not answer in time is a timeout, and its connection is cl
   const call = sendTo(open.client);
   await node.seen(1);
   open.clock.advance(4_900);
-  assert.equal(call.asked.endings, 0);
+  assert.equal(call.request.endings, 0);
   open.clock.advance(500);
   assert.equal(await causeOf(call), "answer_timeout");
   await node.deserted();
@@ -540,7 +540,7 @@ test("an answer may pause for less than the idle limit, again and again, but not
     open.clock.advance(1_500);
     received.socket.write(char);
     await turns();
-    assert.equal(call.asked.endings, 0);
+    assert.equal(call.request.endings, 0);
   }
   open.clock.advance(2_600);
   assert.equal(await causeOf(call), "idle_timeout");
@@ -564,12 +564,12 @@ test("close fails waiting calls and calls in flight, and closes every connection
   await client.close();
   for (const call of calls) assert.equal(await causeOf(call), "closing");
   const late = sendTo(client);
-  assert.equal(late.asked.endings, 0);
+  assert.equal(late.request.endings, 0);
   assert.equal(await causeOf(late), "closing");
   await node.deserted();
   clock.advance(100_000);
   assert.deepEqual(
-    calls.map((call) => call.asked.endings),
+    calls.map((call) => call.request.endings),
     [1, 1],
   );
 });
@@ -582,11 +582,11 @@ test("a call ends exactly once, and never before send has returned", async () =>
     const calls: SingleCall[] = [];
     for (let i = 0; i < 50; i++) {
       const call = sendTo(open.client, { retry: i % 3 > 0 });
-      assert.equal(call.asked.endings, 0);
+      assert.equal(call.request.endings, 0);
       calls.push(call);
     }
     await Promise.all(calls.map((call) => call.ending));
-    for (const call of calls) assert.equal(call.asked.endings, 1);
+    for (const call of calls) assert.equal(call.request.endings, 1);
     assert.equal(open.client.inFlight, 0);
   }
 });

@@ -3,7 +3,7 @@ import { openPool, type OpenPool } from "../../../../../plugins/ledger/ledger/po
 import type { NodesConfig } from "../../../../../plugins/ledger/ledger/pool/open-node.ts";
 import type { Log } from "../../../../../src/contract/log.ts";
 import { manualClock, type ManualClock } from "../../../../../src/testing/clock.ts";
-import { ask, readableMetrics, type Asked } from "./asking.ts";
+import { recordRequest, readableMetrics, type RecordedRequest } from "./recorded-request.ts";
 import {
   createChain,
   onChain,
@@ -25,11 +25,11 @@ export interface PoolUnderTest extends AsyncDisposable {
   readonly clock: ManualClock;
   readonly lines: readonly LogLine[];
   readonly values: ReadonlyMap<string, number>;
-  send(over?: Partial<NodeRequest>): Asked;
+  send(over?: Partial<NodeRequest>): RecordedRequest;
   /** Sends a call and returns the text of the answer, or the reason why there was none. */
   outcome(over?: Partial<NodeRequest>): Promise<string>;
   /** Returns the warning about each node, in order. */
-  complaints(): readonly (string | undefined)[];
+  exclusionReasons(): readonly (string | undefined)[];
   /** Advances by one round of probes, waits until `done`, and leaves no probe running. */
   probes(done: () => boolean): Promise<void>;
 }
@@ -66,8 +66,8 @@ export function startPool(
     ...over,
   };
   const pool = openPool({ upstream, clock, log, metrics, batching: over.batching ?? false });
-  const send = (wanted: Partial<NodeRequest> = {}): Asked => {
-    const asked = ask(wanted);
+  const send = (wanted: Partial<NodeRequest> = {}): RecordedRequest => {
+    const asked = recordRequest(wanted);
     pool.send(asked);
     return asked;
   };
@@ -81,7 +81,7 @@ export function startPool(
       const ending = await send(wanted).ending;
       return ending.kind === "failed" ? ending.reason : ending.text;
     },
-    complaints: () => pool.status().map(({ complaint }) => complaint),
+    exclusionReasons: () => pool.status().map(({ exclusionReason: complaint }) => complaint),
     async probes(done) {
       clock.advance(PROBE_MS);
       await until(done);

@@ -196,7 +196,7 @@ test("a read is retried from an HTTP node to a WebSocket node and back", async (
   });
   await using under = startPool([http.url, ws.url]);
   await under.pool.firstProbe;
-  assert.deepEqual(under.complaints(), [undefined, undefined]);
+  assert.deepEqual(under.exclusionReasons(), [undefined, undefined]);
   const answers = [await under.outcome(), await under.outcome()];
   assert.deepEqual(answers.toSorted(), ['"http"', '"ws"']);
   ws.script = (_text, socket) => socket.terminate();
@@ -239,7 +239,7 @@ test("credentials and paths of a url are in no label and no log line", async () 
   await using under = startPool([url, `${url}2`]);
   await under.pool.firstProbe;
   await node.close();
-  await under.probes(() => under.complaints().every((complaint) => complaint !== undefined));
+  await under.probes(() => under.exclusionReasons().every((complaint) => complaint !== undefined));
   const host = `127.0.0.1:${node.port}`;
   assert.deepEqual(
     under.pool.status().map((one) => one.node),

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { openLedger, type LedgerService } from "../../../../../plugins/ledger/ledger/ledger.ts";
 import { upstreamConfig } from "../fixture.ts";
-import { readableMetrics, silent } from "./asking.ts";
+import { readableMetrics, silent } from "./recorded-request.ts";
 import {
   PROBE_MS,
   says,
@@ -52,12 +52,12 @@ test("until the first node has been probed, only that node is called", async () 
   await using under = startPool([a.url, b.url]);
   for (let i = 0; i < 3; i++) assert.equal(await under.outcome(), '"a"');
   await observed(under, 1);
-  assert.deepEqual(under.complaints(), ["unprobed", "unprobed"]);
+  assert.deepEqual(under.exclusionReasons(), ["unprobed", "unprobed"]);
   assert.equal(under.pool.ready, false);
   for (let i = 0; i < 3; i++) assert.equal(await under.outcome(), '"a"');
   release();
   await under.pool.firstProbe;
-  assert.deepEqual(under.complaints(), [undefined, "other_chain"]);
+  assert.deepEqual(under.exclusionReasons(), [undefined, "other_chain"]);
   assert.equal(b.asked.length, 0);
 });
 
@@ -70,11 +70,11 @@ test("if the first node does not answer its first probe within 2 s, the next nod
   under.clock.advance(1_999);
   assert.equal(under.pool.ready, false);
   under.clock.advance(1);
-  assert.deepEqual(under.complaints(), ["unprobed", undefined]);
+  assert.deepEqual(under.exclusionReasons(), ["unprobed", undefined]);
   for (let i = 0; i < 3; i++) assert.equal(await under.outcome(), '"b"');
   release();
   await under.pool.firstProbe;
-  assert.deepEqual(under.complaints(), [undefined, undefined]);
+  assert.deepEqual(under.exclusionReasons(), [undefined, undefined]);
 });
 
 test("if the first node is down, the next node defines the chain at once", async () => {
@@ -83,7 +83,7 @@ test("if the first node is down, the next node defines the chain at once", async
   await a.close();
   await using under = startPool([a.url, b.url]);
   await under.pool.firstProbe;
-  assert.deepEqual(under.complaints(), ["unreachable", undefined]);
+  assert.deepEqual(under.exclusionReasons(), ["unreachable", undefined]);
   assert.equal(await under.outcome(), '"b"');
 });
 
@@ -93,11 +93,11 @@ test("a node whose chain is unknown is not called, even if the others have fault
   holdProbes(b);
   await using under = startPool([a.url, b.url]);
   await observed(under, 0);
-  assert.deepEqual(under.complaints(), ["syncing", "unprobed"]);
+  assert.deepEqual(under.exclusionReasons(), ["syncing", "unprobed"]);
   for (let i = 0; i < 3; i++) assert.equal(await under.outcome(), '"a"');
   await a.close();
   under.clock.advance(PROBE_MS);
-  await until(() => under.complaints()[0] === "unreachable");
+  await until(() => under.exclusionReasons()[0] === "unreachable");
   assert.equal(await under.outcome(), "unreachable");
   assert.equal(b.asked.length, 0);
 });
@@ -108,11 +108,11 @@ test("the first node of the configuration defines the chain, even if it answers 
   await a.close();
   await using under = startPool([a.url, b.url]);
   await under.pool.firstProbe;
-  assert.deepEqual(under.complaints(), ["unreachable", undefined]);
+  assert.deepEqual(under.exclusionReasons(), ["unreachable", undefined]);
   const { epoch } = under.pool;
   await using _back = await startNode(onChain(a.chain), { port: a.port });
-  await under.probes(() => under.complaints()[0] === undefined);
-  assert.deepEqual(under.complaints(), [undefined, "other_chain"]);
+  await under.probes(() => under.exclusionReasons()[0] === undefined);
+  assert.deepEqual(under.exclusionReasons(), [undefined, "other_chain"]);
   assert.equal(under.pool.epoch, epoch + 1);
 });
 

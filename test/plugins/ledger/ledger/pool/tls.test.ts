@@ -4,7 +4,7 @@ import { getCACertificates, setDefaultCACertificates, type TLSSocket } from "nod
 import { HttpClient } from "../../../../../plugins/ledger/ledger/pool/http-client.ts";
 import { manualClock } from "../../../../../src/testing/clock.ts";
 import { cert, key } from "../../../../certificate.ts";
-import { SingleCall, silent } from "./asking.ts";
+import { SingleCall, silent } from "./recorded-request.ts";
 import { echo, response, result, startNode } from "./scripted-node.ts";
 
 function clientOf(url: string): HttpClient {

@@ -4,7 +4,7 @@ import { createServer as createTcpServer } from "node:net";
 import { test } from "node:test";
 import { WsClient } from "../../../../../plugins/ledger/ledger/pool/ws-client.ts";
 import { manualClock, type ManualClock } from "../../../../../src/testing/clock.ts";
-import { SingleCall, silent } from "./asking.ts";
+import { SingleCall, silent } from "./recorded-request.ts";
 import { failure, result, type RpcCall } from "./scripted-node.ts";
 import { startWsNode, type WsScript } from "./scripted-ws-node.ts";
 
@@ -34,7 +34,7 @@ function sendTo(
 ): SingleCall {
   const call = new SingleCall(over);
   client.send(call);
-  assert.equal(call.asked.endings, 0);
+  assert.equal(call.request.endings, 0);
   return call;
 }
 
@@ -100,7 +100,7 @@ test("notifications, unknown ids, ids of other kinds and repeated answers are ig
   const calls = [sendTo(open.client), sendTo(open.client)];
   assert.deepEqual(await Promise.all(calls.map(outcomeOf)), ['"real"', '"real"']);
   assert.deepEqual(
-    calls.map((call) => call.asked.endings),
+    calls.map((call) => call.request.endings),
     [1, 1],
   );
   assert.equal(node.upgrades.length, 1);
@@ -167,7 +167,7 @@ test("a call that is not answered in time fails alone", async () => {
   const slow = sendTo(open.client, { method: "slow" });
   await node.seen(1);
   open.clock.advance(6_900);
-  assert.equal(slow.asked.endings, 0);
+  assert.equal(slow.request.endings, 0);
   const quick = sendTo(open.client);
   assert.equal(await outcomeOf(quick), '"state_getStorage"');
   open.clock.advance(500);
@@ -214,7 +214,7 @@ test("a handshake that takes too long is a timeout", async () => {
   const call = sendTo(open.client);
   await greeted.promise;
   open.clock.advance(900);
-  assert.equal(call.asked.endings, 0);
+  assert.equal(call.request.endings, 0);
   open.clock.advance(400);
   assert.equal(await outcomeOf(call), "connect_timeout");
   listener.close();

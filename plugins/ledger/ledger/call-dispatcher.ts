@@ -1,14 +1,14 @@
 /** Answers calls of whitelisted methods from the cache, from an identical call in flight, or from a node. */
 import type { Metrics } from "sluice-gateway/plugin";
-import type { Body } from "./body.ts";
+import type { JsonBody } from "./json-body.ts";
 import { AnswerCache } from "./cache.ts";
 import { isImmutable } from "./finality.ts";
 import { SharedCall, type SingleFlight } from "./shared-call.ts";
 import { createMethodStates, type MethodState } from "./method-state.ts";
 import type { NodeFailure, NodePool } from "./node-pool.ts";
-import { compact } from "./json-part.ts";
+import { withoutWhiteSpace } from "./json-part.ts";
 import { createLedgerMetrics, type LedgerMetrics } from "./ledger-metrics.ts";
-import type { Waiter } from "./waiter.ts";
+import type { CallListener } from "./call-listener.ts";
 import type { Method } from "./whitelist.ts";
 
 /** Longer params (in characters) are neither cached nor shared, because their key would cost more than it saves. */
@@ -21,7 +21,7 @@ export interface CallSettings {
   readonly singleFlight: boolean;
 }
 
-export class Calls implements SingleFlight {
+export class CallDispatcher implements SingleFlight {
   /** Whitelisted methods, by the name that clients use. */
   readonly listed: ReadonlyMap<string, MethodState>;
   /** Methods that only the gateway itself may call. */
@@ -54,7 +54,7 @@ export class Calls implements SingleFlight {
    * Returns the answer if it is available at once; the caller must not write to it. Otherwise returns undefined, and
    * the waiter is called later. `params`: valid JSON text of an array or object, or an empty string for none.
    */
-  ask(methodState: MethodState, params: string, waiter: Waiter): Body | undefined {
+  call(methodState: MethodState, params: string, waiter: CallListener): JsonBody | undefined {
     const { method } = methodState;
     if (method.gatewayAnswer !== undefined) return method.gatewayAnswer;
     if (this.#pool.epoch !== this.#epoch) this.#newEpoch();
@@ -82,7 +82,7 @@ export class Calls implements SingleFlight {
     return undefined;
   }
 
-  onAnswer(sharedCall: SharedCall, kind: "result" | "error", body: Body): void {
+  onAnswer(sharedCall: SharedCall, kind: "result" | "error", body: JsonBody): void {
     this.#leave(sharedCall);
     if (kind === "error" || sharedCall.key === undefined) return;
     const { methodState, key, params, finalized } = sharedCall;
@@ -129,5 +129,5 @@ export class Calls implements SingleFlight {
 function keyOf(params: string): string | undefined {
   if (params.length > maxKeyLength) return undefined;
   if (params === "") return "[]";
-  return params.includes(" ") || params.includes("\n") ? compact(params) : params;
+  return params.includes(" ") || params.includes("\n") ? withoutWhiteSpace(params) : params;
 }

@@ -6,25 +6,25 @@
  */
 
 /** A Buffer that is passed on is borrowed: the receiver must copy what outlives the call, and must not write to it. */
-export type Body = string | Buffer;
+export type JsonBody = string | Buffer;
 
 /** Maximum size of a value that is represented as a string. */
 const maxTextBytes = 32 * 1024;
 
 /** Returns the value at `bytes[start, end)`, which is UTF-8. */
-export function bodyOf(bytes: Buffer, start: number, end: number): Body {
+export function bodyOf(bytes: Buffer, start: number, end: number): JsonBody {
   return end - start <= maxTextBytes
     ? bytes.toString("utf8", start, end)
     : bytes.subarray(start, end);
 }
 
 /** Returns a body that remains valid after the borrowed bytes are overwritten. */
-export function copyBody(body: Body): Body {
+export function copyBody(body: JsonBody): JsonBody {
   return typeof body === "string" ? body : Buffer.from(body);
 }
 
 /** Puts a body between two texts. The result is one string or one Buffer, so that it needs one write. */
-export function wrap(before: string, body: Body, after: string): Body {
+export function encloseBody(before: string, body: JsonBody, after: string): JsonBody {
   if (typeof body === "string") return before + body + after;
   const head = Buffer.byteLength(before);
   const whole = Buffer.allocUnsafe(head + body.length + Buffer.byteLength(after));
@@ -35,7 +35,7 @@ export function wrap(before: string, body: Body, after: string): Body {
 }
 
 /** Returns a JSON array of the bodies. */
-export function arrayOf(bodies: readonly Body[]): Body {
+export function arrayOf(bodies: readonly JsonBody[]): JsonBody {
   const texts: string[] = [];
   for (const body of bodies) {
     if (typeof body !== "string") return arrayOfBytes(bodies);
@@ -44,7 +44,7 @@ export function arrayOf(bodies: readonly Body[]): Body {
   return `[${texts.join(",")}]`;
 }
 
-function arrayOfBytes(bodies: readonly Body[]): Buffer {
+function arrayOfBytes(bodies: readonly JsonBody[]): Buffer {
   const parts: Buffer[] = [];
   for (const body of bodies) {
     parts.push(parts.length === 0 ? openBracket : comma);

@@ -9,7 +9,7 @@ import type { Chunk } from "./chunk.ts";
 /** Size of an empty text with its quotes. An empty text does not count as content. */
 const emptyTextBytes = 2;
 
-export class ChunkShape {
+export class ChunkTemplate {
   /** The bytes of a chunk before its text, followed by those after it. */
   #bytes: Buffer | undefined;
   /** Start of the choice, counted from the start of the chunk, and its end, counted from the end of the chunk. */

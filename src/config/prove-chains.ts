@@ -1,7 +1,7 @@
 /** Runs the order proof for all routes. A fault in a list that many routes use is reported once. */
 import type { Plugin } from "../plugin.ts";
 import type { Fault } from "./fault.ts";
-import { proveOrder, type Line } from "./order.ts";
+import { proveOrder, type StepChain } from "./order.ts";
 
 /** Maximum number of routes that a message lists by name. The others are only counted. */
 const maxNamed = 3;
@@ -9,14 +9,17 @@ const maxNamed = 3;
 /** Placeholder for the titles of the lines that share a fault. No message of the proof contains a control character. */
 const titleMark = "\0";
 
-export function proveLines(lines: readonly Line[], plugins: ReadonlyMap<string, Plugin>): Fault[] {
-  const found = new Map<string, { readonly fault: Fault; readonly lines: Line[] }>();
-  for (const line of lines) {
-    for (const fault of proveOrder({ ...line, title: titleMark }, plugins)) {
+export function proveChains(
+  chains: readonly StepChain[],
+  plugins: ReadonlyMap<string, Plugin>,
+): Fault[] {
+  const found = new Map<string, { readonly fault: Fault; readonly lines: StepChain[] }>();
+  for (const chain of chains) {
+    for (const fault of proveOrder({ ...chain, title: titleMark }, plugins)) {
       const key = JSON.stringify(fault);
       const known = found.get(key);
-      if (known === undefined) found.set(key, { fault, lines: [line] });
-      else known.lines.push(line);
+      if (known === undefined) found.set(key, { fault, lines: [chain] });
+      else known.lines.push(chain);
     }
   }
   return [...found.values()].map(({ fault, lines: shared }) => {
@@ -25,9 +28,9 @@ export function proveLines(lines: readonly Line[], plugins: ReadonlyMap<string, 
 }
 
 /** Returns `POST /a`, or `26 routes (POST /a, GET /b, GET /c and 23 more)`. */
-function titleOf(lines: readonly Line[]): string {
-  const routes = [...new Set(lines.filter(isRoute).map(({ title }) => title))];
-  const others = lines.filter((line) => !isRoute(line)).map(({ title }) => title);
+function titleOf(chains: readonly StepChain[]): string {
+  const routes = [...new Set(chains.filter(isRoute).map(({ title }) => title))];
+  const others = chains.filter((line) => !isRoute(line)).map(({ title }) => title);
   const [only = ""] = routes;
   const named = routes.slice(0, maxNamed).join(", ");
   const rest = routes.length - maxNamed;
@@ -36,6 +39,6 @@ function titleOf(lines: readonly Line[]): string {
   return [all, ...others].filter((part) => part !== "").join(" and ");
 }
 
-function isRoute({ route }: Line): boolean {
+function isRoute({ route }: StepChain): boolean {
   return route !== undefined;
 }

@@ -1,6 +1,6 @@
 /** Decides which nodes of a pool are usable: probes them, compares them, ejects them and readmits them. */
 import type { Clock, Log } from "sluice-gateway/plugin";
-import { complaints, judge, type Complaint } from "./complaint.ts";
+import { exclusionReasons, reasonToExclude, type ExclusionReason } from "./exclusion-reason.ts";
 import type { Observation } from "./probe.ts";
 import type { PooledNode } from "./pooled-node.ts";
 
@@ -11,7 +11,7 @@ const sampleMs = 1_000;
  */
 const firstProbeWaitMs = 2_000;
 
-export interface RosterOptions {
+export interface NodeHealthOptions {
   readonly nodes: readonly PooledNode[];
   readonly probeMs: number;
   readonly maxLag: number;
@@ -20,23 +20,23 @@ export interface RosterOptions {
   readonly log: Log;
 }
 
-export class Roster {
+export class NodeHealth {
   readonly nodes: readonly PooledNode[];
-  /** Nodes without a complaint. */
+  /** Nodes that are not excluded for any reason. */
   usable: readonly PooledNode[] = [];
   /**
-   * The nodes with the mildest complaint, which are used if no node is usable. A call that is tried may succeed, and
+   * The nodes that are excluded for the mildest reason. They are used if no node is usable: a call may succeed, and
    * its answer makes the node usable again. Contains only nodes that are known to be of the reference chain; while
    * there are none, the first node in the configuration, which defines that chain.
    */
   lastResort: readonly PooledNode[];
-  /** The next three are documented at `NodePool`. */
+  /** `finalized`, `best` and `epoch` are documented in `NodePool`. */
   finalized: number | undefined;
   best: number | undefined;
   epoch = 0;
   /** Resolves when the first probe of every node has succeeded or failed. */
   readonly firstProbe: Promise<void>;
-  readonly #options: RosterOptions;
+  readonly #options: NodeHealthOptions;
   readonly #timers: readonly Disposable[];
   /** The genesis hash that every node must have. Undefined if it is not known yet. */
   #reference: string | undefined;
@@ -45,7 +45,7 @@ export class Roster {
   /** True when earlier nodes are no longer waited for. See `firstProbeWaitMs`. */
   #waited = false;
 
-  constructor(options: RosterOptions) {
+  constructor(options: NodeHealthOptions) {
     const { nodes, clock, probeMs } = options;
     this.#options = options;
     this.nodes = nodes;
@@ -72,7 +72,8 @@ export class Roster {
 
   /** Called when a call failed through the node's fault. The last usable node is not ejected. */
   failed(node: PooledNode): void {
-    if (!node.ejection.failed() || node.complaint !== undefined || this.usable.length < 2) return;
+    if (!node.ejection.failed() || node.exclusionReason !== undefined || this.usable.length < 2)
+      return;
     node.ejection.eject();
     this.review();
   }
@@ -85,13 +86,13 @@ export class Roster {
     if (reference !== this.#reference || changes !== this.#changes) this.epoch++;
     this.#reference = reference;
     this.#changes = changes;
-    const changed = this.nodes.filter((node) => this.#judge(node));
-    this.usable = this.nodes.filter((node) => node.complaint === undefined);
+    const changed = this.nodes.filter((node) => this.#updateExclusion(node));
+    this.usable = this.nodes.filter((node) => node.exclusionReason === undefined);
     const sameChain = this.nodes.filter(
       ({ observed }) => observed && observed.genesis === reference,
     );
-    this.lastResort = sameChain.length > 0 ? leastComplaint(sameChain) : this.nodes.slice(0, 1);
-    // After all nodes are judged, because the log line states whether a node is still used.
+    this.lastResort = sameChain.length > 0 ? withMildestReason(sameChain) : this.nodes.slice(0, 1);
+    // This follows the loop over all nodes, because the log line states whether a node is still used.
     for (const node of changed) this.#report(node);
     const lowest = Math.min(...this.usable.map((node) => node.observed?.finalized ?? -1));
     this.finalized = lowest >= 0 && Number.isFinite(lowest) ? lowest : undefined;
@@ -115,37 +116,43 @@ export class Roster {
     return undefined;
   }
 
-  /** Returns true if the complaint about the node has changed. */
-  #judge(node: PooledNode): boolean {
+  /** Determines why the node is not used. Returns true if the reason has changed. */
+  #updateExclusion(node: PooledNode): boolean {
     const { observed } = node;
-    let complaint = node.fault;
+    let reason = node.ownExclusionReason;
     if (observed !== undefined) {
-      if (this.#reference === undefined) complaint ??= "unprobed";
-      else if (observed.genesis !== this.#reference) complaint = "other_chain";
-      else complaint ??= this.#compare(node, observed);
+      if (this.#reference === undefined) reason ??= "unprobed";
+      else if (observed.genesis !== this.#reference) reason = "other_chain";
+      else reason ??= this.#compare(node, observed);
     }
-    if (complaint === node.complaint) return false;
-    node.previousComplaint = node.complaint;
-    node.complaint = complaint;
-    node.metrics.up.set(complaint === undefined ? 1 : 0);
-    if (complaint !== undefined) node.metrics.ejected(complaint);
+    if (reason === node.exclusionReason) return false;
+    node.previousExclusionReason = node.exclusionReason;
+    node.exclusionReason = reason;
+    node.metrics.up.set(reason === undefined ? 1 : 0);
+    if (reason !== undefined) node.metrics.ejected(reason);
     return true;
   }
 
-  #compare(node: PooledNode, observed: Observation): Complaint | undefined {
+  #compare(node: PooledNode, observed: Observation): ExclusionReason | undefined {
     const { maxLag, maxHeadAgeMs } = this.#options;
     let bestOfOthers: number | undefined;
     for (const other of this.nodes) {
-      if (other === node || other.observed === undefined || other.fault !== undefined) continue;
+      if (other === node || other.observed === undefined || other.ownExclusionReason !== undefined)
+        continue;
       if (other.observed.genesis !== observed.genesis) continue;
       bestOfOthers = Math.max(bestOfOthers ?? 0, other.observed.best);
     }
-    return judge(observed, { bestOfOthers, maxLag, headAgeMs: node.headAgeMs, maxHeadAgeMs });
+    return reasonToExclude(observed, {
+      bestOfOthers,
+      maxLag,
+      headAgeMs: node.headAgeMs,
+      maxHeadAgeMs,
+    });
   }
 
   #report(node: PooledNode): void {
     const { log } = this.#options;
-    const { complaint: now, previousComplaint: was } = node;
+    const { exclusionReason: now, previousExclusionReason: was } = node;
     const about = { node: node.label, best: node.observed?.best };
     if (now === undefined) log.info({ ...about, was }, "node is usable");
     else if (now === "other_chain") {
@@ -173,9 +180,9 @@ export class Roster {
   }
 }
 
-function leastComplaint(nodes: readonly PooledNode[]): readonly PooledNode[] {
-  for (const complaint of complaints) {
-    const such = nodes.filter((node) => node.complaint === complaint);
+function withMildestReason(nodes: readonly PooledNode[]): readonly PooledNode[] {
+  for (const reason of exclusionReasons) {
+    const such = nodes.filter((node) => node.exclusionReason === reason);
     if (such.length > 0) return such;
   }
   return [];

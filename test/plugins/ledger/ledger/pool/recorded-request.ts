@@ -5,19 +5,19 @@ import type { NodeRequest } from "../../../../../plugins/ledger/ledger/node-pool
 import type { Log } from "../../../../../src/contract/log.ts";
 import type { Metrics } from "../../../../../src/contract/metrics.ts";
 
-export type Ending =
+export type RequestOutcome =
   | { readonly kind: "result" | "error"; readonly text: string }
   | { readonly kind: "failed"; readonly reason: string };
 
-export interface Asked extends NodeRequest {
-  readonly ending: Promise<Ending>;
+export interface RecordedRequest extends NodeRequest {
+  readonly ending: Promise<RequestOutcome>;
   /** Number of times that it has ended. */
   endings: number;
 }
 
-export function ask(over: Partial<NodeRequest> = {}): Asked {
-  const { promise, resolve } = Promise.withResolvers<Ending>();
-  const asked: Asked = {
+export function recordRequest(over: Partial<NodeRequest> = {}): RecordedRequest {
+  const { promise, resolve } = Promise.withResolvers<RequestOutcome>();
+  const request: RecordedRequest = {
     method: "state_getStorage",
     params: '["0x01"]',
     retry: true,
@@ -26,39 +26,39 @@ export function ask(over: Partial<NodeRequest> = {}): Asked {
     ending: promise,
     endings: 0,
     onAnswer(kind, bytes, start, end) {
-      asked.endings++;
+      request.endings++;
       resolve({ kind, text: bytes.toString("utf8", start, end) });
     },
     onError(reason) {
-      asked.endings++;
+      request.endings++;
       resolve({ kind: "failed", reason });
     },
   };
-  return asked;
+  return request;
 }
 
 /** Makes a call for a client alone, without a pool. `cause` distinguishes failures. */
 export class SingleCall extends NodeCall {
-  readonly asked: Asked;
+  readonly request: RecordedRequest;
   cause: string | undefined;
 
   constructor(over: Partial<NodeRequest> = {}) {
-    const asked = ask(over);
+    const asked = recordRequest(over);
     super(asked);
-    this.asked = asked;
+    this.request = asked;
   }
 
-  get ending(): Promise<Ending> {
-    return this.asked.ending;
+  get ending(): Promise<RequestOutcome> {
+    return this.request.ending;
   }
 
   onAnswer(kind: "result" | "error", bytes: Buffer, start: number, end: number): void {
-    this.asked.onAnswer(kind, bytes, start, end);
+    this.request.onAnswer(kind, bytes, start, end);
   }
 
   onError(why: Failure): void {
     this.cause = why.cause;
-    this.asked.onError(why.reason);
+    this.request.onError(why.reason);
   }
 }
 

@@ -3,7 +3,7 @@
  * gateways of each run at the same time on core 0, and get the load in turn, in slices of a few seconds or less. Noise
  * of the machine therefore hits all of them alike. Two of each, because V8 optimizes every process a little differently.
  *
- *   node bench/load/against.ts --other FOLDER [--workload node|mcp|chat] [--rounds 12]
+ *   node bench/load/compare-checkouts.ts --other FOLDER [--workload node|mcp|chat] [--rounds 12]
  *
  * Both checkouts must have been built (`node .ci/build.ts`). With `chat`, the CPU time is that per token.
  */

@@ -20,7 +20,7 @@ export interface DecodedEvent {
   readonly data: string;
 }
 
-export interface Judge {
+export interface ReferenceDecoder {
   readonly registry: TypeRegistry;
   /** Throws the errors of @polkadot/types. */
   extrinsic(raw: string, index: number): DecodedExtrinsic;
@@ -28,7 +28,7 @@ export interface Judge {
 }
 
 /** `metadata`: hex with `0x` and the magic. */
-export function judgeOf(metadata: string): Judge {
+export function referenceDecoder(metadata: string): ReferenceDecoder {
   const registry = new TypeRegistry();
   registry.setMetadata(new Metadata(registry, metadata as `0x${string}`));
   const pallets = new Map(

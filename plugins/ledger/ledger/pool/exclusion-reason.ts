@@ -1,12 +1,12 @@
-/** The reasons why a node is not used (its complaint). */
+/** The reasons why a node of a pool is not used. */
 import type { Observation } from "./probe.ts";
 
 /**
- * The complaints, in the order in which nodes are preferred if every node has one: a node that lags is better than one
- * without peers, and any node that answers is better than one that does not. Nodes with one of the last two complaints
- * are not used at all: see `Roster.lastResort`.
+ * The reasons, in the order in which nodes are preferred if every node is excluded: a node that lags is better than one
+ * without peers, and any node that answers is better than one that does not. Nodes that are excluded for one of the last
+ * two reasons are not used at all: see `NodeHealth.lastResort`.
  */
-export const complaints = [
+export const exclusionReasons = [
   /** More than `maxLag` blocks behind the best of the others. */
   "lagging",
   /** The node's head has not moved for `maxHeadAge`. */
@@ -27,12 +27,12 @@ export const complaints = [
   /** The node's genesis differs from that of the first node in the configuration. */
   "other_chain",
 ] as const;
-export type Complaint = (typeof complaints)[number];
+export type ExclusionReason = (typeof exclusionReasons)[number];
 
-/** Returns the complaint that follows from a node's observation and those of the other nodes. Undefined if none. */
-export function judge(
+/** Compares a node's observation with the other nodes. Returns the reason to exclude it, or undefined if there is none. */
+export function reasonToExclude(
   observed: Observation,
-  beside: {
+  pool: {
     /** Best block of the other nodes. Undefined if there are none. */
     readonly bestOfOthers: number | undefined;
     readonly maxLag: number;
@@ -40,10 +40,10 @@ export function judge(
     readonly headAgeMs: number;
     readonly maxHeadAgeMs: number | undefined;
   },
-): Complaint | undefined {
-  const { bestOfOthers, maxLag, headAgeMs, maxHeadAgeMs } = beside;
+): ExclusionReason | undefined {
+  const { bestOfOthers, maxLag, headAgeMs, maxHeadAgeMs } = pool;
   if (observed.syncing) return "syncing";
-  if (!observed.peered) return "no_peers";
+  if (!observed.hasNeededPeers) return "no_peers";
   if (maxHeadAgeMs !== undefined && headAgeMs > maxHeadAgeMs) return "stale_head";
   if (bestOfOthers !== undefined && bestOfOthers - observed.best > maxLag) return "lagging";
   return undefined;

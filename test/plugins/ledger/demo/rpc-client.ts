@@ -40,14 +40,18 @@ export async function call(url: string, method: string, params?: unknown): Promi
 }
 
 /** Returns the result of a call that must succeed. */
-export async function ask(url: string, method: string, ...params: unknown[]): Promise<unknown> {
+export async function resultOf(
+  url: string,
+  method: string,
+  ...params: unknown[]
+): Promise<unknown> {
   const reply = await call(url, method, params);
   assert.equal(reply.error, undefined, `${method}: ${JSON.stringify(reply.error)}`);
   return reply.result;
 }
 
 /** Returns the error of a call that must fail. */
-export async function refusal(
+export async function errorOf(
   url: string,
   method: string,
   ...params: unknown[]

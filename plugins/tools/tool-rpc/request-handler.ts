@@ -20,7 +20,7 @@ export interface RpcAnswer {
   readonly failure?: ToolFailure | undefined;
 }
 
-export interface Requests {
+export interface RequestHandler {
   /**
    * Answers a request. Never rejects; returns a promise only if a tool does. A notification runs like a call, but its
    * sender gets no answer.
@@ -52,7 +52,7 @@ interface CallParams {
   readonly token: string | undefined;
 }
 
-export function createRequests(tools: Tools): Requests {
+export function createRequestHandler(tools: Tools): RequestHandler {
   const listing = listingOf(tools);
   const names = new Set(tools.list.map(({ name }) => name));
 

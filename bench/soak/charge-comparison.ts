@@ -14,7 +14,7 @@ export interface Entry {
   readonly maxMilli: number;
 }
 
-export interface BookResult {
+export interface ComparisonResult {
   readonly requests: number;
   /** Number of requests whose client received a price. */
   readonly priced: number;
@@ -25,7 +25,7 @@ export interface BookResult {
   readonly faults: readonly string[];
 }
 
-export class Book {
+export class ChargeComparison {
   readonly #entries = new Map<string, Entry>();
   /** Prices of encrypted answers. Sessions choose their own request ids, so their charges are compared by amount. */
   readonly sessionMilli: number[] = [];
@@ -47,7 +47,7 @@ export class Book {
   compare(
     rows: readonly ChargeRow[],
     session: { readonly keyId: string; readonly maxMilli: number },
-  ): BookResult {
+  ): ComparisonResult {
     const faults: string[] = [];
     const charged = new Map<string, number>();
     const sessionRows: number[] = [];

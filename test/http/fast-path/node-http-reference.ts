@@ -5,19 +5,19 @@ import { createServer, type IncomingMessage } from "node:http";
 import { connect, type AddressInfo, Socket } from "node:net";
 import type { RequestHead } from "../../../src/http/fast-path/request-head.ts";
 
-export type JudgedHead = Pick<
+export type ReferenceHead = Pick<
   RequestHead,
   "method" | "url" | "headers" | "rawHeaders" | "keepsAlive"
 >;
 
-export interface NodeHttpJudge extends Disposable {
+export interface NodeHttpReference extends Disposable {
   /** Reads a head without its final empty line. Undefined if node:http does not answer it as an ordinary request. */
-  read(text: string): Promise<JudgedHead | undefined>;
+  read(text: string): Promise<ReferenceHead | undefined>;
 }
 
-export async function startJudge(): Promise<NodeHttpJudge> {
+export async function startNodeHttpReference(): Promise<NodeHttpReference> {
   /** Heads by the port of the client. */
-  const waiting = new Map<number | undefined, (head: JudgedHead | undefined) => void>();
+  const waiting = new Map<number | undefined, (head: ReferenceHead | undefined) => void>();
   const server = createServer((req, res) => {
     const { method, url, headers, rawHeaders, socket } = req;
     const keepsAlive = res.shouldKeepAlive;
@@ -42,7 +42,7 @@ export async function startJudge(): Promise<NodeHttpJudge> {
       client.on("error", () => {});
       await once(client, "connect");
       const { localPort } = client;
-      const { promise, resolve } = Promise.withResolvers<JudgedHead | undefined>();
+      const { promise, resolve } = Promise.withResolvers<ReferenceHead | undefined>();
       waiting.set(localPort, resolve);
       client.write(`${text}\r\n`, "latin1");
       try {
@@ -59,7 +59,7 @@ export async function startJudge(): Promise<NodeHttpJudge> {
   };
 }
 
-export function assertSameHead(read: JudgedHead, expected: JudgedHead): void {
+export function assertSameHead(read: ReferenceHead, expected: ReferenceHead): void {
   assert.equal(read.method, expected.method);
   assert.equal(read.url, expected.url);
   assert.deepEqual(read.headers, expected.headers);

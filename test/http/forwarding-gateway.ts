@@ -10,7 +10,7 @@ import { createForwarder } from "../../src/http/upstream/forward.ts";
 import { UpstreamPools } from "../../src/http/upstream/upstream.ts";
 import { noMetrics, serve, type Served, type TestStep } from "../pipeline/harness.ts";
 
-export interface Through extends AsyncDisposable {
+export interface ForwardingGateway extends AsyncDisposable {
   readonly served: Served;
   readonly port: number;
   readonly pools: UpstreamPools;
@@ -20,7 +20,7 @@ export interface Through extends AsyncDisposable {
   settled(count: number): Promise<void>;
 }
 
-export interface ThroughOptions {
+export interface ForwardingOptions {
   readonly forward?: ForwardOptions;
   readonly steps?: readonly TestStep[];
   readonly server?: Partial<ServerConfig>;
@@ -36,10 +36,10 @@ export interface ThroughOptions {
 }
 
 /** Disposes of the gateway and its pools, and checks that no callback threw. The caller disposes of the upstreams. */
-export async function through(
+export async function startForwardingGateway(
   upstreamPorts: number | readonly number[],
-  options: ThroughOptions = {},
-): Promise<Through> {
+  options: ForwardingOptions = {},
+): Promise<ForwardingGateway> {
   const { connectMs = 5_000, headersMs = 5_000, idleMs = 5_000, connections = 10 } = options;
   const { origin = "http://127.0.0.1", target } = options;
   const urls = [upstreamPorts].flat().map((port) => `${origin}:${port}`);

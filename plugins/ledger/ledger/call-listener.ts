@@ -1,0 +1,18 @@
+/** The callbacks for the outcome of a call to the nodes. */
+import type { JsonBody } from "./json-body.ts";
+import type { NodeFailure } from "./node-pool.ts";
+
+/**
+ * Receives the outcome of a call. Exactly one of the two methods is called, once, and never before `CallDispatcher.call` has
+ * returned. They must not throw.
+ */
+export interface CallListener {
+  /** A Buffer in `body` is borrowed: copy what outlives the call. */
+  onAnswer(kind: "result" | "error", body: JsonBody): void;
+  onError(reason: NodeFailure): void;
+}
+
+/** A call in flight that further callers may join. */
+export interface JoinableCall {
+  join(listener: CallListener): void;
+}
