@@ -19,6 +19,7 @@ const pipeline = `version: 1
 secret: ${secret}
 server: { port: "\${PORT}" }
 admin: { port: "\${ADMIN_PORT}" }
+metering: { durability: local }
 store: { data: "\${DATA_DIR}", postgres: "\${DATABASE_URL}", replica: gateway-a }
 routes:
   - path: /call
