@@ -115,7 +115,7 @@ export interface AccountsAdmin {
   findWorkspace(id: string): Awaitable<Workspace | undefined>;
   /** Returns at most `limit` workspaces as stored, oldest first. A pending plan can be due. */
   listWorkspaces(limit: number): Awaitable<readonly Workspace[]>;
-  workspaceJson(workspace: Workspace): WorkspaceJson;
+  workspaceJson(workspace: Workspace): Awaitable<WorkspaceJson>;
   createKey(wanted: NewKey, by: ChangeAuthor): Awaitable<IssuedKey | Failed>;
   findKey(id: string): Awaitable<KeyRecord | undefined>;
   /** Returns keys, newest first. A text is searched for in every key, which takes about 1 µs each. */

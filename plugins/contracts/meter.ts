@@ -101,7 +101,7 @@ export interface Meter {
 
 export interface Metering extends Meter {
   /** Returns the remaining purchased credit of the workspace, in milli-CU. */
-  purchasedLeft(workspace: Workspace): number;
+  purchasedLeft(workspace: Workspace): Awaitable<number>;
   /**
    * Returns how full the windows of a key are and when they clear. Reads every step of both windows, so call it for
    * reports and not per request.

@@ -220,6 +220,7 @@ secret: "\${GATEWAY_SECRET}"
 server: { host: 127.0.0.1, port: "\${PORT}" }
 admin: { host: 127.0.0.1, port: "\${ADMIN_PORT}" }
 store: { data: "\${DATA_DIR}", postgres: "\${DATABASE_URL}" }
+metering: { durability: local }
 log: { level: silent }
 plans: { enterprise: { rps: 100000, includedCu: 1000000000 } }
 upstreams: { ledger: { urls: "\${LEDGER_RPC_URL}", cacheBytes: 0, singleFlight: false } }

@@ -6,6 +6,7 @@ import {
 } from "../../plugins/billing/accounts/embedded/embedded-account-store.ts";
 import { embeddedSlots } from "../../plugins/billing/accounts/embedded/embedded-slots.ts";
 import { openIdempotency } from "../../plugins/billing/accounts/idempotency.ts";
+import { readUsage } from "../../plugins/billing/metering/read-usage.ts";
 import { openStreamStore } from "../../plugins/confidential/confidential-relay/open-store.ts";
 import type { StreamStore } from "../../plugins/confidential/confidential-relay/stream-store.ts";
 import { createMetrics } from "../../src/metrics.ts";
@@ -19,6 +20,8 @@ import { temporaryFolder } from "../store/folder.ts";
 import { describeAccountStore } from "./accounts.ts";
 import { describeBuckets, type OpenBuckets } from "./buckets.ts";
 import { describeClaims } from "./claims.ts";
+import { meterFixture } from "../plugins/billing/metering/fixture.ts";
+import { describeMeter, type RecordedCharge } from "./meter.ts";
 import { describeIdempotency, type IdempotencyReplica } from "./idempotency.ts";
 import { describeStreamStore } from "./receipts.ts";
 
@@ -108,4 +111,21 @@ describeBuckets("embedded", () => {
   const buckets = new Buckets(10, (_, terms, at) => new TokenBucket(terms, at));
   const bucket: OpenBuckets["one"] = (caller, terms) => buckets.of(caller, terms, now());
   return { one: bucket, other: bucket, now, pass: (ms) => clock.advance(ms) };
+});
+
+describeMeter("embedded", async (t) => {
+  const { dataDir, open } = meterFixture(t);
+  const meter = await open();
+  const charges = (): RecordedCharge[] =>
+    [...readUsage(dataDir)].map((row) => ({
+      requestId: row.requestId,
+      surface: row.surface,
+      method: row.method,
+      model: row.model,
+      agentName: row.agent?.name,
+      splitMilliCu: [row.includedMilliCu, row.purchasedMilliCu, row.overageMilliCu],
+      inputTokens: row.inputTokens,
+      outcome: row.outcome,
+    }));
+  return { one: meter, other: meter, charges };
 });

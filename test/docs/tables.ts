@@ -87,16 +87,26 @@ function methodTable(optional: boolean): Table {
 }
 
 /**
- * Starts a gateway with the shipped pipeline.yaml and, for their metrics, with a database, a route of `forward` and an
- * export of usage.
+ * Asks gateways with the shipped pipeline.yaml and, for their metrics, with a database and a route of `forward`. One of
+ * them shares credit; the other one has its own journal and exports usage.
  */
 async function askGateway(): Promise<{ metrics: Table; tools: Table }> {
-  const exported = 'metering:\n  export: { url: "http://127.0.0.1:9" }\n';
-  const shipped = readFileSync(join(root, "pipeline.yaml"), "utf8").replace(
-    "metering:\n",
-    exported,
-  );
+  const shipped = readFileSync(join(root, "pipeline.yaml"), "utf8");
   const forwarded = "  - { path: /forwarded/*, to: { forward: { upstream: ledger } } }\n";
+  const shared = await askOneGateway(shipped + forwarded);
+  const local = await askOneGateway(
+    shipped.replace(
+      "  durability: settled",
+      '  export: { url: "http://127.0.0.1:9" }\n  durability: local',
+    ),
+  );
+  const document: unknown = JSON.parse(shared.document);
+  return { metrics: metricsTable(shared.metrics + local.metrics), tools: toolsTable(document) };
+}
+
+async function askOneGateway(
+  pipeline: string,
+): Promise<{ readonly metrics: string; readonly document: string }> {
   await using stack = new AsyncDisposableStack();
   const database = await createDatabase({
     after: (close) => stack.defer(async () => void (await close())),
@@ -104,7 +114,7 @@ async function askGateway(): Promise<{ metrics: Table; tools: Table }> {
   const secret = "a secret of the tables";
   await upgrade(database, createSeal(secret));
   await using gateway = await startTestGateway({
-    pipeline: shipped + forwarded,
+    pipeline,
     env: {
       LOG_LEVEL: "silent",
       DATABASE_URL: database,
@@ -113,15 +123,20 @@ async function askGateway(): Promise<{ metrics: Table; tools: Table }> {
       GATEWAY_SECRET: secret,
     },
   });
-  const text = await (await fetch(`${gateway.adminUrl}/metrics`)).text();
-  const document: unknown = await (await fetch(`${gateway.url}/.well-known/mcp`)).json();
-  return { metrics: metricsTable(text), tools: toolsTable(document) };
+  return {
+    metrics: await (await fetch(`${gateway.adminUrl}/metrics`)).text(),
+    document: await (await fetch(`${gateway.url}/.well-known/mcp`)).text(),
+  };
 }
 
 function metricsTable(exposition: string): Table {
-  const rows = [...exposition.matchAll(/^# HELP (sluice_\w+) (.*)\n# TYPE \1 (\w+)$/gm)]
-    .map(([, name = "", help = "", type = ""]) => [`\`${name}\``, type, escape(help)])
-    .toSorted(([a = ""], [b = ""]) => (a < b ? -1 : 1));
+  const found = new Map<string, string[]>();
+  for (const [, name = "", help = "", type = ""] of exposition.matchAll(
+    /^# HELP (sluice_\w+) (.*)\n# TYPE \1 (\w+)$/gm,
+  )) {
+    found.set(name, [`\`${name}\``, type, escape(help)]);
+  }
+  const rows = [...found.values()].toSorted(([a = ""], [b = ""]) => (a < b ? -1 : 1));
   return [["metric", "type", "meaning"], ...rows];
 }
 

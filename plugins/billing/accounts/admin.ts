@@ -1,5 +1,5 @@
 /** `admin` of the service `accounts`. */
-import type { Clock } from "sluice-gateway/plugin";
+import type { Awaitable, Clock } from "sluice-gateway/plugin";
 import type { AccountsAdmin, Workspace } from "sluice-gateway/services";
 import { andThen } from "sluice-gateway/toolkit";
 import type { AccountsService } from "./accounts.ts";
@@ -9,7 +9,7 @@ import { applyDuePlan, defaultCapabilities } from "./plans.ts";
 
 interface AdminDeps {
   readonly accounts: Pick<AccountsService, "store" | "plan">;
-  readonly purchasedLeft: (workspace: Workspace) => number;
+  readonly purchasedLeft: (workspace: Workspace) => Awaitable<number>;
   readonly clock: Clock;
 }
 
@@ -22,7 +22,8 @@ export function createAdmin({ accounts, purchasedLeft, clock }: AdminDeps): Acco
     findWorkspace: (id) =>
       andThen(store.findWorkspace(id), (stored) => stored && applyDuePlan(stored, clock.now())),
     listWorkspaces: (limit) => store.listWorkspaces(limit),
-    workspaceJson: (workspace) => workspaceJson(workspace, purchasedLeft(workspace), clock.now()),
+    workspaceJson: (workspace) =>
+      andThen(purchasedLeft(workspace), (left) => workspaceJson(workspace, left, clock.now())),
     createKey: (wanted, by) => store.createKey(wanted, by),
     findKey: (id) => store.findKey(id),
     searchKeys: (search) => store.searchKeys(search),

@@ -25,7 +25,7 @@ export interface WorkspacesDeps {
   readonly dataDir: string;
   readonly store: AccountStore;
   /** Returns the remaining purchased credit of a workspace, in milli-CU. */
-  readonly purchasedLeft: (workspace: Workspace) => number;
+  readonly purchasedLeft: (workspace: Workspace) => Awaitable<number>;
   /** A pool with its own thread, so that a report does not delay other jobs. */
   readonly reports: ComputeThreads;
   readonly clock: Clock;
@@ -41,19 +41,21 @@ const reportModule = threadModule("plugins/billing/metering/usage-report");
 
 export function createWorkspaces(parts: WorkspacesDeps): Workspaces {
   const { store, clock, log } = parts;
-  const show = (workspace: Workspace): WorkspaceJson =>
-    workspaceJson(workspace, parts.purchasedLeft(workspace), clock.now());
+  const show = (workspace: Workspace): Awaitable<WorkspaceJson> =>
+    andThen(parts.purchasedLeft(workspace), (left) => workspaceJson(workspace, left, clock.now()));
 
   /** Answers with the result of a change, which joins a transaction that the caller has opened. */
   const change = <T extends object, R>(
     by: ChangedBy,
     work: (by: ChangeAuthor) => Awaitable<T | Failed>,
-    shown: (result: T) => R,
+    shown: (result: T) => Awaitable<R>,
   ): Awaitable<Answer<R>> =>
     orElse(
       () =>
-        andThen(work({ ...by, at: clock.now() }), (result): Answer<R> => {
-          if (!("failed" in result)) return { kind: "done", value: shown(result) };
+        andThen(work({ ...by, at: clock.now() }), (result): Awaitable<Answer<R>> => {
+          if (!("failed" in result)) {
+            return andThen(shown(result), (value): Answer<R> => ({ kind: "done", value }));
+          }
           if (result.failed === "notFound") return notFound;
           return { kind: "conflict", message: result.message };
         }),
@@ -89,11 +91,12 @@ export function createWorkspaces(parts: WorkspacesDeps): Workspaces {
       return change(
         by,
         (who) => store.purchase(id, amountMilliCu, who),
-        ({ purchaseId, workspace }) => ({
-          purchase_id: purchaseId,
-          amount_cu_milli: amountMilliCu,
-          workspace: show(workspace),
-        }),
+        ({ purchaseId, workspace }) =>
+          andThen(show(workspace), (shown) => ({
+            purchase_id: purchaseId,
+            amount_cu_milli: amountMilliCu,
+            workspace: shown,
+          })),
       );
     },
     changes: (id, page) =>

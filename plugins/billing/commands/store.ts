@@ -14,7 +14,7 @@ import {
   storeFault,
   type Config,
 } from "sluice-gateway/process";
-import { readReplicas } from "../shipping/charge-store.ts";
+import { endReplicas, readReplicas } from "../shipping/charge-store.ts";
 import { printRecords } from "./accounts.ts";
 import { checkTables, openCommandDatabase, type CommandDatabase } from "./database.ts";
 
@@ -90,10 +90,12 @@ const status: Subcommand = {
       const version = await schemaVersion(database);
       const replicas = (await readReplicas(database)).map((replica) => ({
         name: replica.name,
+        mode: replica.mode,
         state: replica.state,
         heard_seconds_ago: replica.heardSecondsAgo,
         last_charge_at: replica.lastChargeAt,
-        posted_commits: replica.posted,
+        posted: replica.posted,
+        held_cu_milli: replica.heldMilliCu,
         journal: replica.journal,
         version: replica.version,
       }));
@@ -101,14 +103,46 @@ const status: Subcommand = {
       context.print(`schema version ${version}`);
       printRecords(context, replicas, [
         "name",
+        "mode",
         "state",
         "heard_seconds_ago",
         "last_charge_at",
-        "posted_commits",
+        "posted",
+        "held_cu_milli",
         "journal",
         "version",
       ]);
     }),
+};
+
+/** Ends gateways in the database. `work` returns those that were ended. */
+async function end(
+  context: CommandContext,
+  work: (database: CommandDatabase["database"]) => ReturnType<typeof endReplicas>,
+): Promise<0 | 1> {
+  let found = false;
+  const code = await withDatabase(context, async (opened) => {
+    await checkTables(opened);
+    const ended = await work(opened.database);
+    found = ended.length > 0;
+    const shown = ended.map(({ name, freedMilliCu }) => ({ name, freed_cu_milli: freedMilliCu }));
+    if (context.json) context.print(JSON.stringify({ ended: shown }));
+    else printRecords(context, shown, ["name", "freed_cu_milli"]);
+  });
+  if (code === 0 && !found) context.complain("no gateway has been ended: none is live or silent");
+  return code === 0 && found ? 0 : 1;
+}
+
+const forget: Subcommand = {
+  options: [],
+  arguments: ["NAME"],
+  run: (context, _values, name = "") => end(context, (database) => endReplicas(database, name)),
+};
+
+const recovered: Subcommand = {
+  options: [],
+  arguments: [],
+  run: (context) => end(context, (database) => endReplicas(database)),
 };
 
 export const store: Command = {
@@ -116,6 +150,8 @@ export const store: Command = {
   help: `usage: sluice store upgrade
        sluice store migrate [--check]
        sluice store status
+       sluice store forget NAME
+       sluice store recovered
 
 The database is the one of store.postgres (DATABASE_URL) in pipeline.yaml. A gateway may run at the same time.
 
@@ -123,14 +159,22 @@ upgrade            create the tables of Sluice, or bring them to the version tha
                    user that owns them, before the gateway is started or upgraded
 migrate            copy the accounts of the data folder to the database, once; the tables must be empty, and no gateway
                    may run on the folder. Every row is compared, and the folder is marked as moved
-status             print the version of the tables and the gateways that have copied charges to them
+status             print the version of the tables and the gateways that use them
+forget NAME        end a gateway that is lost, so that its credit is free at once and another one may use the database
+recovered          end all gateways, after a backup of the database was restored; those that run register again
 
 --check            only compare the data folder with the database, and mark the folder if they are the same
 --json             print one JSON document
 --config FILE      path of pipeline.yaml`,
-  subcommands: ["upgrade", "migrate", "status"],
+  subcommands: ["upgrade", "migrate", "status", "forget", "recovered"],
   options: { check: { type: "boolean" } },
   async run(context, values, positionals) {
-    return runSubcommand("store", { upgrade, migrate, status }, context, values, positionals);
+    return runSubcommand(
+      "store",
+      { upgrade, migrate, status, forget, recovered },
+      context,
+      values,
+      positionals,
+    );
   },
 };

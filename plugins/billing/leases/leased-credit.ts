@@ -3,96 +3,33 @@
  * its owner passes the time and the replies, and sends the statements that it returns.
  */
 import { add } from "./amounts.ts";
+import { LeaseSet } from "./lease-set.ts";
 import type {
-  Granted,
-  LeasedCharge,
-  LimitReached,
-  Limits,
-  Want,
-  WorkspaceLimits,
-} from "./ledger.ts";
+  Lease,
+  LeasedLine,
+  LeasedReservation,
+  LeasedState,
+  Account,
+  Settlement,
+} from "./leased-reservation.ts";
+import type { Granted, LeasedCharge, Want } from "./ledger.ts";
 import { periodOf } from "../metering/periods.ts";
-import { ScopeLease } from "./scope-lease.ts";
-
-/** The payer, and the limits that apply. A changed limit must be a new object. */
-export interface Account {
-  readonly keyId: string;
-  /** Undefined if neither window of the key has a limit. Such a key needs no lease. */
-  readonly keyLimits: Limits | undefined;
-  readonly workspaceId: string;
-  readonly workspaceLimits: WorkspaceLimits;
-  /** True if a charge that nothing covers is billed as overage. Otherwise it overdraws the included amount. */
-  readonly hasOverage: boolean;
-}
-
-/** One line of the charge of a reservation. */
-export interface LeasedLine {
-  readonly id: string;
-  readonly costMilliCu: number;
-}
-
-/**
- * | state       | meaning                                                                                        |
- * | ----------- | ---------------------------------------------------------------------------------------------- |
- * | waiting     | a lease is being asked for                                                                     |
- * | open        | the credit is reserved                                                                         |
- * | settling    | charged; the ledger has not confirmed it                                                       |
- * | posted      | charged, and confirmed                                                                         |
- * | refused     | a limit is reached: `reached`                                                                  |
- * | unavailable | the ledger did not answer                                                                      |
- * | released    | ended without a charge                                                                         |
- * | lost        | the replica was fenced, and the credit could not be reserved again. It is certainly not charged |
- */
-export type LeasedState =
-  | "waiting"
-  | "open"
-  | "settling"
-  | "posted"
-  | "refused"
-  | "unavailable"
-  | "released"
-  | "lost";
-
-type Lease = ScopeLease<LeasedReservation>;
-
-/** A reservation. Only LeasedCredit and its owner write to it. */
-export interface LeasedReservation {
-  readonly account: Account;
-  /** The scopes that have a limit, the workspace first, because it takes longest to clear. */
-  readonly scopes: readonly Lease[];
-  readonly costMilliCu: number;
-  /** True if it may exceed every limit, for a meter in shadow mode. */
-  readonly isForced: boolean;
-  state: LeasedState;
-  /** The scopes whose lease covers it. While it waits, it keeps what it has, so that two scopes cannot take turns. */
-  readonly heldIn: Lease[];
-  waitsSince: number;
-  /** True if it was open or settled before the replica was fenced. */
-  isRecovering: boolean;
-  /** Set when it is settled. */
-  lines: readonly LeasedLine[] | undefined;
-  reached: LimitReached | undefined;
-}
-
-/** The charges of one reservation. They are posted together. */
-export interface Settlement {
-  readonly reservation: LeasedReservation;
-  readonly charges: readonly LeasedCharge[];
-}
 
 /** After this time of waiting, a later source is asked for although another replica may hold slack of an earlier one. */
 const anySourceMs = 300;
 /**
- * After this time of waiting, a reservation is refused with the numbers of the ledger. A recall takes up to 430 ms if
- * every message takes 10 ms: the others poll every 250 ms and may have a request on its way.
+ * After this time of waiting, a reservation is refused with the numbers of the ledger although another replica has not
+ * answered the recall. An answer takes up to 430 ms if every message takes 10 ms: the others poll every 250 ms and may
+ * have a request on its way. On a busy machine it takes longer, and a refusal must not be wrong for that reason.
  */
-const refuseMs = 500;
+const refuseMs = 1_500;
 /** After this time without an answer of the ledger, a reservation ends. */
 const giveUpMs = 2_000;
+/** Maximum number of scopes that one lease request states. */
+const maxWants = 500;
 
 export class LeasedCredit {
-  readonly #horizonMs: number;
-  readonly #scopes = new Map<string, Lease>();
+  readonly #scopes: LeaseSet;
   /** Reservations that are waiting or open. */
   readonly #reservations = new Set<LeasedReservation>();
   /** The scopes of the lease request in flight, with the reservations that it states. */
@@ -105,7 +42,7 @@ export class LeasedCredit {
 
   /** `horizonMs`: a lease is to last for so long. */
   constructor(horizonMs: number) {
-    this.#horizonMs = horizonMs;
+    this.#scopes = new LeaseSet(horizonMs);
   }
 
   /** Number of reservations that are waiting or open. */
@@ -114,7 +51,7 @@ export class LeasedCredit {
   }
 
   get scopes(): Iterable<Lease> {
-    return this.#scopes.values();
+    return this.#scopes.all();
   }
 
   /** The time of a charge is never before that of a grant that it uses, so it is drawn in the month of the grant. */
@@ -122,15 +59,15 @@ export class LeasedCredit {
     if (time <= this.#time) return;
     const isNewMonth = periodOf(time).start > this.#time;
     this.#time = time;
-    if (isNewMonth) for (const scope of this.#scopes.values()) scope.startMonth();
+    if (isNewMonth) this.#scopes.touchAll((scope) => scope.startMonth());
   }
 
   /** Reserves in all scopes or in none. The result is open, waiting or refused. */
   reserve(now: number, account: Account, costMilliCu: number, isForced = false): LeasedReservation {
-    const scopes = [this.#scope(account.workspaceId, account.workspaceLimits, now)];
+    const scopes = [this.#scopes.open(account.workspaceId, account.workspaceLimits, now)];
     scopes[0]?.use(now, account.workspaceLimits, costMilliCu);
     if (account.keyLimits !== undefined) {
-      const key = this.#scope(account.keyId, account.keyLimits, now);
+      const key = this.#scopes.open(account.keyId, account.keyLimits, now);
       key.use(now, account.keyLimits, costMilliCu);
       scopes.push(key);
     }
@@ -145,6 +82,7 @@ export class LeasedCredit {
       isRecovering: false,
       lines: undefined,
       reached: undefined,
+      onChange: undefined,
     };
     this.#reservations.add(reservation);
     this.#tryToOpen(reservation);
@@ -154,9 +92,17 @@ export class LeasedCredit {
     return reservation;
   }
 
-  /** Charges an open reservation. A cost above the reservation counts at once, covered or not. */
-  settle(reservation: LeasedReservation, lines: readonly LeasedLine[]): void {
+  /**
+   * Charges an open reservation. A cost above the reservation counts at once, covered or not. `more`: further
+   * reservations whose credit pays for the same lines; they end, too.
+   */
+  settle(
+    reservation: LeasedReservation,
+    lines: readonly LeasedLine[],
+    more: readonly LeasedReservation[] = [],
+  ): void {
     if (reservation.lines !== undefined || !this.#reservations.has(reservation)) return;
+    for (const other of more) this.#moveCredit(other, reservation);
     if (lines.length === 0) return this.release(reservation);
     reservation.lines = lines;
     if (reservation.state === "open") this.#charge(reservation);
@@ -166,6 +112,37 @@ export class LeasedCredit {
     if (reservation.lines === undefined) this.#end(reservation, "released");
   }
 
+  /** Ends a reservation, and adds its credit to another one. */
+  #moveCredit(from: LeasedReservation, to: LeasedReservation): void {
+    if (from.lines !== undefined || !this.#reservations.has(from)) return;
+    this.#end(from, "released");
+    if (to.state === "waiting") this.#free(to);
+    for (const scope of to.heldIn) scope.reserved += from.costMilliCu;
+    to.costMilliCu += from.costMilliCu;
+    if (to.state === "waiting") this.#tryToOpen(to);
+  }
+
+  /** The charges of a settlement are posted. */
+  posted({ reservation }: Settlement): void {
+    reservation.state = "posted";
+    for (const scope of reservation.scopes) scope.unposted--;
+  }
+
+  /** The charges of a settlement will never be posted, because they were not sent in time. */
+  takeBack({ reservation, charges }: Settlement): void {
+    const [workspace, key] = reservation.scopes;
+    for (const { takenMilliCu, keyTakenMilliCu } of charges) {
+      workspace?.giveBack(takenMilliCu);
+      key?.giveBack([keyTakenMilliCu]);
+    }
+    for (const scope of reservation.scopes) {
+      scope.unposted--;
+      this.#scopes.touch(scope);
+    }
+    reservation.state = "lost";
+    this.ended.push(reservation);
+  }
+
   /**
    * Returns the statements of the next lease request. Empty while one is in flight, or if there is nothing to state.
    */
@@ -173,8 +150,7 @@ export class LeasedCredit {
     if (this.#asked !== undefined) return [];
     const asked = new Map<Lease, readonly LeasedReservation[]>();
     const wants: Want[] = [];
-    for (const scope of this.#scopes.values()) {
-      if (!scope.isDue(now)) continue;
+    for (const scope of this.#scopes.takeDue(now, maxWants)) {
       const waiting = [...scope.waiting.keys()];
       const want = scope.state(
         now,
@@ -191,7 +167,10 @@ export class LeasedCredit {
   receive(now: number, reply: readonly Granted[] | undefined): void {
     const asked = this.#asked ?? new Map<Lease, readonly LeasedReservation[]>();
     this.#asked = undefined;
-    if (reply === undefined) for (const scope of asked.keys()) scope.stateAgain();
+    for (const scope of asked.keys()) {
+      this.#scopes.touch(scope);
+      if (reply === undefined) scope.stateAgain();
+    }
     for (const granted of reply ?? []) this.#scopes.get(granted.scope)?.receive(now, granted);
     for (const granted of reply ?? []) {
       const scope = this.#scopes.get(granted.scope);
@@ -225,11 +204,17 @@ export class LeasedCredit {
 
   /** Other replicas need the credit of these scopes. */
   recalled(recalls: Iterable<{ readonly scope: string; readonly recall: number }>): void {
-    for (const { scope, recall } of recalls) this.#scopes.get(scope)?.recalled(recall);
+    for (const { scope: id, recall } of recalls) {
+      const scope = this.#scopes.get(id);
+      if (scope === undefined) continue;
+      scope.recalled(recall);
+      this.#scopes.touch(scope);
+    }
   }
 
-  /** Ends the reservations that have waited for too long. */
+  /** Ends the reservations that have waited for too long, and forgets scopes that nobody uses. */
   sweep(now: number): void {
+    this.#scopes.sweep(now, (scope) => this.#asked?.has(scope) === true);
     for (const reservation of this.#reservations) {
       if (reservation.state !== "waiting") continue;
       const waitedMs = now - reservation.waitsSince;
@@ -241,7 +226,7 @@ export class LeasedCredit {
 
   /** The ledger may have lost what it granted, so everything is stated again. */
   stateAgain(): void {
-    for (const scope of this.#scopes.values()) scope.stateAgain();
+    this.#scopes.touchAll((scope) => scope.stateAgain());
   }
 
   /**
@@ -250,7 +235,7 @@ export class LeasedCredit {
    */
   restart(now: number, unposted: Iterable<LeasedReservation>): void {
     this.#asked = undefined;
-    for (const scope of this.#scopes.values()) scope.restart();
+    this.#scopes.touchAll((scope) => scope.restart());
     const open = [...this.#reservations];
     this.#reservations.clear();
     for (const reservation of [...unposted, ...open]) {
@@ -291,18 +276,19 @@ export class LeasedCredit {
     this.#free(reservation);
     reservation.state = "settling";
     this.#reservations.delete(reservation);
-    const charges = lines.map(({ id, costMilliCu }): LeasedCharge => {
+    for (const scope of reservation.scopes) scope.unposted++;
+    const charges = lines.map(({ costMilliCu, details }): LeasedCharge => {
       const takenMilliCu = workspace?.take(costMilliCu) ?? [];
       const covered = takenMilliCu.reduce((total, each) => total + each, 0);
       const uncovered = costMilliCu - covered;
       return {
-        id,
         keyId: account.keyId,
         workspaceId: account.workspaceId,
         time: this.#time,
         splitMilliCu: add(takenMilliCu, account.hasOverage ? [0, 0, uncovered] : [uncovered]),
         takenMilliCu,
         keyTakenMilliCu: key?.take(costMilliCu)[0] ?? 0,
+        details,
       };
     });
     this.settled.push({ reservation, charges });
@@ -317,16 +303,10 @@ export class LeasedCredit {
   #free(reservation: LeasedReservation): void {
     const { scopes, heldIn, costMilliCu } = reservation;
     for (const scope of heldIn) scope.reserved -= costMilliCu;
-    for (const { waiting } of scopes) waiting.delete(reservation);
-    heldIn.length = 0;
-  }
-
-  #scope(id: string, limits: Limits, now: number): Lease {
-    let scope = this.#scopes.get(id);
-    if (scope === undefined) {
-      scope = new ScopeLease<LeasedReservation>(id, limits, this.#horizonMs, now);
-      this.#scopes.set(id, scope);
+    for (const scope of scopes) {
+      scope.waiting.delete(reservation);
+      this.#scopes.touch(scope);
     }
-    return scope;
+    heldIn.length = 0;
   }
 }

@@ -1,11 +1,10 @@
 /** The rows of the ledger in memory, and facts that depend on a single row. */
 import type { WindowShape } from "../metering/windows.ts";
 import { difference, sum } from "./amounts.ts";
-import type { Amounts, ReplicaMode, ReplicaState } from "./ledger.ts";
+import type { Amounts, ReplicaState } from "./ledger.ts";
 
 export interface ReplicaRow {
   readonly name: string;
-  readonly mode: ReplicaMode;
   readonly registeredAt: number;
   state: ReplicaState;
   heardAt: number;
@@ -13,7 +12,7 @@ export interface ReplicaRow {
   leaseNo: number;
 }
 
-/** The credit that one replica holds in one scope: totals since its registration, by source. */
+/** The credit that one replica holds in one scope: totals since the replica counts it, by source. */
 export interface LeaseRow {
   granted: Amounts;
   /** The part of `granted` that its posted charges took. */

@@ -9,6 +9,7 @@
  * never differences: a lease states everything that the replica keeps, and a batch has the numbers of its charges. All
  * amounts are whole milli-CU and at most 2^53 - 1.
  */
+import type { UsageJson } from "../metering/usage-json.ts";
 
 /**
  * One amount per source of a scope, in the order in which sources are drawn: [included, purchased, overage] for a
@@ -37,24 +38,17 @@ export interface WorkspaceLimits {
   readonly overageMilliCu: number;
 }
 
-/**
- * A scope of credit: a key (both windows together) or a workspace. A replica that sees a new limit creates a new object
- * for it, and its leases are given again under the new limit.
- */
+/** The limits of a scope of credit: a key (both windows together) or a workspace. */
 export type Limits = KeyLimits | WorkspaceLimits;
 
-/**
- * `settled`, `async`: a replica that falls silent is fenced, and its credit is free again. `local`: its charges are on
- * its own disk, so its credit stays out until it returns.
- */
-export type ReplicaMode = "settled" | "local" | "async";
+/** `settled`: an answer waits until its charge is posted. `async`: it waits for nothing. */
+export type ReplicaMode = "settled" | "async";
 
 /**
- * The state of a replica. `silent`: a `local` replica that was not heard for a while; its next message makes it live.
- * `fenced`, `gone`: it holds nothing, and nothing that it sends is accepted any more. `unknown`: the ledger has no such
- * replica, because a backup was restored.
+ * The state of a replica. `fenced`: it fell silent. `gone`: it has left. In both it holds nothing, and nothing that it
+ * sends is accepted any more. `unknown`: the ledger has no such replica, because a backup was restored.
  */
-export type ReplicaState = "live" | "silent" | "fenced" | "gone" | "unknown";
+export type ReplicaState = "live" | "fenced" | "gone" | "unknown";
 
 /** The part that all replies have. Times are in milliseconds since 1970 of the ledger's clock. */
 export interface Standing {
@@ -68,6 +62,8 @@ export interface Standing {
 
 export interface Registered extends Standing {
   readonly replica: number;
+  /** Name of a gateway that uses the database alone, so that nobody else may register. `state` is then `unknown`. */
+  readonly inUseBy?: string;
 }
 
 export interface FeedReply extends Standing {
@@ -79,7 +75,14 @@ export interface FeedReply extends Standing {
 export interface Want {
   readonly scope: string;
   readonly limits: Limits;
-  /** All credit that the replica was ever granted, without what it gives back with this message. */
+  /**
+   * True if the replica counts this scope from zero: it is used for the first time, or again after a while. None of its
+   * charges are on their way then. The ledger forgets the earlier totals, and the whole lease if nothing is granted.
+   */
+  readonly isNew: boolean;
+  /**
+   * All credit that the replica was granted since it counts this scope, without what it gives back with this message.
+   */
   readonly grantedMilliCu: Amounts;
   /** The part of `grantedMilliCu` that is neither charged nor reserved. */
   readonly slackMilliCu: Amounts;
@@ -131,7 +134,6 @@ export interface LeaseReply extends Standing {
 
 /** One charge. `keyId` and `workspaceId` name its scopes. */
 export interface LeasedCharge {
-  readonly id: string;
   readonly keyId: string;
   readonly workspaceId: string;
   /** Time of the charge in milliseconds since 1970. Its month is the month of the bill. */
@@ -142,7 +144,14 @@ export interface LeasedCharge {
   readonly takenMilliCu: Amounts;
   /** The part that the lease of the key covers. */
   readonly keyTakenMilliCu: number;
+  readonly details: ChargeDetails;
 }
+
+/** What a charge is for. These members do not affect any limit. Their names are those of the usage export. */
+export type ChargeDetails = Omit<
+  UsageJson,
+  "id" | "time" | "workspace_id" | "key_id" | "used_cu_milli"
+>;
 
 export interface PostRequest {
   readonly replica: number;
@@ -155,7 +164,7 @@ type Awaitable<T> = T | Promise<T>;
 
 /** The authority for the credit of all replicas. */
 export interface CreditLedger {
-  /** Adds a replica. A `local` replica with a known name continues under its previous id. */
+  /** Adds a replica. */
   register(name: string, mode: ReplicaMode): Awaitable<Registered>;
   /** Reports that the replica is alive, and returns what others ask of it. */
   feed(replica: number): Awaitable<FeedReply>;

@@ -17,7 +17,6 @@ import type {
   Limits,
   PostRequest,
   Registered,
-  ReplicaMode,
   Standing,
   Want,
 } from "./ledger.ts";
@@ -51,17 +50,11 @@ export class MemoryLedger implements CreditLedger {
     this.#startedAt = now();
   }
 
-  register(name: string, mode: ReplicaMode): Registered {
+  register(name: string): Registered {
     const now = this.#now();
-    for (const [replica, row] of this.replicas) {
-      if (mode !== "local" || row.mode !== "local" || row.name !== name) continue;
-      if (!this.hear(row)) continue;
-      return { replica, ...this.#standing(row) };
-    }
     const replica = this.replicas.size + 1;
     const row: ReplicaRow = {
       name,
-      mode,
       registeredAt: now,
       state: "live",
       heardAt: now,
@@ -132,6 +125,7 @@ export class MemoryLedger implements CreditLedger {
     const scope = this.#scope(want.scope);
     const lease = leaseOf(scope, replica, want.grantedMilliCu.length);
     lease.granted = this.keptBy(lease, want);
+    if (want.isNew) lease.spent = want.grantedMilliCu.map(() => 0);
     lease.slack = want.slackMilliCu;
     lease.recall = want.recall;
     // A backup may have been restored, so the replica may have seen a later recall.
@@ -166,6 +160,7 @@ export class MemoryLedger implements CreditLedger {
     }
     if (unmetMilliCu === 0 && want.extraMilliCu > 0)
       this.#grantExtra(scope, lease, within(left), want);
+    if (want.isNew && sum(lease.granted) === 0) scope.leases.delete(replica);
     return {
       scope: want.scope,
       grantedMilliCu: lease.granted,
@@ -200,8 +195,7 @@ export class MemoryLedger implements CreditLedger {
     const fenced: number[] = [];
     for (const [each, row] of this.replicas) {
       if (row.state !== "live" || now - row.heardAt <= silenceMs) continue;
-      if (row.mode === "local") row.state = "silent";
-      else this.end(each, row, "fenced");
+      this.end(each, row, "fenced");
       fenced.push(each);
     }
     return fenced;
@@ -219,10 +213,9 @@ export class MemoryLedger implements CreditLedger {
     for (const { leases } of this.scopes.values()) leases.delete(replica);
   }
 
-  /** Returns true if the replica may act. It is then live, and this is the time of its last message. */
+  /** Returns true if the replica may act. This is then the time of its last message. */
   protected hear(row: ReplicaRow): boolean {
-    if (row.state !== "live" && row.state !== "silent") return false;
-    row.state = "live";
+    if (row.state !== "live") return false;
     row.heardAt = this.#now();
     return true;
   }
@@ -295,7 +288,7 @@ export class MemoryLedger implements CreditLedger {
     return { window: undefined, usedMilliCu: sum(thisMonth) + openMilliCu, limitMilliCu };
   }
 
-  /** Returns what the other live replicas hold. The credit of a silent replica is not waited for. */
+  /** Returns what the other live replicas hold. */
   #others(scope: ScopeRow, replica: number): readonly LeaseRow[] {
     const others: LeaseRow[] = [];
     for (const [each, lease] of scope.leases) {

@@ -3,7 +3,7 @@
  * sent again with the same numbers, so the ledger accepts it once.
  */
 import type { LeasedCharge, Standing } from "./ledger.ts";
-import type { Settlement } from "./leased-credit.ts";
+import type { Settlement } from "./leased-reservation.ts";
 
 interface Batch {
   /** Number of the first charge. */
@@ -19,8 +19,15 @@ const maxCharges = 1_000;
 /** Posted batches are kept for this time, because a failover of the ledger may lose them. */
 const keptMs = 60_000;
 
+interface Queued {
+  readonly settlement: Settlement;
+  readonly since: number;
+}
+
 export class PostLane {
-  #queue: Settlement[] = [];
+  /** Settlements that were never sent, oldest first. */
+  #queue: Queued[] = [];
+  #queuedCharges = 0;
   /** The batch in flight. */
   #sent: Batch | undefined;
   /** Batches that were posted before and must be posted again, oldest first. */
@@ -33,8 +40,27 @@ export class PostLane {
     return this.#queue.length === 0 && this.#sent === undefined && this.#again.length === 0;
   }
 
-  add(settlement: Settlement): void {
-    this.#queue.push(settlement);
+  /** Number of charges that were never sent. */
+  get queuedCharges(): number {
+    return this.#queuedCharges;
+  }
+
+  /** Time since which the oldest settlement is queued. Undefined if none is. */
+  get queuedSince(): number | undefined {
+    return this.#queue[0]?.since;
+  }
+
+  add(settlement: Settlement, now: number): void {
+    this.#queue.push({ settlement, since: now });
+    this.#queuedCharges += settlement.charges.length;
+  }
+
+  /** Removes the settlements that are queued since `time` or longer. They were never sent. */
+  removeQueued(time: number): readonly Settlement[] {
+    const late = this.#queue.findIndex(({ since }) => since > time);
+    const removed = this.#queue.splice(0, late === -1 ? this.#queue.length : late);
+    for (const { settlement } of removed) this.#queuedCharges -= settlement.charges.length;
+    return removed.map(({ settlement }) => settlement);
   }
 
   /** Returns the next batch, or undefined while one is in flight or if there is none. */
@@ -48,12 +74,16 @@ export class PostLane {
   protected nextBatch(first: number): Batch | undefined {
     const settlements: Settlement[] = [];
     const charges: LeasedCharge[] = [];
+    let taken = 0;
     while (charges.length < maxCharges) {
-      const settlement = this.#queue.shift();
+      const settlement = this.#queue[taken]?.settlement;
       if (settlement === undefined) break;
+      taken++;
       settlements.push(settlement);
       charges.push(...settlement.charges);
     }
+    this.#queue = this.#queue.slice(taken);
+    this.#queuedCharges -= charges.length;
     if (settlements.length === 0) return undefined;
     return { first, last: first + charges.length - 1, settlements, charges, postedAt: 0 };
   }
@@ -114,9 +144,10 @@ export class PostLane {
       .flatMap(({ settlements }) => settlements);
     const result = {
       posted: batches.filter(isPosted).flatMap(({ settlements }) => settlements),
-      unposted: [...unposted, ...this.#queue],
+      unposted: [...unposted, ...this.#queue.map(({ settlement }) => settlement)],
     };
     this.#queue = [];
+    this.#queuedCharges = 0;
     this.#sent = undefined;
     this.#again = [];
     this.#kept = [];

@@ -12,13 +12,8 @@ import type {
   ReplicaMode,
   Standing,
 } from "./ledger.ts";
-import {
-  LeasedCredit,
-  type Account,
-  type LeasedLine,
-  type LeasedReservation,
-  type Settlement,
-} from "./leased-credit.ts";
+import { LeasedCredit } from "./leased-credit.ts";
+import type { Account, LeasedLine, LeasedReservation, Settlement } from "./leased-reservation.ts";
 import { PostLane } from "./post-lane.ts";
 
 /** A message of a replica. `no`: number of the message, which the reply repeats. */
@@ -50,8 +45,21 @@ interface Sent {
 const feedMs = 250;
 const fenceMs = 1_000;
 const lostMs = 2_000;
-/** A replica that has received no recalls and changed limits for this time requests no credit. */
+/** A message that has failed is sent again after this time. */
+const retryMs = 100;
+/** A replica that has received no recalls for this time requests no credit. */
 const staleMs = 1_000;
+/** A replica that the ledger has not answered for this time, or whose charges wait for this time, serves nothing. */
+const unavailableMs = 2_000;
+/** A charge that could not be sent for this time is given up. It has surely not been posted. */
+const unsentMs = 5_000;
+/** Maximum number of charges that wait to be posted. */
+const maxQueued = 50_000;
+/** After a message with more than `few` charges or scopes, the next one of its kind waits, so that batches are large. */
+const batchMs = 5;
+const few = 3;
+/** How long a lease is to last. */
+const horizonMs = 5_000;
 
 export class LedgerReplica {
   readonly #name: string;
@@ -63,7 +71,15 @@ export class LedgerReplica {
   #no = 0;
   /** At most one message of each kind is in flight. */
   readonly #sent = new Map<Kind, Sent>();
-  readonly #nextAt = { feed: 0, fence: 0 };
+  /** The earliest time of the next message of each kind. */
+  readonly #nextAt: Record<Kind, number> = {
+    register: 0,
+    feed: 0,
+    fence: 0,
+    lease: 0,
+    post: 0,
+    leave: 0,
+  };
   #heardAt = -Infinity;
   /** The newest charge and lease request that the ledger has confirmed. */
   #posted = 0;
@@ -74,11 +90,15 @@ export class LedgerReplica {
   #isGone = false;
   /** Reservations whose state has changed since the last call of `takeChanged`. */
   #changed: LeasedReservation[] = [];
+  /** Name of a gateway that uses the ledger alone. Undefined if there is none. */
+  inUseBy: string | undefined;
+  /** Counters: registrations that the ledger has ended, recalls, and times at which the ledger had lost commits. */
+  readonly seen = { fenced: 0, recalls: 0, wentBack: 0 };
 
   constructor(name: string, mode: ReplicaMode, lane: PostLane = new PostLane()) {
     this.#name = name;
     this.#mode = mode;
-    this.#credit = new LeasedCredit(mode === "local" ? 60_000 : 5_000);
+    this.#credit = new LeasedCredit(horizonMs);
     this.#lane = lane;
   }
 
@@ -95,16 +115,40 @@ export class LedgerReplica {
     return this.#isGone;
   }
 
+  /** Number of charges that wait to be posted. */
+  get queuedCharges(): number {
+    return this.#lane.queuedCharges;
+  }
+
+  /** Time since which the oldest of them waits. Undefined if none does. */
+  get queuedSince(): number | undefined {
+    return this.#lane.queuedSince;
+  }
+
+  /** True if a charge may be made now. Otherwise it might wait for a ledger that does not answer. */
+  isAvailable(now: number): boolean {
+    if (this.#replica === undefined || this.#isDraining) return false;
+    if (this.#lane.queuedCharges > maxQueued) return false;
+    if (this.#mode === "async") return true;
+    const { queuedSince = now } = this.#lane;
+    return now - this.#heardAt <= unavailableMs && now - queuedSince <= unavailableMs;
+  }
+
   reserve(now: number, account: Account, costMilliCu: number, isForced = false): LeasedReservation {
     this.#moveTo(now);
     return this.#credit.reserve(now, account, costMilliCu, isForced);
   }
 
   /** Charges a reservation. Its state becomes posted when the ledger has confirmed it. */
-  settle(now: number, reservation: LeasedReservation, lines: readonly LeasedLine[]): void {
+  settle(
+    now: number,
+    reservation: LeasedReservation,
+    lines: readonly LeasedLine[],
+    more: readonly LeasedReservation[] = [],
+  ): void {
     this.#moveTo(now);
-    this.#credit.settle(reservation, lines);
-    this.#passOn();
+    this.#credit.settle(reservation, lines, more);
+    this.#passOn(now);
   }
 
   release(reservation: LeasedReservation): void {
@@ -128,11 +172,12 @@ export class LedgerReplica {
     if (this.#isGone) return [];
     this.#moveTo(now);
     this.#findLost(now);
+    this.#giveUpUnsent(now);
     this.#credit.sweep(now);
     const messages: Message[] = [];
     const replica = this.#replica;
     if (replica === undefined) {
-      if (!this.#sent.has("register")) {
+      if (this.#maySend("register", now)) {
         messages.push({
           no: this.#send("register", now),
           kind: "register",
@@ -141,32 +186,39 @@ export class LedgerReplica {
         });
       }
     } else this.#speak(now, replica, messages);
-    this.#passOn();
+    this.#passOn(now);
     return messages;
+  }
+
+  /** Charges that are queued behind a batch without a reply are given up, because a caller waits for them. */
+  #giveUpUnsent(now: number): void {
+    const isBlocked = this.#replica === undefined || !this.#maySend("post", now);
+    if (this.#mode !== "settled" || !isBlocked) return;
+    for (const late of this.#lane.removeQueued(now - unsentMs)) this.#credit.takeBack(late);
   }
 
   #speak(now: number, replica: number, messages: Message[]): void {
     for (const kind of ["feed", "fence"] as const) {
-      if (this.#sent.has(kind) || now < this.#nextAt[kind]) continue;
+      if (!this.#maySend(kind, now)) continue;
       this.#nextAt[kind] = now + (kind === "feed" ? feedMs : fenceMs);
       messages.push({ no: this.#send(kind, now), kind, replica });
     }
-    const wants = now - this.#heardAt <= staleMs ? this.#credit.request(now) : [];
+    const mayLease = this.#maySend("lease", now) && now - this.#heardAt <= staleMs;
+    const wants = mayLease ? this.#credit.request(now) : [];
     if (wants.length > 0) {
       const no = this.#send("lease", now);
+      this.#nextAt.lease = now + (wants.length > few ? batchMs : 0);
       messages.push({ no, kind: "lease", request: { replica, leaseNo: no, wants } });
     }
-    const batch = this.#lane.request();
+    const batch = this.#maySend("post", now) ? this.#lane.request() : undefined;
     if (batch !== undefined) {
       const { first, charges } = batch;
-      messages.push({
-        no: this.#send("post", now),
-        kind: "post",
-        request: { replica, first, charges },
-      });
+      const no = this.#send("post", now);
+      this.#nextAt.post = now + (charges.length > few ? batchMs : 0);
+      messages.push({ no, kind: "post", request: { replica, first, charges } });
     }
     const isDone = this.#isDraining && this.#credit.reservations === 0 && this.#lane.isEmpty;
-    if (isDone && !this.#sent.has("leave")) {
+    if (isDone && this.#maySend("leave", now)) {
       messages.push({ no: this.#send("leave", now), kind: "leave", replica });
     }
   }
@@ -180,14 +232,27 @@ export class LedgerReplica {
     if (kind === "fence") return;
     this.#offsetMs = reply.time - now;
     this.#moveTo(now);
-    if (kind === "register") this.#register(reply);
+    if (kind === "register") this.#register(now, reply);
     else if (reply.state === "gone") this.#isGone = true;
     else if (reply.state !== "live") this.#startAgain(now, reply.posted);
     else this.#hear(now, sent, message);
-    this.#passOn();
+    this.#passOn(now);
   }
 
-  #register(reply: Registered): void {
+  /** The message failed: it counts as lost. A reply that arrives nevertheless is ignored. */
+  failed(now: number, { no, kind }: Message): void {
+    if (this.#sent.get(kind)?.no !== no) return;
+    this.#nextAt[kind] = now + retryMs;
+    this.#lose(now, kind);
+    this.#passOn(now);
+  }
+
+  #register(now: number, reply: Registered): void {
+    this.inUseBy = reply.inUseBy;
+    if (reply.inUseBy !== undefined) {
+      this.#nextAt.register = now + fenceMs;
+      return;
+    }
     this.#replica = reply.replica;
     this.#no = Math.max(this.#no, reply.leaseNo);
     this.#posted = reply.posted;
@@ -201,6 +266,10 @@ export class LedgerReplica {
     { kind, reply }: Exclude<Reply, { kind: "register" | "fence" }>,
   ): void {
     // Numbers that are lower than those confirmed before mean that the ledger was restored from a backup.
+    const hasLost =
+      reply.leaseNo < Math.min(sent.leaseNo, this.#leaseNo) ||
+      reply.posted < Math.min(sent.posted, this.#posted);
+    if (hasLost) this.seen.wentBack++;
     if (reply.leaseNo < sent.leaseNo) this.#credit.stateAgain();
     this.#leaseNo = reply.leaseNo;
     if (kind === "post") {
@@ -214,6 +283,7 @@ export class LedgerReplica {
     if (kind === "lease") this.#credit.receive(now, reply.granted);
     if (kind !== "feed") return;
     this.#heardAt = now;
+    this.seen.recalls += reply.recalls.length;
     this.#credit.recalled(reply.recalls);
   }
 
@@ -222,6 +292,7 @@ export class LedgerReplica {
    * be reserved again.
    */
   #startAgain(now: number, posted: number): void {
+    this.seen.fenced++;
     this.#replica = undefined;
     this.#sent.clear();
     const settlements = this.#lane.restart(posted);
@@ -233,16 +304,17 @@ export class LedgerReplica {
   }
 
   #confirm(settlements: readonly Settlement[]): void {
-    for (const { reservation } of settlements) {
+    for (const settlement of settlements) {
+      const { reservation } = settlement;
       if (reservation.state === "posted") continue;
-      reservation.state = "posted";
+      this.#credit.posted(settlement);
       this.#changed.push(reservation);
     }
   }
 
   /** Passes settled reservations to the lane, and those that have ended to the owner. */
-  #passOn(): void {
-    for (const settlement of this.#credit.settled) this.#lane.add(settlement);
+  #passOn(now: number): void {
+    for (const settlement of this.#credit.settled) this.#lane.add(settlement, now);
     this.#changed.push(...this.#credit.ended);
     this.#credit.settled = [];
     this.#credit.ended = [];
@@ -250,6 +322,11 @@ export class LedgerReplica {
 
   #moveTo(now: number): void {
     if (this.#offsetMs !== undefined) this.#credit.moveTo(now + this.#offsetMs);
+  }
+
+  /** Returns true if no message of this kind is in flight, and it is not too early for the next one. */
+  #maySend(kind: Kind, now: number): boolean {
+    return !this.#sent.has(kind) && now >= this.#nextAt[kind];
   }
 
   #send(kind: Kind, now: number): number {
@@ -261,9 +338,13 @@ export class LedgerReplica {
   #findLost(now: number): void {
     for (const [kind, { at }] of this.#sent) {
       if (now - at < lostMs) continue;
-      this.#sent.delete(kind);
-      if (kind === "lease") this.#credit.receive(now, undefined);
-      if (kind === "post") this.#lane.lost();
+      this.#lose(now, kind);
     }
+  }
+
+  #lose(now: number, kind: Kind): void {
+    this.#sent.delete(kind);
+    if (kind === "lease") this.#credit.receive(now, undefined);
+    if (kind === "post") this.#lane.lost();
   }
 }

@@ -71,3 +71,78 @@ LANGUAGE sql STABLE AS $$
   FROM sluice.draws WHERE workspace_id = p_workspace AND period = p_period HAVING count(*) > 0;
 $$;
 `;
+
+/** Functions for reports, and the sweep, which replicas call every 10 seconds. */
+export const reportFunctions = `
+-- What replicas hold of a scope and do not show as slack, which is about the sum of the open reservations.
+CREATE FUNCTION sluice.reserved_in(p_scope text) RETURNS bigint LANGUAGE sql STABLE AS $$
+  SELECT coalesce(sum(greatest(sluice.held(granted, spent) - sluice.total(slack), 0)), 0)::bigint
+  FROM sluice.leases WHERE scope = p_scope;
+$$;
+CREATE FUNCTION sluice.key_usage(p_key text) RETURNS jsonb LANGUAGE sql STABLE AS $$
+  SELECT jsonb_build_object('time', sluice.now_ms(), 'open', sluice.reserved_in(p_key), 'steps', (
+    SELECT coalesce(jsonb_agg(jsonb_build_array(kind, step, milli_cu) ORDER BY step), '[]') FROM (
+      SELECT kind, step, sum(milli_cu)::bigint AS milli_cu FROM sluice.key_steps
+      WHERE key_id = p_key AND step >= CASE kind
+        WHEN 'day' THEN sluice.now_ms() / ${dayWindow.stepMs} - ${dayWindow.steps}
+        ELSE sluice.now_ms() / ${monthWindow.stepMs} - ${monthWindow.steps} END
+      GROUP BY kind, step) AS each));
+$$;
+CREATE FUNCTION sluice.workspace_usage(p_workspace text) RETURNS jsonb LANGUAGE sql STABLE AS $$
+  SELECT jsonb_build_object('period', period, 'open', sluice.reserved_in(p_workspace),
+    'drawn', coalesce(sluice.drawn_in(p_workspace, period), '{0,0,0}'),
+    'purchasedEver', (sluice.drawn(p_workspace, sluice.now_ms()))[2])
+  FROM sluice.period_of(sluice.now_ms()) AS period;
+$$;
+
+-- For operators: ends the replicas with this name, or all if it is null. What they hold is free at once.
+CREATE FUNCTION sluice.credit_end(p_name text) RETURNS TABLE (name text, held bigint)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+BEGIN
+  RETURN QUERY
+    WITH ended AS (
+      UPDATE sluice.replicas r SET state = CASE mode WHEN 'local' THEN 'gone' ELSE 'fenced' END
+      WHERE r.state IN ('live', 'silent') AND (p_name IS NULL OR r.name = p_name)
+      RETURNING r.id, r.name
+    ), freed AS (
+      DELETE FROM sluice.leases l USING ended e WHERE l.replica = e.id
+      RETURNING l.replica, l.granted, l.spent
+    )
+    SELECT e.name, coalesce((SELECT sum(sluice.held(f.granted, f.spent)) FROM freed f
+      WHERE f.replica = e.id AND cardinality(f.granted) = 3), 0)::bigint
+    FROM ended e ORDER BY e.id;
+END $$;
+
+-- Steps that have left their window are deleted. Draws of replicas that have ended are added to those of replica 0, so
+-- that the rows per workspace do not grow with every start. A grant sees all of it or nothing.
+CREATE FUNCTION sluice.credit_sweep() RETURNS jsonb
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '500ms' AS $$
+DECLARE
+  v_now bigint := sluice.now_ms();
+BEGIN
+  IF pg_try_advisory_xact_lock(7582148) THEN
+    DELETE FROM sluice.key_steps WHERE ctid = ANY (ARRAY(
+      SELECT ctid FROM sluice.key_steps WHERE step < CASE kind
+        WHEN 'day' THEN v_now / ${dayWindow.stepMs} - ${dayWindow.steps}
+        ELSE v_now / ${monthWindow.stepMs} - ${monthWindow.steps} END
+      LIMIT 10000));
+    WITH ended AS (
+      DELETE FROM sluice.draws d USING sluice.replicas r
+      WHERE r.id = d.replica AND r.state IN ('fenced', 'gone') RETURNING d.*
+    )
+    INSERT INTO sluice.draws AS known
+      SELECT workspace_id, period, 0,
+        ARRAY[sum(amounts[1]), sum(amounts[2]), sum(amounts[3])]::bigint[]
+      FROM ended GROUP BY 1, 2
+      ON CONFLICT (workspace_id, period, replica)
+        DO UPDATE SET amounts = sluice.plus(known.amounts, excluded.amounts);
+  END IF;
+  RETURN (SELECT jsonb_build_object(
+      'live', count(*) FILTER (WHERE v_now - heard_at <= 2000),
+      'silent', count(*) FILTER (WHERE v_now - heard_at > 2000),
+      'stranded', coalesce(sum((SELECT sum(sluice.held(granted, spent)) FROM sluice.leases
+        WHERE replica = id AND v_now - heard_at > 2000 AND cardinality(granted) = 3)), 0)::bigint)
+    FROM sluice.replicas WHERE state = 'live');
+END $$;
+`;

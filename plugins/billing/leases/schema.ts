@@ -1,128 +1,44 @@
 /**
- * Tables and functions of the ledger in PostgreSQL. MemoryLedger describes what they do; a test compares the two. Every
+ * Functions of the ledger in PostgreSQL. MemoryLedger describes what they do; a test compares the two. Every
  * function is one transaction and one round trip. Amounts are in milli-CU, in arrays with one entry per source; times are
  * in milliseconds since 1970.
  *
  * A transaction locks the row of its replica first, and the rows of scopes in the order of their ids. A replica writes
  * only rows that carry its number, so two replicas never wait for each other while they post.
  */
-import { dayWindow, monthWindow } from "../metering/windows.ts";
 import { silenceMs } from "./memory-ledger.ts";
-import { usageFunctions } from "./schema-usage.ts";
+import { registerLock } from "./schema-tables.ts";
+import { reportFunctions, usageFunctions } from "./schema-usage.ts";
 
 /** Replicas may execute these functions, and have no other right to write. A lock is never waited for without end. */
 const entryPoint =
   "SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '500ms'";
 
-const tables = `
-CREATE SCHEMA IF NOT EXISTS sluice;
-CREATE TABLE sluice.credit_replicas (
-  id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-  name text NOT NULL,
-  mode text NOT NULL CHECK (mode IN ('settled', 'local', 'async')),
-  state text NOT NULL CHECK (state IN ('live', 'silent', 'fenced', 'gone')),
-  registered_at bigint NOT NULL,
-  heard_at bigint NOT NULL,
-  posted bigint NOT NULL,
-  lease_no bigint NOT NULL
-);
-CREATE UNIQUE INDEX ON sluice.credit_replicas (name)
-  WHERE mode = 'local' AND state IN ('live', 'silent');
-CREATE TABLE sluice.scopes (
-  id text PRIMARY KEY,
-  recall bigint NOT NULL DEFAULT 0,
-  is_tight boolean NOT NULL DEFAULT false
-);
-CREATE TABLE sluice.leases (
-  scope text, replica bigint, granted bigint[] NOT NULL, spent bigint[] NOT NULL,
-  slack bigint[] NOT NULL, recall bigint NOT NULL,
-  PRIMARY KEY (scope, replica)
-);
-CREATE INDEX ON sluice.leases (replica);
-CREATE TABLE sluice.key_steps (
-  key_id text, kind text, step bigint, replica bigint, milli_cu bigint NOT NULL,
-  PRIMARY KEY (key_id, kind, step, replica)
-) WITH (fillfactor = 70);
-CREATE TABLE sluice.draws (
-  workspace_id text, period bigint, replica bigint, amounts bigint[] NOT NULL,
-  PRIMARY KEY (workspace_id, period, replica)
-) WITH (fillfactor = 70);
-`;
-
-/** Tests replace the clock. */
-const clock = `
-CREATE OR REPLACE FUNCTION sluice.now_ms() RETURNS bigint LANGUAGE sql VOLATILE AS $$
-  SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint;
-$$;
-CREATE FUNCTION sluice.started_ms() RETURNS bigint LANGUAGE sql VOLATILE AS $$
-  SELECT floor(extract(epoch FROM pg_postmaster_start_time()) * 1000)::bigint;
-$$;
-CREATE FUNCTION sluice.period_of(p_time bigint) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
-  SELECT (extract(epoch FROM date_trunc('month', to_timestamp(p_time / 1000) AT TIME ZONE 'UTC')
-    AT TIME ZONE 'UTC') * 1000)::bigint;
-$$;
-`;
-
-/** The same as amounts.ts. */
-const amounts = `
-CREATE FUNCTION sluice.amounts(p_json jsonb) RETURNS bigint[] LANGUAGE sql IMMUTABLE AS $$
-  SELECT coalesce(array_agg(value::bigint ORDER BY place), '{}')
-  FROM jsonb_array_elements_text(p_json) WITH ORDINALITY AS each (value, place);
-$$;
-CREATE FUNCTION sluice.total(p_amounts bigint[]) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
-  SELECT coalesce(sum(amount), 0)::bigint FROM unnest(p_amounts) AS amount;
-$$;
-CREATE FUNCTION sluice.plus(p_left bigint[], p_right bigint[]) RETURNS bigint[]
-LANGUAGE sql IMMUTABLE AS $$
-  SELECT array_agg(l + coalesce(p_right[place], 0) ORDER BY place)
-  FROM unnest(p_left) WITH ORDINALITY AS each (l, place);
-$$;
-CREATE FUNCTION sluice.minus(p_left bigint[], p_right bigint[]) RETURNS bigint[]
-LANGUAGE sql IMMUTABLE AS $$
-  SELECT array_agg(l - coalesce(p_right[place], 0) ORDER BY place)
-  FROM unnest(p_left) WITH ORDINALITY AS each (l, place);
-$$;
-CREATE FUNCTION sluice.take_in_order(p_available bigint[], p_amount bigint) RETURNS bigint[]
-LANGUAGE plpgsql IMMUTABLE AS $$
-DECLARE
-  v_rest bigint := p_amount;
-  v_taken bigint[] := p_available;
-BEGIN
-  FOR i IN 1 .. cardinality(p_available) LOOP
-    v_taken[i] := least(p_available[i], v_rest);
-    v_rest := v_rest - v_taken[i];
-  END LOOP;
-  RETURN v_taken;
-END $$;
-CREATE FUNCTION sluice.held(p_granted bigint[], p_spent bigint[]) RETURNS bigint
-LANGUAGE sql IMMUTABLE AS $$
-  SELECT coalesce(sum(greatest(g - p_spent[place], 0)), 0)::bigint
-  FROM unnest(p_granted) WITH ORDINALITY AS each (g, place);
-$$;
-`;
-
 const replicas = `
 CREATE FUNCTION sluice.standing(p_replica bigint) RETURNS jsonb LANGUAGE sql VOLATILE AS $$
   SELECT coalesce(
     (SELECT jsonb_build_object('state', state, 'posted', posted, 'leaseNo', lease_no)
-      FROM sluice.credit_replicas WHERE id = p_replica),
+      FROM sluice.replicas WHERE id = p_replica),
     '{"state": "unknown", "posted": 0, "leaseNo": 0}') || jsonb_build_object('time', sluice.now_ms());
 $$;
 
-CREATE FUNCTION sluice.credit_register(p_name text, p_mode text) RETURNS jsonb
+-- A gateway that reserves credit in its own folder (\`local\`) shares no budget, so it must be the only one.
+CREATE FUNCTION sluice.credit_register(p_name text, p_mode text, p_version text) RETURNS jsonb
 LANGUAGE plpgsql ${entryPoint} AS $$
 DECLARE
   v_now bigint := sluice.now_ms();
   v_id bigint;
+  v_other text;
 BEGIN
-  UPDATE sluice.credit_replicas SET state = 'live', heard_at = v_now
-    WHERE p_mode = 'local' AND mode = 'local' AND name = p_name AND state IN ('live', 'silent')
-    RETURNING id INTO v_id;
-  IF v_id IS NULL THEN
-    INSERT INTO sluice.credit_replicas
-      (name, mode, state, registered_at, heard_at, posted, lease_no)
-      VALUES (p_name, p_mode, 'live', v_now, v_now, 0, 0) RETURNING id INTO v_id;
+  PERFORM pg_advisory_xact_lock(${registerLock});
+  SELECT name INTO v_other FROM sluice.replicas
+    WHERE state = 'live' AND mode = 'local' AND v_now - heard_at <= ${silenceMs} LIMIT 1;
+  IF FOUND THEN
+    RETURN sluice.standing(NULL) || jsonb_build_object('replica', 0, 'inUseBy', v_other);
   END IF;
+  UPDATE sluice.replicas SET state = 'silent' WHERE state = 'live' AND mode = 'local';
+  INSERT INTO sluice.replicas (name, version, mode, state, registered_at, heard_at)
+    VALUES (p_name, p_version, p_mode, 'live', v_now, v_now) RETURNING id INTO v_id;
   RETURN sluice.standing(v_id) || jsonb_build_object('replica', v_id);
 END $$;
 
@@ -131,8 +47,7 @@ LANGUAGE plpgsql ${entryPoint} AS $$
 DECLARE
   v_recalls jsonb := '[]';
 BEGIN
-  UPDATE sluice.credit_replicas SET state = 'live', heard_at = sluice.now_ms()
-    WHERE id = p_replica AND state IN ('live', 'silent');
+  UPDATE sluice.replicas SET heard_at = sluice.now_ms() WHERE id = p_replica AND state = 'live';
   IF FOUND THEN
     SELECT coalesce(jsonb_agg(jsonb_build_object('scope', s.id, 'recall', s.recall)), '[]')
       INTO v_recalls
@@ -146,31 +61,19 @@ CREATE FUNCTION sluice.credit_fence(p_replica bigint) RETURNS jsonb
 LANGUAGE plpgsql ${entryPoint} AS $$
 DECLARE
   v_now bigint := sluice.now_ms();
-  v_fenced bigint[];
 BEGIN
-  IF NOT EXISTS (SELECT FROM sluice.credit_replicas WHERE id = p_replica AND state = 'live'
+  IF NOT EXISTS (SELECT FROM sluice.replicas WHERE id = p_replica AND state = 'live'
       AND v_now - greatest(registered_at, sluice.started_ms()) >= ${silenceMs}) THEN
     RETURN '[]';
   END IF;
-  WITH silent AS (
-    SELECT id FROM sluice.credit_replicas
-      WHERE state = 'live' AND v_now - heard_at > ${silenceMs} FOR UPDATE SKIP LOCKED
-  ), ended AS (
-    UPDATE sluice.credit_replicas r
-      SET state = CASE mode WHEN 'local' THEN 'silent' ELSE 'fenced' END
-      FROM silent WHERE r.id = silent.id RETURNING r.id
-  )
-  SELECT coalesce(array_agg(id ORDER BY id), '{}') INTO v_fenced FROM ended;
-  DELETE FROM sluice.leases l USING sluice.credit_replicas r
-    WHERE l.replica = r.id AND r.id = ANY (v_fenced) AND r.state = 'fenced';
-  RETURN to_jsonb(v_fenced);
+  RETURN to_jsonb(sluice.end_silent(v_now));
 END $$;
 
 CREATE FUNCTION sluice.credit_leave(p_replica bigint) RETURNS jsonb
 LANGUAGE plpgsql ${entryPoint} AS $$
 BEGIN
-  UPDATE sluice.credit_replicas SET state = 'gone', heard_at = sluice.now_ms()
-    WHERE id = p_replica AND state IN ('live', 'silent');
+  UPDATE sluice.replicas SET state = 'gone', heard_at = sluice.now_ms()
+    WHERE id = p_replica AND state = 'live';
   IF FOUND THEN
     DELETE FROM sluice.leases WHERE replica = p_replica;
   END IF;
@@ -178,47 +81,35 @@ BEGIN
 END $$;
 `;
 
+/**
+ * The rows of a batch are the charges with the columns of the table, `taken` and `key_taken`: the parts that the
+ * leases of the workspace and of the key cover.
+ */
 const post = `
-CREATE FUNCTION sluice.credit_post(p_replica bigint, p_first bigint, p_charges jsonb) RETURNS jsonb
-LANGUAGE plpgsql ${entryPoint} AS $$
+CREATE FUNCTION sluice.credit_post(p_replica bigint, p_first bigint, p_last bigint, p_rows json)
+RETURNS jsonb LANGUAGE plpgsql ${entryPoint} AS $$
 DECLARE
   v_now bigint := sluice.now_ms();
 BEGIN
   -- This comparison makes every charge count exactly once, and a fenced replica posts nothing.
-  UPDATE sluice.credit_replicas
-    SET posted = p_first + jsonb_array_length(p_charges) - 1, state = 'live', heard_at = v_now
-    WHERE id = p_replica AND state IN ('live', 'silent') AND posted = p_first - 1;
+  UPDATE sluice.replicas SET posted = p_last, heard_at = v_now
+    WHERE id = p_replica AND state = 'live' AND posted = p_first - 1;
   IF NOT FOUND THEN RETURN sluice.standing(p_replica); END IF;
 
-  INSERT INTO sluice.key_steps
-    SELECT charge ->> 'keyId', kind, v_now / length, p_replica,
-      sum(sluice.total(sluice.amounts(charge -> 'splitMilliCu')))
-    FROM jsonb_array_elements(p_charges) AS charge,
-      (VALUES ('day', ${dayWindow.stepMs}), ('month', ${monthWindow.stepMs})) AS windows (kind, length)
-    GROUP BY 1, 2, 3
-    ON CONFLICT (key_id, kind, step, replica)
-      DO UPDATE SET milli_cu = key_steps.milli_cu + excluded.milli_cu;
-
-  INSERT INTO sluice.draws AS known
-    SELECT charge ->> 'workspaceId', sluice.period_of(least((charge ->> 'time')::bigint, v_now)),
-      p_replica, ARRAY[
-        sum((charge -> 'splitMilliCu' ->> 0)::bigint), sum((charge -> 'splitMilliCu' ->> 1)::bigint),
-        sum((charge -> 'splitMilliCu' ->> 2)::bigint)]
-    FROM jsonb_array_elements(p_charges) AS charge GROUP BY 1, 2
-    ON CONFLICT (workspace_id, period, replica)
-      DO UPDATE SET amounts = sluice.plus(known.amounts, excluded.amounts);
-
+  -- The windows count from now on, by the clock of the database. Until now the charges counted as granted.
+  PERFORM sluice.record_charges(p_replica, p_rows, v_now);
+  WITH posted AS MATERIALIZED (
+    SELECT * FROM json_to_recordset(p_rows)
+      AS r (workspace_id text, key_id text, taken bigint[], key_taken bigint)
+  )
   INSERT INTO sluice.leases AS known
     SELECT scope, p_replica, zero, taken, zero, 0
     FROM (
-      SELECT charge ->> 'keyId', ARRAY[sum((charge ->> 'keyTakenMilliCu')::bigint)]::bigint[],
-        ARRAY[0]::bigint[]
-      FROM jsonb_array_elements(p_charges) AS charge GROUP BY 1
+      SELECT key_id, ARRAY[sum(key_taken)]::bigint[], ARRAY[0]::bigint[] FROM posted GROUP BY 1
       UNION ALL
-      SELECT charge ->> 'workspaceId', ARRAY[
-        sum((charge -> 'takenMilliCu' ->> 0)::bigint), sum((charge -> 'takenMilliCu' ->> 1)::bigint),
-        sum((charge -> 'takenMilliCu' ->> 2)::bigint)]::bigint[], ARRAY[0, 0, 0]::bigint[]
-      FROM jsonb_array_elements(p_charges) AS charge GROUP BY 1
+      SELECT workspace_id, ARRAY[sum(taken[1]), sum(taken[2]), sum(taken[3])]::bigint[],
+        ARRAY[0, 0, 0]::bigint[]
+      FROM posted GROUP BY 1
     ) AS sums (scope, taken, zero)
     WHERE sluice.total(taken) > 0
     ON CONFLICT (scope, replica) DO UPDATE SET spent = sluice.plus(known.spent, excluded.spent);
@@ -233,9 +124,9 @@ DECLARE
   v_want jsonb;
   v_granted jsonb := '[]';
 BEGIN
-  UPDATE sluice.credit_replicas
-    SET lease_no = p_lease_no, state = 'live', heard_at = sluice.now_ms()
-    WHERE id = p_replica AND state IN ('live', 'silent') AND lease_no < p_lease_no;
+  UPDATE sluice.replicas
+    SET lease_no = p_lease_no, heard_at = sluice.now_ms()
+    WHERE id = p_replica AND state = 'live' AND lease_no < p_lease_no;
   IF NOT FOUND THEN RETURN sluice.standing(p_replica); END IF;
   INSERT INTO sluice.scopes (id)
     SELECT want ->> 'scope' FROM jsonb_array_elements(p_wants) AS want ORDER BY 1
@@ -262,6 +153,7 @@ DECLARE
   v_other_slack bigint[] := v_zero;
   v_reach int := cardinality(v_granted);
   v_has_new_slack boolean := false;
+  v_is_new boolean := (p_want ->> 'isNew')::boolean;
   v_answered bigint;
   v_unmet bigint := 0;
   v_recall bigint;
@@ -271,15 +163,18 @@ DECLARE
   v_need bigint;
   v_other record;
 BEGIN
-  INSERT INTO sluice.leases VALUES (v_scope, p_replica, v_granted, v_zero, v_slack, v_answers)
-    ON CONFLICT (scope, replica)
-      DO UPDATE SET granted = excluded.granted, slack = excluded.slack, recall = excluded.recall;
+  -- A replica that counts from zero has no charges of this scope on their way.
+  INSERT INTO sluice.leases AS known
+    VALUES (v_scope, p_replica, v_granted, v_zero, v_slack, v_answers)
+    ON CONFLICT (scope, replica) DO UPDATE
+      SET granted = excluded.granted, slack = excluded.slack, recall = excluded.recall,
+        spent = CASE WHEN v_is_new THEN v_zero ELSE known.spent END;
   SELECT greatest(recall, v_answers), is_tight INTO v_recall, v_tight
     FROM sluice.scopes WHERE id = v_scope;
   v_left := sluice.left_in(v_scope, p_want -> 'limits', v_now);
 
   FOR v_other IN
-    SELECT l.slack, l.recall FROM sluice.leases l JOIN sluice.credit_replicas r ON r.id = l.replica
+    SELECT l.slack, l.recall FROM sluice.leases l JOIN sluice.replicas r ON r.id = l.replica
     WHERE l.scope = v_scope AND r.id <> p_replica AND r.state = 'live'
       AND sluice.held(l.granted, l.spent) > 0
   LOOP
@@ -314,7 +209,7 @@ BEGIN
   IF v_unmet = 0 AND v_extra > 0 THEN
     FOR i IN 1 .. v_reach LOOP
       CONTINUE WHEN v_left[i] = 0;
-      v_need := v_left[i] / (2 * (SELECT count(*) FROM sluice.credit_replicas WHERE state = 'live'));
+      v_need := v_left[i] / (2 * (SELECT count(*) FROM sluice.replicas WHERE state = 'live'));
       v_tight := v_tight AND v_need < v_extra;
       IF NOT v_tight THEN
         v_granted[i] := v_granted[i] + least(v_need, v_extra);
@@ -324,8 +219,12 @@ BEGIN
     END LOOP;
   END IF;
 
-  UPDATE sluice.leases SET granted = v_granted, slack = v_slack, recall = v_answers
-    WHERE scope = v_scope AND replica = p_replica;
+  IF v_is_new AND sluice.total(v_granted) = 0 THEN
+    DELETE FROM sluice.leases WHERE scope = v_scope AND replica = p_replica;
+  ELSE
+    UPDATE sluice.leases SET granted = v_granted, slack = v_slack, recall = v_answers
+      WHERE scope = v_scope AND replica = p_replica;
+  END IF;
   UPDATE sluice.scopes SET recall = v_recall, is_tight = v_tight
     WHERE id = v_scope AND (recall <> v_recall OR is_tight <> v_tight);
   RETURN jsonb_strip_nulls(jsonb_build_object('scope', v_scope, 'grantedMilliCu', v_granted,
@@ -335,13 +234,11 @@ BEGIN
 END $$;
 `;
 
-/** The statements that create the ledger in an empty database. */
-export const ledgerSchema: string = [
-  tables,
-  clock,
-  amounts,
+/** The functions of the ledger. Its tables are in schema-tables.ts. */
+export const ledgerFunctions: string = [
   replicas,
   post,
   usageFunctions,
   lease,
+  reportFunctions,
 ].join("\n");

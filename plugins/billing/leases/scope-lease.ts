@@ -16,7 +16,7 @@ export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
   readonly id: string;
   readonly #horizonMs: number;
   #limits: Limits;
-  /** Totals since the registration, by source. */
+  /** Totals since the scope is counted, by source. */
   granted: Amounts = [];
   #spent: Amounts = [];
   /** Sum of the open reservations that this lease covers. */
@@ -26,6 +26,10 @@ export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
    * before the reservation may be refused; 0 before the ledger was asked.
    */
   readonly waiting = new Map<Waiting, number>();
+  /** Number of settled reservations whose charges are not confirmed yet. */
+  unposted = 0;
+  /** True while the ledger has no totals of this replica: see Want. */
+  #isNew = true;
   /** The newest recall that the replica has seen. */
   #recall = 0;
   /** True if the replica must answer a recall. */
@@ -56,15 +60,21 @@ export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
 
   /** Forgets the granted credit, because the ledger has fenced the replica. */
   restart(): void {
-    this.granted = this.#limits.kind === "key" ? [0] : [0, 0, 0];
-    this.#spent = this.granted;
+    this.#countFromZero();
     this.reserved = 0;
+    this.unposted = 0;
     this.waiting.clear();
     this.#isStale = false;
     this.#isRecalled = false;
     this.#isTight = false;
     this.#isUncertain = false;
     this.#refused = undefined;
+  }
+
+  #countFromZero(): void {
+    this.granted = this.#limits.kind === "key" ? [0] : [0, 0, 0];
+    this.#spent = this.granted;
+    this.#isNew = true;
   }
 
   /** The credit that is granted and neither charged nor reserved. */
@@ -77,7 +87,7 @@ export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
     this.#moveTo(now);
     this.#usedAt = now;
     this.#demand += costMilliCu;
-    if (limits === this.#limits) return;
+    if (isSame(limits, this.#limits)) return;
     this.#limits = limits;
     this.#isStale = true;
     this.#refused = undefined;
@@ -132,21 +142,38 @@ export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
     return taken;
   }
 
+  /** Reverses `take`, because the charge will never be posted. */
+  giveBack(taken: Amounts): void {
+    this.#spent = difference(this.#spent, taken);
+  }
+
   /** Returns true if this scope should be reported to the ledger now. */
   isDue(now: number): boolean {
     this.#moveTo(now);
     if (this.#isUncertain || this.#isRecalled) return true;
     if (this.slackMilliCu > 0 && (this.#isStale || this.#isTight || this.#isIdle(now))) return true;
-    return now >= this.#askAt && (this.waiting.size > 0 || this.#asksAhead);
+    if (!this.#isNew && this.#isUnused(now)) return true;
+    return now >= this.#askAt && this.isAsking;
+  }
+
+  /** True if more credit is needed. It may be too early to ask for it. */
+  get isAsking(): boolean {
+    return this.waiting.size > 0 || this.#asksAhead;
+  }
+
+  /** Returns true if a new object for this scope would have the same state. */
+  isForgettable(now: number): boolean {
+    return this.#isNew && !this.#isUncertain && this.#isUnused(now);
   }
 
   /** Gives back what is not needed, and returns the statement for the ledger. `anySource`: see Want. */
   state(now: number, anySource: boolean): Want {
-    const isAsking = this.waiting.size > 0 || this.#asksAhead;
+    const { isAsking } = this;
     const keepsSlack = this.waiting.size === 0 && !this.#isTight && !this.#isIdle(now);
     if (!keepsSlack || this.#isStale || this.#isRecalled) {
       this.granted = difference(this.granted, this.#slackBySource());
     }
+    if (this.#isUnused(now)) this.#countFromZero();
     this.#isStale = false;
     this.#isRecalled = false;
     this.#isUncertain = false;
@@ -154,6 +181,7 @@ export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
     return {
       scope: this.id,
       limits: this.#limits,
+      isNew: this.#isNew,
       grantedMilliCu: this.granted,
       slackMilliCu: this.#slackBySource(),
       needsMilliCu: needs.map(([{ costMilliCu }]) => costMilliCu),
@@ -166,6 +194,7 @@ export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
 
   receive(now: number, granted: Granted): void {
     this.granted = granted.grantedMilliCu;
+    if (sum(this.granted) > 0) this.#isNew = false;
     this.#isTight = granted.isTight;
     this.#recall = Math.max(this.#recall, granted.recall);
     const isShort = granted.reached !== undefined || this.#asksAhead;
@@ -184,6 +213,11 @@ export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
     return this.waiting.size === 0 && now - this.#usedAt >= idleMs;
   }
 
+  /** Returns true if nothing of the lease is in use, and no charge is on its way. */
+  #isUnused(now: number): boolean {
+    return this.#isIdle(now) && this.reserved === 0 && this.unposted === 0;
+  }
+
   /** Open reservations will draw the first sources, so the slack is in the last ones. */
   #slackBySource(): Amounts {
     return takeFromEnd(difference(this.granted, this.#spent), this.slackMilliCu);
@@ -196,4 +230,20 @@ export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
     this.#demand = 0;
     this.#slot = slot;
   }
+}
+
+function isSame(left: Limits, right: Limits): boolean {
+  if (left.kind === "key") {
+    return (
+      right.kind === "key" &&
+      left.dayMilliCu === right.dayMilliCu &&
+      left.monthMilliCu === right.monthMilliCu
+    );
+  }
+  return (
+    right.kind === "workspace" &&
+    left.includedMilliCu === right.includedMilliCu &&
+    left.purchasedMilliCu === right.purchasedMilliCu &&
+    left.overageMilliCu === right.overageMilliCu
+  );
 }

@@ -29,6 +29,7 @@ import type { CreditBook, KeyCredit, WorkspaceCredit } from "./credit.ts";
 import type { Journal } from "./journal.ts";
 import { MeterTime } from "./meter-time.ts";
 import type { MeterMetrics } from "./metrics.ts";
+import type { Durability } from "./options.ts";
 import { periodOf } from "./periods.ts";
 import { CreditReservation, type ReservationDeps, type ReservedCredit } from "./reservation.ts";
 import { windowState } from "./windows.ts";
@@ -38,7 +39,7 @@ interface CreditMeterDeps {
   readonly book: CreditBook;
   readonly metrics: MeterMetrics;
   readonly clock: Clock;
-  readonly durability: "settled" | "async";
+  readonly durability: Durability;
   /** Time of the newest record in the journal, in milliseconds since 1970. */
   readonly newest: number;
 }

@@ -11,6 +11,7 @@ import type { Clock, Log } from "sluice-gateway/plugin";
 import { StoreError } from "sluice-gateway/store";
 import type { JournalMessage, JournalWorkerData } from "./journal-worker.ts";
 import type { JournalMetrics } from "./metrics.ts";
+import type { Durability } from "./options.ts";
 import {
   maxNameBytes,
   maxRecordBytes,
@@ -53,7 +54,7 @@ export type CommitPriority = "immediate" | "batched" | "deferred";
 
 export interface JournalOptions {
   readonly dataDir: string;
-  readonly durability: "settled" | "async";
+  readonly durability: Durability;
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: JournalMetrics;

@@ -1,11 +1,12 @@
 /** Opens the meter: recovers the journal, loads all balances and starts the journal thread. */
 import type { Clock, Log, Metrics } from "sluice-gateway/plugin";
-import type { KeyWindows, Metering, WorkspaceUsage } from "sluice-gateway/services";
+import type { KeyWindows, Metering, Workspace, WorkspaceUsage } from "sluice-gateway/services";
 import { loadBalances } from "./balances.ts";
 import { CreditMeter } from "./credit-meter.ts";
 import { CreditBook } from "./credit.ts";
 import { JournalFile } from "./journal-file.ts";
 import { Journal } from "./journal.ts";
+import type { Durability } from "./options.ts";
 import { meterMetrics, type MeterMetrics } from "./metrics.ts";
 import { periodOf } from "./periods.ts";
 import { at, kind, type RecordCursor } from "./records.ts";
@@ -13,7 +14,7 @@ import { at, kind, type RecordCursor } from "./records.ts";
 export interface MeterOptions {
   /** Folder of the journal. Only one meter may use a folder; the caller holds its lock (src/store/lock.ts). */
   readonly dataDir: string;
-  readonly durability: "settled" | "async";
+  readonly durability: Durability;
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;
@@ -35,6 +36,7 @@ export interface MeterService extends Omit<Metering, "usage"> {
   ): Exclude<ReturnType<Metering["reserve"]>, Promise<unknown>>;
   keyWindows(...args: Parameters<Metering["keyWindows"]>): KeyWindows;
   workspaceUsage(workspaceId: string): WorkspaceUsage;
+  purchasedLeft(workspace: Workspace): number;
   /** False while the journal cannot be written; `reserve` then returns `unavailable`. */
   readonly writable: boolean;
   keyUsage(keyId: string): KeyUsage;

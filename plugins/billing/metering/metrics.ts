@@ -10,15 +10,19 @@ export interface JournalMetrics {
   readonly failures: Counter;
 }
 
-export interface MeterMetrics extends JournalMetrics {
+/** What every meter counts. */
+export interface ChargeMetrics {
   /** Milli-CU charged by a surface. */
   charged(surface: string): Counter;
   /** Milli-CU by which a surface's charges exceeded their reservations, and that were not charged. */
   cut(surface: string): Counter;
+  readonly openReservations: Gauge;
+}
+
+export interface MeterMetrics extends JournalMetrics, ChargeMetrics {
   /** Milli-CU of charges that were reversed because the journal could not write them. */
   readonly lost: Counter;
   readonly expired: Counter;
-  readonly openReservations: Gauge;
 }
 
 const rowBuckets = [1, 2, 4, 8, 16, 32, 64, 128, 512, 2048];
@@ -27,16 +31,6 @@ const secondBuckets = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.02
 export function meterMetrics(metrics: Metrics): MeterMetrics {
   const gauge = (name: string, help: string): Gauge => metrics.gauge(name, help).with({});
   const counter = (name: string, help: string): Counter => metrics.counter(name, help).with({});
-  const charged = bySurface(
-    metrics,
-    "sluice_charged_cu_milli_total",
-    "Milli-CU charged, by surface.",
-  );
-  const cut = bySurface(
-    metrics,
-    "sluice_cut_cu_milli_total",
-    "Milli-CU by which charges exceeded their reservations. They were not charged.",
-  );
   return {
     writable: gauge("sluice_journal_writable", "1 while charges can be written to disk, else 0."),
     waitingRows: gauge(
@@ -62,16 +56,28 @@ export function meterMetrics(metrics: Metrics): MeterMetrics {
       "sluice_lost_cu_milli_total",
       "Milli-CU whose charges were reversed because they could not be written to the journal.",
     ),
-    openReservations: gauge(
-      "sluice_reservations_open",
-      "Reservations that are neither settled nor released, sampled every second.",
-    ),
     expired: counter(
       "sluice_expired_intents_total",
       "Reservations of streams that were open at a crash and were released at the next start.",
     ),
-    charged,
-    cut,
+    ...chargeMetrics(metrics),
+  };
+}
+
+export function chargeMetrics(metrics: Metrics): ChargeMetrics {
+  return {
+    charged: bySurface(metrics, "sluice_charged_cu_milli_total", "Milli-CU charged, by surface."),
+    cut: bySurface(
+      metrics,
+      "sluice_cut_cu_milli_total",
+      "Milli-CU by which charges exceeded their reservations. They were not charged.",
+    ),
+    openReservations: metrics
+      .gauge(
+        "sluice_reservations_open",
+        "Reservations that are neither settled nor released, sampled every second.",
+      )
+      .with({}),
   };
 }
 

@@ -2,10 +2,16 @@
 import type { JsonSchema } from "sluice-gateway/plugin";
 import { durationMs } from "sluice-gateway/toolkit";
 
+/**
+ * What the last byte of an answer waits for. `settled`: its charge is recorded, in PostgreSQL if `store.postgres` is
+ * set and otherwise on disk. `local`: it is on the disk of this gateway. `async`: nothing.
+ */
+export type Durability = "settled" | "local" | "async";
+
 /** The section after validation, with defaults. */
 export interface Options {
   readonly metering: {
-    readonly durability: "settled" | "async";
+    readonly durability: Durability;
     readonly export?: Omit<UsageExportConfig, "url" | "everyMs"> & {
       readonly url?: string;
       readonly every: string;
@@ -83,10 +89,10 @@ const metering = closed(
   "Durability and export of charges.",
   {
     durability: {
-      enum: ["settled", "async"],
+      enum: ["settled", "local", "async"],
       default: "settled",
       description:
-        "settled: a charge is on disk before the last byte of the answer is sent. async: soon after.",
+        "settled: a charge is on disk, or in PostgreSQL with store.postgres, before the last byte of the answer is sent. local: it is on disk, and copied to PostgreSQL. async: soon after.",
     },
     export: usageExport,
   },

@@ -59,11 +59,11 @@ export function usageJson(row: UsageRow): UsageJson {
   };
 }
 
-function agentJson({ sessionId, ...members }: Agent): AgentJson {
+export function agentJson({ sessionId, ...members }: Agent): AgentJson {
   return { ...members, session_id: sessionId };
 }
 
-function pricingJson(pricing: Pricing): PricingJson {
+export function pricingJson(pricing: Pricing): PricingJson {
   return {
     network: pricing.network,
     coefficient: pricing.coefficient,

@@ -9,6 +9,7 @@ import { openJournalReader } from "../metering/journal-reader.ts";
 import { journalPath } from "../metering/journal-schema.ts";
 import { chargesOf, type UsageRow } from "../metering/read-usage.ts";
 import { usageJson } from "../metering/usage-json.ts";
+import { storableJson } from "../storable-json.ts";
 import type { Posting } from "./charge-store.ts";
 import { commitCheck } from "./commit-check.ts";
 
@@ -110,11 +111,5 @@ function encode(row: UsageRow, commit: number): string {
     purchased_cu_milli: row.purchasedMilliCu,
     overage_cu_milli: row.overageMilliCu,
   };
-  const text = JSON.stringify(charge);
-  // PostgreSQL refuses U+0000 and half surrogate pairs, and one such charge would hold up all later ones.
-  return text.includes("\\u") ? JSON.stringify(charge, storable) : text;
-}
-
-function storable(_: string, value: unknown): unknown {
-  return typeof value === "string" ? value.replaceAll("\0", "\ufffd").toWellFormed() : value;
+  return storableJson(charge);
 }

@@ -92,30 +92,43 @@ export interface ReplicaStatus {
   readonly name: string;
   readonly journal: string;
   readonly version: string;
+  readonly mode: string;
   readonly state: string;
   readonly heardSecondsAgo: number;
+  /** Number of its last charge in the database, or of the last commit of its journal. */
   readonly posted: number;
+  /** Credit of workspaces that it holds and has not charged, in milli-CU. */
+  readonly heldMilliCu: number;
   /** Time of its newest charge in the database, in RFC 3339. Undefined if it has none. */
   readonly lastChargeAt: string | undefined;
 }
 
-/** Returns all replicas, the one that was heard last first. Rejects with DatabaseFailure. */
+/**
+ * Returns the replicas that have not ended, those that ended within a day, and all journals. The one that was heard last
+ * is first. Rejects with DatabaseFailure.
+ */
 export async function readReplicas(database: Postgres): Promise<ReplicaStatus[]> {
   const rows = await database.query(
     "status",
-    `SELECT name, journal, version, state, posted,
-       extract(epoch FROM clock_timestamp() - heard_at)::float8 AS ago,
+    `SELECT name, journal, version, mode, state, posted,
+       (sluice.now_ms() - heard_at) / 1000.0::float8 AS ago,
        to_char((SELECT max(time) FROM sluice.charges WHERE replica = r.id) AT TIME ZONE 'UTC',
          'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS last_charge
-     FROM sluice.replicas r ORDER BY heard_at DESC`,
+       , coalesce((SELECT sum(sluice.held(granted, spent)) FROM sluice.leases
+         WHERE replica = r.id AND cardinality(granted) = 3), 0)::bigint AS held
+     FROM sluice.replicas r
+     WHERE mode = 'local' OR state = 'live' OR sluice.now_ms() - heard_at < 86400000
+     ORDER BY heard_at DESC, id DESC`,
   );
   return rows.map((row) => ({
     name: text(row, "name"),
     journal: text(row, "journal"),
     version: text(row, "version"),
+    mode: text(row, "mode"),
     state: text(row, "state"),
     heardSecondsAgo: Math.max(0, Math.round(number(row, "ago") * 10) / 10),
     posted: number(row, "posted"),
+    heldMilliCu: number(row, "held"),
     lastChargeAt: optionalText(row, "last_charge"),
   }));
 }
@@ -129,4 +142,18 @@ async function onlyRow(
   const [row] = await database.query(lane, statement, values);
   if (row === undefined) throw new Error(`no row for ${statement}`);
   return row;
+}
+
+/**
+ * Ends the replicas with this name, or all of them, and returns what was freed. One that still runs registers again.
+ * Rejects with DatabaseFailure.
+ */
+export async function endReplicas(
+  database: Postgres,
+  name?: string,
+): Promise<{ readonly name: string; readonly freedMilliCu: number }[]> {
+  const rows = await database.query("status", "SELECT * FROM sluice.credit_end($1)", [
+    name ?? null,
+  ]);
+  return rows.map((row) => ({ name: text(row, "name"), freedMilliCu: number(row, "held") }));
 }

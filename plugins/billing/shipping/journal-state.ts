@@ -2,7 +2,7 @@
 import { timingSafeEqual } from "node:crypto";
 import { postgresError } from "sluice-gateway/postgres";
 import { blob, number, text } from "sluice-gateway/store";
-import { openJournalReader, singleRow } from "../metering/journal-reader.ts";
+import { hasJournal, openJournalReader, singleRow } from "../metering/journal-reader.ts";
 import type { ChargeStore } from "./charge-store.ts";
 import { commitCheck } from "./commit-check.ts";
 
@@ -11,6 +11,30 @@ export function journalId(dataDir: string): string {
   const db = openJournalReader(dataDir);
   try {
     return text(singleRow(db, "SELECT uid FROM journal"), "uid");
+  } finally {
+    db.close();
+  }
+}
+
+/**
+ * Rejects with StoreError if the folder has a journal with charges that the database does not have: they would not count
+ * for gateways that share the credit.
+ */
+export async function checkShipped(
+  dataDir: string,
+  store: Pick<ChargeStore, "find">,
+): Promise<void> {
+  if (!hasJournal(dataDir)) return;
+  const { posted = 0 } = (await store.find(journalId(dataDir))) ?? {};
+  const db = openJournalReader(dataDir);
+  try {
+    const last = number(singleRow(db, "SELECT ifnull(max(seq), 0) AS seq FROM commits"), "seq");
+    if (last <= posted) return;
+    throw postgresError(
+      "SLUICE_STORE_NOT_MOVED",
+      `the journal in ${dataDir} ends at commit ${last}, and the PostgreSQL database has its charges only up to commit ${posted}`,
+      "Start the gateway once with `metering.durability: local`, wait until sluice_ship_lag_seconds is 0, and stop it. Or use another data folder.",
+    );
   } finally {
     db.close();
   }

@@ -1,18 +1,21 @@
-/** Metrics of the copy of the charges in PostgreSQL. */
+/** Metrics of charges that are posted to PostgreSQL, and of the copy of a journal. */
 import type { Counter, Gauge, Histogram, Metrics } from "sluice-gateway/plugin";
 
-export interface ShippingMetrics {
-  readonly lagSeconds: Gauge;
-  readonly stopped: Gauge;
+/** What everything counts that posts charges. */
+export interface PostMetrics {
   readonly batchRows: Histogram;
   readonly postSeconds: Histogram;
   readonly wentBack: Counter;
 }
 
+export interface ShippingMetrics extends PostMetrics {
+  readonly lagSeconds: Gauge;
+  readonly stopped: Gauge;
+}
+
 export function shippingMetrics(metrics: Metrics): ShippingMetrics {
-  const rowBuckets = [1, 4, 16, 64, 256, 1024, 4096];
-  const secondBuckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 2, 10];
   return {
+    ...postMetrics(metrics),
     lagSeconds: metrics
       .gauge(
         "sluice_ship_lag_seconds",
@@ -25,6 +28,13 @@ export function shippingMetrics(metrics: Metrics): ShippingMetrics {
         "1 while no charges are copied to PostgreSQL for a reason that an operator must remove.",
       )
       .with({}),
+  };
+}
+
+export function postMetrics(metrics: Metrics): PostMetrics {
+  const rowBuckets = [1, 4, 16, 64, 256, 1024, 4096];
+  const secondBuckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 2, 10];
+  return {
     batchRows: metrics
       .histogram("sluice_post_batch_rows", "Charges per batch sent to PostgreSQL.", rowBuckets)
       .with({}),

@@ -32,7 +32,8 @@ async function workspaces(
   const { admin } = parts.accounts;
   const found =
     viewer.only === undefined ? await admin.listWorkspaces(maxWorkspaces) : [viewer.workspace];
-  return sendJson(reply, 200, { workspaces: found.map((each) => admin.workspaceJson(each)) });
+  const shown = await Promise.all(found.map(async (each) => admin.workspaceJson(each)));
+  return sendJson(reply, 200, { workspaces: shown });
 }
 
 async function list(

@@ -119,7 +119,7 @@ async function periodJson(
     plan_includes_cu_milli: admin.plan(workspace.plan).includedMilliCu,
     included_cu_milli: used.includedMilliCu,
     purchased_cu_milli: used.purchasedMilliCu,
-    purchased_left_cu_milli: metering.purchasedLeft(workspace),
+    purchased_left_cu_milli: await metering.purchasedLeft(workspace),
     overage_cu_milli: used.overageMilliCu,
     overage_limit_cu_milli: workspace.overageLimitCuMilli,
   };

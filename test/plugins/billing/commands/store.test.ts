@@ -19,9 +19,39 @@ test("upgrade creates the tables once, and status shows the gateways", async (t)
   await runSql(url, "SELECT sluice.register('abc', 'gateway-a', '1.2.3')");
   const { out } = await run(store, "status");
   assert.equal(out[0], "schema version 3");
-  assert.match(out[2] ?? "", /^gateway-a +live +\d/);
+  assert.match(out[2] ?? "", /^gateway-a +local +live +\d/);
   const { replicas } = await json(store, "status", "--json");
-  assert.equal((replicas as { posted_commits: number }[])[0]?.posted_commits, 0);
+  assert.equal((replicas as { posted: number }[])[0]?.posted, 0);
+});
+
+test("forget ends a gateway and frees its credit, and recovered ends all", async (t) => {
+  const url = await createDatabase(t);
+  const { run, json } = commandLine(t, "dev", { DATABASE_URL: url });
+  await run(store, "upgrade");
+  await runSql(
+    url,
+    "SELECT sluice.credit_register('one', 'settled', '1'), sluice.credit_register('two', 'settled', '1')",
+    `SELECT sluice.credit_lease(1, 1, '[{"scope": "ws", "isNew": true, "grantedMilliCu": [0, 0, 0],
+      "limits": {"kind": "workspace", "includedMilliCu": 100, "purchasedMilliCu": 0, "overageMilliCu": 0},
+      "slackMilliCu": [0, 0, 0], "needsMilliCu": [40], "extraMilliCu": 0, "recall": 0,
+      "hasNewNeeds": true, "anySource": false}]')`,
+  );
+  const { replicas } = await json(store, "status", "--json");
+  const held = (replicas as { name: string; held_cu_milli: number }[]).map((each) => [
+    each.name,
+    each.held_cu_milli,
+  ]);
+  assert.deepEqual(Object.fromEntries(held), { one: 40, two: 0 });
+  assert.deepEqual(await json(store, "forget", "one", "--json"), {
+    ended: [{ name: "one", freed_cu_milli: 40 }],
+  });
+  assert.deepEqual(await runSql(url, "SELECT * FROM sluice.leases"), []);
+  assert.deepEqual(await json(store, "recovered", "--json"), {
+    ended: [{ name: "two", freed_cu_milli: 0 }],
+  });
+  const { code, err } = await run(store, "forget", "three");
+  assert.equal(code, 1);
+  assert.deepEqual(err, ["no gateway has been ended: none is live or silent"]);
 });
 
 test("without store.postgres the command reports that it is missing", async (t) => {

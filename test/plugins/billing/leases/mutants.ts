@@ -44,7 +44,7 @@ class LeaseNumberNotChecked extends MemoryLedger {
 class PostedAgainAfterLostReply extends PostLane {
   override lost(): void {
     const { unposted } = this.restart(0);
-    for (const settlement of unposted) this.add(settlement);
+    for (const settlement of unposted) this.add(settlement, 0);
   }
 }
 

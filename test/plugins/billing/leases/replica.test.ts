@@ -58,7 +58,16 @@ test("a lease that nobody uses is given back after 30 seconds", () => {
   world.pass(29_000, 250);
   assert.ok(lease(world, "ws_1", 1)!.granted[0]! > 0);
   world.pass(2_000, 250);
-  assert.equal(lease(world, "ws_1", 1)!.granted[0], 0);
+  assert.equal(lease(world, "ws_1", 1), undefined);
+  world.pass(1_000, 250);
+  assert.deepEqual(
+    [...world.process(0).replica.credit.scopes],
+    [],
+    "the replica forgets the scope",
+  );
+  world.reserve(0, 1, 100);
+  world.flow(50);
+  assert.equal(world.process(0).open[0]?.reservation.state, "open");
   world.finish();
 });
 
@@ -185,5 +194,59 @@ test("batches that a restored ledger has lost are posted again, and leases are s
     world.ledger.charges.map(({ splitMilliCu }) => splitMilliCu[0]),
     [60, 20],
   );
+  world.finish();
+});
+
+test("a scope that was charged is counted from zero after a while, and the ledger keeps the sum", () => {
+  const world = started(1);
+  world.setLimits("ws_1", included);
+  world.reserve(0, 1, 400);
+  world.flow(50);
+  world.settle(0, 0, [100]);
+  world.pass(33_000, 250);
+  assert.equal(lease(world, "ws_1", 1), undefined);
+  world.reserve(0, 1, 201);
+  world.flow(600);
+  assert.equal(world.seen.refused, 1);
+  world.reserve(0, 1, 200);
+  world.flow(50);
+  assert.equal(world.process(0).open[0]?.reservation.state, "open");
+  world.finish();
+});
+
+test("charges behind a batch without a reply are given up after 5 seconds, and their credit is free", () => {
+  const world = started(1);
+  world.setLimits("ws_1", included);
+  world.reserve(0, 1, 200);
+  world.reserve(0, 1, 300);
+  world.flow(50);
+  world.settle(0, 0, [100]);
+  world.send(0);
+  world.settle(0, 0, [100]);
+  const { replica } = world.process(0);
+  for (let ms = 0; ms < 5_500; ms += 100) {
+    world.now += 100;
+    for (const message of replica.messages(world.now)) replica.failed(world.now, message);
+  }
+  assert.equal(replica.isAvailable(world.now), false);
+  world.flow(600);
+  assert.equal(replica.isAvailable(world.now), true);
+  assert.deepEqual([world.seen.posted, world.seen.lost], [1, 1]);
+  world.reserve(0, 1, 400);
+  world.flow(100);
+  assert.equal(world.process(0).open[0]?.reservation.state, "open");
+  world.finish();
+});
+
+test("several reservations can pay for one charge", () => {
+  const world = started(1);
+  world.reserve(0, 1, 100);
+  world.reserve(0, 1, 50);
+  world.flow(50);
+  const [first, second] = world.process(0).open;
+  world.settle(0, 0, [150], [second!.reservation]);
+  world.flow(50);
+  assert.deepEqual([first!.reservation.state, second!.reservation.state], ["posted", "released"]);
+  assert.deepEqual(world.ledger.charges[0]?.takenMilliCu, [150, 0, 0]);
   world.finish();
 });

@@ -11,7 +11,7 @@ import type {
 import type {
   Account,
   LeasedReservation,
-} from "../../../../plugins/billing/leases/leased-credit.ts";
+} from "../../../../plugins/billing/leases/leased-reservation.ts";
 import type { ScopeRow } from "../../../../plugins/billing/leases/ledger-rows.ts";
 import type { MemoryLedger } from "../../../../plugins/billing/leases/memory-ledger.ts";
 import type { LedgerReplica } from "../../../../plugins/billing/leases/replica.ts";
@@ -139,8 +139,9 @@ export abstract class Witness {
 
   /** Notes a charge that the ledger has accepted. */
   count(charge: LeasedCharge): void {
-    assert.ok(!this.charged.has(charge.id), `charge ${charge.id} is posted twice`);
-    this.charged.set(charge.id, charge);
+    const id = charge.details.request_id;
+    assert.ok(!this.charged.has(id), `charge ${id} is posted twice`);
+    this.charged.set(id, charge);
     const { keyId, workspaceId, splitMilliCu, takenMilliCu, keyTakenMilliCu } = charge;
     const add = (scope: string, amount: number): void => {
       this.#uncovered.set(scope, (this.#uncovered.get(scope) ?? 0) + amount);

@@ -10,6 +10,7 @@ import {
   type PostRequest,
   type Standing,
 } from "../../../../plugins/billing/leases/ledger.ts";
+import type { LeasedReservation } from "../../../../plugins/billing/leases/leased-reservation.ts";
 import { MemoryLedger } from "../../../../plugins/billing/leases/memory-ledger.ts";
 import { PostLane } from "../../../../plugins/billing/leases/post-lane.ts";
 import {
@@ -19,6 +20,17 @@ import {
 } from "../../../../plugins/billing/leases/replica.ts";
 import { periodOf } from "../../../../plugins/billing/metering/periods.ts";
 import { drop, keyIds, Witness, type Opened, type Process } from "./witness.ts";
+
+const details = {
+  surface: "chat",
+  method: "completions",
+  model: null,
+  request_id: "",
+  input_tokens: 1,
+  output_tokens: 2,
+  estimated: false,
+  outcome: "complete",
+} as const;
 
 /** The parts that a mutant replaces. */
 export interface Parts {
@@ -104,18 +116,28 @@ export class World extends Witness {
   }
 
   /** Ends one open reservation of a process. `shares`: percent of its cost per charge. */
-  settle(place: number, which: number, shares: readonly number[]): void {
+  settle(
+    place: number,
+    which: number,
+    shares: readonly number[],
+    more: readonly LeasedReservation[] = [],
+  ): void {
     const process = this.process(place);
     if (process.isPaused) return;
     const ready = process.open.filter(({ reservation }) => reservation.state === "open");
     const opened = ready[which % Math.max(1, ready.length)];
     if (opened === undefined) return;
     const lines = shares.map((share) => ({
-      id: `${++this.#counter}`,
       costMilliCu: Math.floor((opened.reservation.costMilliCu * share) / 100),
+      details: { ...details, request_id: `${++this.#counter}` },
     }));
-    opened.ids = lines.map(({ id }) => id);
-    process.replica.settle(this.now, opened.reservation, lines);
+    opened.ids = lines.map((line) => line.details.request_id);
+    process.replica.settle(this.now, opened.reservation, lines, more);
+    process.open.splice(
+      0,
+      Infinity,
+      ...process.open.filter(({ reservation }) => !more.includes(reservation)),
+    );
     if (opened.reservation.state !== "open" || lines.length === 0) drop(process.open, opened);
   }
 
@@ -187,8 +209,7 @@ export class World extends Witness {
     const { no, kind } = message;
     if (kind === "lease") return { no, kind, reply: this.#lease(message.request) };
     if (kind === "post") return { no, kind, reply: this.#post(message.request) };
-    if (kind === "register")
-      return { no, kind, reply: ledger.register(message.name, message.mode) };
+    if (kind === "register") return { no, kind, reply: ledger.register(message.name) };
     if (kind === "feed") return { no, kind, reply: ledger.feed(message.replica) };
     if (kind === "leave") return { no, kind, reply: ledger.leave(message.replica) };
     const reply = ledger.fence(message.replica);
@@ -230,7 +251,8 @@ export class World extends Witness {
       scopes: this.ledger.scopes,
     });
     happens();
-    for (const { id } of this.ledger.charges.splice(charges.length)) this.charged.delete(id);
+    for (const lost of this.ledger.charges.splice(charges.length))
+      this.charged.delete(lost.details.request_id);
     this.ledger.replicas.clear();
     for (const [replica, row] of replicas) this.ledger.replicas.set(replica, row);
     this.ledger.scopes.clear();

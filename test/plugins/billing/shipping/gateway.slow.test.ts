@@ -18,6 +18,7 @@ store:
   data: "\${DATA_DIR}"
   postgres: "\${DATABASE_URL:-}"
   replica: gateway-a
+metering: { durability: local }
 routes:
   - path: /call
     methods: [GET]

@@ -162,7 +162,7 @@ test("a gateway that was silent while another one took over the database reports
   await other.open();
   const { logged } = await ship(t, dataDir, url);
   // 10 seconds without a sign of life.
-  await runSql(url, "UPDATE sluice.replicas SET heard_at = heard_at - interval '1 minute'");
+  await runSql(url, "UPDATE sluice.replicas SET heard_at = heard_at - 60000");
   await ship(t, other.dataDir, url, { replica: "gateway-b" });
   await charge(meter, principalOf(), 1);
   await until(() => Promise.resolve(logged.length > 0));

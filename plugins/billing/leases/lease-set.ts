@@ -1,0 +1,87 @@
+/** The leases of a replica by scope, and those that may have something to state to the ledger. */
+import type { Lease, LeasedReservation } from "./leased-reservation.ts";
+import type { Limits } from "./ledger.ts";
+import { ScopeLease } from "./scope-lease.ts";
+
+/** Every lease is looked at once in a while, because an unused one is given back. A sweep takes about 1 ms. */
+const sweepMs = 250;
+const leasesPerSweep = 5_000;
+
+export class LeaseSet {
+  readonly #horizonMs: number;
+  readonly #leases = new Map<string, Lease>();
+  /** The leases that have changed or wait for credit. A request looks only at them. */
+  readonly #touched = new Set<Lease>();
+  #sweeping: MapIterator<Lease> = this.#leases.values();
+  #sweepAt = 0;
+
+  /** `horizonMs`: a lease is to last for so long. */
+  constructor(horizonMs: number) {
+    this.#horizonMs = horizonMs;
+  }
+
+  all(): Iterable<Lease> {
+    return this.#leases.values();
+  }
+
+  get(scope: string): Lease | undefined {
+    return this.#leases.get(scope);
+  }
+
+  /** Returns the lease of a scope, which is new if it is not known. */
+  open(scope: string, limits: Limits, now: number): Lease {
+    let lease = this.#leases.get(scope);
+    if (lease === undefined) {
+      lease = new ScopeLease<LeasedReservation>(scope, limits, this.#horizonMs, now);
+      this.#leases.set(scope, lease);
+    }
+    this.#touched.add(lease);
+    return lease;
+  }
+
+  /** The next request looks at this lease. */
+  touch(lease: Lease): void {
+    this.#touched.add(lease);
+  }
+
+  /** Changes all leases, which is rare. */
+  touchAll(change: (lease: Lease) => void): void {
+    for (const lease of this.#leases.values()) {
+      change(lease);
+      this.#touched.add(lease);
+    }
+  }
+
+  /** Returns up to `most` leases that must be stated now. The caller states them. */
+  takeDue(now: number, most: number): readonly Lease[] {
+    const due: Lease[] = [];
+    for (const lease of this.#touched) {
+      if (due.length === most) break;
+      const isDue = lease.isDue(now);
+      if (isDue) due.push(lease);
+      if (isDue || !lease.isAsking) this.#touched.delete(lease);
+    }
+    return due;
+  }
+
+  /**
+   * Finds leases that are not used any more, and drops those of which the ledger knows nothing. `isAsked`: whether a
+   * reply will be received for a lease.
+   */
+  sweep(now: number, isAsked: (lease: Lease) => boolean): void {
+    if (now < this.#sweepAt) return;
+    this.#sweepAt = now + sweepMs;
+    for (let n = 0; n < leasesPerSweep; n++) {
+      const { value: lease, done } = this.#sweeping.next();
+      if (done === true) {
+        this.#sweeping = this.#leases.values();
+        return;
+      }
+      if (isAsked(lease)) continue;
+      if (lease.isForgettable(now)) {
+        this.#leases.delete(lease.id);
+        this.#touched.delete(lease);
+      } else if (lease.isDue(now)) this.#touched.add(lease);
+    }
+  }
+}

@@ -1,0 +1,79 @@
+/** A reservation in leased credit, its states and its charges. */
+import type {
+  ChargeDetails,
+  LeasedCharge,
+  LimitReached,
+  Limits,
+  WorkspaceLimits,
+} from "./ledger.ts";
+import type { ScopeLease } from "./scope-lease.ts";
+
+/** The payer, and the limits that apply. */
+export interface Account {
+  readonly keyId: string;
+  /** Undefined if neither window of the key has a limit. Such a key needs no lease. */
+  readonly keyLimits: Limits | undefined;
+  readonly workspaceId: string;
+  readonly workspaceLimits: WorkspaceLimits;
+  /** True if a charge that nothing covers is billed as overage. Otherwise it overdraws the included amount. */
+  readonly hasOverage: boolean;
+}
+
+/** One line of the charge of a reservation. */
+export interface LeasedLine {
+  readonly costMilliCu: number;
+  readonly details: ChargeDetails;
+}
+
+/**
+ * | state       | meaning                                                                                        |
+ * | ----------- | ---------------------------------------------------------------------------------------------- |
+ * | waiting     | a lease is being asked for                                                                     |
+ * | open        | the credit is reserved                                                                         |
+ * | settling    | charged; the ledger has not confirmed it                                                       |
+ * | posted      | charged, and confirmed                                                                         |
+ * | refused     | a limit is reached: `reached`                                                                  |
+ * | unavailable | the ledger did not answer                                                                      |
+ * | released    | ended without a charge                                                                         |
+ * | lost        | certainly not charged: the replica was fenced and the credit could not be reserved again, or the |
+ * |             | ledger could not be reached before the charge was sent                                          |
+ */
+export type LeasedState =
+  | "waiting"
+  | "open"
+  | "settling"
+  | "posted"
+  | "refused"
+  | "unavailable"
+  | "released"
+  | "lost";
+
+/** The lease of one scope. */
+export type Lease = ScopeLease<LeasedReservation>;
+
+/** A reservation. Only LeasedCredit and its owner write to it. */
+export interface LeasedReservation {
+  readonly account: Account;
+  /** The scopes that have a limit, the workspace first, because it takes longest to clear. */
+  readonly scopes: readonly Lease[];
+  costMilliCu: number;
+  /** True if it may exceed every limit, for a meter in shadow mode. */
+  readonly isForced: boolean;
+  state: LeasedState;
+  /** The scopes whose lease covers it. While it waits, it keeps what it has, so that two scopes cannot take turns. */
+  readonly heldIn: Lease[];
+  waitsSince: number;
+  /** True if it was open or settled before the replica was fenced. */
+  isRecovering: boolean;
+  /** Set when it is settled. */
+  lines: readonly LeasedLine[] | undefined;
+  reached: LimitReached | undefined;
+  /** Called when its state has changed to open, posted, refused, unavailable or lost after it was waiting or settled. */
+  onChange: (() => void) | undefined;
+}
+
+/** The charges of one reservation. They are posted together. */
+export interface Settlement {
+  readonly reservation: LeasedReservation;
+  readonly charges: readonly LeasedCharge[];
+}

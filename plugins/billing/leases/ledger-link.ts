@@ -1,0 +1,193 @@
+/**
+ * Connects a LedgerReplica with its ledger: sends its messages, hands in the replies, and reports changes of
+ * reservations to their owners. Everything here runs on the main thread, so reserving credit is one step.
+ */
+import type { Clock, Log } from "sluice-gateway/plugin";
+import { guarded } from "sluice-gateway/toolkit";
+import type { CreditLedger, PostRequest, Standing } from "./ledger.ts";
+import type { Account, LeasedLine, LeasedReservation } from "./leased-reservation.ts";
+import type { LeaseMetrics } from "./metrics.ts";
+import type { LedgerReplica, Message, Reply } from "./replica.ts";
+
+export interface LedgerLinkDeps {
+  readonly ledger: CreditLedger;
+  readonly replica: LedgerReplica;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly metrics: LeaseMetrics;
+}
+
+/** The replica is asked for messages at least this often. */
+const tickMs = 50;
+/** While charges wait because the last batch has just left, the replica is asked again after this time. */
+const batchMs = 5;
+/** Time that a stop waits for the last charges. What is not posted then was not answered. */
+const leaveMs = 3_000;
+
+export class LedgerLink {
+  readonly #deps: LedgerLinkDeps;
+  readonly #replica: LedgerReplica;
+  readonly #clock: Clock;
+  readonly #wakeUp: () => void;
+  #ticker: Disposable | undefined;
+  #batchTimer: Disposable | undefined;
+  #isWoken = false;
+  /** Failed messages since the last reply. */
+  #failures = 0;
+  #onGone: (() => void) | undefined;
+
+  constructor(deps: LedgerLinkDeps) {
+    this.#deps = deps;
+    this.#replica = deps.replica;
+    this.#clock = deps.clock;
+    this.#wakeUp = guarded(
+      () => this.#exchangeMessages(),
+      (error) => deps.log.error({ err: error }, "the exchange with the credit ledger failed"),
+    );
+  }
+
+  /** Registers, and begins to exchange messages. Rejects with the failure of the ledger. */
+  async start(): Promise<void> {
+    // The first turn registers, and the second one is the first feed.
+    for (let turn = 0; turn < 2; turn++) {
+      for (const message of this.#replica.messages(this.#now())) {
+        this.#receive(message, await this.#ask(message));
+      }
+    }
+    this.#ticker = this.#clock.every(tickMs, this.#wakeUp);
+  }
+
+  /** True if a charge may be made now. */
+  get isAvailable(): boolean {
+    return this.#replica.isAvailable(this.#now());
+  }
+
+  /** The result is open, waiting or refused. A waiting one reports its change with `onChange`. */
+  reserve(account: Account, costMilliCu: number, isForced = false): LeasedReservation {
+    const reservation = this.#replica.reserve(this.#now(), account, costMilliCu, isForced);
+    this.#wake();
+    return reservation;
+  }
+
+  /** Charges a reservation. It reports with `onChange` when it is posted or lost. */
+  settle(
+    reservation: LeasedReservation,
+    lines: readonly LeasedLine[],
+    more: readonly LeasedReservation[],
+  ): void {
+    this.#replica.settle(this.#now(), reservation, lines, more);
+    this.#wake();
+  }
+
+  release(reservation: LeasedReservation): void {
+    this.#replica.release(reservation);
+    this.#wake();
+  }
+
+  /** Resolves when all charges are posted and all credit is given back, or after a few seconds. */
+  async close(): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#onGone = resolve;
+    this.#replica.drain();
+    using _limit = this.#clock.after(leaveMs, resolve);
+    this.#wake();
+    await promise;
+    this.#ticker?.[Symbol.dispose]();
+    this.#batchTimer?.[Symbol.dispose]();
+  }
+
+  #now(): number {
+    return this.#clock.monotonic();
+  }
+
+  /** Exchanges messages at the end of this turn of the event loop, so that what happens in it shares a message. */
+  #wake(): void {
+    if (this.#isWoken) return;
+    this.#isWoken = true;
+    setImmediate(this.#wakeUp);
+  }
+
+  #exchangeMessages(): void {
+    this.#isWoken = false;
+    for (const message of this.#replica.messages(this.#now())) void this.#exchange(message);
+    this.#report();
+    if (this.#replica.queuedCharges > 0 && this.#batchTimer === undefined) {
+      this.#batchTimer = this.#clock.after(batchMs, () => {
+        this.#batchTimer = undefined;
+        this.#wakeUp();
+      });
+    }
+    if (this.#replica.isGone) this.#onGone?.();
+  }
+
+  /** Never rejects. */
+  async #exchange(message: Message): Promise<void> {
+    try {
+      this.#receive(message, await this.#ask(message));
+    } catch (error) {
+      this.#replica.failed(this.#now(), message);
+      // The first failure is often a connection that the server has closed.
+      if (++this.#failures === 3) {
+        const text = "PostgreSQL does not answer: no credit can be reserved; trying again";
+        this.#deps.log.warn({ err: error, message: message.kind }, text);
+      }
+    }
+    this.#wake();
+  }
+
+  #receive(message: Message, reply: Reply): void {
+    const { metrics, log } = this.#deps;
+    const { seen } = this.#replica;
+    const before = { ...seen };
+    this.#replica.receive(this.#now(), reply);
+    metrics.recalls.add(seen.recalls - before.recalls);
+    metrics.wentBack.add(seen.wentBack - before.wentBack);
+    metrics.fenced.add(seen.fenced - before.fenced);
+    if (seen.fenced > before.fenced) {
+      log.warn({}, "PostgreSQL had not heard this gateway, and gave its credit to others");
+    }
+    if (seen.wentBack > before.wentBack) {
+      log.warn({}, "PostgreSQL has lost charges that it had committed: sending them again");
+    }
+    if (this.#failures >= 3) log.info({}, "PostgreSQL answers again");
+    this.#failures = 0;
+    if (message.kind === "feed") {
+      const { time } = reply.reply as Standing;
+      metrics.clockOffsetSeconds.set((time - this.#clock.now()) / 1000);
+    }
+  }
+
+  async #ask(message: Message): Promise<Reply> {
+    const { ledger } = this.#deps;
+    const { no, kind } = message;
+    switch (kind) {
+      case "register":
+        return { no, kind, reply: await ledger.register(message.name, message.mode) };
+      case "feed":
+        return { no, kind, reply: await ledger.feed(message.replica) };
+      case "lease":
+        return { no, kind, reply: await ledger.lease(message.request) };
+      case "fence":
+        return { no, kind, reply: await ledger.fence(message.replica) };
+      case "leave":
+        return { no, kind, reply: await ledger.leave(message.replica) };
+      case "post":
+        return { no, kind, reply: await this.#post(message.request) };
+      default:
+        throw message satisfies never;
+    }
+  }
+
+  async #post(request: PostRequest): Promise<Standing> {
+    const { ledger, metrics } = this.#deps;
+    const started = this.#now();
+    const reply = await ledger.post(request);
+    metrics.batchRows.observe(request.charges.length);
+    metrics.postSeconds.observe((this.#now() - started) / 1000);
+    return reply;
+  }
+
+  #report(): void {
+    for (const reservation of this.#replica.takeChanged()) reservation.onChange?.();
+  }
+}

@@ -1,0 +1,58 @@
+/** Metrics of leased credit. */
+import type { Counter, Gauge, Metrics } from "sluice-gateway/plugin";
+import { chargeMetrics, type ChargeMetrics } from "../metering/metrics.ts";
+import { postMetrics, type PostMetrics } from "../shipping/metrics.ts";
+
+export interface LeaseMetrics extends ChargeMetrics, PostMetrics {
+  readonly waits: Counter;
+  readonly slackMilliCu: Gauge;
+  readonly queuedCharges: Gauge;
+  readonly recalls: Counter;
+  readonly fenced: Counter;
+  readonly clockOffsetSeconds: Gauge;
+  replicas(state: "live" | "silent"): Gauge;
+  readonly strandedMilliCu: Gauge;
+}
+
+export function leaseMetrics(metrics: Metrics): LeaseMetrics {
+  const gauge = (name: string, help: string): Gauge => metrics.gauge(name, help).with({});
+  const counter = (name: string, help: string): Counter => metrics.counter(name, help).with({});
+  const replicas = metrics.gauge(
+    "sluice_replicas",
+    "Gateways that share the budgets of the PostgreSQL database. Silent: not heard for 2 seconds.",
+    ["state"],
+  );
+  return {
+    ...chargeMetrics(metrics),
+    ...postMetrics(metrics),
+    waits: counter(
+      "sluice_lease_waits_total",
+      "Reservations that had to wait for credit from PostgreSQL.",
+    ),
+    slackMilliCu: gauge(
+      "sluice_lease_slack_cu_milli",
+      "Milli-CU that this gateway holds and has neither charged nor reserved.",
+    ),
+    queuedCharges: gauge(
+      "sluice_post_waiting_rows",
+      "Charges that are not sent to PostgreSQL yet, sampled every second.",
+    ),
+    recalls: counter(
+      "sluice_recalls_total",
+      "Requests of other gateways to give back credit that is not reserved.",
+    ),
+    fenced: counter(
+      "sluice_fenced_total",
+      "Times at which PostgreSQL had not heard this gateway for 10 seconds and gave its credit to others.",
+    ),
+    clockOffsetSeconds: gauge(
+      "sluice_clock_offset_seconds",
+      "Clock of PostgreSQL minus the clock of this gateway.",
+    ),
+    replicas: (state) => replicas.with({ state }),
+    strandedMilliCu: gauge(
+      "sluice_stranded_cu_milli",
+      "Milli-CU held by gateways that PostgreSQL has not heard for 2 seconds. They are free after 10 seconds.",
+    ),
+  };
+}

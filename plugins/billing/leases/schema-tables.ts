@@ -1,0 +1,241 @@
+/**
+ * Tables of the replicas, their charges and the credit of several replicas, and the small functions that the others
+ * call. Amounts are in milli-CU, in arrays with one entry per source; times are in milliseconds since 1970.
+ */
+import { dayWindow, monthWindow } from "../metering/windows.ts";
+import { silenceMs } from "./memory-ledger.ts";
+
+/**
+ * `replicas` has one row per start of a replica that leases credit, or one per journal that is copied (`local`), that is,
+ * per data folder. `journal` is part of the ids of its charges. `posted` is the number of its last charge in `charges`.
+ *
+ * For a journal it is the number of the last commit, `posted_check` is a digest of that commit, and `starts` counts the
+ * starts of a gateway on the folder: only the newest start may post.
+ *
+ * `seq` of a charge is its number, or the number of its commit times 1,000,000 plus its place in the commit.
+ */
+const replicasAndCharges = `
+CREATE TABLE sluice.replicas (
+  id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  journal text NOT NULL UNIQUE DEFAULT replace(gen_random_uuid()::text, '-', ''),
+  name text NOT NULL,
+  version text NOT NULL,
+  mode text NOT NULL CHECK (mode IN ('settled', 'local', 'async')),
+  state text NOT NULL CHECK (state IN ('live', 'silent', 'fenced', 'gone')),
+  starts bigint NOT NULL DEFAULT 1,
+  posted bigint NOT NULL DEFAULT 0,
+  posted_check bytea,
+  lease_no bigint NOT NULL DEFAULT 0,
+  registered_at bigint NOT NULL,
+  heard_at bigint NOT NULL
+);
+CREATE INDEX replicas_live ON sluice.replicas (id) WHERE state = 'live';
+
+CREATE TABLE sluice.charges (
+  time timestamptz NOT NULL,
+  replica bigint NOT NULL,
+  seq bigint NOT NULL,
+  workspace_id text NOT NULL,
+  key_id text NOT NULL,
+  surface text NOT NULL,
+  method text NOT NULL,
+  model text,
+  request_id text NOT NULL,
+  agent jsonb,
+  pricing jsonb,
+  included_cu_milli bigint NOT NULL,
+  purchased_cu_milli bigint NOT NULL,
+  overage_cu_milli bigint NOT NULL,
+  input_tokens bigint NOT NULL,
+  output_tokens bigint NOT NULL,
+  estimated boolean NOT NULL,
+  outcome text NOT NULL,
+  PRIMARY KEY (time, replica, seq)
+) PARTITION BY RANGE (time);
+CREATE INDEX charges_by_workspace ON sluice.charges (workspace_id, time);
+
+CREATE VIEW sluice.usage AS
+  SELECT format('chg_%s_%s_%s', r.journal, c.seq / 1000000, c.seq % 1000000) AS id,
+    c.*, c.included_cu_milli + c.purchased_cu_milli + c.overage_cu_milli AS used_cu_milli
+  FROM sluice.charges c JOIN sluice.replicas r ON r.id = c.replica;
+`;
+
+/**
+ * Creates the partition of a month (UTC) if it is missing. A table that is attached does not wait for readers, as
+ * \`CREATE TABLE … PARTITION OF\` would.
+ */
+const makePartition = `
+CREATE FUNCTION sluice.make_partition(p_month timestamp) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  part text := 'charges_' || to_char(p_month, 'YYYY_MM');
+BEGIN
+  IF to_regclass('sluice.' || part) IS NOT NULL THEN RETURN; END IF;
+  PERFORM pg_advisory_xact_lock(7582144);
+  IF to_regclass('sluice.' || part) IS NOT NULL THEN RETURN; END IF;
+  EXECUTE format('CREATE TABLE sluice.%I (LIKE sluice.charges INCLUDING DEFAULTS)', part);
+  EXECUTE format(
+    'ALTER TABLE sluice.charges ATTACH PARTITION sluice.%I FOR VALUES FROM (%L) TO (%L)',
+    part, p_month AT TIME ZONE 'UTC', (p_month + interval '1 month') AT TIME ZONE 'UTC');
+END $$;
+`;
+
+const credit = `
+CREATE TABLE sluice.scopes (
+  id text PRIMARY KEY,
+  recall bigint NOT NULL DEFAULT 0,
+  is_tight boolean NOT NULL DEFAULT false
+);
+CREATE TABLE sluice.leases (
+  scope text, replica bigint, granted bigint[] NOT NULL, spent bigint[] NOT NULL,
+  slack bigint[] NOT NULL, recall bigint NOT NULL,
+  PRIMARY KEY (scope, replica)
+);
+CREATE INDEX ON sluice.leases (replica);
+CREATE TABLE sluice.key_steps (
+  key_id text, kind text, step bigint, replica bigint, milli_cu bigint NOT NULL,
+  PRIMARY KEY (key_id, kind, step, replica)
+) WITH (fillfactor = 70);
+CREATE TABLE sluice.draws (
+  workspace_id text, period bigint, replica bigint, amounts bigint[] NOT NULL,
+  PRIMARY KEY (workspace_id, period, replica)
+) WITH (fillfactor = 70);
+`;
+
+/** Tests replace the clock. */
+const clock = `
+CREATE OR REPLACE FUNCTION sluice.now_ms() RETURNS bigint LANGUAGE sql VOLATILE AS $$
+  SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint;
+$$;
+CREATE FUNCTION sluice.started_ms() RETURNS bigint LANGUAGE sql VOLATILE AS $$
+  SELECT floor(extract(epoch FROM pg_postmaster_start_time()) * 1000)::bigint;
+$$;
+CREATE FUNCTION sluice.period_of(p_time bigint) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
+  SELECT (extract(epoch FROM date_trunc('month', to_timestamp(p_time / 1000) AT TIME ZONE 'UTC')
+    AT TIME ZONE 'UTC') * 1000)::bigint;
+$$;
+`;
+
+/** The same as amounts.ts. */
+const amounts = `
+CREATE FUNCTION sluice.amounts(p_json jsonb) RETURNS bigint[] LANGUAGE sql IMMUTABLE AS $$
+  SELECT coalesce(array_agg(value::bigint ORDER BY place), '{}')
+  FROM jsonb_array_elements_text(p_json) WITH ORDINALITY AS each (value, place);
+$$;
+CREATE FUNCTION sluice.total(p_amounts bigint[]) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
+  SELECT coalesce(sum(amount), 0)::bigint FROM unnest(p_amounts) AS amount;
+$$;
+CREATE FUNCTION sluice.plus(p_left bigint[], p_right bigint[]) RETURNS bigint[]
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT array_agg(l + coalesce(p_right[place], 0) ORDER BY place)
+  FROM unnest(p_left) WITH ORDINALITY AS each (l, place);
+$$;
+CREATE FUNCTION sluice.minus(p_left bigint[], p_right bigint[]) RETURNS bigint[]
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT array_agg(l - coalesce(p_right[place], 0) ORDER BY place)
+  FROM unnest(p_left) WITH ORDINALITY AS each (l, place);
+$$;
+CREATE FUNCTION sluice.take_in_order(p_available bigint[], p_amount bigint) RETURNS bigint[]
+LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+  v_rest bigint := p_amount;
+  v_taken bigint[] := p_available;
+BEGIN
+  FOR i IN 1 .. cardinality(p_available) LOOP
+    v_taken[i] := least(p_available[i], v_rest);
+    v_rest := v_rest - v_taken[i];
+  END LOOP;
+  RETURN v_taken;
+END $$;
+CREATE FUNCTION sluice.held(p_granted bigint[], p_spent bigint[]) RETURNS bigint
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT coalesce(sum(greatest(g - p_spent[place], 0)), 0)::bigint
+  FROM unnest(p_granted) WITH ORDINALITY AS each (g, place);
+$$;
+`;
+
+/**
+ * Ends the replicas that have been silent for too long, and returns their numbers. A fenced replica can post nothing, so
+ * what it held is free. The charges of a silent journal are on its disk, and it holds no credit here.
+ */
+const endSilent = `
+CREATE FUNCTION sluice.end_silent(p_now bigint) RETURNS bigint[]
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_ended bigint[];
+BEGIN
+  WITH silent AS (
+    SELECT id FROM sluice.replicas
+      WHERE state = 'live' AND p_now - heard_at > ${silenceMs} FOR UPDATE SKIP LOCKED
+  ), ended AS (
+    UPDATE sluice.replicas r
+      SET state = CASE mode WHEN 'local' THEN 'silent' ELSE 'fenced' END
+      FROM silent WHERE r.id = silent.id RETURNING r.id
+  )
+  SELECT coalesce(array_agg(id ORDER BY id), '{}') INTO v_ended FROM ended;
+  DELETE FROM sluice.leases WHERE replica = ANY (v_ended);
+  RETURN v_ended;
+END $$;
+`;
+
+/**
+ * Adds the charges of a batch to the table, to the windows of their keys and to the draws of their workspaces. `p_now`: the
+ * time at which they count in the windows. If it is null, they count at their own time.
+ */
+const recordCharges = `
+CREATE FUNCTION sluice.record_charges(p_replica bigint, p_rows json, p_now bigint) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_month timestamp;
+BEGIN
+  FOR v_month IN
+    SELECT DISTINCT date_trunc('month', time AT TIME ZONE 'UTC')
+    FROM json_to_recordset(p_rows) AS r (time timestamptz)
+  LOOP
+    PERFORM sluice.make_partition(v_month);
+  END LOOP;
+  WITH posted AS MATERIALIZED (
+    SELECT *, included_cu_milli + purchased_cu_milli + overage_cu_milli AS used,
+      (extract(epoch FROM time) * 1000)::bigint AS at
+    FROM json_to_recordset(p_rows) AS r (
+      time timestamptz, seq bigint, workspace_id text, key_id text, surface text, method text,
+      model text, request_id text, agent jsonb, pricing jsonb, included_cu_milli bigint,
+      purchased_cu_milli bigint, overage_cu_milli bigint, input_tokens bigint,
+      output_tokens bigint, estimated boolean, outcome text)
+  ), kept AS (
+    INSERT INTO sluice.charges
+      SELECT time, p_replica, seq, workspace_id, key_id, surface, method, model, request_id, agent,
+        pricing, included_cu_milli, purchased_cu_milli, overage_cu_milli, input_tokens,
+        output_tokens, estimated, outcome
+      FROM posted
+  ), stepped AS (
+    INSERT INTO sluice.key_steps
+      SELECT key_id, kind, coalesce(p_now, at) / length, p_replica, sum(used)
+      FROM posted,
+        (VALUES ('day', ${dayWindow.stepMs}), ('month', ${monthWindow.stepMs})) AS windows (kind, length)
+      GROUP BY 1, 2, 3
+      ON CONFLICT (key_id, kind, step, replica)
+        DO UPDATE SET milli_cu = key_steps.milli_cu + excluded.milli_cu
+  )
+  INSERT INTO sluice.draws AS known
+    SELECT workspace_id, sluice.period_of(least(at, p_now)), p_replica,
+      ARRAY[sum(included_cu_milli), sum(purchased_cu_milli), sum(overage_cu_milli)]
+    FROM posted GROUP BY 1, 2
+    ON CONFLICT (workspace_id, period, replica)
+      DO UPDATE SET amounts = sluice.plus(known.amounts, excluded.amounts);
+END $$;
+`;
+
+/** The advisory lock under which replicas register. */
+export const registerLock = 7_582_145;
+
+/** The script that runs before those of the functions. */
+export const tables: string = [
+  replicasAndCharges,
+  credit,
+  clock,
+  amounts,
+  makePartition,
+  recordCharges,
+  endSilent,
+].join("\n");

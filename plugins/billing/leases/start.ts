@@ -1,0 +1,118 @@
+/** Starts metering on credit that gateways with the same database share. Charges are recorded in PostgreSQL only. */
+import type { Host, Postgres, ServiceContext, ServiceHooks } from "sluice-gateway/plugin";
+import { explainPostgres, postgresError } from "sluice-gateway/postgres";
+import type { Metering } from "sluice-gateway/services";
+import { exportOf, type Options } from "../metering/options.ts";
+import { periodOf } from "../metering/periods.ts";
+import { createChargeStore } from "../shipping/charge-store.ts";
+import { checkShipped } from "../shipping/journal-state.ts";
+import { LeasedMeter } from "./leased-meter.ts";
+import type { ReplicaMode } from "./ledger.ts";
+import { LedgerLink } from "./ledger-link.ts";
+import { leaseMetrics, type LeaseMetrics } from "./metrics.ts";
+import { createPostgresLedger } from "./postgres-ledger.ts";
+import { LedgerReplica } from "./replica.ts";
+import { createUsageQueries } from "./usage-queries.ts";
+
+interface LeasedOptions extends Options {
+  readonly durability: ReplicaMode;
+}
+
+type LeasedHost = Pick<Host, "clock" | "log" | "metrics" | "version">;
+
+/** Rejects with StoreError. */
+export async function startLeased(
+  options: LeasedOptions,
+  database: Postgres,
+  host: LeasedHost & Pick<Host, "store">,
+  { keep }: ServiceContext,
+): Promise<ServiceHooks<Metering>> {
+  refuseExport(options);
+  try {
+    await checkShipped(host.store.folder, createChargeStore(database));
+  } catch (error) {
+    throw explainPostgres(error, database.place);
+  }
+  const meter = await keep(
+    "leased credit",
+    () => openLeasedMeter(database, options.durability, host),
+    async (opening) => {
+      const opened = await opening.catch(() => undefined);
+      await opened?.close();
+    },
+  );
+  const queries = createUsageQueries(database);
+  return {
+    service: {
+      reserve: (principal, costMilliCu, about) => meter.reserve(principal, costMilliCu, about),
+      reserveWithoutLimit: (principal, costMilliCu, about) =>
+        meter.reserveWithoutLimit(principal, costMilliCu, about),
+      // The windows of a key are in PostgreSQL, and this answer cannot wait for them.
+      clearsAt: (_key, scope, refusedAt) =>
+        scope === "plan" ? periodOf(refusedAt).end : undefined,
+      purchasedLeft: (workspace) => queries.purchasedLeft(workspace),
+      keyWindows: (key) => queries.keyWindows(key),
+      workspaceUsage: (workspaceId) => queries.workspaceUsage(workspaceId),
+      usage: { series: () => Promise.resolve(undefined) },
+    },
+    ready: () => ({ credit: meter.writable ? true : "PostgreSQL does not answer" }),
+  };
+}
+
+/** Registers this gateway, and opens its meter. Rejects with StoreError. */
+export async function openLeasedMeter(
+  database: Postgres,
+  mode: ReplicaMode,
+  { clock, log, metrics, version }: LeasedHost,
+): Promise<LeasedMeter> {
+  const ledger = createPostgresLedger(database, version);
+  const replica = new LedgerReplica(database.replica, mode);
+  const shown = leaseMetrics(metrics);
+  const link = new LedgerLink({ ledger, replica, clock, log, metrics: shown });
+  try {
+    await link.start();
+  } catch (error) {
+    throw explainPostgres(error, database.place);
+  }
+  if (replica.inUseBy !== undefined) {
+    throw postgresError(
+      "SLUICE_STORE_IN_USE",
+      `another gateway, "${replica.inUseBy}", uses the PostgreSQL database alone`,
+      "Stop that gateway, or write `durability: settled` for it. A gateway that was killed counts as ended after 10 seconds.",
+    );
+  }
+  const sweeper = clock.every(sweepMs, () => void sweep(database, shown));
+  return new LeasedMeter({
+    link,
+    replica,
+    sweeper,
+    clock,
+    metrics: shown,
+    isAsync: mode === "async",
+  });
+}
+
+const sweepMs = 10_000;
+
+/** Deletes what is not needed any more, and shows the state of all gateways. Failures show in other places. */
+async function sweep(database: Postgres, metrics: LeaseMetrics): Promise<void> {
+  try {
+    const [row] = await database.query("sweep", "SELECT sluice.credit_sweep() AS reply");
+    // Only the function in schema-usage.ts writes the reply.
+    const seen = row?.["reply"] as Readonly<Record<"live" | "silent" | "stranded", number>>;
+    metrics.replicas("live").set(seen.live);
+    metrics.replicas("silent").set(seen.silent);
+    metrics.strandedMilliCu.set(seen.stranded);
+  } catch {
+    // The next sweep tries again.
+  }
+}
+
+function refuseExport(options: Options): void {
+  if (exportOf(options) === undefined) return;
+  throw postgresError(
+    "SLUICE_NOT_SUPPORTED",
+    "metering.export is not supported with store.postgres and durability settled or async",
+    "Read the charges from the view sluice.usage, or write `durability: local`.",
+  );
+}

@@ -1,0 +1,75 @@
+/** Runs the tests of meters on credit that gateways share, directly and through PgBouncer in transaction mode. */
+import { after, before, describe, test } from "node:test";
+import { openLeasedMeter } from "../../plugins/billing/leases/start.ts";
+import { createUsageQueries } from "../../plugins/billing/leases/usage-queries.ts";
+import { systemClock } from "../../src/clock.ts";
+import { createMetrics } from "../../src/metrics.ts";
+import { openPostgres } from "../../src/store/postgres/postgres.ts";
+import { upgrade } from "../plugins/billing/shipping/fixture.ts";
+import { findProgram, systemProgram } from "../store/programs.ts";
+import { createDatabase, openPgBouncer, runSql } from "../store/servers.ts";
+import { describeMeter, type ContractMeter, type RecordedCharge } from "./meter.ts";
+
+const quiet = (): void => {};
+const log = { debug: quiet, info: quiet, warn: quiet, error: quiet, child: () => log };
+
+/** `port`: returns the port through which the meters connect, or undefined for the one of the server. */
+function describeLeased(name: string, port: () => number | undefined): void {
+  describeMeter(name, async (t) => {
+    const url = await createDatabase(t);
+    await upgrade(url);
+    const through = new URL(url);
+    through.port = String(port() ?? through.port);
+    const open = async (replica: string): Promise<ContractMeter> => {
+      const metrics = createMetrics();
+      const database = openPostgres({ url: through.href, replica, metrics });
+      const host = { clock: systemClock, log, metrics, version: "test" };
+      const meter = await openLeasedMeter(database, "settled", host);
+      t.after(async () => {
+        await meter.close();
+        await database.close();
+      });
+      const queries = createUsageQueries(database);
+      return {
+        reserve: (...args) => meter.reserve(...args),
+        reserveWithoutLimit: (...args) => meter.reserveWithoutLimit(...args),
+        ...queries,
+      };
+    };
+    return { one: await open("one"), other: await open("other"), charges: () => recorded(url) };
+  });
+}
+
+async function recorded(url: string): Promise<RecordedCharge[]> {
+  const rows = await runSql(url, "SELECT * FROM sluice.usage ORDER BY replica, seq");
+  return rows.map((row) => ({
+    requestId: String(row["request_id"]),
+    surface: String(row["surface"]),
+    method: String(row["method"]),
+    model: (row["model"] as string | null) ?? undefined,
+    agentName: (row["agent"] as { name?: string } | null)?.name,
+    splitMilliCu: [
+      Number(row["included_cu_milli"]),
+      Number(row["purchased_cu_milli"]),
+      Number(row["overage_cu_milli"]),
+    ],
+    inputTokens: Number(row["input_tokens"]),
+    outcome: String(row["outcome"]),
+  }));
+}
+
+describeLeased("leased credit", () => undefined);
+
+const program = findProgram("pgbouncer");
+if (program === undefined) {
+  test("leased credit through PgBouncer", (t) => void systemProgram(t, "pgbouncer"));
+} else {
+  describe("through PgBouncer", () => {
+    let bouncer: Awaited<ReturnType<typeof openPgBouncer>> | undefined;
+    before(async () => {
+      bouncer = await openPgBouncer(program, await createDatabase({ after: () => {} }));
+    });
+    after(async () => bouncer?.[Symbol.asyncDispose]());
+    describeLeased("leased credit, PgBouncer", () => Number(new URL(bouncer?.url ?? "").port));
+  });
+}

@@ -1,0 +1,200 @@
+/**
+ * Tests of every implementation of a meter. Two gateways share the credit if the implementation lets them; otherwise both
+ * members are the same meter.
+ */
+import assert from "node:assert/strict";
+import { describe, test, type TestContext } from "node:test";
+import type { Awaitable } from "sluice-gateway/plugin";
+import type { KeyPrincipal, Metering, Reservation } from "sluice-gateway/services";
+import { about, agentOf, line, principalOf } from "../plugins/billing/metering/fixture.ts";
+
+export type ContractMeter = Omit<Metering, "usage" | "clearsAt">;
+
+/** A charge that is recorded. */
+export interface RecordedCharge {
+  readonly requestId: string;
+  readonly surface: string;
+  readonly method: string;
+  readonly model: string | undefined;
+  readonly agentName: string | undefined;
+  readonly splitMilliCu: readonly [number, number, number];
+  readonly inputTokens: number;
+  readonly outcome: string;
+}
+
+export interface OpenMeters {
+  readonly one: ContractMeter;
+  readonly other: ContractMeter;
+  /** Returns the recorded charges in the order in which they were settled. */
+  readonly charges: () => Awaitable<readonly RecordedCharge[]>;
+}
+
+async function take(
+  meter: ContractMeter,
+  principal: KeyPrincipal,
+  costMilliCu: number,
+): Promise<Reservation> {
+  const taken = await meter.reserve(principal, costMilliCu, about);
+  if (taken.kind !== "reserved") throw new Error(`${taken.kind} instead of reserved`);
+  return taken;
+}
+
+export function describeMeter(name: string, open: (t: TestContext) => Awaitable<OpenMeters>): void {
+  describe(`meter: ${name}`, () => {
+    test("a settled charge is recorded with all its members when its promise resolves", async (t) => {
+      const { one, charges } = await open(t);
+      const agent = agentOf("Planner", { sessionId: "s-1" });
+      const taken = await one.reserve(principalOf(), 9, { ...about, agent });
+      assert.equal(taken.kind, "reserved");
+      if (taken.kind !== "reserved") return;
+      await taken.settle([
+        { surface: "chat", method: "m", model: "A/b", costMilliCu: 4, inputTokens: 3 },
+        { surface: "chat", method: "m", costMilliCu: 5, outcome: "clientLeft" },
+      ]);
+      const common = { requestId: "req-1", surface: "chat", method: "m", agentName: "Planner" };
+      assert.deepEqual(await charges(), [
+        {
+          ...common,
+          model: "A/b",
+          splitMilliCu: [4, 0, 0],
+          inputTokens: 3,
+          outcome: "complete",
+        },
+        {
+          ...common,
+          model: undefined,
+          splitMilliCu: [5, 0, 0],
+          inputTokens: 0,
+          outcome: "clientLeft",
+        },
+      ]);
+    });
+
+    test("settling or releasing repeatedly charges once, and settling without lines charges nothing", async (t) => {
+      const { one, charges } = await open(t);
+      const first = await take(one, principalOf(), 10);
+      await first.settle([line(4)]);
+      await first.settle([line(6)]);
+      first.release();
+      const second = await take(one, principalOf(), 10);
+      second.release();
+      await second.settle([line(5)]);
+      await (await take(one, principalOf(), 10)).settle([]);
+      assert.deepEqual(
+        (await charges()).map(({ splitMilliCu }) => splitMilliCu),
+        [[4, 0, 0]],
+      );
+    });
+
+    test("a charge above its reservation is cut from the last line backwards", async (t) => {
+      const { one, charges } = await open(t);
+      await (await take(one, principalOf(), 10)).settle([line(6), line(5), line(3)]);
+      assert.deepEqual(
+        (await charges()).map(({ splitMilliCu: [included] }) => included),
+        [6, 4, 0],
+      );
+    });
+
+    test("several reservations can pay for one charge, and all of them end", async (t) => {
+      const { one, charges } = await open(t);
+      const principal = principalOf({ plan: { includedMilliCu: 100 } });
+      const first = await take(one, principal, 30);
+      const second = await take(one, principal, 70);
+      await first.settle([line(90)], [second]);
+      await second.settle([line(1)]);
+      assert.deepEqual(
+        (await charges()).map(({ splitMilliCu: [included] }) => included),
+        [90],
+      );
+      await (await take(one, principal, 10)).settle([line(10)]);
+    });
+
+    test("a line that cannot be charged rejects, charges nothing and releases the credit", async (t) => {
+      const { one, charges } = await open(t);
+      const principal = principalOf({ plan: { includedMilliCu: 100 } });
+      const taken = await take(one, principal, 100);
+      await assert.rejects(taken.settle([line(1.5)]), RangeError);
+      assert.throws(() => void one.reserve(principal, -1, about), RangeError);
+      await (await take(one, principal, 100)).settle([line(1)]);
+      assert.equal((await charges()).length, 1);
+    });
+
+    test("if several scopes refuse, the plan is reported first, and nothing is reserved in any", async (t) => {
+      const { one } = await open(t);
+      const key = { cuLimit24hMilli: 50, cuLimit30dMilli: 70 };
+      const plan = { includedMilliCu: 60 };
+      const principal = principalOf({ key, plan });
+      assert.deepEqual(await one.reserve(principal, 61, about), {
+        kind: "refused",
+        window: undefined,
+        usedMilliCu: 0,
+        limitMilliCu: 60,
+      });
+      assert.deepEqual(await one.reserve(principal, 51, about), {
+        kind: "refused",
+        window: "24h",
+        usedMilliCu: 0,
+        limitMilliCu: 50,
+      });
+      (await take(one, principal, 50)).release();
+    });
+
+    test("a charge draws included credit, then purchased credit, then overage", async (t) => {
+      const { one, charges } = await open(t);
+      const principal = principalOf({
+        workspace: { purchasedTotalMilliCu: 20, overageLimitCuMilli: 30 },
+        plan: { includedMilliCu: 10, overageUsdPerCu: "0.001" },
+      });
+      await (await take(one, principal, 60)).settle([line(15), line(40)]);
+      assert.deepEqual(
+        (await charges()).map(({ splitMilliCu }) => splitMilliCu),
+        [
+          [10, 5, 0],
+          [0, 15, 25],
+        ],
+      );
+      assert.equal(await one.purchasedLeft(principal.workspace), 0);
+      const refused = await one.reserve(principal, 6, about);
+      assert.deepEqual(refused, {
+        kind: "refused",
+        window: undefined,
+        usedMilliCu: 55,
+        limitMilliCu: 60,
+      });
+    });
+
+    test("a reservation of 0 is never refused, and reserveWithoutLimit exceeds every limit", async (t) => {
+      const { one, charges } = await open(t);
+      const principal = principalOf({ plan: { includedMilliCu: 0 } });
+      (await take(one, principal, 0)).release();
+      const forced = one.reserveWithoutLimit(principal, 8, about);
+      assert.equal(forced.kind, "reserved");
+      if (forced.kind === "reserved") await forced.settle([line(8)]);
+      assert.deepEqual(
+        (await charges()).map(({ splitMilliCu }) => splitMilliCu),
+        [[8, 0, 0]],
+      );
+    });
+
+    test("the gateways spend one budget exactly, however many calls run at once", async (t) => {
+      const { one, other, charges } = await open(t);
+      const principal = principalOf({
+        key: { cuLimit24hMilli: 100 },
+        plan: { includedMilliCu: 1_000 },
+      });
+      const results = await Promise.all(
+        Array.from({ length: 60 }, async (_, n) => {
+          const taken = await (n % 2 === 0 ? one : other).reserve(principal, 3, about);
+          if (taken.kind === "reserved") await taken.settle([line(3)]);
+          return taken.kind;
+        }),
+      );
+      assert.equal(results.filter((kind) => kind === "reserved").length, 33);
+      assert.equal(results.filter((kind) => kind === "refused").length, 27);
+      assert.equal((await charges()).length, 33);
+      const { day, openMilliCu } = await other.keyWindows(principal.key);
+      assert.deepEqual([day.usedMilliCu, openMilliCu], [99, 0]);
+      assert.equal((await other.workspaceUsage("ws_1")).includedMilliCu, 99);
+    });
+  });
+}

@@ -1,0 +1,80 @@
+/** Gateways that share one PostgreSQL, and what it has of their charges. */
+import type { TestContext } from "node:test";
+import { createSeal } from "../../../../src/store/seal.ts";
+import { createDatabase, runSql } from "../../../store/servers.ts";
+import { upgrade } from "../shipping/fixture.ts";
+
+const secret = "a secret of these gateways";
+
+/** A call of `/call` costs 7 milli-CU, and one of `/held`, which an upstream answers, costs 50. */
+export const pipeline = `version: 1
+secret: "${secret}"
+server: { host: 127.0.0.1, port: "\${PORT}" }
+admin: { host: 127.0.0.1, port: "\${ADMIN_PORT}" }
+store: { data: "\${DATA_DIR}", postgres: "\${DATABASE_URL}", replica: "\${REPLICA_NAME:-}" }
+metering: { durability: "\${DURABILITY:-settled}" }
+plans: { free: { rps: 100000, includedCu: 1 } }
+upstreams: { held: { urls: "\${HELD_URL:-http://127.0.0.1:9}" } }
+routes:
+  - path: /call
+    methods: [GET]
+    run: [request-id, authenticate, { authorize: { require: key } }, { meter: { price: 7 } }]
+    to: discovery
+  - path: /held
+    methods: [GET]
+    run: [request-id, authenticate, { authorize: { require: key } }, { meter: { price: 50 } }]
+    to: { forward: { upstream: held } }
+`;
+
+export async function preparedDatabase(t: TestContext): Promise<string> {
+  const url = await createDatabase(t);
+  await upgrade(url, createSeal(secret));
+  return url;
+}
+
+/** Returns the status of a call. */
+export async function call(url: string, key: string, path = "/call"): Promise<number> {
+  const response = await fetch(`${url}${path}`, { headers: { authorization: `Bearer ${key}` } });
+  await response.text();
+  return response.status;
+}
+
+/**
+ * Calls the gateways in turn, `parallel` calls at a time, until each caller is refused. Returns the number of calls by
+ * status.
+ */
+export async function spend(
+  urls: readonly string[],
+  key: string,
+  parallel: number,
+): Promise<Record<number, number>> {
+  const statuses: Record<number, number> = {};
+  const caller = async (place: number): Promise<void> => {
+    for (let calls = 0; calls < 1_000; calls++) {
+      const status = await call(urls[place % urls.length] ?? "", key);
+      statuses[status] = (statuses[status] ?? 0) + 1;
+      if (status !== 200) return;
+    }
+  };
+  await Promise.all(Array.from({ length: parallel }, (_, place) => caller(place)));
+  return statuses;
+}
+
+/** Returns the number of charges, their sum in milli-CU and the number of charged requests. */
+export async function charged(url: string): Promise<Record<string, unknown> | undefined> {
+  const [row] = await runSql(
+    url,
+    `SELECT count(*)::int AS charges, coalesce(sum(used_cu_milli), 0)::int AS used,
+       count(DISTINCT request_id)::int AS requests FROM sluice.usage`,
+  );
+  return row;
+}
+
+/** Sets back what the database has heard of a replica, as if it had been silent for 11 seconds. */
+export async function makeSilent(url: string, name: string): Promise<void> {
+  await runSql(
+    url,
+    "UPDATE sluice.replicas SET registered_at = registered_at - 11000",
+    `UPDATE sluice.replicas SET heard_at = heard_at - 11000 WHERE name = '${name}'`,
+  );
+}

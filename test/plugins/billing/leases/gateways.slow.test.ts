@@ -1,0 +1,156 @@
+/** Gateways that share one PostgreSQL spend one budget. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { startTestGateway, type TestGateway } from "../../../../plugins/contracts/testing.ts";
+import { startFaultProxy } from "../../../store/fault-proxy.ts";
+import { runSql, startPgBouncer } from "../../../store/servers.ts";
+import { charge, meterFixture, principalOf } from "../metering/fixture.ts";
+import { until } from "../shipping/fixture.ts";
+import { call, charged, pipeline, preparedDatabase, spend } from "./gateway-fixture.ts";
+
+function start(url: string, more: Readonly<Record<string, string>> = {}): Promise<TestGateway> {
+  return startTestGateway({
+    pipeline,
+    env: { DATABASE_URL: url, ...more },
+    account: { plan: "free", capabilities: ["workspace:admin"] },
+  });
+}
+
+for (const through of ["directly", "through PgBouncer"] as const) {
+  test(`three gateways spend one budget to the last charge, ${through}`, async (t) => {
+    const database = await preparedDatabase(t);
+    const url = through === "directly" ? database : await startPgBouncer(t, database);
+    if (url === undefined) return;
+    await using one = await start(url);
+    await using two = await start(url);
+    await using three = await start(url);
+    const statuses = await spend([one.url, two.url, three.url], one.key, 12);
+    // 1,000 milli-CU are 142 calls of 7.
+    assert.deepEqual(statuses, { 200: 142, 429: 12 });
+    assert.deepEqual(await charged(database), { charges: 142, used: 994, requests: 142 });
+  });
+}
+
+test("replies that are lost after the commit neither lose nor double a charge", async (t) => {
+  const database = await preparedDatabase(t);
+  await using proxy = await startFaultProxy(Number(new URL(database).port));
+  proxy.dropAfter = "sluice.credit_post";
+  const through = new URL(database);
+  through.port = String(proxy.port);
+  await using gateway = await start(through.href);
+  for (let n = 1; n <= 5; n++) {
+    proxy.repliesToDrop = 1;
+    assert.equal(await call(gateway.url, gateway.key), 200);
+    assert.equal(proxy.dropped, n);
+  }
+  assert.deepEqual(await charged(database), { charges: 5, used: 35, requests: 5 });
+});
+
+test("without PostgreSQL calls are answered with 503 and not charged, and later calls are served again", async (t) => {
+  const database = await preparedDatabase(t);
+  await using proxy = await startFaultProxy(Number(new URL(database).port));
+  const through = new URL(database);
+  through.port = String(proxy.port);
+  await using gateway = await start(through.href);
+  const answered = new Map<string, number>();
+  const tryCall = async (): Promise<number> => {
+    const id = `call-${answered.size}`;
+    // A call whose charge may have been committed waits for PostgreSQL, so the client gives up.
+    const status = await callOnce(gateway, id).catch(() => 0);
+    answered.set(id, status);
+    return status;
+  };
+  assert.equal(await tryCall(), 200);
+  for (const fault of ["refuse", "stall"] as const) {
+    if (fault === "refuse") proxy.refuses = true;
+    else proxy.stalled = "both";
+    proxy.reset();
+    await until(async () => (await tryCall()) === 503);
+    assert.equal((await fetch(`${gateway.url}/readyz`)).status, 503);
+    proxy.refuses = false;
+    proxy.stalled = "none";
+    proxy.reset();
+    await until(async () => (await tryCall()) === 200);
+  }
+  const rows = await runSql(database, "SELECT request_id FROM sluice.charges");
+  const paid = rows.map((row) => String(row["request_id"]));
+  assert.equal(new Set(paid).size, paid.length, "nothing is charged twice");
+  for (const [id, status] of answered) {
+    if (status !== 0) assert.equal(paid.includes(id), status === 200, `${id}: ${status}`);
+  }
+});
+
+async function callOnce({ url, key }: TestGateway, requestId: string): Promise<number> {
+  const response = await fetch(`${url}/call`, {
+    headers: { authorization: `Bearer ${key}`, "x-request-id": requestId },
+    signal: AbortSignal.timeout(500),
+  });
+  await response.text();
+  return response.status;
+}
+
+test("a gateway that stops gives back its credit, and reports show what is used", async (t) => {
+  const database = await preparedDatabase(t);
+  await using one = await start(database);
+  {
+    await using two = await start(database);
+    for (let n = 0; n < 10; n++) assert.equal(await call(two.url, one.key), 200);
+  }
+  const leases = await runSql(database, "SELECT replica FROM sluice.leases WHERE replica = 2");
+  assert.deepEqual(leases, []);
+  assert.deepEqual(await spend([one.url], one.key, 1), { 200: 132, 429: 1 });
+  const metering = one.gateway.use("metering");
+  const used = await metering?.workspaceUsage(one.workspaceId);
+  assert.equal(used?.includedMilliCu, 994);
+  const { day, openMilliCu } =
+    (await metering?.keyWindows({
+      id: one.keyId,
+      cuLimit24hMilli: 2_000,
+      cuLimit30dMilli: undefined,
+    })) ?? assert.fail();
+  assert.deepEqual([day.usedMilliCu, openMilliCu], [994, 0]);
+});
+
+test("with async durability an answer does not wait, and its charge is recorded", async (t) => {
+  const database = await preparedDatabase(t);
+  await using gateway = await start(database, { DURABILITY: "async" });
+  assert.equal(await call(gateway.url, gateway.key), 200);
+  await until(async () => (await charged(database))?.["charges"] === 1);
+});
+
+test("a gateway with local durability uses the database alone", async (t) => {
+  const database = await preparedDatabase(t);
+  {
+    await using _shared = await start(database);
+    await assert.rejects(start(database, { DURABILITY: "local" }), /SLUICE_STORE_IN_USE/);
+  }
+  await using _local = await start(database, { DURABILITY: "local", REPLICA_NAME: "local-one" });
+  await assert.rejects(
+    start(database),
+    /SLUICE_STORE_IN_USE: another gateway, "local-one", uses the PostgreSQL database alone/,
+  );
+});
+
+test("credit that a gateway charged in its own journal stays charged when gateways share it", async (t) => {
+  const database = await preparedDatabase(t);
+  let key: string;
+  {
+    await using local = await start(database, { DURABILITY: "local" });
+    ({ key } = local);
+    for (let n = 0; n < 42; n++) assert.equal(await call(local.url, key), 200);
+  }
+  await using one = await start(database);
+  await using two = await start(database);
+  assert.deepEqual(await spend([one.url, two.url], key, 4), { 200: 100, 429: 4 });
+});
+
+test("a journal with charges that the database does not have is a fault", async (t) => {
+  const database = await preparedDatabase(t);
+  const { dataDir, open } = meterFixture(t);
+  const meter = await open();
+  await charge(meter, principalOf(), 5);
+  await assert.rejects(
+    start(database, { DATA_DIR: dataDir }),
+    /SLUICE_STORE_NOT_MOVED: .*commit 1/,
+  );
+});
