@@ -129,7 +129,8 @@ async function end(
     if (context.json) context.print(JSON.stringify({ ended: shown }));
     else printRecords(context, shown, ["name", "freed_cu_milli"]);
   });
-  if (code === 0 && !found) context.complain("no gateway has been ended: none is live or silent");
+  if (code === 0 && !found)
+    context.printToStderr("no gateway has been ended: none is live or silent");
   return code === 0 && found ? 0 : 1;
 }
 
