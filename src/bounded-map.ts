@@ -1,7 +1,7 @@
 /** A map with a maximum size, which drops the least recently used entry. Browsers run this file, too. */
 
 export class BoundedMap<K, V> {
-  /** Least recently used first. */
+  /** The entries, the least recently used one first. */
   readonly #entries = new Map<K, V>();
   readonly #maxSize: number;
   readonly #dropped: ((value: V) => void) | undefined;

@@ -5,7 +5,7 @@ import type { ServiceName, ServiceTypes } from "./plugin.ts";
 type Environment = Readonly<Record<string, string | undefined>>;
 
 export interface Demo {
-  /** What `sluice dev --help` prints about the demo: a paragraph, and environment variables with their meanings. */
+  /** Text of `sluice dev --help` about the demo: a paragraph, and environment variables with their meanings. */
   readonly help?: { readonly text: string; readonly variables?: Readonly<Record<string, string>> };
   /**
    * Starts the demo backends that `env` does not replace with real ones. Returns the environment variables with which

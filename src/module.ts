@@ -75,7 +75,7 @@ export interface StartedGateway {
   use<Name extends ServiceName>(name: Name): ServiceTypes[Name] | undefined;
 }
 
-/** What a module adds to `sluice init`. */
+/** The part of `sluice init` that belongs to a module. */
 export interface InitParts {
   /** Templates of pipeline.yaml by name. */
   readonly templates?: Readonly<Record<string, InitTemplate>>;

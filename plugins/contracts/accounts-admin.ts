@@ -71,7 +71,7 @@ export interface KeySearch {
   readonly workspaceId: string | undefined;
   /** Part of the key's id or name, or of its workspace's id or name, in any case. Empty for all keys. */
   readonly text: string;
-  /** Only keys that are neither revoked nor expired at this time (milliseconds since 1970). All keys if undefined. */
+  /** Selects the keys that are neither revoked nor expired at this time (milliseconds since 1970). All keys if undefined. */
   readonly activeAt: number | undefined;
   readonly limit: number;
 }

@@ -83,7 +83,7 @@ export interface Anonymous {
 /** The result of looking for a caller. `unavailable`: the store of the keys cannot be asked now. */
 export type Caller = Principal | { readonly kind: "unavailable" };
 
-/** What an agent says about itself in the `X-Agent-*` headers. The text is bounded in length and proves nothing. */
+/** Description of an agent by itself, from the `X-Agent-*` headers. The text is bounded in length and proves nothing. */
 export interface Agent {
   readonly name: string | undefined;
   readonly version: string | undefined;

@@ -51,7 +51,7 @@ export function plainValue(node: Located): unknown {
   );
 }
 
-/** Whether all parts of the node could be read. */
+/** Returns whether all parts of the node could be read. */
 export function isFullyRead(node: Located): boolean {
   if (node.kind === "scalar") return !node.broken;
   const parts = node.kind === "list" ? node.items : [...node.entries.values()].map((e) => e.value);
@@ -129,7 +129,7 @@ function walk(
   return part.node === node ? own : chosen(part);
 }
 
-/** Whether every scalar in the node is the default of an environment variable that is not set. */
+/** Returns whether every scalar in the node is the default of an environment variable that is not set. */
 export function isDefaulted(node: Located): boolean {
   if (node.kind === "scalar") return node.defaulted === true;
   const parts = node.kind === "list" ? node.items : [...node.entries.values()].map((e) => e.value);

@@ -50,7 +50,7 @@ function orderInTime(hook: Hook, steps: number): number {
 }
 
 /**
- * Whether the provider has certainly run before the needer. On the way up, a step also runs if a step below it replied,
+ * Returns whether the provider has certainly run before the needer. On the way up, a step also runs if a step below it replied,
  * if no body was read, and if the answer has no body. `settled` runs even if the client left before any answer. So a
  * slot is certainly set only if the same step or a step above set it: in `requestHeaders`, or in `responseHeaders`
  * unless the slot is needed in `settled`.

@@ -58,7 +58,7 @@ function routerPriority(pattern: Pattern): number {
 }
 
 /**
- * Whether the router sends every path that `later` matches to `earlier` instead. Mirrors src/pipeline/load/router.ts: a more
+ * Returns whether the router sends every path that `later` matches to `earlier` instead. Mirrors src/pipeline/load/router.ts: a more
  * exact group has priority over a less exact one, and within a group the order in pipeline.yaml decides.
  */
 export function coversAllPaths(earlier: string, later: string): boolean {
@@ -75,7 +75,7 @@ export function coversAllPaths(earlier: string, later: string): boolean {
   });
 }
 
-/** Whether a condition's path matches every path of a route. */
+/** Returns whether a condition's path matches every path of a route. */
 function matchesWholeRoute(conditionPath: string, routePath: string): boolean {
   const { segments, open } = parse(routePath);
   const firstName = segments.findIndex(isName);
@@ -86,7 +86,7 @@ function matchesWholeRoute(conditionPath: string, routePath: string): boolean {
   return start.startsWith(conditionPath.slice(0, -1));
 }
 
-/** Whether every path that matches `inner` also matches `outer`. Both are paths of conditions. */
+/** Returns whether every path that matches `inner` also matches `outer`. Both are paths of conditions. */
 function pathImplies(inner: string, outer: string): boolean {
   if (!outer.endsWith("*")) return inner === outer;
   const prefix = outer.slice(0, -1);
@@ -139,7 +139,7 @@ export function withHead(methods: readonly string[]): readonly string[] {
   return methods.includes("GET") && !methods.includes("HEAD") ? [...methods, "HEAD"] : methods;
 }
 
-/** Whether no path of a route matches a condition's path. */
+/** Returns whether no path of a route matches a condition's path. */
 export function pathNeverMatches(conditionPath: string, routePath: string): boolean {
   const { segments, open } = parse(routePath);
   const firstName = segments.findIndex(isName);

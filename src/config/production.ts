@@ -1,4 +1,4 @@
-/** What `sluice check --strict` reports: settings that are valid, but that should not go to production. */
+/** Finds settings that are valid but should not go to production, for `sluice check --strict`. */
 import { BlockList, isIP } from "node:net";
 import type { SluiceCode } from "../errors.ts";
 import { pointerKey } from "../json-pointer.ts";

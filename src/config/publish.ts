@@ -136,7 +136,7 @@ function writableFormat({ type, format }: JsonSchema): Readonly<Record<string, u
   };
 }
 
-/** Whether the schema requires a scalar and does not accept the string `${NAME}`. */
+/** Returns whether the schema requires a scalar and does not accept the string `${NAME}`. */
 function refusesPlaceholders(schema: Readonly<Record<string, unknown>>): boolean {
   const types = [schema["type"]].flat();
   const isText = types.includes("string");

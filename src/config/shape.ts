@@ -261,7 +261,7 @@ function shapeRoute(
 }
 
 /**
- * Whether `folder` is located in a node_modules folder, where npm deletes and replaces files. Follows links. `folder`:
+ * Returns whether `folder` is located in a node_modules folder, where npm deletes and replaces files. Follows links. `folder`:
  * an absolute path; the folder does not have to exist.
  */
 function isInNodeModules(folder: string): boolean {

@@ -2,7 +2,7 @@
 import type { Config, PluginUse, RouteConfig } from "./config.ts";
 import { isFullyRead } from "./located.ts";
 
-/** Whether all options could be read. Options that could not be read must not be checked. */
+/** Returns whether all options could be read. Options that could not be read must not be checked. */
 export function isReadable({ incomplete = false, source }: PluginUse): boolean {
   return !incomplete && (source === undefined || isFullyRead(source));
 }

@@ -32,7 +32,7 @@ interface ReloaderOptions {
   readonly configFile: string;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly watch?: boolean;
-  /** With `watch`: also reloads when the code of a local plugin is saved. */
+  /** If true and `watch` is set, a reload also happens when the code of a local plugin is saved. */
   readonly strict?: boolean;
   /** The plugins of `current`, by name. */
   readonly plugins: ReadonlyMap<string, Plugin>;

@@ -8,7 +8,7 @@ export interface FetchJsonOptions {
   readonly headers?: Record<string, string>;
 }
 
-/** Undefined if the document is missing, too long or not strict JSON. Rejects only with the signal's reason. */
+/** Fetches a document. Returns undefined if it is missing, too long or not strict JSON. Rejects only with the signal's reason. */
 export async function fetchJson(
   url: string,
   maxBytes: number,

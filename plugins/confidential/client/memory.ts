@@ -36,7 +36,7 @@ export interface VerifiedKeysets {
   /** `notAfter`: seconds since 1970. */
   add(digest: string, endpoint: string, notAfter: number): void;
   has(digest: string): boolean;
-  /** True if a keyset of the endpoint has not expired. `now`: seconds since 1970. */
+  /** Returns true if a keyset of the endpoint has not expired. `now`: seconds since 1970. */
   hasAny(endpoint: string, now: number): boolean;
 }
 

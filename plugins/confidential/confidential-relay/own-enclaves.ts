@@ -25,7 +25,7 @@ interface OwnEnclaveDeps {
 
 const noEnclave = fault("TERMINATION_NOT_AVAILABLE", "this gateway is not an enclave");
 
-/** For a gateway that has no source of evidence. */
+/** The enclaves of a gateway that has no source of evidence: none. */
 const noEnclaves: OwnEnclaves = {
   ready: Promise.resolve(),
   open: () => Promise.resolve(noEnclave),

@@ -64,7 +64,7 @@ export function createCustomer(parts: CustomerParts): StreamCustomer {
 }
 
 /**
- * True if the key has lost a capability since the session was opened. Only the route knows which capability it
+ * Returns true if the key has lost a capability since the session was opened. Only the route knows which capability it
  * requires, so a key that has lost any must open a new session.
  */
 function hasLostRights(now: ApiKey, before: ApiKey): boolean {

@@ -13,7 +13,7 @@ const closeMs = 5_000;
 
 export interface SocketOptions {
   readonly url: string;
-  /** For example `Authorization: Bearer …`. */
+  /** Headers of the upgrade request, such as `Authorization: Bearer …`. */
   readonly headers: Readonly<Record<string, string>>;
   readonly connectMs: number;
   readonly clock: Clock;

@@ -23,12 +23,12 @@ const drivers = { tdx_guest: "tdx", sev_guest: "sev-snp" } as const;
 type TsmTee = (typeof drivers)[keyof typeof drivers];
 
 export interface TsmOptions {
-  /** For tests. Not configurable in production: anyone who can choose the folder can choose what is attested. */
+  /** Path of configfs, set only by tests. Anyone who can choose the folder can choose what is attested. */
   readonly folder?: string;
   readonly files?: TsmFiles;
-  /** For TDX: source of Intel's collateral. */
+  /** Source of Intel's collateral, which is needed for TDX. */
   readonly collateral?: CollateralSource;
-  /** For SEV-SNP: source of AMD's revocation list. */
+  /** Source of AMD's revocation list, which is needed for SEV-SNP. */
   readonly revocationLists?: RevocationListSource;
 }
 

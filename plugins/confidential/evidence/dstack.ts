@@ -35,7 +35,7 @@ export interface DstackOptions {
   readonly collateral?: CollateralSource;
 }
 
-/** True if the socket of an agent exists. */
+/** Returns true if the socket of an agent exists. */
 export function hasDstack(paths: readonly string[] = sockets): boolean {
   return paths.some((path) => existsSync(path));
 }

@@ -22,7 +22,7 @@ export interface ProviderParts {
   readonly revocationLists?: RevocationListSource | undefined;
   /** Seed of the simulation: 32 bytes. Default: random bytes. */
   readonly seed?: Uint8Array;
-  /** For tests. */
+  /** Replaces the folder and the file operations of configfs in tests. */
   readonly tsm?: Pick<TsmOptions, "folder" | "files">;
   readonly dstack?: Pick<DstackOptions, "sockets">;
 }

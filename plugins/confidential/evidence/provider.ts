@@ -64,7 +64,7 @@ export async function readContent(
   return body && { reportData: body.reportData, imageHash: await tdxImageHash(body) };
 }
 
-/** True if the evidence is a quote whose report data is these 64 bytes. */
+/** Returns true if the evidence is a quote whose report data is these 64 bytes. */
 export async function bindsReportData(
   evidence: AttestationEvidence | Fault,
   reportData: Uint8Array,

@@ -82,7 +82,7 @@ export async function stapleRevocationList(
   return { ...evidence, aux: toBase64(writeTable(entries)) };
 }
 
-/** True if the certificate table of SEV-SNP evidence contains a revocation list. */
+/** Returns true if the certificate table of SEV-SNP evidence contains a revocation list. */
 export function hasRevocationList(evidence: AttestationEvidence): boolean {
   const table = tableOf(evidence);
   const certificates = table && readCertificateTable(table);

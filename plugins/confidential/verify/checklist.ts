@@ -9,7 +9,7 @@ export interface Checklist<Name extends string> {
   record(name: Name, fault: string | undefined): boolean;
   /** Records that the policy does not require the check. */
   skip(name: Name, why: string): void;
-  /** True if every check passed or was skipped by the policy. */
+  /** Returns true if every check passed or was skipped by the policy. */
   hasPassed(): boolean;
   /** Returns all checks in the order of the names. */
   list(): readonly Check[];

@@ -57,7 +57,7 @@ function readRevoked(entries: readonly DerNode[]): ReadonlySet<string> | undefin
   return revoked;
 }
 
-/** False if an extension is critical. Such an extension changes the meaning of the list (RFC 5280, 5.2). */
+/** Returns false if an extension is critical. Such an extension changes the meaning of the list (RFC 5280, 5.2). */
 function areOptional(list: DerNode | undefined): boolean {
   if (list === undefined) return true;
   const extensions = readExtensions(list);

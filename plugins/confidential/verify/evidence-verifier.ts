@@ -10,7 +10,7 @@ import { verifyEvidence } from "./verify.ts";
 import type { ExpectedEvidence, HardwareRoots } from "./verify.ts";
 
 export interface EvidenceVerifier {
-  /** Like `verifyEvidence`. */
+  /** Verifies evidence with the parameters and the result of `verifyEvidence`. */
   verify(
     evidence: unknown,
     expected: ExpectedEvidence,

@@ -25,7 +25,7 @@ export interface ParsedEvidence {
   readonly teeType: TeeType;
   readonly quote: Bytes;
   readonly aux: Bytes | undefined;
-  /** Not validated yet. */
+  /** The collateral as parsed JSON, which has not been validated yet. */
   readonly collateral: unknown;
 }
 

@@ -22,7 +22,7 @@ export interface VerificationPolicy {
   readonly allowSimulated?: boolean;
   /** Test roots for simulated evidence: DER in base64. None is built in. */
   readonly simulatedRoots?: readonly string[];
-  /** For tests: counts simulated evidence as verified. */
+  /** Counts simulated evidence as verified. Used only by tests. */
   readonly treatSimulatedAsVerified?: boolean;
 }
 

@@ -33,7 +33,7 @@ export function keyKind(publicKey: Bytes): KeyKind | undefined {
 }
 
 /**
- * True if the signature is valid. False if it is not, or if the key or the signature cannot be read. `publicKey`: the
+ * Returns true if the signature is valid. False if it is not, or if the key or the signature cannot be read. `publicKey`: the
  * signer's SubjectPublicKeyInfo.
  */
 export async function isSignedBy(signed: Signed, publicKey: Bytes): Promise<boolean> {

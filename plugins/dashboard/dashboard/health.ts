@@ -1,4 +1,4 @@
-/** How the backends are, node by node and worker by worker, and the process itself. */
+/** Reports the state of every node and worker, and of the process itself. */
 import type { DashboardParts } from "./parts.ts";
 
 export function health({ gateway }: DashboardParts): object {

@@ -85,7 +85,7 @@ function agentAttributes(agent: Agent | undefined): SpanAttributes | undefined {
   );
 }
 
-/** Undefined if no route matched. */
+/** Returns the path of the route. Undefined if no route matched. */
 function routeOf(x: Exchange): string | undefined {
   const { path } = x.route;
   return path.startsWith("/") ? path : undefined;

@@ -10,7 +10,7 @@ export interface ChatMessage {
 }
 
 export interface ChatRequest {
-  /** At least one. */
+  /** The messages, at least one. */
   readonly messages: readonly ChatMessage[];
   readonly stream: boolean;
   /** `stream_options.include_usage`. */

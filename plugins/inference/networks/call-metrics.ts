@@ -35,7 +35,7 @@ interface ModelHistograms {
   readonly input: Histogram;
   readonly output: Histogram;
   readonly firstToken: Histogram;
-  /** By the reason why the answer is missing or incomplete; empty for a complete one. */
+  /** Histograms by the reason why the answer is missing or incomplete. The reason of a complete answer is empty. */
   readonly durations: Map<string, Histogram>;
   readonly labels: Readonly<Record<ModelLabel, string>>;
 }

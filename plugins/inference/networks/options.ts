@@ -53,7 +53,7 @@ export function networkConfigs({ networks, rate }: Options): NetworkConfig[] {
   });
 }
 
-/** Also returns undefined if a part of the rate could not be read; its fault has been reported. */
+/** Returns undefined without a rate, and if a part of it could not be read, whose fault has been reported. */
 function rateConfig(rate: Rate | undefined): RateConfig | undefined {
   if (rate === undefined) return undefined;
   if (typeof rate === "string") {

@@ -68,7 +68,7 @@ function run(rpc: LedgerRpc, charge: Charge, caller: Caller): Awaitable<Reply> {
   return andThen(rpc.run(caller), (answered) => replyWith(answered, rpc, charge, caller));
 }
 
-/** Also settles the charge if the client has left, because the node has done the work. */
+/** Settles the charge and returns the answer. The client may have left: the node has done the work, so it is charged. */
 function replyWith(
   body: string | Uint8Array | undefined,
   rpc: LedgerRpc,

@@ -46,7 +46,7 @@ export function chainTools(chain: Chain): Tool<never>[] {
 
 type ReadResult<T> = { readonly ok: true; readonly value: T } | ToolFailure;
 
-/** A call without params hashSource result is read by `read`: undefined is nonsense. */
+/** Calls a method and reads its result. `read`: returns undefined for a result that it cannot read. */
 async function callAndRead<T>(
   chain: Chain,
   method: string,

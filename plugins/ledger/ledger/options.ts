@@ -21,7 +21,7 @@ interface MethodRule {
 export interface PoolConfig extends Upstream {
   /** Maps the prefix that clients use to the node's prefix: `ledger_` to `midnight_`. */
   readonly aliases: Readonly<Record<string, string>>;
-  /** By method: `false` removes it from the whitelist; an object adds it or changes its price. */
+  /** Changes to the whitelist by method: `false` removes the method, and an object adds it or changes its price. */
   readonly methods: Readonly<Record<string, false | MethodRule>>;
   /** Maximum size of the cache of immutable answers. 0 disables the cache. */
   readonly cacheBytes: number;

@@ -32,12 +32,12 @@ let isHooked = false;
 
 const ownFolders = ["src/", "plugins/"].map((folder) => pathToFileURL(packageFile(folder)).href);
 
-/** Whether a module is part of Sluice itself. */
+/** Returns whether a module is part of Sluice itself. */
 function isOwn(url: string): boolean {
   return ownFolders.some((folder) => url.startsWith(folder));
 }
 
-/** Whether a module is local code: neither part of an installed package nor of Sluice itself. */
+/** Returns whether a module is local code: neither part of an installed package nor of Sluice itself. */
 function isLocal(url: string): boolean {
   return url.startsWith("file:") && !url.includes("/node_modules/") && !isOwn(url);
 }

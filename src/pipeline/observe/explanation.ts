@@ -52,14 +52,14 @@ export interface Explanation {
     /** May be in the past. Missing if the limit has room again, or if it is not known. */
     readonly clears_at?: string;
   };
-  /** What was called. Missing if there were no calls. */
+  /** The calls that the request carried. Missing if there were none. */
   readonly calls?: {
-    /** At most 8 distinct names. */
+    /** Distinct names of methods and tools, at most 8. */
     readonly names: readonly string[];
     readonly items: number;
     readonly failed: number;
   };
-  /** From the top of the list to the surface. */
+  /** The steps from the top of the list, and the surface at the end. */
   readonly steps: readonly StepExplanation[];
 }
 

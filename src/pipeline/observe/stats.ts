@@ -83,7 +83,7 @@ export class RouteStats {
   readonly #requests: Readonly<Record<StatusClass, Counter>>;
   readonly #outcomes = new Map<Outcome, Counter>();
   readonly #refusals = new Map<string, Counter>();
-  /** By kind, name and code. The maps are nested, because a joined key would cost a string per call. */
+  /** Counters of calls by kind, name and code. The maps are nested, because a joined key would cost a string per call. */
   readonly #calls = new Map<string, Map<string, Map<string, Counter>>>();
 
   constructor(core: CoreMetrics, path: string) {

@@ -264,7 +264,7 @@ function replyOf(x: LiveExchange, step: PlacedStep, result: unknown): Reply | un
   return isRefusalIgnored(x, step, reply) ? undefined : reply;
 }
 
-/** True if the reply must not be sent, because its step is in shadow mode. The reply is counted and logged. */
+/** Returns true if the reply must not be sent, because its step is in shadow mode. The reply is counted and logged. */
 export function isRefusalIgnored(x: LiveExchange, step: PlacedStep, reply: Reply | null): boolean {
   if (!step.shadow) return false;
   countShadowRefusal(x, step);
@@ -276,7 +276,7 @@ export function isRefusalIgnored(x: LiveExchange, step: PlacedStep, reply: Reply
   return true;
 }
 
-/** True if the exchange continues although the step has failed, because the step is in shadow mode. */
+/** Returns true if the exchange continues although the step has failed, because the step is in shadow mode. */
 export function isFailureIgnored(x: LiveExchange, step: PlacedStep, error: unknown): boolean {
   if (!step.shadow) return false;
   countShadowRefusal(x, step);

@@ -12,7 +12,7 @@ export interface SplitBlock {
   readonly extrinsics: Buffer;
 }
 
-/** Undefined if `bytes` is not `{ block: { header: { parentHash, … }, extrinsics: […] }, … }`. */
+/** Finds the parts of a block. Returns undefined if `bytes` is not `{ block: { header: { parentHash, … }, extrinsics: […] }, … }`. */
 export function splitBlock(bytes: Buffer): SplitBlock | undefined {
   const whole = { start: 0, end: bytes.length };
   const block = member(bytes, whole, "block");

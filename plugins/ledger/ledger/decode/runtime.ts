@@ -35,7 +35,7 @@ export class Runtime {
   readonly shapes: Shapes;
   #calls: Entries | undefined;
   #preamble: Preamble | undefined;
-  /** Null if this runtime has no readable events. Undefined if they were not used yet. */
+  /** Shapes of the events. Null if this runtime has no readable events, undefined before their first use. */
   #events: EventShapes | undefined | null;
 
   constructor(metadata: Metadata) {
@@ -73,7 +73,7 @@ export class Runtime {
   }
 }
 
-/** Undefined if the bytes are not metadata of a supported version. */
+/** Creates a runtime from its metadata. Returns undefined if the version of the metadata is not supported. */
 export function createRuntime(bytes: Buffer): Runtime | undefined {
   const metadata = readMetadata(bytes);
   return metadata === undefined ? undefined : new Runtime(metadata);

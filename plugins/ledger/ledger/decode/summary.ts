@@ -8,7 +8,7 @@ import { ValueReader } from "./value.ts";
 /** The default prefix of sp_core, "generic Substrate". */
 const defaultPrefix = 42;
 
-/** Undefined if the bytes are not an extrinsic of this runtime. */
+/** Returns the summary of an extrinsic. Undefined if the bytes are not an extrinsic of this runtime. */
 export function summarise(runtime: Runtime, bytes: Buffer): CallSummary | undefined {
   const found = readExtrinsic(runtime, bytes);
   if (found?.entry.pallet === undefined) return undefined;
