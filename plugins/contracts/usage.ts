@@ -1,6 +1,8 @@
 /**
- * `usage` of the service `metering`: reports of the charges in the journal. Implemented in plugins/billing/metering.
+ * `usage` of the service `metering`: reports of the settled charges. Implemented in plugins/billing/metering, on the
+ * journal, and in plugins/billing/leases, on PostgreSQL.
  */
+import type { UsageMember } from "./workspaces.ts";
 
 export interface UsageSeriesQuery {
   /** All workspaces if undefined. */
@@ -29,10 +31,27 @@ export interface UsageSeries {
   readonly keys: readonly Series[];
 }
 
+/** The charges of a workspace in a range of time. */
+export interface UsageRange {
+  readonly workspaceId: string;
+  /** Milliseconds since 1970, finite. `from` is inclusive, and `to` is exclusive. */
+  readonly from: number;
+  readonly to: number;
+  readonly groupBy: readonly UsageMember[];
+}
+
+/** `json`: the report as in docs/workspaces.md, in UTF-8. `unavailable`: it could not be made in time. */
+export type UsageReport =
+  | { readonly kind: "done"; readonly json: Uint8Array }
+  | { readonly kind: "tooManyGroups"; readonly maxGroups: number }
+  | { readonly kind: "unavailable" };
+
 export interface UsageReports {
+  /** Adds up the charges of a workspace by group. The result of an aborted report is ignored. Never rejects. */
+  report(range: UsageRange, signal?: AbortSignal): Promise<UsageReport>;
   /**
-   * Adds up the charges over time in a thread. Resolves to undefined if too many reports are waiting or the report
-   * takes too long. Never rejects.
+   * Adds up the charges over time. Resolves to undefined if too many reports are waiting or the report takes too long.
+   * Never rejects.
    */
   series(query: UsageSeriesQuery): Promise<UsageSeries | undefined>;
 }

@@ -9,6 +9,9 @@ import { openIdempotency } from "../../plugins/billing/accounts/idempotency.ts";
 import { readUsage } from "../../plugins/billing/metering/read-usage.ts";
 import { openStreamStore } from "../../plugins/confidential/confidential-relay/open-store.ts";
 import type { StreamStore } from "../../plugins/confidential/confidential-relay/stream-store.ts";
+import { systemClock } from "../../src/clock.ts";
+import { openComputePool } from "../../src/compute/pool.ts";
+import { createJournalReports } from "../../plugins/billing/metering/journal-reports.ts";
 import { createMetrics } from "../../src/metrics.ts";
 import type { Awaitable } from "../../src/plugin.ts";
 import { Buckets } from "../../plugins/edge/rate-limit/buckets.ts";
@@ -24,6 +27,7 @@ import { meterFixture } from "../plugins/billing/metering/fixture.ts";
 import { describeMeter, type RecordedCharge } from "./meter.ts";
 import { describeIdempotency, type IdempotencyReplica } from "./idempotency.ts";
 import { describeStreamStore } from "./receipts.ts";
+import { describeUsage } from "./usage.ts";
 
 const quiet = (): void => {};
 const log = { debug: quiet, info: quiet, warn: quiet, error: quiet, child: () => log };
@@ -128,4 +132,12 @@ describeMeter("embedded", async (t) => {
       outcome: row.outcome,
     }));
   return { one: meter, other: meter, charges };
+});
+
+describeUsage("embedded", async (t) => {
+  const { dataDir, clock, open } = meterFixture(t);
+  const meter = await open();
+  const pool = openComputePool({ clock: systemClock, metrics: createMetrics(), threads: 1 });
+  t.after(() => pool.close());
+  return { meter, usage: createJournalReports(dataDir, pool, log), now: () => clock.now() };
 });

@@ -1,7 +1,9 @@
-/** Runs the tests of meters on credit that gateways share, directly and through PgBouncer in transaction mode. */
-import { after, before, describe, test } from "node:test";
+/** Runs the tests of meters and usage reports on credit that gateways share, directly and through PgBouncer in transaction mode. */
+import { after, before, describe, test, type TestContext } from "node:test";
+import type { UsageReports } from "sluice-gateway/services";
 import { openLeasedMeter } from "../../plugins/billing/leases/start.ts";
 import { createUsageQueries } from "../../plugins/billing/leases/usage-queries.ts";
+import { createDatabaseReports } from "../../plugins/billing/leases/usage-reports.ts";
 import { systemClock } from "../../src/clock.ts";
 import { createMetrics } from "../../src/metrics.ts";
 import { openPostgres } from "../../src/store/postgres/postgres.ts";
@@ -9,40 +11,58 @@ import { upgrade } from "../plugins/billing/shipping/fixture.ts";
 import { findProgram, systemProgram } from "../store/programs.ts";
 import { createDatabase, openPgBouncer, runSql } from "../store/servers.ts";
 import { describeMeter, type ContractMeter, type RecordedCharge } from "./meter.ts";
+import { describeUsage } from "./usage.ts";
 
 const quiet = (): void => {};
 const log = { debug: quiet, info: quiet, warn: quiet, error: quiet, child: () => log };
 
+interface Gateway {
+  readonly meter: ContractMeter;
+  readonly usage: UsageReports;
+}
+
 /** `port`: returns the port through which the meters connect, or undefined for the one of the server. */
 function describeLeased(name: string, port: () => number | undefined): void {
-  describeMeter(name, async (t) => {
+  const databaseOf = async (t: TestContext): Promise<{ url: string; through: URL }> => {
     const url = await createDatabase(t);
     await upgrade(url);
     const through = new URL(url);
     through.port = String(port() ?? through.port);
-    const open = async (replica: string): Promise<ContractMeter> => {
-      const metrics = createMetrics();
-      const database = openPostgres({ url: through.href, replica, metrics });
-      const host = {
-        clock: systemClock,
-        log,
-        metrics,
-        version: "test",
-        store: { redis: undefined },
-      };
-      const meter = await openLeasedMeter(database, "settled", host);
-      t.after(async () => {
-        await meter.close();
-        await database.close();
-      });
-      const queries = createUsageQueries(database);
-      return {
-        reserve: (...args) => meter.reserve(...args),
-        reserveWithoutLimit: (...args) => meter.reserveWithoutLimit(...args),
-        ...queries,
-      };
+    return { url, through };
+  };
+  const openGateway = async (t: TestContext, through: URL, replica: string): Promise<Gateway> => {
+    const metrics = createMetrics();
+    const database = openPostgres({ url: through.href, replica, metrics });
+    const host = {
+      clock: systemClock,
+      log,
+      metrics,
+      version: "test",
+      store: { redis: undefined },
     };
-    return { one: await open("one"), other: await open("other"), charges: () => recorded(url) };
+    const meter = await openLeasedMeter(database, "settled", host);
+    t.after(async () => {
+      await meter.close();
+      await database.close();
+    });
+    const opened: ContractMeter = {
+      reserve: (...args) => meter.reserve(...args),
+      reserveWithoutLimit: (...args) => meter.reserveWithoutLimit(...args),
+      ...createUsageQueries(database),
+    };
+    return { meter: opened, usage: createDatabaseReports(database, log) };
+  };
+  describeMeter(name, async (t) => {
+    const { url, through } = await databaseOf(t);
+    const [one, other] = [
+      await openGateway(t, through, "one"),
+      await openGateway(t, through, "other"),
+    ];
+    return { one: one.meter, other: other.meter, charges: () => recorded(url) };
+  });
+  describeUsage(name, async (t) => {
+    const { through } = await databaseOf(t);
+    return { ...(await openGateway(t, through, "one")), now: () => Date.now() };
   });
 }
 

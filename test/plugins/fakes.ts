@@ -109,7 +109,10 @@ export function fakeMetering(meter: Partial<Meter>): Metering {
       overageMilliCu: 0,
       openMilliCu: 0,
     }),
-    usage: { series: () => Promise.resolve(undefined) },
+    usage: {
+      report: () => Promise.resolve({ kind: "unavailable" }),
+      series: () => Promise.resolve(undefined),
+    },
     ...meter,
   };
 }

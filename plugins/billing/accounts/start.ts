@@ -10,7 +10,7 @@ import { plansOf, type Options } from "./options.ts";
 import type { Plans } from "./principal.ts";
 import { openGatewayStore } from "./open-store.ts";
 import { createTickets } from "./tickets.ts";
-import { createWorkspaces } from "./workspaces-service.ts";
+import { createWorkspaces, type WorkspacesDeps } from "./workspaces-service.ts";
 
 export interface RunningAccounts extends Accounts {
   /** Sets the plans of a reloaded pipeline.yaml. */
@@ -22,8 +22,7 @@ export async function startAccounts(
   host: Host,
   { keep }: ServiceContext,
 ): Promise<ServiceHooks<RunningAccounts>> {
-  const { clock, log, environment, seal, claims, compute } = host;
-  const dataDir = host.store.folder;
+  const { clock, log, environment, seal, claims } = host;
   const plans = plansOf(options);
   const { store, slots, accounts } = await keep(
     "database",
@@ -45,12 +44,14 @@ export async function startAccounts(
   const metering = host.use("metering");
   const purchasedLeft: typeof metering.purchasedLeft = (workspace) =>
     metering.purchasedLeft(workspace);
-  const reports = compute.background;
+  const usage: WorkspacesDeps["usage"] = {
+    report: (range, signal) => metering.usage.report(range, signal),
+  };
   return {
     service: {
       identify: (authorization, address) => accounts.identify(authorization, address),
       identifyKey: (keyId, address) => accounts.identifyKey(keyId, address),
-      workspaces: createWorkspaces({ dataDir, store, purchasedLeft, reports, clock, log }),
+      workspaces: createWorkspaces({ store, purchasedLeft, usage, clock, log }),
       idempotency,
       tickets: createTickets({ seal, claims, accounts, clock, log }),
       admin: createAdmin({ accounts, purchasedLeft, clock }),

@@ -1,14 +1,14 @@
 /**
- * `workspaces` of the service `accounts`: operations on workspaces, on the accounts, the meter and the journal of the
- * running gateway.
+ * `workspaces` of the service `accounts`: operations on workspaces, on the accounts and the meter of the running
+ * gateway.
  */
-import { threadModule } from "sluice-gateway/package-files";
-import type { Awaitable, Clock, ComputeThreads, Log } from "sluice-gateway/plugin";
+import type { Awaitable, Clock, Log } from "sluice-gateway/plugin";
 import type {
   ChangeAuthor,
   ChangedBy,
   Failed,
   UsageQuery,
+  UsageReports,
   Workspace,
   WorkspaceAnswer,
   WorkspaceJson,
@@ -16,18 +16,15 @@ import type {
 } from "sluice-gateway/services";
 import { andThen, orElse } from "sluice-gateway/toolkit";
 import { periodOf } from "../metering/periods.ts";
-import { maxGroups, type UsageReportJob } from "../metering/usage-report.ts";
 import type { AccountStore } from "./account-store.ts";
 import { checkAmount } from "./check-amount.ts";
 import { changeJson, workspaceJson } from "./json.ts";
 
 export interface WorkspacesDeps {
-  readonly dataDir: string;
   readonly store: AccountStore;
   /** Returns the remaining purchased credit of a workspace, in milli-CU. */
   readonly purchasedLeft: (workspace: Workspace) => Awaitable<number>;
-  /** A pool with its own thread, so that a report does not delay other jobs. */
-  readonly reports: ComputeThreads;
+  readonly usage: Pick<UsageReports, "report">;
   readonly clock: Clock;
   readonly log: Log;
 }
@@ -36,8 +33,6 @@ type Answer<T> = WorkspaceAnswer<T>;
 
 const unavailable = { kind: "unavailable" } as const;
 const notFound = { kind: "notFound" } as const;
-
-const reportModule = threadModule("plugins/billing/metering/usage-report");
 
 export function createWorkspaces(parts: WorkspacesDeps): Workspaces {
   const { store, clock, log } = parts;
@@ -111,7 +106,7 @@ export function createWorkspaces(parts: WorkspacesDeps): Workspaces {
 }
 
 async function usageReport(
-  { dataDir, reports, clock, log }: WorkspacesDeps,
+  { usage, clock }: WorkspacesDeps,
   workspaceId: string,
   query: UsageQuery,
   signal: AbortSignal | undefined,
@@ -119,13 +114,9 @@ async function usageReport(
   const period = periodOf(clock.now());
   const { from = period.start, to = period.end, groupBy } = query;
   if (from > to) return { kind: "invalid", message: "the range ends before it starts" };
-  const input: UsageReportJob = { dataDir, workspaceId, from, to, groupBy };
-  const done = await reports.run({ module: reportModule, input, transfer: [], signal });
-  if (done.ok) {
-    if (done.bytes !== undefined) return { kind: "done", value: done.bytes };
-    const message = `more than ${maxGroups} groups: shorten the range, or group by fewer members`;
-    return { kind: "invalid", message };
-  }
-  if (done.reason !== "aborted") log.error({ reason: done.reason }, "a usage report was not made");
-  return unavailable;
+  const report = await usage.report({ workspaceId, from, to, groupBy }, signal);
+  if (report.kind === "done") return { kind: "done", value: report.json };
+  if (report.kind === "unavailable") return unavailable;
+  const message = `more than ${report.maxGroups} groups: shorten the range, or group by fewer members`;
+  return { kind: "invalid", message };
 }

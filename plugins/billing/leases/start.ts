@@ -13,6 +13,7 @@ import { leaseMetrics } from "./metrics.ts";
 import { createPostgresLedger } from "./postgres-ledger.ts";
 import { LedgerReplica } from "./replica.ts";
 import { createUsageQueries } from "./usage-queries.ts";
+import { createDatabaseReports } from "./usage-reports.ts";
 
 interface LeasedOptions extends Options {
   readonly durability: ReplicaMode;
@@ -55,7 +56,7 @@ export async function startLeased(
       purchasedLeft: (workspace) => queries.purchasedLeft(workspace),
       keyWindows: (key) => queries.keyWindows(key),
       workspaceUsage: (workspaceId) => queries.workspaceUsage(workspaceId),
-      usage: { series: () => Promise.resolve(undefined) },
+      usage: createDatabaseReports(database, host.log),
     },
     ready: () => ({ credit: meter.writable ? true : "PostgreSQL does not answer" }),
   };

@@ -4,29 +4,19 @@
  */
 import type { DatabaseSync } from "node:sqlite";
 import { transferredResult } from "sluice-gateway/compute";
-import type { UsageMember } from "sluice-gateway/services";
+import type { UsageMember, UsageRange } from "sluice-gateway/services";
 import { explain, number } from "sluice-gateway/store";
 import { commitsWithin, NameReader } from "./commits.ts";
 import { hasJournal, openJournalReader } from "./journal-reader.ts";
 import { journalPath } from "./journal-schema.ts";
 import { at, kind, RecordCursor } from "./records.ts";
+import { maxGroups, reportJson, sortedMembers, type UsageGroup } from "./usage-report-json.ts";
 
-export interface UsageReportJob {
+export interface UsageReportJob extends UsageRange {
   readonly dataDir: string;
-  readonly workspaceId: string;
-  /** Milliseconds since 1970, finite. `from` is inclusive, and `to` is exclusive. */
-  readonly from: number;
-  readonly to: number;
-  readonly groupBy: readonly UsageMember[];
 }
 
-/** Maximum number of groups. A larger report would be as large as an export; use `sluice usage export` for that. */
-export const maxGroups = 20_000;
-
 const dayMs = 86_400_000;
-/** Order of the members in a group, and sort order of the groups. */
-const members: readonly UsageMember[] = ["key", "surface", "method", "model", "day"];
-
 /** A group of charges. `place`: their common numbers of names, and the days since 1970. */
 interface Group {
   readonly place: Readonly<Record<UsageMember, number>>;
@@ -47,13 +37,13 @@ export default function report(job: UsageReportJob): unknown {
  * StoreError.
  */
 export function usageReport(job: UsageReportJob): string | undefined {
-  if (!hasJournal(job.dataDir)) return reportJson(job, [], []);
+  if (!hasJournal(job.dataDir)) return reportJson(job, []);
   const db = openJournalReader(job.dataDir);
   try {
-    const groupBy = members.filter((member) => job.groupBy.includes(member));
+    const groupBy = sortedMembers(job.groupBy);
     const groups = addUp(db, job, groupBy);
     if (groups === undefined) return undefined;
-    return reportJson(job, groupBy, named(groups, groupBy, new NameReader(db)));
+    return reportJson(job, named(groups, groupBy, new NameReader(db)));
   } catch (error) {
     throw explain(error, journalPath(job.dataDir));
   } finally {
@@ -103,52 +93,18 @@ function placeOf(cursor: RecordCursor, time: number): Group["place"] {
   };
 }
 
-type NamedGroup = Group & { readonly labels: readonly (string | null)[] };
-
-/** Returns the groups with their names instead of numbers, sorted by name. */
+/** Returns the groups with their names instead of numbers. */
 function named(
   groups: readonly Group[],
   groupBy: readonly UsageMember[],
   names: NameReader,
-): NamedGroup[] {
+): UsageGroup[] {
   const label = (member: UsageMember, value: number): string | null => {
     if (member === "day") return new Date(value * dayMs).toISOString().slice(0, 10);
     return member === "model" && value === 0 ? null : names.get(value);
   };
-  return groups
-    .map((group) => ({
-      ...group,
-      labels: groupBy.map((member) => label(member, group.place[member])),
-    }))
-    .sort((a, b) => compare(a.labels, b.labels));
-}
-
-/** Compares by code unit. Null comes first. */
-function compare(a: readonly (string | null)[], b: readonly (string | null)[]): number {
-  for (const [index, left] of a.entries()) {
-    const right = b[index] ?? null;
-    if (left === right) continue;
-    return left === null || (right !== null && left < right) ? -1 : 1;
-  }
-  return 0;
-}
-
-function reportJson(
-  { workspaceId, from, to }: UsageReportJob,
-  groupBy: readonly UsageMember[],
-  groups: readonly NamedGroup[],
-): string {
-  return JSON.stringify({
-    workspace_id: workspaceId,
-    from: new Date(from).toISOString(),
-    to: new Date(to).toISOString(),
-    used_cu_milli: groups.reduce((sum, { usedMilliCu }) => sum + usedMilliCu, 0),
-    groups: groups.map(({ labels, calls, usedMilliCu, inputTokens, outputTokens }) => ({
-      ...Object.fromEntries(groupBy.map((member, index) => [member, labels[index]])),
-      calls,
-      used_cu_milli: usedMilliCu,
-      input_tokens: inputTokens,
-      output_tokens: outputTokens,
-    })),
-  });
+  return groups.map((group) => ({
+    ...group,
+    labels: groupBy.map((member) => label(member, group.place[member])),
+  }));
 }

@@ -22,5 +22,8 @@ export const meteringWithoutJournal: Metering = {
     overageMilliCu: 0,
     openMilliCu: 0,
   }),
-  usage: { series: () => Promise.resolve(undefined) },
+  usage: {
+    report: () => Promise.resolve({ kind: "unavailable" }),
+    series: () => Promise.resolve(undefined),
+  },
 };

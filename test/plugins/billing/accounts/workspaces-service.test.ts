@@ -25,10 +25,9 @@ function serve(t: TestContext, more: Partial<WorkspacesDeps> = {}): Served {
   const accounts = fixture.open();
   const log = { debug() {}, info() {}, warn() {}, error() {}, child: () => log };
   const workspaces = createWorkspaces({
-    dataDir: fixture.folder,
     store: accounts.store,
     purchasedLeft: ({ purchasedTotalMilliCu }) => purchasedTotalMilliCu - 1,
-    reports: { run: () => Promise.resolve({ ok: false, reason: "busy" }) },
+    usage: { report: () => Promise.resolve({ kind: "unavailable" }) },
     clock: fixture.clock,
     log,
     ...more,
@@ -166,13 +165,13 @@ test("a store that another process locks is not changed, and the result is unava
   assert.equal(findWorkspace(db, id)?.purchasedTotalMilliCu, 5);
 });
 
-test("a report covers the current month by default, and a busy pool is reported as unavailable", async (t) => {
-  const jobs: object[] = [];
+test("a report covers the current month by default, and one that cannot be made is unavailable", async (t) => {
+  const ranges: (readonly [number, number])[] = [];
   const { workspaces, id } = serve(t, {
-    reports: {
-      run(job) {
-        jobs.push(job.input);
-        return Promise.resolve({ ok: true, bytes: new Uint8Array([jobs.length]) });
+    usage: {
+      report({ from, to }) {
+        ranges.push([from, to]);
+        return Promise.resolve({ kind: "done", json: new Uint8Array([ranges.length]) });
       },
     },
   });
@@ -180,20 +179,22 @@ test("a report covers the current month by default, and a busy pool is reported 
   const first = await workspaces.usage(id, { from: undefined, to: undefined, groupBy });
   assert.deepEqual(first, { kind: "done", value: new Uint8Array([1]) });
   await workspaces.usage(id, { from: 1, to: 2, groupBy });
-  const ranges = jobs.map((job) => "from" in job && "to" in job && [job.from, job.to]);
   assert.deepEqual(ranges, [
     [Date.UTC(2026, 0), Date.UTC(2026, 1)],
     [1, 2],
   ]);
   const backwards = await workspaces.usage(id, { from: 2, to: 1, groupBy });
   assert.equal(backwards.kind, "invalid");
-  assert.equal(jobs.length, 2);
+  assert.equal(ranges.length, 2);
 
   const busy = serve(t);
   const query = { from: undefined, to: undefined, groupBy };
   assert.deepEqual(await busy.workspaces.usage(busy.id, query), { kind: "unavailable" });
   const many = serve(t, {
-    reports: { run: () => Promise.resolve({ ok: true, bytes: undefined }) },
+    usage: { report: () => Promise.resolve({ kind: "tooManyGroups", maxGroups: 9 }) },
   });
-  assert.equal((await many.workspaces.usage(many.id, query)).kind, "invalid");
+  assert.deepEqual(await many.workspaces.usage(many.id, query), {
+    kind: "invalid",
+    message: "more than 9 groups: shorten the range, or group by fewer members",
+  });
 });

@@ -6,8 +6,8 @@ import { openComputePool } from "../../../../src/compute/pool.ts";
 import { journalPath } from "../../../../plugins/billing/metering/journal-schema.ts";
 import type { MeterService } from "../../../../plugins/billing/metering/meter.ts";
 import { readUsage } from "../../../../plugins/billing/metering/read-usage.ts";
+import { maxGroups } from "../../../../plugins/billing/metering/usage-report-json.ts";
 import {
-  maxGroups,
   usageReport,
   type UsageReportJob,
 } from "../../../../plugins/billing/metering/usage-report.ts";

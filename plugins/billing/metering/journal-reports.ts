@@ -1,0 +1,44 @@
+/** Usage reports from the journal. The background threads of the gateway make them, because they read many charges. */
+import { threadModule } from "sluice-gateway/package-files";
+import type { ComputeThreads, Log } from "sluice-gateway/plugin";
+import type { UsageReports, UsageSeries } from "sluice-gateway/services";
+import { maxGroups } from "./usage-report-json.ts";
+import type { UsageReportJob } from "./usage-report.ts";
+import type { UsageSeriesJob } from "./usage-series.ts";
+
+const reportModule = threadModule("plugins/billing/metering/usage-report");
+const seriesModule = threadModule("plugins/billing/metering/usage-series");
+
+/** `dataDir`: the folder of the journal. */
+export function createJournalReports(
+  dataDir: string,
+  threads: ComputeThreads,
+  log: Log,
+): UsageReports {
+  const run = async (
+    module: string,
+    input: object,
+    signal?: AbortSignal,
+  ): Promise<{ readonly bytes: Uint8Array | undefined } | undefined> => {
+    const done = await threads.run({ module, input, transfer: [], signal });
+    if (done.ok) return done;
+    if (done.reason !== "aborted")
+      log.error({ reason: done.reason }, "a usage report was not made");
+    return undefined;
+  };
+  return {
+    async report(range, signal) {
+      const input: UsageReportJob = { dataDir, ...range };
+      const done = await run(reportModule, input, signal);
+      if (done === undefined) return { kind: "unavailable" };
+      if (done.bytes === undefined) return { kind: "tooManyGroups", maxGroups };
+      return { kind: "done", json: done.bytes };
+    },
+    async series(query) {
+      const input: UsageSeriesJob = { dataDir, ...query };
+      const done = await run(seriesModule, input);
+      // The result of the job, which `usageSeries` returns.
+      return done && (JSON.parse(new TextDecoder().decode(done.bytes)) as UsageSeries);
+    },
+  };
+}

@@ -1,0 +1,134 @@
+/** Tests of every implementation of usage reports. */
+import assert from "node:assert/strict";
+import { describe, test, type TestContext } from "node:test";
+import type { Awaitable } from "sluice-gateway/plugin";
+import type { ChargeLine, UsageMember, UsageReports } from "sluice-gateway/services";
+import { about, principalOf } from "../plugins/billing/metering/fixture.ts";
+import type { ContractMeter } from "./meter.ts";
+
+export interface OpenUsage {
+  readonly meter: ContractMeter;
+  readonly usage: UsageReports;
+  /** Returns the time of the charges in milliseconds since 1970. */
+  readonly now: () => number;
+}
+
+const day = 86_400_000;
+
+async function charge(
+  meter: ContractMeter,
+  workspaceId: string,
+  keyId: string,
+  ...lines: readonly ChargeLine[]
+): Promise<void> {
+  const principal = principalOf({ key: { id: keyId }, workspace: { id: workspaceId } });
+  const taken = await meter.reserve(principal, 10_000, about);
+  if (taken.kind !== "reserved") throw new Error(`${taken.kind} instead of reserved`);
+  await taken.settle(lines);
+}
+
+const block: ChargeLine = { surface: "ledger-rpc", method: "chain_getBlock", costMilliCu: 1000 };
+const chat: ChargeLine = {
+  surface: "chat",
+  method: "completions",
+  model: "A/b",
+  costMilliCu: 7,
+  inputTokens: 3,
+  outputTokens: 4,
+};
+
+export function describeUsage(name: string, open: (t: TestContext) => Awaitable<OpenUsage>): void {
+  describe(`usage reports: ${name}`, () => {
+    test("charges are added up by group, for one workspace and one range", async (t) => {
+      const { meter, usage, now } = await open(t);
+      const start = now();
+      await charge(meter, "ws_1", "key_1", block, chat);
+      await charge(meter, "ws_1", "key_2", block);
+      await charge(meter, "ws_2", "key_3", block);
+      const end = now() + 1;
+      const report = async (
+        groupBy: readonly UsageMember[],
+        from = start,
+        to = end,
+      ): Promise<unknown> => {
+        const made = await usage.report({ workspaceId: "ws_1", from, to, groupBy });
+        if (made.kind !== "done") return made;
+        return JSON.parse(new TextDecoder().decode(made.json));
+      };
+      const head = (to = end): object => ({
+        workspace_id: "ws_1",
+        from: new Date(start).toISOString(),
+        to: new Date(to).toISOString(),
+      });
+      const tokens = { input_tokens: 0, output_tokens: 0 };
+      assert.deepEqual(await report([]), {
+        ...head(),
+        used_cu_milli: 2007,
+        groups: [{ calls: 3, used_cu_milli: 2007, input_tokens: 3, output_tokens: 4 }],
+      });
+      assert.deepEqual(await report(["model", "key"]), {
+        ...head(),
+        used_cu_milli: 2007,
+        groups: [
+          { key: "key_1", model: null, calls: 1, used_cu_milli: 1000, ...tokens },
+          {
+            key: "key_1",
+            model: "A/b",
+            calls: 1,
+            used_cu_milli: 7,
+            input_tokens: 3,
+            output_tokens: 4,
+          },
+          { key: "key_2", model: null, calls: 1, used_cu_milli: 1000, ...tokens },
+        ],
+      });
+      const days = (await report(["day", "surface"])) as { groups: { day: string }[] };
+      assert.match(days.groups[0]?.day ?? "", /^\d{4}-\d{2}-\d{2}$/);
+      assert.deepEqual(await report(["key"], start, start), {
+        ...head(start),
+        used_cu_milli: 0,
+        groups: [],
+      });
+    });
+
+    test("charges over time have the largest names and the sum of the others", async (t) => {
+      const { meter, usage, now } = await open(t);
+      const from = Math.floor(now() / day) * day - day;
+      for (let key = 1; key <= 8; key++) {
+        await charge(meter, "ws_1", `key_${key}`, { ...block, costMilliCu: 100 * key });
+      }
+      await charge(meter, "ws_2", "key_9", chat);
+      const series = await usage.series({ workspaceId: "ws_1", from, stepMs: day, steps: 3 });
+      assert.ok(series !== undefined);
+      assert.deepEqual([series.calls, series.usedMilliCu], [8, 3600]);
+      assert.deepEqual(
+        series.keys.map(({ name, calls, usedMilliCu }) => [name, calls, usedMilliCu]),
+        [
+          ["key_8", 1, 800],
+          ["key_7", 1, 700],
+          ["key_6", 1, 600],
+          ["key_5", 1, 500],
+          ["key_4", 1, 400],
+          ["key_3", 1, 300],
+          [undefined, 2, 300],
+        ],
+      );
+      const [ledger] = series.surfaces;
+      assert.equal(ledger?.name, "ledger-rpc");
+      assert.equal(ledger.values.length, 3);
+      assert.equal(ledger.values[0], 0);
+      assert.equal(
+        ledger.values.reduce((sum, value) => sum + value, 0),
+        3600,
+      );
+      const all = await usage.series({ workspaceId: undefined, from, stepMs: day, steps: 3 });
+      assert.deepEqual(
+        all?.workspaces.map(({ name, usedMilliCu }) => [name, usedMilliCu]),
+        [
+          ["ws_1", 3600],
+          ["ws_2", 7],
+        ],
+      );
+    });
+  });
+}
