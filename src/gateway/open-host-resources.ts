@@ -46,16 +46,16 @@ export async function openHostResources(
   stack.add("claims", () => claims.close());
   const compute = openComputePool({ clock, metrics });
   stack.add("compute threads", () => compute.close());
-  // A separate thread makes one report at a time, so that decoding does not wait for the sum of a month. Work that a
-  // request waits for must not use it: see docs/operations.md, "Threads".
-  const reports = openComputePool({ clock, metrics, threads: 1, queue: 8, timeoutMs: 30_000 });
-  stack.add("threads of usage reports", () => reports.close());
+  // Two threads for long work, so that decoding does not wait for the sum of a month, and two such sums do not wait for
+  // each other. Work that a request waits for must not use them: see docs/operations.md, "Threads".
+  const background = openComputePool({ clock, metrics, threads: 2, queue: 8, timeoutMs: 30_000 });
+  stack.add("background threads", () => background.close());
   return {
     ...shared,
     claims,
     seal,
     store: { folder: dataDir, postgres: postgres?.database, redis },
-    compute: { run: (job) => compute.run(job), background: reports },
+    compute: { run: (job) => compute.run(job), background },
     parts,
     gateway,
   };

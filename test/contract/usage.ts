@@ -102,7 +102,7 @@ export function describeUsage(name: string, open: (t: TestContext) => Awaitable<
       assert.ok(series !== undefined);
       assert.deepEqual([series.calls, series.usedMilliCu], [8, 3600]);
       assert.deepEqual(
-        series.keys.map(({ name, calls, usedMilliCu }) => [name, calls, usedMilliCu]),
+        series.keys.map((each) => [each.name, each.calls, each.usedMilliCu]),
         [
           ["key_8", 1, 800],
           ["key_7", 1, 700],
@@ -123,7 +123,7 @@ export function describeUsage(name: string, open: (t: TestContext) => Awaitable<
       );
       const all = await usage.series({ workspaceId: undefined, from, stepMs: day, steps: 3 });
       assert.deepEqual(
-        all?.workspaces.map(({ name, usedMilliCu }) => [name, usedMilliCu]),
+        all?.workspaces.map((each) => [each.name, each.usedMilliCu]),
         [
           ["ws_1", 3600],
           ["ws_2", 7],

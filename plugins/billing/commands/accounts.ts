@@ -11,21 +11,29 @@ import {
   type Config,
   type Fault,
 } from "sluice-gateway/process";
-import type { ChangeAuthor, Failed } from "sluice-gateway/services";
+import type { Awaitable } from "sluice-gateway/plugin";
+import type { ChangeAuthor, Failed, Workspace } from "sluice-gateway/services";
 import { explain, refuseMoved } from "sluice-gateway/store";
 import type { AccountStore } from "../accounts/account-store.ts";
 import { openAccountStore } from "../accounts/embedded/embedded-account-store.ts";
 import { refuseUnmoved } from "../accounts/embedded/unmoved.ts";
 import { openPostgresAccountStore } from "../accounts/postgres/postgres-account-store.ts";
+import { createUsageQueries } from "../leases/usage-queries.ts";
+import { readPurchasedDrawn } from "../metering/purchased-drawn.ts";
 import { checkTables, openCommandDatabase } from "./database.ts";
 
 /** A record to print: flat, without members that have no value. */
 export type Flat = Readonly<Record<string, string | number | readonly string[] | undefined>>;
 
-export interface OpenAccounts {
-  readonly store: AccountStore;
+export interface OpenAccounts extends OpenStore {
   readonly config: Config;
   readonly by: ChangeAuthor;
+}
+
+interface OpenStore {
+  readonly store: AccountStore;
+  /** Returns the remaining purchased credit of a workspace, in milli-CU. Fails with StoreError. */
+  readonly purchasedLeft: (workspace: Workspace) => Awaitable<number>;
 }
 
 /** Sections of pipeline.yaml that these commands read. */
@@ -62,8 +70,9 @@ export async function withAccounts(
   if (config === undefined || faults.some((fault) => concerns(config, fault))) return 1;
   await using stack = new AsyncDisposableStack();
   try {
-    const store = await openStore(config, stack);
-    const failed = await work({ store, config, by: { actor: actor(), at: systemClock.now() } });
+    const opened = await openStore(config, stack);
+    const by = { actor: actor(), at: systemClock.now() };
+    const failed = await work({ ...opened, config, by });
     if (failed !== undefined) context.printToStderr(failed.message);
     return failed === undefined ? 0 : 1;
   } catch (error) {
@@ -74,18 +83,33 @@ export async function withAccounts(
 }
 
 /** Fails with StoreError. The store is closed through `stack`. */
-async function openStore(config: Config, stack: AsyncDisposableStack): Promise<AccountStore> {
+async function openStore(config: Config, stack: AsyncDisposableStack): Promise<OpenStore> {
+  const { data: dataDir } = config.store;
   const opened = openCommandDatabase(config);
   if (opened === undefined) {
-    refuseMoved(config.store.data);
-    const store = openAccountStore(config.store.data, systemClock);
+    refuseMoved(dataDir);
+    const store = openAccountStore(dataDir, systemClock);
     stack.defer(() => store.close());
-    return store;
+    return { store, purchasedLeft: purchasedLeftOf(dataDir) };
   }
-  stack.defer(() => opened.database.close());
-  refuseUnmoved(config.store.data);
+  const { database } = opened;
+  stack.defer(() => database.close());
+  refuseUnmoved(dataDir);
   await checkTables(opened);
-  return openPostgresAccountStore(opened.database, systemClock);
+  const usage = createUsageQueries(database);
+  return {
+    store: await openPostgresAccountStore(database, systemClock),
+    purchasedLeft: (workspace) => usage.purchasedLeft(workspace),
+  };
+}
+
+/** The journal in the same folder has the draws. It is read for the first workspace. */
+function purchasedLeftOf(dataDir: string): (workspace: Workspace) => number {
+  let drawn: ReadonlyMap<string, number> | undefined;
+  return ({ id, purchasedTotalMilliCu }) => {
+    drawn ??= readPurchasedDrawn(dataDir);
+    return Math.max(0, purchasedTotalMilliCu - (drawn.get(id) ?? 0));
+  };
 }
 
 /** Prints one record as a JSON document or as one line per member. */

@@ -10,9 +10,10 @@ import {
   type OptionValues,
   type Subcommand,
 } from "sluice-gateway/module";
-import { printFault, readPipeline, storeFault } from "sluice-gateway/process";
+import { printFault, readPipeline, storeFault, type Config } from "sluice-gateway/process";
 import { explain } from "sluice-gateway/store";
 import { parseTime } from "sluice-gateway/services";
+import type { Durability, Options as MeteringOptions } from "../metering/options.ts";
 import { readUsage, type UsageRow } from "../metering/read-usage.ts";
 import { usageJson, type UsageJson } from "../metering/usage-json.ts";
 
@@ -37,6 +38,12 @@ const exportRows: Subcommand = {
       for (const fault of faults) context.printToStderr(printFault(fault, process.cwd()));
       return 1;
     }
+    if (config.store.postgres !== undefined && durabilityOf(config) !== "local") {
+      context.printToStderr(
+        "the charges are in PostgreSQL: query the view sluice.usage (docs/replicas.md, Query the charges)",
+      );
+      return 1;
+    }
     try {
       return await print(context, readUsage(config.store.data, range), format);
     } catch (error) {
@@ -46,6 +53,11 @@ const exportRows: Subcommand = {
     }
   },
 };
+
+function durabilityOf({ sections }: Config): Durability {
+  // The service has validated its section.
+  return (sections["metering"] as MeteringOptions["metering"]).durability;
+}
 
 async function print(
   context: CommandContext,

@@ -17,7 +17,6 @@ import { notFound } from "../accounts/failed.ts";
 import { workspaceJson } from "../accounts/json.ts";
 import { planNames } from "../accounts/plans.ts";
 import { printRecord, printRecords, withAccounts, type OpenAccounts } from "./accounts.ts";
-import { readPurchasedDrawn } from "../metering/purchased-drawn.ts";
 import { milliCu, orNone } from "./limits.ts";
 
 const create: Subcommand = {
@@ -31,7 +30,7 @@ const create: Subcommand = {
     };
     return withAccounts(context, async (accounts) => {
       const workspace = await accounts.store.createWorkspace(wanted, accounts.by);
-      printRecord(context, shower(accounts)(workspace));
+      printRecord(context, await shown(accounts, workspace));
       return undefined;
     });
   },
@@ -42,7 +41,11 @@ const list: Subcommand = {
   arguments: [],
   async run(context) {
     return withAccounts(context, async (accounts) => {
-      printRecords(context, (await accounts.store.listWorkspaces()).map(shower(accounts)), [
+      const records: WorkspaceJson[] = [];
+      for (const workspace of await accounts.store.listWorkspaces()) {
+        records.push(await shown(accounts, workspace));
+      }
+      printRecords(context, records, [
         "id",
         "name",
         "plan",
@@ -62,7 +65,7 @@ const show: Subcommand = {
     return withAccounts(context, async (accounts) => {
       const workspace = await accounts.store.findWorkspace(id);
       if (workspace === undefined) return notFound("workspace", id);
-      printRecord(context, shower(accounts)(workspace));
+      printRecord(context, await shown(accounts, workspace));
       return undefined;
     });
   },
@@ -83,7 +86,7 @@ const set: Subcommand = {
     return withAccounts(context, async (accounts) => {
       const workspace = await accounts.store.setWorkspace(id, settings, accounts.by);
       if ("failed" in workspace) return workspace;
-      printRecord(context, shower(accounts)(workspace));
+      printRecord(context, await shown(accounts, workspace));
       return undefined;
     });
   },
@@ -100,7 +103,7 @@ const purchase: Subcommand = {
       const bought = await accounts.store.purchase(id, amount, accounts.by);
       if ("failed" in bought) return bought;
       const about = { purchase_id: bought.purchaseId, amount_cu_milli: amount };
-      const workspace = shower(accounts)(bought.workspace);
+      const workspace = await shown(accounts, bought.workspace);
       // The same JSON as the response of the HTTP route.
       if (context.json) context.print(JSON.stringify({ ...about, workspace }));
       else printRecord(context, { ...about, ...workspace });
@@ -109,16 +112,12 @@ const purchase: Subcommand = {
   },
 };
 
-/**
- * Returns a function that makes the JSON of a workspace. The remaining purchased credit is read from the journal, which
- * is in the same folder.
- */
-function shower({ config, by }: OpenAccounts): (workspace: Workspace) => WorkspaceJson {
-  const drawn = readPurchasedDrawn(config.store.data);
-  return (workspace) => {
-    const left = workspace.purchasedTotalMilliCu - (drawn.get(workspace.id) ?? 0);
-    return workspaceJson(workspace, Math.max(0, left), by.at);
-  };
+/** Returns the JSON of a workspace with its remaining purchased credit. */
+async function shown(
+  { purchasedLeft, by }: OpenAccounts,
+  workspace: Workspace,
+): Promise<WorkspaceJson> {
+  return workspaceJson(workspace, await purchasedLeft(workspace), by.at);
 }
 
 export const workspaces: Command = {

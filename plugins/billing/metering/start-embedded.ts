@@ -40,7 +40,8 @@ export async function startEmbedded(
   if (settings !== undefined) {
     keep(
       "export",
-      () => openUsageExport({ dataDir, settings, clock, log, metrics }),
+      () =>
+        openUsageExport({ dataDir, settings, threads: compute.background, clock, log, metrics }),
       (usageExport) => usageExport.close(),
     );
   }

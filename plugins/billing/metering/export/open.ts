@@ -1,7 +1,6 @@
 /** Starts the usage export that pipeline.yaml configures. */
 import { threadModule } from "sluice-gateway/package-files";
-import { openComputePool } from "sluice-gateway/compute";
-import type { Clock, Log, Metrics } from "sluice-gateway/plugin";
+import type { Clock, ComputeThreads, Log, Metrics } from "sluice-gateway/plugin";
 import type { UsageExportConfig } from "../options.ts";
 import { readBatch, type BatchJob } from "./batch.ts";
 import { ExportCursor } from "./cursor.ts";
@@ -15,20 +14,22 @@ const batchModule = threadModule("plugins/billing/metering/export/batch");
 export function openUsageExport(options: {
   readonly dataDir: string;
   readonly settings: UsageExportConfig;
+  /** Read the journal. Usage reports use them, too, so a batch may wait for a report of up to 30 s. */
+  readonly threads: ComputeThreads;
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;
 }): { close(): Promise<void> } {
-  const { dataDir, settings, clock, log, metrics } = options;
+  const { dataDir, settings, threads, clock, log, metrics } = options;
   const { url, headers, everyMs, batch, source, type, subject } = settings;
   const cursor = ExportCursor.open(dataDir);
-  // The export has its own thread, so that usage reports and billing do not delay each other.
-  const pool = openComputePool({ clock, metrics, threads: 1 });
+  const closing = new AbortController();
   const exporter = new Exporter({
     cursor,
     async read(after, limit) {
       const input: BatchJob = { dataDir, after, limit, form: { source, type, subject } };
-      const done = await pool.run({ module: batchModule, input, transfer: [] });
+      const { signal } = closing;
+      const done = await threads.run({ module: batchModule, input, transfer: [], signal });
       if (!done.ok) throw new Error(`cannot read the next charges: ${done.reason}`);
       return done.bytes && readBatch(done.bytes);
     },
@@ -41,8 +42,8 @@ export function openUsageExport(options: {
   });
   return {
     async close() {
-      // The pool is closed at the same time, so that a read in progress ends.
-      await Promise.all([pool.close(), exporter.close()]);
+      closing.abort();
+      await exporter.close();
     },
   };
 }
