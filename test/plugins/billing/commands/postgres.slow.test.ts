@@ -6,8 +6,9 @@ import { test } from "node:test";
 import { audit } from "../../../../plugins/billing/commands/audit.ts";
 import { keys } from "../../../../plugins/billing/commands/keys.ts";
 import { store } from "../../../../plugins/billing/commands/store.ts";
+import { usage } from "../../../../plugins/billing/commands/usage.ts";
 import { workspaces } from "../../../../plugins/billing/commands/workspaces.ts";
-import { createDatabase } from "../../../store/servers.ts";
+import { createDatabase, runSql } from "../../../store/servers.ts";
 import { commandLine } from "../../../commands/command-line.ts";
 
 test("workspaces, keys and the audit log are in PostgreSQL with store.postgres", async (t) => {
@@ -49,6 +50,26 @@ test("workspaces, keys and the audit log are in PostgreSQL with store.postgres",
     ],
   );
   assert.equal(existsSync(join(data, "accounts.db")), false);
+});
+
+test("purchased credit that gateways have drawn in PostgreSQL is shown as used, and the export refuses to run", async (t) => {
+  const url = await createDatabase(t);
+  const { run, json } = commandLine(t, "dev", { DATABASE_URL: url });
+  await run(store, "upgrade");
+  const { id } = await json(workspaces, "create", "--name", "Acme", "--plan", "free");
+  const workspace = String(id);
+  await json(workspaces, "purchase", workspace, "--cu", "70");
+  await runSql(
+    url,
+    `INSERT INTO sluice.draws (workspace_id, period, replica, amounts)
+     VALUES ('${workspace}', 0, 1, '{5,20,0}'), ('${workspace}', 0, 2, '{0,7,0}')`,
+  );
+  assert.equal((await json(workspaces, "show", workspace))["purchased_cu_milli"], 43);
+  const listed = await run(workspaces, "list");
+  assert.match(listed.out.join("\n"), /Acme +free +- +43/);
+  const refused = await run(usage, "export");
+  assert.deepEqual([refused.code, refused.out], [1, []]);
+  assert.match(refused.err.join("\n"), /query the view sluice\.usage/);
 });
 
 test("the commands need the secret of the deployment", async (t) => {
