@@ -3,6 +3,7 @@
  * know of the module before it reads pipeline.yaml. It is imported at every start, so it imports only what is small.
  */
 import type { Command } from "./commands/command.ts";
+import type { Subcommand } from "./commands/subcommand.ts";
 import type { ProductionCheck } from "./config/production.ts";
 import type { Demo } from "./demo.ts";
 import type { ModuleErrors } from "./errors.ts";
@@ -43,6 +44,8 @@ export interface Module {
   readonly ownFields?: readonly string[];
   /** The commands that the module adds to `sluice`, by name. */
   readonly commands?: Readonly<Record<string, ModuleCommand>>;
+  /** The subcommands that the module adds to `sluice store`. */
+  readonly store?: () => Promise<StoreSubcommands>;
   /** The part of `sluice init` that belongs to the module. */
   readonly init?: () => Promise<InitParts>;
   /** The part of `sluice dev` that belongs to the module. */
@@ -97,4 +100,12 @@ export interface ModuleCommand {
   readonly load: () => Promise<Command>;
   /** True if the command runs until it is stopped. */
   readonly isServer?: boolean;
+}
+
+export interface StoreSubcommands {
+  readonly subcommands: Readonly<Record<string, Subcommand>>;
+  /** A line for each subcommand with its arguments, such as `forget NAME`. */
+  readonly usage: readonly string[];
+  /** The lines of the help that describe the subcommands, without a line break at the end. */
+  readonly help: string;
 }

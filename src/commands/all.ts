@@ -19,6 +19,7 @@ const gatewayCommands: Readonly<Record<string, ModuleCommand>> = {
   explain: { load: async () => (await import("./explain.ts")).explain },
   backup: { load: async () => (await import("./backup.ts")).backup },
   restore: { load: async () => (await import("./restore.ts")).restore },
+  store: { load: async () => (await import("./store.ts")).storeCommand() },
   completion: {
     async load() {
       const { completionCommand } = await import("./completion.ts");

@@ -27,4 +27,4 @@ export {
   type ExampleRequest,
 } from "../demo.ts";
 export { close, listen, readBody } from "../http/demo-server.ts";
-export type { FirstSteps, InitParts, Module } from "../module.ts";
+export type { FirstSteps, InitParts, Module, StoreSubcommands } from "../module.ts";

@@ -2,6 +2,12 @@
  * Parts of the process for commands that read pipeline.yaml or run a server of their own, exported as
  * `sluice-gateway/process`. It loads most of the gateway, so only commands import it.
  */
+export {
+  checkTables,
+  openCommandDatabase,
+  withDatabase,
+  type CommandDatabase,
+} from "../commands/database.ts";
 export { catchFatalErrors } from "../commands/fatal-errors.ts";
 export type { Config } from "../config/config.ts";
 export { printFault, type Fault } from "../config/fault.ts";

@@ -5,6 +5,8 @@
 import { userInfo } from "node:os";
 import { systemClock, type CommandContext } from "sluice-gateway/module";
 import {
+  checkTables,
+  openCommandDatabase,
   printFault,
   readPipeline,
   storeFault,
@@ -20,7 +22,6 @@ import { refuseUnmoved } from "../accounts/embedded/unmoved.ts";
 import { openPostgresAccountStore } from "../accounts/postgres/postgres-account-store.ts";
 import { createUsageQueries } from "../leases/usage-queries.ts";
 import { readPurchasedDrawn } from "../metering/purchased-drawn.ts";
-import { checkTables, openCommandDatabase } from "./database.ts";
 
 /** A record to print: flat, without members that have no value. */
 export type Flat = Readonly<Record<string, string | number | readonly string[] | undefined>>;

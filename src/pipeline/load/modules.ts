@@ -25,6 +25,7 @@ interface ShippedModules {
   readonly movedDatabases: readonly NonNullable<Module["movedDatabases"]>[];
   readonly positions: NonNullable<Module["positions"]>;
   readonly production: readonly NonNullable<Module["production"]>[];
+  readonly store: readonly NonNullable<Module["store"]>[];
   readonly demos: readonly NonNullable<Module["demo"]>[];
   readonly inits: readonly NonNullable<Module["init"]>[];
   readonly firstSteps: readonly NonNullable<Module["firstSteps"]>[];
@@ -71,6 +72,7 @@ async function importModules(): Promise<ShippedModules> {
     ),
     production: modules.flatMap((module) => module.production ?? []),
     inits: modules.flatMap((module) => module.init ?? []),
+    store: modules.flatMap((module) => module.store ?? []),
     demos: modules.flatMap((module) => module.demo ?? []),
   };
 }

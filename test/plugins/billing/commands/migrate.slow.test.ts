@@ -7,7 +7,7 @@ import { DatabaseSync } from "node:sqlite";
 import { test, type TestContext } from "node:test";
 import { audit } from "../../../../plugins/billing/commands/audit.ts";
 import { keys } from "../../../../plugins/billing/commands/keys.ts";
-import { store } from "../../../../plugins/billing/commands/store.ts";
+import { storeCommand } from "../../../../src/commands/store.ts";
 import { workspaces } from "../../../../plugins/billing/commands/workspaces.ts";
 import {
   openGatewayAccountStore,
@@ -22,6 +22,8 @@ import { lockStore } from "../../../../src/store/lock.ts";
 import { receiptOf } from "../../../contract/receipts.ts";
 import { createDatabase, runSql } from "../../../store/servers.ts";
 import { commandLine, type CommandLine } from "../../../commands/command-line.ts";
+
+const store = await storeCommand();
 
 const tables = [
   "claims",

@@ -5,11 +5,13 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { audit } from "../../../../plugins/billing/commands/audit.ts";
 import { keys } from "../../../../plugins/billing/commands/keys.ts";
-import { store } from "../../../../plugins/billing/commands/store.ts";
+import { storeCommand } from "../../../../src/commands/store.ts";
 import { usage } from "../../../../plugins/billing/commands/usage.ts";
 import { workspaces } from "../../../../plugins/billing/commands/workspaces.ts";
 import { createDatabase, runSql } from "../../../store/servers.ts";
 import { commandLine } from "../../../commands/command-line.ts";
+
+const store = await storeCommand();
 
 test("workspaces, keys and the audit log are in PostgreSQL with store.postgres", async (t) => {
   const { run, json, data } = commandLine(t, "dev", { DATABASE_URL: await createDatabase(t) });

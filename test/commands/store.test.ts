@@ -1,9 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { store } from "../../../../plugins/billing/commands/store.ts";
-import { shippedMigrations } from "../../../../src/pipeline/load/migrations.ts";
-import { createDatabase, runSql } from "../../../store/servers.ts";
-import { commandLine } from "../../../commands/command-line.ts";
+import { storeCommand } from "../../src/commands/store.ts";
+import { shippedMigrations } from "../../src/pipeline/load/migrations.ts";
+import { createDatabase, runSql } from "../store/servers.ts";
+import { commandLine } from "./command-line.ts";
+
+const store = await storeCommand();
 
 test("upgrade creates the tables once, and status shows the gateways", async (t) => {
   const url = await createDatabase(t);
