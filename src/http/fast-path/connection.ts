@@ -13,7 +13,7 @@ export interface ConnectionDeps {
   serve(req: ClientRequest, res: FastResponse, body: Buffer): void;
   /** Hands the connection over to node:http permanently. */
   handOver(socket: Socket): void;
-  closed(connection: FastConnection): void;
+  onClose(connection: FastConnection): void;
 }
 
 /**
@@ -116,7 +116,7 @@ export class FastConnection implements ResponseConnection {
   readonly #onClose = (): void => {
     const response = this.#response;
     this.#response = undefined;
-    this.#shared.closed(this);
+    this.#shared.onClose(this);
     response?.onClose(false);
   };
 
@@ -153,7 +153,7 @@ export class FastConnection implements ResponseConnection {
     socket.off("timeout", this.#onTimeout);
     socket.off("error", this.#onError);
     socket.off("close", this.#onClose);
-    this.#shared.closed(this);
+    this.#shared.onClose(this);
     socket.pause();
     socket.unshift(bytes);
     this.#shared.handOver(socket);

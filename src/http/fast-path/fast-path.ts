@@ -40,7 +40,7 @@ export function openFastPath(
     handOver(socket: Socket) {
       for (const listener of nodeHttp) listener.call(http, socket);
     },
-    closed: (connection: FastConnection) => connections.delete(connection),
+    onClose: (connection: FastConnection) => connections.delete(connection),
   } satisfies ConnectionDeps;
   http.removeAllListeners("connection");
   http.on("connection", (socket: Socket) => {

@@ -36,7 +36,7 @@ export interface ForwardedRequest {
   readonly target: string;
   /** The lines of the fields, each with its CRLF, without Host and framing. */
   readonly fields: string;
-  readonly body: Buffer | Omit<StreamedBody, "onFailure"> | null;
+  readonly body: Buffer | Omit<StreamedBody, "onError"> | null;
   /** The span of all attempts, which ends here. */
   readonly span: ChildSpan | undefined;
 }
@@ -117,7 +117,7 @@ class ForwardedExchange implements UpstreamExchange {
     const { body, method } = this.#request;
     if (body === null) return contentMethods.has(method) ? "" : null;
     if (Buffer.isBuffer(body)) return body;
-    return { ...body, onFailure: (reason) => this.#uploadFailed(reason) };
+    return { ...body, onError: (reason) => this.#uploadFailed(reason) };
   }
 
   onInterim(head: ResponseHead): void {

@@ -55,7 +55,7 @@ export interface StreamedBody {
    * Called when the stream ended too early or was too long. The request cannot be completed, so abort it. `tooLarge`:
    * the excess was not sent.
    */
-  onFailure(reason: "tooLarge" | "incomplete"): void;
+  onError(reason: "tooLarge" | "incomplete"): void;
 }
 
 /**

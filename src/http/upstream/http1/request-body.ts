@@ -121,6 +121,6 @@ export class Upload {
 
   #fail(reason: "tooLarge" | "incomplete"): void {
     this.close();
-    this.#body.onFailure(reason);
+    this.#body.onError(reason);
   }
 }

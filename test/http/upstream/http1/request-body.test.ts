@@ -21,7 +21,7 @@ function uploadOf(body: { length?: number; maxBytes?: number; source?: Readable 
     length,
     maxBytes,
     open: () => source,
-    onFailure(reason) {
+    onError(reason) {
       failures.push(reason);
       exchange.carrier?.abort();
     },
@@ -245,7 +245,7 @@ test("an exception while the stream is opened fails only its exchange", async (t
     open() {
       throw new Error("a bug in open");
     },
-    onFailure() {},
+    onError() {},
   };
   const exchange = new TestExchange(undefined, { body: () => body });
   client.send(exchange);
@@ -253,15 +253,15 @@ test("an exception while the stream is opened fails only its exchange", async (t
   assert.deepEqual(bugs.map(String), ["Error: a bug in open"]);
 });
 
-test("an exception in onFailure is reported, and the connection is closed", async (t) => {
+test("an exception in onError is reported, and the connection is closed", async (t) => {
   const { client, bugs, request } = await open(t);
   const source = new Readable({ read() {} });
   const body: StreamedBody = {
     length: 10,
     maxBytes: 10,
     open: () => source,
-    onFailure() {
-      throw new Error("a bug in onFailure");
+    onError() {
+      throw new Error("a bug in onError");
     },
   };
   const exchange = new TestExchange(undefined, { body: () => body });
@@ -269,5 +269,5 @@ test("an exception in onFailure is reported, and the connection is closed", asyn
   await request();
   source.push(null);
   assert.equal(await exchange.ended, "internal");
-  assert.deepEqual(bugs.map(String), ["Error: a bug in onFailure"]);
+  assert.deepEqual(bugs.map(String), ["Error: a bug in onError"]);
 });

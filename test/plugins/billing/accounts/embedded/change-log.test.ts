@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { listChanges } from "../../../../plugins/billing/accounts/embedded/change-log.ts";
-import { revokeKey, rotateKey } from "../../../../plugins/billing/accounts/embedded/keys.ts";
+import { listChanges } from "../../../../../plugins/billing/accounts/embedded/change-log.ts";
+import { revokeKey, rotateKey } from "../../../../../plugins/billing/accounts/embedded/keys.ts";
 import {
   downgrade,
   purchase,
   setWorkspace,
-} from "../../../../plugins/billing/accounts/embedded/workspaces.ts";
-import { accountsFixture, hour } from "./fixture.ts";
+} from "../../../../../plugins/billing/accounts/embedded/workspaces.ts";
+import { accountsFixture, hour } from "../fixture.ts";
 
 test("every change has its actor, action, target and time, and never contains the text of a key", (t) => {
   const { db, issue, clock, workspace } = accountsFixture(t);
