@@ -33,7 +33,7 @@ const plots: readonly Plot[] = [
     section: "Model Context Protocol",
     panels: [
       { title: "CPU per call, µs", column: "CPU µs/call" },
-      { title: "calls per second", column: "calls/s" },
+      { title: "p99 latency at 1,000 calls/s, ms", column: "p99 ms" },
     ],
   },
   {

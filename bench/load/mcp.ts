@@ -1,5 +1,5 @@
 /**
- * Measures `tools/call` per second, side by side in one run: `/mcp` with all features on, the official SDK's server in
+ * Measures `tools/call` per second and its latency, side by side in one run: `/mcp` with all features on, the official SDK's server in
  * both of its modes, and a bare fastify route. The peer runs on core 0, the load on core 1.
  *
  *   node bench/load/mcp.ts [--connections 64 --connections 256] [--seconds 3] [--rounds 3] [--only sluice]
@@ -28,6 +28,8 @@ const { values } = parseArgs({
 const seconds = Number(values.seconds);
 /** After this time V8 has compiled most hot code. After 1.5 s its compiler still takes some µs of each request. */
 const warmUpSeconds = 5;
+/** Calls per second at which the latency is measured, in an open loop. */
+const latencyRate = 1_000;
 /** The row with which the others are compared. */
 const yardstick = "bare fastify route";
 const here = import.meta.dirname;
@@ -46,6 +48,8 @@ interface Target {
 interface Figures {
   readonly perSecond: number;
   readonly cpuMicros: number;
+  /** Milliseconds, at `latencyRate`. */
+  readonly p99: number;
 }
 interface Drive {
   readonly port: number;
@@ -53,6 +57,7 @@ interface Drive {
   readonly revision: Revision;
   readonly connections: number;
   readonly seconds: number;
+  readonly rate?: number;
 }
 
 const targets: readonly Target[] = [
@@ -176,7 +181,8 @@ async function measure(target: Target, connections: number): Promise<Figures> {
       throw new Error(`${target.name}: ${JSON.stringify(statuses)}, ${errors} errors`);
     }
     const cpuMicros = (started.cpuMicros() - before) / requests;
-    return { perSecond: requests / took, cpuMicros };
+    const { p99 } = driveLoad({ ...options, seconds, rate: latencyRate });
+    return { perSecond: requests / took, cpuMicros, p99 };
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
@@ -202,13 +208,20 @@ function print(connections: number, results: ReadonlyMap<string, readonly Figure
   const median = (list: readonly Figures[], of: (figures: Figures) => number): number =>
     list.map(of).toSorted((a, b) => a - b)[Math.floor(list.length / 2)] ?? Number.NaN;
   const base = median(results.get(yardstick) ?? [], (f) => f.perSecond);
-  const columns = [`${connections} connections`, "calls/s", "of the bare route", "CPU µs/call"];
+  const columns = [
+    `${connections} connections`,
+    "calls/s",
+    "of the bare route",
+    "CPU µs/call",
+    "p99 ms",
+  ];
   console.log(`\n| ${columns.join(" | ")} |\n|${"---|".repeat(columns.length)}`);
   for (const [name, list] of results) {
     const perSecond = median(list, (f) => f.perSecond);
     const cpu = median(list, (f) => f.cpuMicros).toFixed(1);
+    const p99 = median(list, (f) => f.p99).toFixed(2);
     console.log(
-      `| ${name} | ${perSecond.toFixed(0)} | ${(perSecond / base).toFixed(2)} | ${cpu} |`,
+      `| ${name} | ${perSecond.toFixed(0)} | ${(perSecond / base).toFixed(2)} | ${cpu} | ${p99} |`,
     );
   }
 }

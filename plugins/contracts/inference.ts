@@ -135,7 +135,7 @@ export interface InferenceCall {
    * Ends the call because the client has left. It works like `abort`, but the worker may still report its usage.
    * Resolves when it has, and after 2 s at the latest. Never rejects.
    */
-  leave(): Promise<InferenceResult | undefined>;
+  abortWithUsage(): Promise<InferenceResult | undefined>;
 }
 
 /** A model and the workers that serve it now. */

@@ -55,7 +55,7 @@ export async function settleClientLeft(
   completion: Completion,
   call: InferenceCall | undefined,
 ): Promise<undefined> {
-  const result = await call?.leave();
+  const result = await call?.abortWithUsage();
   if (result !== undefined) settle(completion, result, "clientLeft");
 }
 

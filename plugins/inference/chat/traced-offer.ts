@@ -115,8 +115,8 @@ class TracedCall implements AnswerReader, InferenceCall {
     return result;
   }
 
-  async leave(): Promise<InferenceResult | undefined> {
-    const result = await this.#call?.leave();
+  async abortWithUsage(): Promise<InferenceResult | undefined> {
+    const result = await this.#call?.abortWithUsage();
     this.#end(result, "aborted");
     return result;
   }

@@ -98,7 +98,7 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
     return isOwed ? this.#result() : undefined;
   }
 
-  leave(): Promise<InferenceResult | undefined> {
+  abortWithUsage(): Promise<InferenceResult | undefined> {
     const attempt = this.#attempt;
     const isReported = attempt?.reported !== undefined;
     if (this.#hasEnded || attempt === undefined || !attempt.hasRequest || isReported) {

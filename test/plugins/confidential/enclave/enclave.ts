@@ -116,7 +116,7 @@ export function fakeModel(modelId = "Demo/Echo-1"): FakeModel {
             isAborted = true;
             return model.produced;
           },
-          leave() {
+          abortWithUsage() {
             isAborted = true;
             return Promise.resolve(model.produced);
           },

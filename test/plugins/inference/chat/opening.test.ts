@@ -76,7 +76,7 @@ function scene(): Scene {
           events.push("abort");
           return produced;
         },
-        leave() {
+        abortWithUsage() {
           events.push("leave");
           return Promise.resolve(produced);
         },

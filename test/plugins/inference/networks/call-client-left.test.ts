@@ -93,7 +93,7 @@ test(
     await worker.idle();
     assert.equal(worker.received.length, 1);
     assert.equal(asked.call.abort(), undefined, "and again");
-    assert.equal(await asked.call.leave(), undefined);
+    assert.equal(await asked.call.abortWithUsage(), undefined);
   },
 );
 
@@ -101,7 +101,7 @@ test("a call that is aborted at once is not sent", inTime, async () => {
   await using worker = await startWorker();
   await using opened = await openNetwork(worker.url);
   assert.equal(opened.ask().call.abort(), undefined);
-  assert.equal(await opened.ask().call.leave(), undefined);
+  assert.equal(await opened.ask().call.abortWithUsage(), undefined);
   await resultOf(opened.ask({ streamed: false }));
   assert.equal(worker.received.length, 1);
 });
@@ -130,7 +130,7 @@ test(
     const { asked, exchange } = await running(opened, worker);
     const { choices, arrivals } = asked;
     asked.call.pause();
-    const leaving = asked.call.leave();
+    const leaving = asked.call.abortWithUsage();
     opened.seen.clock.advance(1_900);
     await exchange.push(firstEvent + end);
     const result = await leaving;
@@ -153,7 +153,7 @@ test(
     await using worker = await startWorker();
     await using opened = await openNetwork(worker.url);
     const { asked, exchange } = await running(opened, worker);
-    const leaving = asked.call.leave();
+    const leaving = asked.call.abortWithUsage();
     await exchange.push(firstEvent.repeat(10));
     assert.equal(worker.inFlight, 1, "it has its two seconds");
     opened.seen.clock.advance(2_000);
@@ -174,7 +174,7 @@ test(
       const held = worker.hold();
       const asked = opened.ask({ streamed: false });
       const exchange = await held;
-      const leaving = asked.call.leave();
+      const leaving = asked.call.abortWithUsage();
       if (answers) await whole({ usage: usageOf(50, 20) })(exchange);
       else opened.seen.clock.advance(2_000);
       const result = await leaving;
@@ -194,7 +194,7 @@ test("a refusal after the client has left is not charged", inTime, async () => {
   const held = worker.hold();
   const asked = opened.ask();
   const exchange = await held;
-  const leaving = asked.call.leave();
+  const leaving = asked.call.abortWithUsage();
   await failing(500)(exchange);
   assert.equal(await leaving, undefined);
   assert.equal(worker.received.length, 1, "and nobody else is asked");
