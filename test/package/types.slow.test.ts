@@ -69,9 +69,8 @@ test("the types of the plugin contract are those of its recorded version", () =>
   const recorded = join(import.meta.dirname, "plugin-contract.txt");
   const types = `version ${contractVersion}\n${contractTypes()}`;
   if (process.env["UPDATE"] === "1") writeFileSync(recorded, types);
-  assert.equal(
-    types,
-    readFileSync(recorded, "utf8"),
+  assert.ok(
+    types === readFileSync(recorded, "utf8"),
     "The contract has changed: raise contractVersion, add an entry to docs/contract-changes.md, and run this test with UPDATE=1.",
   );
 });
