@@ -39,13 +39,14 @@ export class LiveExchange extends ExchangeState implements Exchange, ResponseOwn
   readonly record: ExchangeRecord;
   /** True if the client asks for an explanation in the response. */
   readonly wantsTrace: boolean;
-  /** The step whose hook runs, or returned a reply. Undefined outside of hooks, for example in the surface. */
+  /**
+   * The step whose hook runs, or returned a reply. Undefined outside of hooks, for example in the surface. What runs the
+   * hooks sets it for each of them, so it is a plain member.
+   */
   currentStep: PlacedStep | undefined = undefined;
-  /** Index of the first `responseEnd` hook that has not run. */
-  nextResponseEnd = 0;
-  /** The body while it arrives. */
-  arrivingBody: ArrivingBody | undefined = undefined;
 
+  #nextResponseEnd = 0;
+  #arrivingBody: ArrivingBody | undefined = undefined;
   readonly #slots: Partial<Slots> = {};
   /** The data of steps, by depth. Undefined if no step has any. */
   #states: unknown[] | undefined = undefined;
@@ -153,9 +154,33 @@ export class LiveExchange extends ExchangeState implements Exchange, ResponseOwn
     if (Buffer.isBuffer(body)) return Readable.from([body], { objectMode: false });
     this.sendContinue();
     const arriving = this.runtime.bodyWatch.admitStreamed(this);
-    this.arrivingBody = arriving;
+    this.bodyArrives(arriving);
     body.once("close", () => arriving.close());
     return body;
+  }
+
+  /** The body begins to arrive. */
+  bodyArrives(arriving: ArrivingBody): void {
+    this.#arrivingBody = arriving;
+  }
+
+  bodyReceived(bytes: number): void {
+    this.#arrivingBody?.received(bytes);
+  }
+
+  /** Nothing more of the body arrives, or nobody waits for it any more. */
+  bodyHasArrived(): void {
+    this.#arrivingBody?.close();
+  }
+
+  /** Index of the first `responseEnd` hook that has not run. */
+  get nextResponseEnd(): number {
+    return this.#nextResponseEnd;
+  }
+
+  /** The `responseEnd` hook with this index runs. It never runs again, even if a later one replaces the reply. */
+  beginResponseEnd(index: number): void {
+    this.#nextResponseEnd = index + 1;
   }
 
   /** Sends `100 Continue`, once, if the client waits for it. */
@@ -266,7 +291,7 @@ export class LiveExchange extends ExchangeState implements Exchange, ResponseOwn
   end(outcome: Outcome): void {
     if (!this.markEnded()) return;
     this.record.outcome = outcome;
-    this.arrivingBody?.close();
+    this.bodyHasArrived();
     if (this.#isAborted) this.#notifyAbort();
     if (this.isSurfaceRunning) this.runtime.surfaceWatch.add(this);
     else this.#settle();

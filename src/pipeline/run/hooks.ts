@@ -140,7 +140,7 @@ export function runHooks<Arg>(
     if (enters) record.enteredSteps = depth + 1;
     if (!record.takesPart(depth, includesFailed)) continue;
     x.currentStep = step;
-    if (name === "responseEnd") x.nextResponseEnd = i + 1;
+    if (name === "responseEnd") x.beginResponseEnd(i);
     let result: unknown;
     try {
       const state = hook.hasState ? x.stateOf(step) : undefined;

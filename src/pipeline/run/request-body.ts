@@ -34,18 +34,18 @@ export class RequestBodyReader implements BodyListener<LiveExchange> {
     if (x.request.hasBody) {
       const admitted = x.runtime.bodyWatch.admit(x);
       if (!("isWatched" in admitted)) return replyFromCore(x, admitted);
-      x.arrivingBody = admitted;
+      x.bodyArrives(admitted);
     }
     x.sendContinue();
     readBody(body, capBytes, x, this);
   }
 
   onData(x: LiveExchange, bytes: number): void {
-    x.arrivingBody?.received(bytes);
+    x.bodyReceived(bytes);
   }
 
   onEnd(x: LiveExchange, result: BodyResult): void {
-    x.arrivingBody?.close();
+    x.bodyHasArrived();
     // The body watch may have refused the body meanwhile.
     if (!x.isUnanswered) return;
     if (result.kind === "tooLarge") {

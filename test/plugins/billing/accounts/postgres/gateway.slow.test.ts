@@ -32,9 +32,14 @@ routes:
     to: { workspaces: { do: purchase } }
 `;
 
-async function start(url: string, clock?: Clock): Promise<TestGateway> {
+/** The gateway shares credit through the database, and charges each call. */
+const sharingPipeline = pipeline
+  .replace("durability: local", "durability: settled")
+  .replace("{ require: key } }]", "{ require: key } }, { meter: { price: 10 } }]");
+
+async function start(url: string, clock?: Clock, file = pipeline): Promise<TestGateway> {
   return startTestGateway({
-    pipeline,
+    pipeline: file,
     env: { DATABASE_URL: url },
     account: { capabilities: ["workspace:admin"] },
     ...(clock !== undefined && { clock }),
@@ -141,8 +146,11 @@ async function limitedUser(t: TestContext, url: string): Promise<string> {
 test("a user with the rights that the documentation lists serves, and cannot change what is final", async (t) => {
   const url = await preparedDatabase(t);
   const limited = await limitedUser(t, url);
-  await using gateway = await start(limited);
+  await using gateway = await start(limited, undefined, sharingPipeline);
   assert.equal(await call(gateway, gateway.key), 200);
+  assert.deepEqual(await runSql(limited, "SELECT used_cu_milli::int AS used FROM sluice.usage"), [
+    { used: 10 },
+  ]);
   assert.equal((await purchase(gateway, "five")).status, 200);
   const { run } = commandLine(t, "dev", { DATABASE_URL: limited });
   assert.deepEqual((await run(keys, "revoke", gateway.keyId)).err, []);
