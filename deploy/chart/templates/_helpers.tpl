@@ -31,8 +31,8 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- /* Replicas with a volume would each grant the whole credit of every key. */}}
 {{- define "sluice.validate" -}}
 {{- if eq .Values.durability "volume" }}
-{{- if gt (int .Values.replicas) 1 }}{{ fail "durability: volume has one replica, because replicas cannot share accounts and credit yet" }}{{ end }}
-{{- if .Values.autoscaling.enabled }}{{ fail "autoscaling needs durability: none, because replicas cannot share accounts and credit yet" }}{{ end }}
+{{- if gt (int .Values.replicas) 1 }}{{ fail "durability: volume has one replica, because a data folder belongs to one gateway" }}{{ end }}
+{{- if .Values.autoscaling.enabled }}{{ fail "autoscaling needs durability: none, because a data folder belongs to one gateway" }}{{ end }}
 {{- end }}
 {{- end }}
 
