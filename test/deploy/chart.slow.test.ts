@@ -191,7 +191,7 @@ test("durability decides between a StatefulSet with a volume and a Deployment", 
 });
 
 test("replicas that would each grant the whole credit are refused", { skip }, () => {
-  const cannotShare = /replicas cannot share accounts and credit yet/;
+  const cannotShare = /a data folder belongs to one gateway/;
   assert.match(run({ secret, replicas: 2 }).stderr, cannotShare);
   assert.match(run({ secret, autoscaling: { enabled: true } }).stderr, cannotShare);
   assert.match(run({}).stderr, /secret\.existingSecret is required/);
