@@ -1,4 +1,4 @@
-/** What the published package exports and runs. */
+/** The modules that the published package exports, and those that it runs. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 

@@ -9,7 +9,7 @@ export interface SchemaError {
   readonly keyword: string;
   /** Path of the keyword in the schema, such as `#/properties/id/type`. */
   readonly schemaPath: string;
-  /** What the keyword expected, such as `{ missingProperty: "id" }`. */
+  /** The value that the keyword expected, such as `{ missingProperty: "id" }`. */
   readonly params: Readonly<Record<string, unknown>>;
   readonly message?: string;
   /** Name of the member, for errors of member names. */

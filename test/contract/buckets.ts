@@ -73,7 +73,7 @@ export function describeBuckets(
       const taken = await Promise.all(
         Array.from({ length: 50 }, async (_, i) => buckets[i % 2]?.take(now())),
       );
-      // What one gateway holds for its next requests, the other does not have at this moment.
+      // The tokens that one gateway holds for its next requests are missing for the other one at this moment.
       const rest = await Promise.all(buckets.map((bucket) => drain(bucket, now)));
       assert.equal(taken.filter(Boolean).length + rest.reduce((sum, each) => sum + each, 0), 20);
     });

@@ -7,7 +7,7 @@ import { temporaryFolder } from "../store/folder.ts";
 import { packPackage } from "./package-fixture.ts";
 
 const script = join(import.meta.dirname, "../../.ci/try-package");
-/** What npm prints if it reaches no registry. */
+/** The messages of npm if it reaches no registry. */
 const unreachable = /ENOTFOUND|ECONNREFUSED|EAI_AGAIN|ETIMEDOUT|ENETUNREACH/;
 
 test("npm installs the packed package, and sluice dev, init and start answer", (t) => {

@@ -147,7 +147,7 @@ export interface LeasedCharge {
   readonly details: ChargeDetails;
 }
 
-/** What a charge is for. These members do not affect any limit. Their names are those of the usage export. */
+/** The purpose of a charge. These members do not affect any limit. Their names are those of the usage export. */
 export type ChargeDetails = Omit<
   UsageJson,
   "id" | "time" | "workspace_id" | "key_id" | "used_cu_milli"

@@ -3,6 +3,7 @@ import type { Log, Postgres } from "sluice-gateway/plugin";
 import type { Series, UsageMember, UsageReports, UsageSeries } from "sluice-gateway/services";
 import {
   maxGroups,
+  maxSeries,
   reportJson,
   sortedMembers,
   type UsageGroup,
@@ -21,9 +22,6 @@ const used = "included_cu_milli + purchased_cu_milli + overage_cu_milli";
 /** Sums stay below 2^53, so they are exact as float8. */
 const sums = `count(*)::float8 AS calls, sum(${used})::float8 AS used,
   sum(input_tokens)::float8 AS input_tokens, sum(output_tokens)::float8 AS output_tokens`;
-
-/** Maximum number of series per chart, as for the reports from a journal. */
-const maxSeries = 6;
 
 /** Parameters: the workspace or null, start, length and number of the steps. A list has at most `maxSeries` names, then null. */
 const seriesQuery = `

@@ -10,7 +10,7 @@ export interface JournalMetrics {
   readonly failures: Counter;
 }
 
-/** What every meter counts. */
+/** The metrics of every meter. */
 export interface ChargeMetrics {
   /** Milli-CU charged by a surface. */
   charged(surface: string): Counter;

@@ -3,7 +3,7 @@ import type { JsonSchema } from "sluice-gateway/plugin";
 import { durationMs } from "sluice-gateway/toolkit";
 
 /**
- * What the last byte of an answer waits for. `settled`: its charge is recorded, in PostgreSQL if `store.postgres` is
+ * The event that the last byte of an answer waits for. `settled`: its charge is recorded, in PostgreSQL if `store.postgres` is
  * set and otherwise on disk. `local`: it is on the disk of this gateway. `async`: nothing.
  */
 export type Durability = "settled" | "local" | "async";

@@ -1,8 +1,11 @@
-/** The JSON of a usage report (decisions.md section 10), which every store of charges makes in the same form. */
+/** The JSON of a usage report (decisions.md section 10) and the bounds of reports, which are the same for every store. */
 import type { UsageMember, UsageRange } from "sluice-gateway/services";
 
 /** Maximum number of groups. A larger report would be as large as an export; use `sluice usage export` for that. */
 export const maxGroups = 20_000;
+
+/** Maximum number of series per chart. More lines could not be distinguished. */
+export const maxSeries = 6;
 
 /** Order of the members in a group, and sort order of the groups. */
 const members: readonly UsageMember[] = ["key", "surface", "method", "model", "day"];

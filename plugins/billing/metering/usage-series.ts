@@ -10,13 +10,11 @@ import { commitsWithin, NameReader } from "./commits.ts";
 import { hasJournal, openJournalReader } from "./journal-reader.ts";
 import { journalPath } from "./journal-schema.ts";
 import { at, kind, RecordCursor } from "./records.ts";
+import { maxSeries } from "./usage-report-json.ts";
 
 export interface UsageSeriesJob extends UsageSeriesQuery {
   readonly dataDir: string;
 }
-
-/** Maximum number of series per chart. More lines could not be distinguished. */
-const maxSeries = 6;
 
 interface Line {
   calls: number;

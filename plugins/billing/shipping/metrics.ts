@@ -1,7 +1,7 @@
 /** Metrics of charges that are posted to PostgreSQL, and of the copy of a journal. */
 import type { Counter, Gauge, Histogram, Metrics } from "sluice-gateway/plugin";
 
-/** What everything counts that posts charges. */
+/** The metrics of everything that posts charges. */
 export interface PostMetrics {
   readonly batchRows: Histogram;
   readonly postSeconds: Histogram;

@@ -1,6 +1,6 @@
 /**
- * What sessions of the encrypted stream store: receipts, the ids of sessions, and credit for answers that broke off. The
- * data folder and PostgreSQL implement it; the tests in test/contract/receipts.ts hold for both.
+ * The store of the sessions of the encrypted stream: receipts, the ids of sessions, and credit for answers that broke
+ * off. The data folder and PostgreSQL implement it; the tests in test/contract/receipts.ts hold for both.
  */
 import type { Awaitable } from "sluice-gateway/plugin";
 import type { Receipt } from "sluice-gateway/services";

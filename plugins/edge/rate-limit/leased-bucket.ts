@@ -33,7 +33,7 @@ export class LeasedBucket implements Bucket {
   readonly #key: string;
   #terms: BucketTerms;
   /**
-   * What this replica may allow alone. Every request takes from it, also while Redis answers, so that the replica gains
+   * The tokens that this replica may allow alone. Every request takes from it, also while Redis answers, so that the replica gains
    * no second burst when Redis goes away.
    */
   readonly #share: TokenBucket;

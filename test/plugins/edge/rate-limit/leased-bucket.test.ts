@@ -1,4 +1,4 @@
-/** What a leased bucket asks of Redis, and what it allows without an answer. */
+/** The requests of a leased bucket to Redis, and the requests that it allows without an answer. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { LeasedBucket } from "../../../../plugins/edge/rate-limit/leased-bucket.ts";
