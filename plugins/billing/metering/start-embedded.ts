@@ -4,6 +4,7 @@
  */
 import type { Host, ServiceContext, ServiceHooks } from "sluice-gateway/plugin";
 import type { Metering } from "sluice-gateway/services";
+import { openDataFolder } from "sluice-gateway/store";
 import { openUsageExport } from "./export/open.ts";
 import { createJournalReports } from "./journal-reports.ts";
 import { openMeter } from "./meter.ts";
@@ -15,7 +16,16 @@ export async function startEmbedded(
   { keep }: ServiceContext,
 ): Promise<ServiceHooks<Metering>> {
   const dataDir = store.folder;
+  const { postgres: database } = store;
   const { durability } = options.metering;
+  // Without a database, the folder is open already.
+  if (database !== undefined) {
+    keep(
+      "data folder",
+      () => openDataFolder(dataDir),
+      (folder) => folder[Symbol.dispose](),
+    );
+  }
   const meter = await keep(
     "journal",
     () => openMeter({ dataDir, durability, clock, log, metrics }),
@@ -24,7 +34,6 @@ export async function startEmbedded(
       await opened?.close();
     },
   );
-  const { postgres: database } = store;
   if (database !== undefined) {
     const { openShipping } = await import("../shipping/open.ts");
     await keep(
