@@ -59,7 +59,6 @@ export async function startEmbedded(
       reserve: (principal, costMilliCu, about) => meter.reserve(principal, costMilliCu, about),
       reserveWithoutLimit: (principal, costMilliCu, about) =>
         meter.reserveWithoutLimit(principal, costMilliCu, about),
-      clearsAt: (key, scope, refusedAt) => meter.clearsAt(key, scope, refusedAt),
       purchasedLeft: (workspace) => meter.purchasedLeft(workspace),
       keyWindows: (key) => meter.keyWindows(key),
       workspaceUsage: (workspaceId) => meter.workspaceUsage(workspaceId),
