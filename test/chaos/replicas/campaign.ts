@@ -32,6 +32,8 @@ export interface CampaignResult {
   readonly errors: Readonly<Record<string, number>>;
   /** Valid confirmation tokens that a replica refused, because its clock was wrong. */
   readonly refusedTokens: number;
+  /** Number of times at which Redis was away, slow or empty. */
+  readonly redisDisruptions: number;
 }
 
 /** Each limited key and each small workspace is spent for so long. */
@@ -75,6 +77,7 @@ export async function runCampaign(options: CampaignOptions): Promise<CampaignRes
     crashes,
     errors: Object.fromEntries(deployment.errors),
     refusedTokens: known.refusedTokens,
+    redisDisruptions: disruptions.length,
   };
 }
 
@@ -113,10 +116,17 @@ function historyOf(parts: {
 /** The faults of Redis, and the times at which a busy machine made it look slow. */
 function redisDisruptions(done: readonly DoneFault[], warnings: readonly number[]): Interval[] {
   const faults = done.filter(({ kind }) => kind.endsWith("Redis"));
-  return [
+  const all = [
     ...faults.map(({ begunAt, repairedAt }) => ({ from: begunAt, to: repairedAt + 1_000 })),
     ...warnings.map((at) => ({ from: at - 1_000, to: at + 2_000 })),
-  ];
+  ].toSorted((left, right) => left.from - right.from);
+  const merged: Interval[] = [];
+  for (const each of all) {
+    const last = merged.at(-1);
+    if (last === undefined || each.from > last.to) merged.push(each);
+    else merged.splice(-1, 1, { from: last.from, to: Math.max(last.to, each.to) });
+  }
+  return merged;
 }
 
 /** Waits until only running replicas hold credit. Returns a sentence if it takes a minute. */

@@ -164,7 +164,8 @@ async function transfer(client: Client): Promise<void> {
   const confirmation_token = token;
   const confirm = async (): Promise<number> => {
     const { status, isWhole, text } = await call({ to, confirmation_token });
-    if (isWhole && status === 200) bodies.push(text);
+    // An error of JSON-RPC has the status 200, too.
+    if (isWhole && status === 200 && text.includes('"result"')) bodies.push(text);
     return status;
   };
   const both = await Promise.all([confirm(), confirm()]);
