@@ -43,8 +43,9 @@ const abandoned = toolFailure("GATEWAY_TOOL_EXECUTION_ERROR", "the caller has le
 const tooLarge = toolFailure("GATEWAY_TOOL_EXECUTION_ERROR", "the result is too large");
 const broken = toolFailure("GATEWAY_INTERNAL_ERROR", "internal error");
 
-type Confirmed = { readonly ok: true; claim(): Awaitable<boolean> };
-const noConfirmationNeeded: Confirmed = { ok: true, claim: () => true };
+/** `claim` returns the reason if the call must not run after all. */
+type Confirmed = { readonly ok: true; claim(): Awaitable<ToolFailure | undefined> };
+const noConfirmationNeeded: Confirmed = { ok: true, claim: () => undefined };
 
 export class ToolRun {
   readonly #catalogued: CataloguedTool;
@@ -178,9 +179,7 @@ export class ToolRun {
     const { tool } = this.#catalogued;
     let begun: ToolResult | Promise<ToolResult>;
     try {
-      begun = andThen(confirmed.claim(), (isFirst) =>
-        isFirst ? tool.call(input, this.#context) : confirmationExpired,
-      );
+      begun = andThen(confirmed.claim(), (failure) => failure ?? tool.call(input, this.#context));
     } catch (error) {
       part.release();
       throw error;
