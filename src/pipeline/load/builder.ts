@@ -19,7 +19,7 @@ import type { PluginCarryOver, StartedPlugin } from "./plugin-carry-over.ts";
 import type { HostResources } from "./host-resources.ts";
 import { enforceManifest } from "./strict.ts";
 import { stableJson } from "../../canonical-json.ts";
-import { RouteStats, type CoreMetrics } from "../observe/stats.ts";
+import type { CoreMetrics } from "../observe/stats.ts";
 import { ServiceRegistry } from "./service-registry.ts";
 import { unmatchedSurface } from "../run/unmatched.ts";
 import { StoreError } from "../../store/store-error.ts";
@@ -99,9 +99,8 @@ export class Builder {
     if (plugin?.kind !== "surface") return undefined;
     const surface = await this.#start<SurfaceHooks>(plugin, config.to, "enforce");
     if (surface === undefined || steps === undefined) return undefined;
-    const stats = new RouteStats(this.#core, config.path);
     const hooks = this.#strict ? enforceManifest(plugin, surface) : surface;
-    const compiled = compileRoute(config, steps, hooks, stats);
+    const compiled = compileRoute(config, steps, hooks, this.#core);
     this.#document(compiled);
     return compiled;
   }
@@ -136,8 +135,7 @@ export class Builder {
       to,
       at,
     };
-    const stats = new RouteStats(this.#core, config.path);
-    return compileRoute(config, steps, unmatchedSurface, stats);
+    return compileRoute(config, steps, unmatchedSurface, this.#core);
   }
 
   async #steps(route: string, uses: readonly StepUse[]): Promise<PlacedStep[] | undefined> {
@@ -160,7 +158,6 @@ export class Builder {
         limit:
           use.timeoutMs === 0 ? undefined : new WaitLimit(this.#resources.clock, use.timeoutMs),
         isSkippable: use.onError === "skip",
-        skips: this.#core.stepSkips.with({ route, step: use.name }),
         shadowRefusals: this.#core.shadowRefusals.with({ route, step: use.name }),
       });
     }
