@@ -178,6 +178,8 @@ const coreFaults = {
   SLUICE_PLUGIN_SHAPE: "Correct the plugin's manifest. The type is in sluice-gateway/plugin.",
   SLUICE_PLUGIN_CONTRACT:
     "Install a release of the plugin that supports this version, or another release of Sluice.",
+  SLUICE_PLUGIN_PERMISSION:
+    "Install a release of the plugin whose manifest has the permission, or add it to the manifest of your own plugin.",
   SLUICE_PLUGIN_NAME: "Use the plugin's own name as the key under `plugins:`.",
   SLUICE_PLUGIN_SHADOWS: "Rename the plugin: a plugin that ships with Sluice has this name.",
   SLUICE_PLUGIN_KIND: "Use steps in lists, and surfaces at `to:`.",

@@ -142,6 +142,8 @@ export function fakeHost(more: Partial<Host> = {}, services: Partial<ServiceType
       }
       return service as ServiceTypes[Name];
     },
+    variable: () => undefined,
+    every: () => ({ [Symbol.dispose]() {} }),
     version: "1.2.3",
     folder: "/",
     ...more,

@@ -13,7 +13,7 @@ import type {
 } from "../../plugin.ts";
 import { checkedHook } from "./checked-hook.ts";
 import type { RouteNames } from "../observe/record.ts";
-import type { RouteStats } from "../observe/stats.ts";
+import { RouteStats, type CoreMetrics } from "../observe/stats.ts";
 import { RouteStepStats } from "../observe/step-stats.ts";
 import type { WaitLimit } from "../../wait-limit.ts";
 
@@ -29,8 +29,6 @@ export interface PlacedStep {
   readonly limit: WaitLimit | undefined;
   /** True if requests continue without the step when it has failed. */
   readonly isSkippable: boolean;
-  /** Counts the requests that continued without the step. */
-  readonly skips: Counter;
   /** Counts the refusals that a step in shadow mode would have made. */
   readonly shadowRefusals: Counter;
 }
@@ -84,17 +82,18 @@ export function compileRoute(
   config: RouteConfig,
   steps: readonly PlacedStep[],
   surface: SurfaceHooks,
-  stats: RouteStats,
+  core: CoreMetrics,
 ): CompiledRoute {
   const upwards = steps.toReversed();
+  const names = steps.map(({ name }) => name);
   return {
     config,
     route: { path: config.path, surface: config.to.name },
-    shape: { path: config.path, surface: config.to.name, steps: steps.map(({ name }) => name) },
+    shape: { path: config.path, surface: config.to.name, steps: names },
     steps,
     surface,
-    stats,
-    stepStats: new RouteStepStats(steps.length),
+    stats: new RouteStats(core, config.path),
+    stepStats: new RouteStepStats(core, config.path, [...names, config.to.name]),
     conditional: steps.filter((step) => step.when !== undefined),
     bodyBytes: smallestCap(steps, surface),
     tooLargeStatus: firstTooLargeStatus(steps) ?? 413,
