@@ -77,6 +77,26 @@ test("without PostgreSQL calls are answered with 503 and not charged, and later 
   }
 });
 
+test("while PostgreSQL does not answer, calls are refused at once and nothing queues", async (t) => {
+  const database = await preparedDatabase(t);
+  await using proxy = await startFaultProxy(Number(new URL(database).port));
+  await using gateway = await start(throughPort(database, proxy.port));
+  assert.equal(await call(gateway.url, gateway.key), 200);
+  proxy.stalled = "both";
+  // They find out that PostgreSQL does not answer.
+  const first = Array.from({ length: 20 }, () => call(gateway.url, gateway.key).catch(() => 0));
+  await until(async () => (await fetch(`${gateway.url}/readyz`)).status === 503);
+  const later = Array.from({ length: 300 }, () => call(gateway.url, gateway.key));
+  assert.deepEqual(new Set(await Promise.all(later)), new Set([503]));
+  assert.ok((await metric(gateway, "sluice_post_waiting_rows")) <= first.length);
+  proxy.stalled = "none";
+  const statuses = await Promise.all(first);
+  await until(async () => (await call(gateway.url, gateway.key)) === 200);
+  const answered = statuses.filter((status) => status === 200).length;
+  const { charges, requests } = (await charged(database)) ?? {};
+  assert.deepEqual([charges, requests], [answered + 2, answered + 2]);
+});
+
 test("connections that the server ends in the middle neither lose nor double a charge", async (t) => {
   const database = await preparedDatabase(t);
   await using one = await start(database);
