@@ -1,5 +1,6 @@
 /** `host.store`, `host.seal` and `host.claims`. Implemented in src/store. */
 import type { Awaitable } from "./phase.ts";
+import type { Replicas } from "./replicas.ts";
 
 /** The embedded store, and the shared stores if they are configured. */
 export interface Store {
@@ -13,6 +14,8 @@ export interface Store {
   readonly postgres: Postgres | undefined;
   /** The Redis of `store.redis`. Undefined if it is not set. */
   readonly redis: Redis | undefined;
+  /** The other gateways on the database of `store.postgres`. Undefined if it is not set. */
+  readonly replicas: Replicas | undefined;
 }
 
 /**

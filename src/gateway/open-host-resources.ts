@@ -11,8 +11,10 @@ import { openDataFolder } from "../store/data-folder.ts";
 import { refuseMoved } from "../store/moved-marker.ts";
 import type { PostgresClaims } from "../store/postgres/claims.ts";
 import type { PostgresPool } from "../store/postgres/postgres.ts";
+import type { PostgresReplicas } from "../store/postgres/replicas.ts";
 import type { RedisConnection } from "../store/redis/redis.ts";
 import { createSeal, readOrCreateSecret } from "../store/seal.ts";
+import { version } from "../version.ts";
 
 export interface OpenHostResources extends HostResources {
   readonly metrics: RenderedMetrics;
@@ -53,7 +55,12 @@ export async function openHostResources(
     ...shared,
     claims,
     seal,
-    store: { folder: dataDir, postgres: postgres?.database, redis },
+    store: {
+      folder: dataDir,
+      postgres: postgres?.database,
+      redis,
+      replicas: postgres?.replicas,
+    },
     compute: { run: (job) => compute.run(job), background },
     parts,
     gateway,
@@ -67,12 +74,18 @@ interface StoreParts {
   readonly metrics: Metrics;
 }
 
+interface PostgresStore {
+  readonly database: PostgresPool;
+  readonly claims: PostgresClaims;
+  readonly replicas: PostgresReplicas;
+}
+
 /** Returns undefined without `store.postgres`. Rejects with StoreError. The driver is imported only if it is used. */
 async function openPostgresStore(
   config: Config,
   parts: StoreParts,
   stack: ClosingStack,
-): Promise<{ readonly database: PostgresPool; readonly claims: PostgresClaims } | undefined> {
+): Promise<PostgresStore | undefined> {
   const { postgres: url } = config.store;
   if (url === undefined) {
     refuseMoved(config.store.data);
@@ -80,8 +93,15 @@ async function openPostgresStore(
   }
   const { openDatabase } = await import("./open-database.ts");
   const { openPostgresClaims } = await import("../store/postgres/claims.ts");
+  const { PostgresReplicas } = await import("../store/postgres/replicas.ts");
   const database = await openDatabase(config, url, parts, stack);
-  return { database, claims: await openPostgresClaims(database, parts.clock, parts.log) };
+  const replicas = await PostgresReplicas.open({ ...parts, database, version });
+  stack.add("list of gateways", () => replicas.close());
+  return {
+    database,
+    claims: await openPostgresClaims(database, parts.clock, parts.log),
+    replicas,
+  };
 }
 
 /** Returns undefined without `store.redis`. The client is imported only if it is used. */
