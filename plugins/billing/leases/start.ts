@@ -22,6 +22,9 @@ type LeasedHost = Pick<Host, "clock" | "log" | "metrics" | "version"> & {
   readonly store: Pick<Host["store"], "redis">;
 };
 
+/** Time limit of a usage report, which may read the charges of a month. */
+const reportMs = 30_000;
+
 /** Rejects with StoreError. */
 export async function startLeased(
   options: LeasedOptions,
@@ -44,6 +47,11 @@ export async function startLeased(
     },
   );
   const queries = createUsageQueries(database);
+  const reports = keep(
+    "reports",
+    () => database.separate({ connections: 1, statementMs: reportMs }),
+    () => {},
+  );
   return {
     service: {
       reserve: (principal, costMilliCu, about) => meter.reserve(principal, costMilliCu, about),
@@ -52,7 +60,7 @@ export async function startLeased(
       purchasedLeft: (workspace) => queries.purchasedLeft(workspace),
       keyWindows: (key) => queries.keyWindows(key),
       workspaceUsage: (workspaceId) => queries.workspaceUsage(workspaceId),
-      usage: createDatabaseReports(database, host.log),
+      usage: createDatabaseReports(reports, host.log),
     },
     ready: () => ({ credit: meter.writable ? true : "PostgreSQL does not answer" }),
   };
