@@ -26,6 +26,7 @@ export type * from "./contract/log.ts";
 export type * from "./contract/manifest.ts";
 export type * from "./contract/metrics.ts";
 export type * from "./contract/operation.ts";
+export type * from "./contract/permissions.ts";
 export type * from "./contract/phase.ts";
 export type * from "./contract/replicas.ts";
 export type * from "./contract/reply.ts";

@@ -6,9 +6,8 @@ import type { ClosingStack } from "../pipeline/load/closer.ts";
 import { KeptParts } from "../pipeline/load/kept-parts.ts";
 import type { HostResources } from "../pipeline/load/host-resources.ts";
 import type { Clock, GatewayInfo, Log, Metrics, Seal } from "../plugin.ts";
-import { refuseIncompleteRestore } from "../store/backup/restore-marker.ts";
 import { openClaims } from "../store/claims.ts";
-import { lockStore } from "../store/lock.ts";
+import { openDataFolder } from "../store/data-folder.ts";
 import { refuseMoved } from "../store/moved-marker.ts";
 import type { PostgresClaims } from "../store/postgres/claims.ts";
 import type { PostgresPool } from "../store/postgres/postgres.ts";
@@ -23,7 +22,8 @@ export interface OpenHostResources extends HostResources {
 
 /**
  * Everything that is opened here is closed through `stack`, in reverse order. Throws StoreError if the data folder
- * or the database cannot be used, or if another gateway uses the data folder. Redis may be away.
+ * or the database cannot be used, or if another gateway uses the data folder. Redis may be away. With `store.postgres`,
+ * the core needs no data folder, so it may be missing or read-only.
  */
 export async function openHostResources(
   config: Config,
@@ -37,8 +37,7 @@ export async function openHostResources(
   const metrics = createMetrics();
   const shared = { clock, log, metrics };
   const { data: dataDir } = config.store;
-  stack.use(lockStore(dataDir));
-  refuseIncompleteRestore(dataDir);
+  if (config.store.postgres === undefined) stack.use(openDataFolder(dataDir));
   const seal = createSeal(config.secret ?? readOrCreateSecret(dataDir));
   const postgres = await openPostgresStore(config, { seal, ...shared }, stack);
   const redis = await openRedis(config, { seal, ...shared }, stack);

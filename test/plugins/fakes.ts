@@ -99,7 +99,6 @@ export function fakeMetering(meter: Partial<Meter>): Metering {
   return {
     reserve: () => unavailable,
     reserveWithoutLimit: () => unavailable,
-    clearsAt: () => undefined,
     purchasedLeft: () => 0,
     keyWindows: () => ({ day: empty, month: empty, openMilliCu: 0 }),
     workspaceUsage: () => ({
