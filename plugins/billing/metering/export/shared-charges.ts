@@ -151,8 +151,8 @@ function chargeOf(row: Row): SharedCharge {
       output_tokens: number(row, "output_tokens"),
       estimated: row["estimated"] === true,
       outcome: text(row, "outcome"),
-      // Only gateways write these columns, in this form.
-      ...(agent !== null && { agent: agent as NonNullable<UsageJson["agent"]> }),
+      // Only gateways write these columns, in the form of UsageJson.
+      ...(agent !== null && { agent }),
       ...(pricing !== null && { pricing: pricing as NonNullable<UsageJson["pricing"]> }),
     },
     draws: {

@@ -8,7 +8,6 @@ import { startSink, type Sink } from "../../../../e2e/billing-sink.ts";
 import { sluice, spawnGateway, type GatewayProcess } from "../../../../e2e/gateway-process.ts";
 import { runSql } from "../../../../store/servers.ts";
 import { call, charged, pipeline, preparedDatabase } from "../../leases/gateway-fixture.ts";
-import { until } from "../../shipping/fixture.ts";
 
 interface Setup {
   readonly url: string;
