@@ -36,7 +36,12 @@ export async function createAccounts(
   url: string,
   counts: { readonly limited: number; readonly toRevoke: number },
 ): Promise<Accounts> {
-  const pool = openPostgres({ url, replica: "accounts", metrics: createMetrics(), statementMs: 4_000 });
+  const pool = openPostgres({
+    url,
+    replica: "accounts",
+    metrics: createMetrics(),
+    statementMs: 4_000,
+  });
   const store = await openPostgresAccountStore(pool, systemClock);
   const by = { actor: "campaign", at: Date.now() };
   const createWorkspace = async (plan: "free" | "enterprise"): Promise<string> =>

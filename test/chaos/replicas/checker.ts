@@ -113,8 +113,10 @@ export function isIn(
 function checkOnce({ id, effects, bodies }: OnceOnly): string[] {
   const found: string[] = [];
   if (effects > 1) found.push(`${id} took effect ${effects} times`);
-  if (effects === 0 && bodies.length > 0) found.push(`${id} succeeded without its effect: ${bodies[0]}`);
-  if (new Set(bodies).size > 1) found.push(`${id} has different answers: ${[...new Set(bodies)].join("; ")}`);
+  if (effects === 0 && bodies.length > 0)
+    found.push(`${id} succeeded without its effect: ${bodies[0]}`);
+  if (new Set(bodies).size > 1)
+    found.push(`${id} has different answers: ${[...new Set(bodies)].join("; ")}`);
   return found;
 }
 

@@ -56,9 +56,7 @@ export interface Deployment extends AsyncDisposable {
 /** The replicas use PostgreSQL directly, and the second one uses PgBouncer in transaction mode. */
 export async function deploy(programs: CampaignPrograms, replicas: number): Promise<Deployment> {
   await using starting = new AsyncDisposableStack();
-  const postgres = starting.use(
-    await startPostgresPair(programs.postgres, { synchronous: true }),
-  );
+  const postgres = starting.use(await startPostgresPair(programs.postgres, { synchronous: true }));
   const bouncer = starting.use(await openPgBouncer(programs.pgbouncer, postgres.url));
   const redis = starting.use(await openRedis(programs.redis));
   const node = starting.use(
