@@ -35,8 +35,11 @@ export async function readPipeline(file: string, env: Env): Promise<ParsedConfig
   return readConfig(file, env, await shippedServices());
 }
 
-/** Like `checkFile`, for a file that has been read already. */
-export async function checkParsed({ config, faults }: ParsedConfig): Promise<CheckResult> {
+/** Like `checkFile`, for a file that has been read already. `given`: see `loadPlugins`. */
+export async function checkParsed(
+  { config, faults }: ParsedConfig,
+  given?: ReadonlyMap<string, unknown>,
+): Promise<CheckResult> {
   if (config === undefined) {
     return {
       validated: undefined,
@@ -45,7 +48,7 @@ export async function checkParsed({ config, faults }: ParsedConfig): Promise<Che
       outdated: [],
     };
   }
-  const { plugins, faults: unloaded, outdated } = await loadPlugins(config);
+  const { plugins, faults: unloaded, outdated } = await loadPlugins(config, given);
   const checked = checkPlugins(config, plugins, faults);
   const all = [...faults, ...unloaded, ...checked.faults];
   return {

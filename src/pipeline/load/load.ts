@@ -2,9 +2,8 @@
  * Finds and imports plugins. Plugins that ship with Sluice are the folders plugins/<module>/<plugin>; third-party
  * plugins are declared under `plugins:` in pipeline.yaml. The same contract and the same checks apply to both.
  */
-import { existsSync, globSync, readdirSync, statSync } from "node:fs";
-import { registerHooks } from "node:module";
-import { basename, dirname, join, resolve } from "node:path";
+import { globSync } from "node:fs";
+import { basename, dirname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { allUses } from "../../config/check.ts";
 import type { Config } from "../../config/config.ts";
@@ -17,6 +16,13 @@ import { codeSuffix } from "../../package-files.ts";
 import type { Plugin } from "../../plugin.ts";
 import { describeImportError } from "./import-error.ts";
 import { currentUrl, importAgain, localFiles, refreshLocalModules } from "./local-modules.ts";
+import {
+  filesBeside,
+  installedPackages,
+  isPath,
+  locatePackage,
+  locatePath,
+} from "./locate-plugin.ts";
 import { pluginProblems } from "./manifest.ts";
 import { shippedFolder, shippedModules } from "./modules.ts";
 
@@ -36,7 +42,11 @@ export function shippedPlugins(): ReadonlyMap<string, string> {
   return new Map(files.toSorted(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-export async function loadPlugins(config: Config): Promise<Loaded> {
+/** `given`: plugins that were made in code, by name. They are used in place of modules with these names. */
+export async function loadPlugins(
+  config: Config,
+  given: ReadonlyMap<string, unknown> = new Map(),
+): Promise<Loaded> {
   const shipped = shippedPlugins();
   const plugins = new Map<string, Plugin>();
   const faults: Fault[] = [];
@@ -46,7 +56,8 @@ export async function loadPlugins(config: Config): Promise<Loaded> {
     else plugins.set(name, result);
   };
   for (const [name, { source, at }] of config.plugins) {
-    if (shipped.has(name)) {
+    if (given.has(name)) add(name, checkedPlugin(name, given.get(name), at));
+    else if (shipped.has(name)) {
       const message = `invalid plugin name "${name}": a plugin that ships with Sluice has this name`;
       faults.push(fault("SLUICE_PLUGIN_SHADOWS", message, { at }));
     } else add(name, await loadThirdParty(name, source, at, dirname(config.file)));
@@ -54,8 +65,11 @@ export async function loadPlugins(config: Config): Promise<Loaded> {
   const uses = allUses(config).filter((use) => use.name !== "" && !config.plugins.has(use.name));
   for (const [name, [first]] of Map.groupBy(uses, (use) => use.name)) {
     const file = shipped.get(name);
-    if (first === undefined || file === undefined) continue;
-    add(name, await importPlugin(name, pathToFileURL(file).href, first.at));
+    if (first === undefined) continue;
+    if (given.has(name)) add(name, checkedPlugin(name, given.get(name), first.at));
+    else if (file !== undefined) {
+      add(name, await importPlugin(name, pathToFileURL(file).href, first.at));
+    }
   }
   const services = await servicesInUse(plugins, config);
   for (const [name, service] of services) {
@@ -65,7 +79,7 @@ export async function loadPlugins(config: Config): Promise<Loaded> {
   }
   const known = [...shipped.keys(), ...config.plugins.keys()];
   for (const { name, at } of uses) {
-    if (shipped.has(name)) continue;
+    if (shipped.has(name) || given.has(name)) continue;
     const didYouMean = nearest(name, known);
     faults.push(fault("SLUICE_PLUGIN_UNKNOWN", `unknown plugin "${name}"`, { at, didYouMean }));
   }
@@ -146,80 +160,6 @@ async function loadThirdParty(
   return importPlugin(name, url, at);
 }
 
-function isPath(source: string): boolean {
-  return /^(\.\.?(\/|$)|\/|file:)/.test(source);
-}
-
-/** Finds a module file, or a folder with an index. `source` is relative to the folder of pipeline.yaml. */
-function locatePath(source: string, folder: string): string | undefined {
-  const path = source.startsWith("file:") ? pathOfUrl(source) : resolve(folder, source);
-  if (path === undefined) return undefined;
-  const candidates = [
-    path,
-    ...["index.ts", "index.js", "index.mjs"].map((file) => join(path, file)),
-  ];
-  const found = candidates.find((file) => statSync(file, { throwIfNoEntry: false })?.isFile());
-  return found && pathToFileURL(found).href;
-}
-
-/** Returns undefined for a URL that is not a local file (another host). */
-function pathOfUrl(url: string): string | undefined {
-  try {
-    return fileURLToPath(url);
-  } catch {
-    return undefined;
-  }
-}
-
-/** Returns the paths of all files in the same folder, spelled like `source`. */
-function filesBeside(source: string, folder: string): string[] {
-  const parent = dirname(source);
-  return namesIn(resolve(folder, parent)).map((name) => `${parent}/${name}`);
-}
-
-/** Returns the names in a folder. Empty if the folder does not exist. */
-function namesIn(folder: string): string[] {
-  const isFolder = statSync(folder, { throwIfNoEntry: false })?.isDirectory() === true;
-  return isFolder ? readdirSync(folder) : [];
-}
-
-/**
- * Returns the URL that `import "source"` resolves to in a file next to pipeline.yaml, else in Sluice itself. Undefined
- * if neither resolves. Node resolves packages only for the calling module (`import.meta.resolve` does not accept
- * another parent). A resolve hook sets the parent for one call, so that `exports`, conditions and nested node_modules
- * work as in Node.
- */
-export function locatePackage(source: string, folder: string): string | undefined {
-  const parentURL = pathToFileURL(join(folder, "pipeline.yaml")).href;
-  const hook = registerHooks({
-    resolve: (specifier, context, next) =>
-      specifier === source ? next(specifier, { ...context, parentURL }) : next(specifier, context),
-  });
-  try {
-    const beside = resolvePackage(source);
-    if (beside !== undefined) return beside;
-  } finally {
-    hook.deregister();
-  }
-  return resolvePackage(source);
-}
-
-function resolvePackage(source: string): string | undefined {
-  try {
-    const url = import.meta.resolve(source);
-    return url.startsWith("file:") && existsSync(fileURLToPath(url)) ? url : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
-function installedPackages(folder: string): string[] {
-  const modules = join(folder, "node_modules");
-  return namesIn(modules).flatMap((name) =>
-    name.startsWith("@") ? namesIn(join(modules, name)).map((part) => `${name}/${part}`) : [name],
-  );
-}
-
 const importedModules = new Map<string, string>();
 /** Maps the file of every plugin module that this process has imported to the plugin's name. */
 export const pluginModules: ReadonlyMap<string, string> = importedModules;
@@ -240,6 +180,11 @@ async function importPlugin(name: string, url: string, at: Position): Promise<Pl
   if (plugin === undefined) {
     return [fault("SLUICE_PLUGIN_EXPORT", `plugin "${name}" has no default export`, { at })];
   }
+  return checkedPlugin(name, plugin, at);
+}
+
+/** Returns the plugin, or the faults of its manifest. */
+function checkedPlugin(name: string, plugin: unknown, at: Position): Plugin | Fault[] {
   const problems = pluginProblems(plugin);
   if (problems.length > 0) {
     return problems.map((problem) =>
