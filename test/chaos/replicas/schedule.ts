@@ -90,8 +90,11 @@ export function planFaults(seed: number, durationMs: number, replicas: number): 
       case "stop Redis":
       case "kill PostgreSQL":
         return { kind, forMs: random.int(3_000) };
-      default:
+      case "empty Redis":
+      case "fail over":
         return { kind };
+      default:
+        throw kind satisfies never;
     }
   }
 }
