@@ -163,7 +163,7 @@ const coreFaults = {
   SLUICE_VALUE_FORM: "Write the value in the expected format.",
 
   SLUICE_STEP_FORM:
-    "Write a step name, { name: { options } } (mode:, when: and timeoutMs: go next to the name), or { use: list }.",
+    "Write a step name, { name: { options } } (mode:, when:, timeoutMs: and onError: go next to the name), or { use: list }.",
   SLUICE_SURFACE_FORM: "Write `to: name`, or `to: { name: { options } }`.",
   SLUICE_LIST_UNKNOWN: "Define the list under `lists:`, or correct the name.",
   SLUICE_LIST_CYCLE: "Remove one `use` of the cycle.",

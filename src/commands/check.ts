@@ -147,12 +147,13 @@ function orderOf(config: Config): { route: string; run: string[]; to: string }[]
   ];
 }
 
-function stepTitle({ name, mode, when, timeoutMs }: StepUse): string {
+function stepTitle({ name, mode, when, timeoutMs, onError }: StepUse): string {
   const limit = timeoutMs === 0 ? "no time limit" : `at most ${timeoutMs} ms`;
   const notes = [
     mode === "shadow" ? "shadow" : "",
     when === undefined ? "" : "when",
     timeoutMs === defaultTimeoutMs ? "" : limit,
+    onError === "skip" ? "skipped on error" : "",
   ];
   const shown = notes.filter((note) => note !== "").join(", ");
   return shown === "" ? name : `${name} (${shown})`;

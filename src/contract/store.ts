@@ -1,14 +1,21 @@
 /** `host.store`, `host.seal` and `host.claims`. Implemented in src/store. */
 import type { Awaitable } from "./phase.ts";
+import type { Replicas } from "./replicas.ts";
 
 /** The embedded store, and the shared stores if they are configured. */
 export interface Store {
-  /** Absolute path of the data folder. Each service has its own files in it. Only this gateway uses it while it runs. */
+  /**
+   * Absolute path of the data folder. Each service has its own files in it. Only this gateway uses it while it runs.
+   * If `postgres` is set, the folder may be missing, read-only or used by other gateways, until a service opens it with
+   * `openDataFolder` of `sluice-gateway/store`.
+   */
   readonly folder: string;
   /** The PostgreSQL database of `store.postgres`. Undefined if it is not set. */
   readonly postgres: Postgres | undefined;
   /** The Redis of `store.redis`. Undefined if it is not set. */
   readonly redis: Redis | undefined;
+  /** The other gateways on the database of `store.postgres`. Undefined if it is not set. */
+  readonly replicas: Replicas | undefined;
 }
 
 /**

@@ -29,6 +29,7 @@ export interface TestStep extends StepHooks {
   readonly mode?: "enforce" | "shadow";
   readonly when?: StepUse["when"];
   readonly timeoutMs?: number;
+  readonly onError?: "refuse" | "skip";
 }
 
 export interface TestRoute {
@@ -152,7 +153,7 @@ function testResources(log: Log): HostResources {
     metrics: noMetrics,
     seal: createSeal("test"),
     claims: { claim: () => false, end() {}, hasEnded: () => false },
-    store: { folder: "data", postgres: undefined, redis: undefined },
+    store: { folder: "data", postgres: undefined, redis: undefined, replicas: undefined },
     compute: { run: notRun, background: { run: notRun } },
     parts: new KeptParts(),
     gateway: gatewayInfo(
@@ -189,6 +190,7 @@ function describe(
         mode: step.mode ?? "enforce",
         when: step.when,
         timeoutMs: step.timeoutMs ?? 30_000,
+        onError: step.onError ?? "refuse",
       };
     });
   const routeConfigs = routes.map((route, index): RouteConfig => {

@@ -3,7 +3,6 @@ import type { Host, Postgres, ServiceContext, ServiceHooks } from "sluice-gatewa
 import { explainPostgres, postgresError } from "sluice-gateway/postgres";
 import type { Metering } from "sluice-gateway/services";
 import { exportOf, type Options } from "../metering/options.ts";
-import { periodOf } from "../metering/periods.ts";
 import { createChargeStore } from "../shipping/charge-store.ts";
 import { checkShipped } from "../shipping/journal-state.ts";
 import { LeasedMeter } from "./leased-meter.ts";
@@ -50,9 +49,6 @@ export async function startLeased(
       reserve: (principal, costMilliCu, about) => meter.reserve(principal, costMilliCu, about),
       reserveWithoutLimit: (principal, costMilliCu, about) =>
         meter.reserveWithoutLimit(principal, costMilliCu, about),
-      // The windows of a key are in PostgreSQL, and this answer cannot wait for them.
-      clearsAt: (_key, scope, refusedAt) =>
-        scope === "plan" ? periodOf(refusedAt).end : undefined,
       purchasedLeft: (workspace) => queries.purchasedLeft(workspace),
       keyWindows: (key) => queries.keyWindows(key),
       workspaceUsage: (workspaceId) => queries.workspaceUsage(workspaceId),

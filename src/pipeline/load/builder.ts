@@ -159,6 +159,8 @@ export class Builder {
         when: use.when,
         limit:
           use.timeoutMs === 0 ? undefined : new WaitLimit(this.#resources.clock, use.timeoutMs),
+        isSkippable: use.onError === "skip",
+        skips: this.#core.stepSkips.with({ route, step: use.name }),
         shadowRefusals: this.#core.shadowRefusals.with({ route, step: use.name }),
       });
     }

@@ -11,6 +11,7 @@ import type {
   StepHooks,
   SurfaceHooks,
 } from "../../plugin.ts";
+import { checkedHook } from "./checked-hook.ts";
 import type { RouteNames } from "../observe/record.ts";
 import type { RouteStats } from "../observe/stats.ts";
 import { RouteStepStats } from "../observe/step-stats.ts";
@@ -26,6 +27,10 @@ export interface PlacedStep {
   readonly when: Condition | undefined;
   /** Time limit of one asynchronous hook. Undefined if the step has none. */
   readonly limit: WaitLimit | undefined;
+  /** True if requests continue without the step when it has failed. */
+  readonly isSkippable: boolean;
+  /** Counts the requests that continued without the step. */
+  readonly skips: Counter;
   /** Counts the refusals that a step in shadow mode would have made. */
   readonly shadowRefusals: Counter;
 }
@@ -111,7 +116,8 @@ function hooksOf(steps: readonly PlacedStep[], name: HookName | "around"): Place
     const hook = step.hooks[name];
     if (hook === undefined) return [];
     // `runHooks` passes each phase the arguments that its hooks take.
-    const run = hook as PlacedHook["run"];
+    const plain = hook as PlacedHook["run"];
+    const run = step.isSkippable ? checkedHook(name, plain) : plain;
     return { step, depth: step.depth, hasState: step.hooks.createState !== undefined, run };
   });
 }

@@ -63,7 +63,7 @@ function inertResources(env: Env): HostResources {
     metrics,
     seal: createSeal("dry run"),
     claims: { claim: () => false, end() {}, hasEnded: () => false },
-    store: { folder: "", postgres: undefined, redis: undefined },
+    store: { folder: "", postgres: undefined, redis: undefined, replicas: undefined },
     compute: { run: notRun, background: { run: notRun } },
     parts: new KeptParts(),
     gateway: gatewayInfo(

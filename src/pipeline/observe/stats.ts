@@ -18,6 +18,7 @@ export interface CoreMetrics {
   readonly shadowRefusals: Family<"route" | "step", Counter>;
   readonly calls: Family<"route" | "kind" | "name" | "code", Counter>;
   readonly stepTimeouts: Family<"route" | "step" | "phase", Counter>;
+  readonly stepSkips: Family<"route" | "step", Counter>;
   /** Running exchanges of a route, in all generations. */
   open(route: string): OpenExchanges;
 }
@@ -55,6 +56,11 @@ export function coreMetrics(metrics: Metrics): CoreMetrics {
       "sluice_step_timeouts_total",
       "Hooks of steps that took longer than the `timeoutMs` of the step.",
       ["route", "step", "phase"],
+    ),
+    stepSkips: metrics.counter(
+      "sluice_step_skips_total",
+      "Requests that continued without a step with `onError: skip`, because it had failed.",
+      ["route", "step"],
     ),
     shadowRefusals: metrics.counter(
       "sluice_shadow_refusals_total",

@@ -79,12 +79,23 @@ export const responseChunk: HookPhase<ReplaceableChunk> = {
   enters: false,
   includesFailed: false,
   argument: (_, chunk) => chunk.bytes,
-  accept(_, __, chunk, result) {
-    // The contract allows nothing else, and the socket refuses anything else.
-    if (result !== undefined && result !== null) chunk.bytes = result as Uint8Array;
+  accept(x, step, chunk, result) {
+    if (result === undefined || result === null) return;
+    if (!(result instanceof Uint8Array)) throw invalidChunk(result);
+    if (step.isSkippable) (x.record.changedBody ??= new Set()).add(step.depth);
+    chunk.bytes = result;
   },
-  ignoresFailure: isFailureIgnored,
+  // A body of which a step has changed only the first part must not look complete.
+  ignoresFailure: (x, step, error) =>
+    x.record.changedBody?.has(step.depth) !== true && isFailureIgnored(x, step, error),
 };
+
+function invalidChunk(result: unknown): TypeError {
+  // Nothing waits for a promise, so its rejection would end the process.
+  if (result instanceof Promise) result.catch(() => {});
+  const what = result instanceof Promise ? "a promise" : `a value of type ${typeof result}`;
+  return new TypeError(`responseChunk returned ${what}, expected a Uint8Array or nothing`);
+}
 
 /** Begin at `x.nextResponseEnd`, so that each hook runs at most once, even if one of them replaces the reply. */
 export const responseEnd: HookPhase<Reply["outcome"]> = {
@@ -139,11 +150,13 @@ export function runHooks<Arg>(
     const { step, depth } = hook;
     if (enters) record.enteredSteps = depth + 1;
     if (!record.takesPart(depth, includesFailed)) continue;
+    // A step that could not create its state has nothing to release.
+    if (includesFailed && hook.hasState && isWithoutState(x, depth)) continue;
     x.currentStep = step;
     if (name === "responseEnd") x.beginResponseEnd(i);
     let result: unknown;
     try {
-      const state = hook.hasState ? x.stateOf(step) : undefined;
+      const state = hook.hasState ? stateOf(x, step) : undefined;
       result = enters
         ? hook.run.call(step.hooks, x, state, undefined)
         : hook.run.call(step.hooks, x, argument === undefined ? arg : argument(x, arg), state);
@@ -156,6 +169,7 @@ export function runHooks<Arg>(
         stopTimer(x, depth, since);
         throw error;
       }
+      result = undefined;
     }
     if (result instanceof Promise) {
       return new WaitingHook(x, step, phase, arg, i + 1, since).wait(result);
@@ -257,6 +271,16 @@ class WaitingHook<Arg> implements Waiting {
   }
 }
 
+/** Returns the data of a step that has `createState`. Throws what it throws. */
+export function stateOf(x: LiveExchange, { depth, hooks }: PlacedStep): unknown {
+  x.states ??= [];
+  return (x.states[depth] ??= hooks.createState?.(x));
+}
+
+function isWithoutState({ states, record }: LiveExchange, depth: number): boolean {
+  return states?.[depth] === undefined && record.hasFailed(depth);
+}
+
 /** Returns the result of a hook as a reply. Undefined if its step is in shadow mode. */
 function replyOf(x: LiveExchange, step: PlacedStep, result: unknown): Reply | undefined {
   // The contract allows nothing else. `reply.ts` handles what a plugin in JavaScript returns instead.
@@ -276,8 +300,15 @@ export function isRefusalIgnored(x: LiveExchange, step: PlacedStep, reply: Reply
   return true;
 }
 
-/** Returns true if the exchange continues although the step has failed, because the step is in shadow mode. */
+/**
+ * Returns true if the exchange continues although the step has failed: because of `onError: skip`, without the step, or
+ * because the step is in shadow mode.
+ */
 export function isFailureIgnored(x: LiveExchange, step: PlacedStep, error: unknown): boolean {
+  if (step.isSkippable) {
+    dropStep(x, step, error);
+    return true;
+  }
   if (!step.shadow) return false;
   countShadowRefusal(x, step);
   const { requestId } = x.facts;
@@ -286,6 +317,19 @@ export function isFailureIgnored(x: LiveExchange, step: PlacedStep, error: unkno
     "shadow: the step failed",
   );
   return true;
+}
+
+/** Its hooks do not run for this exchange any more, except `settled`. */
+function dropStep(x: LiveExchange, step: PlacedStep, error: unknown): void {
+  step.skips.add(1);
+  (x.record.dropped ??= new Set()).add(step.depth);
+  // A time limit has been logged when it expired.
+  if (error instanceof StepTimeout) return;
+  const { requestId } = x.facts;
+  x.runtime.log.error(
+    { err: error, plugin: step.name, route: x.route.path, requestId },
+    "a plugin failed and was skipped",
+  );
 }
 
 function countShadowRefusal(x: LiveExchange, step: PlacedStep): void {

@@ -8,14 +8,14 @@ import type { LiveExchange } from "./exchange.ts";
 
 /** A hook has not ended in time. The constructor logs it with its step and phase. */
 export class StepTimeout extends Error {
-  constructor(x: LiveExchange, { name, limit }: PlacedStep, phase: Phase | "around") {
+  constructor(x: LiveExchange, { name, limit, isSkippable }: PlacedStep, phase: Phase | "around") {
     const timeoutMs = limit?.limitMs;
     super(`${phase} of "${name}" did not end within ${timeoutMs} ms`);
     x.compiled.stats.stepTimedOut(name, phase);
     const { requestId } = x.facts;
     x.runtime.log.error(
       { plugin: name, phase, route: x.route.path, timeoutMs, requestId },
-      "a step exceeded its time limit",
+      `a step exceeded its time limit${isSkippable ? " and was skipped" : ""}`,
     );
   }
 }

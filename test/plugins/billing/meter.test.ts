@@ -75,7 +75,6 @@ function fakeMeter(): FakeMeter {
     answer: undefined,
     delay: undefined,
     written: Promise.resolve(),
-    clearsAt: () => undefined,
     reserve(_principal, costMilliCu, about) {
       const result = (): ReturnType<Meter["reserveWithoutLimit"]> | CuRefusal =>
         fake.answer ?? take(costMilliCu, about, false);
