@@ -7,7 +7,7 @@ import { pluginProblems } from "../../pipeline/load/manifest.ts";
 import { defineSurface, type DocumentedRoute, type JsonSchema, type Plugin } from "../../plugin.ts";
 import { StartError } from "../../start-error.ts";
 import { pipelineOf } from "../test-plugin.ts";
-import { allKinds, messageOf, openFor, type Rule } from "./subject.ts";
+import { allKinds, messageOf, openFor, type Rule, type Subject } from "./subject.ts";
 
 /** Throws an Error if the schema is not valid. */
 function compile(schema: JsonSchema): (value: unknown) => boolean {
@@ -109,36 +109,43 @@ export const operationRule: Rule = {
   async check(subject) {
     const { plugin } = subject;
     if (!("operation" in plugin) || plugin.operation === undefined) return [];
-    let routes: readonly DocumentedRoute[] = [];
-    const probe: Plugin = defineSurface({
-      name: probeName,
-      description: "Reads the documentation of the routes.",
-      uses: ["routes"],
-      start(_, host) {
-        routes = host.use("routes");
-        return { answer: () => ({ status: 200 }) };
-      },
-    });
-    await using _gateway = await openFor(subject, ({ file, plugins }) => {
-      const { routes: all, plugins: sources } = file as {
-        readonly routes: readonly object[];
-        readonly plugins: object;
-      };
-      return {
-        plugins: new Map([...plugins, [probeName, probe]]),
-        file: {
-          ...file,
-          plugins: { ...sources, [probeName]: "./routes" },
-          routes: [...all, { path: `/${probeName}`, to: probeName }],
-        },
-      };
-    });
-    const [route] = routes;
-    return (route?.operations ?? []).flatMap(({ method, parts }) =>
+    const operations = await documentedOperations(subject);
+    return operations.flatMap(({ method, parts }) =>
       parts.flatMap((part) => operationProblems(part).map((problem) => `${method}: ${problem}`)),
     );
   },
 };
+
+/** Returns the operations of the route of the plugin. */
+export async function documentedOperations(
+  subject: Subject,
+): Promise<DocumentedRoute["operations"]> {
+  let routes: readonly DocumentedRoute[] = [];
+  const probe: Plugin = defineSurface({
+    name: probeName,
+    description: "Reads the documentation of the routes.",
+    uses: ["routes"],
+    start(_, host) {
+      routes = host.use("routes");
+      return { answer: () => ({ status: 200 }) };
+    },
+  });
+  await using _gateway = await openFor(subject, ({ file, plugins }) => {
+    const { routes: all, plugins: sources } = file as {
+      readonly routes: readonly object[];
+      readonly plugins: object;
+    };
+    return {
+      plugins: new Map([...plugins, [probeName, probe]]),
+      file: {
+        ...file,
+        plugins: { ...sources, [probeName]: "./routes" },
+        routes: [...all, { path: `/${probeName}`, to: probeName }],
+      },
+    };
+  });
+  return routes[0]?.operations ?? [];
+}
 
 /** Returns what OpenAPI does not allow in one part of an operation. */
 function operationProblems(part: DocumentedRoute["operations"][number]["parts"][number]): string[] {
