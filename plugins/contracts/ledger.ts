@@ -71,6 +71,11 @@ export interface LedgerRpc {
   run(caller?: {
     readonly clientLeft: boolean;
   }): string | Uint8Array | undefined | Promise<string | Uint8Array | undefined>;
+  /**
+   * Instead of `run`: returns the answer in which every call that could have been made has this error. `error`: JSON text.
+   * Undefined if the body contains only notifications.
+   */
+  refuse(error: string): string | undefined;
   /** After `run`: the lines to charge, one per call that a node has answered. */
   readonly lines: readonly Pick<ChargeLine, "method" | "costMilliCu">[];
   /** After `run`: the reason why no node answered. Undefined if at least one call of the body was answered. */

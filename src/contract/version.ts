@@ -2,7 +2,7 @@
  * The version of the plugin contract. The first number changes when a plugin that follows the contract may stop
  * working; the second one when plugins can use something new. docs/contract-changes.md lists the changes.
  */
-export const contractVersion = "1.1";
+export const contractVersion = "1.2";
 
 /** A version range such as `^1` or `^1.2`: this first number, and at least this second one. */
 const rangePattern = /^\^([1-9]\d{0,3})(?:\.(\d{1,4}))?$/;

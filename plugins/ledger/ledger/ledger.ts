@@ -33,7 +33,7 @@ export function openLedger({ upstream, pool, metrics }: LedgerParts): LedgerServ
   const methods = createWhitelist(upstream);
   const internal = createInternal(upstream, methods);
   const calls = new CallDispatcher(upstream, methods, internal, pool, metrics);
-  const { batchParallel } = upstream;
+  const context = { listed: calls.listed, calls, batchParallel: upstream.batchParallel };
   return {
     methods,
     internal(name) {
@@ -45,7 +45,7 @@ export function openLedger({ upstream, pool, metrics }: LedgerParts): LedgerServ
       return pool.ready;
     },
     settled: pool.firstProbe,
-    rpc: (body): LedgerRpc => readRpc(body, calls, batchParallel),
+    rpc: (body): LedgerRpc => readRpc(body, context),
     call: (method, params, options) => callOnce(calls, method, params, options?.signal),
     nodes: () => pool.status?.() ?? [],
     close: () => pool.close(),

@@ -29,6 +29,7 @@ function unconnectedPool(config: PoolConfig): Ledger {
       lines: [],
       failure: "unreachable",
       run: () => undefined,
+      refuse: () => undefined,
       report() {},
     }),
   };
