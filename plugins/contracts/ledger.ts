@@ -1,6 +1,7 @@
 /** The service `ledger`: pools of Substrate nodes. Implemented in plugins/ledger/ledger. */
 import type { CallReporter } from "sluice-gateway/plugin";
 import type { Decoder } from "./decoder.ts";
+import type { LedgerSubscriptions } from "./ledger-subscriptions.ts";
 import type { ChargeLine } from "./meter.ts";
 
 declare module "sluice-gateway/plugin" {
@@ -55,8 +56,13 @@ export interface Ledger {
     params: Buffer,
     options?: { readonly signal?: AbortSignal },
   ): LedgerAnswer | Promise<LedgerAnswer>;
-  /** Reads and prices a JSON-RPC body, a call or a batch (decisions.md section 5). Sends nothing yet. */
-  rpc(body: Buffer): LedgerRpc;
+  /**
+   * Reads and prices a JSON-RPC body, a call or a batch (decisions.md section 5). Sends nothing yet. `over`: the transport
+   * of the client (default `http`). Over WebSocket, `rpc_methods` lists the subscriptions, too.
+   */
+  rpc(body: Buffer, over?: "http" | "websocket"): LedgerRpc;
+  /** Subscriptions at the nodes, for clients that can be sent notifications. */
+  readonly subscriptions: LedgerSubscriptions;
 }
 
 /** A JSON-RPC body that can be run. Reserve its cost, call `run` once, then settle its `lines`. */

@@ -5,8 +5,7 @@ import { subprotocol, ticketPrefix } from "./caller.ts";
 export const operation: Operation = {
   summary: "Call the node over WebSocket",
   description:
-    "Each message is a JSON-RPC 2.0 call or batch, as over HTTP. Each call that the node answers is charged.",
-  access: ["ledger:read"],
+    "Each message is a JSON-RPC 2.0 call or batch, as over HTTP. Each call that the node answers is charged, and so are subscriptions and their notifications. The caller needs a key with `ledger:read`, or a ticket of such a key.",
   headers: {
     type: "object",
     properties: {
@@ -18,7 +17,6 @@ export const operation: Operation = {
     },
   },
   refusals: [
-    { code: "GATEWAY_UNAUTHORIZED", description: "The API key or ticket is missing or not valid." },
     {
       code: "GATEWAY_PERMISSION_DENIED",
       description: "The key lacks the capability `ledger:read`, or the ticket is for a model.",

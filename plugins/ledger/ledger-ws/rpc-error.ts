@@ -14,6 +14,11 @@ export interface CallRefusal {
 }
 
 export const tooManyRequests = refusalOf("GATEWAY_RATE_LIMITED", "Too Many Requests");
+/** The code that jsonrpsee, the server of Substrate nodes, has for this. */
+export const tooManySubscriptions = {
+  code: "GATEWAY_RATE_LIMITED",
+  error: '{"code":-32006,"message":"Too many subscriptions on the connection"}',
+} as const;
 /** No call is served while keys cannot be checked or charges cannot be written. */
 export const unavailable = refusalOf("GATEWAY_SERVICE_UNAVAILABLE", "Internal Error");
 

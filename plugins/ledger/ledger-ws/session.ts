@@ -1,12 +1,20 @@
 /**
  * One connection: reads its messages, answers each as soon as its charge is on disk, and closes a client that does not
- * read. Calls that run when the connection ends are carried through and charged, as over HTTP.
+ * read. Its subscriptions are in subscriptions.ts. Calls that run when the connection ends are carried through and charged, as over HTTP.
  */
-import type { Connection, Exchange, Log } from "sluice-gateway/plugin";
-import type { Charge, ChargePart, KeyPrincipal, Ledger, LedgerRpc } from "sluice-gateway/services";
+import {
+  readJsonRpc,
+  type Connection,
+  type Exchange,
+  type JsonRpcItem,
+  type Log,
+} from "sluice-gateway/plugin";
+import type { Charge, Ledger, LedgerRpc } from "sluice-gateway/services";
 import { guarded, jsonExcess } from "sluice-gateway/toolkit";
 import type { Caller } from "./caller.ts";
-import { chargeRefusal, tooManyRequests, unavailable, type CallRefusal } from "./rpc-error.ts";
+import { Payer } from "./payer.ts";
+import { tooManyRequests, unavailable, type CallRefusal } from "./rpc-error.ts";
+import { Subscriptions } from "./subscriptions.ts";
 
 /** decisions.md section 14. */
 export const messageBytes = 1_048_576;
@@ -35,6 +43,8 @@ export class Session {
   readonly #finish: () => void;
   readonly #connection: Connection;
   readonly #deps: SessionDeps;
+  readonly #payer: Payer;
+  readonly #subscriptions: Subscriptions;
   #inFlight = 0;
   /** Messages that arrived together with the last one that could be answered. They are part of one read of the socket. */
   readonly #waiting: Buffer[] = [];
@@ -51,6 +61,17 @@ export class Session {
     this.finished = promise;
     this.#finish = resolve;
     const onError = (error: unknown): void => this.#fail(error);
+    this.#payer = new Payer(deps.caller, deps.charge, () =>
+      this.#close(closeCodes.unauthorized, "the key is not valid"),
+    );
+    this.#subscriptions = new Subscriptions({
+      feed: deps.ledger.subscriptions,
+      payer: this.#payer,
+      calls: deps.x,
+      send: (message) => this.#send(message),
+      onWaiting: (bytes) => this.#limitUnsent(bytes),
+      onError,
+    });
     connection.onClose = guarded(() => this.#onClose(), onError);
     connection.onDrain = guarded(() => this.#resume(), onError);
     connection.onGoAway = guarded(() => this.#onGoAway(), onError);
@@ -72,47 +93,39 @@ export class Session {
   }
 
   async #answer(data: Buffer): Promise<void> {
-    const { ledger, caller, x } = this.#deps;
+    const { ledger, x } = this.#deps;
     const refusal = await x.admit();
     const isComplex = data.length > maxSimpleBytes && jsonExcess(data.toString()) !== undefined;
-    const rpc = ledger.rpc(isComplex ? noJson : data);
+    const rpc = ledger.rpc(isComplex ? noJson : data, "websocket");
     if (refusal !== undefined) return this.#refuse(rpc, tooManyRequests);
-    const principal = await caller.current();
-    if (principal === "unavailable") return this.#refuse(rpc, unavailable);
-    if (principal === "refused")
-      return this.#close(closeCodes.unauthorized, "the key is not valid");
-    return this.#run(rpc, principal);
+    const call = this.#subscriptionCall(data);
+    return call === undefined ? this.#run(rpc) : this.#subscriptions.answer(call);
+  }
+
+  /** Returns the call if the message is one that opens or ends a subscription. Such calls cannot be in a batch. */
+  #subscriptionCall(data: Buffer): Extract<JsonRpcItem, { kind: "call" }> | undefined {
+    // Reading a message twice is not worth it unless it can be such a call.
+    if (!data.includes("ubscribe")) return undefined;
+    const body = readJsonRpc(data, 1);
+    if (body.kind !== "single" || body.item.kind !== "call") return undefined;
+    return this.#subscriptions.handles(body.item.method) ? body.item : undefined;
   }
 
   /** Runs the calls of a message and sends the answer after their charge is on disk. */
-  async #run(rpc: LedgerRpc, principal: KeyPrincipal): Promise<void> {
-    const part = await this.#reserve(rpc.costMilliCu, principal);
-    if (part !== undefined && "error" in part) return this.#refuse(rpc, part);
+  async #run(rpc: LedgerRpc): Promise<void> {
+    const payment = await this.#payer.reserve(rpc.costMilliCu);
+    if ("error" in payment) return this.#refuse(rpc, payment);
     let answer: string | Uint8Array | undefined;
     try {
       answer = await rpc.run({ clientLeft: this.#hasEnded });
     } catch (error) {
-      part?.release();
+      payment.release();
       throw error;
     }
     rpc.report(this.#deps.x);
-    if (part !== undefined) {
-      if (rpc.lines.length === 0) part.release();
-      else part.settle(rpc.lines);
-      const isLost = rpc.lines.length > 0 && (await part.written()) !== undefined;
-      if (isLost) answer = rpc.refuse(unavailable.error);
-    }
+    if (rpc.lines.length === 0) payment.release();
+    else if (!(await payment.settle(rpc.lines))) answer = rpc.refuse(unavailable.error);
     if (answer !== undefined) this.#send(answer);
-  }
-
-  /** Returns undefined if the calls cost nothing. */
-  async #reserve(
-    costMilliCu: number,
-    principal: KeyPrincipal,
-  ): Promise<ChargePart | CallRefusal | undefined> {
-    if (costMilliCu === 0) return undefined;
-    const part = await this.#deps.charge.open(costMilliCu, { detached: true, principal });
-    return "kind" in part ? chargeRefusal(part) : part;
   }
 
   #refuse(rpc: LedgerRpc, { code, error }: CallRefusal): void {
@@ -123,18 +136,21 @@ export class Session {
 
   /** Sends a text message. A client that has not read the messages before it is closed. */
   #send(message: string | Uint8Array): void {
-    if (this.#isClosed) return;
-    if (this.#connection.unsentBytes > maxUnsentBytes) {
-      return this.#close(closeCodes.tooSlow, "the client reads too slowly");
-    }
-    this.#connection.send(message, true);
+    this.#limitUnsent(0);
+    if (!this.#isClosed) this.#connection.send(message, true);
+  }
+
+  /** `more`: number of bytes that wait in addition to those that were sent. */
+  #limitUnsent(more: number): void {
+    if (this.#connection.unsentBytes + more <= maxUnsentBytes) return;
+    this.#close(closeCodes.tooSlow, "the client reads too slowly");
   }
 
   #onAnswered(): void {
     this.#inFlight--;
     const next = this.#isClosed ? undefined : this.#waiting.shift();
     if (next !== undefined) return this.#begin(next);
-    if (this.#hasEnded && this.#inFlight === 0) return this.#finish();
+    if (this.#hasEnded && this.#inFlight === 0) return this.#end();
     this.#closeIfDrained();
     this.#pauseIfBusy();
     this.#resume();
@@ -170,13 +186,22 @@ export class Session {
   #close(code: number, reason: string): void {
     if (this.#isClosed) return;
     this.#isClosed = true;
+    void this.#subscriptions.close();
     this.#connection.close(code, reason);
   }
 
   #onClose(): void {
     this.#isClosed = true;
     this.#hasEnded = true;
-    if (this.#inFlight === 0) this.#finish();
+    void this.#subscriptions.close();
+    if (this.#inFlight === 0) this.#end();
+  }
+
+  #end(): void {
+    this.#subscriptions.close().then(this.#finish, (error: unknown) => {
+      this.#fail(error);
+      this.#finish();
+    });
   }
 
   #fail(error: unknown): void {

@@ -14,6 +14,7 @@ import { connectWs, refusalOf, type WsClient } from "./ws-client.ts";
 
 const shipped = await readFile(new URL("../../../../pipeline.yaml", import.meta.url), "utf8");
 const path = "/v1/ledger/rpc";
+const ticketPath = "/v1/ledger/ws";
 
 const node = new TextNode();
 let gateway: TestGateway;
@@ -252,15 +253,15 @@ describe("who may connect", () => {
     const ticket = await ticketFor({ origin: "https://app.example" });
     const protocols = ["ledger.v1", `ledger.auth.${Buffer.from(ticket).toString("base64url")}`];
     const headers = { origin: "https://app.example" };
-    await using client = await connectWs(gateway.url + path, { protocols, headers });
+    await using client = await connectWs(gateway.url + ticketPath, { protocols, headers });
     assert.equal(client.socket.protocol, "ledger.v1");
     assert.match(await client.ask(request("system_chain")), /"result":"Test"/);
-    const again = await refusalOf(gateway.url + path, { protocols, headers });
+    const again = await refusalOf(gateway.url + ticketPath, { protocols, headers });
     assert.deepEqual(again, [401, "GATEWAY_UNAUTHORIZED"]);
     const next = await ticketFor({ origin: "https://app.example" });
     const stolen = ["ledger.v1", `ledger.auth.${Buffer.from(next).toString("base64url")}`];
     assert.deepEqual(
-      await refusalOf(gateway.url + path, {
+      await refusalOf(gateway.url + ticketPath, {
         protocols: stolen,
         headers: { origin: "https://evil.example" },
       }),
@@ -272,7 +273,10 @@ describe("who may connect", () => {
     const ticket = await ticketFor({ model: "A/B-1" });
     const protocols = ["ledger.v1", `ledger.auth.${Buffer.from(ticket).toString("base64url")}`];
     // From an address of its own, because requests without a key share the rate limit of their address.
-    const refused = await refusalOf(gateway.url + path, { protocols, localAddress: "127.0.0.2" });
+    const refused = await refusalOf(gateway.url + ticketPath, {
+      protocols,
+      localAddress: "127.0.0.2",
+    });
     assert.deepEqual(refused, [403, "GATEWAY_PERMISSION_DENIED"]);
   });
 });
