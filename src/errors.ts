@@ -209,6 +209,7 @@ const coreFaults = {
   SLUICE_ROUTE_PATH:
     "Write a path of literal segments, {name} segments and an optional final *, such as /v1/{tenant}/files.",
   SLUICE_ROUTE_METHOD: 'Write an HTTP method in upper case, or "*" for any method.',
+  SLUICE_ROUTE_CREDENTIAL: "Write the name of a {name} segment of the path.",
   SLUICE_ROUTE_WEBSOCKET: "Remove `methods`: WebSocket upgrades are always GET.",
   SLUICE_ROUTE_DEAD: "Remove this route, or move it above the other route.",
   SLUICE_WHEN_NEVER: "Correct the `when`, or remove the step.",

@@ -255,6 +255,7 @@ export function fakeExchange(options: FakeRequest = {}): Exchange {
     clientLeft: false,
     stream: unused,
     accept: unused,
+    admit: () => undefined,
     limitReached() {},
     called() {},
     calls: undefined,
