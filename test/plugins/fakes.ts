@@ -236,6 +236,8 @@ export function fakeExchange(options: FakeRequest = {}): Exchange {
       if (slots[slot] !== undefined) throw new Error(`slot ${slot} is set twice`);
       slots[slot] = value;
     },
+    setUpstreamHeader() {},
+    upstreamHeaders: [],
     note(name, value) {
       facts[name] = value;
     },
