@@ -144,6 +144,9 @@ export function fakeHost(more: Partial<Host> = {}, services: Partial<ServiceType
       return service as ServiceTypes[Name];
     },
     variable: () => undefined,
+    upstream() {
+      throw new Error("there is no upstream in this test");
+    },
     every: () => ({ [Symbol.dispose]() {} }),
     version: "1.2.3",
     folder: "/",
