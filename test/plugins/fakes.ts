@@ -99,6 +99,7 @@ export function fakeMetering(meter: Partial<Meter>): Metering {
   return {
     reserve: () => unavailable,
     reserveWithoutLimit: () => unavailable,
+    outageMs: undefined,
     purchasedLeft: () => 0,
     keyWindows: () => ({ day: empty, month: empty, openMilliCu: 0 }),
     workspaceUsage: () => ({
