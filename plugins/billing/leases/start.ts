@@ -23,6 +23,9 @@ type LeasedHost = Pick<Host, "clock" | "log" | "metrics" | "version"> & {
   readonly store: Pick<Host["store"], "redis">;
 };
 
+/** Time limit of a usage report, which may read the charges of a month. */
+const reportMs = 30_000;
+
 /** Rejects with StoreError. */
 export async function startLeased(
   options: LeasedOptions,
@@ -56,6 +59,11 @@ export async function startLeased(
     );
   }
   const queries = createUsageQueries(database);
+  const reports = keep(
+    "reports",
+    () => database.separate({ connections: 1, statementMs: reportMs }),
+    () => {},
+  );
   return {
     service: {
       reserve: (principal, costMilliCu, about) => meter.reserve(principal, costMilliCu, about),
@@ -64,7 +72,7 @@ export async function startLeased(
       purchasedLeft: (workspace) => queries.purchasedLeft(workspace),
       keyWindows: (key) => queries.keyWindows(key),
       workspaceUsage: (workspaceId) => queries.workspaceUsage(workspaceId),
-      usage: createDatabaseReports(database, host.log),
+      usage: createDatabaseReports(reports, host.log),
     },
     ready: () => ({ credit: meter.writable ? true : "PostgreSQL does not answer" }),
   };
