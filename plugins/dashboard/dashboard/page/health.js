@@ -100,8 +100,8 @@ function gatewayMeaning(state) {
   return state === "ready" ? "ok" : "bad";
 }
 
-function gatewayNote({ wrong = [], state, heard_seconds_ago: heard }) {
-  return state === "no answer" ? `heard ${format.span(heard)} ago` : wrong.join("; ");
+function gatewayNote({ wrong = [], state: found, heard_seconds_ago: heard }) {
+  return found === "no answer" ? `heard ${format.span(heard)} ago` : wrong.join("; ");
 }
 
 function storeState(isUp) {
