@@ -84,11 +84,12 @@ const afterMs = 3_000;
 
 /** Returns the times in which replicas may hold credit without answering: until they are repaired or fenced. */
 export function silencesOf(done: readonly DoneFault[], audit: Audit): Silence[] {
-  return done.flatMap((fault): Silence[] => {
+  const broken = done.flatMap((fault): Silence[] => {
     const { kind, replica, begunAt: from, repairedAt } = fault;
     if (kind.endsWith("Redis")) return [];
     return [{ replica, from, to: endOf(fault, audit) ?? repairedAt + afterMs }];
   });
+  return [...broken, ...audit.gaps];
 }
 
 /** Returns the time at which the credit of a killed replica was free. Undefined if it was not killed. */
