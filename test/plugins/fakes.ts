@@ -143,6 +143,8 @@ export function fakeHost(more: Partial<Host> = {}, services: Partial<ServiceType
       }
       return service as ServiceTypes[Name];
     },
+    variable: () => undefined,
+    every: () => ({ [Symbol.dispose]() {} }),
     version: "1.2.3",
     folder: "/",
     ...more,
@@ -254,6 +256,7 @@ export function fakeExchange(options: FakeRequest = {}): Exchange {
     clientLeft: false,
     stream: unused,
     accept: unused,
+    admit: () => undefined,
     limitReached() {},
     called() {},
     calls: undefined,

@@ -116,10 +116,16 @@ export class ToolRun {
     return confirmed.ok ? this.#perform(input, confirmed) : this.#failed(confirmed);
   }
 
+  /** Returns the reason not to begin: nobody waits for the result, or the enclosing call is over. */
+  #over(): ToolFailure | undefined {
+    if (this.#caller.signal.aborted) return abandoned;
+    return this.#nesting.stop?.aborted === true ? timedOut : undefined;
+  }
+
   /** Returns the reason to refuse the call before anything is done. */
   #refusal(input: unknown): ToolFailure | undefined {
-    if (this.#caller.signal.aborted) return abandoned;
-    if (this.#nesting.stop?.aborted === true) return timedOut;
+    const over = this.#over();
+    if (over !== undefined) return over;
     const { tool, check } = this.#catalogued;
     const { capability } = tool;
     if (capability !== undefined && !this.#caller.principal.key.capabilities.has(capability)) {
@@ -163,11 +169,15 @@ export class ToolRun {
    */
   #perform(input: unknown, confirmed: Confirmed): Awaitable<ToolOutcome> {
     const costMilliCu = this.#catalogued.costOf(input);
-    return andThen(this.#caller.charge.open(costMilliCu), (part) =>
-      "kind" in part
-        ? this.#failed(creditFailure(part))
-        : this.#performPaid(input, confirmed, part, costMilliCu),
-    );
+    const opening = this.#caller.charge.open(costMilliCu);
+    const hasWaited = opening instanceof Promise;
+    return andThen(opening, (part) => {
+      if ("kind" in part) return this.#failed(creditFailure(part));
+      const over = hasWaited ? this.#over() : undefined;
+      if (over === undefined) return this.#performPaid(input, confirmed, part, costMilliCu);
+      part.release();
+      return this.#failed(over);
+    });
   }
 
   #performPaid(

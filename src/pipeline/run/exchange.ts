@@ -2,12 +2,14 @@
 import { Readable } from "node:stream";
 import type {
   AcceptOptions,
+  Awaitable,
   Connection,
   Exchange,
   Facts,
   LimitReached,
   NotedFacts,
   Outcome,
+  Reply,
   RequestHead,
   Sink,
   SlotName,
@@ -223,6 +225,10 @@ export class LiveExchange extends ExchangeState implements Exchange, ResponseOwn
     } catch {
       // Node accepts fewer forms of Link than RFC 8288. A hint is optional, so the answer is sent without it.
     }
+  }
+
+  admit(): Awaitable<Reply | undefined> {
+    return this.runtime.runner.admitMessage(this);
   }
 
   stream(status: number, headers: readonly string[]): Promise<Sink> {
