@@ -1,0 +1,56 @@
+/** The model plugins in docs/examples: each one as a package of its own, with its tests and the contract suite. */
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { cpSync, globSync, mkdirSync, readFileSync, symlinkSync } from "node:fs";
+import { basename, dirname, join } from "node:path";
+import { test, type TestContext } from "node:test";
+import { promisify } from "node:util";
+import { plugin } from "../../src/commands/plugin/plugin.ts";
+import { commandLine } from "../commands/command-line.ts";
+import { temporaryFolder } from "../store/folder.ts";
+import { root } from "./tables.ts";
+
+const run = promisify(execFile);
+const folders = globSync("docs/examples/*/package.json", { cwd: root }).map(dirname).toSorted();
+const { NODE_TEST_CONTEXT: _, ...env } = process.env;
+
+/** Copies a plugin out of the checkout, with the packages that npm would install. */
+function installed(t: TestContext, folder: string): string {
+  const target = join(temporaryFolder(t), basename(folder));
+  cpSync(join(root, folder), target, { recursive: true });
+  const { dependencies = {} } = JSON.parse(readFileSync(join(target, "package.json"), "utf8")) as {
+    dependencies?: Record<string, string>;
+  };
+  const link = (name: string, source: string): void => {
+    const path = join(target, "node_modules", name);
+    mkdirSync(dirname(path), { recursive: true });
+    symlinkSync(source, path, "dir");
+  };
+  link("sluice-gateway", root);
+  for (const name of Object.keys(dependencies)) {
+    link(name, join(root, "node_modules", name));
+  }
+  return target;
+}
+
+test("there is a model plugin of each kind", () => {
+  assert.deepEqual(
+    folders.map((folder) => basename(folder)),
+    ["evm-node", "jwt-auth", "mcp-federation", "redact-pii"],
+  );
+});
+
+for (const folder of folders) {
+  test(`${folder} has at most 120 lines and passes its tests and the contract suite`, async (t) => {
+    const target = installed(t, folder);
+    const lines = readFileSync(join(target, "index.ts"), "utf8").split("\n").length - 1;
+    assert.ok(lines <= 120, `${lines} lines`);
+    const tested = await run(process.execPath, ["--test", "--test-reporter=tap"], {
+      cwd: target,
+      env,
+    });
+    assert.match(tested.stdout, /^# fail 0$/m);
+    const judged = await commandLine(t).run(plugin, "test", target);
+    assert.equal(judged.code, 0, judged.out.join("\n"));
+  });
+}
