@@ -1,11 +1,12 @@
 /** The model plugins in docs/examples: each one as a package of its own, with its tests and the contract suite. */
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
-import { cpSync, globSync, mkdirSync, readFileSync, symlinkSync } from "node:fs";
+import { cpSync, globSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { promisify } from "node:util";
 import { plugin } from "../../src/commands/plugin/plugin.ts";
+import { pluginFileName } from "../../src/pipeline/load/plugin-file.ts";
 import { commandLine } from "../commands/command-line.ts";
 import { temporaryFolder } from "../store/folder.ts";
 import { root } from "./tables.ts";
@@ -50,7 +51,13 @@ for (const folder of folders) {
       env,
     });
     assert.match(tested.stdout, /^# fail 0$/m);
-    const judged = await commandLine(t).run(plugin, "test", target);
-    assert.equal(judged.code, 0, judged.out.join("\n"));
+    // Runs the contract suite.
+    const packed = await commandLine(t).run(plugin, "pack", target);
+    assert.equal(packed.code, 0, packed.err.join("\n"));
+    const written = readFileSync(join(target, "dist", pluginFileName), "utf8");
+    const recorded = join(root, folder, pluginFileName);
+    if (process.env["UPDATE"] === "1") writeFileSync(recorded, written);
+    // The formatter may write the file in another way.
+    assert.deepEqual(JSON.parse(written), JSON.parse(readFileSync(recorded, "utf8")));
   });
 }

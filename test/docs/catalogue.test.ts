@@ -1,0 +1,15 @@
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+import { renderCatalogue } from "./catalogue.ts";
+import { root } from "./tables.ts";
+
+/** The formatter may break lines at other places. */
+const words = (text: string): string => text.replaceAll(/\s+/g, " ").trim();
+
+test("docs/plugin-catalogue.md agrees with the manifests", async () => {
+  const page = readFileSync(join(root, "docs/plugin-catalogue.md"), "utf8");
+  const hint = "run `node test/docs/write-tables.ts && npx oxfmt docs`";
+  assert.equal(words(page), words(await renderCatalogue()), hint);
+});
