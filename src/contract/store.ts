@@ -44,6 +44,18 @@ export interface Postgres {
    * DatabaseFailure, or with the error of `work`.
    */
   transaction<T>(lane: string, work: (run: RunStatement) => Promise<T>): Promise<T>;
+  /**
+   * Returns the same database with connections of its own, so that its statements and all others do not wait for each
+   * other. The connections end with those of this database.
+   */
+  separate(limits: ConnectionLimits): Postgres;
+}
+
+export interface ConnectionLimits {
+  /** Maximum number of connections. */
+  readonly connections: number;
+  /** Time limit of a statement in milliseconds. Its outcome is then unknown. */
+  readonly statementMs: number;
 }
 
 /** Runs one statement of a transaction. Rejects with a DatabaseFailure. */
