@@ -163,7 +163,7 @@ const coreFaults = {
   SLUICE_VALUE_FORM: "Write the value in the expected format.",
 
   SLUICE_STEP_FORM:
-    "Write a step name, { name: { options } } (mode:, when: and timeoutMs: go next to the name), or { use: list }.",
+    "Write a step name, { name: { options } } (mode:, when:, timeoutMs: and onError: go next to the name), or { use: list }.",
   SLUICE_SURFACE_FORM: "Write `to: name`, or `to: { name: { options } }`.",
   SLUICE_LIST_UNKNOWN: "Define the list under `lists:`, or correct the name.",
   SLUICE_LIST_CYCLE: "Remove one `use` of the cycle.",
@@ -178,7 +178,16 @@ const coreFaults = {
   SLUICE_PLUGIN_SHAPE: "Correct the plugin's manifest. The type is in sluice-gateway/plugin.",
   SLUICE_PLUGIN_CONTRACT:
     "Install a release of the plugin that supports this version, or another release of Sluice.",
+  SLUICE_PLUGIN_PERMISSION:
+    "Install a release of the plugin whose manifest has the permission, or add it to the manifest of your own plugin.",
   SLUICE_PLUGIN_NAME: "Use the plugin's own name as the key under `plugins:`.",
+  SLUICE_PLUGIN_FILE:
+    "Install the package again. Its author writes sluice-plugin.json with `sluice plugin pack`, so that it matches the code.",
+  SLUICE_LOCK_INVALID: "Correct pipeline.lock, or restore it from version control.",
+  SLUICE_LOCK_MISSING:
+    "Review the plugin, then accept it: `sluice plugin add PACKAGE` writes its line into pipeline.lock.",
+  SLUICE_LOCK_DIFFERS:
+    "Install the locked version, or review the installed one and accept it with `sluice plugin add PACKAGE`.",
   SLUICE_PLUGIN_SHADOWS: "Rename the plugin: a plugin that ships with Sluice has this name.",
   SLUICE_PLUGIN_KIND: "Use steps in lists, and surfaces at `to:`.",
   SLUICE_PLUGIN_SCHEMA:

@@ -36,6 +36,8 @@ export interface StepUse extends PluginUse {
   readonly when: Condition | undefined;
   /** Time limit of one asynchronous hook. 0 means no limit. */
   readonly timeoutMs: number;
+  /** `skip`: a request continues without the step if the step fails. */
+  readonly onError: "refuse" | "skip";
 }
 
 /** Time limit of a step without `timeoutMs`. */

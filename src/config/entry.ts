@@ -5,6 +5,7 @@
 import { defaultTimeoutMs, type Condition, type PluginUse, type StepUse } from "./config.ts";
 import { fault, type Fault, type Position } from "./fault.ts";
 import type { SluiceCode } from "../errors.ts";
+import type { JsonSchema } from "../plugin.ts";
 import {
   find,
   plainValue,
@@ -15,7 +16,7 @@ import {
 } from "./located.ts";
 import { methodFaults } from "./methods.ts";
 import { nearest } from "./nearest.ts";
-import { modeSchema, timeoutSchema, whenSchema } from "./schema-step.ts";
+import { modeSchema, onErrorSchema, timeoutSchema, whenSchema } from "./schema-step.ts";
 import { validate } from "./validate.ts";
 
 /** An entry of a list of steps. The fault of an `unreadable` entry has been reported. */
@@ -57,17 +58,26 @@ function readUse(item: LocatedMap, faults: Fault[]): Entry {
   return { kind: "use", list: list.value, at: list.at };
 }
 
-const qualifiers = ["mode", "when", "timeoutMs"];
-const unqualified = { mode: "enforce", when: undefined, timeoutMs: defaultTimeoutMs } as const;
+const qualifiers = ["mode", "when", "timeoutMs", "onError"];
+const unqualified = {
+  mode: "enforce",
+  when: undefined,
+  timeoutMs: defaultTimeoutMs,
+  onError: "refuse",
+} as const;
 
 function readStep(item: LocatedMap, faults: Fault[]): Entry {
   const use = readPlugin(item, qualifiers, faults);
   const mode = readMode(item, faults);
   const when = readWhen(item, faults);
   const timeoutMs = readTimeout(item, faults);
+  const onError = readQualifier(item, "onError", onErrorSchema, faults);
   if (use === undefined) return { kind: "unreadable" };
   if (mode === "off") return { kind: "off", use };
-  return { kind: "step", step: { ...use, mode, when, timeoutMs } };
+  return {
+    kind: "step",
+    step: { ...use, mode, when, timeoutMs, onError: onError === "skip" ? "skip" : "refuse" },
+  };
 }
 
 /** Reads the only key of a mapping that is not a qualifier, with its options. */
@@ -135,31 +145,36 @@ export function readSurface(node: Located | undefined, faults: Fault[]): PluginU
     : undefined;
 }
 
+/** Returns the value next to a step's name. Undefined if it is missing or has a fault. */
+function readQualifier(
+  item: LocatedMap,
+  name: string,
+  schema: JsonSchema,
+  faults: Fault[],
+): unknown {
+  const node = item.entries.get(name)?.value;
+  if (node === undefined) return undefined;
+  const { faults: found, value } = validate(node, schema, { label: name });
+  faults.push(...found);
+  return found.length === 0 ? value : undefined;
+}
+
 function readMode(item: LocatedMap, faults: Fault[]): "enforce" | "shadow" | "off" {
-  const node = item.entries.get("mode")?.value;
-  if (node === undefined) return "enforce";
-  faults.push(...validate(node, modeSchema, { label: "mode" }).faults);
-  const mode = node.kind === "scalar" ? node.value : undefined;
+  const mode = readQualifier(item, "mode", modeSchema, faults);
   return mode === "shadow" || mode === "off" ? mode : "enforce";
 }
 
 function readTimeout(item: LocatedMap, faults: Fault[]): number {
-  const node = item.entries.get("timeoutMs")?.value;
-  if (node === undefined) return defaultTimeoutMs;
-  const { faults: found, value } = validate(node, timeoutSchema, { label: "timeoutMs" });
-  faults.push(...found);
-  return typeof value === "number" ? value : defaultTimeoutMs;
+  const limit = readQualifier(item, "timeoutMs", timeoutSchema, faults);
+  return typeof limit === "number" ? limit : defaultTimeoutMs;
 }
 
 function readWhen(item: LocatedMap, faults: Fault[]): Condition | undefined {
-  const node = item.entries.get("when")?.value;
-  if (node === undefined) return undefined;
-  const { faults: found, value } = validate(node, whenSchema, { label: "when" });
-  faults.push(...found);
-  if (found.length > 0) return undefined;
+  const value = readQualifier(item, "when", whenSchema, faults);
+  if (value === undefined) return undefined;
   // The value was validated against `whenSchema` above.
   const { path, methods, header } = value as Condition;
-  faults.push(...methodFaults(find(node, "/methods")));
+  faults.push(...methodFaults(find(item, "/when/methods")));
   return {
     ...(path !== undefined && { path }),
     ...(methods !== undefined && {

@@ -3,7 +3,7 @@
  * exchange can take through a route. It uses only the manifests; no plugin runs.
  */
 import type { Phase, Plugin, SlotPhases } from "../plugin.ts";
-import type { Condition, PluginUse, RouteConfig } from "./config.ts";
+import type { Condition, PluginUse, RouteConfig, StepUse } from "./config.ts";
 import { fault, type Fault, type Position } from "./fault.ts";
 import { unimpliedParts } from "./paths.ts";
 
@@ -11,7 +11,7 @@ import { unimpliedParts } from "./paths.ts";
 export interface StepChain {
   /** Name in messages, such as `POST /v1/x`. */
   readonly title: string;
-  readonly steps: readonly (PluginUse & { readonly when: Condition | undefined })[];
+  readonly steps: readonly (PluginUse & Pick<StepUse, "when" | "onError">)[];
   readonly surface: PluginUse | undefined;
   readonly off: readonly PluginUse[];
   readonly incomplete: boolean;
@@ -33,6 +33,8 @@ const answer = phases.indexOf("answer");
 interface Hook {
   readonly use: PluginUse;
   readonly when: Condition | undefined;
+  /** True if requests continue without the step when it has failed. */
+  readonly isSkippable: boolean;
   readonly slot: string;
   readonly phase: Phase;
   /** Index in the list of steps. The surface is below all steps. */
@@ -66,16 +68,19 @@ export function proveOrder(chain: StepChain, plugins: ReadonlyMap<string, Plugin
   const provided: Hook[] = [];
   const needed: Need[] = [];
   const places = [
-    ...chain.steps.map((use) => ({ use, when: use.when })),
-    ...(chain.surface === undefined ? [] : [{ use: chain.surface, when: undefined }]),
+    ...chain.steps.map((use) => ({ use, when: use.when, isSkippable: use.onError === "skip" })),
+    ...(chain.surface === undefined
+      ? []
+      : [{ use: chain.surface, when: undefined, isSkippable: false }]),
   ];
   let unknown = chain.incomplete;
-  for (const [depth, { use, when }] of places.entries()) {
+  for (const [depth, placed] of places.entries()) {
+    const { use } = placed;
     const plugin = plugins.get(use.name);
     unknown ||= plugin === undefined;
     if (plugin === undefined) continue;
     const at = (slots: SlotPhases | undefined): Hook[] =>
-      Object.entries(slots ?? {}).map(([slot, phase]) => ({ use, when, depth, slot, phase }));
+      Object.entries(slots ?? {}).map(([slot, phase]) => ({ ...placed, depth, slot, phase }));
     provided.push(...at(plugin.provides));
     needed.push(...at(plugin.needs).map((hook) => ({ ...hook, required: true })));
     needed.push(...at(plugin.wants).map((hook) => ({ ...hook, required: false })));
@@ -155,6 +160,11 @@ function orderFaults(provider: Hook, need: Need, chain: StepChain): Fault[] {
         ? `Move ${other.name} (${place(other.at)}) above ${use.name} (${place(use.at)}).`
         : `Reordering does not help: the manifest of ${use.name} would have to declare "${slot}" in \`wants\` instead of \`needs\`.`;
     return [fault("SLUICE_SLOT_UNSURE", message, { at: use.at, remedy })];
+  }
+  if (provider.isSkippable && provider.depth !== need.depth) {
+    const message = `${use.name} needs "${slot}", but ${other.name} (${place(other.at)}) is skipped on ${chain.title} when it fails, and then does not set it: it has \`onError: skip\``;
+    const remedy = `Remove \`onError: skip\` from ${other.name} (${place(other.at)}), or remove ${use.name} (${place(use.at)}).`;
+    return [fault("SLUICE_SLOT_UNSURE", message, { at: other.at, remedy })];
   }
   const narrower = unimpliedParts(provider.when, need.when, chain.route);
   if (narrower.length === 0) return [];

@@ -7,7 +7,7 @@ import type { JsonSchema, Plugin } from "../plugin.ts";
 import { formats, isFormat, type Format } from "./formats.ts";
 import { sectionsOf } from "./sections.ts";
 import { fileSchema } from "./schema.ts";
-import { modeSchema, timeoutSchema, whenSchema } from "./schema-step.ts";
+import { modeSchema, onErrorSchema, timeoutSchema, whenSchema } from "./schema-step.ts";
 
 /**
  * `${NAME}` or `${NAME:-default}`. Copied instead of using a `$ref`, because a plugin's schema may have its own `$id`.
@@ -48,6 +48,7 @@ export function publishedSchema(plugins: Iterable<Plugin>): JsonSchema {
         mode: writable(modeSchema),
         when: writable(whenSchema),
         timeoutMs: writable(timeoutSchema),
+        onError: writable(onErrorSchema),
       }),
     },
   };

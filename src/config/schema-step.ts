@@ -16,6 +16,12 @@ export const timeoutSchema: JsonSchema = {
   description: `Time limit in milliseconds of one asynchronous hook of the step (default ${defaultTimeoutMs}). When it expires, the request is answered with 500. 0 means no limit.`,
 };
 
+export const onErrorSchema: JsonSchema = {
+  enum: ["refuse", "skip"],
+  description:
+    "refuse is the default: if a hook of the step fails or is late, the request is answered with 500. With skip, the request continues without the step.",
+};
+
 export const whenSchema: JsonSchema = {
   type: "object",
   description: "The step runs only for requests that meet all of these conditions.",

@@ -60,7 +60,7 @@ export interface RouteStatus {
   readonly requests: Readonly<Record<string, number>>;
 }
 
-/** Times and refusals of a step or surface, since pipeline.yaml was loaded. */
+/** Times, refusals and failures of a step or surface, since pipeline.yaml was loaded. */
 export interface PluginStatus {
   readonly name: string;
   /** Number of exchanges whose time was measured. */
@@ -70,6 +70,12 @@ export interface PluginStatus {
   readonly p95Ms: number | undefined;
   /** Number of refusals by code. */
   readonly refusals: Readonly<Record<string, number>>;
+  /** Number of times at which it threw an exception or broke its contract. */
+  readonly errors: number;
+  /** Number of hooks that exceeded the time limit of the step. */
+  readonly timeouts: number;
+  /** Number of requests that continued without the step (`onError: skip`). */
+  readonly skips: number;
 }
 
 /** An exchange that has ended. Observers must not change it. They may keep it, because it keeps nothing else alive. */

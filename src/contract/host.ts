@@ -3,6 +3,7 @@ import type { Clock } from "./clock.ts";
 import type { Compute } from "./compute.ts";
 import type { Log } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
+import type { Awaitable } from "./phase.ts";
 import type { ServiceName, ServiceTypes } from "./service-types.ts";
 import type { Claims, Seal, Store } from "./store.ts";
 
@@ -42,6 +43,17 @@ export interface Host {
     name: Name,
     options: { readonly ifInstalled: true },
   ): ServiceTypes[Name] | undefined;
+  /**
+   * Returns an environment variable, undefined if it is not set. Throws an Error if the manifest does not list it under
+   * `permissions.env`.
+   */
+  variable(name: string): string | undefined;
+  /**
+   * Runs `task` every `ms` milliseconds until the plugin stops or the result is disposed. If it throws or rejects, the
+   * error is logged and the timer continues. While a promise of the task is pending, no other run of it begins.
+   * `signal`: aborts when the plugin has stopped. Can be called from `start` on, and not in `check` or `operation`.
+   */
+  every(ms: number, task: (signal: AbortSignal) => Awaitable<void>): Disposable;
   /** The version of Sluice, as in its package.json. */
   readonly version: string;
   /** The folder of pipeline.yaml. Relative paths in options are resolved against it. */

@@ -2,6 +2,7 @@
 import type { Host } from "./host.ts";
 import type { JsonSchema } from "./json.ts";
 import type { Operation, OperationPlace } from "./operation.ts";
+import type { Permissions } from "./permissions.ts";
 import type { ServiceName } from "./service-types.ts";
 import type { SlotPhases } from "./slots.ts";
 
@@ -34,6 +35,8 @@ export interface Manifest<Options> {
    * the plugin and stop after it. The plugin also works without them.
    */
   readonly usesIfInstalled?: readonly ServiceName[];
+  /** Servers, environment variables and bodies that the plugin works with, in addition to its services. */
+  readonly permissions?: Permissions;
   /**
    * Checks rules that a schema cannot express (a name that must exist, two options that exclude each other). Returns
    * one entry per fault. `pointer`: a JSON Pointer into the options, from which the position in the file is found.

@@ -13,7 +13,7 @@ interface Manifest {
 
 function prove(steps: readonly Manifest[], surface: Manifest): string[] {
   const use = (name: string): StepChain["steps"][number] => {
-    return { name, at, options: {}, positionOf: () => at, when: undefined };
+    return { name, at, options: {}, positionOf: () => at, when: undefined, onError: "refuse" };
   };
   const plugins = new Map<string, Plugin>();
   const add = (name: string, kind: "step" | "surface", manifest: Manifest): void => {

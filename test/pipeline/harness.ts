@@ -29,6 +29,9 @@ export interface TestStep extends StepHooks {
   readonly mode?: "enforce" | "shadow";
   readonly when?: StepUse["when"];
   readonly timeoutMs?: number;
+  readonly onError?: "refuse" | "skip";
+  /** Called with the host of the step when it starts. */
+  readonly onStart?: (host: Host) => void;
 }
 
 export interface TestRoute {
@@ -145,14 +148,14 @@ export function quietCloser(): Closer {
   return new Closer({ clock: systemClock, log });
 }
 
-function testResources(log: Log): HostResources {
+export function testResources(log: Log): HostResources {
   return {
     log,
     clock: systemClock,
     metrics: noMetrics,
     seal: createSeal("test"),
     claims: { claim: () => false, end() {}, hasEnded: () => false },
-    store: { folder: "data", postgres: undefined, redis: undefined },
+    store: { folder: "data", postgres: undefined, redis: undefined, replicas: undefined },
     compute: { run: notRun, background: { run: notRun } },
     parts: new KeptParts(),
     gateway: gatewayInfo(
@@ -178,7 +181,10 @@ function describe(
         defineStep<never>({
           name: step.name,
           description: "",
-          start: (_: never, __: Host) => step,
+          start(_: never, host: Host) {
+            step.onStart?.(host);
+            return step;
+          },
         }),
       );
       return {
@@ -189,6 +195,7 @@ function describe(
         mode: step.mode ?? "enforce",
         when: step.when,
         timeoutMs: step.timeoutMs ?? 30_000,
+        onError: step.onError ?? "refuse",
       };
     });
   const routeConfigs = routes.map((route, index): RouteConfig => {

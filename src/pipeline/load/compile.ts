@@ -11,8 +11,9 @@ import type {
   StepHooks,
   SurfaceHooks,
 } from "../../plugin.ts";
+import { checkedHook } from "./checked-hook.ts";
 import type { RouteNames } from "../observe/record.ts";
-import type { RouteStats } from "../observe/stats.ts";
+import { RouteStats, type CoreMetrics } from "../observe/stats.ts";
 import { RouteStepStats } from "../observe/step-stats.ts";
 import type { WaitLimit } from "../../wait-limit.ts";
 
@@ -26,6 +27,8 @@ export interface PlacedStep {
   readonly when: Condition | undefined;
   /** Time limit of one asynchronous hook. Undefined if the step has none. */
   readonly limit: WaitLimit | undefined;
+  /** True if requests continue without the step when it has failed. */
+  readonly isSkippable: boolean;
   /** Counts the refusals that a step in shadow mode would have made. */
   readonly shadowRefusals: Counter;
 }
@@ -80,17 +83,18 @@ export function compileRoute(
   config: RouteConfig,
   steps: readonly PlacedStep[],
   surface: SurfaceHooks,
-  stats: RouteStats,
+  core: CoreMetrics,
 ): CompiledRoute {
   const upwards = steps.toReversed();
+  const names = steps.map(({ name }) => name);
   return {
     config,
     route: { path: config.path, surface: config.to.name },
-    shape: { path: config.path, surface: config.to.name, steps: steps.map(({ name }) => name) },
+    shape: { path: config.path, surface: config.to.name, steps: names },
     steps,
     surface,
-    stats,
-    stepStats: new RouteStepStats(steps.length),
+    stats: new RouteStats(core, config.path),
+    stepStats: new RouteStepStats(core, config.path, [...names, config.to.name]),
     conditional: steps.filter((step) => step.when !== undefined),
     bodyBytes: smallestCap(steps, surface),
     tooLargeStatus: firstTooLargeStatus(steps) ?? 413,
@@ -113,7 +117,8 @@ function hooksOf(steps: readonly PlacedStep[], name: HookName | "around"): Place
     const hook = step.hooks[name];
     if (hook === undefined) return [];
     // `runHooks` passes each phase the arguments that its hooks take.
-    const run = hook as PlacedHook["run"];
+    const plain = hook as PlacedHook["run"];
+    const run = step.isSkippable ? checkedHook(name, plain) : plain;
     return { step, depth: step.depth, hasState: step.hooks.createState !== undefined, run };
   });
 }

@@ -10,6 +10,8 @@ interface StepDescription {
   readonly when?: object;
   /** Missing if it is the default. */
   readonly timeoutMs?: number;
+  /** Missing if it is `refuse`, the default. */
+  readonly onError?: "skip";
 }
 
 interface RouteDescription {
@@ -45,11 +47,12 @@ export function describeRoute(route: CompiledRoute): RouteDescription {
   return {
     path: config.path,
     methods: config.methods,
-    run: steps.map(({ name, shadow, when, limit }) => ({
+    run: steps.map(({ name, shadow, when, limit, isSkippable }) => ({
       step: name,
       mode: shadow ? "shadow" : "enforce",
       ...(when !== undefined && { when }),
       ...(limit?.limitMs !== defaultTimeoutMs && { timeoutMs: limit?.limitMs ?? 0 }),
+      ...(isSkippable && { onError: "skip" }),
     })),
     to: config.to.name,
     at: config.at,

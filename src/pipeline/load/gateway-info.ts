@@ -89,12 +89,15 @@ function routesOf(
 }
 
 function statusAt(route: CompiledRoute, depth: number, name: string): PluginStatus {
-  const { time, refusals } = route.stepStats.at(depth);
+  const { time, refusals, errors, timeouts, skips } = route.stepStats.at(depth);
   return {
     name,
     timed: time.count,
     meanMs: time.count === 0 ? undefined : time.sumMs / time.count,
     p95Ms: time.quantile(0.95),
     refusals: Object.fromEntries(refusals),
+    errors,
+    timeouts,
+    skips,
   };
 }

@@ -1,4 +1,5 @@
 /** Checks at run time that the export of a module is a plugin, because third parties may write JavaScript. */
+import { permissionProblems } from "../../contract/permissions.ts";
 import { isContractRange } from "../../contract/version.ts";
 import { isObject } from "../../is-object.ts";
 import type { Phase, Plugin } from "../../plugin.ts";
@@ -28,6 +29,7 @@ const members = [
   "provides",
   "uses",
   "usesIfInstalled",
+  "permissions",
   "check",
   "start",
 ];
@@ -73,7 +75,7 @@ export function pluginProblems(value: unknown): string[] {
       problems.push(`\`${member}\` must be a list of service names`);
     }
   }
-  problems.push(...optionsProblems(options));
+  problems.push(...permissionProblems(value["permissions"]), ...optionsProblems(options));
   for (const member of ["needs", "wants", "provides"]) {
     problems.push(...slotProblems(member, value[member], phasesOf[kind]));
   }

@@ -10,6 +10,7 @@ import { coreDepth, type ExchangeRecord } from "./record.ts";
 
 /**
  * `replied`: a step answered without a refusal. `failed`: the step threw, or the surface could not get an answer.
+ * `failed, skipped`: the step failed, and the exchange continued without it.
  */
 type StepResult =
   | "passed"
@@ -17,6 +18,7 @@ type StepResult =
   | "would refuse"
   | "replied"
   | "failed"
+  | "failed, skipped"
   | "skipped"
   | "not reached";
 
@@ -129,6 +131,7 @@ function stepResult(record: ExchangeRecord, depth: number, code: string | undefi
   if (record.skipped?.has(depth) === true) return "skipped";
   if (depth >= record.enteredSteps) return "not reached";
   if (depth === record.failedDepth) return "failed";
+  if (record.dropped?.has(depth) === true) return "failed, skipped";
   if (depth === record.repliedDepth) return code === undefined ? "replied" : "refused";
   return record.shadowRefusals?.has(depth) === true ? "would refuse" : "passed";
 }

@@ -52,6 +52,10 @@ export class ExchangeRecord {
   isSurfaceEntered = false;
   /** Depths of the steps whose `when` did not match. Undefined if there were none. */
   skipped: ReadonlySet<number> | undefined = undefined;
+  /** Depths of the steps that have failed and without which the exchange continues. Undefined if there are none. */
+  dropped: Set<number> | undefined = undefined;
+  /** Depths of the steps with `onError: skip` that have replaced a chunk. Undefined if there are none. */
+  changedBody: Set<number> | undefined = undefined;
   /** Depths of the steps that would have refused if they were not in shadow mode. Undefined if there were none. */
   shadowRefusals: Set<number> | undefined = undefined;
   /** Milliseconds that the hooks at each depth took, below 0 if none ran. Undefined if the exchange is not timed. */
@@ -72,8 +76,13 @@ export class ExchangeRecord {
   /** Returns true if the step at this depth was entered, and its hooks run. */
   takesPart(depth: number, isFailedIncluded: boolean): boolean {
     if (depth >= this.enteredSteps) return false;
-    if (depth === this.failedDepth && !isFailedIncluded) return false;
+    if (!isFailedIncluded && this.hasFailed(depth)) return false;
     return this.skipped === undefined || !this.skipped.has(depth);
+  }
+
+  /** Returns true if the step at this depth has failed, whether the exchange continues or not. */
+  hasFailed(depth: number): boolean {
+    return depth === this.failedDepth || (this.dropped !== undefined && this.dropped.has(depth));
   }
 
   addCall(report: CallReport): void {

@@ -4,7 +4,8 @@ import type { Waiting } from "../../wait-limit.ts";
 import type { PlacedHook, PlacedStep } from "../load/compile.ts";
 import { startTimer, stopTimer } from "../observe/step-stats.ts";
 import type { LiveExchange } from "./exchange.ts";
-import { isFailureIgnored, isRefusalIgnored } from "./hooks.ts";
+import { stateOf } from "./hooks.ts";
+import { isFailureIgnored, isRefusalIgnored } from "./step-failures.ts";
 import { StepTimeout } from "./step-limit.ts";
 
 type Answer = Reply | undefined | Promise<Reply | undefined>;
@@ -64,15 +65,19 @@ function afterReply(
   return step.shadow ? inner.result() : reply;
 }
 
-/** Throws the error, unless the step is in shadow mode. */
+/**
+ * Throws the error, unless the step is in shadow mode or can be skipped. A step cannot be skipped after it has called
+ * the surface, because it may have undone what the surface has done.
+ */
 function afterFailure(x: LiveExchange, step: PlacedStep, inner: Inner, error: unknown): Answer {
   const isOwn = inner.failure === undefined;
+  if (step.isSkippable && inner.isCalled) throw error;
   if (isOwn ? isFailureIgnored(x, step, error) : step.shadow) return inner.result();
   throw error;
 }
 
 function callHook(x: LiveExchange, { step, run, hasState }: PlacedHook, inner: Inner): Answer {
-  const state = hasState ? x.stateOf(step) : undefined;
+  const state = hasState ? stateOf(x, step) : undefined;
   // The contract allows nothing else. `reply.ts` handles what a plugin in JavaScript returns instead.
   return run.call(step.hooks, x, inner, state) as Answer;
 }

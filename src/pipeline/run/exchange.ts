@@ -46,12 +46,12 @@ export class LiveExchange extends ExchangeState implements Exchange, ResponseOwn
    * hooks sets it for each of them, so it is a plain member.
    */
   currentStep: PlacedStep | undefined = undefined;
+  /** The data of steps, by depth. Undefined if no step has any. */
+  states: unknown[] | undefined = undefined;
 
   #nextResponseEnd = 0;
   #arrivingBody: ArrivingBody | undefined = undefined;
   readonly #slots: Partial<Slots> = {};
-  /** The data of steps, by depth. Undefined if no step has any. */
-  #states: unknown[] | undefined = undefined;
   readonly #onSettled: (x: LiveExchange) => void;
   /** True if the gateway has cut the connection, so that its end does not mean that the client has left. */
   #isCut = false;
@@ -121,12 +121,6 @@ export class LiveExchange extends ExchangeState implements Exchange, ResponseOwn
   set<S extends SlotName>(slot: S, value: Slots[S]): void {
     if (this.#slots[slot] !== undefined) throw new Error(`slot "${slot}" was set twice`);
     this.#slots[slot] = value;
-  }
-
-  /** Returns the data of a step that has `createState`. */
-  stateOf({ depth, hooks }: PlacedStep): unknown {
-    this.#states ??= [];
-    return (this.#states[depth] ??= hooks.createState?.(this));
   }
 
   replaceBody(body: Buffer): void {

@@ -9,6 +9,7 @@ import type { Waiting } from "../../wait-limit.ts";
 import type { HookName, PlacedStep } from "../load/compile.ts";
 import { startTimer, stopTimer } from "../observe/step-stats.ts";
 import type { LiveExchange } from "./exchange.ts";
+import { countFailure, isFailureIgnored, isRefusalIgnored } from "./step-failures.ts";
 import { StepTimeout } from "./step-limit.ts";
 
 /**
@@ -100,12 +101,23 @@ export const responseChunk: HookPhase<ReplaceableChunk> = {
   enters: false,
   includesFailed: false,
   argument: (_, chunk) => chunk.bytes,
-  accept(_, __, chunk, result) {
-    // The contract allows nothing else, and the socket refuses anything else.
-    if (result !== undefined && result !== null) chunk.bytes = result as Uint8Array;
+  accept(x, step, chunk, result) {
+    if (result === undefined || result === null) return;
+    if (!(result instanceof Uint8Array)) throw invalidChunk(result);
+    if (step.isSkippable) (x.record.changedBody ??= new Set()).add(step.depth);
+    chunk.bytes = result;
   },
-  ignoresFailure: isFailureIgnored,
+  // A body of which a step has changed only the first part must not look complete.
+  ignoresFailure: (x, step, error) =>
+    x.record.changedBody?.has(step.depth) !== true && isFailureIgnored(x, step, error),
 };
+
+function invalidChunk(result: unknown): TypeError {
+  // Nothing waits for a promise, so its rejection would end the process.
+  if (result instanceof Promise) result.catch(() => {});
+  const what = result instanceof Promise ? "a promise" : `a value of type ${typeof result}`;
+  return new TypeError(`responseChunk returned ${what}, expected a Uint8Array or nothing`);
+}
 
 /** Begin at `x.nextResponseEnd`, so that each hook runs at most once, even if one of them replaces the reply. */
 export const responseEnd: HookPhase<Reply["outcome"]> = {
@@ -132,9 +144,10 @@ export const settled: HookPhase<Outcome> = {
   ignoresFailure: logSettled,
 };
 
-function logSettled(x: LiveExchange, { name }: PlacedStep, error: unknown): true {
+function logSettled(x: LiveExchange, step: PlacedStep, error: unknown): true {
+  countFailure(x, step, error);
   const { requestId } = x.facts;
-  x.runtime.log.error({ err: error, step: name, requestId }, "a settled hook failed");
+  x.runtime.log.error({ err: error, step: step.name, requestId }, "a settled hook failed");
   return true;
 }
 
@@ -160,11 +173,13 @@ export function runHooks<Arg>(
     const { step, depth } = hook;
     if (enters) record.enteredSteps = depth + 1;
     if (!record.takesPart(depth, includesFailed)) continue;
+    // A step that could not create its state has nothing to release.
+    if (includesFailed && hook.hasState && isWithoutState(x, depth)) continue;
     x.currentStep = step;
     if (name === "responseEnd") x.beginResponseEnd(i);
     let result: unknown;
     try {
-      const state = hook.hasState ? x.stateOf(step) : undefined;
+      const state = hook.hasState ? stateOf(x, step) : undefined;
       result = enters
         ? hook.run.call(step.hooks, x, state, undefined)
         : hook.run.call(step.hooks, x, argument === undefined ? arg : argument(x, arg), state);
@@ -177,6 +192,7 @@ export function runHooks<Arg>(
         stopTimer(x, depth, since);
         throw error;
       }
+      result = undefined;
     }
     if (result instanceof Promise) {
       return new WaitingHook(x, step, phase, arg, i + 1, since).wait(result);
@@ -278,38 +294,19 @@ class WaitingHook<Arg> implements Waiting {
   }
 }
 
+/** Returns the data of a step that has `createState`. Throws what it throws. */
+export function stateOf(x: LiveExchange, { depth, hooks }: PlacedStep): unknown {
+  x.states ??= [];
+  return (x.states[depth] ??= hooks.createState?.(x));
+}
+
+function isWithoutState({ states, record }: LiveExchange, depth: number): boolean {
+  return states?.[depth] === undefined && record.hasFailed(depth);
+}
+
 /** Returns the result of a hook as a reply. Undefined if its step is in shadow mode. */
 function replyOf(x: LiveExchange, step: PlacedStep, result: unknown): Reply | undefined {
   // The contract allows nothing else. `reply.ts` handles what a plugin in JavaScript returns instead.
   const reply = result as Reply;
   return isRefusalIgnored(x, step, reply) ? undefined : reply;
-}
-
-/** Returns true if the reply must not be sent, because its step is in shadow mode. The reply is counted and logged. */
-export function isRefusalIgnored(x: LiveExchange, step: PlacedStep, reply: Reply | null): boolean {
-  if (!step.shadow) return false;
-  countShadowRefusal(x, step);
-  const { requestId } = x.facts;
-  x.runtime.log.info(
-    { step: step.name, route: x.route.path, status: reply?.status, code: reply?.code, requestId },
-    "shadow: would have replied",
-  );
-  return true;
-}
-
-/** Returns true if the exchange continues although the step has failed, because the step is in shadow mode. */
-export function isFailureIgnored(x: LiveExchange, step: PlacedStep, error: unknown): boolean {
-  if (!step.shadow) return false;
-  countShadowRefusal(x, step);
-  const { requestId } = x.facts;
-  x.runtime.log.error(
-    { err: error, step: step.name, route: x.route.path, requestId },
-    "shadow: the step failed",
-  );
-  return true;
-}
-
-function countShadowRefusal(x: LiveExchange, step: PlacedStep): void {
-  step.shadowRefusals.add(1);
-  x.record.addShadowRefusal(step.depth);
 }

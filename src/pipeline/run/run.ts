@@ -137,9 +137,9 @@ function settle(x: LiveExchange, outcome: Outcome): void {
   record.code ??= record.calls?.code;
   void runHooks(x, settled, outcome);
   record.ms = runtime.clock.monotonic() - x.arrivedMonotonic;
-  const { status, code, times, repliedDepth } = record;
+  const { status, code, times, repliedDepth, failedDepth = repliedDepth } = record;
   compiled.stats.settled(status, code, outcome, record.ms / 1000);
-  if (code !== undefined) compiled.stepStats.refused(repliedDepth ?? Infinity, code);
+  if (code !== undefined) compiled.stepStats.refused(failedDepth ?? Infinity, code);
   if (times !== undefined) compiled.stepStats.ended(times);
   for (const observer of runtime.observers) {
     try {

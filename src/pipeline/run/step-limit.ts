@@ -7,14 +7,18 @@ import type { LiveExchange } from "./exchange.ts";
 
 /** A hook has not ended in time. The constructor logs it with its step and phase. */
 export class StepTimeout extends Error {
-  constructor(x: LiveExchange, { name, limit }: PlacedStep, phase: HookName | "around") {
+  constructor(
+    x: LiveExchange,
+    { name, depth, limit, isSkippable }: PlacedStep,
+    phase: HookName | "around",
+  ) {
     const timeoutMs = limit?.limitMs;
     super(`${phase} of "${name}" did not end within ${timeoutMs} ms`);
-    x.compiled.stats.stepTimedOut(name, phase);
+    x.compiled.stepStats.timedOut(depth, phase);
     const { requestId } = x.facts;
     x.runtime.log.error(
       { plugin: name, phase, route: x.route.path, timeoutMs, requestId },
-      "a step exceeded its time limit",
+      `a step exceeded its time limit${isSkippable ? " and was skipped" : ""}`,
     );
   }
 }

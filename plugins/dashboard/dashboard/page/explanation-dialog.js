@@ -79,6 +79,7 @@ const meanings = {
   refused: "warn",
   "would refuse": "warn",
   failed: "bad",
+  "failed, skipped": "bad",
 };
 
 function stepRow({ step, did, reason, ms }) {

@@ -1,0 +1,105 @@
+/**
+ * What a plugin asks for in its manifest, and what its host therefore gives it. A plugin runs in the process of the
+ * gateway and is trusted code: the permissions say what the host hands out, and help to review a plugin. They are not a
+ * sandbox.
+ */
+import { isObject } from "../is-object.ts";
+import type { Manifest } from "./manifest.ts";
+import type { StepHooks } from "./step.ts";
+
+/**
+ * What the hooks of a step may do with bodies. `none`: the step has neither `requestBody` nor `responseChunk`. `read`:
+ * its hooks get bodies and do not change them.
+ */
+export type BodyAccess = "none" | "read" | "write";
+
+/** The member `permissions` of a manifest. A missing member permits nothing. */
+export interface Permissions {
+  /**
+   * Servers that `host.upstream` connects to, as `host:port` (`api.acme.com:443`). `*` means any server, for a plugin
+   * whose options name it.
+   */
+  readonly hosts?: readonly string[];
+  /** Environment variables that `host.variable` returns. */
+  readonly env?: readonly string[];
+  readonly body?: BodyAccess;
+}
+
+/** A plugin asked its host for something that its manifest does not permit. */
+export class PermissionError extends Error {}
+
+/** Everything that a plugin gets from its host, in full. */
+export interface Grants {
+  /** The services under `uses` and `usesIfInstalled`, in alphabetical order. */
+  readonly services: readonly string[];
+  readonly hosts: readonly string[];
+  readonly env: readonly string[];
+  readonly body: BodyAccess;
+}
+
+/**
+ * Returns what the host gives a plugin with this manifest. A manifest without `permissions` permits bodies to be
+ * changed, because contract 1.1 had no permissions.
+ */
+export function grantsOf({
+  uses = [],
+  usesIfInstalled = [],
+  permissions = { body: "write" },
+}: Pick<Manifest<never>, "uses" | "usesIfInstalled" | "permissions">): Grants {
+  const { hosts = [], env = [], body = "none" } = permissions;
+  return { services: [...new Set([...uses, ...usesIfInstalled])].toSorted(), hosts, env, body };
+}
+
+/**
+ * Returns the reason why the hooks of a step are not permitted by its manifest. Undefined if they are.
+ */
+export function bodyHookProblem(
+  manifest: Parameters<typeof grantsOf>[0],
+  hooks: Pick<StepHooks, "requestBody" | "responseChunk">,
+): string | undefined {
+  if (grantsOf(manifest).body !== "none") return undefined;
+  const name = (["requestBody", "responseChunk"] as const).find(
+    (hook) => hooks[hook] !== undefined,
+  );
+  if (name === undefined) return undefined;
+  return `it has the hook ${name}, so \`permissions.body\` must be "read" or "write"`;
+}
+
+const bodyAccesses: readonly unknown[] = ["none", "read", "write"] satisfies BodyAccess[];
+const members = ["hosts", "env", "body"];
+
+/** Returns the reasons why `value` is not a valid member `permissions` of a manifest. Empty if it is valid. */
+export function permissionProblems(value: unknown): string[] {
+  if (value === undefined) return [];
+  if (!isObject(value)) return ["`permissions` must be an object"];
+  const { hosts, env, body } = value;
+  const problems = Object.keys(value)
+    .filter((key) => !members.includes(key))
+    .map((key) => `unknown member "${key}" in \`permissions\`: expected ${members.join(", ")}`);
+  if (!isListOf(hosts, isHost)) {
+    problems.push(
+      '`permissions.hosts` must be a list of servers, such as "api.acme.com:443" or "*"',
+    );
+  }
+  if (!isListOf(env, isVariable)) {
+    problems.push("`permissions.env` must be a list of names of environment variables");
+  }
+  if (body !== undefined && !bodyAccesses.includes(body)) {
+    problems.push("`permissions.body` must be one of none, read, write");
+  }
+  return problems;
+}
+
+function isListOf(value: unknown, isItem: (item: string) => boolean): boolean {
+  if (value === undefined) return true;
+  return Array.isArray(value) && value.every((item) => typeof item === "string" && isItem(item));
+}
+
+/** A host name, an IPv4 address or an IPv6 address in brackets, in lower case, with a port. */
+function isHost(text: string): boolean {
+  return text === "*" || /^(?:[a-z0-9._-]+|\[[0-9a-f:.]+\]):[1-9]\d{0,4}$/.test(text);
+}
+
+function isVariable(text: string): boolean {
+  return /^[A-Za-z_][A-Za-z0-9_]*$/.test(text);
+}
