@@ -5,7 +5,7 @@ import { after, before, test } from "node:test";
 import { ApiPromise, WsProvider } from "@polkadot/api";
 import { startTestGateway, type TestGateway } from "../../plugins/contracts/testing.ts";
 import { until } from "../plugins/confidential/confidential-relay/wait.ts";
-import { call, resultOf } from "../plugins/ledger/demo/rpc-client.ts";
+import { resultOf } from "../plugins/ledger/demo/rpc-client.ts";
 import { startChopsticks, withoutSpecs, type Chopsticks } from "./chopsticks.ts";
 
 const alice = "5GrwvaEF5zXb26Fz9rcQpDWS57CtERHpNehXCPcNoHGKutQY";
@@ -35,7 +35,7 @@ if (withoutSpecs === false) {
 }
 const options = { skip: withoutSpecs };
 
-const newBlock = async (): Promise<unknown> => resultOf(await call(chain.url, "dev_newBlock", []));
+const newBlock = async (): Promise<unknown> => resultOf(chain.url, "dev_newBlock", [{}]);
 
 test("the client connects with the key in the path, and reads", options, async () => {
   assert.equal(api.runtimeVersion.specName.toString(), "coretime-polkadot");
