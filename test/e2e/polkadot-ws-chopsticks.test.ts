@@ -4,7 +4,7 @@ import { readFile } from "node:fs/promises";
 import { after, before, test } from "node:test";
 import { ApiPromise, WsProvider } from "@polkadot/api";
 import { startTestGateway, type TestGateway } from "../../plugins/contracts/testing.ts";
-import { until } from "../plugins/confidential/confidential-relay/wait.ts";
+import { until } from "../plugins/ledger/until.ts";
 import { resultOf } from "../plugins/ledger/demo/rpc-client.ts";
 import { startChopsticks, withoutSpecs, type Chopsticks } from "./chopsticks.ts";
 

@@ -7,7 +7,7 @@ import {
   type TestGateway,
   type WantedKey,
 } from "../../../../plugins/contracts/testing.ts";
-import { until } from "../../confidential/confidential-relay/wait.ts";
+import { until } from "../until.ts";
 import { hash, request } from "../ledger/fixture.ts";
 import { TextNode } from "./text-node.ts";
 import { connectWs, refusalOf, type WsClient } from "./ws-client.ts";
