@@ -35,7 +35,7 @@ if (withoutSpecs === false) {
 }
 const options = { skip: withoutSpecs };
 
-const newBlock = async (): Promise<unknown> => resultOf(chain.url, "dev_newBlock", [{}]);
+const newBlock = async (): Promise<unknown> => resultOf(chain.url, "dev_newBlock", {});
 
 test("the client connects with the key in the path, and reads", options, async () => {
   assert.equal(api.runtimeVersion.specName.toString(), "coretime-polkadot");
