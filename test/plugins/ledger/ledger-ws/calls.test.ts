@@ -135,6 +135,15 @@ describe("calls over WebSocket", () => {
   });
 });
 
+it("a subscription at a node without WebSockets fails, and costs nothing", async () => {
+  const { key, workspaceId } = gateway.issue({});
+  await using client = await connectWs(gateway.url + path, { key });
+  const answer = await client.ask(request("chain_subscribeNewHeads"));
+  const error = '{"code":-32603,"message":"Internal Error"}';
+  assert.equal(answer, `{"jsonrpc":"2.0","id":1,"error":${error}}`);
+  assert.equal(await usedBy(workspaceId), 0);
+});
+
 describe("limits of a connection", () => {
   it("without credit, every call of the message has an error, and the connection stays", async () => {
     const { key, workspaceId } = gateway.issue({ cuLimit24hMilli: 150 });
