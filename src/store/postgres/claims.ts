@@ -3,7 +3,7 @@ import type { Clock } from "../../contract/clock.ts";
 import type { Log } from "../../contract/log.ts";
 import type { Claims, Postgres } from "../../contract/store.ts";
 import { openClaimsDatabase } from "../claims.ts";
-import { number, text } from "../row.ts";
+import { number, optionalNumber, text } from "../row.ts";
 import { commitOrder, commonFunctions } from "./commit-order.ts";
 import { explainPostgres } from "./failure.ts";
 import type { EmbeddedDatabase } from "./move-store.ts";
@@ -42,6 +42,10 @@ export interface PostgresClaims extends Claims {
 const pollMs = 250;
 const sweepMs = 60_000;
 
+/** At least one row. `newest`: the last number that was given, null if none was. */
+const readEndings = `SELECT pg_sequence_last_value('sluice.endings_no') AS newest, no, id, until
+  FROM (SELECT) AS one LEFT JOIN sluice.endings ON no > $1 ORDER BY no`;
+
 /** Reads the endings that are in force. Rejects with StoreError. */
 export async function openPostgresClaims(
   database: Postgres,
@@ -65,10 +69,15 @@ export async function openPostgresClaims(
     }
   };
   const follow = async (): Promise<void> => {
-    const rows = await query("SELECT no, id, until FROM sluice.endings WHERE no > $1 ORDER BY no", [
-      seen,
-    ]);
+    const rows = await query(readEndings, [seen]);
+    const newest = rows[0] && optionalNumber(rows[0], "newest");
+    if ((newest ?? 0) < seen) {
+      // The database was restored, and will give these numbers again.
+      seen = 0;
+      return follow();
+    }
     for (const row of rows) {
+      if (row["no"] === null) continue;
       ended.set(text(row, "id"), number(row, "until"));
       seen = number(row, "no");
     }
