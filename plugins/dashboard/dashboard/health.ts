@@ -2,7 +2,6 @@
 import type { GatewayInfo } from "sluice-gateway/plugin";
 import { readyState } from "./live.ts";
 import type { AllGateways, GatewayPart } from "./other-gateways.ts";
-import type { DashboardParts } from "./parts.ts";
 
 /** The state of one gateway. Gateways send it to each other. */
 export interface GatewayHealth {
@@ -41,7 +40,13 @@ export function gatewayHealth(gateway: GatewayInfo): GatewayHealth {
   };
 }
 
-export async function health({ gateway, healthGateways }: DashboardParts): Promise<object> {
+export async function health({
+  gateway,
+  healthGateways,
+}: {
+  readonly gateway: GatewayInfo;
+  readonly healthGateways: HealthGateways;
+}): Promise<object> {
   const { ready, checks, generation, reload, backends } = gateway.running();
   const detailsOf = (kind: string): (object | undefined)[] =>
     backends.flatMap((backend) => (backend.kind === kind ? [backend.details] : []));

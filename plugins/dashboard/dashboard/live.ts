@@ -1,9 +1,13 @@
 /** Reports the current activity: the last ten minutes, refusals by reason, and the latest exchanges of all gateways. */
-import type { ReportedCalls, RunningGateway, SettledExchange } from "sluice-gateway/plugin";
+import type {
+  Clock,
+  GatewayInfo,
+  ReportedCalls,
+  RunningGateway,
+  SettledExchange,
+} from "sluice-gateway/plugin";
 import { latestExchanges, quantile, stepMs, type Activity, type Tally } from "./activity.ts";
 import type { AllGateways, GatewayPart } from "./other-gateways.ts";
-import type { DashboardParts } from "./parts.ts";
-import type { Viewer } from "./session.ts";
 
 /** The activity of one gateway. Gateways send it to each other. */
 export interface LiveActivity {
@@ -33,13 +37,21 @@ interface ExchangeJson {
 }
 
 /** `only`: id of the workspace whose calls are asked for. Undefined for all. */
-export type LiveQuestion = { readonly only: string | undefined };
+export interface LiveQuestion {
+  readonly only?: string | undefined;
+}
 
 export type LiveGateways = AllGateways<LiveQuestion, LiveActivity>;
 
+interface LiveParts {
+  readonly activity: Activity;
+  readonly gateway: GatewayInfo;
+  readonly clock: Clock;
+}
+
 /** Returns the activity of this gateway. */
 export function liveActivity(
-  { activity, gateway, clock }: Pick<DashboardParts, "gateway" | "clock"> & { activity: Activity },
+  { activity, gateway, clock }: LiveParts,
   { only }: LiveQuestion,
 ): LiveActivity {
   const running = gateway.running();
@@ -64,8 +76,8 @@ export function liveActivity(
 
 /** Returns the activity of all gateways for JSON. A workspace administrator sees only the calls of the workspace's keys. */
 export async function live(
-  { liveGateways, clock }: DashboardParts,
-  { only }: Viewer,
+  { liveGateways, clock }: { readonly liveGateways: LiveGateways; readonly clock: Clock },
+  { only }: LiveQuestion,
 ): Promise<object> {
   const { parts, isComplete } = await liveGateways.ask({ only });
   const known = parts.flatMap(({ value, name }) =>

@@ -3,7 +3,7 @@ import type { Clock } from "../../contract/clock.ts";
 import type { Log } from "../../contract/log.ts";
 import type { Claims, Postgres } from "../../contract/store.ts";
 import { openClaimsDatabase } from "../claims.ts";
-import { number, text } from "../row.ts";
+import { number, optionalNumber, text } from "../row.ts";
 import { commitOrder, commonFunctions } from "./commit-order.ts";
 import { explainPostgres } from "./failure.ts";
 import type { EmbeddedDatabase } from "./move-store.ts";
@@ -42,8 +42,11 @@ export interface PostgresClaims extends Claims {
 const pollMs = 250;
 const sweepMs = 60_000;
 
-/** Returns at least one row, which has the time of the database. */
-const readEndings = `SELECT sluice.now_ms() AS now, no, id, until
+/**
+ * Returns at least one row, which has the time of the database. `newest`: the last number that was given, null if none
+ * was.
+ */
+const readEndings = `SELECT sluice.now_ms() AS now, pg_sequence_last_value('sluice.endings_no') AS newest, no, id, until
   FROM (VALUES (1)) AS one LEFT JOIN sluice.endings ON no > $1 ORDER BY no`;
 
 /** Reads the endings that are in force. Rejects with StoreError. */
@@ -72,7 +75,13 @@ export async function openPostgresClaims(
   };
   const follow = async (): Promise<void> => {
     const rows = await query(readEndings, [seen]);
-    offsetMs = number(rows[0] ?? {}, "now") - clock.now();
+    const [first = {}] = rows;
+    offsetMs = number(first, "now") - clock.now();
+    if ((optionalNumber(first, "newest") ?? 0) < seen) {
+      // The database was restored, and will give these numbers again.
+      seen = 0;
+      return follow();
+    }
     for (const row of rows) {
       if (row["no"] === null) continue;
       ended.set(text(row, "id"), number(row, "until"));

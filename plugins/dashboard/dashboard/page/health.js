@@ -78,7 +78,7 @@ function gatewaysPanel({ gateways, complete }) {
     row(gatewayColumns, [
       gateway.own ? `${gateway.name} (this one)` : gateway.name,
       [
-        badge(gatewayMeaning(gateway.state), gateway.state),
+        badge(gateway.state === "ready" ? "ok" : "bad", gateway.state),
         h("span", { class: "quiet" }, gatewayNote(gateway)),
       ],
       storeState(gateway.postgres),
@@ -94,10 +94,6 @@ function gatewaysPanel({ gateways, complete }) {
     { aside: complete ? undefined : badge("bad", "others are unknown") },
     table("Gateways on this database", gatewayColumns, rows).element,
   );
-}
-
-function gatewayMeaning(state) {
-  return state === "ready" ? "ok" : "bad";
 }
 
 function gatewayNote({ wrong = [], state: found, heard_seconds_ago: heard }) {
