@@ -51,7 +51,7 @@ export function hasKey(text: string, path: readonly string[], key: string): bool
 
 function collectionAt(document: Document, path: readonly string[]): YAMLMap | YAMLSeq | undefined {
   const node: unknown = document.getIn(path, true);
-  return isCollection(node) ? (node as YAMLMap | YAMLSeq) : undefined;
+  return isCollection(node) ? node : undefined;
 }
 
 function addToFlow(text: string, found: YAMLMap | YAMLSeq, entry: string): string {

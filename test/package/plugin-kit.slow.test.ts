@@ -42,7 +42,7 @@ for (const kind of ["step", "surface", "tools", "service"]) {
 }
 
 for (const source of globSync("docs/examples/*/", { cwd: root })) {
-  test(`the model plugin ${basename(source)} compiles`, () => {
+  test(`the model plugin ${basename(source)} compiles and passes lint rules`, () => {
     const folder = join(app, basename(source));
     cpSync(join(root, source), folder, { recursive: true });
     const compilerOptions = {
@@ -59,5 +59,6 @@ for (const source of globSync("docs/examples/*/", { cwd: root })) {
     const config = JSON.stringify({ compilerOptions, include: ["*.ts"] });
     writeFileSync(join(folder, "tsconfig.json"), config);
     run(folder, tsc, "-p", folder);
+    run(folder, oxlint, "--deny-warnings");
   });
 }

@@ -116,10 +116,10 @@ test("a client that leaves aborts the surface", async () => {
     }),
   });
   await using tested = await testSurface(waits, { path: "/wait/{id}" });
-  const { answer, leave } = tested.begin({ path: "/wait/7" });
+  const running = tested.begin({ path: "/wait/7" });
   await entered.promise;
-  leave();
-  const { outcome, status } = await answer;
+  running.leave();
+  const { outcome, status } = await running.answer;
   assert.deepEqual([outcome, status], ["clientLeft", 0]);
 });
 
@@ -133,8 +133,8 @@ test("a surface streams, reads JSON and uses a stand-in for a service", async ()
       async answer(x) {
         const parsed = x.json();
         const sink = await x.stream(200, ["content-type", "text/plain"]);
-        await sink.write(host.use("shades").nameOf(parsed.ok ? Number(parsed.value) : -1));
-        await sink.write("!");
+        sink.write(host.use("shades").nameOf(parsed.ok ? Number(parsed.value) : -1));
+        sink.write("!");
         await sink.end();
         return undefined;
       },

@@ -55,7 +55,7 @@ export const add: Subcommand = {
 
 /** Installs the package next to pipeline.yaml. Its install scripts do not run. */
 async function install(spec: string, folder: string): Promise<InstalledPackage> {
-  const isFile = /\.tgz$/.test(spec) && existsSync(resolve(spec));
+  const isFile = spec.endsWith(".tgz") && existsSync(resolve(spec));
   const wanted = isFile ? resolve(spec) : spec;
   // The peer of a plugin is this gateway, which must not be installed once more.
   const quiet = ["--ignore-scripts", "--legacy-peer-deps", "--no-audit", "--no-fund"];

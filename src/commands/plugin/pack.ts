@@ -122,7 +122,7 @@ function javaScriptOf(path: string): string {
   const text = readFileSync(path, "utf8");
   if (!path.endsWith(".ts")) return text;
   // Node prints a warning for this function, which is of no use to the author of a plugin.
-  const { emitWarning } = process;
+  const emitWarning = process.emitWarning.bind(process);
   process.emitWarning = () => {};
   try {
     // Types are replaced by spaces, so that positions in stack traces remain. Spaces at the ends of lines have no use.

@@ -49,8 +49,10 @@ export function packageOf(url: string): InstalledPackage | undefined {
 /** Returns the package in a folder. Undefined without a package.json that has a name. */
 export function packageIn(folder: string): InstalledPackage | undefined {
   const manifest = readJson(join(folder, "package.json"));
-  if (!isObject(manifest) || typeof manifest["name"] !== "string") return undefined;
-  return { folder, name: manifest["name"], version: String(manifest["version"] ?? "") };
+  if (!isObject(manifest)) return undefined;
+  const { name, version } = manifest;
+  if (typeof name !== "string") return undefined;
+  return { folder, name, version: typeof version === "string" ? version : "" };
 }
 
 /** Returns the file of a package, undefined if it has none, or the reason why the file cannot be used. */
@@ -108,6 +110,5 @@ export function isDataOnly(plugin: Plugin | undefined): boolean {
 
 /** What the host gives to the plugin. */
 export function grantsOfData(data: PluginData): Grants {
-  // The members of the manifest have been checked.
-  return grantsOf(data as unknown as Plugin);
+  return grantsOf(data);
 }

@@ -14,7 +14,7 @@ const trace = Buffer.alloc(8, poison);
 async function streamLines(x: Exchange): Promise<undefined> {
   const sink = await x.stream(200, ["content-type", "text/event-stream"]);
   for (let at = 0; at < 4; at++) {
-    await sink.write(Buffer.from(`data: {"chunk":${at},"text":"${"abcdefgh".repeat(4)}"}\n\n`));
+    sink.write(Buffer.from(`data: {"chunk":${at},"text":"${"abcdefgh".repeat(4)}"}\n\n`));
   }
   await sink.end();
   return undefined;

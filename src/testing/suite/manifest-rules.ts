@@ -13,7 +13,7 @@ import { allKinds, messageOf, openFor, type Rule, type Subject } from "./subject
 function compile(schema: JsonSchema): (value: unknown) => boolean {
   checkJsonSchema(schema, [draft2020, draft7]);
   const validate = createAjv({ strict: false, validateFormats: false }).compile(schema);
-  return (value) => validate(value) === true;
+  return (value) => validate(value);
 }
 
 export const manifestRule: Rule = {
@@ -94,7 +94,8 @@ function edgeValues({ properties }: JsonSchema): [string, unknown][] {
   return Object.entries(properties).flatMap(([name, schema]) => {
     if (!isObject(schema)) return [];
     const { minimum, maximum, default: fallback, enum: choices } = schema;
-    const values = [minimum, maximum, fallback, ...(Array.isArray(choices) ? choices : [])];
+    const listed: readonly unknown[] = Array.isArray(choices) ? choices : [];
+    const values = [minimum, maximum, fallback, ...listed];
     return [...new Set(values)]
       .filter((value) => value !== undefined)
       .map((value): [string, unknown] => [name, value]);

@@ -56,7 +56,10 @@ function claimsInMemory(): Pick<Claims, "claim"> {
   };
 }
 
-function startCatalogue(more: Partial<Tool<Sent>> = {}, claims: Pick<Claims, "claim"> = claimsInMemory()) {
+function startCatalogue(
+  more: Partial<Tool<Sent>> = {},
+  claims: Pick<Claims, "claim"> = claimsInMemory(),
+) {
   const clock = manualClock();
   const inputs: unknown[] = [];
   const metrics = createMetrics();
