@@ -28,6 +28,7 @@ export type * from "./contract/metrics.ts";
 export type * from "./contract/operation.ts";
 export type * from "./contract/permissions.ts";
 export type * from "./contract/phase.ts";
+export type * from "./contract/replicas.ts";
 export type * from "./contract/reply.ts";
 export type * from "./contract/routes.ts";
 export * from "./contract/service.ts";

@@ -2,7 +2,7 @@
  * The service `metering`, implemented in plugins/billing/metering, and the slot `charge`, implemented by the step
  * `meter` (plugins/billing/meter).
  */
-import type { Awaitable, Reply } from "sluice-gateway/plugin";
+import type { Awaitable, LimitReached, Reply } from "sluice-gateway/plugin";
 import type { Agent, ApiKey, KeyPrincipal, Workspace } from "./principal.ts";
 import type { Pricing } from "./pricing.ts";
 import type { UsageReports } from "./usage.ts";
@@ -36,6 +36,8 @@ export interface CuRefusal {
   readonly window: "24h" | "30d" | undefined;
   readonly usedMilliCu: number;
   readonly limitMilliCu: number;
+  /** When the limit has room again, in milliseconds since 1970. Undefined if nothing will be freed. */
+  readonly clearsAt?: LimitReached["clearsAt"];
 }
 
 /** Credit that is reserved in every scope and not charged yet. Call exactly one of `settle` and `release`. */
@@ -92,11 +94,6 @@ export interface Meter {
     costMilliCu: number,
     about: ReservedFor,
   ): Reservation | MeterUnavailable;
-  /**
-   * Returns when a limit has room again that refused this key at `refusedAt`, both in milliseconds since 1970.
-   * Undefined if nothing will be freed, or if the limit has room. `scope`: the window of the limit, or `plan`.
-   */
-  clearsAt(key: ApiKey, scope: string, refusedAt: number): number | undefined;
 }
 
 export interface Metering extends Meter {

@@ -1,4 +1,7 @@
-/** Starts a whole gateway for a test, with a workspace and a key. Exported as `sluice-gateway/testing`. */
+/**
+ * Tests of plugins, exported as `sluice-gateway/testing`: a single plugin (`testStep` and the like), or a whole gateway
+ * with a workspace and a key.
+ */
 import type { Awaitable, Environment } from "sluice-gateway/plugin";
 import {
   startBareGateway,
@@ -9,6 +12,27 @@ import { andThen } from "sluice-gateway/toolkit";
 import type { AccountsAdmin } from "./accounts-admin.ts";
 import { atOnce } from "./at-once.ts";
 import type { Capability, PlanName } from "./principal.ts";
+
+export {
+  manualClock,
+  scriptedUpstream,
+  testService,
+  testStep,
+  testSurface,
+  type ManualClock,
+  type PluginExample,
+  type RunningRequest,
+  type ScriptedUpstream,
+  type StepExample,
+  type TestAnswer,
+  type TestedHandler,
+  type TestedPlugin,
+  type TestedService,
+  type TestRequest,
+  type UpstreamReply,
+  type UpstreamRequest,
+} from "sluice-gateway/test-kit";
+export { testTools, type TestCaller, type TestedTools } from "./test-tools.ts";
 
 export interface TestGatewayOptions extends BareGatewayOptions {
   /** The workspace and the limits of the first key. */

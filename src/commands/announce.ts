@@ -30,8 +30,12 @@ Sluice ${version} is listening.
   clients     ${url}
   dashboard   ${adminUrl}/dashboard (sign in with a key that has platform:admin)
   health      ${adminUrl}/readyz
-  config      ${shownPath(config.file, process.cwd())}, data in ${shownPath(config.store.data, process.cwd())}
+  config      ${shownPath(config.file, process.cwd())}, data in ${dataPlace(config)}
 `;
+}
+
+function dataPlace({ store }: Gateway["config"]): string {
+  return store.postgres === undefined ? shownPath(store.data, process.cwd()) : "PostgreSQL";
 }
 
 /** Returns the common arguments of the command, for commands that are proposed to the user. */

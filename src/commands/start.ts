@@ -6,6 +6,7 @@ import { StartError } from "../start-error.ts";
 import { announce } from "./announce.ts";
 import type { Command, CommandContext } from "./command.ts";
 import { catchFatalErrors, type FatalErrors } from "./fatal-errors.ts";
+import { limitHeapGrowth } from "./server-process.ts";
 
 export const start: Command = {
   summary: "run the gateway",
@@ -41,6 +42,7 @@ export async function startOrPrintFaults(
   const { configFile, env } = context;
   try {
     const gateway = await startGateway({ configFile, env, ...more });
+    limitHeapGrowth();
     // Added before the gateway is announced, because without a listener the signal would end the process.
     process.on("SIGHUP", () => void gateway.reloader.reload("SIGHUP"));
     return gateway;

@@ -3,7 +3,8 @@ import type { Readable } from "node:stream";
 import type { AcceptOptions, Connection, Sink } from "./answer.ts";
 import type { CallReport, ReportedCalls } from "./called.ts";
 import type { RequestHead } from "./heads.ts";
-import type { LimitReached } from "./reply.ts";
+import type { Awaitable } from "./phase.ts";
+import type { LimitReached, Reply } from "./reply.ts";
 import type { Facts, NotedFacts, SlotName, Slots } from "./slots.ts";
 
 /**
@@ -83,6 +84,11 @@ export interface Exchange {
    * surface has finished with the connection.
    */
   accept(options: AcceptOptions): Promise<Connection>;
+  /**
+   * Runs the `message` hooks of the steps, for a message that has arrived on an accepted WebSocket. Returns the Reply of
+   * the step that refuses the message, or undefined. Rejects if a hook fails.
+   */
+  admit(): Awaitable<Reply | undefined>;
   /**
    * Records the limit that refused the request (or one call of a batch), for `sluice explain`; it is not sent to the
    * client. The last recorded limit is shown, unless a Reply has `reached`.

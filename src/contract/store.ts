@@ -1,14 +1,21 @@
 /** `host.store`, `host.seal` and `host.claims`. Implemented in src/store. */
 import type { Awaitable } from "./phase.ts";
+import type { Replicas } from "./replicas.ts";
 
 /** The embedded store, and the shared stores if they are configured. */
 export interface Store {
-  /** Absolute path of the data folder. Each service has its own files in it. Only this gateway uses it while it runs. */
+  /**
+   * Absolute path of the data folder. Each service has its own files in it. Only this gateway uses it while it runs.
+   * If `postgres` is set, the folder may be missing, read-only or used by other gateways, until a service opens it with
+   * `openDataFolder` of `sluice-gateway/store`.
+   */
   readonly folder: string;
   /** The PostgreSQL database of `store.postgres`. Undefined if it is not set. */
   readonly postgres: Postgres | undefined;
   /** The Redis of `store.redis`. Undefined if it is not set. */
   readonly redis: Redis | undefined;
+  /** The other gateways on the database of `store.postgres`. Undefined if it is not set. */
+  readonly replicas: Replicas | undefined;
 }
 
 /**
@@ -37,6 +44,18 @@ export interface Postgres {
    * DatabaseFailure, or with the error of `work`.
    */
   transaction<T>(lane: string, work: (run: RunStatement) => Promise<T>): Promise<T>;
+  /**
+   * Returns the same database with connections of its own, so that its statements and all others do not wait for each
+   * other. The connections end with those of this database.
+   */
+  separate(limits: ConnectionLimits): Postgres;
+}
+
+export interface ConnectionLimits {
+  /** Maximum number of connections. */
+  readonly connections: number;
+  /** Time limit of a statement in milliseconds. Its outcome is then unknown. */
+  readonly statementMs: number;
 }
 
 /** Runs one statement of a transaction. Rejects with a DatabaseFailure. */

@@ -1,7 +1,8 @@
 /**
- * SQLite databases in the data folder, exported as `sluice-gateway/store`: opening them, transactions, checked rows and
- * the errors of the store.
+ * The data folder and its SQLite databases, exported as `sluice-gateway/store`: opening them, transactions, checked rows
+ * and the errors of the store.
  */
+export { openDataFolder } from "../store/data-folder.ts";
 export { blob, number, oneOf, optionalNumber, optionalText, text, type Row } from "../store/row.ts";
 export { isMoved, refuseMoved } from "../store/moved-marker.ts";
 export { openDatabase, transaction } from "../store/sqlite.ts";

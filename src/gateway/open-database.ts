@@ -18,7 +18,8 @@ export async function openDatabase(
   stack: ClosingStack,
 ): Promise<PostgresPool> {
   const { seal, metrics } = parts;
-  const pool = openPostgres({ url, replica: store.replica ?? hostname(), metrics });
+  const replica = store.replica ?? hostname();
+  const pool = openPostgres({ url, replica, metrics, statementMs });
   stack.add("PostgreSQL", () => pool.close());
   const migrations = await shippedMigrations();
   try {
@@ -29,6 +30,8 @@ export async function openDatabase(
   return pool;
 }
 
+/** Time limit of a statement: a request may wait for it. */
+const statementMs = 2_000;
 /** Time for which a start waits for a database that cannot be reached: it may be starting, too. */
 const reachMs = 5_000;
 const reachEveryMs = 250;

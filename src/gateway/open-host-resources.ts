@@ -6,14 +6,15 @@ import type { ClosingStack } from "../pipeline/load/closer.ts";
 import { KeptParts } from "../pipeline/load/kept-parts.ts";
 import type { HostResources } from "../pipeline/load/host-resources.ts";
 import type { Clock, GatewayInfo, Log, Metrics, Seal } from "../plugin.ts";
-import { refuseIncompleteRestore } from "../store/backup/restore-marker.ts";
 import { openClaims } from "../store/claims.ts";
-import { lockStore } from "../store/lock.ts";
+import { openDataFolder } from "../store/data-folder.ts";
 import { refuseMoved } from "../store/moved-marker.ts";
 import type { PostgresClaims } from "../store/postgres/claims.ts";
 import type { PostgresPool } from "../store/postgres/postgres.ts";
+import type { PostgresReplicas } from "../store/postgres/replicas.ts";
 import type { RedisConnection } from "../store/redis/redis.ts";
 import { createSeal, readOrCreateSecret } from "../store/seal.ts";
+import { version } from "../version.ts";
 
 export interface OpenHostResources extends HostResources {
   readonly metrics: RenderedMetrics;
@@ -21,7 +22,8 @@ export interface OpenHostResources extends HostResources {
 
 /**
  * Everything that is opened here is closed through `stack`, in reverse order. Throws StoreError if the data folder
- * or the database cannot be used, or if another gateway uses the data folder. Redis may be away.
+ * or the database cannot be used, or if another gateway uses the data folder. Redis may be away. With `store.postgres`,
+ * the core needs no data folder, so it may be missing or read-only.
  */
 export async function openHostResources(
   config: Config,
@@ -35,8 +37,7 @@ export async function openHostResources(
   const metrics = createMetrics();
   const shared = { clock, log, metrics };
   const { data: dataDir } = config.store;
-  stack.use(lockStore(dataDir));
-  refuseIncompleteRestore(dataDir);
+  if (config.store.postgres === undefined) stack.use(openDataFolder(dataDir));
   const seal = createSeal(config.secret ?? readOrCreateSecret(dataDir));
   const postgres = await openPostgresStore(config, { seal, ...shared }, stack);
   const redis = await openRedis(config, { seal, ...shared }, stack);
@@ -54,7 +55,12 @@ export async function openHostResources(
     ...shared,
     claims,
     seal,
-    store: { folder: dataDir, postgres: postgres?.database, redis },
+    store: {
+      folder: dataDir,
+      postgres: postgres?.database,
+      redis,
+      replicas: postgres?.replicas,
+    },
     compute: { run: (job) => compute.run(job), background },
     parts,
     gateway,
@@ -68,12 +74,18 @@ interface StoreParts {
   readonly metrics: Metrics;
 }
 
+interface PostgresStore {
+  readonly database: PostgresPool;
+  readonly claims: PostgresClaims;
+  readonly replicas: PostgresReplicas;
+}
+
 /** Returns undefined without `store.postgres`. Rejects with StoreError. The driver is imported only if it is used. */
 async function openPostgresStore(
   config: Config,
   parts: StoreParts,
   stack: ClosingStack,
-): Promise<{ readonly database: PostgresPool; readonly claims: PostgresClaims } | undefined> {
+): Promise<PostgresStore | undefined> {
   const { postgres: url } = config.store;
   if (url === undefined) {
     refuseMoved(config.store.data);
@@ -81,8 +93,15 @@ async function openPostgresStore(
   }
   const { openDatabase } = await import("./open-database.ts");
   const { openPostgresClaims } = await import("../store/postgres/claims.ts");
+  const { PostgresReplicas } = await import("../store/postgres/replicas.ts");
   const database = await openDatabase(config, url, parts, stack);
-  return { database, claims: await openPostgresClaims(database, parts.clock, parts.log) };
+  const replicas = await PostgresReplicas.open({ ...parts, database, version });
+  stack.add("list of gateways", () => replicas.close());
+  return {
+    database,
+    claims: await openPostgresClaims(database, parts.clock, parts.log),
+    replicas,
+  };
 }
 
 /** Returns undefined without `store.redis`. The client is imported only if it is used. */

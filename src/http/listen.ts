@@ -9,23 +9,17 @@ import { createServer as createTlsServer, Server as TlsServer } from "node:https
 import type { AddressInfo, Socket } from "node:net";
 import type { Closer } from "../pipeline/load/closer.ts";
 import type { ExchangeObserver } from "../pipeline/observe/record.ts";
-import type { LiveExchange } from "../pipeline/run/exchange.ts";
-import type { Runtime } from "../pipeline/run/runtime.ts";
 import type { Generation } from "../pipeline/load/generation.ts";
-import { bodyRefused, bodyTimedOut } from "../pipeline/run/request-body.ts";
-import { runner } from "../pipeline/run/run.ts";
 import type { ServerConfig } from "../config/config.ts";
 import type { Clock, Log, Metrics } from "../plugin.ts";
-import { addressReader, peerReader } from "./address.ts";
 import { answerBadRequest } from "./bad-request.ts";
 import { bind } from "./bind.ts";
-import { createBodyWatch } from "./body-watch.ts";
 import { Dispatcher, sendReply, unknownExpectation, type Handler } from "./dispatch.ts";
 import { openFastPath } from "./fast-path/fast-path.ts";
 import { withFastify, type WrappedServer } from "./fastify.ts";
 import { ExchangeResponse } from "./node-response.ts";
 import type { Readiness } from "./readiness.ts";
-import { createSurfaceWatch } from "./surface-watch.ts";
+import { openRuntime } from "./runtime.ts";
 import { followTls, readTls, type TlsMaterial } from "./tls.ts";
 
 export interface ListenerOptions {
@@ -60,26 +54,7 @@ const backlog = 4096;
 /** Binds the port. Rejects with a `ListenError` if the system refuses it. */
 export async function listen(options: ListenerOptions): Promise<Listener> {
   const { server: config, clock, log } = options;
-  const bodyWatch = createBodyWatch({
-    clock,
-    metrics: options.metrics,
-    idleMs: config.bodyIdleMs,
-    maxBytes: config.unfinishedBodyBytes,
-    timedOut: bodyTimedOut,
-    refused: bodyRefused,
-  });
-  const surfaceWatch = createSurfaceWatch(clock, log);
-  const runtime: Runtime<LiveExchange> = {
-    clock,
-    log,
-    addressOf: addressReader(config.trustProxy),
-    peerOf: peerReader(config.trustProxy),
-    runner,
-    bodyWatch,
-    surfaceWatch,
-    stallMs: config.bodyIdleMs,
-    observers: options.observers,
-  };
+  const runtime = openRuntime(options);
   const dispatch = new Dispatcher(options, runtime);
   const tls = config.tls === undefined ? undefined : readTls(config.tls);
   const { fastify } = options.generation.config;
@@ -125,7 +100,7 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
     fastPath?.closeIdle();
     http2?.closeIdle();
   };
-  const timers: Disposable[] = [bodyWatch, surfaceWatch, dispatch.webSockets];
+  const timers: Disposable[] = [runtime, dispatch.webSockets];
   if (fastPath !== undefined) timers.push(fastPath);
   if (http2 !== undefined) timers.push(http2);
   if (config.tls !== undefined && tls !== undefined && http instanceof TlsServer) {

@@ -2,9 +2,9 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { pino } from "pino";
 import type { Clock, Environment, Log } from "../plugin.ts";
 import { startGateway, type Gateway } from "../gateway/gateway.ts";
+import { keepingLog } from "./keeping-log.ts";
 
 export interface BareGatewayOptions {
   /** The text of pipeline.yaml. Environment variables set the ports to 0 and the store to a temporary folder. */
@@ -72,20 +72,4 @@ export async function startBareGateway(options: BareGatewayOptions): Promise<Bar
     await rm(folder, { recursive: true, force: true });
     throw error;
   }
-}
-
-/** JSON.stringify would write an Error as `{}`. The serializer of pino keeps its message, stack and causes. */
-function withCause(fields: object): object {
-  return "err" in fields && fields.err instanceof Error
-    ? { ...fields, err: pino.stdSerializers.err(fields.err) }
-    : fields;
-}
-
-function keepingLog(lines: string[]): Log {
-  const keep = (fields: object, message: string): void => {
-    lines.push(`${message} ${JSON.stringify(withCause(fields))}`);
-  };
-  const line = (text: string): void => void lines.push(text);
-  const log: Log = { line, debug: keep, info: keep, warn: keep, error: keep, child: () => log };
-  return log;
 }

@@ -1,7 +1,10 @@
 import assert from "node:assert/strict";
-import { spawn, type StdioOptions } from "node:child_process";
+import { execFile, spawn, type StdioOptions } from "node:child_process";
 import { text } from "node:stream/consumers";
 import { test } from "node:test";
+import { promisify } from "node:util";
+
+const runFile = promisify(execFile);
 
 const subject = new URL("../../src/commands/server-process.ts", import.meta.url).href;
 const threshold = "MALLOC_MMAP_THRESHOLD_";
@@ -39,7 +42,7 @@ test("the process is replaced once, by one with the same id, streams and argumen
   const { output, pid } = await run([...own, "one", "two words"], { env: plainEnv });
   assert.deepEqual(output, {
     pid,
-    flags: ["--max-semi-space-size=8", "--heap-growing-percent=20", ...own],
+    flags: ["--max-semi-space-size=8", "--min-semi-space-size=8", ...own],
     args: ["one", "two words"],
     threshold: "32768",
   });
@@ -63,3 +66,27 @@ for (const [what, args, stdio] of [
     assert.deepEqual(output, { pid, flags: args, args: [] });
   });
 }
+
+/** Keeps about 360 MiB, which V8 collects several times while they are made. */
+const growHeap = `
+  import { limitHeapGrowth } from ${JSON.stringify(subject)};
+  if (process.argv[1] === "limited") limitHeapGrowth();
+  const kept = [];
+  while (kept.length < 600) kept.push(Array.from({ length: 10_000 }, () => ({})));
+`;
+
+/** Returns how often V8 collected the whole heap. */
+async function collections(flags: readonly string[], args: readonly string[]): Promise<number> {
+  const command = [...flags, "--trace-gc", "--input-type=module", "--eval", growHeap, ...args];
+  const { stdout } = await runFile(process.execPath, command);
+  return stdout.match(/Mark-Compact [\d.]+/g)?.length ?? 0;
+}
+
+test("a limited heap is collected more often while it grows", async () => {
+  const limited = await collections([], ["limited"]);
+  const unlimited = await collections([], []);
+  assert.ok(limited > unlimited, `${limited} and ${unlimited} collections`);
+  // A value on the command line takes precedence.
+  const own = await collections(["--heap-growing-percent=100"], ["limited"]);
+  assert.ok(own < limited, `${own} and ${limited} collections`);
+});

@@ -69,7 +69,7 @@ describeStreamStore("embedded", async (t) => {
   const folder = temporaryFolder(t);
   const clock = manualClock();
   const open = async (): Promise<StreamStore> => {
-    const store = { folder, postgres: undefined, redis: undefined };
+    const store = { folder, postgres: undefined, redis: undefined, replicas: undefined };
     const opened = await openStreamStore({ store, clock, log, metrics: createMetrics() });
     let closed: Awaitable<void>;
     const close = (): Awaitable<void> => (closed ??= opened.close());

@@ -5,10 +5,10 @@
 import assert from "node:assert/strict";
 import { describe, test, type TestContext } from "node:test";
 import type { Awaitable } from "sluice-gateway/plugin";
-import type { KeyPrincipal, Metering, Reservation } from "sluice-gateway/services";
+import type { CuRefusal, KeyPrincipal, Metering, Reservation } from "sluice-gateway/services";
 import { about, agentOf, line, principalOf } from "../plugins/billing/metering/fixture.ts";
 
-export type ContractMeter = Omit<Metering, "usage" | "clearsAt">;
+export type ContractMeter = Omit<Metering, "usage">;
 
 /** A charge that is recorded. */
 export interface RecordedCharge {
@@ -37,6 +37,18 @@ async function take(
   const taken = await meter.reserve(principal, costMilliCu, about);
   if (taken.kind !== "reserved") throw new Error(`${taken.kind} instead of reserved`);
   return taken;
+}
+
+/** Reserves what does not fit. Returns the refusal, and when its limit has room again. */
+async function refuse(
+  meter: ContractMeter,
+  principal: KeyPrincipal,
+  costMilliCu: number,
+): Promise<{ readonly refusal: CuRefusal; readonly at: number | undefined }> {
+  const taken = await meter.reserve(principal, costMilliCu, about);
+  if (taken.kind !== "refused") throw new Error(`${taken.kind} instead of refused`);
+  const { clearsAt, ...refusal } = taken;
+  return { refusal, at: typeof clearsAt === "function" ? clearsAt() : clearsAt };
 }
 
 export function describeMeter(name: string, open: (t: TestContext) => Awaitable<OpenMeters>): void {
@@ -124,19 +136,41 @@ export function describeMeter(name: string, open: (t: TestContext) => Awaitable<
       const key = { cuLimit24hMilli: 50, cuLimit30dMilli: 70 };
       const plan = { includedMilliCu: 60 };
       const principal = principalOf({ key, plan });
-      assert.deepEqual(await one.reserve(principal, 61, about), {
+      assert.deepEqual((await refuse(one, principal, 61)).refusal, {
         kind: "refused",
         window: undefined,
         usedMilliCu: 0,
         limitMilliCu: 60,
       });
-      assert.deepEqual(await one.reserve(principal, 51, about), {
+      assert.deepEqual((await refuse(one, principal, 51)).refusal, {
         kind: "refused",
         window: "24h",
         usedMilliCu: 0,
         limitMilliCu: 50,
       });
       (await take(one, principal, 50)).release();
+    });
+
+    test("a refusal has the time at which its limit has room again", async (t) => {
+      const { one } = await open(t);
+      const plan = { includedMilliCu: 160 };
+      for (const window of ["24h", "30d"] as const) {
+        const state = window === "24h" ? "day" : "month";
+        const limit = window === "24h" ? { cuLimit24hMilli: 50 } : { cuLimit30dMilli: 50 };
+        const principal = principalOf({ key: { id: `key_${state}`, ...limit }, plan });
+        const empty = await refuse(one, principal, 51);
+        assert.deepEqual([empty.refusal.window, empty.at], [window, undefined]);
+        for (const cost of [40, 10]) {
+          await (await take(one, principal, cost)).settle([line(cost)]);
+          const { at } = await refuse(one, principal, 11);
+          const { freesAt, roomAt } = (await one.keyWindows(principal.key))[state];
+          assert.ok(freesAt !== undefined);
+          assert.equal(at, roomAt ?? freesAt);
+        }
+      }
+      const { refusal, at = 0 } = await refuse(one, principalOf({ plan }), 61);
+      assert.equal(refusal.window, undefined);
+      assert.match(new Date(at).toISOString(), /-01T00:00:00\.000Z$/);
     });
 
     test("a charge draws included credit, then purchased credit, then overage", async (t) => {
@@ -154,8 +188,8 @@ export function describeMeter(name: string, open: (t: TestContext) => Awaitable<
         ],
       );
       assert.equal(await one.purchasedLeft(principal.workspace), 0);
-      const refused = await one.reserve(principal, 6, about);
-      assert.deepEqual(refused, {
+      const { refusal } = await refuse(one, principal, 6);
+      assert.deepEqual(refusal, {
         kind: "refused",
         window: undefined,
         usedMilliCu: 55,

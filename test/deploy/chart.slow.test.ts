@@ -190,6 +190,20 @@ test("durability decides between a StatefulSet with a volume and a Deployment", 
   assert.ok(none.includes("Deployment") && none.includes("HorizontalPodAutoscaler"));
 });
 
+test("gateways without a volume have a data folder only without a database", { skip }, () => {
+  const hasFolder = (values: object): boolean => {
+    const workload = render(values).find(({ spec }) => spec?.template !== undefined)?.spec;
+    const pod = workload?.template?.spec ?? assert.fail("no workload");
+    const names = pod.containers.flatMap(({ env }) => env.map(({ name }) => name));
+    const volumes = pod.volumes.map(({ name }) => name);
+    assert.equal(names.includes("DATA_DIR"), volumes.includes("data"));
+    return volumes.includes("data");
+  };
+  const database = { existingSecret: "database" };
+  assert.ok(hasFolder({ secret, durability: "none" }));
+  assert.ok(!hasFolder({ secret, durability: "none", database, replicas: 3 }));
+});
+
 test("replicas that would each grant the whole credit are refused", { skip }, () => {
   const cannotShare = /a data folder belongs to one gateway/;
   assert.match(run({ secret, replicas: 2 }).stderr, cannotShare);

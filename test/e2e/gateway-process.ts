@@ -16,9 +16,18 @@ export interface GatewayProcess {
 
 type Env = Readonly<Record<string, string>>;
 
-/** Runs `sluice start`. Resolves when the gateway listens; rejects with what it wrote to standard error. */
-export async function spawnGateway(configFile: string, env: Env): Promise<GatewayProcess> {
-  const child = spawn(process.execPath, [main, "start", "--json", "--config", configFile], {
+/**
+ * Runs `sluice start`. Resolves when the gateway listens; rejects with what it wrote to standard error. `wrapper`: a
+ * program and its arguments, which runs the gateway as its child.
+ */
+export async function spawnGateway(
+  configFile: string,
+  env: Env,
+  wrapper: readonly string[] = [],
+): Promise<GatewayProcess> {
+  const start = [process.execPath, main, "start", "--json", "--config", configFile];
+  const [program = "", ...args] = [...wrapper, ...start];
+  const child = spawn(program, args, {
     env: { ...process.env, PORT: "0", ADMIN_PORT: "0", ...env },
     stdio: ["ignore", "pipe", "pipe"],
   });

@@ -9,20 +9,14 @@ import {
 
 const here = import.meta.dirname;
 
-export interface McpGatewayOptions extends Partial<TestGatewayOptions> {
-  /** Options of the surface, in YAML's flow style. */
-  readonly mcp?: string;
-  /** A module of kind `tools` in place of `mcp-tools.ts`: the name of its plugin and its file in this folder. */
-  readonly tools?: { readonly name: string; readonly file: string };
-}
-
-export function startMcpGateway(options: McpGatewayOptions = {}): Promise<TestGateway> {
-  const { mcp = "{}", tools = { name: "mcp-tools", file: "mcp-tools.ts" }, ...rest } = options;
-  const pipeline = `
+/** Returns a pipeline.yaml with `/mcp`. `mcp` and `tools`: as in McpGatewayOptions. */
+export function mcpPipeline(mcp: string, tools: NonNullable<McpGatewayOptions["tools"]>): string {
+  return `
 version: 1
 server: { host: 127.0.0.1, port: "\${PORT}", trustProxy: [127.0.0.2], drainDelaySeconds: 0 }
 admin: { host: 127.0.0.1, port: "\${ADMIN_PORT}" }
-store: { data: "\${DATA_DIR}" }
+store: { data: "\${DATA_DIR}", postgres: "\${DATABASE_URL:-}", replica: "\${REPLICA_NAME:-}" }
+secret: "\${GATEWAY_SECRET:-}"
 plans: { enterprise: { rps: 100000, includedCu: 499000000 } }
 plugins: { ${tools.name}: ${JSON.stringify(join(here, tools.file))} }
 tools: [${tools.name}]
@@ -34,7 +28,20 @@ routes:
   - { path: /mcp, methods: [POST, DELETE], run: [{ use: agents }], to: { mcp: ${mcp} } }
   - { path: /mcp/server-card, methods: [GET], run: [{ use: edge }], to: mcp-card }
 `;
-  return startTestGateway({ pipeline, ...rest });
+}
+
+export const mcpTools = { name: "mcp-tools", file: "mcp-tools.ts" };
+
+export interface McpGatewayOptions extends Partial<TestGatewayOptions> {
+  /** Options of the surface, in YAML's flow style. */
+  readonly mcp?: string;
+  /** A module of kind `tools` in place of `mcp-tools.ts`: the name of its plugin and its file in this folder. */
+  readonly tools?: { readonly name: string; readonly file: string };
+}
+
+export function startMcpGateway(options: McpGatewayOptions = {}): Promise<TestGateway> {
+  const { mcp = "{}", tools = mcpTools, ...rest } = options;
+  return startTestGateway({ pipeline: mcpPipeline(mcp, tools), ...rest });
 }
 
 /** A value of JSON.parse. Tests read deeply nested members, and a missing member fails them. */
@@ -58,7 +65,10 @@ export interface McpRequest {
 }
 
 /** Sends one request with the gateway's own key. */
-export function ask(gateway: TestGateway, wanted: McpRequest): Promise<Answer> {
+export function ask(
+  gateway: Pick<TestGateway, "url" | "key">,
+  wanted: McpRequest,
+): Promise<Answer> {
   const { method = "POST", path = "/mcp", key = gateway.key, headers = {}, body } = wanted;
   const { promise, resolve, reject } = Promise.withResolvers<Answer>();
   const req = request(gateway.url + path, {

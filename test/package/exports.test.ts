@@ -18,6 +18,7 @@ test("the package exports the documented names and no others", async () => {
     "./package-files": "./src/package-files.ts",
     "./client": "./plugins/confidential/client/client.ts",
     "./testing": "./plugins/contracts/testing.ts",
+    "./test-kit": "./src/entries/test-kit.ts",
     "./bare-gateway": "./src/testing/gateway.ts",
     "./package.json": "./package.json",
   });

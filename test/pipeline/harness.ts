@@ -155,7 +155,7 @@ export function testResources(log: Log): HostResources {
     metrics: noMetrics,
     seal: createSeal("test"),
     claims: { claim: () => false, end() {}, hasEnded: () => false },
-    store: { folder: "data", postgres: undefined, redis: undefined },
+    store: { folder: "data", postgres: undefined, redis: undefined, replicas: undefined },
     compute: { run: notRun, background: { run: notRun } },
     parts: new KeptParts(),
     gateway: gatewayInfo(

@@ -99,7 +99,6 @@ export function fakeMetering(meter: Partial<Meter>): Metering {
   return {
     reserve: () => unavailable,
     reserveWithoutLimit: () => unavailable,
-    clearsAt: () => undefined,
     purchasedLeft: () => 0,
     keyWindows: () => ({ day: empty, month: empty, openMilliCu: 0 }),
     workspaceUsage: () => ({
@@ -132,7 +131,7 @@ export function fakeHost(more: Partial<Host> = {}, services: Partial<ServiceType
     log: silent,
     clock: manualClock(),
     metrics: createMetrics(),
-    store: { folder: "/data", postgres: undefined, redis: undefined },
+    store: { folder: "/data", postgres: undefined, redis: undefined, replicas: undefined },
     compute: { run: notRun, background: { run: notRun } },
     seal: createSeal("test"),
     claims: { claim: () => true, end() {}, hasEnded: () => false },
@@ -261,6 +260,7 @@ export function fakeExchange(options: FakeRequest = {}): Exchange {
     clientLeft: false,
     stream: unused,
     accept: unused,
+    admit: () => undefined,
     limitReached() {},
     called() {},
     calls: undefined,

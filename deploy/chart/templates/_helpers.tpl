@@ -28,6 +28,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{ default (include "sluice.name" .) .Values.existingConfigMap }}
 {{- end }}
 
+{{- /* Gateways with a database and without a volume write to no data folder. */}}
+{{- define "sluice.hasDataFolder" -}}
+{{- if or (eq .Values.durability "volume") (not .Values.database.existingSecret) }}true{{ end }}
+{{- end }}
+
 {{- /* Replicas with a volume would each grant the whole credit of every key. */}}
 {{- define "sluice.validate" -}}
 {{- if eq .Values.durability "volume" }}
@@ -43,11 +48,13 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 - { name: HOST, value: 0.0.0.0 }
 - name: ADMIN_HOST # only the NetworkPolicy decides who reaches this address
   valueFrom: { fieldRef: { fieldPath: status.podIP } }
+{{- if include "sluice.hasDataFolder" . }}
 - { name: DATA_DIR, value: /data }
+{{- end }}
 - { name: LOG_LEVEL, value: {{ .Values.logLevel | quote }} }
 {{- if .Values.database.existingSecret }}
 - { name: DATABASE_URL_FILE, value: /run/secrets/sluice/database-url }
-- name: REPLICA_NAME # names the journal, which is new in each pod without a volume
+- name: REPLICA_NAME # the name of the gateway in the database
   {{- if eq .Values.durability "volume" }}
   value: {{ include "sluice.name" . | quote }}
   {{- else }}
@@ -62,7 +69,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- define "sluice.mounts" -}}
 - { name: config, mountPath: /etc/sluice, readOnly: true } # a folder, so that a change is reloaded
 - { name: secrets, mountPath: /run/secrets/sluice, readOnly: true }
+{{- if include "sluice.hasDataFolder" . }}
 - { name: data, mountPath: /data }
+{{- end }}
 - { name: tmp, mountPath: /tmp }
 {{- end }}
 
@@ -165,7 +174,7 @@ spec:
           {{- end }}
     - name: tmp
       emptyDir: {}
-    {{- if eq .Values.durability "none" }}
+    {{- if and (eq .Values.durability "none") (include "sluice.hasDataFolder" .) }}
     - name: data
       emptyDir: {}
     {{- end }}

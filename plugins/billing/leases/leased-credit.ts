@@ -28,6 +28,10 @@ const giveUpMs = 2_000;
 /** Maximum number of scopes that one lease request states. */
 const maxWants = 500;
 
+/** Workspaces come first: they have three sources, and keys have one. */
+const bySources = (left: Granted, right: Granted): number =>
+  right.grantedMilliCu.length - left.grantedMilliCu.length;
+
 export class LeasedCredit {
   readonly #scopes: LeaseSet;
   /** Reservations that are waiting or open. */
@@ -172,7 +176,8 @@ export class LeasedCredit {
       if (reply === undefined) scope.stateAgain();
     }
     for (const granted of reply ?? []) this.#scopes.get(granted.scope)?.receive(now, granted);
-    for (const granted of reply ?? []) {
+    // If a workspace and its key both refuse, the workspace is reported, because it takes longer to clear.
+    for (const granted of (reply ?? []).toSorted(bySources)) {
       const scope = this.#scopes.get(granted.scope);
       if (scope !== undefined) this.#serve(now, scope, granted, asked.get(scope) ?? []);
     }

@@ -93,8 +93,8 @@ export class LeasedMeter implements Pick<Meter, "reserve" | "reserveWithoutLimit
   ): Reservation | CuRefusal | MeterUnavailable {
     if (credit.state === "open") return new MeterReservation(this.#deps, credit, about);
     if (credit.state !== "refused" || credit.reached === undefined) return unavailable;
-    const { window, usedMilliCu, limitMilliCu } = credit.reached;
-    return { kind: "refused", window, usedMilliCu, limitMilliCu };
+    const { window, usedMilliCu, limitMilliCu, clearsAt } = credit.reached;
+    return { kind: "refused", window, usedMilliCu, limitMilliCu, clearsAt };
   }
 
   #sample(): void {

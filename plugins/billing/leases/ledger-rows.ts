@@ -68,6 +68,26 @@ export function addTo(steps: Map<number, number>, step: number, milliCu: number)
   steps.set(step, (steps.get(step) ?? 0) + milliCu);
 }
 
+/**
+ * Returns when a window has room for the smallest charge, in milliseconds since 1970. If it has room now, it is when its
+ * oldest charges leave. Undefined if it has no charges. `openMilliCu`: what is granted and not posted.
+ */
+export function windowClearsAt(
+  steps: ReadonlyMap<number, number>,
+  { stepMs, steps: length }: WindowShape,
+  limitMilliCu: number,
+  openMilliCu: number,
+): number | undefined {
+  let left = sum([...steps.values()]);
+  const room = limitMilliCu === 0 ? left : Math.max(0, limitMilliCu - 1 - openMilliCu);
+  const wanted = Math.min(room, left - 1);
+  for (const [step, milliCu] of [...steps].toSorted(([a], [b]) => a - b)) {
+    left -= milliCu;
+    if (left <= wanted) return (step + length + 1) * stepMs;
+  }
+  return undefined;
+}
+
 /** A step counts until it has left the window completely. */
 export function windowSum(
   steps: Map<number, number>,

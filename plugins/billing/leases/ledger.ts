@@ -104,6 +104,8 @@ export interface LimitReached {
   /** Charges and open reservations of all replicas. */
   readonly usedMilliCu: number;
   readonly limitMilliCu: number;
+  /** When there is room again if nothing else is charged, by the ledger's clock. Undefined if nothing will be freed. */
+  readonly clearsAt?: number | undefined;
 }
 
 /** The credit that a replica may spend in one scope. */

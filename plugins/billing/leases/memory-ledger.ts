@@ -28,6 +28,7 @@ import {
   nothing,
   outstanding,
   outstandingBySource,
+  windowClearsAt,
   windowSum,
   type LeaseRow,
   type ReplicaRow,
@@ -276,16 +277,26 @@ export class MemoryLedger implements CreditLedger {
     if (limits.kind === "key") {
       const { day, month } = this.windows(scope);
       const { dayMilliCu, monthMilliCu } = limits;
-      return month + openMilliCu + need > monthMilliCu
-        ? { window: "30d", usedMilliCu: month + openMilliCu, limitMilliCu: monthMilliCu }
-        : { window: "24h", usedMilliCu: day + openMilliCu, limitMilliCu: dayMilliCu };
+      const isMonth = month + openMilliCu + need > monthMilliCu;
+      const limitMilliCu = isMonth ? monthMilliCu : dayMilliCu;
+      const [steps, shape] = isMonth
+        ? [scope.monthSteps, monthWindow]
+        : [scope.daySteps, dayWindow];
+      return {
+        window: isMonth ? "30d" : "24h",
+        usedMilliCu: (isMonth ? month : day) + openMilliCu,
+        limitMilliCu,
+        clearsAt: windowClearsAt(steps, shape, limitMilliCu, openMilliCu),
+      };
     }
-    const thisMonth = scope.draws.get(periodOf(this.#now()).start) ?? nothing;
+    const { start, end } = periodOf(this.#now());
+    const thisMonth = scope.draws.get(start) ?? nothing;
     const purchasedBefore = (this.drawn(scope)[1] ?? 0) - (thisMonth[1] ?? 0);
     const purchased = Math.max(0, limits.purchasedMilliCu - purchasedBefore);
     const allSources = limits.includedMilliCu + purchased + limits.overageMilliCu;
     const limitMilliCu = Math.min(allSources, unlimitedMilliCu);
-    return { window: undefined, usedMilliCu: sum(thisMonth) + openMilliCu, limitMilliCu };
+    const usedMilliCu = sum(thisMonth) + openMilliCu;
+    return { window: undefined, usedMilliCu, limitMilliCu, clearsAt: end };
   }
 
   /** Returns what the other live replicas hold. */

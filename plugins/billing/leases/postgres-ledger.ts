@@ -11,19 +11,23 @@ import type {
   Standing,
 } from "./ledger.ts";
 
-/** `version`: the one of Sluice, for `sluice store status`. */
+/** A message without a reply is sent again after this time, so its statement is of no use any more. */
+const statementMs = 2_000;
+
+/**
+ * Charges, leases and heartbeats have one connection each, so that they wait neither for each other nor for other
+ * statements. `version`: the one of Sluice, for `sluice store status`.
+ */
 export function createPostgresLedger(database: Postgres, version: string): CreditLedger {
-  const call = async <T>(lane: string, text: string, ...values: unknown[]): Promise<T> => {
-    const [row] = await database.query(lane, `SELECT sluice.${text} AS reply`, values);
-    // Only the functions of schema.ts write the reply, and a test compares all replies with those of MemoryLedger.
-    return row?.["reply"] as T;
-  };
+  const connect = (): Call => callsOf(database.separate({ connections: 1, statementMs }));
+  const [onPosts, onLeases, onFeeds] = [connect(), connect(), connect()];
+  const onAny = callsOf(database);
   return {
     register: (name, mode) =>
-      call<Registered>("register", "credit_register($1, $2, $3)", name, mode, version),
-    feed: (replica) => call<FeedReply>("feed", "credit_feed($1)", replica),
+      onAny<Registered>("register", "credit_register($1, $2, $3)", name, mode, version),
+    feed: (replica) => onFeeds<FeedReply>("feed", "credit_feed($1)", replica),
     lease: ({ replica, leaseNo, wants }) =>
-      call<LeaseReply>(
+      onLeases<LeaseReply>(
         "lease",
         "credit_lease($1, $2, $3)",
         replica,
@@ -31,7 +35,7 @@ export function createPostgresLedger(database: Postgres, version: string): Credi
         JSON.stringify(wants),
       ),
     post: (request) =>
-      call<Standing>(
+      onPosts<Standing>(
         "post",
         "credit_post($1, $2, $3, $4)",
         request.replica,
@@ -39,8 +43,19 @@ export function createPostgresLedger(database: Postgres, version: string): Credi
         request.first + request.charges.length - 1,
         encodeCharges(request),
       ),
-    fence: (replica) => call<readonly number[]>("fence", "credit_fence($1)", replica),
-    leave: (replica) => call<Standing>("register", "credit_leave($1)", replica),
+    fence: (replica) => onAny<readonly number[]>("fence", "credit_fence($1)", replica),
+    leave: (replica) => onAny<Standing>("register", "credit_leave($1)", replica),
+  };
+}
+
+/** Calls a function of the ledger. `text`: its name and its parameters. */
+type Call = <T>(lane: string, text: string, ...values: unknown[]) => Promise<T>;
+
+function callsOf(database: Postgres): Call {
+  return async <T>(lane: string, text: string, ...values: unknown[]): Promise<T> => {
+    const [row] = await database.query(lane, `SELECT sluice.${text} AS reply`, values);
+    // Only the functions of schema.ts write the reply, and a test compares all replies with those of MemoryLedger.
+    return row?.["reply"] as T;
   };
 }
 

@@ -114,6 +114,10 @@ CREATE FUNCTION sluice.period_of(p_time bigint) RETURNS bigint LANGUAGE sql IMMU
   SELECT (extract(epoch FROM date_trunc('month', to_timestamp(p_time / 1000) AT TIME ZONE 'UTC')
     AT TIME ZONE 'UTC') * 1000)::bigint;
 $$;
+CREATE FUNCTION sluice.period_end(p_time bigint) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
+  SELECT (extract(epoch FROM (date_trunc('month', to_timestamp(p_time / 1000) AT TIME ZONE 'UTC')
+    + interval '1 month') AT TIME ZONE 'UTC') * 1000)::bigint;
+$$;
 `;
 
 /** The same as amounts.ts. */

@@ -39,6 +39,21 @@ LANGUAGE sql STABLE AS $$
       FROM sluice.leases WHERE scope = p_scope))::bigint ORDER BY place)
   FROM unnest(sluice.not_posted(p_scope, p_limits, p_now)) WITH ORDINALITY AS each (rest, place);
 $$;
+-- The same as windowClearsAt in ledger-rows.ts.
+CREATE FUNCTION sluice.window_clears_at(p_key text, p_kind text, p_now bigint, p_limit bigint, p_open bigint)
+RETURNS bigint LANGUAGE sql STABLE AS $$
+  SELECT (min(step) + steps + 1) * step_ms
+  FROM (VALUES ('day', ${dayWindow.stepMs}::bigint, ${dayWindow.steps}), ('month', ${monthWindow.stepMs}, ${monthWindow.steps}))
+    AS shape (kind, step_ms, steps)
+  CROSS JOIN LATERAL (
+    SELECT step, sum(sum(milli_cu)) OVER () AS total, sum(sum(milli_cu)) OVER (ORDER BY step) AS gone
+    FROM sluice.key_steps k
+    WHERE key_id = p_key AND k.kind = p_kind AND step >= p_now / step_ms - steps
+    GROUP BY step) AS each
+  WHERE shape.kind = p_kind AND total - gone <= least(total - 1,
+    CASE p_limit WHEN 0 THEN total ELSE greatest(0, p_limit - 1 - p_open) END)
+  GROUP BY steps, step_ms;
+$$;
 CREATE FUNCTION sluice.limit_reached(p_scope text, p_limits jsonb, p_now bigint, p_need bigint)
 RETURNS jsonb LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -53,17 +68,19 @@ BEGIN
   IF p_limits ->> 'kind' = 'key' THEN
     SELECT day + v_open, month + v_open INTO v_day, v_month FROM sluice.windows(p_scope, p_now);
     IF v_month + p_need > v_limit THEN
-      RETURN jsonb_build_object('window', '30d', 'usedMilliCu', v_month, 'limitMilliCu', v_limit);
+      RETURN jsonb_build_object('window', '30d', 'usedMilliCu', v_month, 'limitMilliCu', v_limit,
+        'clearsAt', sluice.window_clears_at(p_scope, 'month', p_now, v_limit, v_open));
     END IF;
-    RETURN jsonb_build_object('window', '24h', 'usedMilliCu', v_day,
-      'limitMilliCu', (p_limits ->> 'dayMilliCu')::bigint);
+    v_limit := (p_limits ->> 'dayMilliCu')::bigint;
+    RETURN jsonb_build_object('window', '24h', 'usedMilliCu', v_day, 'limitMilliCu', v_limit,
+      'clearsAt', sluice.window_clears_at(p_scope, 'day', p_now, v_limit, v_open));
   END IF;
   SELECT coalesce(sluice.drawn_in(p_scope, sluice.period_of(p_now)), '{0,0,0}') INTO v_drawn;
   v_limit := greatest(0, (p_limits ->> 'purchasedMilliCu')::bigint
     - (sluice.drawn(p_scope, p_now))[2] + v_drawn[2]);
   v_limit := v_limit + (p_limits ->> 'includedMilliCu')::bigint + (p_limits ->> 'overageMilliCu')::bigint;
   RETURN jsonb_build_object('usedMilliCu', sluice.total(v_drawn) + v_open,
-    'limitMilliCu', least(v_limit, ${Number.MAX_SAFE_INTEGER}));
+    'limitMilliCu', least(v_limit, ${Number.MAX_SAFE_INTEGER}), 'clearsAt', sluice.period_end(p_now));
 END $$;
 CREATE FUNCTION sluice.drawn_in(p_workspace text, p_period bigint) RETURNS bigint[]
 LANGUAGE sql STABLE AS $$

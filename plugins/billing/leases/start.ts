@@ -1,9 +1,9 @@
 /** Starts metering on credit that gateways with the same database share. Charges are recorded in PostgreSQL only. */
+import { randomUUID } from "node:crypto";
 import type { Host, Postgres, ServiceContext, ServiceHooks } from "sluice-gateway/plugin";
 import { explainPostgres, postgresError } from "sluice-gateway/postgres";
 import type { Metering } from "sluice-gateway/services";
 import { exportOf, type Options } from "../metering/options.ts";
-import { periodOf } from "../metering/periods.ts";
 import { createChargeStore } from "../shipping/charge-store.ts";
 import { checkShipped } from "../shipping/journal-state.ts";
 import { LeasedMeter } from "./leased-meter.ts";
@@ -23,6 +23,9 @@ type LeasedHost = Pick<Host, "clock" | "log" | "metrics" | "version"> & {
   readonly store: Pick<Host["store"], "redis">;
 };
 
+/** Time limit of a usage report, which may read the charges of a month. */
+const reportMs = 30_000;
+
 /** Rejects with StoreError. */
 export async function startLeased(
   options: LeasedOptions,
@@ -30,7 +33,6 @@ export async function startLeased(
   host: LeasedHost & Pick<Host, "store">,
   { keep }: ServiceContext,
 ): Promise<ServiceHooks<Metering>> {
-  refuseExport(options);
   try {
     await checkShipped(host.store.folder, createChargeStore(database));
   } catch (error) {
@@ -44,19 +46,33 @@ export async function startLeased(
       await opened?.close();
     },
   );
+  const settings = exportOf(options);
+  if (settings !== undefined) {
+    const { clock, log, metrics, store } = host;
+    const { openSharedExport } = await import("../metering/export/open-shared.ts");
+    const holder = store.replicas?.id ?? randomUUID();
+    const parts = { database, holder, settings, dataDir: store.folder, clock, log, metrics };
+    keep(
+      "export",
+      () => openSharedExport(parts),
+      (usageExport) => usageExport.close(),
+    );
+  }
   const queries = createUsageQueries(database);
+  const reports = keep(
+    "reports",
+    () => database.separate({ connections: 1, statementMs: reportMs }),
+    () => {},
+  );
   return {
     service: {
       reserve: (principal, costMilliCu, about) => meter.reserve(principal, costMilliCu, about),
       reserveWithoutLimit: (principal, costMilliCu, about) =>
         meter.reserveWithoutLimit(principal, costMilliCu, about),
-      // The windows of a key are in PostgreSQL, and this answer cannot wait for them.
-      clearsAt: (_key, scope, refusedAt) =>
-        scope === "plan" ? periodOf(refusedAt).end : undefined,
       purchasedLeft: (workspace) => queries.purchasedLeft(workspace),
       keyWindows: (key) => queries.keyWindows(key),
       workspaceUsage: (workspaceId) => queries.workspaceUsage(workspaceId),
-      usage: createDatabaseReports(database, host.log),
+      usage: createDatabaseReports(reports, host.log),
     },
     ready: () => ({ credit: meter.writable ? true : "PostgreSQL does not answer" }),
   };
@@ -121,13 +137,4 @@ async function sweep(database: Postgres, report: (gateways: Gateways) => void): 
   } catch {
     // The next sweep tries again.
   }
-}
-
-function refuseExport(options: Options): void {
-  if (exportOf(options) === undefined) return;
-  throw postgresError(
-    "SLUICE_NOT_SUPPORTED",
-    "metering.export is not supported with store.postgres and durability settled or async",
-    "Read the charges from the view sluice.usage, or write `durability: local`.",
-  );
 }

@@ -63,9 +63,11 @@ export class ExchangeCharge implements Charge {
     costMilliCu: number,
     options?: { readonly streamed?: boolean },
   ): Awaitable<Reply | undefined> {
-    return andThen(this.#deps.reserver.reserve(this.#x, costMilliCu, options), (taken) => {
+    const taking = this.#deps.reserver.reserve(this.#x, costMilliCu, options);
+    const hasWaited = taking instanceof Promise;
+    return andThen(taking, (taken) => {
       if (taken.kind !== "reserved") return replyTo(taken);
-      return this.#hold(taken) ? undefined : unavailable;
+      return this.#hold(taken, hasWaited) ? undefined : unavailable;
     });
   }
 
@@ -74,10 +76,11 @@ export class ExchangeCharge implements Charge {
     { streamed, detached = false, principal }: PartOptions = {},
   ): Awaitable<ChargePart | CuRefusal | MeterUnavailable> {
     const taking = this.#deps.reserver.reserve(this.#x, costMilliCu, { streamed, principal });
+    const hasWaited = taking instanceof Promise;
     return andThen(taking, (taken) => {
       if (taken.kind === "refused") return taken;
       if (taken.kind !== "reserved") return { kind: "unavailable" };
-      if (!detached && !this.#hold(taken)) return { kind: "unavailable" };
+      if (!detached && !this.#hold(taken, hasWaited)) return { kind: "unavailable" };
       return this.#partOf(taken);
     });
   }
@@ -97,9 +100,12 @@ export class ExchangeCharge implements Charge {
     };
   }
 
-  /** Returns false, and releases the credit, if the exchange has ended while the credit was being asked for. */
-  #hold(reservation: Reservation): boolean {
-    if (this.#isReleased) {
+  /**
+   * Returns false, and releases the credit, if the exchange has ended or the client has left while the credit was being
+   * asked for. The work has not begun then, and nobody would read its result. `hasWaited`: whether it was asked for.
+   */
+  #hold(reservation: Reservation, hasWaited: boolean): boolean {
+    if (this.#isReleased || (hasWaited && this.#x.signal.aborted)) {
       reservation.release();
       return false;
     }

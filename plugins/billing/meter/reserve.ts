@@ -58,7 +58,7 @@ export function createReserver(host: Host, countShadowRefusal: CountShadowRefusa
       countShadowRefusal(refusal.kind === "refused" ? (refusal.window ?? "plan") : refusal.kind, x);
       return freeReservation;
     }
-    if (refusal.kind === "refused") x.limitReached(limitReached(meter, refusal, x));
+    if (refusal.kind === "refused") x.limitReached(limitReached(refusal));
     return refusal;
   };
 
@@ -90,19 +90,14 @@ function requestOf(x: Exchange, streamed?: boolean): ReservedFor {
   return { requestId, surface: x.route.surface, agent: x.peek("agent"), streamed };
 }
 
-/** The time when the limit clears is computed when it is asked for, because it changes with every charge. */
-function limitReached(
-  meter: Meter,
-  { window, usedMilliCu, limitMilliCu }: CuRefusal,
-  x: Exchange,
-): LimitReached {
-  const scope = window ?? "plan";
-  const limit = { scope, unit: "milli-CU", used: usedMilliCu, limit: limitMilliCu } as const;
-  const principal = x.get("principal");
-  if (principal.kind === "anonymous") return limit;
-  const { key } = principal;
-  const refusedAt = x.arrivedAt;
-  return { ...limit, clearsAt: () => meter.clearsAt(key, scope, refusedAt) };
+function limitReached({ window, usedMilliCu, limitMilliCu, clearsAt }: CuRefusal): LimitReached {
+  return {
+    scope: window ?? "plan",
+    unit: "milli-CU",
+    used: usedMilliCu,
+    limit: limitMilliCu,
+    ...(clearsAt !== undefined && { clearsAt }),
+  };
 }
 
 /** Returns the reply to a refusal. It has no `window` if the limit is that of the plan (decisions.md section 3). */

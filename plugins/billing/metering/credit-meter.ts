@@ -77,7 +77,10 @@ export class CreditMeter implements Meter {
     const workspace = this.#workspace(principal.workspace.id, now);
     const refused =
       costMilliCu > 0 ? refusalOf(principal, key, workspace, costMilliCu, now) : undefined;
-    return refused ?? this.#hold({ principal, key, workspace, costMilliCu }, about, now);
+    if (refused === undefined) {
+      return this.#hold({ principal, key, workspace, costMilliCu }, about, now);
+    }
+    return { ...refused, clearsAt: this.#clearsAt(principal.key, refused.window, now) };
   }
 
   /** Sums must stay exact, so a cost that they cannot hold is cut. The reservation can charge only what it holds. */
@@ -160,13 +163,15 @@ export class CreditMeter implements Meter {
     };
   }
 
-  clearsAt(key: ApiKey, scope: string, refusedAt: number): number | undefined {
-    if (scope === "plan") return periodOf(refusedAt).end;
-    if (scope !== "24h" && scope !== "30d") return undefined;
-    const { day, month } = this.keyWindows(key);
-    const window = scope === "24h" ? day : month;
-    // A full window clears when it has room for the smallest charge, any other when its oldest charges leave.
-    return window.roomAt ?? window.freesAt;
+  /** The time of a window is computed when it is asked for, because it changes with every charge. */
+  #clearsAt(key: ApiKey, window: CuRefusal["window"], refusedAt: number): CuRefusal["clearsAt"] {
+    if (window === undefined) return periodOf(refusedAt).end;
+    return () => {
+      const { day, month } = this.keyWindows(key);
+      const { roomAt, freesAt } = window === "24h" ? day : month;
+      // A full window clears when it has room for the smallest charge, any other when its oldest charges leave.
+      return roomAt ?? freesAt;
+    };
   }
 
   workspaceUsage(workspaceId: string): WorkspaceUsage {

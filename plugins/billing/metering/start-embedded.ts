@@ -4,6 +4,7 @@
  */
 import type { Host, ServiceContext, ServiceHooks } from "sluice-gateway/plugin";
 import type { Metering } from "sluice-gateway/services";
+import { openDataFolder } from "sluice-gateway/store";
 import { openUsageExport } from "./export/open.ts";
 import { createJournalReports } from "./journal-reports.ts";
 import { openMeter } from "./meter.ts";
@@ -15,7 +16,16 @@ export async function startEmbedded(
   { keep }: ServiceContext,
 ): Promise<ServiceHooks<Metering>> {
   const dataDir = store.folder;
+  const { postgres: database } = store;
   const { durability } = options.metering;
+  // Without a database, the folder is open already.
+  if (database !== undefined) {
+    keep(
+      "data folder",
+      () => openDataFolder(dataDir),
+      (folder) => folder[Symbol.dispose](),
+    );
+  }
   const meter = await keep(
     "journal",
     () => openMeter({ dataDir, durability, clock, log, metrics }),
@@ -24,7 +34,6 @@ export async function startEmbedded(
       await opened?.close();
     },
   );
-  const { postgres: database } = store;
   if (database !== undefined) {
     const { openShipping } = await import("../shipping/open.ts");
     await keep(
@@ -50,7 +59,6 @@ export async function startEmbedded(
       reserve: (principal, costMilliCu, about) => meter.reserve(principal, costMilliCu, about),
       reserveWithoutLimit: (principal, costMilliCu, about) =>
         meter.reserveWithoutLimit(principal, costMilliCu, about),
-      clearsAt: (key, scope, refusedAt) => meter.clearsAt(key, scope, refusedAt),
       purchasedLeft: (workspace) => meter.purchasedLeft(workspace),
       keyWindows: (key) => meter.keyWindows(key),
       workspaceUsage: (workspaceId) => meter.workspaceUsage(workspaceId),

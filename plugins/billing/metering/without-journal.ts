@@ -12,7 +12,6 @@ const empty = {
 export const meteringWithoutJournal: Metering = {
   reserve: () => ({ kind: "unavailable" }),
   reserveWithoutLimit: () => ({ kind: "unavailable" }),
-  clearsAt: () => undefined,
   purchasedLeft: () => 0,
   keyWindows: () => ({ day: empty, month: empty, openMilliCu: 0 }),
   workspaceUsage: () => ({

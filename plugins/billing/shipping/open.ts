@@ -20,6 +20,8 @@ export interface ShippingOptions {
   readonly metrics: Metrics;
 }
 
+/** Time limit of a batch. A batch that is sent again too early would be slow again. */
+const statementMs = 10_000;
 const batchModule = threadModule("plugins/billing/shipping/batch");
 
 /**
@@ -29,7 +31,8 @@ const batchModule = threadModule("plugins/billing/shipping/batch");
 export async function openShipping(options: ShippingOptions): Promise<{ close(): Promise<void> }> {
   const { dataDir, database, version, clock, log } = options;
   const metrics = shippingMetrics(options.metrics);
-  const store = createChargeStore(database);
+  // A batch has many charges, and nobody waits for it.
+  const store = createChargeStore(database.separate({ connections: 1, statementMs }));
   const journal = journalId(dataDir);
   const register = (): Promise<RegisterResult> => store.register(journal, version);
   const first = await registered(options, store, journal, register);

@@ -13,7 +13,7 @@ import {
   type OptionValues,
 } from "sluice-gateway/module";
 import type { Environment } from "sluice-gateway/plugin";
-import { catchFatalErrors, createLog } from "sluice-gateway/process";
+import { catchFatalErrors, createLog, limitHeapGrowth } from "sluice-gateway/process";
 import type { EvidenceSource } from "sluice-gateway/services";
 import { collateralFile, collateralService } from "../evidence/collateral.ts";
 import type { CollateralSource } from "../evidence/collateral.ts";
@@ -79,6 +79,7 @@ Environment variables:
     using fatal = catchFatalErrors({ destination: process.stderr, hidesMessages: true });
     const started = await startOrPrintFaults(context, options);
     if (started === undefined) return 1;
+    limitHeapGrowth();
     fatal.drain = { stop: () => started.stop(drainMs), limitMs: drainMs };
     announce(context, started);
     for (const line of warnings(options, started)) context.printToStderr(line);

@@ -17,6 +17,7 @@ import { reportMethod, type McpCall, type McpServer } from "./mcp-call.ts";
 import { createStatelessDialogues } from "./stateless-dialogue.ts";
 import { createRequestGuard } from "./request-guard.ts";
 import { codes, errorReply, failureCode, invalidRequest } from "./json-rpc.ts";
+import { followLogLevels } from "./log-levels.ts";
 import { precomputeResults } from "./precomputed-results.ts";
 import { createSessionQuestions } from "./session-questions.ts";
 import { operationAt } from "./operation.ts";
@@ -85,15 +86,21 @@ export default defineSurface<Options>({
   start(options, host) {
     const server = createServer(options, host);
     const guard = createRequestGuard(options);
+    const { replicas } = host.store;
+    const levels = replicas && followLogLevels(replicas);
     return {
       body: { bytes: bodyBytes, json: true },
       answer: (x) => guard.refusal(x.request) ?? answer(server, x),
+      stop() {
+        server.sessionQuestions.stop();
+        levels?.[Symbol.dispose]();
+      },
     };
   },
 });
 
 function createServer({ name, title, instructions }: Options, host: Host): McpServer {
-  const { clock } = host;
+  const { clock, seal, store } = host;
   const tools = host.use("tool-catalogue");
   return {
     host,
@@ -101,7 +108,7 @@ function createServer({ name, title, instructions }: Options, host: Host): McpSe
     tools,
     sessions: createSessions(host),
     dialogues: createStatelessDialogues(host),
-    sessionQuestions: createSessionQuestions(host),
+    sessionQuestions: createSessionQuestions({ clock, seal, replicas: store.replicas }),
     results: precomputeResults(tools, { name, title, version: host.version }, instructions),
     resources: new Map(tools.resources.map((resource) => [resource.uri, resource])),
     writes: new Set(tools.list.filter((entry) => entry.write).map((entry) => entry.name)),

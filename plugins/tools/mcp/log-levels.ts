@@ -2,6 +2,7 @@
  * The lowest level of log messages of tools that a client gets. Stateless requests contain it; a session sets it once
  * (`logging/setLevel`). A session without a level gets no messages.
  */
+import type { Replicas } from "sluice-gateway/plugin";
 import type { LogLevel } from "sluice-gateway/services";
 import { BoundedMap, isObject } from "sluice-gateway/toolkit";
 import { type Params } from "./json-rpc.ts";
@@ -21,10 +22,13 @@ const logLevels: readonly LogLevel[] = [
 ];
 
 const maxSessions = 10_000;
+/** Topic of the messages between replicas. */
+const topic = "mcp log level";
 
 /**
  * Levels by the id of the session. Shared by the whole process, because a reload creates another instance of the
- * surface. On another replica, and after a restart, the session gets no messages until it sets its level again.
+ * surface. Replicas that run learn a new level within 250 ms. One that starts later does not know it: there, the session
+ * gets no messages until it sets its level again.
  */
 const bySession = new BoundedMap<string, LogLevel>(maxSessions);
 
@@ -44,8 +48,23 @@ export function isAtLeast(level: LogLevel, minLevel: LogLevel): boolean {
   return logLevels.indexOf(level) >= logLevels.indexOf(minLevel);
 }
 
-export function setLogLevel({ id }: Session, level: LogLevel): void {
+/** Sets the level of a session, here and on the other replicas. */
+export function setLogLevel(
+  { id }: Session,
+  level: LogLevel,
+  replicas: Pick<Replicas, "send"> | undefined,
+): void {
   bySession.set(id, level);
+  replicas?.send(topic, { id, level });
+}
+
+/** Takes over the levels that other replicas set, until it is disposed of. */
+export function followLogLevels(replicas: Replicas): Disposable {
+  return replicas.receive(topic, (message) => {
+    if (!isObject(message)) return;
+    const { id, level } = message;
+    if (typeof id === "string" && isLogLevel(level)) bySession.set(id, level);
+  });
 }
 
 export function logLevelOf(session: Session | undefined): LogLevel | undefined {

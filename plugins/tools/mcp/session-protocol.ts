@@ -181,7 +181,9 @@ function answerTo(
     if (!isLogLevel(level)) return refusedAnswer(id, invalidParams("level is not a log level"));
     // Without a session the level cannot be stored. The protocol leaves it to the server which messages it sends in
     // that case.
-    if (single?.session !== undefined) setLogLevel(single.session, level);
+    if (single?.session !== undefined) {
+      setLogLevel(single.session, level, call.server.host.store.replicas);
+    }
     return { text: resultText(id, "{}") };
   }
   return answerOptionalMethod(call, id, method, params);

@@ -1,17 +1,20 @@
 /**
  * Questions that calls of a session wait for. The client is asked on the stream of the call and answers with a separate
- * request. Questions are kept by the process that asked them, and no longer than the call. If another replica gets the
- * answer, it cannot pass it on, but it records in the store that the answer has arrived elsewhere. The call then soon
- * continues without an answer, instead of waiting for five minutes.
+ * request. Questions are kept by the process that asked them, and no longer than the call. If the answer or a
+ * cancellation reaches another replica, that replica passes it on: the id of a question contains the replica that asked.
  */
 import { randomUUID } from "node:crypto";
-import type { Clock, Claims, Seal } from "sluice-gateway/plugin";
-import { orElse } from "sluice-gateway/toolkit";
+import type { Clock, Replicas, Seal } from "sluice-gateway/plugin";
+import { BoundedMap, isObject } from "sluice-gateway/toolkit";
 
 const purpose = "mcp question";
 /** Maximum waiting time: the same as for a confirmation (decisions.md section 6). */
 const waitMs = 5 * 60_000;
-const strayMs = 1_000;
+/** Topics of the messages between replicas. */
+const answerTopic = "mcp answer";
+const cancelTopic = "mcp cancel";
+/** An answer that was passed on is not passed on again while this number of others follows it. */
+const maxPassedOn = 10_000;
 
 /** The call that asks: id of the session, and id of the request as JSON text. */
 export interface AskingCall {
@@ -23,22 +26,26 @@ export interface AskingCall {
 export interface SessionQuestions {
   /**
    * Sends a question by `send` and waits for its answer. Undefined if the client declined, did not answer in time,
-   * cancelled the call or has left (`signal`), or if its answer went astray.
+   * cancelled the call or has left (`signal`).
    */
   ask(call: AskingCall, signal: AbortSignal, send: (id: string) => void): Promise<unknown>;
-  /** Passes on the answer of a client. Ignored if this gateway has not asked the key a question with this id. */
+  /** Passes on the answer of a client. Ignored if no gateway has asked the key a question with this id. */
   answer(keyId: string, id: unknown, result: unknown): void;
   /** Ends the questions of a call that the client has cancelled. A later answer of its user is ignored. */
   cancel(call: AskingCall): void;
+  /** Ends the connection with other replicas. */
+  stop(): void;
 }
 
 interface Waiting {
   readonly call: AskingCall;
   readonly resolve: (result: unknown) => void;
 }
+/** Id of the question, id of the key that was asked, and id of the replica that asked. */
 interface Ticket {
   readonly i: string;
   readonly k: string;
+  readonly r?: string;
 }
 
 /**
@@ -47,35 +54,36 @@ interface Ticket {
  */
 const open = new Map<string, Waiting>();
 
-const answeredElsewhereEnding = ({ i }: Ticket): string => `${purpose} ${i}`;
-
+/** `replicas`: `host.store.replicas`. */
 export function createSessionQuestions(parts: {
   readonly clock: Clock;
   readonly seal: Seal;
-  readonly claims: Pick<Claims, "end" | "hasEnded">;
+  readonly replicas: Replicas | undefined;
 }): SessionQuestions {
-  const { clock, seal, claims } = parts;
-  /** Returns whether the answer has arrived at another replica. If that is unknown, the call waits longer. */
-  const isAnsweredElsewhere = (ticket: Ticket): boolean => {
-    try {
-      return claims.hasEnded(answeredElsewhereEnding(ticket));
-    } catch {
-      return false;
-    }
-  };
+  const { clock, seal, replicas } = parts;
+  const passedOn = new BoundedMap<string, true>(maxPassedOn);
+  const messages = new DisposableStack();
+  if (replicas !== undefined) {
+    messages.use(replicas.receive(answerTopic, (message) => receiveAnswer(message)));
+    messages.use(
+      // Only `cancel` sends messages of this topic.
+      replicas.receive(cancelTopic, (call) => void cancelHere(call as AskingCall)),
+    );
+  }
   return {
     async ask(call, signal, send) {
       if (signal.aborted) return undefined;
-      const ticket: Ticket = { i: randomUUID(), k: call.keyId };
+      const ticket: Ticket = {
+        i: randomUUID(),
+        k: call.keyId,
+        ...(replicas !== undefined && { r: replicas.id }),
+      };
       const id = seal.seal(purpose, ticket, clock.now() + waitMs);
       const { promise, resolve } = Promise.withResolvers<unknown>();
       const giveUp = (): void => resolve(undefined);
       open.set(id, { call, resolve });
       signal.addEventListener("abort", giveUp, { once: true });
       using _late = clock.after(waitMs, giveUp);
-      using _stray = clock.every(strayMs, () => {
-        if (isAnsweredElsewhere(ticket)) giveUp();
-      });
       try {
         send(id);
         return await promise;
@@ -85,27 +93,40 @@ export function createSessionQuestions(parts: {
       }
     },
     answer(keyId, id, result) {
-      if (typeof id !== "string") return;
-      const waiting = open.get(id);
-      if (waiting?.call.keyId === keyId) waiting.resolve(result);
-      if (waiting !== undefined) return;
+      if (typeof id !== "string" || answerHere(keyId, id, result) || replicas === undefined) return;
       const opened = seal.open(purpose, id);
       if (opened === undefined || opened.expiresAt <= clock.now()) return;
       // Only `ask` seals values for this purpose.
-      const ticket = opened.value as Ticket;
-      if (ticket.k !== keyId) return;
-      // If this fails, the call waits longer, which is harmless.
-      void orElse(
-        () => claims.end(answeredElsewhereEnding(ticket), opened.expiresAt),
-        () => {},
-      );
+      const { i, k, r } = opened.value as Ticket;
+      if (k !== keyId || r === undefined || r === replicas.id || passedOn.peek(i)) return;
+      passedOn.set(i, true);
+      replicas.send(answerTopic, { keyId, id, result }, r);
     },
-    cancel({ keyId, session, request }) {
-      for (const { call, resolve } of open.values()) {
-        const isSameRequest =
-          call.request === request && call.session === session && call.keyId === keyId;
-        if (isSameRequest) resolve(undefined);
-      }
+    cancel(call) {
+      if (!cancelHere(call)) replicas?.send(cancelTopic, call);
     },
+    stop: () => messages.dispose(),
   };
+}
+
+function receiveAnswer(message: unknown): void {
+  if (!isObject(message)) return;
+  const { keyId, id, result } = message;
+  if (typeof keyId === "string" && typeof id === "string") answerHere(keyId, id, result);
+}
+
+/** Returns whether this process waits for the answer. The answer of another key counts as none. */
+function answerHere(keyId: string, id: string, result: unknown): boolean {
+  const waiting = open.get(id);
+  if (waiting?.call.keyId === keyId) waiting.resolve(result);
+  return waiting !== undefined;
+}
+
+/** Returns whether this process has asked a question for the call. */
+function cancelHere({ keyId, session, request }: AskingCall): boolean {
+  const asked = [...open.values()].filter(
+    ({ call }) => call.request === request && call.session === session && call.keyId === keyId,
+  );
+  for (const { resolve } of asked) resolve(undefined);
+  return asked.length > 0;
 }

@@ -43,8 +43,9 @@ const abandoned = toolFailure("GATEWAY_TOOL_EXECUTION_ERROR", "the caller has le
 const tooLarge = toolFailure("GATEWAY_TOOL_EXECUTION_ERROR", "the result is too large");
 const broken = toolFailure("GATEWAY_INTERNAL_ERROR", "internal error");
 
-type Confirmed = { readonly ok: true; claim(): Awaitable<boolean> };
-const noConfirmationNeeded: Confirmed = { ok: true, claim: () => true };
+/** `claim` returns the reason if the call must not run after all. */
+type Confirmed = { readonly ok: true; claim(): Awaitable<ToolFailure | undefined> };
+const noConfirmationNeeded: Confirmed = { ok: true, claim: () => undefined };
 
 export class ToolRun {
   readonly #catalogued: CataloguedTool;
@@ -115,10 +116,16 @@ export class ToolRun {
     return confirmed.ok ? this.#perform(input, confirmed) : this.#failed(confirmed);
   }
 
+  /** Returns the reason not to begin: nobody waits for the result, or the enclosing call is over. */
+  #over(): ToolFailure | undefined {
+    if (this.#caller.signal.aborted) return abandoned;
+    return this.#nesting.stop?.aborted === true ? timedOut : undefined;
+  }
+
   /** Returns the reason to refuse the call before anything is done. */
   #refusal(input: unknown): ToolFailure | undefined {
-    if (this.#caller.signal.aborted) return abandoned;
-    if (this.#nesting.stop?.aborted === true) return timedOut;
+    const over = this.#over();
+    if (over !== undefined) return over;
     const { tool, check } = this.#catalogued;
     const { capability } = tool;
     if (capability !== undefined && !this.#caller.principal.key.capabilities.has(capability)) {
@@ -162,11 +169,15 @@ export class ToolRun {
    */
   #perform(input: unknown, confirmed: Confirmed): Awaitable<ToolOutcome> {
     const costMilliCu = this.#catalogued.costOf(input);
-    return andThen(this.#caller.charge.open(costMilliCu), (part) =>
-      "kind" in part
-        ? this.#failed(creditFailure(part))
-        : this.#performPaid(input, confirmed, part, costMilliCu),
-    );
+    const opening = this.#caller.charge.open(costMilliCu);
+    const hasWaited = opening instanceof Promise;
+    return andThen(opening, (part) => {
+      if ("kind" in part) return this.#failed(creditFailure(part));
+      const over = hasWaited ? this.#over() : undefined;
+      if (over === undefined) return this.#performPaid(input, confirmed, part, costMilliCu);
+      part.release();
+      return this.#failed(over);
+    });
   }
 
   #performPaid(
@@ -178,9 +189,7 @@ export class ToolRun {
     const { tool } = this.#catalogued;
     let begun: ToolResult | Promise<ToolResult>;
     try {
-      begun = andThen(confirmed.claim(), (isFirst) =>
-        isFirst ? tool.call(input, this.#context) : confirmationExpired,
-      );
+      begun = andThen(confirmed.claim(), (failure) => failure ?? tool.call(input, this.#context));
     } catch (error) {
       part.release();
       throw error;

@@ -33,8 +33,8 @@ export interface PlacedStep {
   readonly shadowRefusals: Counter;
 }
 
-/** The phases in which steps have hooks. */
-export type HookName = Exclude<Phase, "answer">;
+/** The hooks that `runHooks` runs: those of the phases, and those for messages of WebSockets. */
+export type HookName = Exclude<Phase, "answer"> | "message";
 
 /** One hook of a step at its place in a route. */
 export interface PlacedHook {
@@ -47,7 +47,7 @@ export interface PlacedHook {
 }
 
 /**
- * A compiled route. The hooks of the way down (`requestHeaders`, `requestBody`, `around`) are in the order of the list,
+ * A compiled route. The hooks of the way down (`requestHeaders`, `requestBody`, `around`, `message`) are in the order of the list,
  * those of the way up in reverse.
  */
 export interface CompiledRoute {
@@ -69,6 +69,7 @@ export interface CompiledRoute {
   readonly requestHeaders: readonly PlacedHook[];
   readonly requestBody: readonly PlacedHook[];
   readonly around: readonly PlacedHook[];
+  readonly message: readonly PlacedHook[];
   readonly responseHeaders: readonly PlacedHook[];
   readonly responseChunk: readonly PlacedHook[];
   readonly responseEnd: readonly PlacedHook[];
@@ -103,6 +104,7 @@ export function compileRoute(
     requestHeaders: hooksOf(steps, "requestHeaders"),
     requestBody: hooksOf(steps, "requestBody"),
     around: hooksOf(steps, "around"),
+    message: hooksOf(steps, "message"),
     responseHeaders: hooksOf(upwards, "responseHeaders"),
     responseChunk: hooksOf(upwards, "responseChunk"),
     responseEnd: hooksOf(upwards, "responseEnd"),

@@ -22,7 +22,7 @@ import { isReadable } from "../../config/startable.ts";
 import { isObject } from "../../is-object.ts";
 import type { Log } from "../../plugin.ts";
 import { answerFastifyError } from "./fastify-errors.ts";
-import { locatePackage } from "./load.ts";
+import { locatePackage } from "./locate-plugin.ts";
 
 type Handler = (req: IncomingMessage, res: ServerResponse) => void;
 

@@ -2,9 +2,8 @@
  * Finds and imports plugins. Plugins that ship with Sluice are the folders plugins/<module>/<plugin>; third-party
  * plugins are declared under `plugins:` in pipeline.yaml. The same contract and the same checks apply to both.
  */
-import { existsSync, globSync, readdirSync, statSync } from "node:fs";
-import { registerHooks } from "node:module";
-import { basename, dirname, join, resolve } from "node:path";
+import { globSync } from "node:fs";
+import { basename, dirname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { allUses } from "../../config/check.ts";
 import type { Config } from "../../config/config.ts";
@@ -17,8 +16,23 @@ import { codeSuffix } from "../../package-files.ts";
 import type { Plugin } from "../../plugin.ts";
 import { describeImportError } from "./import-error.ts";
 import { currentUrl, importAgain, localFiles, refreshLocalModules } from "./local-modules.ts";
+import {
+  filesBeside,
+  installedPackages,
+  isPath,
+  locatePackage,
+  locatePath,
+} from "./locate-plugin.ts";
+import { lockFaults, lockPath, readLock, type LockFile } from "./lock-file.ts";
 import { pluginProblems } from "./manifest.ts";
 import { shippedFolder, shippedModules } from "./modules.ts";
+import {
+  matchesData,
+  packageOf,
+  pluginFromData,
+  readPluginFile,
+  type PluginData,
+} from "./plugin-file.ts";
 
 export interface Loaded {
   /** The plugins of the configuration that could be loaded, by the name in the configuration. */
@@ -36,26 +50,39 @@ export function shippedPlugins(): ReadonlyMap<string, string> {
   return new Map(files.toSorted(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-export async function loadPlugins(config: Config): Promise<Loaded> {
+export interface LoadOptions {
+  /** Plugins that were made in code, by name. They are used in place of modules with these names. */
+  readonly given?: ReadonlyMap<string, unknown>;
+  /** True if the manifests of installed packages are read from their files, and none of their code runs. */
+  readonly asData?: boolean;
+}
+
+export async function loadPlugins(config: Config, options: LoadOptions = {}): Promise<Loaded> {
+  const { given = new Map(), asData = false } = options;
   const shipped = shippedPlugins();
   const plugins = new Map<string, Plugin>();
   const faults: Fault[] = [];
   const outdated = refreshLocalModules();
+  const lock = readLockOrFault(config, faults);
   const add = (name: string, result: Plugin | Fault[]): void => {
     if (Array.isArray(result)) faults.push(...result);
     else plugins.set(name, result);
   };
   for (const [name, { source, at }] of config.plugins) {
-    if (shipped.has(name)) {
+    if (given.has(name)) add(name, checkedPlugin(name, given.get(name), at));
+    else if (shipped.has(name)) {
       const message = `invalid plugin name "${name}": a plugin that ships with Sluice has this name`;
       faults.push(fault("SLUICE_PLUGIN_SHADOWS", message, { at }));
-    } else add(name, await loadThirdParty(name, source, at, dirname(config.file)));
+    } else add(name, await loadThirdParty({ name, source, at, config, lock, asData }));
   }
   const uses = allUses(config).filter((use) => use.name !== "" && !config.plugins.has(use.name));
   for (const [name, [first]] of Map.groupBy(uses, (use) => use.name)) {
     const file = shipped.get(name);
-    if (first === undefined || file === undefined) continue;
-    add(name, await importPlugin(name, pathToFileURL(file).href, first.at));
+    if (first === undefined) continue;
+    if (given.has(name)) add(name, checkedPlugin(name, given.get(name), first.at));
+    else if (file !== undefined) {
+      add(name, await importPlugin(name, pathToFileURL(file).href, first.at));
+    }
   }
   const services = await servicesInUse(plugins, config);
   for (const [name, service] of services) {
@@ -65,7 +92,7 @@ export async function loadPlugins(config: Config): Promise<Loaded> {
   }
   const known = [...shipped.keys(), ...config.plugins.keys()];
   for (const { name, at } of uses) {
-    if (shipped.has(name)) continue;
+    if (shipped.has(name) || given.has(name)) continue;
     const didYouMean = nearest(name, known);
     faults.push(fault("SLUICE_PLUGIN_UNKNOWN", `unknown plugin "${name}"`, { at, didYouMean }));
   }
@@ -128,12 +155,30 @@ export async function loadShipped(): Promise<Omit<Loaded, "outdated">> {
   return { plugins, faults };
 }
 
-async function loadThirdParty(
-  name: string,
-  source: string,
-  at: Position,
-  folder: string,
-): Promise<Plugin | Fault[]> {
+/** Returns undefined without a file pipeline.lock, and if the file cannot be read, which is a fault. */
+function readLockOrFault({ file }: Config, faults: Fault[]): LockFile | undefined {
+  try {
+    return readLock(file);
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    const at = { file: lockPath(file), line: 1, col: 1 };
+    faults.push(fault("SLUICE_LOCK_INVALID", `pipeline.lock: ${reason}`, { at }));
+    return undefined;
+  }
+}
+
+/** A plugin under `plugins:`. */
+interface ThirdParty extends Pick<LoadOptions, "asData"> {
+  readonly name: string;
+  readonly source: string;
+  readonly at: Position;
+  readonly config: Config;
+  readonly lock: LockFile | undefined;
+}
+
+async function loadThirdParty(wanted: ThirdParty): Promise<Plugin | Fault[]> {
+  const { name, source, at, config, lock, asData } = wanted;
+  const folder = dirname(config.file);
   const url = isPath(source) ? locatePath(source, folder) : locatePackage(source, folder);
   if (url === undefined) {
     const what = isPath(source) ? `module ${source}` : `package ${source}`;
@@ -143,81 +188,29 @@ async function loadThirdParty(
       fault("SLUICE_PLUGIN_NOT_FOUND", `plugin "${name}": ${what} not found`, { at, didYouMean }),
     ];
   }
-  return importPlugin(name, url, at);
-}
-
-function isPath(source: string): boolean {
-  return /^(\.\.?(\/|$)|\/|file:)/.test(source);
-}
-
-/** Finds a module file, or a folder with an index. `source` is relative to the folder of pipeline.yaml. */
-function locatePath(source: string, folder: string): string | undefined {
-  const path = source.startsWith("file:") ? pathOfUrl(source) : resolve(folder, source);
-  if (path === undefined) return undefined;
-  const candidates = [
-    path,
-    ...["index.ts", "index.js", "index.mjs"].map((file) => join(path, file)),
-  ];
-  const found = candidates.find((file) => statSync(file, { throwIfNoEntry: false })?.isFile());
-  return found && pathToFileURL(found).href;
-}
-
-/** Returns undefined for a URL that is not a local file (another host). */
-function pathOfUrl(url: string): string | undefined {
-  try {
-    return fileURLToPath(url);
-  } catch {
-    return undefined;
+  const installed = isPath(source) ? undefined : packageOf(url);
+  const file = installed && readPluginFile(installed);
+  if (typeof file === "string") return [fault("SLUICE_PLUGIN_FILE", file, { at })];
+  const data = installed && file?.plugins[`.${source.slice(installed.name.length)}`];
+  if (installed !== undefined && data !== undefined && asData === true) {
+    const plugin = checkedPlugin(name, pluginFromData(data), at);
+    const locked = lock === undefined ? [] : lockFaults(lock, source, installed, data, at);
+    return locked.length > 0 ? locked : plugin;
   }
-}
-
-/** Returns the paths of all files in the same folder, spelled like `source`. */
-function filesBeside(source: string, folder: string): string[] {
-  const parent = dirname(source);
-  return namesIn(resolve(folder, parent)).map((name) => `${parent}/${name}`);
-}
-
-/** Returns the names in a folder. Empty if the folder does not exist. */
-function namesIn(folder: string): string[] {
-  const isFolder = statSync(folder, { throwIfNoEntry: false })?.isDirectory() === true;
-  return isFolder ? readdirSync(folder) : [];
-}
-
-/**
- * Returns the URL that `import "source"` resolves to in a file next to pipeline.yaml, else in Sluice itself. Undefined
- * if neither resolves. Node resolves packages only for the calling module (`import.meta.resolve` does not accept
- * another parent). A resolve hook sets the parent for one call, so that `exports`, conditions and nested node_modules
- * work as in Node.
- */
-export function locatePackage(source: string, folder: string): string | undefined {
-  const parentURL = pathToFileURL(join(folder, "pipeline.yaml")).href;
-  const hook = registerHooks({
-    resolve: (specifier, context, next) =>
-      specifier === source ? next(specifier, { ...context, parentURL }) : next(specifier, context),
-  });
-  try {
-    const beside = resolvePackage(source);
-    if (beside !== undefined) return beside;
-  } finally {
-    hook.deregister();
+  if (installed !== undefined && lock !== undefined) {
+    // Code that was not accepted must not run, not even to read a manifest.
+    const locked = lockFaults(lock, source, installed, data ?? noData(name), at);
+    if (locked.length > 0) return locked;
   }
-  return resolvePackage(source);
+  const plugin = await importPlugin(name, url, at);
+  if (Array.isArray(plugin) || data === undefined || matchesData(plugin, data)) return plugin;
+  const message = `the manifest of plugin "${name}" differs from sluice-plugin.json of its package`;
+  return [fault("SLUICE_PLUGIN_FILE", message, { at })];
 }
 
-function resolvePackage(source: string): string | undefined {
-  try {
-    const url = import.meta.resolve(source);
-    return url.startsWith("file:") && existsSync(fileURLToPath(url)) ? url : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
-function installedPackages(folder: string): string[] {
-  const modules = join(folder, "node_modules");
-  return namesIn(modules).flatMap((name) =>
-    name.startsWith("@") ? namesIn(join(modules, name)).map((part) => `${name}/${part}`) : [name],
-  );
+/** Stands for the manifest of a package without a file, whose grants are not known before its code runs. */
+function noData(name: string): PluginData {
+  return { kind: "step", name, description: "" };
 }
 
 const importedModules = new Map<string, string>();
@@ -240,6 +233,11 @@ async function importPlugin(name: string, url: string, at: Position): Promise<Pl
   if (plugin === undefined) {
     return [fault("SLUICE_PLUGIN_EXPORT", `plugin "${name}" has no default export`, { at })];
   }
+  return checkedPlugin(name, plugin, at);
+}
+
+/** Returns the plugin, or the faults of its manifest. */
+function checkedPlugin(name: string, plugin: unknown, at: Position): Plugin | Fault[] {
   const problems = pluginProblems(plugin);
   if (problems.length > 0) {
     return problems.map((problem) =>

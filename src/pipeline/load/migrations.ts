@@ -2,13 +2,14 @@
 import { claimMigrations, claimsDatabase } from "../../store/postgres/claims.ts";
 import type { EmbeddedDatabase } from "../../store/postgres/move-store.ts";
 import type { Migration } from "../../store/postgres/migrations.ts";
+import { replicaMigrations } from "../../store/postgres/replicas.ts";
 import { shippedModules } from "./modules.ts";
 
 /** Returns the scripts that make the tables. */
 export async function shippedMigrations(): Promise<readonly Migration[]> {
   const { migrations } = await shippedModules();
   const ofModules = await Promise.all(migrations.map((load) => load()));
-  return [...claimMigrations, ...ofModules.flat()];
+  return [...claimMigrations, ...replicaMigrations, ...ofModules.flat()];
 }
 
 /** Returns the databases in the data folder that the tables replace. */

@@ -15,10 +15,11 @@ import type {
   SurfaceHooks,
 } from "../../plugin.ts";
 
-/** Position of each phase in an exchange. `around` has the position of the surface's answer. */
+/** Position of each phase in an exchange. `message` has the position of the surface's answer, as `around` has. */
 const phaseOf: Readonly<Record<string, number>> = {
   ...Object.fromEntries(phases.map((phase, index) => [phase, index])),
   createState: 0,
+  message: phases.indexOf("answer"),
 };
 
 /** Returns the hooks of a plugin, which see each exchange through the plugin's manifest. */

@@ -3,7 +3,8 @@
  * it. `runHooks` alone decides whether a hook runs, measures its time, limits how long it may take, and ignores what a
  * step in shadow mode refuses. A route of synchronous hooks costs no promise.
  */
-import type { Outcome, Reply, ResponseHead } from "../../plugin.ts";
+import { andThen } from "../../awaitable.ts";
+import type { Awaitable, Outcome, Reply, ResponseHead } from "../../plugin.ts";
 import type { Waiting } from "../../wait-limit.ts";
 import type { HookName, PlacedStep } from "../load/compile.ts";
 import { startTimer, stopTimer } from "../observe/step-stats.ts";
@@ -58,6 +59,26 @@ export const requestBody: HookPhase<undefined> = {
   accept: undefined,
   ignoresFailure: isFailureIgnored,
 };
+
+/** Runs for each message of a WebSocket, and not once per exchange as the phases do. */
+const message: HookPhase<number> = {
+  name: "message",
+  mayReply: true,
+  enters: false,
+  includesFailed: false,
+  argument: undefined,
+  accept: undefined,
+  ignoresFailure: isFailureIgnored,
+};
+
+/** Implements `Exchange.admit`. */
+export function admitMessage(x: LiveExchange): Awaitable<Reply | undefined> {
+  if (x.compiled.message.length === 0) return undefined;
+  return andThen(runHooks(x, message, x.runtime.clock.monotonic()), (reply) => {
+    if (reply?.reached !== undefined) x.limitReached(reply.reached);
+    return reply;
+  });
+}
 
 export const responseHeaders: HookPhase<ResponseHead> = {
   name: "responseHeaders",

@@ -8,7 +8,14 @@ import type { Outcome, Reply } from "../../plugin.ts";
 import { matchesCondition } from "../load/compile.ts";
 import { answerOf } from "./around.ts";
 import type { LiveExchange } from "./exchange.ts";
-import { requestBody, requestHeaders, runHooks, settled, type HookPhase } from "./hooks.ts";
+import {
+  admitMessage,
+  requestBody,
+  requestHeaders,
+  runHooks,
+  settled,
+  type HookPhase,
+} from "./hooks.ts";
 import {
   afterHooks,
   fail,
@@ -21,7 +28,7 @@ import { RequestBodyReader } from "./request-body.ts";
 import { UpgradeFailed, type Runner } from "./runtime.ts";
 import { openSink } from "./sink.ts";
 
-export const runner: Runner<LiveExchange> = { openSink, failCallback, settle };
+export const runner: Runner<LiveExchange> = { openSink, admitMessage, failCallback, settle };
 
 /** Starts the exchange. Whatever happens, its `settled` hooks run exactly once at its end. */
 export function run(x: LiveExchange): void {

@@ -2,8 +2,7 @@
  * The time limit of asynchronous hooks. A step that waits for ever would hold its request, the client's connection, the
  * drain and a whole generation. With the limit, only its own request is not answered.
  */
-import type { Phase } from "../../plugin.ts";
-import type { PlacedStep } from "../load/compile.ts";
+import type { HookName, PlacedStep } from "../load/compile.ts";
 import type { LiveExchange } from "./exchange.ts";
 
 /** A hook has not ended in time. The constructor logs it with its step and phase. */
@@ -11,7 +10,7 @@ export class StepTimeout extends Error {
   constructor(
     x: LiveExchange,
     { name, depth, limit, isSkippable }: PlacedStep,
-    phase: Phase | "around",
+    phase: HookName | "around",
   ) {
     const timeoutMs = limit?.limitMs;
     super(`${phase} of "${name}" did not end within ${timeoutMs} ms`);

@@ -4,7 +4,7 @@
  */
 import { Pool, types, type CustomTypesConfig, type PoolClient } from "pg";
 import type { Metrics } from "../../contract/metrics.ts";
-import type { Postgres } from "../../contract/store.ts";
+import type { ConnectionLimits, Postgres } from "../../contract/store.ts";
 import { countRoundTrips } from "../round-trips.ts";
 import type { Row } from "../row.ts";
 import { placeOf, PostgresFailure } from "./failure.ts";
@@ -14,20 +14,22 @@ export interface PostgresOptions {
   readonly url: string;
   readonly replica: string;
   readonly metrics: Metrics;
-  /** Only for tests: time limit of a statement in milliseconds. */
+  /** Time limit of a statement in milliseconds. Default: 10 seconds, for commands. */
   readonly statementMs?: number;
 }
 
 export interface PostgresPool extends Postgres {
-  /** Ends all connections. Statements that still run fail. */
+  /** Ends all connections, those of `separate` included. Statements that still run fail. */
   close(): Promise<void>;
 }
 
-/** Connections per replica. Purposes that must not wait for each other need few: see docs/replicas.md. */
+/** Connections that all statements share that have none of their own. */
 const maxConnections = 4;
+/** Maximum number of statements that wait for a connection. Further ones fail at once. */
+const maxWaiting = 1_000;
 /** Time limit for opening a connection, and for waiting for a free one. */
 const connectMs = 5_000;
-/** Time limit of a statement. Nobody waits for a batch of records, and a smaller limit would repeat a slow one. */
+/** Nobody waits for a command's statements, and a smaller limit would repeat a slow one. */
 const defaultStatementMs = 10_000;
 /** An idle connection is closed after this time. */
 const idleMs = 30_000;
@@ -40,25 +42,7 @@ export function openPostgres(options: PostgresOptions): PostgresPool {
     .with({});
   const roundTrips = countRoundTrips(metrics, "postgres");
   const sockets = new Set<GuardedSocket>();
-  const pool = new Pool({
-    connectionString: url,
-    application_name: `sluice ${replica}`.slice(0, 63),
-    max: maxConnections,
-    connectionTimeoutMillis: connectMs,
-    idleTimeoutMillis: idleMs,
-    query_timeout: statementMs,
-    keepAlive: true,
-    types: checkedTypes,
-    stream() {
-      const socket = new GuardedSocket();
-      sockets.add(socket);
-      socket.once("close", () => sockets.delete(socket));
-      return socket;
-    },
-  });
-  // A connection that breaks fails its statement. Without these listeners the event would end the process.
-  pool.on("error", () => {});
-  pool.on("connect", (client) => client.on("error", () => {}));
+  const pools: Pool[] = [];
 
   /** Waits for an answer of the server. Rejects with PostgresFailure. */
   const answered = async <T>(waiting: Promise<T>): Promise<T> => {
@@ -81,39 +65,70 @@ export function openPostgres(options: PostgresOptions): PostgresPool {
     roundTrips(lane).add(1);
     return (await answered(client.query<Row>(text, [...values]))).rows;
   };
+
+  const open = (limits: ConnectionLimits): Postgres => {
+    const pool = new Pool({
+      connectionString: url,
+      application_name: `sluice ${replica}`.slice(0, 63),
+      max: limits.connections,
+      connectionTimeoutMillis: connectMs,
+      idleTimeoutMillis: idleMs,
+      query_timeout: limits.statementMs,
+      keepAlive: true,
+      types: checkedTypes,
+      stream() {
+        const socket = new GuardedSocket();
+        sockets.add(socket);
+        socket.once("close", () => sockets.delete(socket));
+        return socket;
+      },
+    });
+    pools.push(pool);
+    // A connection that breaks fails its statement. Without these listeners the event would end the process.
+    pool.on("error", () => {});
+    pool.on("connect", (client) => client.on("error", () => {}));
+    const connect = (): Promise<PoolClient> =>
+      pool.waitingCount < maxWaiting
+        ? answered(pool.connect())
+        : Promise.reject(PostgresFailure.from(new Error("too many statements wait")));
+    return {
+      replica,
+      place: placeOf(url),
+      async query(lane, text, values = []) {
+        const client = await connect();
+        try {
+          const rows = await runOn(client, lane, text, values);
+          client.release();
+          return rows;
+        } catch (error) {
+          // After a time-out or a break, the answer may still arrive: the connection is of no use.
+          client.release(!(error instanceof PostgresFailure && error.isRefused));
+          throw error;
+        }
+      },
+      async transaction(lane, work) {
+        const client = await connect();
+        try {
+          await runOn(client, lane, "BEGIN", []);
+          const result = await work((text, values = []) => runOn(client, lane, text, values));
+          await runOn(client, lane, "COMMIT", []);
+          client.release();
+          return result;
+        } catch (error) {
+          // Closing the connection rolls the transaction back.
+          client.release(true);
+          throw error;
+        }
+      },
+      separate: open,
+    };
+  };
   return {
-    replica,
-    place: placeOf(url),
-    async query(lane, text, values = []) {
-      const client = await answered(pool.connect());
-      try {
-        const rows = await runOn(client, lane, text, values);
-        client.release();
-        return rows;
-      } catch (error) {
-        // After a time-out or a break, the answer may still arrive: the connection is of no use.
-        client.release(!(error instanceof PostgresFailure && error.isRefused));
-        throw error;
-      }
-    },
-    async transaction(lane, work) {
-      const client = await answered(pool.connect());
-      try {
-        await runOn(client, lane, "BEGIN", []);
-        const result = await work((text, values = []) => runOn(client, lane, text, values));
-        await runOn(client, lane, "COMMIT", []);
-        client.release();
-        return result;
-      } catch (error) {
-        // Closing the connection rolls the transaction back.
-        client.release(true);
-        throw error;
-      }
-    },
+    ...open({ connections: maxConnections, statementMs }),
     async close() {
-      const ended = pool.end();
+      const ended = pools.map((pool) => pool.end());
       for (const socket of sockets) socket.destroy();
-      await ended;
+      await Promise.all(ended);
     },
   };
 }

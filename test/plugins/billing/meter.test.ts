@@ -75,7 +75,6 @@ function fakeMeter(): FakeMeter {
     answer: undefined,
     delay: undefined,
     written: Promise.resolve(),
-    clearsAt: () => undefined,
     reserve(_principal, costMilliCu, about) {
       const result = (): ReturnType<Meter["reserveWithoutLimit"]> | CuRefusal =>
         fake.answer ?? take(costMilliCu, about, false);
@@ -278,6 +277,25 @@ test("an exchange that ends while credit is asked for releases the credit when i
   assert.ok("release" in part);
   part.release();
   assert.equal(fake.taken[2]?.released, true);
+});
+
+test("credit that arrives after the client has left is released, while the surface still runs", async () => {
+  const asked = Promise.withResolvers<void>();
+  const { fake, x, charge } = await enter({
+    prepare: (slow) => void (slow.delay = asked.promise),
+  });
+  const left = new AbortController();
+  Object.defineProperty(x, "signal", { value: left.signal });
+  const reserving = charge.reserve(50);
+  const opening = charge.open(70);
+  left.abort();
+  asked.resolve();
+  assert.equal((await reserving)?.status, 503);
+  assert.deepEqual(await opening, { kind: "unavailable" });
+  assert.deepEqual(
+    fake.taken.map(({ released }) => released),
+    [true, true],
+  );
 });
 
 test("credit that must be asked for is charged like any other", async () => {

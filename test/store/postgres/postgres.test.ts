@@ -156,3 +156,19 @@ test("closing ends connections that hang", async (t) => {
   await pool.close();
   await failed;
 });
+
+test("statements on separate connections do not wait for others, and those that wait are limited", async (t) => {
+  const url = await createDatabase(t);
+  const pool = openPostgres({ url, replica: "one", metrics: createMetrics() });
+  const separate = pool.separate({ connections: 1, statementMs: 2_000 });
+  const [lock, waitForLock] = ["SELECT pg_advisory_lock(1)", "SELECT pg_advisory_xact_lock(1)"];
+  await pool.separate({ connections: 1, statementMs: 2_000 }).query("test", lock);
+  const locked = (): Promise<unknown> => pool.query("test", waitForLock);
+  const waiting = Array.from({ length: 1_004 }, () => locked().catch(() => "ended"));
+  await assert.rejects(locked(), { message: "too many statements wait", isRefused: false });
+  assert.deepEqual(await separate.query("test", "SELECT 1 AS n"), [{ n: 1 }]);
+  await assert.rejects(separate.query("test", "SELECT pg_sleep(10)"), /timeout/);
+  await pool.close();
+  assert.deepEqual(new Set(await Promise.all(waiting)), new Set(["ended"]));
+  await assert.rejects(separate.query("test", "SELECT 1"));
+});

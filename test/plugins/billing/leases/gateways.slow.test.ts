@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setTimeout as wait } from "node:timers/promises";
 import { startTestGateway, type TestGateway } from "../../../../plugins/contracts/testing.ts";
-import { startFaultProxy } from "../../../store/fault-proxy.ts";
+import { startFaultProxy, type FaultProxy } from "../../../store/fault-proxy.ts";
 import { runSql, startPgBouncer } from "../../../store/servers.ts";
 import { charge, meterFixture, principalOf } from "../metering/fixture.ts";
 import { until } from "../shipping/fixture.ts";
@@ -36,9 +36,7 @@ test("replies that are lost after the commit neither lose nor double a charge", 
   const database = await preparedDatabase(t);
   await using proxy = await startFaultProxy(Number(new URL(database).port));
   proxy.dropAfter = "sluice.credit_post";
-  const through = new URL(database);
-  through.port = String(proxy.port);
-  await using gateway = await start(through.href);
+  await using gateway = await start(throughPort(database, proxy.port));
   for (let n = 1; n <= 5; n++) {
     proxy.repliesToDrop = 1;
     assert.equal(await call(gateway.url, gateway.key), 200);
@@ -50,9 +48,7 @@ test("replies that are lost after the commit neither lose nor double a charge", 
 test("without PostgreSQL calls are answered with 503 and not charged, and later calls are served again", async (t) => {
   const database = await preparedDatabase(t);
   await using proxy = await startFaultProxy(Number(new URL(database).port));
-  const through = new URL(database);
-  through.port = String(proxy.port);
-  await using gateway = await start(through.href);
+  await using gateway = await start(throughPort(database, proxy.port));
   const answered = new Map<string, number>();
   const tryCall = async (): Promise<number> => {
     const id = `call-${answered.size}`;
@@ -79,6 +75,26 @@ test("without PostgreSQL calls are answered with 503 and not charged, and later 
   for (const [id, status] of answered) {
     if (status !== 0) assert.equal(paid.includes(id), status === 200, `${id}: ${status}`);
   }
+});
+
+test("while PostgreSQL does not answer, calls are refused at once and nothing queues", async (t) => {
+  const database = await preparedDatabase(t);
+  await using proxy = await startFaultProxy(Number(new URL(database).port));
+  await using gateway = await start(throughPort(database, proxy.port));
+  assert.equal(await call(gateway.url, gateway.key), 200);
+  proxy.stalled = "both";
+  // They find out that PostgreSQL does not answer.
+  const first = Array.from({ length: 20 }, () => call(gateway.url, gateway.key).catch(() => 0));
+  await until(async () => (await fetch(`${gateway.url}/readyz`)).status === 503);
+  const later = Array.from({ length: 300 }, () => call(gateway.url, gateway.key));
+  assert.deepEqual(new Set(await Promise.all(later)), new Set([503]));
+  assert.ok((await metric(gateway, "sluice_post_waiting_rows")) <= first.length);
+  proxy.stalled = "none";
+  const statuses = await Promise.all(first);
+  await until(async () => (await call(gateway.url, gateway.key)) === 200);
+  const answered = statuses.filter((status) => status === 200).length;
+  const { charges, requests } = (await charged(database)) ?? {};
+  assert.deepEqual([charges, requests], [answered + 2, answered + 2]);
 });
 
 test("connections that the server ends in the middle neither lose nor double a charge", async (t) => {
@@ -109,6 +125,63 @@ test("connections that the server ends in the middle neither lose nor double a c
   assert.ok(whole.length > 0);
   assert.deepEqual(paid, whole.toSorted());
 });
+
+async function metric({ adminUrl }: TestGateway, name: string): Promise<number> {
+  const text = await (await fetch(`${adminUrl}/metrics`)).text();
+  return Number(new RegExp(`^${name} (.+)$`, "m").exec(text)?.[1]);
+}
+
+/**
+ * Calls a gateway that has just started for more than it has leased, while PostgreSQL does not answer. Returns the
+ * status of the call, or 0 if it is broken off, as soon as the call waits for credit.
+ */
+async function callWaiting(
+  gateway: TestGateway,
+  proxy: FaultProxy,
+  signal?: AbortSignal,
+): Promise<{ readonly status: Promise<number> }> {
+  assert.equal(await call(gateway.url, gateway.key), 200);
+  const before = await metric(gateway, "sluice_lease_waits_total");
+  proxy.stalled = "both";
+  const headers = { authorization: `Bearer ${gateway.key}` };
+  const status = fetch(`${gateway.url}/held`, { headers, signal: signal ?? null }).then(
+    (response) => response.status,
+    () => 0,
+  );
+  await until(async () => (await metric(gateway, "sluice_lease_waits_total")) > before);
+  return { status };
+}
+
+test("a call whose client leaves while it waits for credit is not charged", async (t) => {
+  const database = await preparedDatabase(t);
+  await using proxy = await startFaultProxy(Number(new URL(database).port));
+  await using gateway = await start(throughPort(database, proxy.port));
+  const leaves = new AbortController();
+  const { status } = await callWaiting(gateway, proxy, leaves.signal);
+  leaves.abort();
+  assert.equal(await status, 0);
+  proxy.stalled = "none";
+  proxy.reset();
+  await until(async () => (await call(gateway.url, gateway.key)) === 200);
+  await until(async () => (await metric(gateway, "sluice_reservations_open")) === 0);
+  assert.deepEqual(await charged(database), { charges: 2, used: 14, requests: 2 });
+});
+
+test("a gateway that stops while a call waits for credit answers it with 503", async (t) => {
+  const database = await preparedDatabase(t);
+  await using proxy = await startFaultProxy(Number(new URL(database).port));
+  await using gateway = await start(throughPort(database, proxy.port));
+  const { status } = await callWaiting(gateway, proxy);
+  await gateway.gateway.stop();
+  assert.equal(await status, 503);
+  assert.deepEqual(await charged(database), { charges: 1, used: 7, requests: 1 });
+});
+
+function throughPort(database: string, port: number): string {
+  const through = new URL(database);
+  through.port = String(port);
+  return through.href;
+}
 
 async function callOnce(
   { url, key }: Pick<TestGateway, "url" | "key">,

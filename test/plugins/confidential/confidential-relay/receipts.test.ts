@@ -40,7 +40,7 @@ function receipt(rid: number): Receipt {
 function busyHost(folder: string, clock = systemClock): Host {
   const busy: ComputeThreads = { run: () => Promise.resolve({ ok: false, reason: "busy" }) };
   return fakeHost({
-    store: { folder, postgres: undefined, redis: undefined },
+    store: { folder, postgres: undefined, redis: undefined, replicas: undefined },
     clock,
     compute: { ...busy, background: busy },
   });

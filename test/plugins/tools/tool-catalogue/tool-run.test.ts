@@ -274,6 +274,20 @@ describe("a call that is refused before anything is done", () => {
     assert.deepEqual(by.charge.log, ["open 100", "settle echo 100"]);
   });
 
+  it("is from a caller that leaves while the meter asks for its credit", async () => {
+    const before = ran;
+    const by = caller();
+    const asked = Promise.withResolvers<void>();
+    const open = by.charge.open.bind(by.charge);
+    by.charge.open = (...args) => asked.promise.then(() => open(...args));
+    const calling = ending(bench(counted()), by);
+    by.leaves();
+    asked.resolve();
+    const released = ["GATEWAY_TOOL_EXECUTION_ERROR", "open 100", "release 100"];
+    assert.deepEqual(await calling, released);
+    assert.equal(ran, before);
+  });
+
   it("is from a caller that has already left", async () => {
     const before = ran;
     const by = caller();

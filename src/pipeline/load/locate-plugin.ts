@@ -1,0 +1,81 @@
+/** Finds the module of a third-party plugin: a path next to pipeline.yaml, or a package. */
+import { existsSync, readdirSync, statSync } from "node:fs";
+import { registerHooks } from "node:module";
+import { dirname, join, resolve } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+
+/** Returns whether the source of a plugin is a path. Otherwise it is a package. */
+export function isPath(source: string): boolean {
+  return /^(\.\.?(\/|$)|\/|file:)/.test(source);
+}
+
+/** Finds a module file, or a folder with an index. `source` is relative to the folder of pipeline.yaml. */
+export function locatePath(source: string, folder: string): string | undefined {
+  const path = source.startsWith("file:") ? pathOfUrl(source) : resolve(folder, source);
+  if (path === undefined) return undefined;
+  const candidates = [
+    path,
+    ...["index.ts", "index.js", "index.mjs"].map((file) => join(path, file)),
+  ];
+  const found = candidates.find((file) => statSync(file, { throwIfNoEntry: false })?.isFile());
+  return found && pathToFileURL(found).href;
+}
+
+/** Returns undefined for a URL that is not a local file (another host). */
+function pathOfUrl(url: string): string | undefined {
+  try {
+    return fileURLToPath(url);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Returns the paths of all files in the same folder, spelled like `source`. */
+export function filesBeside(source: string, folder: string): string[] {
+  const parent = dirname(source);
+  return namesIn(resolve(folder, parent)).map((name) => `${parent}/${name}`);
+}
+
+/** Returns the names in a folder. Empty if the folder does not exist. */
+function namesIn(folder: string): string[] {
+  const isFolder = statSync(folder, { throwIfNoEntry: false })?.isDirectory() === true;
+  return isFolder ? readdirSync(folder) : [];
+}
+
+/**
+ * Returns the URL that `import "source"` resolves to in a file next to pipeline.yaml, else in Sluice itself. Undefined
+ * if neither resolves. Node resolves packages only for the calling module (`import.meta.resolve` does not accept
+ * another parent). A resolve hook sets the parent for one call, so that `exports`, conditions and nested node_modules
+ * work as in Node.
+ */
+export function locatePackage(source: string, folder: string): string | undefined {
+  const parentURL = pathToFileURL(join(folder, "pipeline.yaml")).href;
+  const hook = registerHooks({
+    resolve: (specifier, context, next) =>
+      specifier === source ? next(specifier, { ...context, parentURL }) : next(specifier, context),
+  });
+  try {
+    const beside = resolvePackage(source);
+    if (beside !== undefined) return beside;
+  } finally {
+    hook.deregister();
+  }
+  return resolvePackage(source);
+}
+
+function resolvePackage(source: string): string | undefined {
+  try {
+    const url = import.meta.resolve(source);
+    return url.startsWith("file:") && existsSync(fileURLToPath(url)) ? url : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Returns the names of the packages in the node_modules of a folder. */
+export function installedPackages(folder: string): string[] {
+  const modules = join(folder, "node_modules");
+  return namesIn(modules).flatMap((name) =>
+    name.startsWith("@") ? namesIn(join(modules, name)).map((part) => `${name}/${part}`) : [name],
+  );
+}

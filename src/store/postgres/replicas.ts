@@ -1,0 +1,257 @@
+/**
+ * `host.store.replicas` in PostgreSQL: the list of the running gateways, and a table with the messages that they have not
+ * read yet. Redis would be faster, but it is optional and forgets, and nobody notices 250 ms after a click.
+ */
+import { randomUUID } from "node:crypto";
+import type { Awaitable } from "../../contract/phase.ts";
+import type { Clock } from "../../contract/clock.ts";
+import type { Log } from "../../contract/log.ts";
+import type { ReplicaAnswer, Replicas } from "../../contract/replicas.ts";
+import type { Postgres, Seal } from "../../contract/store.ts";
+import { runGuarded } from "../../guard.ts";
+import { blob, number, text, type Row } from "../row.ts";
+import { explainPostgres } from "./failure.ts";
+import { createMessageSeal, type MessageSeal, type ReplicaMessage } from "./message-seal.ts";
+import type { Migration } from "./migrations.ts";
+
+/** `gateways` has one row per start of a gateway that has not been stopped. `id`: see `Replicas.id`. */
+const tables = `
+CREATE TABLE sluice.gateways (
+  id text PRIMARY KEY, name text NOT NULL, version text NOT NULL, heard_at bigint NOT NULL
+);
+CREATE TABLE sluice.messages (
+  no bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  receiver text NOT NULL, body bytea NOT NULL, until bigint NOT NULL
+);
+CREATE INDEX messages_receiver ON sluice.messages (receiver, no);
+`;
+
+export const replicaMigrations: readonly Migration[] = [{ name: "gateways", sql: tables }];
+
+const pollMs = 250;
+/** While this gateway waits for answers, it reads more often. */
+const hurriedPollMs = 50;
+const heartbeatMs = 2_000;
+/** The answer of a gateway that has been silent for longer is not awaited. */
+const silentMs = 5_000;
+const answerMs = 1_000;
+const sweepMs = 60_000;
+/** Messages that nobody has read are deleted after this time. */
+const keptMs = 60_000;
+/** Gateways that have ended without a stop are shown for this time. */
+const shownMs = 600_000;
+/** Messages of more bytes are dropped, and so are new ones while this much waits. */
+const maxQueuedBytes = 16 * 1024 * 1024;
+const maxMessageBytes = 2 * 1024 * 1024;
+
+const heartbeat = `INSERT INTO sluice.gateways (id, name, version, heard_at)
+  VALUES ($1, $2, $3, sluice.now_ms())
+  ON CONFLICT (id) DO UPDATE SET heard_at = excluded.heard_at`;
+/** `$3`: id of the sender. An empty receiver means all others. */
+const insert = `INSERT INTO sluice.messages (receiver, body, until)
+  SELECT g.id, m.body, sluice.now_ms() + ${keptMs}
+  FROM unnest($1::text[], $2::bytea[]) WITH ORDINALITY AS m (receiver, body, place)
+  JOIN sluice.gateways g ON g.id <> $3 AND m.receiver IN ('', g.id)
+    AND sluice.now_ms() - g.heard_at < ${keptMs}
+  ORDER BY place`;
+const take = "DELETE FROM sluice.messages WHERE receiver = $1 RETURNING no, body";
+const others = `SELECT id, name, version, greatest(0, sluice.now_ms() - heard_at) AS ago
+  FROM sluice.gateways WHERE id <> $1 AND sluice.now_ms() - heard_at < ${shownMs}
+  ORDER BY name, id`;
+const sweep = `WITH old AS (DELETE FROM sluice.messages WHERE until <= sluice.now_ms())
+  DELETE FROM sluice.gateways WHERE sluice.now_ms() - heard_at >= ${shownMs}`;
+
+export interface ReplicasOptions {
+  readonly database: Postgres;
+  readonly seal: Seal;
+  readonly version: string;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+type Receiver = (value: unknown) => Awaitable<unknown>;
+
+interface Question {
+  readonly answers: Map<string, { readonly value: unknown } | undefined>;
+  onAnswer: () => void;
+}
+
+export class PostgresReplicas implements Replicas {
+  readonly id: string = randomUUID();
+  readonly #options: ReplicasOptions;
+  readonly #seal: MessageSeal;
+  readonly #receivers = new Map<string, Receiver[]>();
+  readonly #questions = new Map<number, Question>();
+  readonly #timers = new DisposableStack();
+  #lastQuestion = 0;
+  #queue: { readonly to: string; readonly body: Buffer }[] = [];
+  #queuedBytes = 0;
+  #isSending = false;
+  #isReading = false;
+  #isHealthy = true;
+
+  private constructor(options: ReplicasOptions) {
+    this.#options = options;
+    this.#seal = createMessageSeal(options.seal);
+  }
+
+  /** Adds this gateway to the list. Rejects with StoreError. */
+  static async open(options: ReplicasOptions): Promise<PostgresReplicas> {
+    const replicas = new PostgresReplicas(options);
+    const { clock } = options;
+    await replicas.#beat();
+    for (const [everyMs, task] of [
+      [pollMs, () => replicas.#read()],
+      [heartbeatMs, () => replicas.#quietly(() => replicas.#beat())],
+      [sweepMs, () => replicas.#quietly(() => replicas.#query(sweep, []))],
+    ] as const) {
+      replicas.#timers.use(clock.every(everyMs, () => void task()));
+    }
+    return replicas;
+  }
+
+  send(topic: string, value: unknown, to = ""): void {
+    this.#send({ topic, from: this.id, value, question: undefined }, to);
+  }
+
+  receive(topic: string, receive: Receiver): Disposable {
+    const all = this.#receivers.get(topic) ?? [];
+    this.#receivers.set(topic, all);
+    all.push(receive);
+    return { [Symbol.dispose]: () => void all.splice(all.indexOf(receive), 1) };
+  }
+
+  async ask(topic: string, value: unknown): Promise<readonly ReplicaAnswer[]> {
+    const { clock } = this.#options;
+    const rows = await this.#query(others, [this.id]);
+    const awaited = rows
+      .filter((row) => number(row, "ago") < silentMs)
+      .map((row) => text(row, "id"));
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const answers: Question["answers"] = new Map();
+    const no = ++this.#lastQuestion;
+    const onAnswer = (): void => {
+      if (awaited.every((id) => answers.has(id))) resolve();
+    };
+    this.#questions.set(no, { answers, onAnswer });
+    if (awaited.length > 0) {
+      this.#send({ topic, from: this.id, value, question: no }, "");
+      using _hurry = clock.every(hurriedPollMs, () => void this.#read());
+      using _limit = clock.after(answerMs, resolve);
+      await promise;
+    }
+    this.#questions.delete(no);
+    return rows.map((row) => ({
+      id: text(row, "id"),
+      name: text(row, "name"),
+      version: text(row, "version"),
+      heardMsAgo: number(row, "ago"),
+      answer: answers.get(text(row, "id")),
+    }));
+  }
+
+  /** Removes this gateway from the list. Never rejects. */
+  async close(): Promise<void> {
+    this.#timers.dispose();
+    await this.#quietly(() => this.#query("DELETE FROM sluice.gateways WHERE id = $1", [this.id]));
+  }
+
+  #send(message: ReplicaMessage, to: string): void {
+    const body = this.#seal.seal(message);
+    const { log } = this.#options;
+    if (body.length > maxMessageBytes || this.#queuedBytes + body.length > maxQueuedBytes) {
+      log.warn(
+        { topic: message.topic, bytes: body.length },
+        "a message to another gateway is too large",
+      );
+      return;
+    }
+    this.#queue.push({ to, body });
+    this.#queuedBytes += body.length;
+    void this.#flush();
+  }
+
+  /** Sends what waits, one batch after the other. Never rejects. */
+  async #flush(): Promise<void> {
+    if (this.#isSending) return;
+    this.#isSending = true;
+    while (this.#queue.length > 0) {
+      const batch = this.#queue;
+      this.#queue = [];
+      this.#queuedBytes = 0;
+      const receivers = batch.map(({ to }) => to);
+      const bodies = batch.map(({ body }) => body);
+      try {
+        await this.#query(insert, [receivers, bodies, this.id]);
+      } catch (error) {
+        const fields = { err: error, messages: batch.length };
+        this.#options.log.warn(fields, "messages to other gateways were not sent");
+      }
+    }
+    this.#isSending = false;
+  }
+
+  /** Reads the messages to this gateway. Never rejects. */
+  async #read(): Promise<void> {
+    if (this.#isReading) return;
+    this.#isReading = true;
+    const { log } = this.#options;
+    try {
+      const rows = await this.#query(take, [this.id]);
+      if (!this.#isHealthy) log.info({}, "messages of other gateways are readable again");
+      this.#isHealthy = true;
+      const failed = (error: unknown): void =>
+        log.error({ err: error }, "a message of another gateway was not handled");
+      for (const row of rows.toSorted((a, b) => number(a, "no") - number(b, "no"))) {
+        void runGuarded(() => this.#receive(row), failed);
+      }
+    } catch (error) {
+      if (this.#isHealthy) log.error({ err: error }, "cannot read the messages of other gateways");
+      this.#isHealthy = false;
+    }
+    this.#isReading = false;
+  }
+
+  #receive(row: Row): void | Promise<void> {
+    const message = this.#seal.open(blob(row, "body"));
+    if (message === undefined) {
+      this.#options.log.warn({}, "a message in the database was not made by this deployment");
+      return;
+    }
+    const { topic, from, value, question } = message;
+    if (topic === undefined) return this.#answered(message);
+    const receivers = this.#receivers.get(topic) ?? [];
+    const results = receivers.map((receive) => receive(value));
+    if (question === undefined) return Promise.all(results).then(() => {});
+    return Promise.resolve(results.at(-1)).then((result) => {
+      const answer = receivers.length === 0 ? undefined : { value: result };
+      this.#send({ topic: undefined, from: this.id, value: answer, question }, from);
+    });
+  }
+
+  #answered({ from, value, question = 0 }: ReplicaMessage): void {
+    const asked = this.#questions.get(question);
+    // Only `#receive` of another gateway sends answers.
+    asked?.answers.set(from, value as { readonly value: unknown } | undefined);
+    asked?.onAnswer();
+  }
+
+  async #beat(): Promise<void> {
+    const { database, version } = this.#options;
+    await this.#query(heartbeat, [this.id, database.replica, version]);
+  }
+
+  async #query(statement: string, values: readonly unknown[]): Promise<readonly Row[]> {
+    const { database } = this.#options;
+    try {
+      return await database.query("replicas", statement, values);
+    } catch (error) {
+      throw explainPostgres(error, database.place);
+    }
+  }
+
+  /** Runs `work`, whose failure shows when messages are read. */
+  async #quietly(work: () => Promise<unknown>): Promise<void> {
+    await work().catch(() => {});
+  }
+}

@@ -1,0 +1,211 @@
+/** Tests the test kit, as authors of plugins use it. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import {
+  defineService,
+  defineStep,
+  defineSurface,
+  defineTools,
+  refuse,
+} from "sluice-gateway/plugin";
+import {
+  scriptedUpstream,
+  testService,
+  testStep,
+  testSurface,
+  testTools,
+} from "sluice-gateway/testing";
+import { StartError } from "../../src/start-error.ts";
+
+declare module "sluice-gateway/plugin" {
+  interface Slots {
+    shade: string;
+    seen: string;
+  }
+  interface ServiceTypes {
+    shades: { nameOf(code: number): string };
+  }
+}
+
+const step = defineStep<{ readonly header: string }>({
+  name: "shade-step",
+  description: "Reads a shade.",
+  options: {
+    type: "object",
+    properties: { header: { type: "string", default: "x-shade" } },
+    additionalProperties: false,
+  },
+  needs: { shade: "requestHeaders" },
+  provides: { seen: "requestHeaders" },
+  start: ({ header }) => ({
+    requestHeaders(x) {
+      const wanted = x.request.headers[header];
+      if (wanted === undefined) return refuse("GATEWAY_INVALID_PARAMS");
+      x.set("seen", `${x.get("shade")} ${String(wanted)}`);
+      return undefined;
+    },
+    responseHeaders: (_, head) => head.set("x-shaded", "yes"),
+  }),
+});
+
+test("a step runs with its slots, and its answer has the slots that it set", async () => {
+  await using tested = await testStep(step, { slots: { shade: "light" } });
+  const answer = await tested.send({ headers: { "X-Shade": "red" } });
+  assert.equal(answer.status, 200);
+  assert.equal(answer.body, "ok");
+  assert.equal(answer.headers["x-shaded"], "yes");
+  assert.equal(answer.outcome, "complete");
+  assert.deepEqual(answer.slots, { seen: "light red" });
+  const refused = await tested.send();
+  assert.deepEqual(
+    [refused.status, refused.code, refused.outcome],
+    [400, "GATEWAY_INVALID_PARAMS", "replied"],
+  );
+});
+
+test("a reload gives the step other options", async () => {
+  await using tested = await testStep(step, { slots: { shade: "light" } });
+  await tested.reload({ header: "x-other" });
+  assert.equal((await tested.send({ headers: { "x-shade": "red" } })).status, 400);
+  assert.equal((await tested.send({ headers: { "x-other": "red" } })).status, 200);
+});
+
+test("a missing slot and an unknown option are faults, as in a gateway", async () => {
+  await assert.rejects(testStep(step), /SLUICE_SLOT_MISSING/);
+  const options = { heder: "x" } as object;
+  await assert.rejects(testStep(step, { options, slots: { shade: "light" } }), StartError);
+});
+
+test("a text with ${ is an ordinary option", async () => {
+  const example = { options: { header: "${x}" }, slots: { shade: "light" } };
+  await using tested = await testStep(step, example);
+  assert.equal((await tested.send({ headers: { "${x}": "red" } })).status, 200);
+});
+
+test("the manual clock drives the time limit of a step", async () => {
+  const entered = Promise.withResolvers<void>();
+  const slow = defineStep({
+    name: "slow-step",
+    description: "Never returns.",
+    start: () => ({
+      requestHeaders() {
+        entered.resolve();
+        return new Promise<void>(() => {});
+      },
+    }),
+  });
+  await using tested = await testStep(slow, { timeoutMs: 500 });
+  const { answer } = tested.begin();
+  await entered.promise;
+  tested.clock.advance(1_000);
+  assert.equal((await answer).status, 500);
+  assert.match(tested.lines.join("\n"), /slow-step/);
+});
+
+test("a client that leaves aborts the surface", async () => {
+  const entered = Promise.withResolvers<void>();
+  const waits = defineSurface({
+    name: "waiting-surface",
+    description: "Waits until the client leaves.",
+    start: () => ({
+      async answer(x) {
+        entered.resolve();
+        await new Promise<void>((resolve) => x.signal.addEventListener("abort", () => resolve()));
+        return { status: 200 };
+      },
+    }),
+  });
+  await using tested = await testSurface(waits, { path: "/wait/{id}" });
+  const { answer, leave } = tested.begin({ path: "/wait/7" });
+  await entered.promise;
+  leave();
+  const { outcome, status } = await answer;
+  assert.deepEqual([outcome, status], ["clientLeft", 0]);
+});
+
+test("a surface streams, reads JSON and uses a stand-in for a service", async () => {
+  const surface = defineSurface({
+    name: "shade-surface",
+    description: "Names a shade.",
+    uses: ["shades"],
+    start: (_, host) => ({
+      body: { bytes: 100, types: ["application/json"] },
+      async answer(x) {
+        const parsed = x.json();
+        const sink = await x.stream(200, ["content-type", "text/plain"]);
+        await sink.write(host.use("shades").nameOf(parsed.ok ? Number(parsed.value) : -1));
+        await sink.write("!");
+        await sink.end();
+        return undefined;
+      },
+    }),
+  });
+  const services = { shades: { nameOf: (code: number) => `shade ${code}` } };
+  await using tested = await testSurface(surface, { services });
+  const headers = { "content-type": "application/json" };
+  const answer = await tested.send({ method: "PUT", headers, body: "7" });
+  assert.equal(answer.body, "shade 7!");
+  assert.equal(answer.outcome, "complete");
+});
+
+test("a service runs against a scripted upstream", async () => {
+  await using upstream = await scriptedUpstream([{ body: { 7: "seven" } }, { status: 500 }]);
+  const service = defineService<{ readonly url: string }, { read(): Promise<unknown> }>({
+    name: "shade-feed",
+    description: "Reads shades.",
+    options: {
+      type: "object",
+      properties: { url: { type: "string" } },
+      required: ["url"],
+      additionalProperties: false,
+    },
+    start: ({ url }) => ({
+      ready: () => "no shades yet",
+      service: {
+        async read() {
+          const response = await fetch(url);
+          return response.ok ? await response.json() : response.status;
+        },
+      },
+    }),
+  });
+  await using tested = await testService(service, { options: { url: `${upstream.url}/all` } });
+  assert.equal(tested.ready(), "no shades yet");
+  assert.deepEqual(await tested.service.read(), { 7: "seven" });
+  assert.equal(await tested.service.read(), 500);
+  assert.equal(await tested.service.read(), 500);
+  assert.deepEqual(
+    upstream.requests.map(({ method, path }) => `${method} ${path}`),
+    ["GET /all", "GET /all", "GET /all"],
+  );
+});
+
+test("tools are called through the catalogue, which checks their input and the caller", async () => {
+  const tools = defineTools({
+    name: "shade-tools",
+    description: "Adds shade_of.",
+    start: () => ({
+      tools: [
+        {
+          name: "shade_of",
+          description: "Returns a shade.",
+          inputSchema: { type: "object", properties: { code: { type: "integer" } } },
+          price: 5,
+          capability: "docs:read" as const,
+          call: ({ code }: { code: number }) => ({ ok: true, value: { shade: code * 2 } }),
+        },
+      ],
+    }),
+  });
+  await using tested = await testTools(tools);
+  assert.deepEqual(
+    tested.catalogue.list.map(({ name }) => name),
+    ["shade_of"],
+  );
+  const outcome = await tested.call("shade_of", { code: 4 });
+  assert.ok(outcome.ok);
+  const wrong = await tested.call("shade_of", { code: "x" });
+  assert.equal(wrong.ok, false);
+  const refused = await tested.call("shade_of", { code: 4 }, { capabilities: [] });
+  assert.equal(!refused.ok && refused.code, "GATEWAY_PERMISSION_DENIED");
+});
