@@ -1,6 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { contractVersion, isContractRange, supportsContract } from "../src/contract/version.ts";
+import {
+  contractVersion,
+  deprecatedHooks,
+  isContractRange,
+  supportsContract,
+} from "../src/contract/version.ts";
 
 test("a range covers its first number, from its second one on", () => {
   assert.ok(supportsContract("^1", "1.0"));
@@ -22,4 +27,17 @@ test("only ranges of this form are valid", () => {
 
 test("this release supports plugins for its own version", () => {
   assert.ok(supportsContract(`^${contractVersion}`));
+});
+
+test("a deprecated hook is named with the version that removes it", () => {
+  const list = [
+    { kind: "step", hook: "requestBody", removedIn: "2.0", instead: "Use requestHeaders." },
+  ] as const;
+  const hooks = { requestBody() {}, requestHeaders() {} };
+  assert.deepEqual(deprecatedHooks("step", hooks, list), [
+    "the hook requestBody will be removed in version 2.0 of the plugin contract. Use requestHeaders.",
+  ]);
+  assert.deepEqual(deprecatedHooks("surface", hooks, list), []);
+  assert.deepEqual(deprecatedHooks("step", {}, list), []);
+  assert.deepEqual(deprecatedHooks("step", hooks), []);
 });

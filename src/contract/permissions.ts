@@ -4,8 +4,6 @@
  * sandbox.
  */
 import { isObject } from "../is-object.ts";
-import type { Manifest } from "./manifest.ts";
-import type { StepHooks } from "./step.ts";
 
 /**
  * What the hooks of a step may do with bodies. `none`: the step has neither `requestBody` nor `responseChunk`. `read`:
@@ -37,6 +35,13 @@ export interface Grants {
   readonly body: BodyAccess;
 }
 
+/** The members of a manifest that say what its plugin gets. */
+interface GrantingMembers {
+  readonly uses?: readonly string[];
+  readonly usesIfInstalled?: readonly string[];
+  readonly permissions?: Permissions;
+}
+
 /**
  * Returns what the host gives a plugin with this manifest. A manifest without `permissions` permits bodies to be
  * changed, because contract 1.1 had no permissions.
@@ -45,7 +50,7 @@ export function grantsOf({
   uses = [],
   usesIfInstalled = [],
   permissions = { body: "write" },
-}: Pick<Manifest<never>, "uses" | "usesIfInstalled" | "permissions">): Grants {
+}: GrantingMembers): Grants {
   const { hosts = [], env = [], body = "none" } = permissions;
   return { services: [...new Set([...uses, ...usesIfInstalled])].toSorted(), hosts, env, body };
 }
@@ -54,8 +59,8 @@ export function grantsOf({
  * Returns the reason why the hooks of a step are not permitted by its manifest. Undefined if they are.
  */
 export function bodyHookProblem(
-  manifest: Parameters<typeof grantsOf>[0],
-  hooks: Pick<StepHooks, "requestBody" | "responseChunk">,
+  manifest: GrantingMembers,
+  hooks: { readonly requestBody?: unknown; readonly responseChunk?: unknown },
 ): string | undefined {
   if (grantsOf(manifest).body !== "none") return undefined;
   const name = (["requestBody", "responseChunk"] as const).find(

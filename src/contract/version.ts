@@ -4,6 +4,33 @@
  */
 export const contractVersion = "1.2";
 
+/** A hook or a member of a hooks object that a later version of the contract removes. */
+interface Deprecation {
+  readonly kind: "step" | "surface" | "tools" | "service";
+  readonly hook: string;
+  /** The version without it. */
+  readonly removedIn: string;
+  /** What to use instead, as an imperative sentence. */
+  readonly instead: string;
+}
+
+/** Everything that is deprecated. docs/contract-changes.md lists it, too. */
+const deprecations: readonly Deprecation[] = [];
+
+/** Returns a sentence for each deprecated hook that a started plugin has. */
+export function deprecatedHooks(
+  kind: Deprecation["kind"],
+  hooks: object,
+  list: readonly Deprecation[] = deprecations,
+): string[] {
+  return list
+    .filter((entry) => entry.kind === kind && Reflect.get(hooks, entry.hook) !== undefined)
+    .map(
+      ({ hook, removedIn, instead }) =>
+        `the hook ${hook} will be removed in version ${removedIn} of the plugin contract. ${instead}`,
+    );
+}
+
 /** A version range such as `^1` or `^1.2`: this first number, and at least this second one. */
 const rangePattern = /^\^([1-9]\d{0,3})(?:\.(\d{1,4}))?$/;
 

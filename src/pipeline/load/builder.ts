@@ -3,6 +3,7 @@ import type { Config, PluginUse, RouteConfig, StepUse } from "../../config/confi
 import { fault, type Fault, type Position } from "../../config/fault.ts";
 import { dependents } from "../../config/services.ts";
 import { bodyHookProblem, PermissionError } from "../../contract/permissions.ts";
+import { deprecatedHooks } from "../../contract/version.ts";
 import { storeFault } from "../../config/store-fault.ts";
 import type { SluiceCode } from "../../errors.ts";
 import type {
@@ -230,6 +231,7 @@ export class Builder {
   async #startInstance(plugin: Plugin, options: never, host: Host): Promise<StartedPlugin> {
     if (plugin.kind === "service") return this.#startService(plugin, options, host);
     const hooks = await plugin.start(options, host);
+    for (const problem of deprecatedHooks(plugin.kind, hooks)) host.log.warn({}, problem);
     return { hooks, stop: () => hooks.stop?.(), isService: false };
   }
 

@@ -5,14 +5,14 @@
  */
 import { validateHeaderName, validateHeaderValue } from "node:http";
 import { isObject } from "../../is-object.ts";
-import type { Exchange, Reply } from "../../plugin.ts";
+import type { Exchange, Reply, StepHooks } from "../../plugin.ts";
 import { LiveResponseHead } from "../run/response-head.ts";
-import type { HookName, PlacedHook } from "./compile.ts";
 
-type Run = PlacedHook["run"];
+/** A hook as the pipeline calls it: see `PlacedHook.run`. */
+type Run = (this: StepHooks, x: Exchange, arg: unknown, state: unknown) => unknown;
 
 /** Returns the hook with its checks. The result of `settled` has no effect, and all steps have their chunks checked. */
-export function checkedHook(name: HookName | "around", run: Run): Run {
+export function checkedHook(name: string, run: Run): Run {
   if (name === "settled" || name === "responseChunk") return run;
   if (name === "responseHeaders") return editingCopy(run);
   return function (x, arg, state) {

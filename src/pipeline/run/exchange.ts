@@ -25,7 +25,7 @@ import type { ResponseOwner } from "./client-response.ts";
 import { guardListeners } from "./guard-listeners.ts";
 import { readJson, type Json } from "./json-body.ts";
 import { LiveRequestHead } from "./request-head.ts";
-import { earlyHints } from "./response-head.ts";
+import { sendEarlyHints } from "./response-head.ts";
 import type { ArrivingBody, Arrival, Runtime } from "./runtime.ts";
 import { ExchangeState, type FailedOutcome } from "./states.ts";
 
@@ -225,13 +225,7 @@ export class LiveExchange extends ExchangeState implements Exchange, ResponseOwn
   informational(status: number, headers: readonly string[]): void {
     const { res } = this.arrival;
     if (status !== 103 || res.headersSent || this.hasEnded) return;
-    const hints = earlyHints(headers);
-    if (hints === undefined) return;
-    try {
-      res.writeEarlyHints(hints);
-    } catch {
-      // Node accepts fewer forms of Link than RFC 8288. A hint is optional, so the answer is sent without it.
-    }
+    sendEarlyHints(res, headers);
   }
 
   admit(): Awaitable<Reply | undefined> {

@@ -4,7 +4,7 @@
  * step in shadow mode refuses. A route of synchronous hooks costs no promise.
  */
 import { andThen } from "../../awaitable.ts";
-import type { Awaitable, Outcome, Reply, ResponseHead } from "../../plugin.ts";
+import type { Awaitable, Outcome, Reply, ResponseHead, StepHooks } from "../../plugin.ts";
 import type { Waiting } from "../../wait-limit.ts";
 import type { HookName, PlacedStep } from "../load/compile.ts";
 import { startTimer, stopTimer } from "../observe/step-stats.ts";
@@ -297,7 +297,14 @@ class WaitingHook<Arg> implements Waiting {
 /** Returns the data of a step that has `createState`. Throws what it throws. */
 export function stateOf(x: LiveExchange, { depth, hooks }: PlacedStep): unknown {
   x.states ??= [];
-  return (x.states[depth] ??= hooks.createState?.(x));
+  return (x.states[depth] ??= createState(x, hooks));
+}
+
+function createState(x: LiveExchange, hooks: StepHooks): unknown {
+  const state = hooks.createState?.(x);
+  // The hooks may wait for a promise. If none does, its rejection would end the process.
+  if (state instanceof Promise) state.catch(() => {});
+  return state;
 }
 
 function isWithoutState({ states, record }: LiveExchange, depth: number): boolean {

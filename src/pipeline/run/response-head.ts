@@ -1,5 +1,6 @@
 /** The response head on its way up: a status and a flat list of fields that hooks edit in place. */
 import type { Reply, ResponseHead } from "../../plugin.ts";
+import type { ClientResponse } from "./client-response.ts";
 
 export class LiveResponseHead implements ResponseHead {
   status: number;
@@ -49,13 +50,25 @@ export class LiveResponseHead implements ResponseHead {
   }
 }
 
+/** Sends 103 Early Hints if the flat fields have a link. */
+export function sendEarlyHints(
+  res: Pick<ClientResponse, "writeEarlyHints">,
+  headers: readonly string[],
+): void {
+  const hints = earlyHints(headers);
+  if (hints === undefined) return;
+  try {
+    res.writeEarlyHints(hints);
+  } catch {
+    // Node accepts fewer forms of Link than RFC 8288. A hint is optional, so the answer is sent without it.
+  }
+}
+
 /**
  * Returns the flat fields of 103 Early Hints (RFC 8297) in the form of `writeEarlyHints`. Undefined if there is no link,
  * which `writeEarlyHints` needs.
  */
-export function earlyHints(
-  headers: readonly string[],
-): Record<string, string | string[]> | undefined {
+function earlyHints(headers: readonly string[]): Record<string, string | string[]> | undefined {
   const hints: Record<string, string | string[]> = {};
   const links: string[] = [];
   for (let at = 0; at + 1 < headers.length; at += 2) {
