@@ -107,6 +107,11 @@ export interface Metering extends Meter {
     key: Pick<ApiKey, "id" | "cuLimit24hMilli" | "cuLimit30dMilli">,
   ): Awaitable<KeyWindows>;
   workspaceUsage(workspaceId: string): Awaitable<WorkspaceUsage>;
+  /**
+   * Time for which requests are served while PostgreSQL cannot be reached, in milliseconds. Keys in memory stay valid for
+   * so long. Undefined without `store.postgres`.
+   */
+  readonly outageMs: number | undefined;
   readonly usage: UsageReports;
 }
 

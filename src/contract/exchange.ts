@@ -56,6 +56,16 @@ export interface Exchange {
    */
   bodyStream(): Readable;
 
+  /**
+   * Sets a header of the request that the surface sends to its upstream. It replaces a header of the client with the
+   * same name. A header that the operator has configured for the upstream stays. Used by `forward` and by the networks;
+   * nodes do not get it, because callers share their answers. Throws if HTTP does not allow the name or the value, and
+   * for headers that belong to a connection, such as `Content-Length` and `Host`.
+   */
+  setUpstreamHeader(name: string, value: string): void;
+  /** The headers that were set so far, as a flat list of name (in lower case), value … A surface sends them. */
+  readonly upstreamHeaders: readonly string[];
+
   /** Aborts when the client has left or the gateway cuts the exchange. Created on first use. */
   readonly signal: AbortSignal;
   /**

@@ -6,6 +6,7 @@ import type { Metrics } from "./metrics.ts";
 import type { Awaitable } from "./phase.ts";
 import type { ServiceName, ServiceTypes } from "./service-types.ts";
 import type { Claims, Seal, Store } from "./store.ts";
+import type { UpstreamClient, UpstreamClientOptions } from "./upstream.ts";
 
 /** The environment that a deployment belongs to, and the environments that an API key can be valid in. */
 export type Environment = "dev" | "stage" | "prod";
@@ -48,6 +49,12 @@ export interface Host {
    * `permissions.env`.
    */
   variable(name: string): string | undefined;
+  /**
+   * Returns a client for the server of an http or https URL, with a pool of connections that is closed when the plugin
+   * stops. Call it once, in `start`. Throws an Error if the manifest does not list the server under
+   * `permissions.hosts`.
+   */
+  upstream(url: string, options?: UpstreamClientOptions): UpstreamClient;
   /**
    * Runs `task` every `ms` milliseconds until the plugin stops or the result is disposed. If it throws or rejects, the
    * error is logged and the timer continues. While a promise of the task is pending, no other run of it begins.

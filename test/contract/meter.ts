@@ -8,7 +8,7 @@ import type { Awaitable } from "sluice-gateway/plugin";
 import type { CuRefusal, KeyPrincipal, Metering, Reservation } from "sluice-gateway/services";
 import { about, agentOf, line, principalOf } from "../plugins/billing/metering/fixture.ts";
 
-export type ContractMeter = Omit<Metering, "usage">;
+export type ContractMeter = Omit<Metering, "usage" | "outageMs">;
 
 /** A charge that is recorded. */
 export interface RecordedCharge {

@@ -99,6 +99,7 @@ export function fakeMetering(meter: Partial<Meter>): Metering {
   return {
     reserve: () => unavailable,
     reserveWithoutLimit: () => unavailable,
+    outageMs: undefined,
     purchasedLeft: () => 0,
     keyWindows: () => ({ day: empty, month: empty, openMilliCu: 0 }),
     workspaceUsage: () => ({
@@ -144,6 +145,9 @@ export function fakeHost(more: Partial<Host> = {}, services: Partial<ServiceType
       return service as ServiceTypes[Name];
     },
     variable: () => undefined,
+    upstream() {
+      throw new Error("there is no upstream in this test");
+    },
     every: () => ({ [Symbol.dispose]() {} }),
     version: "1.2.3",
     folder: "/",
@@ -236,6 +240,8 @@ export function fakeExchange(options: FakeRequest = {}): Exchange {
       if (slots[slot] !== undefined) throw new Error(`slot ${slot} is set twice`);
       slots[slot] = value;
     },
+    setUpstreamHeader() {},
+    upstreamHeaders: [],
     note(name, value) {
       facts[name] = value;
     },

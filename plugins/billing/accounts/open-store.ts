@@ -10,13 +10,11 @@ export interface OpenStore {
   readonly maxStaleMs: number | undefined;
 }
 
-/** Time for which keys in memory stay valid while PostgreSQL cannot be read: other replicas may have revoked them. */
-const maxStaleMs = 5_000;
-
-/** Fails with a StoreError. */
+/** `outageMs`: see `Metering`. Fails with a StoreError. */
 export async function openGatewayStore(
   { folder, postgres: database }: Store,
   clock: Clock,
+  outageMs: number | undefined,
 ): Promise<OpenStore> {
   if (database === undefined) {
     const { openGatewayAccountStore } = await import("./embedded/embedded-account-store.ts");
@@ -30,5 +28,5 @@ export async function openGatewayStore(
   const { postgresSlots } = await import("./postgres/postgres-slots.ts");
   const store = await openPostgresAccountStore(database, clock);
   await store.loadHashes();
-  return { store, slots: postgresSlots(store.transactions), maxStaleMs };
+  return { store, slots: postgresSlots(store.transactions), maxStaleMs: outageMs };
 }

@@ -24,10 +24,11 @@ export async function startAccounts(
 ): Promise<ServiceHooks<RunningAccounts>> {
   const { clock, log, environment, seal, claims } = host;
   const plans = plansOf(options);
+  const metering = host.use("metering");
   const { store, slots, accounts } = await keep(
     "database",
     async () => {
-      const opened = await openGatewayStore(host.store, clock);
+      const opened = await openGatewayStore(host.store, clock, metering.outageMs);
       const running = await openAccounts({ ...opened, environment, plans, clock, log });
       return { ...opened, accounts: running };
     },
@@ -41,7 +42,6 @@ export async function startAccounts(
     () => openIdempotency({ slots, clock, log }),
     (opened) => opened.close(),
   );
-  const metering = host.use("metering");
   const purchasedLeft: typeof metering.purchasedLeft = (workspace) =>
     metering.purchasedLeft(workspace);
   const usage: WorkspacesDeps["usage"] = {

@@ -72,7 +72,10 @@ DECLARE
 BEGIN
   IF to_regclass('sluice.' || part) IS NOT NULL THEN RETURN; END IF;
   PERFORM pg_advisory_xact_lock(7582144);
-  IF to_regclass('sluice.' || part) IS NOT NULL THEN RETURN; END IF;
+  -- to_regclass may remember that the table is missing, although another replica has just created it.
+  IF EXISTS (SELECT FROM pg_class WHERE relname = part AND relnamespace = 'sluice'::regnamespace) THEN
+    RETURN;
+  END IF;
   EXECUTE format('CREATE TABLE sluice.%I (LIKE sluice.charges INCLUDING DEFAULTS)', part);
   EXECUTE format(
     'ALTER TABLE sluice.charges ATTACH PARTITION sluice.%I FOR VALUES FROM (%L) TO (%L)',

@@ -23,6 +23,8 @@ type LeasedHost = Pick<Host, "clock" | "log" | "metrics" | "version"> & {
   readonly store: Pick<Host["store"], "redis">;
 };
 
+/** Other gateways go on without this one, and may have revoked keys. */
+const sharedOutageMs = 5_000;
 /** Time limit of a usage report, which may read the charges of a month. */
 const reportMs = 30_000;
 
@@ -72,6 +74,7 @@ export async function startLeased(
       purchasedLeft: (workspace) => queries.purchasedLeft(workspace),
       keyWindows: (key) => queries.keyWindows(key),
       workspaceUsage: (workspaceId) => queries.workspaceUsage(workspaceId),
+      outageMs: sharedOutageMs,
       usage: createDatabaseReports(reports, host.log),
     },
     ready: () => ({ credit: meter.writable ? true : "PostgreSQL does not answer" }),

@@ -30,7 +30,7 @@ interface KeyUsage {
 }
 
 /** The meter of one gateway. Its book is in memory, so nothing has to be asked. */
-export interface MeterService extends Omit<Metering, "usage"> {
+export interface MeterService extends Omit<Metering, "usage" | "outageMs"> {
   reserve(
     ...args: Parameters<Metering["reserve"]>
   ): Exclude<ReturnType<Metering["reserve"]>, Promise<unknown>>;

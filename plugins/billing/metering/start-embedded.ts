@@ -10,6 +10,9 @@ import { createJournalReports } from "./journal-reports.ts";
 import { openMeter } from "./meter.ts";
 import { exportOf, type Options } from "./options.ts";
 
+/** The journal accepts charges without PostgreSQL, but a key that was revoked elsewhere must not stay valid for long. */
+const localOutageMs = 60_000;
+
 export async function startEmbedded(
   options: Options,
   { clock, compute, log, metrics, store, version }: Host,
@@ -62,6 +65,7 @@ export async function startEmbedded(
       purchasedLeft: (workspace) => meter.purchasedLeft(workspace),
       keyWindows: (key) => meter.keyWindows(key),
       workspaceUsage: (workspaceId) => meter.workspaceUsage(workspaceId),
+      outageMs: database === undefined ? undefined : localOutageMs,
       usage: createJournalReports(dataDir, compute.background, log),
     },
     ready: () => ({ journal: meter.writable ? true : "not writable" }),

@@ -12,6 +12,7 @@ const empty = {
 export const meteringWithoutJournal: Metering = {
   reserve: () => ({ kind: "unavailable" }),
   reserveWithoutLimit: () => ({ kind: "unavailable" }),
+  outageMs: undefined,
   purchasedLeft: () => 0,
   keyWindows: () => ({ day: empty, month: empty, openMilliCu: 0 }),
   workspaceUsage: () => ({

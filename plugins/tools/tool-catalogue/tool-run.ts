@@ -210,6 +210,7 @@ export class ToolRun {
     try {
       if (!result.ok) return this.#failed(this.#checkedFailure(result));
       const json = textOf(result);
+      this.#checkOutput(json);
       if (result.usage !== undefined && !isUsage(result.usage)) {
         throw new Error("the tool returned an invalid usage");
       }
@@ -221,6 +222,14 @@ export class ToolRun {
     } finally {
       if (!isCharged) part.release();
     }
+  }
+
+  /** Throws if the result does not match the output schema of the tool, which is a bug of the tool. */
+  #checkOutput(json: string): void {
+    const [first] = this.#catalogued.checkOutput?.(JSON.parse(json)) ?? [];
+    if (first === undefined) return;
+    const where = first.path === "" ? "the result" : first.path;
+    throw new Error(`the result does not match the output schema: ${where} ${first.reason}`);
   }
 
   /**
@@ -246,14 +255,26 @@ export class ToolRun {
     json: string,
     costMilliCu: number,
   ): ToolOutcome {
-    const { tool, metrics } = this.#catalogued;
+    const { tool, metrics, checkOutput } = this.#catalogued;
     const latencyMs = this.#latency();
     metrics.succeeded.add(1);
     metrics.seconds.observe(latencyMs / 1000);
     const usedCUMilli = costMilliCu + this.#context.nestedMilliCu;
     this.#span?.set({ "sluice.cu.used_milli": usedCUMilli });
     this.#span?.end();
-    return { ok: true, tool: tool.name, json, usedCUMilli, latencyMs, usage, links, content };
+    const isStructured = checkOutput !== undefined;
+    const { name } = tool;
+    return {
+      ok: true,
+      tool: name,
+      json,
+      isStructured,
+      usedCUMilli,
+      latencyMs,
+      usage,
+      links,
+      content,
+    };
   }
 
   #failed(failure: ToolFailure): ToolOutcome {

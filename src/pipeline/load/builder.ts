@@ -110,7 +110,7 @@ export class Builder {
     const hostOf = (name: string, mode: Host["mode"]): Host => {
       const { host, close } = this.#registry.hostFor(this.#plugins.get(name) ?? { name }, mode);
       // No instance runs with this host, so nothing would end its timers.
-      close();
+      void close();
       return host;
     };
     try {
@@ -198,7 +198,7 @@ export class Builder {
           try {
             await started.stop();
           } finally {
-            close();
+            await close();
           }
         };
         return { ...started, stop };
@@ -223,7 +223,7 @@ export class Builder {
       return undefined;
     } finally {
       // The plugin was carried over with the host that it has, or did not start.
-      if (!hasStarted) close();
+      if (!hasStarted) await close();
     }
   }
 

@@ -2,6 +2,7 @@
 import type { Config } from "../../config/config.ts";
 import { PermissionError } from "../../contract/permissions.ts";
 import { runGuarded } from "../../guard.ts";
+import { PluginClient } from "../../http/upstream/plugin-client.ts";
 import type { Host, Plugin, ServiceName, ServiceTypes } from "../../plugin.ts";
 import { version } from "../../version.ts";
 import type { HostResources } from "./host-resources.ts";
@@ -10,8 +11,8 @@ export type HostUser = Pick<Plugin, "name" | "uses" | "usesIfInstalled" | "permi
 
 export interface PluginHost {
   readonly host: Host;
-  /** Ends the timers of the instance. It can start no others. */
-  readonly close: () => void;
+  /** Ends the timers and the connections of the instance. It can start no others. */
+  readonly close: () => Promise<void>;
 }
 
 /** `find`: returns a service by its name; undefined if there is none. */
@@ -27,6 +28,8 @@ export function createHost(
   const required = found(plugin.uses, find);
   const optional = found(plugin.usesIfInstalled, find);
   const timers = new PluginTimers(plugin.name, log, clock);
+  const clients: PluginClient[] = [];
+  let isClosed = false;
   const { environment, file } = config;
   const host: Host = {
     environment,
@@ -54,11 +57,38 @@ export function createHost(
       const message = `plugin "${plugin.name}" must list the variable "${name}" under \`permissions.env\``;
       throw new PermissionError(message);
     },
+    upstream(url, options = {}) {
+      const server = new URL(url);
+      mustReach(plugin, server);
+      if (isClosed)
+        throw new Error(`plugin "${plugin.name}" opened a client while it was not running`);
+      const client = new PluginClient(server, options, { clock, log });
+      clients.push(client);
+      return client;
+    },
     every: (ms, task) => timers.every(ms, task),
     version,
     folder: file.slice(0, file.lastIndexOf("/") + 1) || ".",
   };
-  return { host, close: () => timers.close() };
+  const close = async (): Promise<void> => {
+    isClosed = true;
+    timers.close();
+    await Promise.all(clients.map((client) => client.close()));
+  };
+  return { host, close };
+}
+
+/** Throws an Error if the manifest does not permit the plugin to connect to the server of the URL. */
+function mustReach({ name, permissions }: HostUser, { protocol, hostname, port, href }: URL): void {
+  if (protocol !== "http:" && protocol !== "https:") {
+    throw new TypeError(`expected an http or https URL, got "${href}"`);
+  }
+  const server = `${hostname}:${port === "" ? (protocol === "https:" ? 443 : 80) : port}`;
+  const hosts = permissions?.hosts ?? [];
+  if (hosts.includes(server) || hosts.includes("*")) return;
+  throw new PermissionError(
+    `plugin "${name}" must list the server "${server}" under \`permissions.hosts\``,
+  );
 }
 
 /** Maps each name to its service, or to undefined if there is none. */

@@ -17,6 +17,7 @@ import type {
 } from "../../plugin.ts";
 import type { CallReport } from "../../contract/called.ts";
 import { runGuarded } from "../../guard.ts";
+import { noFields, withUpstreamField } from "../../http/headers.ts";
 import type { CompiledRoute, PlacedStep } from "../load/compile.ts";
 import { coreDepth, ExchangeRecord } from "../observe/record.ts";
 import { asksForTrace } from "../observe/trace-header.ts";
@@ -34,6 +35,8 @@ export class LiveExchange extends ExchangeState implements Exchange, ResponseOwn
   readonly arrivedMonotonic: number;
   body: Buffer | undefined = undefined;
   onAbort: Exchange["onAbort"] = undefined;
+
+  upstreamHeaders: readonly string[] = noFields;
 
   readonly arrival: Arrival<LiveExchange>;
   readonly compiled: CompiledRoute;
@@ -121,6 +124,10 @@ export class LiveExchange extends ExchangeState implements Exchange, ResponseOwn
   set<S extends SlotName>(slot: S, value: Slots[S]): void {
     if (this.#slots[slot] !== undefined) throw new Error(`slot "${slot}" was set twice`);
     this.#slots[slot] = value;
+  }
+
+  setUpstreamHeader(name: string, value: string): void {
+    this.upstreamHeaders = withUpstreamField(this.upstreamHeaders, name, value);
   }
 
   replaceBody(body: Buffer): void {

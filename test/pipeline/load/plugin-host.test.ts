@@ -52,7 +52,7 @@ test("runs a timer until the plugin stops or the timer is disposed of", () => {
   clock.advance(250);
   other[Symbol.dispose]();
   clock.advance(100);
-  close();
+  void close();
   clock.advance(1_000);
   assert.deepEqual([runs, others], [3, 2]);
   assert.throws(() => host.every(100, () => {}), /plugin "acme" started a timer/);
@@ -88,7 +88,7 @@ test("begins no run of a task while its promise is pending, and aborts its signa
   await new Promise(setImmediate);
   clock.advance(100);
   assert.equal(signals.length, 2);
-  close();
+  void close();
   assert.ok(signals.every(({ aborted }) => aborted));
 });
 

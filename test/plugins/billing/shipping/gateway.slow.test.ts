@@ -4,10 +4,12 @@ import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { StartError } from "../../../../src/start-error.ts";
 import { startTestGateway, type TestGateway } from "../../../../plugins/contracts/testing.ts";
+import type { Clock } from "../../../../src/plugin.ts";
 import { createSeal } from "../../../../src/store/seal.ts";
+import { manualClock } from "../../../../src/testing/clock.ts";
 import { startFaultProxy } from "../../../store/fault-proxy.ts";
 import { createDatabase, runSql } from "../../../store/servers.ts";
-import { assertCopied, upgrade } from "./fixture.ts";
+import { assertCopied, until, upgrade } from "./fixture.ts";
 
 const secret = "a secret of this gateway";
 const pipeline = `version: 1
@@ -26,9 +28,14 @@ routes:
     to: discovery
 `;
 
-function start(url: string, more: Readonly<Record<string, string>> = {}): Promise<TestGateway> {
+function start(
+  url: string,
+  more: Readonly<Record<string, string>> = {},
+  clock?: Clock,
+): Promise<TestGateway> {
   return startTestGateway({
     pipeline,
+    ...(clock !== undefined && { clock }),
     env: { GATEWAY_SECRET: secret, DATABASE_URL: url, ...more },
   });
 }
@@ -44,6 +51,27 @@ async function call({ url, key }: TestGateway): Promise<number> {
   await response.text();
   return response.status;
 }
+
+test("a gateway with its own journal serves for a minute without PostgreSQL, and then refuses keys", async (t) => {
+  const url = new URL(await preparedDatabase(t));
+  await using proxy = await startFaultProxy(Number(url.port));
+  url.port = String(proxy.port);
+  const clock = manualClock();
+  await using gateway = await start(url.href, {}, clock);
+  assert.equal(await call(gateway), 200);
+  proxy.refuses = true;
+  proxy.reset();
+  clock.advance(55_000);
+  assert.equal(await call(gateway), 200);
+  clock.advance(10_000);
+  assert.equal(await call(gateway), 503);
+  assert.equal((await fetch(`${gateway.url}/readyz`)).status, 503);
+  proxy.refuses = false;
+  await until(async () => {
+    clock.advance(250);
+    return (await call(gateway)) === 200;
+  });
+});
 
 test("a gateway copies its charges, and continues to serve for seconds while PostgreSQL is unreachable", async (t) => {
   const url = new URL(await preparedDatabase(t));

@@ -1,0 +1,164 @@
+/** Connections to the ledger in PostgreSQL, directly and through PgBouncer, on which tests call its functions. */
+import assert from "node:assert/strict";
+import type { TestContext } from "node:test";
+import { Client } from "pg";
+import { encodeCharges } from "../../../../plugins/billing/leases/postgres-ledger.ts";
+import type {
+  KeyLimits,
+  LeaseReply,
+  Registered,
+  Standing,
+  Want,
+} from "../../../../plugins/billing/leases/ledger.ts";
+import { startFaultProxy, type FaultProxy } from "../../../store/fault-proxy.ts";
+import { runSql, startPgBouncer } from "../../../store/servers.ts";
+import { until } from "../shipping/fixture.ts";
+import { preparedDatabase } from "./gateway-fixture.ts";
+
+/** One key, which may spend 100 milli-CU in 24 hours. */
+const limits: KeyLimits = {
+  kind: "key",
+  dayMilliCu: 100,
+  monthMilliCu: Number.MAX_SAFE_INTEGER,
+};
+
+/** One connection, and the messages of a replica on it. */
+export interface Connection {
+  readonly pid: number;
+  run(sql: string): Promise<void>;
+  register(mode?: "settled" | "async"): Promise<Registered>;
+  lease(replica: number, leaseNo: number, want?: Partial<Want>): Promise<LeaseReply>;
+  /** Posts charges of one milli-CU each, which the lease covers. */
+  post(replica: number, first: number, charges: number): Promise<Standing>;
+  fence(replica: number): Promise<readonly number[]>;
+}
+
+interface Setup {
+  /** The database without a proxy and without PgBouncer. */
+  readonly database: string;
+  readonly proxy: FaultProxy;
+  readonly connect: () => Promise<Connection>;
+  /** Number of charges, and what all replicas hold, in milli-CU. */
+  readonly totals: () => Promise<{ readonly charges: number; readonly held: number }>;
+}
+
+export const ways = ["directly", "through PgBouncer"] as const;
+
+export async function setUp(t: TestContext, way: (typeof ways)[number]): Promise<Setup> {
+  const database = await preparedDatabase(t);
+  await runSql(
+    database,
+    "CREATE OR REPLACE FUNCTION sluice.started_ms() RETURNS bigint LANGUAGE sql AS 'SELECT 0::bigint'",
+  );
+  const url = way === "directly" ? database : await startPgBouncer(t, database);
+  if (url === undefined) throw new Error("PgBouncer is missing");
+  const proxy = await startFaultProxy(Number(new URL(url).port));
+  const clients: Client[] = [];
+  t.after(async () => {
+    await Promise.all(clients.map((client) => client.end().catch(() => {})));
+    await proxy[Symbol.asyncDispose]();
+  });
+  return {
+    database,
+    proxy,
+    async connect() {
+      const through = new URL(url);
+      through.port = String(proxy.port);
+      const client = new Client({ connectionString: through.href });
+      client.on("error", () => {});
+      await client.connect();
+      clients.push(client);
+      return connectionOf(client);
+    },
+    async totals() {
+      const [row] = await runSql(
+        database,
+        `SELECT (SELECT count(*)::int FROM sluice.charges) AS charges,
+           (SELECT coalesce(sum(sluice.held(granted, spent)), 0)::int FROM sluice.leases) AS held`,
+      );
+      return { charges: Number(row?.["charges"]), held: Number(row?.["held"]) };
+    },
+  };
+}
+
+async function connectionOf(client: Client): Promise<Connection> {
+  const call = async <T>(text: string, ...values: unknown[]): Promise<T> => {
+    const { rows } = await client.query<{ reply: T }>(`SELECT sluice.${text} AS reply`, values);
+    return rows[0]?.reply ?? assert.fail("no reply");
+  };
+  const { rows } = await client.query<{ pid: number }>("SELECT pg_backend_pid() AS pid");
+  return {
+    pid: rows[0]?.pid ?? 0,
+    async run(sql) {
+      await client.query(sql);
+    },
+    register: (mode = "settled") => call("credit_register('one', $1, 'test')", mode),
+    lease: (replica, leaseNo, want = {}) =>
+      call("credit_lease($1, $2, $3)", replica, leaseNo, JSON.stringify([{ ...noWant, ...want }])),
+    post: (replica, first, charges) =>
+      call(
+        "credit_post($1, $2, $3, $4)",
+        replica,
+        first,
+        first + charges - 1,
+        encodeCharges({ first, charges: Array.from({ length: charges }, () => charge) }),
+      ),
+    fence: (replica) => call("credit_fence($1)", replica),
+  };
+}
+
+const noWant: Want = {
+  scope: "key_1",
+  limits,
+  isNew: true,
+  grantedMilliCu: [0],
+  slackMilliCu: [0],
+  needsMilliCu: [],
+  extraMilliCu: 0,
+  recall: 0,
+  hasNewNeeds: false,
+  anySource: false,
+};
+
+const charge = {
+  keyId: "key_1",
+  workspaceId: "ws_1",
+  time: Date.now(),
+  splitMilliCu: [1, 0, 0],
+  takenMilliCu: [0, 0, 0],
+  keyTakenMilliCu: 1,
+  details: {
+    surface: "test",
+    method: "m",
+    model: null,
+    request_id: "r",
+    input_tokens: 0,
+    output_tokens: 0,
+    estimated: false,
+    outcome: "complete",
+  },
+} as const;
+
+/** Resolves when another connection waits for a lock. */
+export async function untilBlocked(database: string): Promise<void> {
+  await until(async () => {
+    const rows = await runSql(
+      database,
+      `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`,
+    );
+    return rows.length > 0;
+  });
+}
+
+export function grantedOf({ granted }: LeaseReply): number | undefined {
+  return granted?.[0]?.grantedMilliCu[0];
+}
+
+/** Sets back the last message of a replica, as if it had been silent for 11 seconds. */
+export async function silence(database: string, replica: number): Promise<void> {
+  await runSql(
+    database,
+    "UPDATE sluice.replicas SET registered_at = registered_at - 11000",
+    `UPDATE sluice.replicas SET heard_at = heard_at - 11000 WHERE id = ${replica}`,
+  );
+}
