@@ -29,6 +29,22 @@ export interface RunningGateway {
   readonly routes: readonly RouteStatus[];
   /** Returns the explanations of the requests with this id, newest first. */
   explain(requestId: string): readonly object[];
+  /** Does the same on this gateway and on the others that use the same database. Never rejects. */
+  explainEverywhere(requestId: string): Promise<FoundExchanges>;
+  /** Returns the values of a metric of this gateway. Empty if there is no such metric. */
+  metric(name: string): readonly MetricValue[];
+}
+
+export interface FoundExchanges {
+  /** Explanations, newest first. */
+  readonly exchanges: readonly object[];
+  /** Names of the gateways that have not answered. */
+  readonly missing: readonly string[];
+}
+
+export interface MetricValue {
+  readonly labels: Readonly<Record<string, string>>;
+  readonly value: number;
 }
 
 /** One backend that a service reaches, for `/readyz` and the dashboard. */

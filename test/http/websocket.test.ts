@@ -419,9 +419,10 @@ it("messages run the `message` hooks of the steps, one of which may refuse them"
     message: () => (left-- > 0 ? undefined : refuse("GATEWAY_RATE_LIMITED")),
   };
   const surface = socketSurface((connection, x) => {
-    connection.onMessage = async (data) => {
-      const refusal = await x.admit();
-      connection.send(refusal?.code === undefined ? data : Buffer.from(refusal.code), true);
+    connection.onMessage = (data) => {
+      void Promise.resolve(x.admit()).then((reply) =>
+        connection.send(reply?.code === undefined ? data : Buffer.from(reply.code), true),
+      );
     };
   });
   await using served = await serve([route(surface, [limit])]);

@@ -10,6 +10,7 @@ import { openChain } from "./chain.ts";
 import { answerBody } from "./json-rpc.ts";
 import { demoMethods } from "./methods.ts";
 import { readRecording } from "./recording.ts";
+import { DemoSubscriptions } from "./subscriptions.ts";
 
 export interface DemoNode {
   /** `http://host:port`. The same address accepts WebSockets. */
@@ -52,9 +53,13 @@ export async function startDemoNode({
   sockets.on("connection", (socket) => {
     // A broken connection closes itself, so its error needs no handling.
     socket.on("error", () => {});
+    const subscriptions = new DemoSubscriptions(methods);
     socket.on("message", (data) => {
       // `ws` passes a Buffer unless its binaryType is changed.
-      const { body } = answer(data as Buffer);
+      const bytes = data as Buffer;
+      const messages = subscriptions.answer(bytes.toString());
+      if (messages !== undefined) return messages.forEach((message) => socket.send(message));
+      const { body } = answer(bytes);
       if (body !== "") socket.send(body);
     });
   });

@@ -1,7 +1,7 @@
 /** Reserves and charges credit for a connection, from the account of its caller as it is at that moment. */
 import type { Charge, ChargeLine } from "sluice-gateway/services";
 import type { Caller } from "./caller.ts";
-import { chargeRefusal, unavailable, type CallRefusal } from "./rpc-error.ts";
+import { chargeRefusal, unauthorized, unavailable, type CallRefusal } from "./rpc-error.ts";
 
 /** Reserved credit. Call exactly one of its methods. */
 export interface Payment {
@@ -26,8 +26,11 @@ export class Payer {
 
   async reserve(costMilliCu: number): Promise<Payment | CallRefusal> {
     const principal = await this.#caller.current();
-    if (principal === "refused") this.#onRefused();
-    if (principal === "refused" || principal === "unavailable") return unavailable;
+    if (principal === "unavailable") return unavailable;
+    if (principal === "refused") {
+      this.#onRefused();
+      return unauthorized;
+    }
     if (costMilliCu === 0) return free;
     const part = await this.#charge.open(costMilliCu, { detached: true, principal });
     if ("kind" in part) return chargeRefusal(part);

@@ -2,6 +2,7 @@
 import type { CuRefusal, MeterUnavailable } from "sluice-gateway/services";
 
 const codes = {
+  GATEWAY_UNAUTHORIZED: -32001,
   GATEWAY_SERVICE_UNAVAILABLE: -32603,
   GATEWAY_CU_LIMIT_EXCEEDED: -32005,
   GATEWAY_RATE_LIMITED: -32029,
@@ -14,6 +15,8 @@ export interface CallRefusal {
 }
 
 export const tooManyRequests = refusalOf("GATEWAY_RATE_LIMITED", "Too Many Requests");
+/** The key is not valid any more. The connection closes, so the client does not get this error. */
+export const unauthorized = refusalOf("GATEWAY_UNAUTHORIZED", "unauthorized");
 /** The code that jsonrpsee, the server of Substrate nodes, has for this. */
 export const tooManySubscriptions = {
   code: "GATEWAY_RATE_LIMITED",

@@ -203,6 +203,13 @@ const archive: Record<string, KnownMethod> = {
   archive_v1_call: moving("blockHash", "function", "callParameters"),
 };
 
+/** The chain specification, from the JSON-RPC interface specification of the ecosystem. */
+const chainSpec: Record<string, KnownMethod> = {
+  chainSpec_v1_chainName: { params: [], cuMilli: defaultMilliCu, lifetime: "constant" },
+  chainSpec_v1_genesisHash: { params: [], cuMilli: defaultMilliCu, lifetime: "constant" },
+  chainSpec_v1_properties: { params: [], cuMilli: defaultMilliCu, lifetime: "constant" },
+};
+
 /** Methods of the chain itself. `upstreams.<name>.aliases` maps the prefix `ledger_` to the node's prefix. */
 const ledger: Record<string, KnownMethod> = {
   ledger_apiVersions: { params: [], ...tenth, lifetime: "constant" },
@@ -233,6 +240,7 @@ export const knownMethods: ReadonlyMap<string, KnownMethod> = new Map(
     ...childstate,
     ...consensus,
     ...archive,
+    ...chainSpec,
     ...ledger,
     // The gateway answers this method itself: see `whitelist.ts`.
     rpc_methods: { params: [], ...tenth, lifetime: "constant" } satisfies KnownMethod,

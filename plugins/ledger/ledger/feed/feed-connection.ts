@@ -16,6 +16,9 @@ const ratePerSubscription = 50;
 /** Maximum number of requests that wait for their answers. */
 const maxRequests = 2048;
 
+/** An id of a subscription, as JSON text: a short string without escapes, or a number. */
+const idForm = /^(?:"[^"\\]{1,128}"|\d{1,20})$/;
+
 export interface FeedLimits {
   readonly connectMs: number;
   /** Maximum time until an answer has arrived. */
@@ -107,7 +110,13 @@ export class FeedConnection {
     return new Promise((resolve) => {
       this.#request(method, params, (answer) => {
         // The first notification can follow the answer at once, before any promise is resolved.
-        if (answer?.kind === "result") this.#receivers.set(answer.text, receiver);
+        if (answer?.kind === "result") {
+          if (!idForm.test(answer.text)) {
+            this.#lose("not the id of a subscription");
+            return resolve(undefined);
+          }
+          this.#receivers.set(answer.text, receiver);
+        }
         resolve(answer);
       });
     });

@@ -194,8 +194,12 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
     this.#metrics.moves.add(1);
     this.#disconnect();
     for (const topic of this.#topics.values()) topic.moved();
-    if (this.#failures++ === 0) this.#connect();
-    else this.#retryLater();
+    if (this.#failures++ === 0) return this.#connect();
+    // Every node has been tried, so new clients get an error instead of waiting. The others wait for a node.
+    const nodes = this.#parts.pool.targets?.().length ?? 0;
+    if (this.#failures > nodes)
+      for (const topic of this.#opening.keys()) this.#remove(topic, undefined);
+    this.#retryLater();
   }
 
   #retryLater(): void {

@@ -101,12 +101,12 @@ function readHead(text: string): Head | undefined {
   const header = parseOrUndefined(text);
   if (!isObject(header)) return undefined;
   const { number, parentHash, stateRoot, extrinsicsRoot, digest } = header;
-  const logs = isObject(digest) && Array.isArray(digest["logs"]) ? digest["logs"] : [];
-  const parts: readonly unknown[] = [number, parentHash, stateRoot, extrinsicsRoot, ...logs];
-  if (!parts.every((part) => typeof part === "string" && hex.test(part))) return undefined;
-  // Checked by `every`, which does not narrow the tuple.
-  const value = Number(number as string);
+  const logs: unknown = isObject(digest) ? digest["logs"] : undefined;
+  const parts: readonly unknown[] = [number, parentHash, stateRoot, extrinsicsRoot];
+  const all = Array.isArray(logs) ? parts.concat(logs) : parts;
+  if (!all.every((part) => typeof part === "string" && hex.test(part))) return undefined;
+  const value = Number(number);
   if (!Number.isSafeInteger(value)) return undefined;
-  const identity = createHash("sha256").update(parts.join().toLowerCase()).digest("base64");
-  return { number: value, parentHash: parentHash as string, identity };
+  const identity = createHash("sha256").update(all.join().toLowerCase()).digest("base64");
+  return { number: value, parentHash: String(parentHash), identity };
 }

@@ -7,7 +7,7 @@ import {
   type TestGateway,
   type WantedKey,
 } from "../../../../plugins/contracts/testing.ts";
-import { until } from "../../confidential/confidential-relay/wait.ts";
+import { until } from "../until.ts";
 import { hash, request } from "../ledger/fixture.ts";
 import { TextNode } from "./text-node.ts";
 import { connectWs, refusalOf, type WsClient } from "./ws-client.ts";
@@ -133,6 +133,15 @@ describe("calls over WebSocket", () => {
     ]);
     assert.equal(await usedBy(workspaceId), 100);
   });
+});
+
+it("a subscription at a node without WebSockets fails, and costs nothing", async () => {
+  const { key, workspaceId } = gateway.issue({});
+  await using client = await connectWs(gateway.url + path, { key });
+  const answer = await client.ask(request("chain_subscribeNewHeads"));
+  const error = '{"code":-32603,"message":"Internal Error"}';
+  assert.equal(answer, `{"jsonrpc":"2.0","id":1,"error":${error}}`);
+  assert.equal(await usedBy(workspaceId), 0);
 });
 
 describe("limits of a connection", () => {

@@ -5,7 +5,7 @@ import { createServer } from "node:http";
 import { after, before, describe, it } from "node:test";
 import { startTestGateway, type TestGateway } from "../../../../plugins/contracts/testing.ts";
 import { closed, listening } from "../../../e2e/rpc-node.ts";
-import { until } from "../../confidential/confidential-relay/wait.ts";
+import { until } from "../until.ts";
 import { request } from "../ledger/fixture.ts";
 import { TextNode } from "./text-node.ts";
 import { connectWs, refusalOf } from "./ws-client.ts";

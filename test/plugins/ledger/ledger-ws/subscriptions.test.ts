@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { after, before, describe, it } from "node:test";
 import { startTestGateway, type TestGateway } from "../../../../plugins/contracts/testing.ts";
-import { until } from "../../confidential/confidential-relay/wait.ts";
+import { until } from "../until.ts";
 import { ChainNode, hashOf, headerOf } from "../ledger/feed/chain-node.ts";
 import { request } from "../ledger/fixture.ts";
 import { connectWs, type WsClient } from "./ws-client.ts";

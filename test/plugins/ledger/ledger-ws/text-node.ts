@@ -22,6 +22,8 @@ export class TextNode {
     req.setEncoding("utf8");
     req.on("data", (chunk: string) => (text += chunk));
     req.on("end", () => {
+      // An upgrade to a WebSocket, which this node does not have.
+      if (text === "") return res.writeHead(405).end();
       const asked = JSON.parse(text) as Call | Call[];
       const list = Array.isArray(asked) ? asked : [asked];
       const answers = list.map((call) => this.#one(call)).join(",");
@@ -29,8 +31,9 @@ export class TextNode {
         res.writeHead(200, { "content-type": "application/json" });
         res.end(Array.isArray(asked) ? `[${answers}]` : answers);
       };
-      if (list.some(({ method }) => this.held.has(method))) this.#waiting.push(answer);
-      else answer();
+      return list.some(({ method }) => this.held.has(method))
+        ? this.#waiting.push(answer)
+        : answer();
     });
   });
 

@@ -36,6 +36,7 @@ describe("the table of methods", () => {
       "grandpa_roundState",
       "mmr_root",
       "archive_v1_body",
+      "chainSpec_v1_genesisHash",
       "childstate_getStorage",
     ]) {
       assert.equal(plain.get(name)?.cuMilli, 1000, name);

@@ -1,0 +1,77 @@
+/**
+ * The older subscriptions of the demo node, for clients on a WebSocket. The head never moves, so a subscriber gets what a
+ * node sends first, and nothing more.
+ */
+import { randomBytes } from "node:crypto";
+import { isObject } from "sluice-gateway/toolkit";
+import type { Method } from "./method.ts";
+
+interface Kind {
+  readonly notification: string;
+  /** Name of the method that returns the first notification. */
+  readonly value: string;
+}
+
+const head = (notification: string): Kind => ({ notification, value: "chain_getHeader" });
+const version: Kind = { notification: "state_runtimeVersion", value: "state_getRuntimeVersion" };
+
+const kinds: ReadonlyMap<string, Kind> = new Map([
+  ["chain_subscribeNewHeads", head("chain_newHead")],
+  ["chain_subscribeNewHead", head("chain_newHead")],
+  ["chain_subscribeAllHeads", head("chain_allHead")],
+  ["chain_subscribeFinalizedHeads", head("chain_finalizedHead")],
+  ["state_subscribeRuntimeVersion", version],
+  ["chain_subscribeRuntimeVersion", version],
+  ["state_subscribeStorage", { notification: "state_storage", value: "state_queryStorageAt" }],
+]);
+
+const unsubscribe = /^(?:chain|state)_unsubscribe\w+$/;
+
+/** The subscriptions of one connection. */
+export class DemoSubscriptions {
+  readonly #methods: ReadonlyMap<string, Method>;
+  readonly #open = new Set<string>();
+
+  constructor(methods: ReadonlyMap<string, Method>) {
+    this.#methods = methods;
+  }
+
+  /** Returns the messages to send. Undefined if the text is no call of a subscription, or has invalid parameters. */
+  answer(text: string): readonly string[] | undefined {
+    const call = text.includes("ubscribe") ? parsed(text) : undefined;
+    if (!isObject(call) || typeof call["method"] !== "string") return undefined;
+    const { id = null, method, params } = call;
+    const args: readonly unknown[] = Array.isArray(params) ? params : [];
+    const answer = (result: unknown): string => JSON.stringify({ jsonrpc: "2.0", id, result });
+    if (unsubscribe.test(method)) return [answer(this.#open.delete(String(args[0])))];
+    const kind = kinds.get(method);
+    const value = kind === undefined ? undefined : this.#valueOf(kind, args);
+    if (kind === undefined || value === undefined) return undefined;
+    const subscription = randomBytes(8).toString("hex");
+    this.#open.add(subscription);
+    const notified = {
+      jsonrpc: "2.0",
+      method: kind.notification,
+      params: { subscription, result: value },
+    };
+    return [answer(subscription), JSON.stringify(notified)];
+  }
+
+  #valueOf({ value }: Kind, args: readonly unknown[]): unknown {
+    try {
+      const result = this.#methods.get(value)?.run(...args.slice(0, 1));
+      // `state_queryStorageAt` returns a list with one change set.
+      return Array.isArray(result) ? result[0] : result;
+    } catch {
+      return undefined;
+    }
+  }
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
