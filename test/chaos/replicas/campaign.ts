@@ -36,8 +36,8 @@ export interface CampaignResult {
   readonly redisDisruptions: number;
 }
 
-/** Each limited key and each small workspace is spent for so long. */
-const shareMs = 12_000;
+/** It takes at least so long to spend a limited key or a small workspace. */
+const shareMs = 10_000;
 const revocationMs = 4_000;
 const calmMs = 3_000;
 
@@ -52,7 +52,7 @@ export async function runCampaign(options: CampaignOptions): Promise<CampaignRes
   await startAudit(postgres.url, accounts.scopes);
   using sender = createSender(slots);
   const over = new AbortController();
-  const context = { accounts, sender, replicas, durationMs, signal: over.signal };
+  const context = { accounts, sender, replicas, signal: over.signal };
   const running = runClients(context, seed);
   let done: readonly DoneFault[];
   try {
@@ -64,7 +64,7 @@ export async function runCampaign(options: CampaignOptions): Promise<CampaignRes
   const known = await running;
   const crashes = [...deployment.crashes];
   crashes.push(...(await waitForCredit(deployment)));
-  await spendTheRest(accounts, sender, replicas);
+  await spendTheRest(known, sender, replicas);
   crashes.push(...(await stopAll(deployment)));
   const audit = await readAudit(postgres.primary.url);
   const once = onceOnly(known, audit.purchases, transfers);
@@ -144,9 +144,11 @@ async function waitForCredit({ postgres, slots }: Deployment): Promise<string[]>
   return ["a minute after the last fault, replicas that have ended still hold credit"];
 }
 
-/** Spends all limited credit. The refusals at the end show that none is stranded. */
-async function spendTheRest(accounts: Accounts, sender: Sender, replicas: number): Promise<void> {
-  const keys = [...accounts.limitedKeys, ...accounts.smallWorkspaces];
+/** Spends what is left of the limited credit. The refusals at the end show that none is stranded. */
+async function spendTheRest(known: Known, sender: Sender, replicas: number): Promise<void> {
+  const keys = [known.limitedKeys, known.smallWorkspaces].flatMap((spending) =>
+    spending.keys.slice(0, spending.at + 1),
+  );
   const spend = async (): Promise<void> => {
     for (let key = keys.pop(); key !== undefined; key = keys.pop()) {
       for (let turns = 0; turns < 1_000; turns++) {

@@ -9,7 +9,6 @@ export interface ClientContext {
   readonly accounts: Accounts;
   readonly sender: Sender;
   readonly replicas: number;
-  readonly durationMs: number;
   /** Aborts when the clients must end. */
   readonly signal: AbortSignal;
 }
@@ -21,16 +20,30 @@ export interface Known {
   readonly bought: Map<number, string[]>;
   /** By recipient, which is different for each confirmation token. */
   readonly transferred: Map<string, string[]>;
+  /** The limited credit, which the clients spend one key after the other. */
+  readonly limitedKeys: Spending;
+  readonly smallWorkspaces: Spending;
   /** Tokens that were refused although they were used for the first time. */
   refusedTokens: number;
 }
+
+/** Keys to spend. Those up to the place `at` have been used. */
+export interface Spending {
+  readonly keys: readonly ClientKey[];
+  at: number;
+  /** Number of refusals of the key at this place. */
+  refusals: number;
+}
+
+/** After this number of refusals, the next key is spent. */
+const maxRefusals = 20;
 
 interface Client extends ClientContext {
   readonly random: Random;
   readonly known: Known;
 }
 
-type Work = (client: Client, begun: number) => Promise<void>;
+type Work = (client: Client) => Promise<void>;
 
 /** Each client with the pause after its request in milliseconds. A name with × has so many clients. */
 const work: readonly (readonly [work: Work, count: number, pauseMs: number])[] = [
@@ -51,15 +64,16 @@ export async function runClients(context: ClientContext, seed: number): Promise<
     revocations: [],
     bought: new Map(),
     transferred: new Map(),
+    limitedKeys: { keys: context.accounts.limitedKeys, at: 0, refusals: 0 },
+    smallWorkspaces: { keys: context.accounts.smallWorkspaces, at: 0, refusals: 0 },
     refusedTokens: 0,
   };
-  const begun = now();
   const running = work.flatMap(([repeated, count, pauseMs], kind) =>
     Array.from({ length: count }, async (_, place) => {
       const random = createRandom(seed + 7919 * (10 * kind + place + 1));
       const client = { ...context, random, known };
       while (!context.signal.aborted) {
-        await repeated(client, begun);
+        await repeated(client);
         await sleep(pauseMs / 2 + random.int(pauseMs));
       }
     }),
@@ -100,21 +114,26 @@ async function chat(client: Client): Promise<void> {
   });
 }
 
-function spendLimitedKeys(client: Client, begun: number): Promise<void> {
-  return spend(client, client.accounts.limitedKeys, begun);
+function spendLimitedKeys(client: Client): Promise<void> {
+  return spend(client, client.known.limitedKeys);
 }
 
-function spendSmallWorkspaces(client: Client, begun: number): Promise<void> {
-  return spend(client, client.accounts.smallWorkspaces, begun);
+function spendSmallWorkspaces(client: Client): Promise<void> {
+  return spend(client, client.known.smallWorkspaces);
 }
 
-/** Spends the keys one after the other, each for the same share of the campaign. */
-async function spend(client: Client, keys: readonly ClientKey[], begun: number): Promise<void> {
-  const share = Math.floor(((now() - begun) / client.durationMs) * keys.length);
-  const key = keys[Math.min(share, keys.length - 1)];
+/** Spends the keys one after the other. Each is used until it has been refused for a while. */
+async function spend(client: Client, spending: Spending): Promise<void> {
+  const key = spending.keys[spending.at];
   if (key === undefined) return;
   const { status } = await readOnce(client.sender, anySlot(client), key);
-  if (status === 429) await sleep(500);
+  if (status !== 429) return;
+  const isLast = spending.at === spending.keys.length - 1;
+  if (spending.keys[spending.at] === key && !isLast && ++spending.refusals === maxRefusals) {
+    spending.at++;
+    spending.refusals = 0;
+  }
+  await sleep(100);
 }
 
 async function spendInShop(client: Client): Promise<void> {
