@@ -7,6 +7,7 @@ const patterns = [
   "plugins/**/README.md",
   "docs/**/*.{md,png,svg}",
   "plugins/*/templates/*.yaml",
+  "src/commands/plugin/templates/*.txt",
   "pipeline.yaml",
   "pipeline.schema.json",
   "README.md",

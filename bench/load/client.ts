@@ -11,6 +11,8 @@ export interface LoadOptions {
   readonly path: string;
   readonly headers: readonly string[];
   readonly bodies: readonly string[];
+  /** Keys of the callers, in turn: each is sent in `Authorization`. */
+  readonly keys?: readonly string[];
   readonly connections: number;
   readonly seconds: number;
   /** Requests per second. Without it, the loop is closed. */
@@ -37,13 +39,7 @@ interface Connection {
 }
 
 export async function load(options: LoadOptions): Promise<LoadResult> {
-  const requests = options.bodies.map((body) =>
-    Buffer.from(
-      `POST ${options.path} HTTP/1.1\r\nhost: bench\r\ncontent-type: application/json\r\n` +
-        options.headers.map((line) => `${line}\r\n`).join("") +
-        `content-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
-    ),
-  );
+  const requests = requestsOf(options);
   const connections = await Promise.all(
     Array.from({ length: options.connections }, () => openConnection(options.port)),
   );
@@ -103,6 +99,19 @@ export async function load(options: LoadOptions): Promise<LoadResult> {
   latencies.sort((a, b) => a - b);
   const at = (share: number): number => latencies[Math.floor(latencies.length * share)] ?? 0;
   return { requests: latencies.length, seconds, statuses, errors, p50: at(0.5), p99: at(0.99) };
+}
+
+function requestsOf({ path, headers, bodies, keys = [] }: LoadOptions): Buffer[] {
+  return Array.from({ length: Math.max(bodies.length, keys.length) }, (_, index) => {
+    const body = bodies[index % bodies.length] ?? "";
+    const key = keys[index % keys.length];
+    const lines = key === undefined ? headers : [...headers, `authorization: Bearer ${key}`];
+    return Buffer.from(
+      `POST ${path} HTTP/1.1\r\nhost: bench\r\ncontent-type: application/json\r\n` +
+        lines.map((line) => `${line}\r\n`).join("") +
+        `content-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
+    );
+  });
 }
 
 function openConnection(port: number): Promise<Connection> {

@@ -8,20 +8,23 @@ export const chatPath = "/v1/chat/completions";
 export interface NodeVariant {
   readonly upstream?: object;
   readonly metering?: object;
+  /** Stores that several gateways share. */
+  readonly store?: { readonly postgres?: string; readonly redis?: string };
   /** The step in the place of `meter`. */
   readonly meter?: "meter" | "free";
 }
 
 /** Returns pipeline.yaml for node calls. Files of the gateway go to `folder`. */
 export function nodePipeline(
-  { upstream, metering = {}, meter = "meter" }: NodeVariant,
+  { upstream, metering = {}, store = {}, meter = "meter" }: NodeVariant,
   folder: string,
 ): string {
   return JSON.stringify({
     version: 1,
     server: { host: "127.0.0.1", port: "${PORT:-0}" },
     admin: { host: "127.0.0.1", port: "${ADMIN_PORT:-0}" },
-    store: { data: "${DATA_DIR}" },
+    secret: "${GATEWAY_SECRET:-}",
+    store: { data: "${DATA_DIR}", replica: "${REPLICA_NAME:-}", ...store },
     metering,
     plugins: meter === "free" ? { free: join(here, "free-of-charge.ts") } : {},
     plans: { enterprise: { rps: 1_000_000, includedCu: 9_000_000_000 } },

@@ -5,6 +5,7 @@
  *
  *   npm run bench -- [--seconds 5] [--rounds 3] [--connections 32] [--only sluice]
  *   npm run bench -- --start   (start, memory and size: bench/start/run.ts)
+ *   npm run bench -- --replicas  (gateways that share PostgreSQL and Redis: bench/replicas/run.ts)
  *   npm run bench -- --plot    (measures nothing, and draws the plots of bench/README.md)
  */
 import { spawnSync } from "node:child_process";
@@ -13,6 +14,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { writePlots } from "../plot.ts";
+import { measureReplicas } from "../replicas/run.ts";
 import { measureStarts } from "../start/run.ts";
 import { builtSluice } from "./built-package.ts";
 import { load, type LoadResult } from "./client.ts";
@@ -31,6 +33,7 @@ const { values } = parseArgs({
     only: { type: "string", multiple: true },
     plot: { type: "boolean", default: false },
     start: { type: "boolean", default: false },
+    replicas: { type: "boolean", default: false },
     // This script sets it for the process that makes the load.
     drive: { type: "string" },
   },
@@ -147,6 +150,7 @@ const targets: Target[] = [
 if (values.drive !== undefined) await drive(values.drive);
 else if (values.plot) writePlots();
 else if (values.start) await measureStarts();
+else if (values.replicas) await measureReplicas();
 else await main();
 
 async function main(): Promise<void> {

@@ -12,6 +12,7 @@ export type * from "./errors.ts";
 export type * from "./evidence.ts";
 export type * from "./idempotency.ts";
 export type * from "./inference.ts";
+export type * from "./ledger-subscriptions.ts";
 export type * from "./ledger.ts";
 export type * from "./meter.ts";
 export * from "./model-list.ts";

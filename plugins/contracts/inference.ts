@@ -117,7 +117,10 @@ export interface InferenceRequest {
   readonly promptBytes: number;
   /** The token limit in `body`. Undefined if the request has no limit. */
   readonly maxTokens?: number | undefined;
-  /** Additional headers (the trace context), as a flat list of name, value … */
+  /**
+   * Additional headers (those that steps have set, and the trace context), as a flat list of name, value … Headers that
+   * the network's configuration sets are not replaced.
+   */
   readonly headers?: readonly string[] | undefined;
 }
 

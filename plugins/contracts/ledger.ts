@@ -1,6 +1,7 @@
 /** The service `ledger`: pools of Substrate nodes. Implemented in plugins/ledger/ledger. */
 import type { CallReporter } from "sluice-gateway/plugin";
 import type { Decoder } from "./decoder.ts";
+import type { LedgerSubscriptions } from "./ledger-subscriptions.ts";
 import type { ChargeLine } from "./meter.ts";
 
 declare module "sluice-gateway/plugin" {
@@ -55,8 +56,13 @@ export interface Ledger {
     params: Buffer,
     options?: { readonly signal?: AbortSignal },
   ): LedgerAnswer | Promise<LedgerAnswer>;
-  /** Reads and prices a JSON-RPC body, a call or a batch (decisions.md section 5). Sends nothing yet. */
-  rpc(body: Buffer): LedgerRpc;
+  /**
+   * Reads and prices a JSON-RPC body, a call or a batch (decisions.md section 5). Sends nothing yet. `over`: the transport
+   * of the client (default `http`). Over WebSocket, `rpc_methods` lists the subscriptions, too.
+   */
+  rpc(body: Buffer, over?: "http" | "websocket"): LedgerRpc;
+  /** Subscriptions at the nodes, for clients that can be sent notifications. */
+  readonly subscriptions: LedgerSubscriptions;
 }
 
 /** A JSON-RPC body that can be run. Reserve its cost, call `run` once, then settle its `lines`. */
@@ -71,6 +77,11 @@ export interface LedgerRpc {
   run(caller?: {
     readonly clientLeft: boolean;
   }): string | Uint8Array | undefined | Promise<string | Uint8Array | undefined>;
+  /**
+   * Instead of `run`: returns the answer in which every call that could have been made has this error. `error`: JSON text.
+   * Undefined if the body contains only notifications.
+   */
+  refuse(error: string): string | undefined;
   /** After `run`: the lines to charge, one per call that a node has answered. */
   readonly lines: readonly Pick<ChargeLine, "method" | "costMilliCu">[];
   /** After `run`: the reason why no node answered. Undefined if at least one call of the body was answered. */

@@ -38,6 +38,11 @@ export interface Tool<Input = unknown> {
    * `Mcp-Param-Region`, so that proxies can route by it.
    */
   readonly inputSchema: JsonSchema;
+  /**
+   * JSON Schema of successful results, with the same rules for its root. Agents get such a result as
+   * `structuredContent`, too. A result that does not match is a bug and is answered with GATEWAY_INTERNAL_ERROR.
+   */
+  readonly outputSchema?: JsonSchema;
   readonly price: ToolPrice<Input>;
   readonly capability: Capability | undefined;
   /**
@@ -121,6 +126,7 @@ export interface CatalogueEntry {
   readonly name: string;
   readonly description: string;
   readonly inputSchema: JsonSchema;
+  readonly outputSchema?: JsonSchema;
   readonly estimatedCUMilli: number;
   readonly estimatedCUVaries: boolean;
   readonly annotations: ToolAnnotations;

@@ -20,6 +20,7 @@ const gatewayCommands: Readonly<Record<string, ModuleCommand>> = {
   backup: { load: async () => (await import("./backup.ts")).backup },
   restore: { load: async () => (await import("./restore.ts")).restore },
   store: { load: async () => (await import("./store.ts")).storeCommand() },
+  plugin: { load: async () => (await import("./plugin/plugin.ts")).plugin },
   completion: {
     async load() {
       const { completionCommand } = await import("./completion.ts");

@@ -1,4 +1,4 @@
-/** `sluice explain`: asks the running gateway how it handled a request, step by step. */
+/** `sluice explain`: asks the running gateways how they handled a request, step by step. */
 import type { Config } from "../config/config.ts";
 import { printFault } from "../config/fault.ts";
 import { readPipeline } from "../pipeline/load/check-file.ts";
@@ -14,7 +14,8 @@ export const explain: Command = {
   help: `usage: sluice explain REQUEST_ID [--admin URL]
 
 Asks the running gateway for the request with this X-Request-Id. Prints what each step did with the request, how long
-the step took, and which limit refused the request. The gateway keeps the latest 2048 successful exchanges and the
+the step took, and which limit refused the request. With a database, the other gateways that use it are asked, too. A
+gateway keeps the latest 2048 successful exchanges and the
 latest 2048 refused ones. Under load it measures the times of one exchange in eight.
 
 --admin URL      address of the gateway's admin listener (default: admin.host and admin.port of pipeline.yaml)
@@ -31,8 +32,10 @@ latest 2048 refused ones. Under load it measures the times of one exchange in ei
       context.printToStderr(found);
       return 1;
     }
-    if (context.json) context.print(JSON.stringify({ exchanges: found }));
-    else for (const exchange of found) for (const line of lines(exchange)) context.print(line);
+    const { exchanges, missing = [] } = found;
+    if (context.json) context.print(JSON.stringify(found));
+    else for (const exchange of exchanges) for (const line of lines(exchange)) context.print(line);
+    if (missing.length > 0) context.printToStderr(notAnswered(missing));
     return 0;
   },
 };
@@ -63,23 +66,33 @@ function configured({ host, port }: Config["admin"]): URL {
   return new URL(`http://${reached.includes(":") ? `[${reached}]` : reached}:${port}`);
 }
 
+/** The answer of /explain. */
+interface Found {
+  readonly exchanges: readonly Explanation[];
+  readonly missing?: readonly string[];
+}
+
+function notAnswered(missing: readonly string[]): string {
+  return `no answer from ${missing.join(", ")}`;
+}
+
 /** Returns the exchanges, or a text with the reason why there are none. */
-async function ask(
-  admin: URL,
-  requestId: string,
-  signal: AbortSignal,
-): Promise<readonly Explanation[] | string> {
+async function ask(admin: URL, requestId: string, signal: AbortSignal): Promise<Found | string> {
   const url = new URL("/explain", admin);
   url.searchParams.set("id", requestId);
   try {
     const given = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]);
     const answer = await fetch(url, { signal: given });
-    if (answer.status === 404)
-      return `the gateway has no record of request ${requestId}, or no longer keeps it`;
+    // The responses below were written by the code of this package, so their shapes are known.
+    if (answer.status === 404) {
+      const { details } = (await answer.json()) as { readonly details?: Partial<Found> };
+      const { missing = [] } = details ?? {};
+      return missing.length === 0
+        ? `the gateway has no record of request ${requestId}, or no longer keeps it`
+        : `the gateways that answered have no record of request ${requestId}; ${notAnswered(missing)}`;
+    }
     if (answer.status !== 200) return `${admin.origin} answered ${answer.status}`;
-    // The response was written by the code of this package, so its shape is known.
-    const { exchanges } = (await answer.json()) as { readonly exchanges: readonly Explanation[] };
-    return exchanges;
+    return (await answer.json()) as Found;
   } catch (error) {
     const reason = error instanceof Error ? (error.cause ?? error) : error;
     return `no answer from ${admin.origin}: ${String(reason)}`;
@@ -92,7 +105,7 @@ function lines(exchange: Explanation): string[] {
     exchange.key_id === undefined ? "no key" : `${exchange.key_id} of ${exchange.workspace_id}`;
   const width = Math.max(...exchange.steps.map(({ step }) => step.length));
   return [
-    `${id}  ${at}  ${method} ${route}`,
+    `${id}  ${at}  ${method} ${route}${exchange.replica === undefined ? "" : `  on ${exchange.replica}`}`,
     `  ${status === 0 ? "no answer" : status}${code === undefined ? "" : ` ${code}`}, ${outcome}, ${ms} ms, ${who}`,
     ...(exchange.calls === undefined ? [] : [`  ${callsLine(exchange.calls)}`]),
     ...(limit === undefined ? [] : [`  ${limitLine(limit)}`]),

@@ -7,6 +7,8 @@ export interface Subcommand {
   readonly options: readonly string[];
   /** Names of the required arguments, for messages. */
   readonly arguments: readonly string[];
+  /** Names of the arguments that may follow the required ones. */
+  readonly optional?: readonly string[];
   run(context: CommandContext, values: OptionValues, ...args: string[]): Promise<0 | 1>;
 }
 
@@ -37,7 +39,7 @@ export function runSubcommand(
   const missing = chosen.arguments[args.length];
   if (missing !== undefined)
     throw new UsageError(`missing argument ${missing} for ${command} ${name}`);
-  const extra = args[chosen.arguments.length];
+  const extra = args[chosen.arguments.length + (chosen.optional ?? []).length];
   if (extra !== undefined)
     throw new UsageError(`unexpected argument "${extra}" for ${command} ${name}`);
   return chosen.run(context, values, ...args);

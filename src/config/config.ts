@@ -49,6 +49,8 @@ export interface RouteConfig {
   /** In upper case. `GET` includes `HEAD`. `*` means any method. */
   readonly methods: readonly string[];
   readonly websocket: boolean;
+  /** Name of the `{name}` segment that contains the credential of the caller. Undefined if none does. */
+  readonly credential?: string | undefined;
   readonly run: readonly StepUse[];
   readonly to: PluginUse;
   readonly at: Position;

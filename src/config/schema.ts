@@ -189,6 +189,11 @@ function route(entries: EntrySchemas): JsonSchema {
         default: false,
         description: "The route accepts WebSocket upgrades.",
       },
+      credential: {
+        type: "string",
+        description:
+          "Name of the {name} segment that contains the API key, for clients that cannot send headers. It takes the place of a missing Authorization header, and no plugin and no log shows it.",
+      },
       run: {
         type: "array",
         items: entries.step,

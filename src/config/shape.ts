@@ -44,6 +44,7 @@ interface RouteShape {
   readonly path?: string;
   readonly methods?: readonly (string | null)[];
   readonly websocket: boolean;
+  readonly credential?: string;
 }
 
 /** expand.ts checks the entries of lists, because it can describe faults better than a schema. */
@@ -227,7 +228,7 @@ function shapeRoute(
   expander: Expander,
   faults: Fault[],
 ): RouteConfig {
-  const { path = "", websocket } = shape;
+  const { path = "", websocket, credential } = shape;
   const { steps, off, incomplete } = expander.expand(find(node, "/run"));
   const problem = path === "" ? undefined : pathProblem(path);
   const pathNode = find(node, "/path");
@@ -246,11 +247,17 @@ function shapeRoute(
     );
   } else faults.push(...methodFaults(methodsNode, ["*"]));
   const methods = (shape.methods ?? ["*"]).filter((method) => method !== null);
+  if (credential !== undefined && !path.split("/").includes(`{${credential}}`)) {
+    const at = find(node, "/credential")?.at ?? node.at;
+    const message = `the path has no segment {${credential}}`;
+    faults.push(fault("SLUICE_ROUTE_CREDENTIAL", message, { at }));
+  }
   const to = readSurface(find(node, "/to"), faults);
   return {
     path,
     methods: websocket ? ["GET"] : methods,
     websocket,
+    credential,
     run: steps,
     // A route without a readable surface has a fault already. No plugin is looked up for the empty name.
     to: to ?? pluginUse("", node.at),

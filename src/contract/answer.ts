@@ -42,10 +42,12 @@ export interface AcceptOptions {
  */
 export interface Connection {
   /**
-   * Sends a text or binary message. Returns false if the surface should stop until `onDrain` runs (backpressure from
-   * the client).
+   * Sends a message: a string as text, bytes as binary unless `isText` is true (then they must be UTF-8). Returns false if
+   * the surface should stop until `onDrain` runs (backpressure from the client).
    */
-  send(message: string | Uint8Array): boolean;
+  send(message: string | Uint8Array, isText?: boolean): boolean;
+  /** Number of bytes that wait in the memory of the gateway because the client has not read enough. */
+  readonly unsentBytes: number;
   /** Called each time the client has room again after `send` returned false. */
   onDrain: (() => void) | undefined;
   /** Called for each message. Messages received before it is set are queued. */

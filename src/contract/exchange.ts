@@ -3,7 +3,8 @@ import type { Readable } from "node:stream";
 import type { AcceptOptions, Connection, Sink } from "./answer.ts";
 import type { CallReport, ReportedCalls } from "./called.ts";
 import type { RequestHead } from "./heads.ts";
-import type { LimitReached } from "./reply.ts";
+import type { Awaitable } from "./phase.ts";
+import type { LimitReached, Reply } from "./reply.ts";
 import type { Facts, NotedFacts, SlotName, Slots } from "./slots.ts";
 
 /**
@@ -55,6 +56,16 @@ export interface Exchange {
    */
   bodyStream(): Readable;
 
+  /**
+   * Sets a header of the request that the surface sends to its upstream. It replaces a header of the client with the
+   * same name. A header that the operator has configured for the upstream stays. Used by `forward` and by the networks;
+   * nodes do not get it, because callers share their answers. Throws if HTTP does not allow the name or the value, and
+   * for headers that belong to a connection, such as `Content-Length` and `Host`.
+   */
+  setUpstreamHeader(name: string, value: string): void;
+  /** The headers that were set so far, as a flat list of name (in lower case), value … A surface sends them. */
+  readonly upstreamHeaders: readonly string[];
+
   /** Aborts when the client has left or the gateway cuts the exchange. Created on first use. */
   readonly signal: AbortSignal;
   /**
@@ -73,6 +84,11 @@ export interface Exchange {
    * surface has finished with the connection.
    */
   accept(options: AcceptOptions): Promise<Connection>;
+  /**
+   * Runs the `message` hooks of the steps, for a message that has arrived on an accepted WebSocket. Returns the Reply of
+   * the step that refuses the message, or undefined. Rejects if a hook fails.
+   */
+  admit(): Awaitable<Reply | undefined>;
   /**
    * Records the limit that refused the request (or one call of a batch), for `sluice explain`; it is not sent to the
    * client. The last recorded limit is shown, unless a Reply has `reached`.

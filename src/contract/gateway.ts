@@ -29,6 +29,22 @@ export interface RunningGateway {
   readonly routes: readonly RouteStatus[];
   /** Returns the explanations of the requests with this id, newest first. */
   explain(requestId: string): readonly object[];
+  /** Does the same on this gateway and on the others that use the same database. Never rejects. */
+  explainEverywhere(requestId: string): Promise<FoundExchanges>;
+  /** Returns the values of a metric of this gateway. Empty if there is no such metric. */
+  metric(name: string): readonly MetricValue[];
+}
+
+export interface FoundExchanges {
+  /** Explanations, newest first. */
+  readonly exchanges: readonly object[];
+  /** Names of the gateways that have not answered. */
+  readonly missing: readonly string[];
+}
+
+export interface MetricValue {
+  readonly labels: Readonly<Record<string, string>>;
+  readonly value: number;
 }
 
 /** One backend that a service reaches, for `/readyz` and the dashboard. */
@@ -60,7 +76,7 @@ export interface RouteStatus {
   readonly requests: Readonly<Record<string, number>>;
 }
 
-/** Times and refusals of a step or surface, since pipeline.yaml was loaded. */
+/** Times, refusals and failures of a step or surface, since pipeline.yaml was loaded. */
 export interface PluginStatus {
   readonly name: string;
   /** Number of exchanges whose time was measured. */
@@ -70,6 +86,12 @@ export interface PluginStatus {
   readonly p95Ms: number | undefined;
   /** Number of refusals by code. */
   readonly refusals: Readonly<Record<string, number>>;
+  /** Number of times at which it threw an exception or broke its contract. */
+  readonly errors: number;
+  /** Number of hooks that exceeded the time limit of the step. */
+  readonly timeouts: number;
+  /** Number of requests that continued without the step (`onError: skip`). */
+  readonly skips: number;
 }
 
 /** An exchange that has ended. Observers must not change it. They may keep it, because it keeps nothing else alive. */

@@ -3,8 +3,10 @@ import type { Clock } from "./clock.ts";
 import type { Compute } from "./compute.ts";
 import type { Log } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
+import type { Awaitable } from "./phase.ts";
 import type { ServiceName, ServiceTypes } from "./service-types.ts";
 import type { Claims, Seal, Store } from "./store.ts";
+import type { UpstreamClient, UpstreamClientOptions } from "./upstream.ts";
 
 /** The environment that a deployment belongs to, and the environments that an API key can be valid in. */
 export type Environment = "dev" | "stage" | "prod";
@@ -42,6 +44,23 @@ export interface Host {
     name: Name,
     options: { readonly ifInstalled: true },
   ): ServiceTypes[Name] | undefined;
+  /**
+   * Returns an environment variable, undefined if it is not set. Throws an Error if the manifest does not list it under
+   * `permissions.env`.
+   */
+  variable(name: string): string | undefined;
+  /**
+   * Returns a client for the server of an http or https URL, with a pool of connections that is closed when the plugin
+   * stops. Call it once, in `start`. Throws an Error if the manifest does not list the server under
+   * `permissions.hosts`.
+   */
+  upstream(url: string, options?: UpstreamClientOptions): UpstreamClient;
+  /**
+   * Runs `task` every `ms` milliseconds until the plugin stops or the result is disposed. If it throws or rejects, the
+   * error is logged and the timer continues. While a promise of the task is pending, no other run of it begins.
+   * `signal`: aborts when the plugin has stopped. Can be called from `start` on, and not in `check` or `operation`.
+   */
+  every(ms: number, task: (signal: AbortSignal) => Awaitable<void>): Disposable;
   /** The version of Sluice, as in its package.json. */
   readonly version: string;
   /** The folder of pipeline.yaml. Relative paths in options are resolved against it. */

@@ -5,6 +5,7 @@
  */
 import { isObject } from "../is-object.ts";
 import type { Manifest } from "./manifest.ts";
+import type { StepHooks } from "./step.ts";
 
 /**
  * What the hooks of a step may do with bodies. `none`: the step has neither `requestBody` nor `responseChunk`. `read`:
@@ -19,10 +20,13 @@ export interface Permissions {
    * whose options name it.
    */
   readonly hosts?: readonly string[];
-  /** Environment variables that `host.env` has. */
+  /** Environment variables that `host.variable` returns. */
   readonly env?: readonly string[];
   readonly body?: BodyAccess;
 }
+
+/** A plugin asked its host for something that its manifest does not permit. */
+export class PermissionError extends Error {}
 
 /** Everything that a plugin gets from its host, in full. */
 export interface Grants {
@@ -44,6 +48,21 @@ export function grantsOf({
 }: Pick<Manifest<never>, "uses" | "usesIfInstalled" | "permissions">): Grants {
   const { hosts = [], env = [], body = "none" } = permissions;
   return { services: [...new Set([...uses, ...usesIfInstalled])].toSorted(), hosts, env, body };
+}
+
+/**
+ * Returns the reason why the hooks of a step are not permitted by its manifest. Undefined if they are.
+ */
+export function bodyHookProblem(
+  manifest: Parameters<typeof grantsOf>[0],
+  hooks: Pick<StepHooks, "requestBody" | "responseChunk">,
+): string | undefined {
+  if (grantsOf(manifest).body !== "none") return undefined;
+  const name = (["requestBody", "responseChunk"] as const).find(
+    (hook) => hooks[hook] !== undefined,
+  );
+  if (name === undefined) return undefined;
+  return `it has the hook ${name}, so \`permissions.body\` must be "read" or "write"`;
 }
 
 const bodyAccesses: readonly unknown[] = ["none", "read", "write"] satisfies BodyAccess[];

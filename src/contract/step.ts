@@ -51,6 +51,16 @@ export interface StepHooks<State = unknown> {
     surface: InnerSurface,
     ...state: StateOf<State>
   ): Awaitable<Reply | undefined>;
+  /**
+   * Runs for each message of a WebSocket for which the surface calls `Exchange.admit`, down the list. A returned Reply
+   * refuses the message and not the connection; the surface reports it in the form of its protocol. `arrivedMonotonic`:
+   * `clock.monotonic()` at the arrival of the message.
+   */
+  message?(
+    x: Exchange,
+    arrivedMonotonic: number,
+    ...state: StateOf<State>
+  ): Awaitable<Reply | void>;
   responseHeaders?(x: Exchange, head: ResponseHead, ...state: StateOf<State>): Awaitable<void>;
   /** Returns a replacement or nothing. The chunk is borrowed: do not keep it after the call. */
   responseChunk?(x: Exchange, chunk: Uint8Array, ...state: StateOf<State>): Uint8Array | void;

@@ -58,3 +58,49 @@ export interface Upstream {
   /** Maximum number of connections per URL. */
   readonly connections: number;
 }
+
+/** Limits of a client that `host.upstream` returns. */
+export interface UpstreamClientOptions {
+  /** Maximum number of connections. Default: 16. */
+  readonly connections?: number;
+  /** Time limit in milliseconds for opening a connection, and for waiting for one. Default: 2,000. */
+  readonly connectMs?: number;
+  /** Time limit in milliseconds until the head of an answer arrives. Default: 10,000. */
+  readonly answerMs?: number;
+  /** Maximum pause in milliseconds between two parts of an answer. Default: 10,000. */
+  readonly idleMs?: number;
+  /** Maximum size in bytes of the body of an answer. Default: 1 MiB. */
+  readonly maxAnswerBytes?: number;
+}
+
+/** A request of a plugin's own to a server. */
+export interface UpstreamRequest {
+  /** Default: `GET`. */
+  readonly method?: string;
+  /** Path and query, which are appended to the path of the client's URL. Default: none. */
+  readonly path?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: string | Buffer;
+  /** Ends the request when it aborts. */
+  readonly signal?: AbortSignal;
+}
+
+/** The answer of a server, of any status. */
+export interface UpstreamAnswer {
+  readonly status: number;
+  /** By names in lower case. The values of equal names are joined with commas. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: Buffer;
+}
+
+/**
+ * A client with a pool of connections to one server. A request is sent again, once, if the server closed a kept
+ * connection: a request with an idempotent method unless its answer had begun, another one only if the server cannot
+ * have read it.
+ */
+export interface UpstreamClient {
+  /** Rejects with an Error if there is no complete answer, and with the reason of `signal` if it aborts. */
+  request(request?: UpstreamRequest): Promise<UpstreamAnswer>;
+  /** Returns true if the last request got an answer or none was sent, else the reason, as `ServiceHooks.ready` needs it. */
+  ready(): true | string;
+}

@@ -13,6 +13,7 @@ import { ExplanationStore } from "../pipeline/observe/explanation-store.ts";
 import type { Clock, Log, ServiceName, ServiceTypes } from "../plugin.ts";
 import { startAdmin, type Admin } from "../http/admin.ts";
 import { countBuild } from "./build-info.ts";
+import { explainEverywhere } from "./explain-everywhere.ts";
 import { listen, type Listener } from "../http/listen.ts";
 import { openHostResources } from "./open-host-resources.ts";
 import { backendsOf, readiness } from "../http/readiness.ts";
@@ -115,6 +116,13 @@ async function assemble(
     },
   });
   stack.use(reloader);
+  const { postgres, replicas } = resources.store;
+  const everywhere = explainEverywhere(
+    (requestId) => explanations.find(requestId),
+    postgres && replicas && { replicas, name: postgres.replica },
+    log,
+  );
+  stack.use(everywhere);
   late.started = {
     generation: () => state.generation,
     reload: () => reloader.state,
@@ -122,11 +130,12 @@ async function assemble(
     backends: () => backendsOf(state.generation),
     exchanges: () => listener.running,
     explain: (requestId) => explanations.find(requestId),
+    explainEverywhere: (requestId) => everywhere.find(requestId),
     metrics,
   };
   late.admin = await startAdmin({
     ...config.admin,
-    explain: late.started.explain,
+    explain: late.started.explainEverywhere,
     ready,
     metrics,
     pipelines: () => describePipelines(state.generation, reloader.state),

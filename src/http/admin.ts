@@ -6,7 +6,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { isIP, type AddressInfo } from "node:net";
 import type { RenderedMetrics } from "../metrics.ts";
-import type { Log, ServiceHooks } from "../plugin.ts";
+import type { FoundExchanges, Log, ServiceHooks } from "../plugin.ts";
 import { runGuarded } from "../guard.ts";
 import { sendJson, sendRefusal, sendText } from "./admin-answer.ts";
 import { bind } from "./bind.ts";
@@ -20,8 +20,8 @@ export interface AdminOptions {
   readonly metrics: Pick<RenderedMetrics, "render" | "contentType">;
   /** Returns the answer of /pipelines, which is sent as JSON. */
   readonly pipelines: () => unknown;
-  /** Returns the explanations of the exchanges with a request id, newest first. */
-  readonly explain: (requestId: string) => readonly object[];
+  /** Finds the exchanges with a request id, on all gateways that use the same database. Never rejects. */
+  readonly explain: (requestId: string) => Promise<FoundExchanges>;
   /** Returns the answer of /readyz, whose status is 503 while the gateway is not ready. */
   readonly ready: () => {
     readonly ready: boolean;
@@ -81,12 +81,15 @@ function handlersOf(sources: AdminOptions): ReadonlyMap<string, AdminHandler> {
     ["/pipelines", guardedPath((_, response) => sendJson(response, 200, pipelines()))],
     [
       "/explain",
-      guardedPath((request, response) => {
+      guardedPath(async (request, response) => {
         // A query parameter, because a request id may contain characters that a path cannot, and may be longer.
         const id = new URL(request.url ?? "", "http://localhost").searchParams.get("id") ?? "";
-        const exchanges = explain(id);
-        if (exchanges.length === 0) return sendRefusal(response, "GATEWAY_NOT_FOUND");
-        sendJson(response, 200, { exchanges });
+        const { exchanges, missing } = await explain(id);
+        const more = missing.length === 0 ? {} : { missing };
+        if (exchanges.length === 0) {
+          return sendRefusal(response, "GATEWAY_NOT_FOUND", { details: more });
+        }
+        sendJson(response, 200, { exchanges, ...more });
       }),
     ],
     ["/healthz", openPath((_, response) => sendJson(response, 200, { status: "ok", checks: {} }))],

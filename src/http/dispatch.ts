@@ -114,7 +114,7 @@ export class Dispatcher {
     upgrade: Upgrade<LiveExchange> | undefined,
   ): void {
     const match = this.#generation.router.find(req.method ?? "", path);
-    const arrival: Arrival<LiveExchange> = {
+    const received: Arrival<LiveExchange> = {
       req,
       body,
       res,
@@ -128,6 +128,7 @@ export class Dispatcher {
       upgrade,
     };
     const compiled = match.kind === "route" ? match.route : this.#generation.unmatched;
+    const arrival = this.#generation.withoutCredential(received, compiled.config);
     const x = new LiveExchange(arrival, compiled, this.#runtime, this.#leave);
     this.#generation.enter();
     this.running++;

@@ -154,6 +154,52 @@ export function fieldLines(fields: readonly string[]): string | undefined {
   return lines;
 }
 
+/** Shared by all requests for which no step has set a field. */
+export const noFields: readonly string[] = [];
+
+/** Fields that belong to a connection. Only the client that sends a request may set them. */
+const connectionFields = new Set([...hopByHop, ...requestOnly]);
+
+/**
+ * Returns the fields that steps have set for the upstream, with one more, which replaces one of the same name. Names are
+ * in lower case. Throws an Error if the name or the value is invalid, or if the field belongs to the connection.
+ */
+export function withUpstreamField(
+  fields: readonly string[],
+  name: string,
+  value: string,
+): readonly string[] {
+  const lower = name.toLowerCase();
+  if (!fieldName.test(name) || !fieldValue.test(value)) {
+    throw new TypeError(`invalid header for the upstream: "${name}"`);
+  }
+  if (connectionFields.has(lower)) {
+    throw new TypeError(
+      `a plugin cannot set the header "${name}", which belongs to the connection`,
+    );
+  }
+  return [...fieldsExcept(fields, (other) => other === lower), lower, value];
+}
+
+/**
+ * Returns the fields with those of `own`, which replace fields of the same name. `fixed`: lower-case names of the fields
+ * that the operator has configured, which are not replaced.
+ */
+export function replaceFields(
+  fields: readonly string[],
+  own: readonly string[],
+  fixed: ReadonlySet<string>,
+): readonly string[] {
+  const set = fieldsExcept(own, (name) => fixed.has(name));
+  const names = new Set(set.filter((_, at) => at % 2 === 0));
+  return [...fieldsExcept(fields, (name) => names.has(name.toLowerCase())), ...set];
+}
+
+/** Returns a flat list of fields without those whose name is excluded. */
+function fieldsExcept(fields: readonly string[], excludes: (name: string) => boolean): string[] {
+  return fields.filter((_, at) => !excludes(fields[at - (at % 2)] ?? ""));
+}
+
 /**
  * Adds the origin of the request. `X-Forwarded-For` contains only hops that the gateway has verified: from the client's
  * address, which it determines with its trusted proxies, to the peer of the connection. Entries further left are not

@@ -68,11 +68,15 @@ export class LiveConnection implements Connection {
     if (this.#isGoingAway) this.#x.runCallback(listener);
   }
 
-  send(message: string | Uint8Array): boolean {
+  get unsentBytes(): number {
+    return this.#webSocket.bufferedAmount;
+  }
+
+  send(message: string | Uint8Array, isText = typeof message === "string"): boolean {
     const webSocket = this.#webSocket;
     if (webSocket.readyState !== webSocket.OPEN) return true;
     this.#cork();
-    webSocket.send(message);
+    webSocket.send(message, { binary: !isText });
     this.#x.record.bodyBytes +=
       typeof message === "string" ? Buffer.byteLength(message) : message.length;
     const room = !this.#socket.writableNeedDrain;

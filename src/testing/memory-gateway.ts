@@ -18,7 +18,7 @@ import { provision, type Generation } from "../pipeline/load/generation.ts";
 import { shippedServices } from "../pipeline/load/modules.ts";
 import { coreMetrics } from "../pipeline/observe/stats.ts";
 import type { ExchangeRecord } from "../pipeline/observe/record.ts";
-import type { Clock, Log, Outcome, Plugin, SlotName, Slots } from "../plugin.ts";
+import type { Clock, Log, Outcome, Plugin, Service, SlotName, Slots } from "../plugin.ts";
 import { StartError } from "../start-error.ts";
 import { encodeRequest, MemoryResponse, type TestRequest } from "./memory-client.ts";
 import { keepingLog } from "./keeping-log.ts";
@@ -76,6 +76,8 @@ export interface MemoryGateway extends AsyncDisposable {
   begin(request: TestRequest): RunningRequest;
   /** Loads another pipeline, as a reload does. Resolves when the plugins that are no longer used have stopped. */
   reload(pipeline: MemoryPipeline): Promise<void>;
+  /** Reloads as if the code of this plugin had changed: it is started again with the same options. */
+  restart(plugin: Plugin): Promise<void>;
 }
 
 /** Throws StartError if the pipeline does not start. Dispose of the gateway to stop it and remove its data folder. */
@@ -102,9 +104,14 @@ async function assemble(
   stack: ClosingStack,
 ): Promise<MemoryGateway> {
   const { clock, env = {}, path, slots = [] } = options;
+  // One list for all loads, because the schema of the file is compiled once per list.
+  const all = await shippedServices();
+  const isReplaced = all.some(({ name }) => options.plugins.has(name));
+  const shipped = isReplaced ? all.filter(({ name }) => !options.plugins.has(name)) : all;
   const load = (pipeline: MemoryPipeline): Promise<ValidatedConfig> =>
-    validated(pipeline, folder, env);
+    validated(pipeline, folder, env, shipped);
   const first = await load(options);
+  let loaded = first;
   const waiting = new Map<ExchangeRecord, () => void>();
   const settled = (record: ExchangeRecord): void => waiting.get(record)?.();
   const observers = new Set([settled]);
@@ -127,6 +134,13 @@ async function assemble(
   const readiness = (): Readiness => ({ ready: true, checks: {} });
   const dispatch = new Dispatcher({ server, generation: current, clock, readiness }, runtime);
   stack.use(dispatch.webSockets);
+  const swap = async (): Promise<void> => {
+    const old = current;
+    current = await start(loaded, old);
+    current.update();
+    dispatch.swap(current);
+    await old.retire();
+  };
   return {
     get generation() {
       return current;
@@ -146,12 +160,13 @@ async function assemble(
       return { answer: promise, leave: () => response.leave(), response };
     },
     async reload(pipeline) {
-      const next = await start(await load(pipeline), current);
-      const old = current;
-      current = next;
-      next.update();
-      dispatch.swap(next);
-      await old.retire();
+      loaded = await load(pipeline);
+      await swap();
+    },
+    async restart(plugin) {
+      const { config, plugins } = loaded;
+      loaded = { config, plugins: new Map([...plugins, [plugin.name, { ...plugin }]]) };
+      await swap();
     },
     [Symbol.asyncDispose]: () => stack.disposeAsync(),
   };
@@ -162,12 +177,12 @@ async function validated(
   { file, plugins }: MemoryPipeline,
   folder: string,
   env: Readonly<Record<string, string>>,
+  shipped: readonly Service<never>[],
 ): Promise<ValidatedConfig> {
   const whole = { version: 1, store: { data: join(folder, "data") }, ...file };
   const text = JSON.stringify(whole).replaceAll("${", () => "$${");
-  const shipped = (await shippedServices()).filter(({ name }) => !plugins.has(name));
   const parsed = parseConfig(text, join(folder, "pipeline.yaml"), env, shipped);
-  const checked = await checkParsed(parsed, plugins);
+  const checked = await checkParsed(parsed, { given: plugins });
   if (checked.validated === undefined) throw new StartError(checked.faults);
   return checked.validated;
 }

@@ -33,6 +33,8 @@ export interface PluginExample<Options = unknown> {
   readonly slots?: Partial<Slots>;
   /** Stand-ins for the services that the plugin uses, with the members that it calls. Others that ship with Sluice run. */
   readonly services?: { readonly [Name in ServiceName]?: Partial<ServiceTypes[Name]> };
+  /** A request that the plugin lets pass or answers. It is sent if a test names no other (default: `GET`). */
+  readonly request?: TestRequest;
   /** Path of the route (default `/*`). */
   readonly path?: string;
   readonly environment?: Environment;
@@ -109,18 +111,23 @@ export async function startTested(plugin: Plugin, example: StepExample): Promise
   const gateway = await openMemoryGateway({
     ...pipelineOf(plugin, example),
     clock,
-    path: path.replaceAll(/[{}*]/g, ""),
+    path: requestPath(path),
     slots: Object.keys(provided(plugin)) as SlotName[],
   });
   return {
     clock,
     lines: gateway.lines,
-    send: (request = {}) => gateway.begin(request).answer,
-    begin: (request = {}) => gateway.begin(request),
+    send: (request = example.request ?? {}) => gateway.begin(request).answer,
+    begin: (request = example.request ?? {}) => gateway.begin(request),
     hooksOf: (name) => gateway.generation.services.get(name),
     reload: (options) => gateway.reload(pipelineOf(plugin, { ...example, options })),
     [Symbol.asyncDispose]: () => gateway[Symbol.asyncDispose](),
   };
+}
+
+/** Returns a path that matches the path of a route. */
+export function requestPath(path: string): string {
+  return path.replaceAll(/[{}*]/g, "");
 }
 
 function provided(plugin: Plugin): Partial<Record<SlotName, unknown>> {

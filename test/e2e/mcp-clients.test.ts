@@ -50,6 +50,12 @@ async function round(
   const failed = await client.callTool({ name: "echo", arguments: {} });
   assert.equal(failed.isError, true);
   assert.equal(failed._meta.errorCode, "GATEWAY_SCHEMA_VIOLATION");
+  // The clients check the result against the output schema.
+  const measured = await client.callTool({ name: "measure", arguments: {} });
+  assert.deepEqual(measured.structuredContent, { celsius: 21.5 });
+  assert.equal(measured.content[0].text, '{"celsius":21.5}');
+  const wrong = await client.callTool({ name: "measure", arguments: { wrong: true } });
+  assert.equal(wrong._meta.errorCode, "GATEWAY_INTERNAL_ERROR");
   const linked = await client.callTool({ name: "linked", arguments: {} });
   assert.equal(linked.content[1].type, "resource_link");
   const seen: number[] = [];

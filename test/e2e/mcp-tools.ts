@@ -60,6 +60,23 @@ export default defineTools({
         }),
       },
       {
+        name: "measure",
+        description: "Answers with a measurement that has a schema.",
+        inputSchema: { type: "object", properties: { wrong: { type: "boolean" } } },
+        outputSchema: {
+          type: "object",
+          properties: { celsius: { type: "number" } },
+          required: ["celsius"],
+          additionalProperties: false,
+        },
+        price: 0,
+        capability: undefined,
+        call: ({ wrong }: { readonly wrong?: boolean }) => ({
+          ok: true,
+          value: { celsius: wrong === true ? "warm" : 21.5 },
+        }),
+      },
+      {
         name: "reserved",
         description: "Needs a capability that the key lacks.",
         inputSchema: { type: "object", properties: {} },

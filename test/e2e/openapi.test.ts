@@ -178,7 +178,14 @@ describe("the OpenAPI document of the shipped pipeline", () => {
     });
     const problems = await lintFromString({ source, config });
     // A WebSocket route answers 101, which no rule of the linter knows.
-    const isUpgrade = (at = ""): boolean => at.startsWith("#/paths/~1v1~1confidential~1stream/");
+    const upgrades = [
+      "confidential~1stream/",
+      "ledger~1rpc/get/",
+      "ledger~1ws/",
+      "ledger~1ws~1{key}/",
+    ];
+    const isUpgrade = (at = ""): boolean =>
+      upgrades.some((path) => at.startsWith(`#/paths/~1v1~1${path}`));
     const others = problems.filter(({ location }) => !isUpgrade(location[0]?.pointer));
     const unexpected = others.map(({ ruleId, message, location }) => [
       ruleId,
@@ -386,7 +393,7 @@ describe("the OpenAPI document of the shipped pipeline", () => {
   it("matches the refusals of every route: no permission, used-up limits, wrong content type", async () => {
     const nobody = gateway.issue({ capabilities: [] }).key;
     const busy = gateway.issue({ rpsLimit: 1 }).key;
-    const params = { network: "none", id: "ws", digest: "x", session: "x", rid: "1" };
+    const params = { network: "none", id: "ws", digest: "x", session: "x", rid: "1", key: "x" };
     // Sends twice the number of requests that are allowed per second.
     for (const _ of [1, 2]) await check("GET", "/openapi.json", { status: 200, key: busy });
     for (const [path, operations] of Object.entries(document.paths)) {
@@ -422,8 +429,10 @@ describe("the OpenAPI document of the shipped pipeline", () => {
   });
 
   it("has no operation without a tested answer", () => {
-    // Answers inside a session are not HTTP; see test/plugins/confidential/confidential-relay.
-    const others = ["GET /v1/confidential/stream"];
+    // Answers inside a connection are not HTTP; see test/plugins/confidential/confidential-relay and ledger-ws in
+    // test/plugins/ledger.
+    const paths = ["confidential/stream", "ledger/rpc", "ledger/ws", "ledger/ws/{key}"];
+    const others = paths.map((path) => `GET /v1/${path}`);
     assert.deepEqual(documented().toSorted(), [...answered, ...others].toSorted());
   });
 });

@@ -1,11 +1,10 @@
 /** The export of usage to billing with whole gateways, one of which is killed in the middle of a batch. */
 import assert from "node:assert/strict";
-import { createServer, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
+import { startSink, type Event } from "./billing-sink.ts";
 import { sluice, spawnGateway } from "./gateway-process.ts";
 
 const pipeline = (sink: string): string => `version: 1
@@ -20,47 +19,6 @@ routes:
     run: [request-id, authenticate, { authorize: { require: key } }, { meter: { price: 5 } }]
     to: discovery
 `;
-
-interface Event {
-  readonly id: string;
-  readonly source: string;
-  readonly data: { readonly request_id: string };
-}
-
-/** Keeps everything that it receives. */
-async function startSink() {
-  const batches: (readonly Event[])[] = [];
-  const waiting: (() => void)[] = [];
-  const mode = { answers: true };
-  const held: ServerResponse[] = [];
-  const server = createServer((req, res) => {
-    const chunks: Buffer[] = [];
-    req.on("data", (chunk: Buffer) => chunks.push(chunk));
-    req.on("end", () => {
-      assert.equal(req.headers.authorization, "Bearer sink");
-      // This test checks what the exporter sends.
-      batches.push(JSON.parse(Buffer.concat(chunks).toString()) as Event[]);
-      if (mode.answers) res.writeHead(204).end();
-      else held.push(res);
-      for (const wake of waiting.splice(0)) wake();
-    });
-  });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  // The server listens on TCP.
-  const { port } = server.address() as AddressInfo;
-  return {
-    url: `http://127.0.0.1:${port}/`,
-    batches,
-    mode,
-    async until(isEnough: () => boolean): Promise<void> {
-      while (!isEnough()) await new Promise<void>((resolve) => waiting.push(resolve));
-    },
-    [Symbol.asyncDispose]: async () => {
-      server.closeAllConnections();
-      await new Promise((resolve) => server.close(resolve));
-    },
-  };
-}
 
 test(
   "a gateway that is killed during a batch loses no charge, and the next gateway continues the export",

@@ -25,7 +25,7 @@ async function start(more: Partial<AdminOptions> = {}): Promise<Started> {
     hosts: [],
     metrics: createMetrics(),
     pipelines: () => ({ routes: [] }),
-    explain: () => [],
+    explain: () => Promise.resolve({ exchanges: [], missing: [] }),
     ready: () => ({ ready: true, checks: { journal: "ok" } }),
     service: () => undefined,
     log,
@@ -217,7 +217,10 @@ async function statusFor(url: string, host: string): Promise<number | undefined>
 }
 
 test("DNS rebinding gives no access to metrics, routes or requests", async () => {
-  await using started = await start({ explain: () => [{}], hosts: ["Gateway.internal"] });
+  await using started = await start({
+    explain: () => Promise.resolve({ exchanges: [{}], missing: [] }),
+    hosts: ["Gateway.internal"],
+  });
   // /metrics had no check of the host name: finding 14.
   for (const path of ["/metrics", "/pipelines", "/explain?id=a"]) {
     const url = started.admin.url + path;

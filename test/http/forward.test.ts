@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { createHash, randomBytes } from "node:crypto";
 import { test } from "node:test";
+import type { Exchange } from "../../src/plugin.ts";
 import { ask } from "../pipeline/harness.ts";
 import {
   deadPort,
@@ -105,6 +106,71 @@ test("a body that a step buffered and replaced is sent with its own length", asy
   const seen = parse((await ask(gateway, "/", { method: "POST", body: "hello" })).body);
   assert.equal(seen.body, "hello!");
   assert.equal(seen.rawHeaders[seen.rawHeaders.indexOf("content-length") + 1], "6");
+});
+
+test("headers that steps set for the upstream replace those of the client, and not those of the operator", async () => {
+  await using upstream = await mirror();
+  await using gateway = await startForwardingGateway(upstream.port, {
+    forward: { request: { set: { "X-Fixed": "operator" } } },
+    steps: [
+      {
+        name: "sets",
+        requestHeaders(x) {
+          x.setUpstreamHeader("X-Tenant", "first");
+          x.setUpstreamHeader("x-tenant", "blue");
+          x.setUpstreamHeader("X-Fixed", "step");
+          x.setUpstreamHeader("authorization", "Bearer token of the step");
+        },
+      },
+    ],
+  });
+  const headers = { "X-TENANT": "red", authorization: "Bearer key" };
+  const { rawHeaders } = parse((await ask(gateway, "/", { headers })).body);
+  const valuesOf = (name: string): readonly string[] =>
+    rawHeaders.filter((_, at) => rawHeaders[at - 1]?.toLowerCase() === name && at % 2 === 1);
+  assert.deepEqual(valuesOf("x-tenant"), ["blue"]);
+  assert.deepEqual(valuesOf("x-fixed"), ["operator"]);
+  assert.deepEqual(valuesOf("authorization"), ["Bearer token of the step"]);
+  // The headers belong to one exchange, although requests share their heads on a connection.
+  assert.deepEqual(parse((await ask(gateway, "/", { headers })).body).rawHeaders, rawHeaders);
+});
+
+test("a step that sets an impossible header for the upstream fails", async () => {
+  await using upstream = await mirror();
+  for (const [name, value] of [
+    ["a b", "x"],
+    ["x-a", "a\r\nb: c"],
+    ["Content-Length", "1"],
+    ["host", "a.example"],
+    ["connection", "close"],
+  ] as const) {
+    const steps = [
+      { name: "bad", requestHeaders: (x: Exchange) => x.setUpstreamHeader(name, value) },
+    ];
+    await using gateway = await startForwardingGateway(upstream.port, { steps });
+    assert.equal((await ask(gateway, "/")).status, 500, name);
+  }
+});
+
+test("a step changes what is forwarded and what comes back", async () => {
+  await using upstream = await mirror();
+  await using gateway = await startForwardingGateway(upstream.port, {
+    steps: [
+      {
+        name: "transform",
+        requestBody: (x, body) => x.replaceBody(Buffer.from(body.toString().toUpperCase())),
+        responseHeaders(_, head) {
+          head.status = 201;
+          head.set("x-transformed", "1");
+        },
+        responseChunk: (_, chunk) =>
+          Buffer.from(Buffer.from(chunk).toString().replace("HELLO", "HELLO, CLIENT")),
+      },
+    ],
+  });
+  const { status, headers, body } = await ask(gateway, "/", { method: "POST", body: "hello" });
+  assert.deepEqual([status, headers["x-transformed"]], [201, "1"]);
+  assert.equal(parse(body).body, "HELLO, CLIENT");
 });
 
 test("HEAD keeps the length and has no body; the connection serves the next request", async () => {

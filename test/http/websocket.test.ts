@@ -411,3 +411,26 @@ it("an upgrade that still waits in a step when the drain ends is cut off", async
   assert.equal(await cut, "");
   assert.equal(await next(), "clientLeft");
 });
+
+it("messages run the `message` hooks of the steps, one of which may refuse them", async () => {
+  let left = 1;
+  const limit: TestStep = {
+    name: "limit",
+    message: () => (left-- > 0 ? undefined : refuse("GATEWAY_RATE_LIMITED")),
+  };
+  const surface = socketSurface((connection, x) => {
+    connection.onMessage = async (data) => {
+      const refusal = await x.admit();
+      connection.send(refusal?.code === undefined ? data : Buffer.from(refusal.code), true);
+    };
+  });
+  await using served = await serve([route(surface, [limit])]);
+  const client = await open(served);
+  for (const expected of ["hello", "GATEWAY_RATE_LIMITED"]) {
+    client.send("hello");
+    const [data, isBinary] = (await once(client, "message")) as [Buffer, boolean];
+    assert.deepEqual([data.toString(), isBinary], [expected, false]);
+  }
+  client.close();
+  await once(client, "close");
+});

@@ -30,6 +30,8 @@ export interface TestStep extends StepHooks {
   readonly when?: StepUse["when"];
   readonly timeoutMs?: number;
   readonly onError?: "refuse" | "skip";
+  /** Called with the host of the step when it starts. */
+  readonly onStart?: (host: Host) => void;
 }
 
 export interface TestRoute {
@@ -146,7 +148,7 @@ export function quietCloser(): Closer {
   return new Closer({ clock: systemClock, log });
 }
 
-function testResources(log: Log): HostResources {
+export function testResources(log: Log): HostResources {
   return {
     log,
     clock: systemClock,
@@ -179,7 +181,10 @@ function describe(
         defineStep<never>({
           name: step.name,
           description: "",
-          start: (_: never, __: Host) => step,
+          start(_: never, host: Host) {
+            step.onStart?.(host);
+            return step;
+          },
         }),
       );
       return {

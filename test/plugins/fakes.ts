@@ -143,6 +143,11 @@ export function fakeHost(more: Partial<Host> = {}, services: Partial<ServiceType
       }
       return service as ServiceTypes[Name];
     },
+    variable: () => undefined,
+    upstream() {
+      throw new Error("there is no upstream in this test");
+    },
+    every: () => ({ [Symbol.dispose]() {} }),
     version: "1.2.3",
     folder: "/",
     ...more,
@@ -234,6 +239,8 @@ export function fakeExchange(options: FakeRequest = {}): Exchange {
       if (slots[slot] !== undefined) throw new Error(`slot ${slot} is set twice`);
       slots[slot] = value;
     },
+    setUpstreamHeader() {},
+    upstreamHeaders: [],
     note(name, value) {
       facts[name] = value;
     },
@@ -254,6 +261,7 @@ export function fakeExchange(options: FakeRequest = {}): Exchange {
     clientLeft: false,
     stream: unused,
     accept: unused,
+    admit: () => undefined,
     limitReached() {},
     called() {},
     calls: undefined,

@@ -4,6 +4,8 @@ import { connect, createServer, type AddressInfo, type Socket } from "node:net";
 
 export interface FaultProxy extends AsyncDisposable {
   readonly port: number;
+  /** Port of the server on the loopback address. A change counts for new connections. */
+  serverPort: number;
   /** Milliseconds by which each piece of data is delayed, in both directions. */
   delayMs: number;
   /** Keeps connections open but loses all data in this direction. `up`: from the client to the server. */
@@ -37,6 +39,7 @@ export async function startFaultProxy(serverPort: number): Promise<FaultProxy> {
     get port() {
       return (server.address() as AddressInfo).port;
     },
+    serverPort,
     delayMs: 0,
     stalled: "none",
     refuses: false,
@@ -60,7 +63,7 @@ export async function startFaultProxy(serverPort: number): Promise<FaultProxy> {
       client.resetAndDestroy();
       return;
     }
-    const upstream = connect(serverPort, "127.0.0.1");
+    const upstream = connect(proxy.serverPort, "127.0.0.1");
     track(upstream);
     let isDropping = false;
     const pass = (to: Socket, chunk: Buffer): void => {

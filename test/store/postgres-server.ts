@@ -16,22 +16,30 @@ export interface PostgresServer extends AsyncDisposable {
   restart(): Promise<void>;
 }
 
-const readyText = "database system is ready to accept connections";
+/** A standby continues with "read-only connections". */
+const readyText = "database system is ready to accept ";
 
-/**
- * Creates a database folder and starts a server on it. `durable`: commits reach the disk, which tests that kill the
- * server need.
- */
+export interface PostgresServerOptions {
+  /** True if commits must reach the disk, which tests that kill the server need. */
+  readonly durable?: boolean;
+  /** Further settings of the server. */
+  readonly settings?: Readonly<Record<string, string>>;
+  /** Fills the folder of the server. By default, an empty database is created. */
+  readonly fill?: (data: string) => Promise<void>;
+}
+
+/** Creates a database folder and starts a server on it. */
 export async function startPostgres(
   { initdb, postgres }: PostgresPrograms,
-  { durable = false } = {},
+  { durable = false, settings: more = {}, fill }: PostgresServerOptions = {},
 ): Promise<PostgresServer> {
   const folder = serverFolder("postgres");
   const remove = (): void => rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
   process.once("exit", remove);
   const data = join(folder, "data");
   const setUp = ["-D", data, "-U", "sluice", "-A", "trust", "-E", "UTF8", "--locale=C"];
-  execFileSync(initdb, [...setUp, "--no-sync"], { ...unprivileged, stdio: "ignore" });
+  if (fill !== undefined) await fill(data);
+  else execFileSync(initdb, [...setUp, "--no-sync"], { ...unprivileged, stdio: "ignore" });
   const port = await freePort();
   const settings = {
     port: String(port),
@@ -40,6 +48,7 @@ export async function startPostgres(
     shared_buffers: "16MB",
     fsync: durable ? "on" : "off",
     full_page_writes: durable ? "on" : "off",
+    ...more,
   };
   const options = Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`]);
   const start = (): Promise<ChildProcess> =>

@@ -27,12 +27,22 @@ export async function startRedis(
 ): Promise<RedisServer | undefined> {
   const program = systemProgram(t, "redis-server");
   if (program === undefined) return undefined;
+  const server = await openRedis(program, args);
+  t.after(() => server[Symbol.asyncDispose]());
+  return server;
+}
+
+/** Starts a Redis on a free port. */
+export async function openRedis(
+  program: string,
+  args: readonly string[] = [],
+): Promise<RedisServer & AsyncDisposable> {
   const folder = serverFolder("redis");
   const port = await freePort();
   const memoryOnly = ["--save", "", "--appendonly", "no", "--dir", folder];
   const place = ["--bind", "127.0.0.1", "--port", String(port)];
   let child: ChildProcess | undefined;
-  const server: RedisServer = {
+  const server: RedisServer & AsyncDisposable = {
     port,
     url: `redis://127.0.0.1:${port}`,
     signal: (signal) => void child?.kill(signal),
@@ -42,12 +52,12 @@ export async function startRedis(
     async start() {
       child = await startServer(program, [...place, ...memoryOnly, ...args], "Ready to accept");
     },
+    async [Symbol.asyncDispose]() {
+      await server.kill();
+      rmSync(folder, { recursive: true, force: true });
+    },
   };
   await server.start();
-  t.after(async () => {
-    await server.kill();
-    rmSync(folder, { recursive: true, force: true });
-  });
   return server;
 }
 

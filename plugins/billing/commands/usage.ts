@@ -1,4 +1,4 @@
-/** `sluice usage export`: prints settled charges from the journal, also while a gateway writes it. */
+/** `sluice usage export`: prints settled charges from the journal or from PostgreSQL, also while gateways write them. */
 import { setImmediate as turn } from "node:timers/promises";
 import {
   checkWord,
@@ -10,11 +10,20 @@ import {
   type OptionValues,
   type Subcommand,
 } from "sluice-gateway/module";
-import { printFault, readPipeline, storeFault, type Config } from "sluice-gateway/process";
+import {
+  checkTables,
+  printFault,
+  readPipeline,
+  storeFault,
+  withDatabase,
+  type Config,
+} from "sluice-gateway/process";
 import { explain } from "sluice-gateway/store";
 import { parseTime } from "sluice-gateway/services";
 import type { Durability, Options as MeteringOptions } from "../metering/options.ts";
-import { readUsage, type UsageRow } from "../metering/read-usage.ts";
+import { readAllShared } from "../metering/export/shared-charges.ts";
+import { parsePosition, positionText, start } from "../metering/export/shared-position.ts";
+import { readUsage, type UsageRange } from "../metering/read-usage.ts";
 import { usageJson, type UsageJson } from "../metering/usage-json.ts";
 
 /** Number of lines between two turns of the event loop, so that a signal can end a long export. */
@@ -39,13 +48,11 @@ const exportRows: Subcommand = {
       return 1;
     }
     if (config.store.postgres !== undefined && durabilityOf(config) !== "local") {
-      context.printToStderr(
-        "the charges are in PostgreSQL: query the view sluice.usage (docs/replicas.md, Query the charges)",
-      );
-      return 1;
+      return exportShared(context, range, format);
     }
     try {
-      return await print(context, readUsage(config.store.data, range), format);
+      const rows = readUsage(config.store.data, range);
+      return await print(context, rows.map(usageJson), format);
     } catch (error) {
       const failed = explain(error, `journal.db in ${config.store.data}`);
       context.printToStderr(printFault(storeFault(failed, config), process.cwd()));
@@ -54,22 +61,48 @@ const exportRows: Subcommand = {
   },
 };
 
+/** Prints the charges of all gateways, and the position after them on standard error. */
+async function exportShared(
+  context: CommandContext,
+  { after, ...times }: UsageRange,
+  format: Format,
+): Promise<0 | 1> {
+  const from = after === undefined ? start : parsePosition(after);
+  if (from === undefined) {
+    throw new UsageError(
+      `--after: expected a position that an export has printed, such as cur_2,3:150, got "${after}"`,
+    );
+  }
+  let code: 0 | 1 = 0;
+  const opened = await withDatabase(context, async (one) => {
+    await checkTables(one);
+    let position = from;
+    const rows = readAllShared(one.database, from, times, (reached) => (position = reached));
+    code = await print(context, rows, format);
+    if (code === 0)
+      context.printToStderr(`to continue later, add --after ${positionText(position)}`);
+  });
+  return opened === 0 ? code : opened;
+}
+
 function durabilityOf({ sections }: Config): Durability {
   // The service has validated its section.
   return (sections["metering"] as MeteringOptions["metering"]).durability;
 }
 
+type Format = "jsonl" | "csv";
+
 async function print(
   context: CommandContext,
-  rows: Iterable<UsageRow>,
-  format: "jsonl" | "csv",
+  rows: Iterable<UsageJson> | AsyncIterable<UsageJson>,
+  format: Format,
 ): Promise<0 | 1> {
   const line = format === "csv" ? csvLine : jsonLine;
   // RFC 4180 ends lines with CR LF; `print` adds the LF.
   if (format === "csv") context.print(`${columns.join(",")}\r`);
   let printed = 0;
-  for (const row of rows) {
-    context.print(line(usageJson(row)));
+  for await (const row of rows) {
+    context.print(line(row));
     if (++printed % linesPerTurn !== 0) continue;
     await turn();
     if (context.signal.aborted) {
@@ -139,11 +172,13 @@ export const usage: Command = {
   help: `usage: sluice usage export [--from TIME] [--to TIME] [--after ID] [--format jsonl|csv]
 
 Prints every settled charge, one per line, oldest first. A gateway may run at the same time; charges that it settles
-after the export has started are not printed.
+after the export has started are not printed. If several gateways share credit in PostgreSQL, prints the charges of all,
+oldest first per gateway, and at the end, on standard error, the position with which the next export can continue.
 
 --from TIME        print charges from this time on
 --to TIME          print charges before this time
---after ID         print only charges after the charge with this id; to continue an earlier export, pass its last id
+--after ID         print only charges after the charge with this id; to continue an earlier export, pass its last id,
+                   or the position that it has printed
 --format FORMAT    jsonl (default): one JSON document per line; csv: RFC 4180 with a header line, and an apostrophe
                    before each text that a spreadsheet would run as a formula
 --json             same as --format jsonl

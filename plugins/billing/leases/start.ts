@@ -1,4 +1,5 @@
 /** Starts metering on credit that gateways with the same database share. Charges are recorded in PostgreSQL only. */
+import { randomUUID } from "node:crypto";
 import type { Host, Postgres, ServiceContext, ServiceHooks } from "sluice-gateway/plugin";
 import { explainPostgres, postgresError } from "sluice-gateway/postgres";
 import type { Metering } from "sluice-gateway/services";
@@ -34,7 +35,6 @@ export async function startLeased(
   host: LeasedHost & Pick<Host, "store">,
   { keep }: ServiceContext,
 ): Promise<ServiceHooks<Metering>> {
-  refuseExport(options);
   try {
     await checkShipped(host.store.folder, createChargeStore(database));
   } catch (error) {
@@ -48,6 +48,18 @@ export async function startLeased(
       await opened?.close();
     },
   );
+  const settings = exportOf(options);
+  if (settings !== undefined) {
+    const { clock, log, metrics, store } = host;
+    const { openSharedExport } = await import("../metering/export/open-shared.ts");
+    const holder = store.replicas?.id ?? randomUUID();
+    const parts = { database, holder, settings, dataDir: store.folder, clock, log, metrics };
+    keep(
+      "export",
+      () => openSharedExport(parts),
+      (usageExport) => usageExport.close(),
+    );
+  }
   const queries = createUsageQueries(database);
   const reports = keep(
     "reports",
@@ -128,13 +140,4 @@ async function sweep(database: Postgres, report: (gateways: Gateways) => void): 
   } catch {
     // The next sweep tries again.
   }
-}
-
-function refuseExport(options: Options): void {
-  if (exportOf(options) === undefined) return;
-  throw postgresError(
-    "SLUICE_NOT_SUPPORTED",
-    "metering.export is not supported with store.postgres and durability settled or async",
-    "Read the charges from the view sluice.usage, or write `durability: local`.",
-  );
 }

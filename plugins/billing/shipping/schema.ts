@@ -1,5 +1,6 @@
 /** Tables and functions of the copy of the charges in PostgreSQL. Functions are the only way in which gateways write. */
 import type { Migration } from "sluice-gateway/postgres";
+import { exportMigrations } from "../metering/export/schema.ts";
 import { ledgerFunctions } from "../leases/schema.ts";
 import { registerLock, tables } from "../leases/schema-tables.ts";
 
@@ -74,4 +75,5 @@ $$;
 /** The scripts of the charges and of the credit that gateways share, for `upgradeSchema`. */
 export const chargeMigrations: readonly Migration[] = [
   { name: "charges", sql: [tables, ledgerFunctions, register, post, leave].join("\n") },
+  ...exportMigrations,
 ];

@@ -10,7 +10,7 @@ export const stepMs = 5_000;
 export const steps = 120;
 /** Number of durations from which the percentiles are computed. */
 const latestDurations = 256;
-const latestExchanges = 100;
+export const latestExchanges = 100;
 /** Single exchanges are kept until nobody has asked for them for this long. */
 const watchedMs = 15_000;
 /** Above this number, the group that was first seen longest ago is forgotten. A tally takes about 3 KB. */
@@ -74,13 +74,9 @@ export class Tally {
     return this.#refusals;
   }
 
-  /**
-   * Returns the milliseconds within which a share `q` (0 to 1) of the latest exchanges ended. Undefined without any.
-   */
-  quantile(q: number): number | undefined {
-    const known = Math.min(this.requests.total, latestDurations);
-    if (known === 0) return undefined;
-    return this.#durations.slice(0, known).sort()[Math.ceil(q * known) - 1];
+  /** The durations of the latest exchanges in milliseconds, in no order. */
+  get durations(): Float32Array {
+    return this.#durations.slice(0, Math.min(this.requests.total, latestDurations));
   }
 
   /** Returns the latest exchanges, newest first. They are kept for 15 seconds after each call. */
@@ -124,4 +120,9 @@ export class RecentCounter {
     }
     return this.#newest;
   }
+}
+
+/** Returns the milliseconds within which a share `q` (0 to 1) of exchanges ended. Undefined without any. */
+export function quantile(durations: readonly number[], q: number): number | undefined {
+  return durations.toSorted((a, b) => a - b)[Math.ceil(q * durations.length) - 1];
 }

@@ -47,27 +47,32 @@ function apiRoutes(api: FastifyInstance, parts: DashboardParts): void {
   signInRoutes(api, parts, sessions);
   keyRoutes(add, parts);
   usageRoutes(add, parts);
-  add("GET", "live", (viewer, _, reply) => sendJson(reply, 200, live(parts, viewer)));
-  add("GET", "health", (_viewer, _, reply) => sendJson(reply, 200, health(parts)), "platform");
+  add("GET", "live", async (viewer, _, reply) => sendJson(reply, 200, await live(parts, viewer)));
+  add(
+    "GET",
+    "health",
+    async (_viewer, _, reply) => sendJson(reply, 200, await health(parts)),
+    "platform",
+  );
   add("GET", "routes", (_viewer, _, reply) => sendJson(reply, 200, routesView(parts)), "platform");
   add("GET", "explain", (_viewer, request, reply) => explain(parts, request, reply), "platform");
 }
 
 /** Answers like /explain on the same listener, for users who are signed in. */
-function explain(
+async function explain(
   { gateway }: DashboardParts,
   request: FastifyRequest,
   reply: FastifyReply,
-): FastifyReply {
+): Promise<FastifyReply> {
   const id = queryOf(request.url, ["id"])?.["id"];
   if (id === undefined) {
     return sendRefusal(reply, "GATEWAY_INVALID_PARAMS", {
       message: "missing query parameter `id`",
     });
   }
-  const exchanges = gateway.running().explain(id);
+  const { exchanges, missing } = await gateway.running().explainEverywhere(id);
   if (exchanges.length === 0) return sendRefusal(reply, "GATEWAY_NOT_FOUND");
-  return sendJson(reply, 200, { exchanges });
+  return sendJson(reply, 200, { exchanges, missing });
 }
 
 function guard(scope: FastifyInstance): void {

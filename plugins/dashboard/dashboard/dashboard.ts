@@ -4,6 +4,9 @@ import type { FastifyInstance } from "fastify";
 import { createAttemptLimiter, type AttemptLimiter } from "sluice-gateway/limits";
 import type { GatewayInfo, Host, ServiceContext, ServiceHooks } from "sluice-gateway/plugin";
 import { Activity } from "./activity.ts";
+import { gatewayHealth } from "./health.ts";
+import { liveActivity, type LiveQuestion } from "./live.ts";
+import { askAllGateways } from "./other-gateways.ts";
 import type { DashboardParts } from "./parts.ts";
 
 /** Maximum number of attempts to sign in per address and minute, including successful ones. */
@@ -23,6 +26,10 @@ export function openDashboard(
     (part) => part.stop(),
   );
   const { environment, seal, claims, clock, log, version } = host;
+  const { postgres, replicas } = host.store;
+  const all = { replicas, name: postgres?.replica, version, log };
+  const open = <T extends Disposable>(name: string, make: () => T): T =>
+    keep(name, make, (part) => part[Symbol.dispose]());
   const parts: DashboardParts = {
     environment,
     version,
@@ -31,7 +38,14 @@ export function openDashboard(
     clock,
     log,
     gateway,
-    activity,
+    liveGateways: open("live of all gateways", () =>
+      askAllGateways(all, "dashboard live 1", (question: LiveQuestion) =>
+        liveActivity({ activity, gateway, clock }, question),
+      ),
+    ),
+    healthGateways: open("health of all gateways", () =>
+      askAllGateways(all, "dashboard health 1", () => gatewayHealth(gateway)),
+    ),
     accounts: host.use("accounts"),
     metering: host.use("metering"),
     attempts: keep("attempts to sign in", newLimiter, () => undefined),

@@ -2,13 +2,17 @@
 import type { AttemptLimiter } from "sluice-gateway/limits";
 import type { GatewayInfo, Host } from "sluice-gateway/plugin";
 import type { Accounts, Metering } from "sluice-gateway/services";
-import type { Activity } from "./activity.ts";
+import type { HealthGateways } from "./health.ts";
+import type { LiveGateways } from "./live.ts";
 
 type FromHost = "environment" | "seal" | "claims" | "clock" | "log" | "version";
 
 export interface DashboardParts extends Pick<Host, FromHost> {
   readonly gateway: GatewayInfo;
-  readonly activity: Activity;
+  /** The activity of all gateways. */
+  readonly liveGateways: LiveGateways;
+  /** The state of all gateways. */
+  readonly healthGateways: HealthGateways;
   readonly accounts: Accounts;
   readonly metering: Metering;
   /** Counts the attempts to sign in, per address. */

@@ -1,4 +1,4 @@
-/** Reports the compiled pipeline: every route with its steps, their times and their refusals. */
+/** Reports the compiled pipeline: every route with its steps, their times, refusals and failures. */
 import type { PluginStatus, RouteStatus } from "sluice-gateway/plugin";
 import { rounded } from "./live.ts";
 import type { DashboardParts } from "./parts.ts";
@@ -24,6 +24,8 @@ function routeJson({ path, methods, at, steps, surface, requests }: RouteStatus)
   };
 }
 
-function pluginJson({ name, timed, meanMs, p95Ms, refusals }: PluginStatus): object {
-  return { name, timed, mean_ms: rounded(meanMs), p95_ms: rounded(p95Ms), refusals };
+function pluginJson({ meanMs, p95Ms, ...counts }: PluginStatus): object {
+  const { name, timed, refusals, errors, timeouts, skips } = counts;
+  const times = { mean_ms: rounded(meanMs), p95_ms: rounded(p95Ms) };
+  return { name, timed, ...times, refusals, errors, timeouts, skips };
 }

@@ -1,6 +1,15 @@
-/** Step `rate-limit`: takes one token per request from the bucket of the key, or of the address without a valid key. */
+/**
+ * Step `rate-limit`: takes one token per request, and per message on a WebSocket, from the bucket of the key, or of the
+ * address without a valid key.
+ */
 import { addressKey } from "sluice-gateway/http";
-import { defineStep, refuse, type Exchange, type Reply } from "sluice-gateway/plugin";
+import {
+  defineStep,
+  refuse,
+  type Awaitable,
+  type Exchange,
+  type Reply,
+} from "sluice-gateway/plugin";
 import type { KeyPrincipal } from "sluice-gateway/services";
 import { andThen, stableJson } from "sluice-gateway/toolkit";
 import type { Bucket } from "./bucket.ts";
@@ -86,19 +95,22 @@ export default defineStep<Options>({
         : leasedBuckets(redis, clock, `${mode} ${stableJson(options)}`),
     );
     const refusal = refuse("GATEWAY_RATE_LIMITED");
+    const take = (x: Exchange, arrivedMonotonic: number): Awaitable<Reply | undefined> => {
+      const now = micros(arrivedMonotonic);
+      const bucket = limiter.bucketOf(x, now);
+      const taken = bucket.take(now);
+      if (taken === true) return undefined;
+      return andThen(taken, (isTaken): Reply | undefined => {
+        if (isTaken) return undefined;
+        const { name: scope, burst: limit } = bucket.terms;
+        const arrivedAt = x.arrivedAt + arrivedMonotonic - x.arrivedMonotonic;
+        const clearsAt = Math.ceil(arrivedAt + bucket.microsToNext(now) / 1000);
+        return { ...refusal, reached: { scope, unit: "requests", used: limit, limit, clearsAt } };
+      });
+    };
     return {
-      requestHeaders(x) {
-        const now = micros(x.arrivedMonotonic);
-        const bucket = limiter.bucketOf(x, now);
-        const taken = bucket.take(now);
-        if (taken === true) return undefined;
-        return andThen(taken, (isTaken): Reply | undefined => {
-          if (isTaken) return undefined;
-          const { name: scope, burst: limit } = bucket.terms;
-          const clearsAt = x.arrivedAt + Math.ceil(bucket.microsToNext(now) / 1000);
-          return { ...refusal, reached: { scope, unit: "requests", used: limit, limit, clearsAt } };
-        });
-      },
+      requestHeaders: (x) => take(x, x.arrivedMonotonic),
+      message: take,
       // A limit in shadow mode must not slow down clients that follow these fields.
       ...(mode === "enforce" && {
         responseHeaders(x, head) {

@@ -30,7 +30,9 @@ export abstract class CompletionReader implements AnswerReader {
   begin(body: Buffer, offer: Offer): void {
     const { x, request } = this.completion;
     const { promptBytes, maxTokens } = request;
-    this.call = offer.send({ body, streamed: this.streamed, promptBytes, maxTokens }, this);
+    const { streamed } = this;
+    const headers = x.upstreamHeaders.length === 0 ? undefined : x.upstreamHeaders;
+    this.call = offer.send({ body, streamed, promptBytes, maxTokens, headers }, this);
     x.onAbort = this;
   }
 

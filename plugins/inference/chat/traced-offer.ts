@@ -62,7 +62,8 @@ class TracedCall implements AnswerReader, InferenceCall {
   }
 
   begin(offer: Offer, request: InferenceRequest): InferenceCall {
-    this.#call = offer.send({ ...request, headers: this.#span.headers }, this);
+    const { headers = [] } = request;
+    this.#call = offer.send({ ...request, headers: [...headers, ...this.#span.headers] }, this);
     return this;
   }
 

@@ -49,6 +49,8 @@ interface HttpRoute {
   readonly client: Http1Client;
   /** Request line and all header fields except the length and those of the single request. */
   readonly head: string;
+  /** Names of the fields in `head`, in lower case. They are not repeated. */
+  readonly fieldNames: ReadonlySet<string>;
 }
 
 export class HttpAttempt implements RunningAttempt, UpstreamExchange {
@@ -73,7 +75,7 @@ export class HttpAttempt implements RunningAttempt, UpstreamExchange {
     this.#call = call;
     this.#route = route;
     this.worker = worker;
-    this.head = route.head + fields(request.headers);
+    this.head = route.head + fields(request.headers, route.fieldNames);
     this.answerMs = request.streamed ? config.idleMs : config.answerMs;
     const sink: AnswerSink = {
       onChoice: (bytes, start, end) => {
@@ -228,11 +230,13 @@ export class HttpAttempt implements RunningAttempt, UpstreamExchange {
 }
 
 /**
- * Returns a flat list of name, value … as header lines. The values have been checked by the code that built the list.
+ * Returns a flat list of name (in lower case), value … as header lines, without the names in `except`. The values have been checked by the code that built the list.
  */
-function fields(flat: readonly string[] | undefined): string {
+function fields(flat: readonly string[] | undefined, except: ReadonlySet<string>): string {
   if (flat === undefined) return "";
   let lines = "";
-  for (let at = 0; at + 1 < flat.length; at += 2) lines += `${flat[at]}: ${flat[at + 1]}\r\n`;
+  for (let at = 0; at + 1 < flat.length; at += 2) {
+    if (!except.has(flat[at] ?? "")) lines += `${flat[at]}: ${flat[at + 1]}\r\n`;
+  }
   return lines;
 }

@@ -44,13 +44,16 @@ export class OpenaiTransport implements Transport {
   readonly #clients = new Map<string, SharedClient>();
   /** Clients whose routes are closed and whose last answers have not ended. */
   readonly #closing = new Set<Promise<void>>();
-  /** The header lines that every request to a worker has. */
-  readonly #fields: string;
+  /** The header lines that every request to a worker has, and their names. */
+  readonly #lines: string;
+  readonly #fieldNames: ReadonlySet<string>;
 
   constructor(config: NetworkConfig, parts: TransportParts) {
     this.#config = config;
     this.#parts = parts;
-    this.#fields = requestFields(config.headers);
+    const fields = requestFields(config.headers);
+    this.#lines = Array.from(fields, ([name, value]) => `${name}: ${value}\r\n`).join("");
+    this.#fieldNames = new Set(fields.keys());
   }
 
   routeTo(listed: ListedWorker): OpenaiRoute {
@@ -61,7 +64,8 @@ export class OpenaiTransport implements Transport {
     const path = `${base.slice(origin.length)}/v1`;
     return new OpenaiRoute({
       client: shared.client,
-      head: `POST ${path}/chat/completions HTTP/1.1\r\nHost: ${host}\r\n${this.#fields}`,
+      head: `POST ${path}/chat/completions HTTP/1.1\r\nHost: ${host}\r\n${this.#lines}`,
+      fieldNames: this.#fieldNames,
       probe: () => this.#probe(`${base}/v1/models`),
       onClose: () => {
         if (--shared.routes === 0) this.#closeClient(origin, shared.client);
@@ -125,6 +129,8 @@ interface RouteParts {
   readonly client: Http1Client;
   /** Request line and all header fields except the length and those of the single request. */
   readonly head: string;
+  /** Names of the fields in `head`, in lower case. */
+  readonly fieldNames: ReadonlySet<string>;
   readonly probe: () => Promise<boolean>;
   readonly onClose: () => void;
 }
@@ -135,11 +141,13 @@ export class OpenaiRoute implements WorkerRoute {
   readonly settled = Promise.resolve();
   readonly client: Http1Client;
   readonly head: string;
+  readonly fieldNames: ReadonlySet<string>;
   readonly #parts: RouteParts;
 
   constructor(parts: RouteParts) {
     this.client = parts.client;
     this.head = parts.head;
+    this.fieldNames = parts.fieldNames;
     this.#parts = parts;
   }
 

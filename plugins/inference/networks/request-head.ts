@@ -9,8 +9,13 @@ export function baseOf(url: string): string {
 /** Fields that the configuration cannot set: the gateway decides how a message is framed and where it is sent. */
 const ownFields = ["host", "content-length", "transfer-encoding", "connection"];
 
-/** Returns the lines of all fields except host and length. `configured`: fields that replace the defaults. */
-export function requestFields(configured: Readonly<Record<string, string>>): string {
+/**
+ * Returns all fields except host and length, by their names in lower case. `configured`: fields that replace the
+ * defaults.
+ */
+export function requestFields(
+  configured: Readonly<Record<string, string>>,
+): ReadonlyMap<string, string> {
   const fields = new Map([
     ["content-type", "application/json"],
     ["accept", "text/event-stream, application/json"],
@@ -19,5 +24,5 @@ export function requestFields(configured: Readonly<Record<string, string>>): str
   ]);
   for (const [name, value] of Object.entries(configured)) fields.set(name.toLowerCase(), value);
   for (const name of ownFields) fields.delete(name);
-  return Array.from(fields, ([name, value]) => `${name}: ${value}\r\n`).join("");
+  return fields;
 }

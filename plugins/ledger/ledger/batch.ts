@@ -3,7 +3,7 @@ import type { CallReport, CallReporter } from "sluice-gateway/plugin";
 import type { LedgerRpc } from "sluice-gateway/services";
 import { arrayOf, type JsonBody } from "./json-body.ts";
 import type { CallDispatcher } from "./call-dispatcher.ts";
-import { errorResponse, nodeResponse } from "./envelope.ts";
+import { errorResponse, nodeResponse, refusal } from "./envelope.ts";
 import type { CallListener } from "./call-listener.ts";
 import type { MethodState } from "./method-state.ts";
 import type { NodeFailure } from "./node-pool.ts";
@@ -58,6 +58,13 @@ export class Batch implements LedgerRpc {
     return new Promise((resolve) => {
       this.#resolve = resolve;
     });
+  }
+
+  refuse(error: string): string {
+    const responses = this.#items.map((item) =>
+      item.kind === "call" ? refusal(item.id, error) : item.response,
+    );
+    return `[${responses.join(",")}]`;
   }
 
   report(to: CallReporter, refusedWith?: string): void {

@@ -14,7 +14,12 @@ export type RpcError = keyof typeof errors;
 
 /** `id`: JSON text, unchanged from the request. */
 export function errorResponse(id: string, error: RpcError): string {
-  return `{"jsonrpc":"2.0","id":${id},"error":${errors[error]}}`;
+  return refusal(id, errors[error]);
+}
+
+/** Returns a response with an error of the caller of `Ledger.rpc`. `error`: JSON text. */
+export function refusal(id: string, error: string): string {
+  return `{"jsonrpc":"2.0","id":${id},"error":${error}}`;
 }
 
 /** Returns a response whose members have the same order as those of Substrate nodes. */

@@ -7,7 +7,10 @@ import { CallDispatcher } from "./call-dispatcher.ts";
 import type { CallListener } from "./call-listener.ts";
 import type { NodeFailure, NodePool, NodeStatus } from "./node-pool.ts";
 import { readRpc } from "./rpc.ts";
-import { createInternal, createWhitelist } from "./whitelist.ts";
+import { Feed } from "./feed/feed.ts";
+import { createFeedMethods, type FeedMethods } from "./feed/subscription-methods.ts";
+import type { MethodState } from "./method-state.ts";
+import { createInternal, createWhitelist, listMethod, methodListOf } from "./whitelist.ts";
 
 export interface LedgerService extends Ledger {
   /** True while at least one node is usable. */
@@ -29,11 +32,14 @@ export interface LedgerParts {
 }
 
 /** Opens a ledger that uses `pool` and closes it. */
-export function openLedger({ upstream, pool, metrics }: LedgerParts): LedgerService {
+export function openLedger({ upstream, pool, clock, log, metrics }: LedgerParts): LedgerService {
   const methods = createWhitelist(upstream);
   const internal = createInternal(upstream, methods);
   const calls = new CallDispatcher(upstream, methods, internal, pool, metrics);
-  const { batchParallel } = upstream;
+  const feedMethods = createFeedMethods(upstream);
+  const subscriptions = new Feed({ upstream, methods: feedMethods, pool, clock, log, metrics });
+  const overHttp = { listed: calls.listed, calls, batchParallel: upstream.batchParallel };
+  const overWebSocket = { ...overHttp, listed: withSubscriptions(calls.listed, feedMethods) };
   return {
     methods,
     internal(name) {
@@ -45,11 +51,27 @@ export function openLedger({ upstream, pool, metrics }: LedgerParts): LedgerServ
       return pool.ready;
     },
     settled: pool.firstProbe,
-    rpc: (body): LedgerRpc => readRpc(body, calls, batchParallel),
+    rpc: (body, over): LedgerRpc => readRpc(body, over === "websocket" ? overWebSocket : overHttp),
+    subscriptions,
     call: (method, params, options) => callOnce(calls, method, params, options?.signal),
     nodes: () => pool.status?.() ?? [],
-    close: () => pool.close(),
+    async close() {
+      subscriptions.close();
+      await pool.close();
+    },
   };
+}
+
+/** Returns the methods with an `rpc_methods` that lists the subscriptions, too. */
+function withSubscriptions(
+  listed: ReadonlyMap<string, MethodState>,
+  { subscribing, unsubscribing }: FeedMethods,
+): ReadonlyMap<string, MethodState> {
+  const list = listed.get(listMethod);
+  if (list === undefined) return listed;
+  const names = [...listed.keys(), ...subscribing.keys(), ...unsubscribing.keys()];
+  const method = { ...list.method, gatewayAnswer: methodListOf(names) };
+  return new Map(listed).set(listMethod, { ...list, method });
 }
 
 const aborted: LedgerAnswer = { kind: "failed", reason: "aborted" };

@@ -42,6 +42,14 @@ export interface NodeStatus {
   readonly inFlight: number;
 }
 
+/** A node to which subscriptions may be opened. */
+export interface NodeTarget {
+  /** Host and port. */
+  readonly label: string;
+  /** Address of its WebSocket. */
+  readonly url: URL;
+}
+
 /** A pool of nodes. */
 export interface NodePool {
   /** Sends one call. Never throws. A call cannot be cancelled: it ends with its answer or at the pool's time limits. */
@@ -64,5 +72,10 @@ export interface NodePool {
   readonly firstProbe: Promise<void>;
   /** Returns the state of each node. Absent if the pool does not know its nodes. */
   status?(): readonly NodeStatus[];
+  /**
+   * Returns the nodes for subscriptions, the best first: the usable ones, or those that are asked while none is usable.
+   * Absent if the pool has no WebSockets.
+   */
+  targets?(): readonly NodeTarget[];
   close(): Promise<void>;
 }

@@ -14,6 +14,8 @@ export interface Options {
 
 interface MethodRule {
   readonly cuMilli?: number;
+  /** Only for subscriptions, whose `cuMilli` is the price to open them. */
+  readonly notificationCuMilli?: number;
   readonly params?: readonly string[];
 }
 
@@ -60,7 +62,13 @@ export const nodeMembers: Readonly<Record<string, JsonSchema>> = {
           type: "integer",
           minimum: 0,
           maximum: 1e12,
-          description: "Price in milli-CU.",
+          description: "Price in milli-CU. For a subscription, the price to open it.",
+        },
+        notificationCuMilli: {
+          type: "integer",
+          minimum: 0,
+          maximum: 1e12,
+          description: "Price in milli-CU of each notification of a subscription.",
         },
         params: {
           type: "array",

@@ -5,7 +5,7 @@ import type { LedgerRpc } from "sluice-gateway/services";
 import type { JsonBody } from "./json-body.ts";
 import { Batch, type BatchItem } from "./batch.ts";
 import type { CallDispatcher } from "./call-dispatcher.ts";
-import { errorResponse, nodeResponse } from "./envelope.ts";
+import { errorResponse, nodeResponse, refusal } from "./envelope.ts";
 import type { CallListener } from "./call-listener.ts";
 import type { MethodState } from "./method-state.ts";
 import type { NodeFailure } from "./node-pool.ts";
@@ -16,13 +16,14 @@ const maxBatchItems = 50;
 type Line = LedgerRpc["lines"][number];
 const noLines: readonly Line[] = [];
 
-const fixed = (answer: string | undefined, refusal: CallReport | undefined): LedgerRpc => ({
+const fixed = (answer: string | undefined, report: CallReport | undefined): LedgerRpc => ({
   costMilliCu: 0,
   lines: noLines,
   failure: undefined,
   run: () => answer,
+  refuse: () => answer,
   report(to) {
-    if (refusal !== undefined) to.called(refusal);
+    if (report !== undefined) to.called(report);
   },
 });
 
@@ -36,29 +37,36 @@ const malformed = refusalOf("", "INVALID_REQUEST");
 const invalidRequest = fixed(errorResponse("null", "invalid"), malformed);
 const noResponse = fixed(undefined, undefined);
 
-/** Parses a body. `batchParallel`: maximum number of calls of one batch in flight. */
-export function readRpc(body: Buffer, calls: CallDispatcher, batchParallel: number): LedgerRpc {
+/** The methods that a client may call, and what runs the calls. */
+export interface RpcContext {
+  readonly listed: ReadonlyMap<string, MethodState>;
+  readonly calls: CallDispatcher;
+  /** Maximum number of calls of one batch in flight. */
+  readonly batchParallel: number;
+}
+
+/** Parses a body. */
+export function readRpc(body: Buffer, context: RpcContext): LedgerRpc {
   const read = readJsonRpc(body, maxBatchItems);
-  if (read.kind === "single") return readSingle(read.item, calls);
-  if (read.kind === "batch") return readBatch(read.items, calls, batchParallel);
+  if (read.kind === "single") return readSingle(read.item, context);
+  if (read.kind === "batch") return readBatch(read.items, context);
   return read.kind === "malformed" ? parseError : invalidRequest;
 }
 
-function readSingle(item: RpcItem, calls: CallDispatcher): LedgerRpc {
+function readSingle(item: RpcItem, { listed, calls }: RpcContext): LedgerRpc {
   if (item.kind === "notification") return noResponse;
   if (item.kind === "invalid") return fixed(errorResponse(item.id, "invalid"), malformed);
-  const methodState = calls.listed.get(item.method);
+  const methodState = listed.get(item.method);
   if (methodState === undefined) {
-    const refusal = refusalOf(item.method, "METHOD_NOT_ALLOWED");
-    return fixed(errorResponse(item.id, "notAllowed"), refusal);
+    const report = refusalOf(item.method, "METHOD_NOT_ALLOWED");
+    return fixed(errorResponse(item.id, "notAllowed"), report);
   }
   return new SingleCall(item.id, methodState, item.params, calls);
 }
 
 function readBatch(
   items: readonly RpcItem[],
-  calls: CallDispatcher,
-  batchParallel: number,
+  { listed, calls, batchParallel }: RpcContext,
 ): LedgerRpc {
   const answered: BatchItem[] = [];
   for (const item of items) {
@@ -68,10 +76,11 @@ function readBatch(
       answered.push({ kind: "fixed", response, refusal: malformed });
       continue;
     }
-    const methodState = calls.listed.get(item.method);
+    const methodState = listed.get(item.method);
     if (methodState === undefined) {
-      const refusal = refusalOf(item.method, "METHOD_NOT_ALLOWED");
-      answered.push({ kind: "fixed", response: errorResponse(item.id, "notAllowed"), refusal });
+      const response = errorResponse(item.id, "notAllowed");
+      const report = refusalOf(item.method, "METHOD_NOT_ALLOWED");
+      answered.push({ kind: "fixed", response, refusal: report });
     } else {
       answered.push({ kind: "call", id: item.id, methodState, params: item.params });
     }
@@ -109,6 +118,10 @@ class SingleCall implements LedgerRpc, CallListener {
     this.lines = this.#methodState.lines;
     this.#ending = "result";
     return nodeResponse(this.#id, "result", body);
+  }
+
+  refuse(error: string): string {
+    return refusal(this.#id, error);
   }
 
   onAnswer(kind: "result" | "error", body: JsonBody): void {

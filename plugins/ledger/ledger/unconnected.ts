@@ -2,6 +2,7 @@
 import type { Host } from "sluice-gateway/plugin";
 import type { Ledger, Ledgers } from "sluice-gateway/services";
 import { createDecoder } from "./decode/decoder.ts";
+import { createFeedMethods } from "./feed/subscription-methods.ts";
 import { poolConfig, type Options, type PoolConfig } from "./options.ts";
 import { createWhitelist } from "./whitelist.ts";
 
@@ -23,12 +24,17 @@ function unconnectedPool(config: PoolConfig): Ledger {
   return {
     methods: createWhitelist(config),
     internal: (name) => ({ name, params: [], cuMilli: 0 }),
+    subscriptions: {
+      ...createFeedMethods(config),
+      open: () => Promise.resolve({ kind: "failed" }),
+    },
     call: () => ({ kind: "failed", reason: "unreachable" }),
     rpc: () => ({
       costMilliCu: 0,
       lines: [],
       failure: "unreachable",
       run: () => undefined,
+      refuse: () => undefined,
       report() {},
     }),
   };

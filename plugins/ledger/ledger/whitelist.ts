@@ -1,6 +1,7 @@
 /** The whitelist of a deployment: the table of known methods, changed by pipeline.yaml. */
 import type { LedgerMethod } from "sluice-gateway/services";
 import type { PoolConfig } from "./options.ts";
+import { isSubscription } from "./feed/subscription-methods.ts";
 import { knownMethods, nodeNames, unknownMethod, type Lifetime } from "./methods.ts";
 
 /** A whitelisted method with everything that a call needs, so that one lookup by the client's name is enough. */
@@ -21,9 +22,6 @@ export interface Method extends LedgerMethod {
   readonly gatewayAnswer: string | undefined;
 }
 
-/** The only method that the gateway answers itself. The node's own list would name methods that the gateway refuses. */
-const listMethod = "rpc_methods";
-
 /** A method that only the gateway calls. It is not a known method, so it is treated as one that writes. */
 const submitMethod = "author_submitExtrinsic";
 
@@ -38,14 +36,23 @@ export function createWhitelist(
   const names = new Set<string>();
   for (const [name, known] of knownMethods) if (known.optional !== true) names.add(name);
   for (const [name, change] of Object.entries(config.methods)) {
-    if (change === false) names.delete(name);
+    // Subscriptions are offered over WebSocket only.
+    if (change === false || isSubscription(name)) names.delete(name);
     else names.add(name);
   }
-  const methodList = JSON.stringify({ methods: [...names].toSorted() });
+  const methodList = methodListOf(names);
   const whitelist = new Map<string, Method>();
   for (const name of names) whitelist.set(name, createMethod(name, config, methodList));
   return whitelist;
 }
+
+/** Returns the answer to `rpc_methods`. */
+export function methodListOf(names: Iterable<string>): string {
+  return JSON.stringify({ methods: [...names].toSorted() });
+}
+
+/** The only method that the gateway answers itself. The node's own list would name methods that the gateway refuses. */
+export const listMethod = "rpc_methods";
 
 /**
  * Returns the methods that the gateway may call but clients may not: known methods that are disabled or were removed

@@ -83,7 +83,7 @@ function members(value: object): string {
 
 /** All hints are set explicitly, because the protocol's defaults assume the worst and most tools here only read. */
 function toolEntry(entry: CatalogueEntry): object {
-  const { name, description, inputSchema, annotations, write } = entry;
+  const { name, description, inputSchema, outputSchema, annotations, write } = entry;
   const { estimatedCUMilli, estimatedCUVaries } = entry;
   const { title } = annotations;
   const hints = write
@@ -94,6 +94,7 @@ function toolEntry(entry: CatalogueEntry): object {
     ...(title !== undefined && { title }),
     description,
     inputSchema,
+    outputSchema,
     annotations: { ...hints, ...annotations },
     _meta: { estimatedCUMilli, estimatedCUVaries },
   };

@@ -10,7 +10,7 @@ export interface ResultFrame {
   readonly head: string;
   /** The last members of `_meta`, with a leading comma, and the closing braces. */
   readonly end: string;
-  /** True if the client supports content other than one text, such as `resource_link`. */
+  /** True if the client supports content other than one text, such as `resource_link` and `structuredContent`. */
   readonly rich: boolean;
 }
 
@@ -24,15 +24,16 @@ export function toolResult(outcome: ToolOutcome, frame: ResultFrame, at: string)
     const text = asks ? JSON.stringify(outcome.details ?? {}) : outcome.message;
     return failedResult(outcome.code, text, frame);
   }
-  const { json, tool, usedCUMilli, latencyMs, usage, links, content } = outcome;
+  const { json, isStructured, tool, usedCUMilli, latencyMs, usage, links, content } = outcome;
   const shown =
     content === undefined || !frame.rich
       ? `{"type":"text","text":${JSON.stringify(json)}}`
       : content.map((item) => JSON.stringify(item)).join();
   const linked = frame.rich && links !== undefined ? links.map(linkText).join("") : "";
+  const structured = frame.rich && isStructured ? `"structuredContent":${json},` : "";
   const used = usage === undefined ? noUsage : usageText(usage);
   return (
-    `${frame.head}"content":[${shown}${linked}],"_meta":{"usedCUMilli":${usedCUMilli},` +
+    `${frame.head}"content":[${shown}${linked}],${structured}"_meta":{"usedCUMilli":${usedCUMilli},` +
     // Names of tools are letters, digits and underscores.
     `"toolName":"${tool}","timestamp":"${at}","latencyMs":${latencyMs},${used}${frame.end}`
   );

@@ -105,6 +105,10 @@ class LiveCatalogue implements Catalogue, NestingTools {
     const inputSchema = write ? withToken(tool.inputSchema) : tool.inputSchema;
     const check = this.#compile(inputSchema);
     if (typeof check === "string") return check;
+    const { outputSchema } = tool;
+    const checkOutput =
+      outputSchema === undefined ? undefined : this.#compile(outputSchema, "output");
+    if (typeof checkOutput === "string") return checkOutput;
     if (write && tool.annotations?.readOnlyHint === true) {
       return "is a write tool but has readOnlyHint: true";
     }
@@ -116,6 +120,7 @@ class LiveCatalogue implements Catalogue, NestingTools {
       name: tool.name,
       description: tool.description,
       inputSchema,
+      ...(outputSchema !== undefined && { outputSchema }),
       estimatedCUMilli,
       estimatedCUVaries: varies,
       annotations: tool.annotations ?? {},
@@ -126,6 +131,7 @@ class LiveCatalogue implements Catalogue, NestingTools {
       tool,
       entry,
       check,
+      checkOutput,
       metrics: toolMetrics(this.#metrics, tool.name),
       costOf: varies ? (input) => amount(price.of(input)) : () => estimatedCUMilli,
     });

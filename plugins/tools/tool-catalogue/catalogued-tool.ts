@@ -7,6 +7,8 @@ export interface CataloguedTool {
   readonly tool: Tool;
   readonly entry: CatalogueEntry;
   readonly check: InputCheck;
+  /** Undefined if the tool has no output schema. */
+  readonly checkOutput: InputCheck | undefined;
   readonly metrics: ToolMetrics;
   /**
    * Returns the price of a call with this (valid) input in milli-CU. Throws for an invalid price, which is a bug of the

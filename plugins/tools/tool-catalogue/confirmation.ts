@@ -7,7 +7,8 @@
 import { createHash, randomUUID } from "node:crypto";
 import type { Awaitable, Claims, Clock, JsonSchema, Seal } from "sluice-gateway/plugin";
 import { toolFailure, type ToolFailure } from "sluice-gateway/services";
-import { isObject, stableJson } from "sluice-gateway/toolkit";
+import { StoreError } from "sluice-gateway/store";
+import { andThen, isObject, orElse, stableJson } from "sluice-gateway/toolkit";
 
 const purpose = "confirmation";
 const lifetimeMs = 5 * 60_000;
@@ -20,6 +21,8 @@ export const confirmationExpired = toolFailure(
   "the confirmation token has expired, was used, or was made for another call",
 );
 
+const unavailable = toolFailure("GATEWAY_SERVICE_UNAVAILABLE", "temporarily unavailable");
+
 /** The call that a token confirms: this key, this tool and these arguments in any notation. */
 export interface ConfirmedCall {
   readonly keyId: string;
@@ -31,10 +34,13 @@ export interface Confirmations {
   /** Returns GATEWAY_CONFIRMATION_REQUIRED with a new token for the call. */
   ask(call: ConfirmedCall, summary: object): ToolFailure;
   /**
-   * Checks a token. Undefined if it is not valid for this call. `claim` uses the token; it answers false if the token
-   * was used before.
+   * Checks a token. Undefined if it is not valid for this call. `claim` uses the token, and returns the reason why the
+   * call must not run: the token was used before, or the store is away.
    */
-  redeem(token: string, call: ConfirmedCall): { claim(): Awaitable<boolean> } | undefined;
+  redeem(
+    token: string,
+    call: ConfirmedCall,
+  ): { claim(): Awaitable<ToolFailure | undefined> } | undefined;
 }
 
 interface Ticket {
@@ -63,9 +69,19 @@ export function createConfirmations(parts: {
       if (opened === undefined || opened.expiresAt <= clock.now()) return undefined;
       const { value, expiresAt } = opened;
       if (!isTicket(value) || value.binding !== bindingOf(call)) return undefined;
-      return { claim: () => claims.claim(`${purpose} ${value.id}`, expiresAt) };
+      return { claim: () => claimOnce(() => claims.claim(`${purpose} ${value.id}`, expiresAt)) };
     },
   };
+}
+
+function claimOnce(claim: () => Awaitable<boolean>): Awaitable<ToolFailure | undefined> {
+  return orElse(
+    () => andThen(claim(), (isFirst) => (isFirst ? undefined : confirmationExpired)),
+    (error): ToolFailure => {
+      if (error instanceof StoreError) return unavailable;
+      throw error;
+    },
+  );
 }
 
 /**

@@ -1,4 +1,4 @@
-/** Compiles the input schemas of tools, and reports violations by path and reason. */
+/** Compiles the input and output schemas of tools, and reports violations by path and reason. */
 import {
   draft2020,
   schemaCompiler,
@@ -18,7 +18,7 @@ export interface Violation {
 export type InputCheck = (input: unknown) => readonly Violation[];
 
 /** Returns the check for a schema, or a text with the problem of the schema. */
-export type InputCompiler = (schema: JsonSchema) => InputCheck | string;
+export type InputCompiler = (schema: JsonSchema, what?: "input" | "output") => InputCheck | string;
 
 const maxViolations = 20;
 /**
@@ -50,15 +50,15 @@ const options: CompilerOptions = {
 const quick = schemaCompiler("tool input", options);
 const thorough = schemaCompiler("tool input, all errors", { ...options, allErrors: true });
 
-/** Returns the function that compiles the input schemas of tools. */
+/** Returns the function that compiles the schemas of tools. */
 export function createSchemaCompiler(): InputCompiler {
-  return (schema) => {
+  return (schema, what = "input") => {
     if (schema["type"] !== "object")
-      return 'has an input schema whose root is not `type: "object"`';
-    if (schema["$async"] === true) return "has an asynchronous input schema";
+      return `has an ${what} schema whose root is not \`type: "object"\``;
+    if (schema["$async"] === true) return `has an asynchronous ${what} schema`;
     for (const word of ["oneOf", "anyOf", "allOf", "$ref"]) {
       // Validators in agents read little more than the properties of the root.
-      if (word in schema) return `has an input schema with \`${word}\` at its root`;
+      if (word in schema) return `has an ${what} schema with \`${word}\` at its root`;
     }
     try {
       const validate = quick(schema);
@@ -73,7 +73,7 @@ export function createSchemaCompiler(): InputCompiler {
         return violations(validateAll.errors ?? errors);
       };
     } catch (error) {
-      return `has an invalid input schema: ${error instanceof Error ? error.message : String(error)}`;
+      return `has an invalid ${what} schema: ${error instanceof Error ? error.message : String(error)}`;
     }
   };
 }

@@ -43,8 +43,9 @@ const abandoned = toolFailure("GATEWAY_TOOL_EXECUTION_ERROR", "the caller has le
 const tooLarge = toolFailure("GATEWAY_TOOL_EXECUTION_ERROR", "the result is too large");
 const broken = toolFailure("GATEWAY_INTERNAL_ERROR", "internal error");
 
-type Confirmed = { readonly ok: true; claim(): Awaitable<boolean> };
-const noConfirmationNeeded: Confirmed = { ok: true, claim: () => true };
+/** `claim` returns the reason if the call must not run after all. */
+type Confirmed = { readonly ok: true; claim(): Awaitable<ToolFailure | undefined> };
+const noConfirmationNeeded: Confirmed = { ok: true, claim: () => undefined };
 
 export class ToolRun {
   readonly #catalogued: CataloguedTool;
@@ -188,9 +189,7 @@ export class ToolRun {
     const { tool } = this.#catalogued;
     let begun: ToolResult | Promise<ToolResult>;
     try {
-      begun = andThen(confirmed.claim(), (isFirst) =>
-        isFirst ? tool.call(input, this.#context) : confirmationExpired,
-      );
+      begun = andThen(confirmed.claim(), (failure) => failure ?? tool.call(input, this.#context));
     } catch (error) {
       part.release();
       throw error;
@@ -211,6 +210,7 @@ export class ToolRun {
     try {
       if (!result.ok) return this.#failed(this.#checkedFailure(result));
       const json = textOf(result);
+      this.#checkOutput(json);
       if (result.usage !== undefined && !isUsage(result.usage)) {
         throw new Error("the tool returned an invalid usage");
       }
@@ -222,6 +222,14 @@ export class ToolRun {
     } finally {
       if (!isCharged) part.release();
     }
+  }
+
+  /** Throws if the result does not match the output schema of the tool, which is a bug of the tool. */
+  #checkOutput(json: string): void {
+    const [first] = this.#catalogued.checkOutput?.(JSON.parse(json)) ?? [];
+    if (first === undefined) return;
+    const where = first.path === "" ? "the result" : first.path;
+    throw new Error(`the result does not match the output schema: ${where} ${first.reason}`);
   }
 
   /**
@@ -247,14 +255,26 @@ export class ToolRun {
     json: string,
     costMilliCu: number,
   ): ToolOutcome {
-    const { tool, metrics } = this.#catalogued;
+    const { tool, metrics, checkOutput } = this.#catalogued;
     const latencyMs = this.#latency();
     metrics.succeeded.add(1);
     metrics.seconds.observe(latencyMs / 1000);
     const usedCUMilli = costMilliCu + this.#context.nestedMilliCu;
     this.#span?.set({ "sluice.cu.used_milli": usedCUMilli });
     this.#span?.end();
-    return { ok: true, tool: tool.name, json, usedCUMilli, latencyMs, usage, links, content };
+    const isStructured = checkOutput !== undefined;
+    const { name } = tool;
+    return {
+      ok: true,
+      tool: name,
+      json,
+      isStructured,
+      usedCUMilli,
+      latencyMs,
+      usage,
+      links,
+      content,
+    };
   }
 
   #failed(failure: ToolFailure): ToolOutcome {

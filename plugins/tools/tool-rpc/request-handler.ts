@@ -149,12 +149,13 @@ function readParams(text: string): CallParams | ToolFailure {
 /** Computed once, because the catalogue does not change during the life of a surface. */
 function listingOf({ list }: Tools): string {
   return JSON.stringify({
-    tools: list.map(({ name, description, inputSchema, estimatedCUMilli, estimatedCUVaries }) => ({
-      name,
-      description,
-      inputSchema,
-      estimatedCUMilli,
-      estimatedCUVaries,
+    tools: list.map((entry) => ({
+      name: entry.name,
+      description: entry.description,
+      inputSchema: entry.inputSchema,
+      outputSchema: entry.outputSchema,
+      estimatedCUMilli: entry.estimatedCUMilli,
+      estimatedCUVaries: entry.estimatedCUVaries,
     })),
   });
 }

@@ -15,7 +15,14 @@ import {
   type ForwardPlan,
   type ForwardedRequest,
 } from "./forwarded-exchange.ts";
-import { fieldLines, requestFields, requestRules, responseRules, tracedRules } from "../headers.ts";
+import {
+  fieldLines,
+  replaceFields,
+  requestFields,
+  requestRules,
+  responseRules,
+  tracedRules,
+} from "../headers.ts";
 import type { UpstreamPools } from "./upstream.ts";
 
 /** Returns a forwarder that uses the connections of `upstream`. The header rules are compiled once. */
@@ -27,10 +34,12 @@ export function createForwarder(
   const rules = requestRules(options.request, options.passAuthorization);
   const traced = tracedRules(rules);
   const maxBytes = options.bodyBytes ?? Infinity;
+  const { set = {}, remove = [] } = options.request ?? {};
+  const configured = new Set([...Object.keys(set), ...remove].map((name) => name.toLowerCase()));
   const plan: ForwardPlan = {
     upstream,
     answerRules: responseRules(options.response),
-    setsHost: Object.keys(options.request?.set ?? {}).some((name) => name.toLowerCase() === "host"),
+    setsHost: Object.keys(set).some((name) => name.toLowerCase() === "host"),
     failures: failureCounters(upstream.name, metrics),
   };
   return {
@@ -43,7 +52,9 @@ export function createForwarder(
         "http.request.method": method,
         "sluice.upstream": upstream.name,
       });
-      const fields = fieldLines(fieldsWith(span, request, requestId));
+      const passed = fieldsWith(span, request, requestId);
+      const { upstreamHeaders: own } = x;
+      const fields = fieldLines(own.length === 0 ? passed : replaceFields(passed, own, configured));
       if (fields === undefined || !targetPattern.test(target)) {
         span?.end("invalid");
         return Promise.resolve(invalid());

@@ -2,6 +2,7 @@
 import type { Config, PluginUse, RouteConfig, StepUse } from "../../config/config.ts";
 import { fault, type Fault, type Position } from "../../config/fault.ts";
 import { dependents } from "../../config/services.ts";
+import { bodyHookProblem, PermissionError } from "../../contract/permissions.ts";
 import { storeFault } from "../../config/store-fault.ts";
 import type { SluiceCode } from "../../errors.ts";
 import type {
@@ -19,7 +20,7 @@ import type { PluginCarryOver, StartedPlugin } from "./plugin-carry-over.ts";
 import type { HostResources } from "./host-resources.ts";
 import { enforceManifest } from "./strict.ts";
 import { stableJson } from "../../canonical-json.ts";
-import { RouteStats, type CoreMetrics } from "../observe/stats.ts";
+import type { CoreMetrics } from "../observe/stats.ts";
 import { ServiceRegistry } from "./service-registry.ts";
 import { unmatchedSurface } from "../run/unmatched.ts";
 import { StoreError } from "../../store/store-error.ts";
@@ -99,16 +100,19 @@ export class Builder {
     if (plugin?.kind !== "surface") return undefined;
     const surface = await this.#start<SurfaceHooks>(plugin, config.to, "enforce");
     if (surface === undefined || steps === undefined) return undefined;
-    const stats = new RouteStats(this.#core, config.path);
     const hooks = this.#strict ? enforceManifest(plugin, surface) : surface;
-    const compiled = compileRoute(config, steps, hooks, stats);
+    const compiled = compileRoute(config, steps, hooks, this.#core);
     this.#document(compiled);
     return compiled;
   }
 
   #document(compiled: CompiledRoute): void {
-    const hostOf = (name: string, mode: Host["mode"]): Host =>
-      this.#registry.hostFor(this.#plugins.get(name) ?? { name }, mode);
+    const hostOf = (name: string, mode: Host["mode"]): Host => {
+      const { host, close } = this.#registry.hostFor(this.#plugins.get(name) ?? { name }, mode);
+      // No instance runs with this host, so nothing would end its timers.
+      void close();
+      return host;
+    };
     try {
       this.#registry.addRoute(documentRoute(compiled, this.#plugins, hostOf));
     } catch (error) {
@@ -136,8 +140,7 @@ export class Builder {
       to,
       at,
     };
-    const stats = new RouteStats(this.#core, config.path);
-    return compileRoute(config, steps, unmatchedSurface, stats);
+    return compileRoute(config, steps, unmatchedSurface, this.#core);
   }
 
   async #steps(route: string, uses: readonly StepUse[]): Promise<PlacedStep[] | undefined> {
@@ -147,7 +150,11 @@ export class Builder {
       const plugin = this.#plugins.get(use.name);
       if (plugin?.kind !== "step") return undefined;
       const hooks = await this.#start<StepHooks>(plugin, use, use.mode);
-      if (hooks === undefined) {
+      const problem = hooks === undefined ? undefined : bodyHookProblem(plugin, hooks);
+      if (problem !== undefined) {
+        this.#fault("SLUICE_PLUGIN_PERMISSION", `${use.name}: ${problem}`, use.at);
+      }
+      if (hooks === undefined || problem !== undefined) {
         whole = false;
         continue;
       }
@@ -160,7 +167,6 @@ export class Builder {
         limit:
           use.timeoutMs === 0 ? undefined : new WaitLimit(this.#resources.clock, use.timeoutMs),
         isSkippable: use.onError === "skip",
-        skips: this.#core.stepSkips.with({ route, step: use.name }),
         shadowRefusals: this.#core.shadowRefusals.with({ route, step: use.name }),
       });
     }
@@ -175,7 +181,8 @@ export class Builder {
   ): Promise<Hooks | undefined> {
     // A service that could not start has been reported. The plugins that use it cannot start either.
     if (plugin.uses?.some((name) => !this.#registry.has(name)) === true) return undefined;
-    const host = this.#registry.hostFor(plugin, mode);
+    const { host, close } = this.#registry.hostFor(plugin, mode);
+    let hasStarted = false;
     try {
       // The options were checked against the plugin's schema, which matches its `Options` type.
       const options = use.options as never;
@@ -185,9 +192,16 @@ export class Builder {
       }
       if (wrong.length > 0) return undefined;
       const start = async (): Promise<StartedPlugin> => {
-        if (plugin.kind === "service") return this.#startService(plugin, options, host);
-        const hooks = await plugin.start(options, host);
-        return { hooks, stop: () => hooks.stop?.(), isService: false };
+        const started = await this.#startInstance(plugin, options, host);
+        hasStarted = true;
+        const stop = async (): Promise<void> => {
+          try {
+            await started.stop();
+          } finally {
+            await close();
+          }
+        };
+        return { ...started, stop };
       };
       // A service that can be updated keeps running although its options have changed.
       const isUpdated = plugin.kind === "service" && plugin.update !== undefined;
@@ -203,9 +217,20 @@ export class Builder {
         return undefined;
       }
       const reason = error instanceof Error ? error.message : String(error);
-      this.#fault("SLUICE_PLUGIN_START", `${plugin.name} did not start: ${reason}`, use.at);
+      const code =
+        error instanceof PermissionError ? "SLUICE_PLUGIN_PERMISSION" : "SLUICE_PLUGIN_START";
+      this.#fault(code, `${plugin.name} did not start: ${reason}`, use.at);
       return undefined;
+    } finally {
+      // The plugin was carried over with the host that it has, or did not start.
+      if (!hasStarted) await close();
     }
+  }
+
+  async #startInstance(plugin: Plugin, options: never, host: Host): Promise<StartedPlugin> {
+    if (plugin.kind === "service") return this.#startService(plugin, options, host);
+    const hooks = await plugin.start(options, host);
+    return { hooks, stop: () => hooks.stop?.(), isService: false };
   }
 
   async #startService(service: Service<never>, options: never, host: Host): Promise<StartedPlugin> {

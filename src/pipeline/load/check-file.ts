@@ -4,7 +4,7 @@ import type { Config } from "../../config/config.ts";
 import { orderFaults, type Fault } from "../../config/fault.ts";
 import { readConfig, type ParsedConfig } from "../../config/read.ts";
 import type { Plugin } from "../../plugin.ts";
-import { loadPlugins } from "./load.ts";
+import { loadPlugins, type LoadOptions } from "./load.ts";
 import { shippedServices } from "./modules.ts";
 
 type Env = Readonly<Record<string, string | undefined>>;
@@ -26,8 +26,12 @@ export interface CheckResult {
 }
 
 /** Reads the file, imports its plugins and proves their order. Does not start any plugin. */
-export async function checkFile(file: string, env: Env): Promise<CheckResult> {
-  return checkParsed(await readPipeline(file, env));
+export async function checkFile(
+  file: string,
+  env: Env,
+  options: LoadOptions = {},
+): Promise<CheckResult> {
+  return checkParsed(await readPipeline(file, env), options);
 }
 
 /** Reads pipeline.yaml with the sections of the services that ship with Sluice. */
@@ -35,10 +39,10 @@ export async function readPipeline(file: string, env: Env): Promise<ParsedConfig
   return readConfig(file, env, await shippedServices());
 }
 
-/** Like `checkFile`, for a file that has been read already. `given`: see `loadPlugins`. */
+/** Like `checkFile`, for a file that has been read already. */
 export async function checkParsed(
   { config, faults }: ParsedConfig,
-  given?: ReadonlyMap<string, unknown>,
+  options: LoadOptions = {},
 ): Promise<CheckResult> {
   if (config === undefined) {
     return {
@@ -48,7 +52,7 @@ export async function checkParsed(
       outdated: [],
     };
   }
-  const { plugins, faults: unloaded, outdated } = await loadPlugins(config, given);
+  const { plugins, faults: unloaded, outdated } = await loadPlugins(config, options);
   const checked = checkPlugins(config, plugins, faults);
   const all = [...faults, ...unloaded, ...checked.faults];
   return {

@@ -13,7 +13,7 @@ import type {
 } from "../../plugin.ts";
 import { checkedHook } from "./checked-hook.ts";
 import type { RouteNames } from "../observe/record.ts";
-import type { RouteStats } from "../observe/stats.ts";
+import { RouteStats, type CoreMetrics } from "../observe/stats.ts";
 import { RouteStepStats } from "../observe/step-stats.ts";
 import type { WaitLimit } from "../../wait-limit.ts";
 
@@ -29,14 +29,12 @@ export interface PlacedStep {
   readonly limit: WaitLimit | undefined;
   /** True if requests continue without the step when it has failed. */
   readonly isSkippable: boolean;
-  /** Counts the requests that continued without the step. */
-  readonly skips: Counter;
   /** Counts the refusals that a step in shadow mode would have made. */
   readonly shadowRefusals: Counter;
 }
 
-/** The phases in which steps have hooks. */
-export type HookName = Exclude<Phase, "answer">;
+/** The hooks that `runHooks` runs: those of the phases, and those for messages of WebSockets. */
+export type HookName = Exclude<Phase, "answer"> | "message";
 
 /** One hook of a step at its place in a route. */
 export interface PlacedHook {
@@ -49,7 +47,7 @@ export interface PlacedHook {
 }
 
 /**
- * A compiled route. The hooks of the way down (`requestHeaders`, `requestBody`, `around`) are in the order of the list,
+ * A compiled route. The hooks of the way down (`requestHeaders`, `requestBody`, `around`, `message`) are in the order of the list,
  * those of the way up in reverse.
  */
 export interface CompiledRoute {
@@ -71,6 +69,7 @@ export interface CompiledRoute {
   readonly requestHeaders: readonly PlacedHook[];
   readonly requestBody: readonly PlacedHook[];
   readonly around: readonly PlacedHook[];
+  readonly message: readonly PlacedHook[];
   readonly responseHeaders: readonly PlacedHook[];
   readonly responseChunk: readonly PlacedHook[];
   readonly responseEnd: readonly PlacedHook[];
@@ -84,17 +83,18 @@ export function compileRoute(
   config: RouteConfig,
   steps: readonly PlacedStep[],
   surface: SurfaceHooks,
-  stats: RouteStats,
+  core: CoreMetrics,
 ): CompiledRoute {
   const upwards = steps.toReversed();
+  const names = steps.map(({ name }) => name);
   return {
     config,
     route: { path: config.path, surface: config.to.name },
-    shape: { path: config.path, surface: config.to.name, steps: steps.map(({ name }) => name) },
+    shape: { path: config.path, surface: config.to.name, steps: names },
     steps,
     surface,
-    stats,
-    stepStats: new RouteStepStats(steps.length),
+    stats: new RouteStats(core, config.path),
+    stepStats: new RouteStepStats(core, config.path, [...names, config.to.name]),
     conditional: steps.filter((step) => step.when !== undefined),
     bodyBytes: smallestCap(steps, surface),
     tooLargeStatus: firstTooLargeStatus(steps) ?? 413,
@@ -104,6 +104,7 @@ export function compileRoute(
     requestHeaders: hooksOf(steps, "requestHeaders"),
     requestBody: hooksOf(steps, "requestBody"),
     around: hooksOf(steps, "around"),
+    message: hooksOf(steps, "message"),
     responseHeaders: hooksOf(upwards, "responseHeaders"),
     responseChunk: hooksOf(upwards, "responseChunk"),
     responseEnd: hooksOf(upwards, "responseEnd"),

@@ -38,6 +38,7 @@ export function describeRoute(route: CompiledRoute): RouteDescription {
     "requestHeaders",
     "requestBody",
     "around",
+    "message",
     "responseHeaders",
     "responseChunk",
     "responseEnd",

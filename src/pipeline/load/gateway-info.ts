@@ -1,6 +1,12 @@
 /** Collects the facts about the running gateway that plugins may read: the service `gateway`. */
 import type { RenderedMetrics } from "../../metrics.ts";
-import type { BackendStatus, GatewayInfo, PluginStatus, RouteStatus } from "../../plugin.ts";
+import type {
+  BackendStatus,
+  FoundExchanges,
+  GatewayInfo,
+  PluginStatus,
+  RouteStatus,
+} from "../../plugin.ts";
 import type { CompiledRoute } from "./compile.ts";
 import { describeRoute } from "./describe.ts";
 import type { Generation } from "./generation.ts";
@@ -18,6 +24,7 @@ export interface StartedParts {
   /** Returns the number of running exchanges. */
   readonly exchanges: () => number;
   readonly explain: (requestId: string) => readonly object[];
+  readonly explainEverywhere: (requestId: string) => Promise<FoundExchanges>;
   readonly metrics: Pick<RenderedMetrics, "read">;
 }
 
@@ -39,13 +46,15 @@ export function gatewayInfo(
     running() {
       const parts = started();
       if (parts === undefined) throw new Error("the gateway has not started yet");
-      const { explain } = parts;
+      const { explain, explainEverywhere, metrics } = parts;
       const generation = parts.generation();
       return {
         ...parts.ready(),
         generation: generation.number,
         reload: parts.reload(),
         explain,
+        explainEverywhere,
+        metric: (name) => metrics.read(name),
         get backends() {
           return parts.backends();
         },
@@ -89,12 +98,15 @@ function routesOf(
 }
 
 function statusAt(route: CompiledRoute, depth: number, name: string): PluginStatus {
-  const { time, refusals } = route.stepStats.at(depth);
+  const { time, refusals, errors, timeouts, skips } = route.stepStats.at(depth);
   return {
     name,
     timed: time.count,
     meanMs: time.count === 0 ? undefined : time.sumMs / time.count,
     p95Ms: time.quantile(0.95),
     refusals: Object.fromEntries(refusals),
+    errors,
+    timeouts,
+    skips,
   };
 }

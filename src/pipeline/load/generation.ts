@@ -12,6 +12,7 @@ import type { ValidatedConfig } from "./check-file.ts";
 import { Closer } from "./closer.ts";
 import type { CompiledRoute } from "./compile.ts";
 import { PluginCarryOver } from "./plugin-carry-over.ts";
+import { credentialRemover } from "./path-credential.ts";
 import { createRouter, type Router } from "./router.ts";
 import type { HostResources } from "./host-resources.ts";
 import type { CoreMetrics } from "../observe/stats.ts";
@@ -21,6 +22,8 @@ export interface Generation {
   readonly number: number;
   readonly config: Config;
   readonly router: Router;
+  /** Removes the credential from the path of a request: see path-credential.ts. */
+  readonly withoutCredential: ReturnType<typeof credentialRemover>;
   /** The steps for requests that match no route. Such requests end in 404 or 405. */
   readonly unmatched: CompiledRoute;
   readonly routes: readonly CompiledRoute[];
@@ -96,6 +99,7 @@ function createGeneration(
     number,
     config,
     router: createRouter(routes),
+    withoutCredential: credentialRemover(config.routes),
     unmatched,
     routes,
     services: running,

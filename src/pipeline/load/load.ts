@@ -23,8 +23,16 @@ import {
   locatePackage,
   locatePath,
 } from "./locate-plugin.ts";
+import { lockFaults, lockPath, readLock, type LockFile } from "./lock-file.ts";
 import { pluginProblems } from "./manifest.ts";
 import { shippedFolder, shippedModules } from "./modules.ts";
+import {
+  matchesData,
+  packageOf,
+  pluginFromData,
+  readPluginFile,
+  type PluginData,
+} from "./plugin-file.ts";
 
 export interface Loaded {
   /** The plugins of the configuration that could be loaded, by the name in the configuration. */
@@ -42,15 +50,20 @@ export function shippedPlugins(): ReadonlyMap<string, string> {
   return new Map(files.toSorted(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-/** `given`: plugins that were made in code, by name. They are used in place of modules with these names. */
-export async function loadPlugins(
-  config: Config,
-  given: ReadonlyMap<string, unknown> = new Map(),
-): Promise<Loaded> {
+export interface LoadOptions {
+  /** Plugins that were made in code, by name. They are used in place of modules with these names. */
+  readonly given?: ReadonlyMap<string, unknown>;
+  /** True if the manifests of installed packages are read from their files, and none of their code runs. */
+  readonly asData?: boolean;
+}
+
+export async function loadPlugins(config: Config, options: LoadOptions = {}): Promise<Loaded> {
+  const { given = new Map(), asData = false } = options;
   const shipped = shippedPlugins();
   const plugins = new Map<string, Plugin>();
   const faults: Fault[] = [];
   const outdated = refreshLocalModules();
+  const lock = readLockOrFault(config, faults);
   const add = (name: string, result: Plugin | Fault[]): void => {
     if (Array.isArray(result)) faults.push(...result);
     else plugins.set(name, result);
@@ -60,7 +73,7 @@ export async function loadPlugins(
     else if (shipped.has(name)) {
       const message = `invalid plugin name "${name}": a plugin that ships with Sluice has this name`;
       faults.push(fault("SLUICE_PLUGIN_SHADOWS", message, { at }));
-    } else add(name, await loadThirdParty(name, source, at, dirname(config.file)));
+    } else add(name, await loadThirdParty({ name, source, at, config, lock, asData }));
   }
   const uses = allUses(config).filter((use) => use.name !== "" && !config.plugins.has(use.name));
   for (const [name, [first]] of Map.groupBy(uses, (use) => use.name)) {
@@ -142,12 +155,30 @@ export async function loadShipped(): Promise<Omit<Loaded, "outdated">> {
   return { plugins, faults };
 }
 
-async function loadThirdParty(
-  name: string,
-  source: string,
-  at: Position,
-  folder: string,
-): Promise<Plugin | Fault[]> {
+/** Returns undefined without a file pipeline.lock, and if the file cannot be read, which is a fault. */
+function readLockOrFault({ file }: Config, faults: Fault[]): LockFile | undefined {
+  try {
+    return readLock(file);
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    const at = { file: lockPath(file), line: 1, col: 1 };
+    faults.push(fault("SLUICE_LOCK_INVALID", `pipeline.lock: ${reason}`, { at }));
+    return undefined;
+  }
+}
+
+/** A plugin under `plugins:`. */
+interface ThirdParty extends Pick<LoadOptions, "asData"> {
+  readonly name: string;
+  readonly source: string;
+  readonly at: Position;
+  readonly config: Config;
+  readonly lock: LockFile | undefined;
+}
+
+async function loadThirdParty(wanted: ThirdParty): Promise<Plugin | Fault[]> {
+  const { name, source, at, config, lock, asData } = wanted;
+  const folder = dirname(config.file);
   const url = isPath(source) ? locatePath(source, folder) : locatePackage(source, folder);
   if (url === undefined) {
     const what = isPath(source) ? `module ${source}` : `package ${source}`;
@@ -157,7 +188,29 @@ async function loadThirdParty(
       fault("SLUICE_PLUGIN_NOT_FOUND", `plugin "${name}": ${what} not found`, { at, didYouMean }),
     ];
   }
-  return importPlugin(name, url, at);
+  const installed = isPath(source) ? undefined : packageOf(url);
+  const file = installed && readPluginFile(installed);
+  if (typeof file === "string") return [fault("SLUICE_PLUGIN_FILE", file, { at })];
+  const data = installed && file?.plugins[`.${source.slice(installed.name.length)}`];
+  if (installed !== undefined && data !== undefined && asData === true) {
+    const plugin = checkedPlugin(name, pluginFromData(data), at);
+    const locked = lock === undefined ? [] : lockFaults(lock, source, installed, data, at);
+    return locked.length > 0 ? locked : plugin;
+  }
+  if (installed !== undefined && lock !== undefined) {
+    // Code that was not accepted must not run, not even to read a manifest.
+    const locked = lockFaults(lock, source, installed, data ?? noData(name), at);
+    if (locked.length > 0) return locked;
+  }
+  const plugin = await importPlugin(name, url, at);
+  if (Array.isArray(plugin) || data === undefined || matchesData(plugin, data)) return plugin;
+  const message = `the manifest of plugin "${name}" differs from sluice-plugin.json of its package`;
+  return [fault("SLUICE_PLUGIN_FILE", message, { at })];
+}
+
+/** Stands for the manifest of a package without a file, whose grants are not known before its code runs. */
+function noData(name: string): PluginData {
+  return { kind: "step", name, description: "" };
 }
 
 const importedModules = new Map<string, string>();

@@ -1,20 +1,10 @@
 /** The services of one generation, and the `host` objects through which plugins reach them. */
 import { randomUUID } from "node:crypto";
 import type { Config } from "../../config/config.ts";
-import type {
-  DocumentedRoute,
-  Host,
-  Plugin,
-  ServiceHooks,
-  ServiceName,
-  ServiceTypes,
-  StartedTools,
-} from "../../plugin.ts";
-import { version } from "../../version.ts";
+import type { DocumentedRoute, Host, ServiceHooks, StartedTools } from "../../plugin.ts";
 import { servicesOf } from "../../config/services.ts";
 import type { HostResources } from "./host-resources.ts";
-
-type User = Pick<Plugin, "name" | "uses" | "usesIfInstalled">;
+import { createHost, type HostUser, type PluginHost } from "./plugin-host.ts";
 
 interface AvailableService {
   readonly service: unknown;
@@ -68,48 +58,21 @@ export class ServiceRegistry {
   }
 
   /** Returns a text that changes if one of the services that the plugin uses is another instance. */
-  identityOf(plugin: User): string {
+  identityOf(plugin: HostUser): string {
     return servicesOf(plugin)
       .map((name) => this.#available.get(name)?.identity() ?? "none")
       .join(" ");
   }
 
   /** Returns the host of one plugin instance. It gives the plugin the services of this generation. */
-  hostFor(plugin: User, mode: Host["mode"]): Host {
-    const { log, clock, metrics, seal, claims, store, compute } = this.#resources;
-    const { environment, file } = this.#config;
-    const required = this.#find(plugin.uses);
-    const optional = this.#find(plugin.usesIfInstalled);
-    const notListed = (name: string, member: string): Error =>
-      new Error(`plugin "${plugin.name}" must list the service "${name}" under \`${member}\``);
-    return {
-      environment,
+  hostFor(plugin: HostUser, mode: Host["mode"]): PluginHost {
+    return createHost(
+      plugin,
       mode,
-      log: log.child({ plugin: plugin.name }),
-      clock,
-      metrics,
-      store,
-      compute,
-      seal,
-      claims,
-      // The plugin that declares the type of a service under a name is the one that provides it.
-      use<Name extends ServiceName>(name: Name, options?: { ifInstalled: true }) {
-        const [services, member] =
-          options === undefined ? [required, "uses"] : [optional, "usesIfInstalled"];
-        const found = services.get(name);
-        if (found === undefined && (options === undefined || !services.has(name))) {
-          throw notListed(name, member);
-        }
-        return found?.service as ServiceTypes[Name];
-      },
-      version,
-      folder: file.slice(0, file.lastIndexOf("/") + 1) || ".",
-    };
-  }
-
-  /** Maps each name to its service, or to undefined if there is none. */
-  #find(names: readonly string[] = []): ReadonlyMap<string, AvailableService | undefined> {
-    return new Map(names.map((name) => [name, this.#available.get(name)]));
+      this.#config,
+      this.#resources,
+      (name) => this.#available.get(name)?.service,
+    );
   }
 }
 

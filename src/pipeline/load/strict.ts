@@ -4,6 +4,7 @@
  * chance. It costs a proxy per plugin and exchange, so a gateway in production runs without it.
  */
 import { phases } from "../../config/order.ts";
+import { grantsOf } from "../../contract/permissions.ts";
 import type {
   Exchange,
   Phase,
@@ -14,10 +15,11 @@ import type {
   SurfaceHooks,
 } from "../../plugin.ts";
 
-/** Position of each phase in an exchange. `around` has the position of the surface's answer. */
+/** Position of each phase in an exchange. `message` has the position of the surface's answer, as `around` has. */
 const phaseOf: Readonly<Record<string, number>> = {
   ...Object.fromEntries(phases.map((phase, index) => [phase, index])),
   createState: 0,
+  message: phases.indexOf("answer"),
 };
 
 /** Returns the hooks of a plugin, which see each exchange through the plugin's manifest. */
@@ -42,7 +44,9 @@ export function enforceManifest<Hooks extends StepHooks | SurfaceHooks>(
       return (x: Exchange, ...rest: readonly unknown[]): unknown => {
         const view = viewOf(x);
         view.phase = phase;
-        return Reflect.apply(member, target, [view.exchange, ...rest]);
+        const result: unknown = Reflect.apply(member, target, [view.exchange, ...rest]);
+        if (name === "responseChunk" && result instanceof Uint8Array) view.mustChangeBodies();
+        return result;
       };
     },
   });
@@ -62,6 +66,7 @@ class View {
     this.exchange = new Proxy(x, {
       get: (target, name) => {
         const member: unknown = Reflect.get(target, name, target);
+        if (name === "body") this.#mustReadBodies("body");
         if (typeof member !== "function") return member;
         return (...given: readonly unknown[]): unknown => {
           this.#check(String(name), given[0]);
@@ -78,6 +83,8 @@ class View {
     if (method === "get") this.#mustRead(slot, { ...needs, ...provides }, "`needs`");
     if (method === "peek") this.#mustRead(slot, { ...wants, ...needs, ...provides }, "`wants`");
     if (method === "set") this.#mustProvide(slot, provides ?? {});
+    if (method === "json" || method === "bodyStream") this.#mustReadBodies(method);
+    if (method === "replaceBody") this.mustChangeBodies();
     if (method === "stream" || method === "accept") this.#mustBeSurface(method);
   }
 
@@ -95,6 +102,18 @@ class View {
     if (this.phase > (phaseOf[phase] ?? 0)) {
       this.#fail(`set the slot "${String(slot)}"`, `the manifest promises it in ${phase}`);
     }
+  }
+
+  /** Throws if the plugin is a step whose manifest does not permit it to read bodies. A surface may always read them. */
+  #mustReadBodies(what: string): void {
+    const isPermitted = this.#plugin.kind !== "step" || grantsOf(this.#plugin).body !== "none";
+    if (!isPermitted) this.#fail(`read \`${what}\``, "`permissions.body` is not read or write");
+  }
+
+  /** Throws if the plugin is a step whose manifest does not permit it to change bodies. */
+  mustChangeBodies(): void {
+    const isPermitted = this.#plugin.kind !== "step" || grantsOf(this.#plugin).body === "write";
+    if (!isPermitted) this.#fail("changed a body", "`permissions.body` is not write");
   }
 
   #mustBeSurface(method: string): void {

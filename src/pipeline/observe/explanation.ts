@@ -33,6 +33,8 @@ interface StepExplanation {
 
 /** An exchange as `sluice explain` prints it. Times are in RFC 3339 format, `ms` in milliseconds. */
 export interface Explanation {
+  /** Name of the gateway that handled it. Missing without a database. */
+  readonly replica?: string;
   readonly request_id: string;
   readonly at: string;
   readonly method: string;

@@ -17,10 +17,19 @@ export interface CoreMetrics {
   readonly outcomes: Family<"route" | "outcome", Counter>;
   readonly shadowRefusals: Family<"route" | "step", Counter>;
   readonly calls: Family<"route" | "kind" | "name" | "code", Counter>;
-  readonly stepTimeouts: Family<"route" | "step" | "phase", Counter>;
-  readonly stepSkips: Family<"route" | "step", Counter>;
+  readonly steps: StepMetrics;
   /** Running exchanges of a route, in all generations. */
   open(route: string): OpenExchanges;
+}
+
+/** Counters of every step and surface of a route. The label `step` is the name of the plugin. */
+export interface StepMetrics {
+  readonly seconds: Family<"route" | "step", Counter>;
+  readonly timed: Family<"route" | "step", Counter>;
+  readonly refusals: Family<"route" | "step" | "code", Counter>;
+  readonly errors: Family<"route" | "step", Counter>;
+  readonly timeouts: Family<"route" | "step" | "phase", Counter>;
+  readonly skips: Family<"route" | "step", Counter>;
 }
 
 interface OpenExchanges {
@@ -52,16 +61,7 @@ export function coreMetrics(metrics: Metrics): CoreMetrics {
       "route",
       "outcome",
     ]),
-    stepTimeouts: metrics.counter(
-      "sluice_step_timeouts_total",
-      "Hooks of steps that took longer than the `timeoutMs` of the step.",
-      ["route", "step", "phase"],
-    ),
-    stepSkips: metrics.counter(
-      "sluice_step_skips_total",
-      "Requests that continued without a step with `onError: skip`, because it had failed.",
-      ["route", "step"],
-    ),
+    steps: stepMetrics(metrics),
     shadowRefusals: metrics.counter(
       "sluice_shadow_refusals_total",
       "Requests that a step in shadow mode would have refused.",
@@ -71,6 +71,41 @@ export function coreMetrics(metrics: Metrics): CoreMetrics {
       "sluice_calls_total",
       "Calls that requests carried, by result. Names that are not listed count as `other`.",
       ["route", "kind", "name", "code"],
+    ),
+  };
+}
+
+function stepMetrics(metrics: Metrics): StepMetrics {
+  return {
+    seconds: metrics.counter(
+      "sluice_step_seconds_total",
+      "Time of the hooks of a step or surface, including waiting, in the requests that were timed.",
+      ["route", "step"],
+    ),
+    timed: metrics.counter(
+      "sluice_step_timed_total",
+      "Timed requests that reached a step or surface. Under load, one request in eight is timed.",
+      ["route", "step"],
+    ),
+    refusals: metrics.counter(
+      "sluice_step_refusals_total",
+      "Requests that a step or surface refused, by code.",
+      ["route", "step", "code"],
+    ),
+    errors: metrics.counter(
+      "sluice_step_errors_total",
+      "Failures of a step or surface: it threw an exception, or broke its contract.",
+      ["route", "step"],
+    ),
+    timeouts: metrics.counter(
+      "sluice_step_timeouts_total",
+      "Hooks of steps that took longer than the `timeoutMs` of the step.",
+      ["route", "step", "phase"],
+    ),
+    skips: metrics.counter(
+      "sluice_step_skips_total",
+      "Requests that continued without a step with `onError: skip`, because it had failed.",
+      ["route", "step"],
     ),
   };
 }
@@ -118,10 +153,6 @@ export class RouteStats {
 
   left(): void {
     this.#open.gauge.set(--this.#open.count);
-  }
-
-  stepTimedOut(step: string, phase: string): void {
-    this.#core.stepTimeouts.with({ route: this.#path, step, phase }).add(1);
   }
 
   /** Counts an exchange that has ended. `status`: 0 if no head was sent. */

@@ -1,9 +1,10 @@
 /**
- * How long the hooks of each step of a route take, and how often the step refuses, since the route was loaded. All
- * refusals are counted. Exchanges that are some time apart are all timed, so that each can be explained. Of exchanges
+ * How long the hooks of each step of a route take, and how often the step refuses or fails: as metrics, and since the
+ * route was loaded for the dashboard. All refusals and failures are counted. Exchanges that are some time apart are all timed, so that each can be explained. Of exchanges
  * that follow closely one in eight is timed, so that under load the other seven read no clock.
  */
-import type { Clock } from "../../plugin.ts";
+import type { Clock, Counter } from "../../plugin.ts";
+import type { StepMetrics } from "./stats.ts";
 import { TimeHistogram } from "./time-histogram.ts";
 
 /** One in this many exchanges of a route is timed if they follow closely. */
@@ -13,23 +14,45 @@ const timedEvery = 8;
  */
 const apartMs = 10;
 
-interface StepStats {
+/** The counts of a step or surface of one route. */
+class StepStats {
+  readonly name: string;
   /** Time of all its hooks, including the time they waited. One entry per timed exchange that reached the step. */
-  readonly time: TimeHistogram;
+  readonly time = new TimeHistogram();
+  readonly seconds: Counter;
+  readonly timed: Counter;
   /** Refusals by GATEWAY code. */
-  readonly refusals: ReadonlyMap<string, number>;
+  readonly refusals = new Map<string, number>();
+  /** The metrics of `refusals`. */
+  readonly refusalCounters = new Map<string, Counter>();
+  errors = 0;
+  timeouts = 0;
+  skips = 0;
+
+  constructor({ seconds, timed }: StepMetrics, route: string, name: string) {
+    this.name = name;
+    this.seconds = seconds.with({ route, step: name });
+    this.timed = timed.with({ route, step: name });
+  }
 }
 
 /** Statistics of each step, in the order of the list, and of the surface at the end. */
 export class RouteStepStats {
-  readonly #time: readonly TimeHistogram[];
-  readonly #refusals: readonly Map<string, number>[];
+  readonly #metrics: StepMetrics;
+  readonly #route: string;
+  readonly #steps: readonly StepStats[];
   #untilTimed = 0;
   #lastTimed = -Infinity;
 
-  constructor(steps: number) {
-    this.#time = Array.from({ length: steps + 1 }, () => new TimeHistogram());
-    this.#refusals = Array.from({ length: steps + 1 }, () => new Map<string, number>());
+  /** `names`: the names of the steps, in the order of the list, and of the surface at the end. */
+  constructor(
+    { steps: metrics }: { readonly steps: StepMetrics },
+    route: string,
+    names: readonly string[],
+  ) {
+    this.#metrics = metrics;
+    this.#route = route;
+    this.#steps = names.map((name) => new StepStats(metrics, route, name));
   }
 
   /**
@@ -41,29 +64,59 @@ export class RouteStepStats {
     if (this.#untilTimed-- > 0 && !isApart && !isAskedFor) return undefined;
     this.#untilTimed = timedEvery - 1;
     this.#lastTimed = now;
-    return new Float64Array(this.#time.length).fill(-1);
+    return new Float64Array(this.#steps.length).fill(-1);
   }
 
   /** Counts a timed exchange that has ended. Entries below 0 were not reached. */
   ended(times: Float64Array): void {
     for (let depth = 0; depth < times.length; depth++) {
       const ms = times[depth] ?? -1;
-      if (ms >= 0) this.#time[depth]?.observe(ms);
+      const step = this.#steps[depth];
+      if (ms < 0 || step === undefined) continue;
+      step.time.observe(ms);
+      step.seconds.add(ms / 1000);
+      step.timed.add(1);
     }
   }
 
   /** Counts a refusal of the step at `depth`, or of the surface for any depth below all steps. */
   refused(depth: number, code: string): void {
-    const counts = this.#refusals[Math.min(depth, this.#refusals.length - 1)];
-    counts?.set(code, (counts.get(code) ?? 0) + 1);
+    const { name, refusals, refusalCounters } = this.at(depth);
+    refusals.set(code, (refusals.get(code) ?? 0) + 1);
+    let counter = refusalCounters.get(code);
+    if (counter === undefined) {
+      counter = this.#metrics.refusals.with({ route: this.#route, step: name, code });
+      refusalCounters.set(code, counter);
+    }
+    counter.add(1);
   }
 
+  /** Counts a failure of the step at `depth`, or of the surface for any depth below all steps. */
+  failed(depth: number): void {
+    const step = this.at(depth);
+    step.errors++;
+    this.#metrics.errors.with({ route: this.#route, step: step.name }).add(1);
+  }
+
+  /** Counts a hook that has exceeded its time limit. */
+  timedOut(depth: number, phase: string): void {
+    const step = this.at(depth);
+    step.timeouts++;
+    this.#metrics.timeouts.with({ route: this.#route, step: step.name, phase }).add(1);
+  }
+
+  /** Counts an exchange that continues without the step at `depth`, because it has failed. */
+  skipped(depth: number): void {
+    const step = this.at(depth);
+    step.skips++;
+    this.#metrics.skips.with({ route: this.#route, step: step.name }).add(1);
+  }
+
+  /** Returns the counts of the step at `depth`, or of the surface for any depth below all steps. */
   at(depth: number): StepStats {
-    const time = this.#time[depth];
-    const refusals = this.#refusals[depth];
-    if (time === undefined || refusals === undefined)
-      throw new RangeError(`no step at depth ${depth}`);
-    return { time, refusals };
+    const step = this.#steps[Math.min(depth, this.#steps.length - 1)];
+    if (step === undefined) throw new RangeError(`no step at depth ${depth}`);
+    return step;
   }
 }
 

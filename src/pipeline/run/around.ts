@@ -4,7 +4,8 @@ import type { Waiting } from "../../wait-limit.ts";
 import type { PlacedHook, PlacedStep } from "../load/compile.ts";
 import { startTimer, stopTimer } from "../observe/step-stats.ts";
 import type { LiveExchange } from "./exchange.ts";
-import { isFailureIgnored, isRefusalIgnored, stateOf } from "./hooks.ts";
+import { stateOf } from "./hooks.ts";
+import { isFailureIgnored, isRefusalIgnored } from "./step-failures.ts";
 import { StepTimeout } from "./step-limit.ts";
 
 type Answer = Reply | undefined | Promise<Reply | undefined>;

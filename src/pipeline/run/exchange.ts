@@ -2,12 +2,14 @@
 import { Readable } from "node:stream";
 import type {
   AcceptOptions,
+  Awaitable,
   Connection,
   Exchange,
   Facts,
   LimitReached,
   NotedFacts,
   Outcome,
+  Reply,
   RequestHead,
   Sink,
   SlotName,
@@ -15,6 +17,7 @@ import type {
 } from "../../plugin.ts";
 import type { CallReport } from "../../contract/called.ts";
 import { runGuarded } from "../../guard.ts";
+import { noFields, withUpstreamField } from "../../http/headers.ts";
 import type { CompiledRoute, PlacedStep } from "../load/compile.ts";
 import { coreDepth, ExchangeRecord } from "../observe/record.ts";
 import { asksForTrace } from "../observe/trace-header.ts";
@@ -32,6 +35,8 @@ export class LiveExchange extends ExchangeState implements Exchange, ResponseOwn
   readonly arrivedMonotonic: number;
   body: Buffer | undefined = undefined;
   onAbort: Exchange["onAbort"] = undefined;
+
+  upstreamHeaders: readonly string[] = noFields;
 
   readonly arrival: Arrival<LiveExchange>;
   readonly compiled: CompiledRoute;
@@ -119,6 +124,10 @@ export class LiveExchange extends ExchangeState implements Exchange, ResponseOwn
   set<S extends SlotName>(slot: S, value: Slots[S]): void {
     if (this.#slots[slot] !== undefined) throw new Error(`slot "${slot}" was set twice`);
     this.#slots[slot] = value;
+  }
+
+  setUpstreamHeader(name: string, value: string): void {
+    this.upstreamHeaders = withUpstreamField(this.upstreamHeaders, name, value);
   }
 
   replaceBody(body: Buffer): void {
@@ -223,6 +232,10 @@ export class LiveExchange extends ExchangeState implements Exchange, ResponseOwn
     } catch {
       // Node accepts fewer forms of Link than RFC 8288. A hint is optional, so the answer is sent without it.
     }
+  }
+
+  admit(): Awaitable<Reply | undefined> {
+    return this.runtime.runner.admitMessage(this);
   }
 
   stream(status: number, headers: readonly string[]): Promise<Sink> {

@@ -3,11 +3,13 @@
  * it. `runHooks` alone decides whether a hook runs, measures its time, limits how long it may take, and ignores what a
  * step in shadow mode refuses. A route of synchronous hooks costs no promise.
  */
-import type { Outcome, Reply, ResponseHead } from "../../plugin.ts";
+import { andThen } from "../../awaitable.ts";
+import type { Awaitable, Outcome, Reply, ResponseHead } from "../../plugin.ts";
 import type { Waiting } from "../../wait-limit.ts";
 import type { HookName, PlacedStep } from "../load/compile.ts";
 import { startTimer, stopTimer } from "../observe/step-stats.ts";
 import type { LiveExchange } from "./exchange.ts";
+import { countFailure, isFailureIgnored, isRefusalIgnored } from "./step-failures.ts";
 import { StepTimeout } from "./step-limit.ts";
 
 /**
@@ -57,6 +59,26 @@ export const requestBody: HookPhase<undefined> = {
   accept: undefined,
   ignoresFailure: isFailureIgnored,
 };
+
+/** Runs for each message of a WebSocket, and not once per exchange as the phases do. */
+const message: HookPhase<number> = {
+  name: "message",
+  mayReply: true,
+  enters: false,
+  includesFailed: false,
+  argument: undefined,
+  accept: undefined,
+  ignoresFailure: isFailureIgnored,
+};
+
+/** Implements `Exchange.admit`. */
+export function admitMessage(x: LiveExchange): Awaitable<Reply | undefined> {
+  if (x.compiled.message.length === 0) return undefined;
+  return andThen(runHooks(x, message, x.runtime.clock.monotonic()), (reply) => {
+    if (reply?.reached !== undefined) x.limitReached(reply.reached);
+    return reply;
+  });
+}
 
 export const responseHeaders: HookPhase<ResponseHead> = {
   name: "responseHeaders",
@@ -122,9 +144,10 @@ export const settled: HookPhase<Outcome> = {
   ignoresFailure: logSettled,
 };
 
-function logSettled(x: LiveExchange, { name }: PlacedStep, error: unknown): true {
+function logSettled(x: LiveExchange, step: PlacedStep, error: unknown): true {
+  countFailure(x, step, error);
   const { requestId } = x.facts;
-  x.runtime.log.error({ err: error, step: name, requestId }, "a settled hook failed");
+  x.runtime.log.error({ err: error, step: step.name, requestId }, "a settled hook failed");
   return true;
 }
 
@@ -286,53 +309,4 @@ function replyOf(x: LiveExchange, step: PlacedStep, result: unknown): Reply | un
   // The contract allows nothing else. `reply.ts` handles what a plugin in JavaScript returns instead.
   const reply = result as Reply;
   return isRefusalIgnored(x, step, reply) ? undefined : reply;
-}
-
-/** Returns true if the reply must not be sent, because its step is in shadow mode. The reply is counted and logged. */
-export function isRefusalIgnored(x: LiveExchange, step: PlacedStep, reply: Reply | null): boolean {
-  if (!step.shadow) return false;
-  countShadowRefusal(x, step);
-  const { requestId } = x.facts;
-  x.runtime.log.info(
-    { step: step.name, route: x.route.path, status: reply?.status, code: reply?.code, requestId },
-    "shadow: would have replied",
-  );
-  return true;
-}
-
-/**
- * Returns true if the exchange continues although the step has failed: because of `onError: skip`, without the step, or
- * because the step is in shadow mode.
- */
-export function isFailureIgnored(x: LiveExchange, step: PlacedStep, error: unknown): boolean {
-  if (step.isSkippable) {
-    dropStep(x, step, error);
-    return true;
-  }
-  if (!step.shadow) return false;
-  countShadowRefusal(x, step);
-  const { requestId } = x.facts;
-  x.runtime.log.error(
-    { err: error, step: step.name, route: x.route.path, requestId },
-    "shadow: the step failed",
-  );
-  return true;
-}
-
-/** Its hooks do not run for this exchange any more, except `settled`. */
-function dropStep(x: LiveExchange, step: PlacedStep, error: unknown): void {
-  step.skips.add(1);
-  (x.record.dropped ??= new Set()).add(step.depth);
-  // A time limit has been logged when it expired.
-  if (error instanceof StepTimeout) return;
-  const { requestId } = x.facts;
-  x.runtime.log.error(
-    { err: error, plugin: step.name, route: x.route.path, requestId },
-    "a plugin failed and was skipped",
-  );
-}
-
-function countShadowRefusal(x: LiveExchange, step: PlacedStep): void {
-  step.shadowRefusals.add(1);
-  x.record.addShadowRefusal(step.depth);
 }

@@ -5,7 +5,7 @@ import { addTrace } from "../observe/trace-header.ts";
 import type { LiveExchange } from "./exchange.ts";
 import { responseChunk, responseEnd, responseHeaders, runHooks } from "./hooks.ts";
 import { LiveResponseHead } from "./response-head.ts";
-import { StepTimeout } from "./step-limit.ts";
+import { countFailure } from "./step-failures.ts";
 
 type Body = string | Uint8Array | undefined;
 
@@ -32,7 +32,7 @@ export function replyFromCore(x: LiveExchange, reply: Reply): void {
  */
 export function fail(x: LiveExchange, error: unknown): void {
   const { currentStep, runtime, route, arrival } = x;
-  if (!(error instanceof StepTimeout)) {
+  if (countFailure(x, currentStep, error)) {
     const plugin = currentStep?.name ?? route.surface;
     const { requestId } = x.facts;
     runtime.log.error({ err: error, plugin, route: route.path, requestId }, "a plugin failed");

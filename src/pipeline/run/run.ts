@@ -8,7 +8,14 @@ import type { Outcome, Reply } from "../../plugin.ts";
 import { matchesCondition } from "../load/compile.ts";
 import { answerOf } from "./around.ts";
 import type { LiveExchange } from "./exchange.ts";
-import { requestBody, requestHeaders, runHooks, settled, type HookPhase } from "./hooks.ts";
+import {
+  admitMessage,
+  requestBody,
+  requestHeaders,
+  runHooks,
+  settled,
+  type HookPhase,
+} from "./hooks.ts";
 import {
   afterHooks,
   fail,
@@ -21,7 +28,7 @@ import { RequestBodyReader } from "./request-body.ts";
 import { UpgradeFailed, type Runner } from "./runtime.ts";
 import { openSink } from "./sink.ts";
 
-export const runner: Runner<LiveExchange> = { openSink, failCallback, settle };
+export const runner: Runner<LiveExchange> = { openSink, admitMessage, failCallback, settle };
 
 /** Starts the exchange. Whatever happens, its `settled` hooks run exactly once at its end. */
 export function run(x: LiveExchange): void {
@@ -130,9 +137,9 @@ function settle(x: LiveExchange, outcome: Outcome): void {
   record.code ??= record.calls?.code;
   void runHooks(x, settled, outcome);
   record.ms = runtime.clock.monotonic() - x.arrivedMonotonic;
-  const { status, code, times, repliedDepth } = record;
+  const { status, code, times, repliedDepth, failedDepth = repliedDepth } = record;
   compiled.stats.settled(status, code, outcome, record.ms / 1000);
-  if (code !== undefined) compiled.stepStats.refused(repliedDepth ?? Infinity, code);
+  if (code !== undefined) compiled.stepStats.refused(failedDepth ?? Infinity, code);
   if (times !== undefined) compiled.stepStats.ended(times);
   for (const observer of runtime.observers) {
     try {

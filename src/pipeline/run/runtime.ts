@@ -2,7 +2,16 @@
  * The objects that an exchange gets from the rest of the core: its request, and the objects that all exchanges share.
  * `X` is the exchange itself (`LiveExchange`), because this file must not import the file that uses it.
  */
-import type { AcceptOptions, Clock, Connection, Log, Outcome, Reply, Sink } from "../../plugin.ts";
+import type {
+  AcceptOptions,
+  Awaitable,
+  Clock,
+  Connection,
+  Log,
+  Outcome,
+  Reply,
+  Sink,
+} from "../../plugin.ts";
 import type { ExchangeObserver } from "../observe/record.ts";
 import type { ClientResponse } from "./client-response.ts";
 import type { AddressResolver, RequestBody, RoutedRequest } from "./request-head.ts";
@@ -55,6 +64,8 @@ export interface Runtime<X> extends AddressResolver {
 export interface Runner<X> {
   /** Opens the streamed answer of a surface. */
   openSink(x: X, status: number, headers: readonly string[]): Promise<Sink>;
+  /** Runs the `message` hooks. */
+  admitMessage(x: X): Awaitable<Reply | undefined>;
   /** Answers an exchange whose plugin threw in a callback. */
   failCallback(x: X, error: unknown): void;
   /** Runs the `settled` hooks and notifies the observers. */

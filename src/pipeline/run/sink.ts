@@ -11,7 +11,7 @@ import {
 import { fail, writeHead } from "./reply.ts";
 import { LiveResponseHead } from "./response-head.ts";
 import type { FailedOutcome } from "./states.ts";
-import { StepTimeout } from "./step-limit.ts";
+import { countFailure } from "./step-failures.ts";
 
 /** Sends the head through the hooks and returns the sink of the surface. */
 export async function openSink(
@@ -153,7 +153,7 @@ class ResponseSink implements Sink {
     try {
       return (await runHooks(x, responseEnd, x.answerOutcome, x.nextResponseEnd)) === undefined;
     } catch (error) {
-      if (!(error instanceof StepTimeout)) {
+      if (countFailure(x, x.currentStep, error)) {
         const { requestId } = x.facts;
         const fields = { err: error, step: x.currentStep?.name, requestId };
         x.runtime.log.error(fields, "a responseEnd hook failed");

@@ -108,6 +108,27 @@ const faults: readonly (readonly [title: string, plugin: Faulty, error: string])
     { hooks: 'requestHeaders({ request }) { request.params.id = "2"; }' },
     "Cannot assign to read only property 'id'",
   ],
+  [
+    "reads the body that the surface reads, without the permission",
+    { manifest: "permissions: {},", hooks: "requestHeaders(x) { x.body; }" },
+    'plugin "faulty" read `body`: `permissions.body` is not read or write',
+  ],
+  [
+    "replaces the body although it may only read it",
+    {
+      manifest: 'permissions: { body: "read" },',
+      hooks: "requestHeaders(x) { x.replaceBody(Buffer.from('y')); }",
+    },
+    'plugin "faulty" changed a body: `permissions.body` is not write',
+  ],
+  [
+    "replaces a chunk although it may only read it",
+    {
+      manifest: 'permissions: { body: "read" },',
+      hooks: "responseChunk: (_, chunk) => chunk",
+    },
+    'plugin "faulty" changed a body: `permissions.body` is not write',
+  ],
 ];
 
 describe("a plugin that", () => {

@@ -3,8 +3,9 @@
  * would block the event loop. OpenMeter and others accept this format (CloudEvents 1.0, "JSON Batch Format").
  */
 import { transferredResult } from "sluice-gateway/compute";
-import { readUsage, type UsageRow } from "../read-usage.ts";
+import { readUsage } from "../read-usage.ts";
 import { usageJson } from "../usage-json.ts";
+import { eventOf, maxChars, type EventForm } from "./event.ts";
 
 export interface BatchJob {
   readonly dataDir: string;
@@ -15,32 +16,18 @@ export interface BatchJob {
   readonly form: EventForm;
 }
 
-/** Settings that all events of a deployment share. */
-export interface EventForm {
-  /** Unique together with the id of an event, so that the billing system can drop duplicates. */
-  readonly source: string;
-  readonly type: string;
-  /** Subject of an event: who is billed for it. */
-  readonly subject: "workspace" | "key";
-}
-
 /** The first line of the result of a job, before the events. */
 export interface BatchHead {
   readonly count: number;
-  /** Ids of the first and the last charge. */
+  /** Id of the first charge. */
   readonly first: string;
+  /** Position after the last charge. In the journal this is its id. */
   readonly last: string;
   /** Time of the first charge, in milliseconds since 1970. */
   readonly since: number;
   /** True if there are more charges. */
   readonly more: boolean;
 }
-
-/**
- * Maximum size of the events in characters. Further events go into the next batch, because sinks limit the size of a
- * request body.
- */
-const maxChars = 512 * 1024;
 
 /** Runs in a thread of the pool. Returns undefined if all charges are delivered. Throws StoreError. */
 export default function batchBytes(job: BatchJob): unknown {
@@ -69,7 +56,13 @@ export function makeBatch({
   let chars = 0;
   let head: BatchHead | undefined;
   for (const row of readUsage(dataDir, { after })) {
-    const event = JSON.stringify(eventOf(row, form));
+    const { includedMilliCu, purchasedMilliCu, overageMilliCu } = row;
+    const draws = {
+      included_cu_milli: includedMilliCu,
+      purchased_cu_milli: purchasedMilliCu,
+      overage_cu_milli: overageMilliCu,
+    };
+    const event = JSON.stringify(eventOf(usageJson(row), draws, form));
     chars += event.length;
     if (head !== undefined && (events.length >= limit || chars > maxChars)) {
       head = { ...head, more: true };
@@ -80,24 +73,4 @@ export function makeBatch({
     head = { count: events.length, first, last: row.id, since, more: false };
   }
   return head && { ...head, events: `[${events.join(",")}]` };
-}
-
-/** Returns a charge as a CloudEvent. Its draws show how much is owed beyond the amount that the plan includes. */
-function eventOf(row: UsageRow, { source, type, subject }: EventForm): object {
-  const { id, time, ...charge } = usageJson(row);
-  return {
-    specversion: "1.0",
-    id,
-    source,
-    type,
-    subject: subject === "key" ? row.keyId : row.workspaceId,
-    time,
-    datacontenttype: "application/json",
-    data: {
-      ...charge,
-      included_cu_milli: row.includedMilliCu,
-      purchased_cu_milli: row.purchasedMilliCu,
-      overage_cu_milli: row.overageMilliCu,
-    },
-  };
 }

@@ -27,7 +27,7 @@ export class ExportCursor {
    */
   static open(dataDir: string): ExportCursor {
     const file = join(dataDir, fileName);
-    const after = readCursor(file);
+    const after = readCursor(dataDir);
     const db = openJournalReader(dataDir);
     try {
       if (after !== undefined) findCharge(db, after);
@@ -55,7 +55,9 @@ export class ExportCursor {
   }
 }
 
-function readCursor(file: string): string | undefined {
+/** Returns the id of the charge that was delivered last. Undefined if the folder has none. Throws StoreError. */
+export function readCursor(dataDir: string): string | undefined {
+  const file = join(dataDir, fileName);
   let content: string;
   try {
     content = readFileSync(file, "utf8");

@@ -87,10 +87,7 @@ export class Exporter {
       batch = await this.#deps.read(cursor.after, this.#size);
     } catch (error) {
       if (!this.#closing.signal.aborted)
-        log.error(
-          { err: error },
-          "usage export: cannot read charges from the journal; trying again",
-        );
+        log.error({ err: error }, "usage export: cannot read charges; trying again");
       return this.#backoff("journal", 0);
     }
     this.#lag.set(batch?.since);

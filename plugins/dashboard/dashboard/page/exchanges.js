@@ -26,6 +26,7 @@ export function exchangeRow(exchange, isPlatform) {
       " ",
       exchange.calls !== undefined &&
         h("span", { class: "quiet" }, format.callsText(exchange.calls)),
+      exchange.gateway !== undefined && h("span", { class: "quiet" }, ` on ${exchange.gateway}`),
     ],
     [
       badge(meaning(status, code), status === 0 ? "client left" : String(status)),

@@ -52,6 +52,7 @@ function explanation(exchange) {
       fact("At", format.timeOfDay(at)),
       fact("Duration", format.duration(ms)),
       fact("Request id", h("code", {}, exchange.request_id)),
+      exchange.replica !== undefined && fact("Gateway", exchange.replica),
       exchange.key_id !== undefined && fact("Key", h("code", {}, exchange.key_id)),
       calls !== undefined && fact("Called", format.callsText(calls), "wide"),
       limit !== undefined && fact("Limit", limitText(limit), "wide"),

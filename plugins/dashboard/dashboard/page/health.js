@@ -15,6 +15,7 @@ export function healthView() {
     replace(
       content,
       overview(health),
+      gatewaysPanel(health),
       ...ledgers.map(ledgerPanel),
       ...upstreams.map(upstreamPanel),
       ...networks.map(networkPanel),
@@ -57,6 +58,55 @@ function overview({ ready, checks, reload, process }) {
 
 function fact(name, value) {
   return h("div", {}, h("dt", {}, name), h("dd", {}, value));
+}
+
+const gatewayColumns = [
+  { title: "Gateway" },
+  { title: "State" },
+  { title: "PostgreSQL" },
+  { title: "Redis" },
+  { title: "Credit in reserve", number: true },
+  { title: "Running for", number: true },
+  { title: "Memory", number: true },
+  { title: "Version" },
+];
+
+/** The gateways on the same database. Undefined without a database. */
+function gatewaysPanel({ gateways, complete }) {
+  if (gateways === undefined) return undefined;
+  const rows = gateways.map((gateway) =>
+    row(gatewayColumns, [
+      gateway.own ? `${gateway.name} (this one)` : gateway.name,
+      [
+        badge(gatewayMeaning(gateway.state), gateway.state),
+        h("span", { class: "quiet" }, gatewayNote(gateway)),
+      ],
+      storeState(gateway.postgres),
+      storeState(gateway.redis),
+      gateway.slack_cu_milli === undefined ? format.none : format.cuAligned(gateway.slack_cu_milli),
+      gateway.uptime_seconds === undefined ? format.none : format.span(gateway.uptime_seconds),
+      gateway.memory_bytes === undefined ? format.none : format.bytes(gateway.memory_bytes),
+      gateway.version,
+    ]),
+  );
+  return panel(
+    "Gateways on this database",
+    { aside: complete ? undefined : badge("bad", "others are unknown") },
+    table("Gateways on this database", gatewayColumns, rows).element,
+  );
+}
+
+function gatewayMeaning(state) {
+  return state === "ready" ? "ok" : "bad";
+}
+
+function gatewayNote({ wrong = [], state: found, heard_seconds_ago: heard }) {
+  return found === "no answer" ? `heard ${format.span(heard)} ago` : wrong.join("; ");
+}
+
+function storeState(isUp) {
+  if (isUp === undefined) return format.none;
+  return badge(isUp ? "ok" : "bad", isUp ? "answers" : "no answer");
 }
 
 const nodeColumns = [

@@ -99,7 +99,7 @@ function tile(title, note) {
   };
 }
 
-function showStatus(status, { ready, wrong }) {
+function showStatus(status, { ready, wrong, gateways, complete }) {
   if (ready === undefined) {
     status.hidden = true;
     return;
@@ -108,7 +108,15 @@ function showStatus(status, { ready, wrong }) {
     status,
     badge(ready ? (wrong.length === 0 ? "ok" : "warn") : "bad", ready ? "Ready" : "Not ready"),
     h("span", {}, wrong.length === 0 ? "All checks pass." : wrong.join("; ")),
+    gateways !== undefined && h("span", { class: "quiet" }, gatewaysText(gateways, complete)),
   );
+}
+
+/** Returns whose activity is shown. */
+function gatewaysText(gateways, isComplete) {
+  if (!isComplete) return "Only this gateway: the database does not answer.";
+  const answered = gateways.filter((gateway) => gateway.answered).length;
+  return `${answered} of ${format.counted(gateways.length, "gateway")}`;
 }
 
 function showTiles(tiles, now, session) {

@@ -98,6 +98,7 @@ function routePanel(route) {
 
 function stepBox(step, most, isSurface = false) {
   const { name, mode, conditional, mean_ms: mean, p95_ms: p95, refusals } = step;
+  const { errors, timeouts, skips } = step;
   const refused = Object.entries(refusals);
   const count = refused.reduce((sum, [, n]) => sum + n, 0);
   return h(
@@ -121,5 +122,8 @@ function stepBox(step, most, isSurface = false) {
         { class: "step-refused", title: refused.map(([code, n]) => `${code} ${n}`).join("\n") },
         `${format.count(count)} refused`,
       ),
+    errors > 0 && badge("bad", `${format.count(errors)} failed`),
+    timeouts > 0 && badge("bad", `${format.count(timeouts)} late`),
+    skips > 0 && badge("warn", `${format.count(skips)} skipped`),
   );
 }

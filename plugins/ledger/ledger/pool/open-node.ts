@@ -47,13 +47,23 @@ function openNode(options: NodeOptions, url: URL, index: number, label: string):
   const { connectMs, headersMs, idleMs, answerBytes } = upstream;
   const limits = { url, connectMs, headersMs, idleMs, answerBytes, clock, log };
   const metrics = nodeMetrics(options.metrics, upstream.name, label);
+  // A Substrate node serves both at one port.
+  const socketUrl = new URL(url.href.replace(/^http/, "ws"));
   if (url.protocol === "ws:" || url.protocol === "wss:") {
     const client = new WsClient({ ...limits, connections: 1 });
-    return new PooledNode({ index, label, client, probeClient: client, metrics, clock });
+    return new PooledNode({
+      index,
+      label,
+      url: socketUrl,
+      client,
+      probeClient: client,
+      metrics,
+      clock,
+    });
   }
   // One of the connections is reserved for probes, so that a node that is busy with calls does not look dead.
   const http = new HttpClient({ ...limits, connections: Math.max(1, upstream.connections - 1) });
   const client: NodeClient = batching ? new BatchingClient(http, clock) : http;
   const probeClient = new HttpClient({ ...limits, connections: 1 });
-  return new PooledNode({ index, label, client, probeClient, metrics, clock });
+  return new PooledNode({ index, label, url: socketUrl, client, probeClient, metrics, clock });
 }

@@ -4,7 +4,7 @@
  */
 import { chooseBackend, roundRobin } from "sluice-gateway/http";
 import type { Clock, Log, Metrics } from "sluice-gateway/plugin";
-import type { NodePool, NodeRequest, NodeStatus } from "../node-pool.ts";
+import type { NodePool, NodeRequest, NodeStatus, NodeTarget } from "../node-pool.ts";
 import { NodeCall } from "./node-call.ts";
 import type { Failure } from "./failure.ts";
 import { isRetryableElsewhere } from "./node-error.ts";
@@ -79,6 +79,12 @@ class Pool implements OpenPool {
       finalized: observed?.finalized,
       inFlight: client.inFlight,
     }));
+  }
+
+  targets(): readonly NodeTarget[] {
+    const { usable, lastResort } = this.#health;
+    const nodes = usable.length > 0 ? usable : lastResort;
+    return nodes.toSorted((a, b) => (b.observed?.best ?? 0) - (a.observed?.best ?? 0));
   }
 
   send(request: NodeRequest): void {

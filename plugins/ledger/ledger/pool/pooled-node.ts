@@ -36,6 +36,8 @@ export interface NodeParts {
   readonly index: number;
   /** Host and port, without credentials. */
   readonly label: string;
+  /** Address of the node's WebSocket. */
+  readonly url: URL;
   readonly client: NodeClient;
   /** Used for probes only, because they must not wait for calls. May be `client` if it has no queue. */
   readonly probeClient: NodeClient;
@@ -46,6 +48,7 @@ export interface NodeParts {
 export class PooledNode implements Backend {
   readonly index: number;
   readonly label: string;
+  readonly url: URL;
   readonly client: NodeClient;
   readonly metrics: NodeMetrics;
   readonly ejection: Ejection;
@@ -78,6 +81,7 @@ export class PooledNode implements Backend {
   constructor(parts: NodeParts) {
     this.index = parts.index;
     this.label = parts.label;
+    this.url = parts.url;
     this.client = parts.client;
     this.metrics = parts.metrics;
     this.#probeClient = parts.probeClient;

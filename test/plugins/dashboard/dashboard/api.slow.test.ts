@@ -411,6 +411,8 @@ test("only a platform administrator can see health and the pipeline", async () =
   assert.deepEqual(authorize.refusals, { GATEWAY_UNAUTHORIZED: 1 });
   assert.equal(meter.timed, 1);
   assert.ok(meter.mean_ms > 0 && meter.p95_ms > 0);
+  const { errors, timeouts, skips } = meter;
+  assert.deepEqual([errors, timeouts, skips], [0, 0, 0]);
   assert.equal(free.steps.at(-1).mode, "shadow");
   assert.deepEqual(free.steps.at(-1).refusals, {});
 

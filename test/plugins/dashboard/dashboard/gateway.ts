@@ -9,11 +9,12 @@ import {
 import type { Clock } from "../../../../src/plugin.ts";
 
 /** A call of /call costs 500 milli-CU. */
-const pipeline = `
+export const pipeline = `
 version: 1
 server: { port: "\${PORT}" }
 admin: { port: "\${ADMIN_PORT}", hosts: [gateway.internal] }
-store: { data: "\${DATA_DIR}" }
+secret: "\${GATEWAY_SECRET:-}"
+store: { data: "\${DATA_DIR}", postgres: "\${DATABASE_URL:-}", replica: "\${REPLICA_NAME:-}" }
 plans:
   free: { rps: 1000, includedCu: 1000, overageUsdPerCu: none }
   enterprise: { rps: 1000, includedCu: 1000, overageUsdPerCu: none }

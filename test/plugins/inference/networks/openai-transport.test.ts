@@ -464,3 +464,13 @@ async function connectionsOf(replies: readonly Reply[]): Promise<RawWorker> {
     },
   };
 }
+
+test("the headers of a request do not replace those of the network", inTime, async () => {
+  await using worker = await startWorker({ otherwise: raw(200, {}, [Buffer.from(stream)]) });
+  await using opened = await openNetwork(worker.url, { headers: { "X-Fixed": "operator" } });
+  const headers = ["x-tenant", "blue", "x-fixed", "step", "content-type", "text/plain"];
+  await resultOf(opened.ask({ headers }));
+  const sent = worker.received[0]?.headers;
+  const seen = [sent?.["x-tenant"], sent?.["x-fixed"], sent?.["content-type"]];
+  assert.deepEqual(seen, ["blue", "operator", "application/json"]);
+});

@@ -321,6 +321,14 @@ test("a failed tool is a result, not an error", async () => {
   }
 });
 
+test("structured results are sent only in revisions that support them", async () => {
+  const measured = rpc("tools/call", { name: "measure" });
+  const structured = async (revision: string): Promise<unknown> =>
+    (await send(measured, { headers: version(revision) })).json.result.structuredContent;
+  assert.deepEqual(await structured("2025-06-18"), { celsius: 21.5 });
+  assert.equal(await structured("2025-03-26"), undefined);
+});
+
 test("links are sent only in revisions that support them", async () => {
   const linked = rpc("tools/call", { name: "linked" });
   const types = (answer: Answer): string[] =>

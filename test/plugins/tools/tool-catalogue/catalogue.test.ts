@@ -76,6 +76,7 @@ describe("a tool is skipped", () => {
       { inputSchema: { type: "object", properties: { a: { $ref: "#/nowhere" } } } },
       /invalid input schema/,
     ],
+    ["with a wrong output schema", { outputSchema: { type: "array" } }, /an output schema whose/],
     ["with a price below zero", { price: -1 }, /price/],
     ["with half a milli-CU", { price: 0.5 }, /price/],
     ["with no number as price", { price: Number.NaN }, /price/],

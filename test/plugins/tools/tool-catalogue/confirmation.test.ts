@@ -6,6 +6,7 @@ import { createMetrics } from "../../../../src/metrics.ts";
 import type { Claims, Log } from "../../../../src/plugin.ts";
 import { createSeal } from "../../../../src/store/seal.ts";
 import { openClaims } from "../../../../src/store/claims.ts";
+import { StoreError } from "../../../../src/store/store-error.ts";
 import { manualClock } from "../../../../src/testing/clock.ts";
 import {
   createCatalogue,
@@ -145,13 +146,17 @@ describe("a write tool", () => {
   });
 
   it("does not run, and costs nothing, if its claim fails", async () => {
-    const failing: Pick<Claims, "claim"> = {
-      claim: () => Promise.reject(new Error("the store is away")),
-    };
-    const { catalogue, inputs } = startCatalogue({}, failing);
-    const caller = toolCaller({ confirmationToken: await tokenFor(catalogue, input) });
-    assert.equal(codeOf(await catalogue.call("send", input, caller)), "GATEWAY_INTERNAL_ERROR");
-    assert.deepEqual([inputs, caller.charged, caller.open()], [[], [], 0]);
+    const away = new StoreError("SLUICE_STORE_UNREACHABLE", "no answer", "", undefined, "postgres");
+    for (const [error, code] of [
+      [new Error("a bug"), "GATEWAY_INTERNAL_ERROR"],
+      [away, "GATEWAY_SERVICE_UNAVAILABLE"],
+    ] as const) {
+      const failing: Pick<Claims, "claim"> = { claim: () => Promise.reject(error) };
+      const { catalogue, inputs } = startCatalogue({}, failing);
+      const caller = toolCaller({ confirmationToken: await tokenFor(catalogue, input) });
+      assert.equal(codeOf(await catalogue.call("send", input, caller)), code);
+      assert.deepEqual([inputs, caller.charged, caller.open()], [[], [], 0]);
+    }
   });
 
   it("prefers the token next to the input if there are two", async () => {

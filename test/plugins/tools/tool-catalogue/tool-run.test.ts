@@ -42,6 +42,25 @@ describe("a call that succeeds", () => {
     assert.equal(outcome.ok && outcome.json, json);
   });
 
+  it("is checked against the output schema, and charged only if it matches", async () => {
+    const outputSchema = {
+      type: "object",
+      properties: { n: { type: "integer" } },
+      required: ["n"],
+    };
+    const ended = async (result: ToolResult): Promise<[string, ...string[]]> =>
+      ending(bench(tool({ outputSchema, call: () => result })));
+    const charged = ["ok", "open 100", "settle echo 100"];
+    assert.deepEqual(await ended({ ok: true, value: { n: 1 } }), charged);
+    assert.deepEqual(await ended({ ok: true, json: '{"n":1}' }), charged);
+    const released = ["GATEWAY_INTERNAL_ERROR", "open 100", "release 100"];
+    for (const json of ['{"n":"1"}', "{}", "[]", "1", "not JSON"]) {
+      assert.deepEqual(await ended({ ok: true, json }), released, json);
+    }
+    const failure = toolFailure("GATEWAY_NOT_FOUND", "no such n");
+    assert.deepEqual(await ended(failure), ["GATEWAY_NOT_FOUND", "open 100", "release 100"]);
+  });
+
   it("returns usage, links and its duration", async () => {
     const usage = { model: "m", inputTokens: 1, outputTokens: 2 };
     const links = [{ uri: "docs://a", name: "a" }];

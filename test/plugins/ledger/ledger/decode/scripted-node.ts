@@ -38,6 +38,11 @@ export function scriptedNode(script: Script): ScriptedNode {
       if (answer === undefined) throw new Error(`${method.name} is not in the script`);
       return answerOf(answer(...(JSON.parse(params.toString()) as string[])));
     },
+    subscriptions: {
+      subscribing: new Map(),
+      unsubscribing: new Map(),
+      open: () => Promise.resolve({ kind: "failed" }),
+    },
     rpc: () => {
       throw new Error("the decoder sends no bodies");
     },

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { installedPostgres, packagedPostgres } from "../store/programs.ts";
+import { installedPostgres, packagedPostgres } from "../../store/programs.ts";
 import { runCampaign, type CampaignResult } from "./campaign.ts";
 
 function assertExact({ charges, rows, missing, doubled, different, unpaid }: CampaignResult): void {

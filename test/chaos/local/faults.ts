@@ -1,6 +1,6 @@
 /** The faults of the campaign: each breaks something between the gateway and PostgreSQL, and repairs it. */
-import type { FaultProxy } from "../store/fault-proxy.ts";
-import type { PostgresServer } from "../store/postgres-server.ts";
+import type { FaultProxy } from "../../store/fault-proxy.ts";
+import type { PostgresServer } from "../../store/postgres-server.ts";
 
 /** The parts that a fault may break. */
 export interface Target {

@@ -7,14 +7,14 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
-import { readUsage } from "../../plugins/billing/metering/read-usage.ts";
-import { createRandom } from "../../bench/soak/random.ts";
-import { sluice, spawnGateway, type GatewayProcess } from "../e2e/gateway-process.ts";
-import { startRpcNode } from "../e2e/rpc-node.ts";
-import { startFaultProxy, type FaultProxy } from "../store/fault-proxy.ts";
-import { startPostgres } from "../store/postgres-server.ts";
-import { findProgram, type PostgresPrograms } from "../store/programs.ts";
-import { openPgBouncer, runSql } from "../store/servers.ts";
+import { readUsage } from "../../../plugins/billing/metering/read-usage.ts";
+import { createRandom } from "../../../bench/soak/random.ts";
+import { sluice, spawnGateway, type GatewayProcess } from "../../e2e/gateway-process.ts";
+import { startRpcNode } from "../../e2e/rpc-node.ts";
+import { startFaultProxy, type FaultProxy } from "../../store/fault-proxy.ts";
+import { startPostgres } from "../../store/postgres-server.ts";
+import { findProgram, type PostgresPrograms } from "../../store/programs.ts";
+import { openPgBouncer, runSql } from "../../store/servers.ts";
 import { faults, type Target } from "./faults.ts";
 
 export interface CampaignOptions {

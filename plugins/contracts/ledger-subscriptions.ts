@@ -1,0 +1,43 @@
+/** Subscriptions of the service `ledger`. Clients share one subscription at the node per method and parameters. */
+
+/** A subscription method of the nodes (`chain_subscribeNewHeads`). */
+export interface SubscriptionMethod {
+  /** The name under which it is charged, whichever of its names the client used. */
+  readonly name: string;
+  /** The `method` member of its notifications (`chain_newHead`). */
+  readonly notification: string;
+  /** Price of a subscription, and of each of its notifications. */
+  readonly openMilliCu: number;
+  readonly notificationMilliCu: number;
+}
+
+/** Receives the notifications of a subscription. Its methods must not throw. */
+export interface NotificationListener {
+  /** `result`: JSON text, as the node wrote it. */
+  onNotification(result: string): void;
+  /** Called at most once: no node can continue the subscription without a gap. */
+  onEnd(): void;
+}
+
+/** A subscription of one client. */
+export interface ClientSubscription {
+  /** Starts the notifications with what the node sends first to a new subscriber. Call it at most once. */
+  start(listener: NotificationListener): void;
+  /** Ends the subscription. The listener is not called any more. */
+  close(): void;
+}
+
+export type OpenedSubscription =
+  | { readonly kind: "open"; readonly subscription: ClientSubscription }
+  /** The parameters are not valid, or the node has refused. `error`: the JSON-RPC error as JSON text. */
+  | { readonly kind: "error"; readonly error: string }
+  /** No node answered. */
+  | { readonly kind: "failed" };
+
+export interface LedgerSubscriptions {
+  /** The subscribing and the unsubscribing methods, by every name that nodes accept. */
+  readonly subscribing: ReadonlyMap<string, SubscriptionMethod>;
+  readonly unsubscribing: ReadonlyMap<string, SubscriptionMethod>;
+  /** Opens a subscription. `params`: JSON text, or empty if there are none. Never rejects. */
+  open(method: SubscriptionMethod, params: string): Promise<OpenedSubscription>;
+}

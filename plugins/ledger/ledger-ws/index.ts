@@ -1,0 +1,78 @@
+/**
+ * Surface `ledger-ws`: the node's JSON-RPC over WebSocket, whitelisted and metered as over HTTP (decisions.md section
+ * 14). The ledger checks and answers the calls.
+ */
+import { defineSurface, refuse, type Exchange, type Log, type Reply } from "sluice-gateway/plugin";
+import type { Accounts, Ledger } from "sluice-gateway/services";
+import { identifyCaller, subprotocol } from "./caller.ts";
+import { KeyConnections } from "./key-connections.ts";
+import { operation } from "./operation.ts";
+import { messageBytes, Session } from "./session.ts";
+
+interface Options {
+  readonly upstream: string;
+  readonly connectionsPerKey?: number;
+}
+
+interface SurfaceDeps {
+  readonly ledger: Ledger;
+  readonly accounts: Accounts;
+  readonly connections: KeyConnections;
+  readonly log: Log;
+}
+
+export default defineSurface<Options>({
+  name: "ledger-ws",
+  description:
+    "Passes JSON-RPC calls of whitelisted methods to the nodes of an upstream, over WebSocket.",
+  websocket: true,
+  options: {
+    type: "object",
+    additionalProperties: false,
+    required: ["upstream"],
+    properties: {
+      upstream: {
+        description: "Name of the entry in `upstreams` that has the nodes.",
+        type: "string",
+        format: "upstream-name",
+      },
+      connectionsPerKey: {
+        description: "Maximum number of open connections per key (default 100).",
+        type: "integer",
+        minimum: 1,
+      },
+    },
+  },
+  needs: { principal: "answer", charge: "answer" },
+  uses: ["accounts", "ledger"],
+  operation: () => operation,
+  start({ upstream, connectionsPerKey = 100 }, host) {
+    const ledger = host.use("ledger").pool(upstream);
+    if (ledger === undefined) throw new Error(`there is no upstream named ${upstream}`);
+    const accounts = host.use("accounts");
+    const connections = new KeyConnections(connectionsPerKey);
+    const deps: SurfaceDeps = { ledger, accounts, connections, log: host.log };
+    return { answer: (x) => answer(x, deps) };
+  },
+});
+
+async function answer(
+  x: Exchange,
+  { ledger, accounts, connections, log }: SurfaceDeps,
+): Promise<Reply | undefined> {
+  const caller = await identifyCaller(x, accounts);
+  if ("status" in caller) return caller;
+  using place = connections.enter(caller.keyId);
+  if (place === undefined) {
+    return refuse("GATEWAY_RATE_LIMITED", { message: "the key has too many open connections" });
+  }
+  const connection = await x.accept({ protocol: selectedProtocol(x), messageBytes });
+  await new Session(connection, { ledger, caller, charge: x.get("charge"), x, log }).finished;
+  return undefined;
+}
+
+/** The client must be sent a subprotocol that it has offered, or none. */
+function selectedProtocol(x: Exchange): string | undefined {
+  const offered = x.request.headers["sec-websocket-protocol"] ?? "";
+  return offered.split(",").some((each) => each.trim() === subprotocol) ? subprotocol : undefined;
+}

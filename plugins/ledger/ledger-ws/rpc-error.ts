@@ -1,0 +1,39 @@
+/** The JSON-RPC errors of the gateway itself that only connections have (decisions.md section 14), as JSON text. */
+import type { CuRefusal, MeterUnavailable } from "sluice-gateway/services";
+
+const codes = {
+  GATEWAY_SERVICE_UNAVAILABLE: -32603,
+  GATEWAY_CU_LIMIT_EXCEEDED: -32005,
+  GATEWAY_RATE_LIMITED: -32029,
+} as const;
+
+/** The `GATEWAY_*` code of a refused call, and its error as JSON text. */
+export interface CallRefusal {
+  readonly code: keyof typeof codes;
+  readonly error: string;
+}
+
+export const tooManyRequests = refusalOf("GATEWAY_RATE_LIMITED", "Too Many Requests");
+/** The code that jsonrpsee, the server of Substrate nodes, has for this. */
+export const tooManySubscriptions = {
+  code: "GATEWAY_RATE_LIMITED",
+  error: '{"code":-32006,"message":"Too many subscriptions on the connection"}',
+} as const;
+/** No call is served while keys cannot be checked or charges cannot be written. */
+export const unavailable = refusalOf("GATEWAY_SERVICE_UNAVAILABLE", "Internal Error");
+
+/** Returns the error for a call that the meter has refused. */
+export function chargeRefusal(refusal: CuRefusal | MeterUnavailable): CallRefusal {
+  if (refusal.kind === "unavailable") return unavailable;
+  const { window, usedMilliCu, limitMilliCu } = refusal;
+  return refusalOf("GATEWAY_CU_LIMIT_EXCEEDED", "credit limit exceeded", {
+    ...(window !== undefined && { window }),
+    used_cu_milli: usedMilliCu,
+    limit_cu_milli: limitMilliCu,
+  });
+}
+
+function refusalOf(code: CallRefusal["code"], message: string, details?: object): CallRefusal {
+  const data = { errorCode: code, ...(details !== undefined && { details }) };
+  return { code, error: JSON.stringify({ code: codes[code], message, data }) };
+}

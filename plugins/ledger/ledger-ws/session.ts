@@ -1,0 +1,214 @@
+/**
+ * One connection: reads its messages, answers each as soon as its charge is on disk, and closes a client that does not
+ * read. Its subscriptions are in subscriptions.ts. Calls that run when the connection ends are carried through and charged, as over HTTP.
+ */
+import {
+  readJsonRpc,
+  type Connection,
+  type Exchange,
+  type JsonRpcItem,
+  type Log,
+} from "sluice-gateway/plugin";
+import type { Charge, Ledger, LedgerRpc } from "sluice-gateway/services";
+import { guarded, jsonExcess } from "sluice-gateway/toolkit";
+import type { Caller } from "./caller.ts";
+import { Payer } from "./payer.ts";
+import { tooManyRequests, unavailable, type CallRefusal } from "./rpc-error.ts";
+import { Subscriptions } from "./subscriptions.ts";
+
+/** decisions.md section 14. */
+export const messageBytes = 1_048_576;
+const maxUnsentBytes = 4 * 1_048_576;
+/** Further messages wait at the client while it has this many bytes to read. */
+const pausingBytes = 256 * 1024;
+/** Maximum number of messages of one connection that are being answered. Further ones wait at the client. */
+const maxInFlight = 32;
+/** A shorter JSON text cannot exceed the limit on members and elements (src/json-bounds.ts). */
+const maxSimpleBytes = 131_072;
+
+/** Close codes of RFC 6455 section 7.4.1 and its registry. */
+const closeCodes = { goingAway: 1001, unauthorized: 1008, internal: 1011, tooSlow: 1013 } as const;
+
+export interface SessionDeps {
+  readonly ledger: Ledger;
+  readonly caller: Caller;
+  readonly charge: Charge;
+  readonly x: Pick<Exchange, "admit" | "called">;
+  readonly log: Log;
+}
+
+export class Session {
+  /** Resolves when the connection has ended and every call has been charged or released. */
+  readonly finished: Promise<void>;
+  readonly #finish: () => void;
+  readonly #connection: Connection;
+  readonly #deps: SessionDeps;
+  readonly #payer: Payer;
+  readonly #subscriptions: Subscriptions;
+  #inFlight = 0;
+  /** Messages that arrived together with the last one that could be answered. They are part of one read of the socket. */
+  readonly #waiting: Buffer[] = [];
+  #isPaused = false;
+  /** No more messages are read or sent. */
+  #isClosed = false;
+  #hasEnded = false;
+  #isGoingAway = false;
+
+  constructor(connection: Connection, deps: SessionDeps) {
+    this.#connection = connection;
+    this.#deps = deps;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.finished = promise;
+    this.#finish = resolve;
+    const onError = (error: unknown): void => this.#fail(error);
+    this.#payer = new Payer(deps.caller, deps.charge, () =>
+      this.#close(closeCodes.unauthorized, "the key is not valid"),
+    );
+    this.#subscriptions = new Subscriptions({
+      feed: deps.ledger.subscriptions,
+      payer: this.#payer,
+      calls: deps.x,
+      send: (message) => this.#send(message),
+      onWaiting: (bytes) => this.#limitUnsent(bytes),
+      onError,
+    });
+    connection.onClose = guarded(() => this.#onClose(), onError);
+    connection.onDrain = guarded(() => this.#resume(), onError);
+    connection.onGoAway = guarded(() => this.#onGoAway(), onError);
+    connection.onMessage = guarded((data) => this.#onMessage(data), onError);
+  }
+
+  #onMessage(data: Buffer): void {
+    if (this.#isClosed || this.#isGoingAway) return;
+    if (this.#inFlight >= maxInFlight) this.#waiting.push(data);
+    else this.#begin(data);
+  }
+
+  #begin(data: Buffer): void {
+    this.#inFlight++;
+    this.#pauseIfBusy();
+    this.#answer(data)
+      .catch((error: unknown) => this.#fail(error))
+      .finally(() => this.#onAnswered());
+  }
+
+  async #answer(data: Buffer): Promise<void> {
+    const { ledger, x } = this.#deps;
+    const refusal = await x.admit();
+    const isComplex = data.length > maxSimpleBytes && jsonExcess(data.toString()) !== undefined;
+    const rpc = ledger.rpc(isComplex ? noJson : data, "websocket");
+    if (refusal !== undefined) return this.#refuse(rpc, tooManyRequests);
+    const call = this.#subscriptionCall(data);
+    return call === undefined ? this.#run(rpc) : this.#subscriptions.answer(call);
+  }
+
+  /** Returns the call if the message is one that opens or ends a subscription. Such calls cannot be in a batch. */
+  #subscriptionCall(data: Buffer): Extract<JsonRpcItem, { kind: "call" }> | undefined {
+    // Reading a message twice is not worth it unless it can be such a call.
+    if (!data.includes("ubscribe")) return undefined;
+    const body = readJsonRpc(data, 1);
+    if (body.kind !== "single" || body.item.kind !== "call") return undefined;
+    return this.#subscriptions.handles(body.item.method) ? body.item : undefined;
+  }
+
+  /** Runs the calls of a message and sends the answer after their charge is on disk. */
+  async #run(rpc: LedgerRpc): Promise<void> {
+    const payment = await this.#payer.reserve(rpc.costMilliCu);
+    if ("error" in payment) return this.#refuse(rpc, payment);
+    let answer: string | Uint8Array | undefined;
+    try {
+      answer = await rpc.run({ clientLeft: this.#hasEnded });
+    } catch (error) {
+      payment.release();
+      throw error;
+    }
+    rpc.report(this.#deps.x);
+    if (rpc.lines.length === 0) payment.release();
+    else if (!(await payment.settle(rpc.lines))) answer = rpc.refuse(unavailable.error);
+    if (answer !== undefined) this.#send(answer);
+  }
+
+  #refuse(rpc: LedgerRpc, { code, error }: CallRefusal): void {
+    rpc.report(this.#deps.x, code);
+    const answer = rpc.refuse(error);
+    if (answer !== undefined) this.#send(answer);
+  }
+
+  /** Sends a text message. A client that has not read the messages before it is closed. */
+  #send(message: string | Uint8Array): void {
+    this.#limitUnsent(0);
+    if (!this.#isClosed) this.#connection.send(message, true);
+  }
+
+  /** `more`: number of bytes that wait in addition to those that were sent. */
+  #limitUnsent(more: number): void {
+    if (this.#connection.unsentBytes + more <= maxUnsentBytes) return;
+    this.#close(closeCodes.tooSlow, "the client reads too slowly");
+  }
+
+  #onAnswered(): void {
+    this.#inFlight--;
+    const next = this.#isClosed ? undefined : this.#waiting.shift();
+    if (next !== undefined) return this.#begin(next);
+    if (this.#hasEnded && this.#inFlight === 0) return this.#end();
+    this.#closeIfDrained();
+    this.#pauseIfBusy();
+    this.#resume();
+  }
+
+  #pauseIfBusy(): void {
+    if (this.#isPaused || this.#isClosed || !this.#isBusy()) return;
+    this.#isPaused = true;
+    this.#connection.pause();
+  }
+
+  #resume(): void {
+    if (!this.#isPaused || this.#isClosed || this.#isBusy()) return;
+    this.#isPaused = false;
+    this.#connection.resume();
+  }
+
+  #isBusy(): boolean {
+    return this.#inFlight >= maxInFlight || this.#connection.unsentBytes > pausingBytes;
+  }
+
+  /** The gateway is stopping. Running calls are answered. */
+  #onGoAway(): void {
+    this.#isGoingAway = true;
+    this.#closeIfDrained();
+  }
+
+  #closeIfDrained(): void {
+    if (!this.#isGoingAway || this.#inFlight > 0) return;
+    this.#close(closeCodes.goingAway, "the gateway is stopping");
+  }
+
+  #close(code: number, reason: string): void {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    void this.#subscriptions.close();
+    this.#connection.close(code, reason);
+  }
+
+  #onClose(): void {
+    this.#isClosed = true;
+    this.#hasEnded = true;
+    void this.#subscriptions.close();
+    if (this.#inFlight === 0) this.#end();
+  }
+
+  #end(): void {
+    this.#subscriptions.close().then(this.#finish, (error: unknown) => {
+      this.#fail(error);
+      this.#finish();
+    });
+  }
+
+  #fail(error: unknown): void {
+    this.#deps.log.error({ err: error }, "a connection to the node proxy failed");
+    this.#close(closeCodes.internal, "internal error");
+  }
+}
+
+/** Read instead of a message that exceeds the limit on members and elements: it is answered as an invalid request. */
+const noJson = Buffer.from("0");

@@ -1,0 +1,184 @@
+/**
+ * The WebSocket to one node that carries all subscriptions of a pool. The node is hostile input: the size of its messages,
+ * their rate and the time for its answers are limited, and anything else than JSON-RPC ends the connection.
+ */
+import { Liveness, malformed, pingMs, skipSpace, skipValue } from "sluice-gateway/http";
+import type { Clock } from "sluice-gateway/plugin";
+import { guarded } from "sluice-gateway/toolkit";
+import { WebSocket, type RawData } from "ws";
+import { memberAt } from "../json-part.ts";
+import { basicCredentials } from "../pool/request-head.ts";
+import { splitResponse } from "../pool/split-response.ts";
+
+/** Maximum number of notifications per second of the connection, without and per subscription. */
+const baseRate = 100;
+const ratePerSubscription = 50;
+/** Maximum number of requests that wait for their answers. */
+const maxRequests = 2048;
+
+export interface FeedLimits {
+  readonly connectMs: number;
+  /** Maximum time until an answer has arrived. */
+  readonly answerMs: number;
+  readonly messageBytes: number;
+}
+
+/** The node's answer as JSON text. Undefined if the connection was lost, or the node did not answer in time. */
+export type FeedAnswer = { readonly kind: "result" | "error"; readonly text: string } | undefined;
+
+interface FeedRequest {
+  readonly onAnswer: (answer: FeedAnswer) => void;
+  readonly timeout: Disposable;
+}
+
+export class FeedConnection {
+  /** Resolves to true when the connection is open, to false if it is lost before. */
+  readonly opened: Promise<boolean>;
+  readonly #resolveOpened: (isOpen: boolean) => void;
+  readonly #socket: WebSocket;
+  readonly #clock: Clock;
+  readonly #limits: FeedLimits;
+  readonly #onLost: (reason: string) => void;
+  readonly #timers: Disposable[];
+  readonly #requests = new Map<number, FeedRequest>();
+  /** The receivers of notifications, by the node's id of the subscription as JSON text. */
+  readonly #receivers = new Map<string, (result: string) => void>();
+  #nextId = 0;
+  #isClosed = false;
+  #rateSince = 0;
+  #rateCount = 0;
+
+  /** `onLost`: called at most once, and not after `close`. */
+  constructor(url: URL, clock: Clock, limits: FeedLimits, onLost: (reason: string) => void) {
+    this.#clock = clock;
+    this.#limits = limits;
+    this.#onLost = onLost;
+    const { promise, resolve } = Promise.withResolvers<boolean>();
+    this.opened = promise;
+    this.#resolveOpened = resolve;
+    const credentials = basicCredentials(url);
+    const address = new URL(url);
+    address.username = address.password = "";
+    const socket = new WebSocket(address, {
+      perMessageDeflate: false,
+      maxPayload: limits.messageBytes,
+      ...(credentials === undefined ? {} : { headers: { authorization: `Basic ${credentials}` } }),
+    });
+    this.#socket = socket;
+    const liveness = new Liveness(socket);
+    const connecting = clock.after(limits.connectMs, () => this.#lose("connect timeout"));
+    const ping = (): void => {
+      if (socket.readyState === WebSocket.OPEN && !liveness.ping()) this.#lose("no pong");
+    };
+    this.#timers = [connecting, clock.every(pingMs, ping)];
+    socket.on("open", () => {
+      connecting[Symbol.dispose]();
+      this.#resolveOpened(true);
+    });
+    socket.on("error", (error: NodeJS.ErrnoException) => this.#lose(error.code ?? "error"));
+    socket.on("close", () => this.#lose("closed"));
+    // With the default binaryType, a message is one Buffer.
+    const onMessage = (data: RawData): void => {
+      liveness.confirm();
+      this.#message(data as Buffer);
+    };
+    socket.on(
+      "message",
+      guarded(onMessage, () => this.#lose("unreadable message")),
+    );
+  }
+
+  /** Number of subscriptions at the node. */
+  get subscriptions(): number {
+    return this.#receivers.size;
+  }
+
+  /** `params`: JSON text. */
+  request(method: string, params: string): Promise<FeedAnswer> {
+    return new Promise((resolve) => this.#request(method, params, resolve));
+  }
+
+  /** Like `request`. If the result is the id of a subscription, `receiver` is called for each of its notifications. */
+  subscribe(
+    method: string,
+    params: string,
+    receiver: (result: string) => void,
+  ): Promise<FeedAnswer> {
+    return new Promise((resolve) => {
+      this.#request(method, params, (answer) => {
+        // The first notification can follow the answer at once, before any promise is resolved.
+        if (answer?.kind === "result") this.#receivers.set(answer.text, receiver);
+        resolve(answer);
+      });
+    });
+  }
+
+  /** `id`: the result of `subscribe`. */
+  unsubscribe(method: string, id: string): void {
+    if (this.#receivers.delete(id)) this.#request(method, `[${id}]`, () => {});
+  }
+
+  close(): void {
+    this.#end();
+  }
+
+  #request(method: string, params: string, onAnswer: (answer: FeedAnswer) => void): void {
+    if (this.#isClosed || this.#requests.size >= maxRequests) return onAnswer(undefined);
+    const id = ++this.#nextId;
+    const timeout = this.#clock.after(this.#limits.answerMs, () => this.#lose("answer timeout"));
+    this.#requests.set(id, { onAnswer, timeout });
+    const text = `{"jsonrpc":"2.0","id":${id},"method":"${method}","params":${params === "" ? "[]" : params}}`;
+    this.#socket.send(text, () => {});
+  }
+
+  #message(bytes: Buffer): void {
+    if (this.#isClosed) return;
+    const end = skipValue(bytes, skipSpace(bytes, 0, bytes.length), bytes.length, 0, "strict");
+    if (end === malformed || skipSpace(bytes, end, bytes.length) !== bytes.length) {
+      return this.#lose("not JSON");
+    }
+    const answer = splitResponse(bytes);
+    if (answer === undefined) return this.#notification(bytes);
+    const request = this.#requests.get(answer.id);
+    if (request === undefined) return;
+    this.#requests.delete(answer.id);
+    request.timeout[Symbol.dispose]();
+    request.onAnswer({ kind: answer.kind, text: bytes.toString("utf8", answer.start, answer.end) });
+  }
+
+  #notification(bytes: Buffer): void {
+    const id = memberAt(bytes, ["params", "subscription"]);
+    const result = memberAt(bytes, ["params", "result"]);
+    if (id === undefined || result === undefined) return this.#lose("not a notification");
+    const now = this.#clock.monotonic();
+    if (now - this.#rateSince >= 1000) {
+      this.#rateSince = now;
+      this.#rateCount = 0;
+    }
+    const maxRate = baseRate + ratePerSubscription * this.#receivers.size;
+    if (++this.#rateCount > maxRate) return this.#lose("too many notifications");
+    this.#receivers.get(id)?.(result);
+  }
+
+  /** Ends the connection because of its node. */
+  #lose(reason: string): void {
+    if (this.#isClosed) return;
+    this.#end();
+    this.#onLost(reason);
+  }
+
+  #end(): void {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    for (const timer of this.#timers) timer[Symbol.dispose]();
+    this.#receivers.clear();
+    this.#socket.terminate();
+    this.#resolveOpened(false);
+    const waiting = [...this.#requests.values()];
+    this.#requests.clear();
+    for (const { onAnswer, timeout } of waiting) {
+      timeout[Symbol.dispose]();
+      onAnswer(undefined);
+    }
+  }
+}

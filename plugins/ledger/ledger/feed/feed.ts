@@ -1,0 +1,234 @@
+/**
+ * The subscriptions of a pool. One WebSocket to one of its nodes carries all of them, and clients that want the same share
+ * one. If the node is lost or not usable any more, all subscriptions move to another node.
+ */
+import type { Clock, Log, Metrics } from "sluice-gateway/plugin";
+import type { LedgerSubscriptions, OpenedSubscription } from "sluice-gateway/services";
+import type { NodePool, NodeTarget } from "../node-pool.ts";
+import type { PoolConfig } from "../options.ts";
+import { FeedConnection, type FeedAnswer, type FeedLimits } from "./feed-connection.ts";
+import { feedMetrics, type FeedMetrics } from "./feed-metrics.ts";
+import type { FeedMethods } from "./subscription-methods.ts";
+import { Topic, topicParams, type TopicOwner } from "./topic.ts";
+
+/** A subscription without clients is kept for this long, because a client often subscribes again. */
+const unusedMs = 5_000;
+/** A node that was lost is not used for this long if there is another one. */
+const avoidMs = 10_000;
+const retryMs = 200;
+const maxRetryMs = 5_000;
+const checkMs = 1_000;
+/** Maximum number of different subscriptions. A node accepts 1024 per connection by default. */
+const maxTopics = 512;
+const maxMessageBytes = 16 * 1_048_576;
+
+const invalidParams =
+  '{"code":-32602,"message":"Invalid params: expected 1 to 1024 storage keys in hexadecimal"}';
+const tooMany = '{"code":-32006,"message":"Too many different subscriptions"}';
+
+export interface FeedParts {
+  readonly upstream: Pick<
+    PoolConfig,
+    "name" | "connectMs" | "headersMs" | "idleMs" | "answerBytes"
+  >;
+  readonly methods: FeedMethods;
+  readonly pool: Pick<NodePool, "targets">;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly metrics: Metrics;
+}
+
+export class Feed implements LedgerSubscriptions, TopicOwner {
+  readonly subscribing: FeedMethods["subscribing"];
+  readonly unsubscribing: FeedMethods["unsubscribing"];
+  readonly #parts: FeedParts;
+  readonly #limits: FeedLimits;
+  readonly #metrics: FeedMetrics;
+  readonly #topics = new Map<string, Topic>();
+  /** Waiting for the first answer of a node, by topic. */
+  readonly #opening = new Map<Topic, PromiseWithResolvers<FeedAnswer>>();
+  readonly #avoidUntil = new Map<string, number>();
+  readonly #check: Disposable;
+  #connection: FeedConnection | undefined;
+  #target: NodeTarget | undefined;
+  #failures = 0;
+  #retry: Disposable | undefined;
+  #isClosed = false;
+
+  constructor(parts: FeedParts) {
+    const { upstream, methods, clock, metrics } = parts;
+    this.#parts = parts;
+    this.subscribing = methods.subscribing;
+    this.unsubscribing = methods.unsubscribing;
+    this.#limits = {
+      connectMs: upstream.connectMs,
+      answerMs: upstream.headersMs + upstream.idleMs,
+      messageBytes: Math.min(upstream.answerBytes, maxMessageBytes),
+    };
+    this.#metrics = feedMetrics(upstream.name, metrics);
+    this.#check = clock.every(checkMs, () => this.#checkTarget());
+  }
+
+  async open({ name }: { readonly name: string }, params: string): Promise<OpenedSubscription> {
+    const method = this.subscribing.get(name);
+    const read = method && topicParams(method, params);
+    if (method === undefined || read === undefined) return { kind: "error", error: invalidParams };
+    const key = `${name} ${read.params}`;
+    let topic = this.#topics.get(key);
+    if (topic === undefined) {
+      if (this.#topics.size >= maxTopics) return { kind: "error", error: tooMany };
+      topic = new Topic(key, method, read, this);
+      this.#add(topic);
+    }
+    const subscription = topic.join();
+    const answer = await this.#opening.get(topic)?.promise;
+    const isOpen = this.#topics.get(key) === topic && !this.#opening.has(topic);
+    if (isOpen) return { kind: "open", subscription };
+    subscription.close();
+    return answer?.kind === "error" ? { kind: "error", error: answer.text } : { kind: "failed" };
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#check[Symbol.dispose]();
+    this.#retry?.[Symbol.dispose]();
+    for (const topic of this.#topics.values()) this.#remove(topic, undefined);
+    this.#disconnect();
+  }
+
+  async header(hash: string): Promise<string | undefined> {
+    const answer = await this.#connection?.request("chain_getHeader", JSON.stringify([hash]));
+    return answer?.kind === "result" ? answer.text : undefined;
+  }
+
+  onInvalid(reason: string): void {
+    this.#lost(reason);
+  }
+
+  onGap(topic: Topic): void {
+    this.#parts.log.warn(
+      { method: topic.method.name },
+      "subscriptions ended, because no node was usable for too long",
+    );
+    this.#remove(topic, undefined);
+  }
+
+  onUnused(topic: Topic): void {
+    this.#parts.clock.after(unusedMs, () => {
+      if (topic.isUnused && this.#topics.get(topic.key) === topic) this.#remove(topic, undefined);
+    });
+  }
+
+  #add(topic: Topic): void {
+    this.#topics.set(topic.key, topic);
+    this.#opening.set(topic, Promise.withResolvers<FeedAnswer>());
+    // If no node can be reached, the clients must not wait for ever.
+    this.#parts.clock.after(this.#limits.connectMs + this.#limits.answerMs, () => {
+      if (this.#opening.has(topic)) this.#remove(topic, undefined);
+    });
+    if (this.#connection === undefined) this.#connect();
+    else void this.#subscribe(topic, this.#connection);
+  }
+
+  /** Ends a topic. `answer`: the node's refusal, if the topic has never been open. */
+  #remove(topic: Topic, answer: FeedAnswer): void {
+    if (this.#topics.get(topic.key) !== topic) return;
+    this.#topics.delete(topic.key);
+    this.#opening.get(topic)?.resolve(answer);
+    this.#opening.delete(topic);
+    if (topic.id !== undefined) this.#connection?.unsubscribe(topic.method.unsubscribe, topic.id);
+    topic.end();
+    this.#report();
+    if (this.#topics.size === 0) this.#disconnect();
+  }
+
+  #connect(): void {
+    if (this.#isClosed || this.#connection !== undefined || this.#topics.size === 0) return;
+    this.#retry?.[Symbol.dispose]();
+    this.#retry = undefined;
+    const target = this.#choose();
+    if (target === undefined) return this.#retryLater();
+    const { clock } = this.#parts;
+    const connection = new FeedConnection(target.url, clock, this.#limits, (reason) => {
+      if (this.#connection === connection) this.#lost(reason);
+    });
+    this.#connection = connection;
+    this.#target = target;
+    void connection.opened.then((isOpen) => {
+      if (!isOpen || this.#connection !== connection) return;
+      for (const topic of this.#topics.values()) void this.#subscribe(topic, connection);
+    });
+  }
+
+  /** Never rejects. */
+  async #subscribe(topic: Topic, connection: FeedConnection): Promise<void> {
+    if (!(await connection.opened) || topic.id !== undefined) return;
+    const { method, params } = topic;
+    // The id is set at once, so that a topic is not subscribed twice.
+    topic.id = "";
+    const answer = await connection.subscribe(method.name, params, (result) => {
+      if (this.#connection === connection) topic.receive(result);
+    });
+    if (this.#connection !== connection || answer === undefined) return;
+    if (answer.kind === "error") {
+      topic.id = undefined;
+      return this.#remove(topic, answer);
+    }
+    this.#failures = 0;
+    if (this.#topics.get(topic.key) !== topic) {
+      return connection.unsubscribe(method.unsubscribe, answer.text);
+    }
+    topic.id = answer.text;
+    this.#opening.get(topic)?.resolve(answer);
+    this.#opening.delete(topic);
+    this.#report();
+  }
+
+  /** Moves all subscriptions to another node, or to the same one if there is no other. */
+  #lost(reason: string): void {
+    const target = this.#target;
+    if (this.#connection === undefined || target === undefined) return;
+    const { clock, log } = this.#parts;
+    log.warn({ node: target.label, reason }, "the subscriptions move, because their node is lost");
+    this.#avoidUntil.set(target.label, clock.monotonic() + avoidMs);
+    this.#metrics.moves.add(1);
+    this.#disconnect();
+    for (const topic of this.#topics.values()) topic.moved();
+    if (this.#failures++ === 0) this.#connect();
+    else this.#retryLater();
+  }
+
+  #retryLater(): void {
+    const ms = Math.min(maxRetryMs, retryMs * 2 ** Math.min(this.#failures, 8));
+    this.#retry?.[Symbol.dispose]();
+    this.#retry = this.#parts.clock.after(ms, () => this.#connect());
+  }
+
+  #disconnect(): void {
+    this.#connection?.close();
+    this.#connection = undefined;
+    this.#target = undefined;
+    this.#report();
+  }
+
+  /** Leaves a node that the pool does not use any more, as long as it uses another one. */
+  #checkTarget(): void {
+    const target = this.#target;
+    const targets = this.#parts.pool.targets?.() ?? [];
+    if (target === undefined || targets.length === 0) return;
+    if (!targets.some(({ label }) => label === target.label)) this.#lost("the node is not usable");
+  }
+
+  /** Returns the best node that was not lost lately, or the one that was lost first. */
+  #choose(): NodeTarget | undefined {
+    const now = this.#parts.clock.monotonic();
+    const avoided = ({ label }: NodeTarget): number =>
+      Math.max(0, (this.#avoidUntil.get(label) ?? 0) - now);
+    const targets = this.#parts.pool.targets?.() ?? [];
+    return targets.toSorted((a, b) => avoided(a) - avoided(b))[0];
+  }
+
+  #report(): void {
+    this.#metrics.subscriptions.set(this.#connection?.subscriptions ?? 0);
+  }
+}

@@ -1,0 +1,112 @@
+/** The heads that clients have been sent. After a move, the headers in between are read from the new node. */
+import { createHash } from "node:crypto";
+import { isObject } from "sluice-gateway/toolkit";
+import { parseOrUndefined } from "../json-part.ts";
+import type { Accepted, HeaderSource, NotificationState } from "./notification-state.ts";
+
+/** Maximum number of blocks that are fetched for clients that missed them, and that a node may jump ahead. */
+const maxGap = 256;
+/** Number of heads that are remembered, to recognise repeated ones. */
+const maxRemembered = 1024;
+
+interface Head {
+  readonly number: number;
+  readonly parentHash: string;
+  /** Equal for equal blocks. The hash of the block is not in the notification and depends on the chain's hasher. */
+  readonly identity: string;
+}
+
+export class HeadState implements NotificationState {
+  current: string | undefined;
+  readonly #isFinalized: boolean;
+  #highest = -1;
+  /** True until a node after a move has sent a head that is new to the clients. */
+  #hasMoved = false;
+  /** Number of the last head of this node. Undefined before its first one. */
+  #ofNode: number | undefined;
+  /** Number of nodes in a row whose first head was too far ahead. */
+  #gaps = 0;
+  readonly #sent = new Set<string>();
+
+  /** `isFinalized`: true if the number of the head only increases. */
+  constructor(isFinalized: boolean) {
+    this.#isFinalized = isFinalized;
+  }
+
+  moved(): void {
+    this.#hasMoved = true;
+    this.#ofNode = undefined;
+  }
+
+  async accept(result: string, source: HeaderSource): Promise<Accepted> {
+    const head = readHead(result);
+    if (head === undefined) return "invalid";
+    const isFirst = this.#ofNode === undefined;
+    if (head.number > (this.#ofNode ?? head.number) + maxGap) return "invalid";
+    this.#ofNode = head.number;
+    if (this.#sent.has(head.identity)) return [];
+    if (this.#highest < 0) return this.#send([{ head, text: result }]);
+    const mustIncrease = this.#isFinalized || this.#hasMoved;
+    if (mustIncrease && head.number <= this.#highest) return [];
+    const missing = head.number - this.#highest - 1;
+    // One node can lie about its head. If a second one says the same, it is true.
+    if (missing > maxGap) return isFirst && this.#gaps++ > 0 ? "gap" : "invalid";
+    if (!this.#hasMoved || missing <= 0) return this.#send([{ head, text: result }]);
+    const between = await headersBefore(head, missing, source);
+    return between === undefined ? "invalid" : this.#send([...between, { head, text: result }]);
+  }
+
+  #send(heads: readonly ReadHead[]): Accepted {
+    this.#hasMoved = false;
+    this.#gaps = 0;
+    for (const { head, text } of heads) {
+      this.#sent.add(head.identity);
+      this.#highest = Math.max(this.#highest, head.number);
+      this.current = text;
+    }
+    for (const oldest of this.#sent) {
+      if (this.#sent.size <= maxRemembered) break;
+      this.#sent.delete(oldest);
+    }
+    return heads.map(({ text }) => text);
+  }
+}
+
+interface ReadHead {
+  readonly head: Head;
+  readonly text: string;
+}
+
+/** Returns the `count` ancestors of a head, oldest first. Undefined if the node does not have them. */
+async function headersBefore(
+  head: Head,
+  count: number,
+  source: HeaderSource,
+): Promise<readonly ReadHead[] | undefined> {
+  const found: ReadHead[] = [];
+  let child = head;
+  while (found.length < count) {
+    const text = await source.header(child.parentHash);
+    const parent = text === undefined ? undefined : readHead(text);
+    if (text === undefined || parent?.number !== child.number - 1) return undefined;
+    found.unshift({ head: parent, text });
+    child = parent;
+  }
+  return found;
+}
+
+const hex = /^0x[0-9a-f]*$/i;
+
+function readHead(text: string): Head | undefined {
+  const header = parseOrUndefined(text);
+  if (!isObject(header)) return undefined;
+  const { number, parentHash, stateRoot, extrinsicsRoot, digest } = header;
+  const logs = isObject(digest) && Array.isArray(digest["logs"]) ? digest["logs"] : [];
+  const parts: readonly unknown[] = [number, parentHash, stateRoot, extrinsicsRoot, ...logs];
+  if (!parts.every((part) => typeof part === "string" && hex.test(part))) return undefined;
+  // Checked by `every`, which does not narrow the tuple.
+  const value = Number(number as string);
+  if (!Number.isSafeInteger(value)) return undefined;
+  const identity = createHash("sha256").update(parts.join().toLowerCase()).digest("base64");
+  return { number: value, parentHash: parentHash as string, identity };
+}

@@ -1,0 +1,59 @@
+/**
+ * What clients have been sent of a shared subscription. It decides what of a node's notifications is new, so that nothing
+ * is repeated or missing after a move to another node, and what a new client gets first.
+ */
+import type { Awaitable } from "sluice-gateway/plugin";
+
+/**
+ * The notifications to pass on, as JSON text. `invalid`: the node does not behave as a node, so another one must be used.
+ * `gap`: what the clients have missed is too much to be fetched.
+ */
+export type Accepted = readonly string[] | "invalid" | "gap";
+
+/** Reads headers from the node that sent the notification. */
+export interface HeaderSource {
+  /** Returns the header of a block as JSON text. Undefined if the node does not answer with a header. */
+  header(hash: string): Promise<string | undefined>;
+}
+
+export interface NotificationState {
+  /** `result`: JSON text of the node. Calls do not overlap. */
+  accept(result: string, source: HeaderSource): Awaitable<Accepted>;
+  /** The next notification is the first one of another node. */
+  moved(): void;
+  /** What a new client gets first, as JSON text. Undefined if it gets nothing. */
+  readonly current: string | undefined;
+}
+
+const nothing: readonly string[] = [];
+
+/** A value such as the runtime version: it is passed on after a move only if it has changed. */
+export class ValueState implements NotificationState {
+  current: string | undefined;
+  #hasMoved = false;
+
+  accept(result: string): Accepted {
+    const isKnown = this.#hasMoved && result === this.current;
+    this.#hasMoved = false;
+    this.current = result;
+    return isKnown ? nothing : [result];
+  }
+
+  moved(): void {
+    this.#hasMoved = true;
+  }
+}
+
+/** Events such as justifications, which a new client does not get. The last one is not repeated after a move. */
+export class EventState implements NotificationState {
+  readonly current = undefined;
+  #last: string | undefined;
+
+  accept(result: string): Accepted {
+    if (result === this.#last) return nothing;
+    this.#last = result;
+    return [result];
+  }
+
+  moved(): void {}
+}

@@ -1,0 +1,171 @@
+/** One subscription at the node, and the clients that share it. */
+import { isObject } from "sluice-gateway/toolkit";
+import type { ClientSubscription, NotificationListener } from "sluice-gateway/services";
+import { elementOf, parseOrUndefined } from "../json-part.ts";
+import { HeadState } from "./head-state.ts";
+import {
+  EventState,
+  ValueState,
+  type HeaderSource,
+  type NotificationState,
+} from "./notification-state.ts";
+import { StorageState } from "./storage-state.ts";
+import type { FeedMethod } from "./subscription-methods.ts";
+
+/** Maximum number of notifications that wait while missed headers are fetched. */
+const maxWaiting = 1024;
+const maxKeys = 1024;
+
+/** The parameters of a subscription, in one form for all clients that want the same. */
+export interface TopicParams {
+  /** JSON text for the node. */
+  readonly params: string;
+  readonly createState: () => NotificationState;
+}
+
+/** Returns undefined if the parameters are not valid. */
+export function topicParams(method: FeedMethod, params: string): TopicParams | undefined {
+  switch (method.kind) {
+    case "heads":
+      return { params: "[]", createState: () => new HeadState(false) };
+    case "finalized":
+      return { params: "[]", createState: () => new HeadState(true) };
+    case "value":
+      return { params: "[]", createState: () => new ValueState() };
+    case "storage": {
+      const keys = readKeys(params);
+      if (keys === undefined) return undefined;
+      return { params: JSON.stringify([keys]), createState: () => new StorageState(keys) };
+    }
+    case "events":
+    default:
+      return { params: "[]", createState: () => new EventState() };
+  }
+}
+
+/** Returns distinct keys in lower case and in a fixed order. A subscription to all keys is not allowed. */
+function readKeys(params: string): readonly string[] | undefined {
+  const named = parseOrUndefined(params.startsWith("{") ? params : undefined);
+  const keys = isObject(named) ? named["keys"] : parseOrUndefined(elementOf(params, 0));
+  if (!Array.isArray(keys) || keys.length === 0 || keys.length > maxKeys) return undefined;
+  const isKey = (key: unknown): key is string =>
+    typeof key === "string" && /^0x(?:[0-9a-f]{2})*$/i.test(key);
+  if (!keys.every(isKey)) return undefined;
+  return [...new Set(keys.map((key) => key.toLowerCase()))].toSorted();
+}
+
+/** What a topic needs of the connection to the node. */
+export interface TopicOwner extends HeaderSource {
+  /** The node has sent something that a node does not send. */
+  onInvalid(reason: string): void;
+  /** The last client has left. */
+  onUnused(topic: Topic): void;
+  /** The topic has ended, because its clients have missed too much. */
+  onGap(topic: Topic): void;
+}
+
+export class Topic {
+  readonly key: string;
+  readonly method: FeedMethod;
+  readonly params: string;
+  /** The node's id of the subscription as JSON text. Undefined while there is none. */
+  id: string | undefined;
+  readonly #state: NotificationState;
+  readonly #owner: TopicOwner;
+  readonly #listeners = new Set<NotificationListener>();
+  /** Number of clients, including those that have not been started yet. */
+  #clients = 0;
+  #waiting: string[] = [];
+  #isAccepting = false;
+  /** Clients that were started while a notification was being accepted. They start after it. */
+  #starting: (() => void)[] = [];
+  /** Increases with every move. Notifications of a node before the last move are dropped. */
+  #era = 0;
+
+  constructor(key: string, method: FeedMethod, params: TopicParams, owner: TopicOwner) {
+    this.key = key;
+    this.method = method;
+    this.params = params.params;
+    this.#state = params.createState();
+    this.#owner = owner;
+  }
+
+  get isUnused(): boolean {
+    return this.#clients === 0;
+  }
+
+  /** Adds a client, which keeps the topic alive until it is closed. */
+  join(): ClientSubscription {
+    this.#clients++;
+    let listener: NotificationListener | undefined;
+    let isClosed = false;
+    return {
+      start: (receiver) => {
+        const begin = (): void => {
+          if (isClosed) return;
+          listener = receiver;
+          this.#listeners.add(receiver);
+          const { current } = this.#state;
+          if (current !== undefined) receiver.onNotification(current);
+        };
+        if (this.#isAccepting) this.#starting.push(begin);
+        else begin();
+      },
+      close: () => {
+        if (isClosed) return;
+        isClosed = true;
+        if (listener !== undefined) this.#listeners.delete(listener);
+        this.#clients--;
+        if (this.#clients === 0) this.#owner.onUnused(this);
+      },
+    };
+  }
+
+  /** The connection to the node is lost. */
+  moved(): void {
+    this.#era++;
+    this.id = undefined;
+    this.#waiting = [];
+    this.#state.moved();
+  }
+
+  /** Ends the subscriptions of all clients. */
+  end(): void {
+    const listeners = [...this.#listeners];
+    this.#listeners.clear();
+    for (const listener of listeners) listener.onEnd();
+  }
+
+  /** Takes a notification of the node, JSON text. */
+  receive(result: string): void {
+    if (this.#waiting.length >= maxWaiting) return this.#owner.onInvalid("too many notifications");
+    this.#waiting.push(result);
+    if (!this.#isAccepting) void this.#acceptAll();
+  }
+
+  /** Never rejects: `#accept` handles what the states throw, which would be a bug. */
+  async #acceptAll(): Promise<void> {
+    this.#isAccepting = true;
+    for (let next = this.#waiting.shift(); next !== undefined; next = this.#waiting.shift()) {
+      await this.#accept(next).catch(() => this.#owner.onInvalid("unreadable notification"));
+      for (const begin of this.#starting.splice(0)) begin();
+    }
+    this.#isAccepting = false;
+  }
+
+  async #accept(result: string): Promise<void> {
+    const era = this.#era;
+    const accepted = await this.#state.accept(result, this.#owner);
+    // The state has not noticed a move that happened meanwhile.
+    if (era !== this.#era) this.#state.moved();
+    if (accepted === "invalid" || accepted === "gap") {
+      if (era !== this.#era) return;
+      if (accepted === "gap") this.#owner.onGap(this);
+      else this.#owner.onInvalid(`invalid ${this.method.notification}`);
+      return;
+    }
+    for (const each of accepted) {
+      for (const listener of this.#listeners) listener.onNotification(each);
+    }
+  }
+}

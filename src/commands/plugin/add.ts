@@ -1,0 +1,174 @@
+/** `sluice plugin add`: installs a package of plugins and enters it in pipeline.yaml and pipeline.lock. */
+import { execFile } from "node:child_process";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { basename, dirname, join, resolve } from "node:path";
+import { promisify } from "node:util";
+import { addEntry, hasKey } from "../../config/edit-yaml.ts";
+import type { Grants } from "../../contract/permissions.ts";
+import { contractVersion, supportsContract } from "../../contract/version.ts";
+import { isObject } from "../../is-object.ts";
+import {
+  grantsOfData,
+  packageIn,
+  pluginFileName,
+  readPluginFile,
+  type InstalledPackage,
+  type PluginData,
+} from "../../pipeline/load/plugin-file.ts";
+import { lockLine, lockPath, readLock, writeLock } from "../../pipeline/load/lock-file.ts";
+import type { CommandContext, OptionValues } from "../command.ts";
+import { optionText } from "../option.ts";
+import type { Subcommand } from "../subcommand.ts";
+import { PackageError } from "./find-plugins.ts";
+import { outputOf } from "./pack.ts";
+import { withPackage } from "./test.ts";
+
+const run = promisify(execFile);
+
+/** A plugin of the package, as pipeline.yaml names it. */
+interface Added {
+  readonly source: string;
+  readonly data: PluginData;
+}
+
+export const add: Subcommand = {
+  options: ["list", "path"],
+  arguments: ["PACKAGE"],
+  run: (context, values, spec = "") =>
+    withPackage(context, async () => {
+      const { configFile } = context;
+      if (!existsSync(configFile)) {
+        throw new PackageError(`${configFile} does not exist; run sluice init first`);
+      }
+      const installed = await install(spec, dirname(configFile));
+      const plugins = pluginsOf(installed);
+      const before = readFileSync(configFile, "utf8");
+      const text = withLines(before, plugins, values);
+      const lock = new Map(readLock(configFile));
+      for (const { source, data } of plugins) lock.set(source, lockLine(installed, data));
+      writeFileSync(configFile, text);
+      writeLock(configFile, lock);
+      report(context, installed, plugins, text);
+      return 0;
+    }),
+};
+
+/** Installs the package next to pipeline.yaml. Its install scripts do not run. */
+async function install(spec: string, folder: string): Promise<InstalledPackage> {
+  const isFile = /\.tgz$/.test(spec) && existsSync(resolve(spec));
+  const wanted = isFile ? resolve(spec) : spec;
+  const args = ["install", wanted, "--ignore-scripts", "--no-audit", "--no-fund", "--save"];
+  // Without a package.json, npm would install into a parent folder that has one.
+  const own = join(folder, "package.json");
+  if (!existsSync(own)) writeFileSync(own, '{ "private": true, "type": "module" }\n');
+  const before = dependenciesOf(own);
+  try {
+    await run("npm", args, { cwd: folder });
+  } catch (error) {
+    throw new PackageError(`npm install ${spec} failed:\n${outputOf(error)}`);
+  }
+  const after = Object.entries(dependenciesOf(own));
+  const name = isFile
+    ? (after.find(([, range]) => range.endsWith(basename(spec)))?.[0] ??
+      after.find(([each, range]) => before[each] !== range)?.[0])
+    : /^(@?[^@]+)/.exec(spec)?.[1];
+  const installed = packageIn(join(folder, "node_modules", name ?? ""));
+  if (name === undefined || installed === undefined) {
+    throw new PackageError(`npm installed ${spec}, but the package cannot be found in ${folder}`);
+  }
+  return installed;
+}
+
+function dependenciesOf(path: string): Readonly<Record<string, string>> {
+  const manifest: unknown = JSON.parse(readFileSync(path, "utf8"));
+  const dependencies = isObject(manifest) ? manifest["dependencies"] : undefined;
+  // npm writes strings.
+  return isObject(dependencies) ? (dependencies as Record<string, string>) : {};
+}
+
+/** Throws PackageError if the package has no plugin that this gateway can load. */
+function pluginsOf(installed: InstalledPackage): Added[] {
+  const file = readPluginFile(installed);
+  if (file === undefined || typeof file === "string") {
+    const reason = file ?? `it has no ${pluginFileName}, which sluice plugin pack writes`;
+    throw new PackageError(`${installed.name} was installed but not added: ${reason}`);
+  }
+  return Object.entries(file.plugins).map(([entry, data]) => {
+    if (data.contract !== undefined && !supportsContract(data.contract)) {
+      const wanted = `version ${data.contract} of the plugin contract; this release has ${contractVersion}`;
+      throw new PackageError(`${installed.name} was installed but not added: it needs ${wanted}`);
+    }
+    return { source: `${installed.name}${entry.slice(1)}`, data };
+  });
+}
+
+/** Returns the file with the plugins, and with the place of each plugin that is known. */
+function withLines(text: string, plugins: readonly Added[], values: OptionValues): string {
+  let result = text;
+  for (const { source, data } of plugins) {
+    const { name, kind } = data;
+    if (hasKey(result, ["plugins"], name)) continue;
+    result = addEntry(result, ["plugins"], `${name}: ${JSON.stringify(source)}`, false);
+    const list = optionText(values, "list");
+    const path = optionText(values, "path");
+    if (kind === "tools") result = addEntry(result, ["tools"], name, true);
+    if (kind === "step" && list !== undefined) {
+      try {
+        result = addEntry(result, ["lists", list], name, true);
+      } catch (error) {
+        throw new PackageError(`--list: ${String(error)}`);
+      }
+    }
+    if (kind === "surface" && path !== undefined) {
+      const route = `{ path: ${JSON.stringify(path)}, to: ${name} }`;
+      result = addEntry(result, ["routes"], route, true);
+    }
+  }
+  return result;
+}
+
+function report(
+  { json, print, configFile }: CommandContext,
+  { name, version }: InstalledPackage,
+  plugins: readonly Added[],
+  text: string,
+): void {
+  const all = plugins.map(({ source, data }) => ({
+    name: data.name,
+    kind: data.kind,
+    source,
+    grants: grantsOfData(data),
+  }));
+  if (json) return print(JSON.stringify({ package: name, version, plugins: all }));
+  print(`Installed ${name} ${version}.`);
+  for (const { name: plugin, kind, grants } of all) {
+    print(`\n${plugin} (${kind}) gets from the gateway:`);
+    for (const line of grantLines(grants)) print(`  ${line}`);
+    if (!isPlaced(text, plugin)) print(`  To use it, add it to pipeline.yaml: ${placeOf[kind]}`);
+  }
+  print(`\nWrote ${configFile} and ${lockPath(configFile)}.`);
+  print(
+    "A plugin is trusted code: it runs in the process of the gateway. Review it before you start.",
+  );
+}
+
+const placeOf = {
+  step: "to a list, or to `run:` of a route.",
+  surface: "at `to:` of a route.",
+  tools: "under `tools:`.",
+  service: "write its options in a section with its name.",
+} as const;
+
+function isPlaced(text: string, plugin: string): boolean {
+  return text.split(new RegExp(`(?<![\\w-])${plugin}(?![\\w-])`)).length > 3;
+}
+
+function grantLines({ services, hosts, env, body }: Grants): string[] {
+  const list = (values: readonly string[]): string => values.join(", ") || "none";
+  return [
+    `services              ${list(services)}`,
+    `servers               ${list(hosts).replace(/^\*$/, "any")}`,
+    `environment variables ${list(env)}`,
+    `bodies                ${body}`,
+  ];
+}

@@ -1,0 +1,87 @@
+/** Finds the plugins of a package that is being written: the default exports of what its package.json exports. */
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { isObject } from "../../is-object.ts";
+import { pluginProblems } from "../../pipeline/load/manifest.ts";
+import type { Plugin } from "../../plugin.ts";
+import type { StepExample } from "../../testing/test-plugin.ts";
+
+export interface FoundPlugin {
+  /** Name of the export: `.` or `./tenant`. */
+  readonly entry: string;
+  /** Path of the module, relative to the folder: `./index.ts`. */
+  readonly file: string;
+  readonly plugin: Plugin;
+  /** The default export of the file `<module>.example.ts`, which says what the plugin needs around it. */
+  readonly example: StepExample;
+}
+
+export interface PackageManifest {
+  readonly name: string;
+  readonly version: string;
+  readonly exports: Readonly<Record<string, string>>;
+  readonly [member: string]: unknown;
+}
+
+/** A package that cannot be used, with the reason and what to do. */
+export class PackageError extends Error {}
+
+/** Throws PackageError if the folder has no package.json with `name`, `version` and `exports`. */
+export function readManifest(folder: string): PackageManifest {
+  const path = join(folder, "package.json");
+  let value: unknown;
+  try {
+    value = JSON.parse(readFileSync(path, "utf8"));
+  } catch (error) {
+    throw new PackageError(`${path} cannot be read: ${String(error)}`);
+  }
+  if (!isObject(value)) throw new PackageError(`${path}: expected an object`);
+  const { name, version, exports } = value;
+  if (typeof name !== "string" || typeof version !== "string") {
+    throw new PackageError(`${path} must have \`name\` and \`version\``);
+  }
+  const entries = typeof exports === "string" ? { ".": exports } : exports;
+  if (!isObject(entries) || !Object.values(entries).every((each) => typeof each === "string")) {
+    throw new PackageError(
+      `${path} must have \`exports\`, such as { ".": "./index.ts" }: a module per plugin`,
+    );
+  }
+  // Every value is a string.
+  return { ...value, name, version, exports: entries as Record<string, string> };
+}
+
+/** Imports the plugins. Throws PackageError if there is none, or if a module cannot be imported. */
+export async function findPlugins(folder: string): Promise<FoundPlugin[]> {
+  const { exports } = readManifest(folder);
+  const found: FoundPlugin[] = [];
+  for (const [entry, file] of Object.entries(exports)) {
+    if (!/\.[cm]?[jt]s$/.test(file)) continue;
+    const plugin = await defaultOf(join(folder, file));
+    const problems = pluginProblems(plugin);
+    if (problems.length > 0 && !(isObject(plugin) && "kind" in plugin)) continue;
+    // The contract suite reports the problems of a manifest that has a kind.
+    found.push({ entry, file, plugin: plugin as Plugin, example: await exampleOf(folder, file) });
+  }
+  if (found.length > 0) return found;
+  throw new PackageError(
+    `${folder}: no module under \`exports\` has a plugin as its default export`,
+  );
+}
+
+async function exampleOf(folder: string, file: string): Promise<StepExample> {
+  const path = join(folder, file.replace(/\.([cm]?[jt]s)$/, ".example.$1"));
+  if (!existsSync(path)) return {};
+  const example = await defaultOf(path);
+  if (isObject(example)) return example;
+  throw new PackageError(`${path}: the default export must be an object`);
+}
+
+async function defaultOf(path: string): Promise<unknown> {
+  try {
+    const module: unknown = await import(pathToFileURL(path).href);
+    return isObject(module) ? module["default"] : undefined;
+  } catch (error) {
+    throw new PackageError(`${path} cannot be imported: ${String(error)}`);
+  }
+}

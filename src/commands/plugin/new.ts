@@ -1,0 +1,78 @@
+/** `sluice plugin new`: writes a package with a plugin that passes its own checks. */
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
+import { shownPath } from "../../config/fault.ts";
+import { contractVersion } from "../../contract/version.ts";
+import { packageFile } from "../../package-files.ts";
+import { version } from "../../version.ts";
+import { UsageError } from "../command.ts";
+import { checkWord, optionText, requiredOption } from "../option.ts";
+import type { Subcommand } from "../subcommand.ts";
+
+const kinds = ["step", "surface", "tools", "service"] as const;
+
+/** The files of the package, and the templates from which they are made. */
+const common: Readonly<Record<string, string>> = {
+  "package.json": "package.json",
+  "tsconfig.json": "tsconfig.json",
+  "README.md": "README.md",
+  LICENSE: "LICENSE",
+  ".gitignore": "gitignore",
+  ".github/workflows/ci.yaml": "ci.yaml",
+};
+
+export const create: Subcommand = {
+  options: ["kind", "dir"],
+  arguments: ["NAME"],
+  run(context, values, name = "") {
+    const kind = checkWord(requiredOption(values, "kind"), kinds, "kind");
+    const pluginName = name.replace(/^@[^/]*\//, "").replace(/^sluice-plugin-/, "");
+    if (!/^(@[a-z0-9-]+\/)?[a-z][a-z0-9]*(-[a-z0-9]+)*$/.test(name) || pluginName === "") {
+      throw new UsageError(`expected a name in kebab case, such as acme-tenant, got "${name}"`);
+    }
+    const folder = resolve(optionText(values, "dir") ?? pluginName);
+    if (existsSync(folder) && readdirSync(folder).length > 0) {
+      context.printToStderr(`plugin new: nothing was written, because ${folder} is not empty`);
+      return Promise.resolve(1);
+    }
+    const files = {
+      ...common,
+      "index.ts": `${kind}.ts`,
+      "index.example.ts": `${kind}.example.ts`,
+      "index.test.ts": `${kind}.test.ts`,
+    };
+    const words: Readonly<Record<string, string>> = {
+      PACKAGE: name,
+      NAME: pluginName,
+      TOOL: pluginName.replaceAll("-", "_"),
+      KIND: kind,
+      VERSION: version,
+      CONTRACT: contractVersion,
+      YEAR: String(new Date().getFullYear()),
+    };
+    for (const [path, template] of Object.entries(files)) {
+      const target = join(folder, path);
+      mkdirSync(dirname(target), { recursive: true });
+      const source = packageFile(`src/commands/plugin/templates/${template}.txt`);
+      const text = readFileSync(source, "utf8");
+      writeFileSync(
+        target,
+        text.replaceAll(/__([A-Z]+)__/g, (_, word: string) => words[word] ?? ""),
+      );
+    }
+    const written = Object.keys(files).map((path) => join(folder, path));
+    if (context.json) context.print(JSON.stringify({ name: pluginName, kind, files: written }));
+    else context.print(nextSteps(shownPath(folder, process.cwd()), pluginName));
+    return Promise.resolve(0);
+  },
+};
+
+function nextSteps(where: string, name: string): string {
+  return `Wrote the plugin ${name} to ${where}.
+Next steps:
+
+  cd ${where}
+  npm install
+  npm run check && npm test
+  npm run pack`;
+}

@@ -1,0 +1,45 @@
+/** `sluice plugin`: the tools of authors and users of third-party plugins. */
+import { ruleNames } from "../../testing/suite/suite.ts";
+import type { Command } from "../command.ts";
+import { runSubcommand } from "../subcommand.ts";
+import { add } from "./add.ts";
+import { create } from "./new.ts";
+import { pack } from "./pack.ts";
+import { test } from "./test.ts";
+
+const subcommands = { new: create, test, pack, add };
+
+export const plugin: Command = {
+  summary: "write, test, pack and install plugins",
+  help: `usage: sluice plugin new NAME --kind step|surface|tools|service [--dir FOLDER]
+       sluice plugin test [FOLDER] [--rule NAME]…
+       sluice plugin pack [FOLDER]
+       sluice plugin add PACKAGE[@VERSION] [--list LIST] [--path PATH]
+
+new    writes a package with a plugin of the kind: code, test, README, licence and CI file
+test   judges every plugin of a package by the rules of the contract: ${ruleNames.join(", ")}
+pack   builds the JavaScript of a package, runs the rules, writes sluice-plugin.json (the manifests as data) and packs the
+       result for npm
+add    installs a package or a tarball next to pipeline.yaml without its install scripts, shows what its plugins get from
+       the gateway, and writes pipeline.yaml and pipeline.lock
+
+--kind KIND    kind of the new plugin
+--dir FOLDER   folder of the new package (default: its name)
+--rule NAME    judge by this rule only; it can be repeated
+--list LIST    add a step to the end of this list of pipeline.yaml
+--path PATH    add a route with this path to a surface
+--json         print one JSON document
+--config FILE  path of pipeline.yaml, for add
+
+FOLDER is the folder of the package's package.json (default: the working folder).`,
+  subcommands: Object.keys(subcommands),
+  options: {
+    kind: { type: "string" },
+    dir: { type: "string" },
+    rule: { type: "string", multiple: true },
+    list: { type: "string" },
+    path: { type: "string" },
+  },
+  run: (context, values, positionals) =>
+    runSubcommand("plugin", subcommands, context, values, positionals),
+};

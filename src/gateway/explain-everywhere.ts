@@ -1,0 +1,44 @@
+/** Looks up how a request was handled, on this gateway and on the others that use the same database. */
+import type { Explanation } from "../pipeline/observe/explanation.ts";
+import type { FoundExchanges, Log, Replicas } from "../plugin.ts";
+
+const topic = "explain";
+
+export interface ExplainEverywhere extends Disposable {
+  find(requestId: string): Promise<FoundExchanges>;
+}
+
+/** `local`: looks up the exchanges of this gateway. `shared`: undefined without a database. */
+export function explainEverywhere(
+  local: (requestId: string) => readonly Explanation[],
+  shared: { readonly replicas: Replicas; readonly name: string } | undefined,
+  log: Log,
+): ExplainEverywhere {
+  if (shared === undefined) {
+    return {
+      find: (requestId) => Promise.resolve({ exchanges: local(requestId), missing: [] }),
+      [Symbol.dispose]() {},
+    };
+  }
+  const { replicas, name } = shared;
+  const own = (requestId: string): Explanation[] =>
+    local(requestId).map((exchange) => ({ ...exchange, replica: name }));
+  const receiver = replicas.receive(topic, (requestId) => own(String(requestId)));
+  return {
+    async find(requestId) {
+      try {
+        const answers = await replicas.ask(topic, requestId);
+        // The same release of the gateway has made the answers. Another one may have made them with other members.
+        const others = answers.flatMap(({ answer }) => (answer?.value ?? []) as Explanation[]);
+        return {
+          exchanges: [...own(requestId), ...others].sort((a, b) => (a.at < b.at ? 1 : -1)),
+          missing: answers.flatMap((each) => (each.answer === undefined ? [each.name] : [])),
+        };
+      } catch (error) {
+        log.warn({ err: error }, "the other gateways cannot be asked about a request");
+        return { exchanges: own(requestId), missing: ["all other gateways"] };
+      }
+    },
+    [Symbol.dispose]: () => receiver[Symbol.dispose](),
+  };
+}

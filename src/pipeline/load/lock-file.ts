@@ -1,0 +1,112 @@
+/**
+ * The file `pipeline.lock` beside pipeline.yaml: the packages of plugins that an operator has accepted, with their
+ * versions, the digests of their files and their grants. `sluice plugin add` writes it. If it exists, every installed
+ * plugin must match its line.
+ */
+import { hash } from "node:crypto";
+import { existsSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
+import { dirname, join, relative, sep } from "node:path";
+import { parse, stringify } from "yaml";
+import { stableJson } from "../../canonical-json.ts";
+import { fault, type Fault, type Position } from "../../config/fault.ts";
+import type { Grants } from "../../contract/permissions.ts";
+import { isObject } from "../../is-object.ts";
+import { grantsOfData, type InstalledPackage, type PluginData } from "./plugin-file.ts";
+
+/** One line: an accepted plugin. */
+export interface LockLine {
+  readonly version: string;
+  /** Digest of the files of the package. */
+  readonly integrity: string;
+  /** Missing if the manifest names no version of the contract. */
+  readonly contract?: string;
+  readonly grants: Grants;
+}
+
+/** The lines, by the source of the plugin as under `plugins:`. */
+export type LockFile = ReadonlyMap<string, LockLine>;
+
+export function lockPath(configFile: string): string {
+  return join(dirname(configFile), "pipeline.lock");
+}
+
+/** Returns undefined if there is no file. Throws an Error if it cannot be read. */
+export function readLock(configFile: string): LockFile | undefined {
+  const path = lockPath(configFile);
+  if (!existsSync(path)) return undefined;
+  const value: unknown = parse(readFileSync(path, "utf8")) ?? {};
+  if (!isObject(value)) throw new Error("expected a mapping of plugins");
+  for (const [source, line] of Object.entries(value)) {
+    if (!isObject(line) || typeof line["version"] !== "string" || !isObject(line["grants"])) {
+      throw new Error(`the line of "${source}" must have version, integrity and grants`);
+    }
+  }
+  // Every line has been checked. The other members are compared with those that are expected.
+  return new Map(Object.entries(value) as unknown as [string, LockLine][]);
+}
+
+const heading =
+  "# The accepted plugins. `sluice plugin add` writes this file; keep it under version control.\n";
+
+export function writeLock(configFile: string, lines: LockFile): void {
+  const sorted = [...lines].toSorted(([a], [b]) => (a < b ? -1 : 1));
+  const options = { collectionStyle: "flow", lineWidth: 0, flowCollectionPadding: true } as const;
+  const text = sorted.map(
+    ([source, line]) => `${stringify(source).trim()}: ${stringify(line, options)}`,
+  );
+  writeFileSync(lockPath(configFile), heading + text.join(""));
+}
+
+/** Returns the line of an installed plugin. */
+export function lockLine(installed: InstalledPackage, data: PluginData): LockLine {
+  return {
+    version: installed.version,
+    integrity: integrityOf(installed.folder),
+    ...(data.contract !== undefined && { contract: data.contract }),
+    grants: grantsOfData(data),
+  };
+}
+
+/** Returns the digest of all files of a package, without the packages that are installed in it. */
+function integrityOf(folder: string): string {
+  const files = readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map(({ parentPath, name }) => relative(folder, join(parentPath, name)).split(sep).join("/"))
+    .filter((path) => !path.split("/").includes("node_modules"))
+    .toSorted();
+  const lines = files.map(
+    (path) => `${hash("sha512", readFileSync(join(folder, path)))} ${path}\n`,
+  );
+  return `sha512-${hash("sha512", lines.join(""), "base64")}`;
+}
+
+/** Returns the faults of an installed plugin that is not as the file says. */
+export function lockFaults(
+  lock: LockFile,
+  source: string,
+  installed: InstalledPackage,
+  data: PluginData,
+  at: Position,
+): Fault[] {
+  const locked = lock.get(source);
+  if (locked === undefined) {
+    const message = `the plugin ${source} is not in pipeline.lock`;
+    return [fault("SLUICE_LOCK_MISSING", message, { at })];
+  }
+  const actual = lockLine(installed, data);
+  const differences: string[] = [];
+  if (locked.version !== actual.version) {
+    differences.push(`version ${locked.version}, but ${actual.version} is installed`);
+  } else if (locked.integrity !== actual.integrity) {
+    differences.push("other files than those that are installed");
+  }
+  if (locked.contract !== actual.contract) {
+    differences.push(`contract ${locked.contract ?? "none"}, now ${actual.contract ?? "none"}`);
+  }
+  if (stableJson(locked.grants) !== stableJson(actual.grants)) {
+    differences.push(`other grants than those that the plugin asks for`);
+  }
+  if (differences.length === 0) return [];
+  const message = `pipeline.lock has for ${source}: ${differences.join("; ")}`;
+  return [fault("SLUICE_LOCK_DIFFERS", message, { at })];
+}

@@ -1,0 +1,153 @@
+/** The `host` of one plugin instance: what its manifest permits, and what ends when the instance stops. */
+import type { Config } from "../../config/config.ts";
+import { PermissionError } from "../../contract/permissions.ts";
+import { runGuarded } from "../../guard.ts";
+import { PluginClient } from "../../http/upstream/plugin-client.ts";
+import type { Host, Plugin, ServiceName, ServiceTypes } from "../../plugin.ts";
+import { version } from "../../version.ts";
+import type { HostResources } from "./host-resources.ts";
+
+export type HostUser = Pick<Plugin, "name" | "uses" | "usesIfInstalled" | "permissions">;
+
+export interface PluginHost {
+  readonly host: Host;
+  /** Ends the timers and the connections of the instance. It can start no others. */
+  readonly close: () => Promise<void>;
+}
+
+/** `find`: returns a service by its name; undefined if there is none. */
+export function createHost(
+  plugin: HostUser,
+  mode: Host["mode"],
+  config: Pick<Config, "environment" | "file">,
+  resources: HostResources,
+  find: (name: string) => unknown,
+): PluginHost {
+  const { log: rootLog, clock, metrics, seal, claims, store, compute, gateway } = resources;
+  const log = rootLog.child({ plugin: plugin.name });
+  const required = found(plugin.uses, find);
+  const optional = found(plugin.usesIfInstalled, find);
+  const timers = new PluginTimers(plugin.name, log, clock);
+  const clients: PluginClient[] = [];
+  let isClosed = false;
+  const { environment, file } = config;
+  const host: Host = {
+    environment,
+    mode,
+    log,
+    clock,
+    metrics,
+    store,
+    compute,
+    seal,
+    claims,
+    // The plugin that declares the type of a service under a name is the one that provides it.
+    use<Name extends ServiceName>(name: Name, options?: { ifInstalled: true }) {
+      const [services, member] =
+        options === undefined ? [required, "uses"] : [optional, "usesIfInstalled"];
+      const service = services.get(name);
+      if (service === undefined && (options === undefined || !services.has(name))) {
+        const message = `plugin "${plugin.name}" must list the service "${name}" under \`${member}\``;
+        throw new PermissionError(message);
+      }
+      return service as ServiceTypes[Name];
+    },
+    variable(name) {
+      if (plugin.permissions?.env?.includes(name) === true) return gateway.variable(name);
+      const message = `plugin "${plugin.name}" must list the variable "${name}" under \`permissions.env\``;
+      throw new PermissionError(message);
+    },
+    upstream(url, options = {}) {
+      const server = new URL(url);
+      mustReach(plugin, server);
+      if (isClosed)
+        throw new Error(`plugin "${plugin.name}" opened a client while it was not running`);
+      const client = new PluginClient(server, options, { clock, log });
+      clients.push(client);
+      return client;
+    },
+    every: (ms, task) => timers.every(ms, task),
+    version,
+    folder: file.slice(0, file.lastIndexOf("/") + 1) || ".",
+  };
+  const close = async (): Promise<void> => {
+    isClosed = true;
+    timers.close();
+    await Promise.all(clients.map((client) => client.close()));
+  };
+  return { host, close };
+}
+
+/** Throws an Error if the manifest does not permit the plugin to connect to the server of the URL. */
+function mustReach({ name, permissions }: HostUser, { protocol, hostname, port, href }: URL): void {
+  if (protocol !== "http:" && protocol !== "https:") {
+    throw new TypeError(`expected an http or https URL, got "${href}"`);
+  }
+  const server = `${hostname}:${port === "" ? (protocol === "https:" ? 443 : 80) : port}`;
+  const hosts = permissions?.hosts ?? [];
+  if (hosts.includes(server) || hosts.includes("*")) return;
+  throw new PermissionError(
+    `plugin "${name}" must list the server "${server}" under \`permissions.hosts\``,
+  );
+}
+
+/** Maps each name to its service, or to undefined if there is none. */
+function found(
+  names: readonly string[] = [],
+  find: (name: string) => unknown,
+): ReadonlyMap<string, unknown> {
+  return new Map(names.map((name) => [name, find(name)]));
+}
+
+/** The longest interval that timers of Node accept. A longer one would become 1 ms. */
+const maxMs = 2 ** 31 - 1;
+
+class PluginTimers {
+  readonly #plugin: string;
+  readonly #log: Host["log"];
+  readonly #clock: Host["clock"];
+  readonly #running = new Set<Disposable>();
+  readonly #closed = new AbortController();
+
+  constructor(plugin: string, log: Host["log"], clock: Host["clock"]) {
+    this.#plugin = plugin;
+    this.#log = log;
+    this.#clock = clock;
+  }
+
+  every(ms: number, task: Parameters<Host["every"]>[1]): Disposable {
+    const { signal } = this.#closed;
+    if (signal.aborted) {
+      throw new Error(`plugin "${this.#plugin}" started a timer while it was not running`);
+    }
+    if (!(ms >= 1 && ms <= maxMs)) {
+      throw new RangeError(`expected an interval from 1 to ${maxMs} ms, got ${ms}`);
+    }
+    let isRunning = false;
+    const ended = (): void => {
+      isRunning = false;
+    };
+    const failed = (error: unknown): void =>
+      this.#log.error({ err: error }, "a timer of the plugin failed");
+    const timer = this.#clock.every(ms, () => {
+      if (isRunning) return;
+      const result = runGuarded(task, failed, signal);
+      if (!(result instanceof Promise)) return;
+      isRunning = true;
+      result.then(ended, ended);
+    });
+    this.#running.add(timer);
+    return {
+      [Symbol.dispose]: () => {
+        this.#running.delete(timer);
+        timer[Symbol.dispose]();
+      },
+    };
+  }
+
+  close(): void {
+    this.#closed.abort();
+    for (const timer of this.#running) timer[Symbol.dispose]();
+    this.#running.clear();
+  }
+}

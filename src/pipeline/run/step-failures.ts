@@ -1,0 +1,68 @@
+/** What happens when a step fails or refuses, and the exchange may continue nevertheless. */
+import type { Reply } from "../../plugin.ts";
+import type { PlacedStep } from "../load/compile.ts";
+import type { LiveExchange } from "./exchange.ts";
+import { StepTimeout } from "./step-limit.ts";
+
+/**
+ * Counts a failure of a plugin. `step`: undefined for the surface. Returns false for a time-out, which was counted and
+ * logged when the limit expired.
+ */
+export function countFailure(
+  x: LiveExchange,
+  step: PlacedStep | undefined,
+  error: unknown,
+): boolean {
+  if (error instanceof StepTimeout) return false;
+  x.compiled.stepStats.failed(step?.depth ?? Infinity);
+  return true;
+}
+
+/** Returns true if the reply must not be sent, because its step is in shadow mode. The reply is counted and logged. */
+export function isRefusalIgnored(x: LiveExchange, step: PlacedStep, reply: Reply | null): boolean {
+  if (!step.shadow) return false;
+  countShadowRefusal(x, step);
+  const { requestId } = x.facts;
+  x.runtime.log.info(
+    { step: step.name, route: x.route.path, status: reply?.status, code: reply?.code, requestId },
+    "shadow: would have replied",
+  );
+  return true;
+}
+
+/**
+ * Returns true if the exchange continues although the step has failed: because of `onError: skip`, without the step, or
+ * because the step is in shadow mode.
+ */
+export function isFailureIgnored(x: LiveExchange, step: PlacedStep, error: unknown): boolean {
+  if (step.isSkippable) {
+    dropStep(x, step, error);
+    return true;
+  }
+  if (!step.shadow) return false;
+  countShadowRefusal(x, step);
+  countFailure(x, step, error);
+  const { requestId } = x.facts;
+  x.runtime.log.error(
+    { err: error, step: step.name, route: x.route.path, requestId },
+    "shadow: the step failed",
+  );
+  return true;
+}
+
+/** Its hooks do not run for this exchange any more, except `settled`. */
+function dropStep(x: LiveExchange, step: PlacedStep, error: unknown): void {
+  x.compiled.stepStats.skipped(step.depth);
+  (x.record.dropped ??= new Set()).add(step.depth);
+  if (!countFailure(x, step, error)) return;
+  const { requestId } = x.facts;
+  x.runtime.log.error(
+    { err: error, plugin: step.name, route: x.route.path, requestId },
+    "a plugin failed and was skipped",
+  );
+}
+
+function countShadowRefusal(x: LiveExchange, step: PlacedStep): void {
+  step.shadowRefusals.add(1);
+  x.record.addShadowRefusal(step.depth);
+}

@@ -1,0 +1,155 @@
+/** The rule that every exchange settles, however it ends, and that no hook throws on the way. */
+import { isObject } from "../../is-object.ts";
+import type { Exchange, Reply } from "../../plugin.ts";
+import { requestPath } from "../test-plugin.ts";
+import type { RunningRequest } from "../memory-gateway.ts";
+import { openFor, within, type Rule, type Subject, type SubjectGateway } from "./subject.ts";
+
+/** What happens below a step, and to the exchange. */
+interface Path {
+  readonly name: string;
+  /** Answers in place of the surface. */
+  readonly surface: (x: Exchange, entered: () => void, released: Promise<void>) => unknown;
+  /** Acts when the surface has been entered. */
+  readonly act?: (gateway: SubjectGateway, running: RunningRequest, subject: Subject) => void;
+}
+
+const plain = { status: 200, headers: ["content-type", "text/plain"], body: "ok" };
+
+async function streamTwo(x: Exchange): Promise<undefined> {
+  const sink = await x.stream(200, ["content-type", "text/event-stream"]);
+  await sink.write(Buffer.from("data: 1\n\n"));
+  await sink.write(Buffer.from("data: 2\n\n"));
+  await sink.end();
+  return undefined;
+}
+
+async function breakOff(x: Exchange): Promise<undefined> {
+  const sink = await x.stream(200, ["content-type", "text/event-stream"]);
+  await sink.write(Buffer.from("data: 1\n\n"));
+  throw new Error("the stream of a test breaks off");
+}
+
+const pathsOfSteps: readonly Path[] = [
+  { name: "reply", surface: () => plain },
+  { name: "stream", surface: streamTwo },
+  {
+    name: "throw",
+    surface: () => {
+      throw new Error("the surface of a test throws");
+    },
+  },
+  { name: "broken stream", surface: breakOff },
+  { name: "time-out", surface: (): Reply => ({ status: 504, outcome: "timedOut" }) },
+  {
+    name: "client gone",
+    async surface(x, entered) {
+      const left = new Promise<void>((resolve) =>
+        x.signal.addEventListener("abort", () => resolve()),
+      );
+      entered();
+      await left;
+      return plain;
+    },
+    act: (_, running) => running.leave(),
+  },
+  {
+    name: "reload",
+    async surface(_, entered, released) {
+      entered();
+      await released;
+      return plain;
+    },
+    act: (gateway, _, { plugin }) => void gateway.restart(plugin),
+  },
+];
+
+export const settlesRule: Rule = {
+  name: "settles",
+  kinds: ["step", "surface"],
+  check: (subject) =>
+    subject.plugin.kind === "surface" ? surfaceProblems(subject) : stepProblems(subject),
+};
+
+async function stepProblems(subject: Subject): Promise<string[]> {
+  const { example, patienceMs } = subject;
+  let enter: () => void = () => {};
+  let release: () => void = () => {};
+  let path: Path | undefined;
+  let released = Promise.resolve();
+  const surface = {
+    answer: (x: Exchange) => path?.surface(x, enter, released) as Reply,
+  };
+  await using gateway = await openFor({ ...subject, example: { ...example, surface } });
+  const problems: string[] = [];
+  for (path of pathsOfSteps) {
+    const entered = Promise.withResolvers<void>();
+    const end = Promise.withResolvers<void>();
+    [enter, release, released] = [entered.resolve, end.resolve, end.promise];
+    const from = gateway.lines.length;
+    const running = gateway.begin(example.request ?? {});
+    // A step that replies itself never lets the request pass.
+    await within(Promise.race([entered.promise, running.answer]), patienceMs);
+    path.act?.(gateway, running, subject);
+    release();
+    const isSettled = (await within(running.answer, patienceMs)) !== undefined;
+    if (!isSettled) problems.push(notSettled(path.name, patienceMs));
+    problems.push(...thrown(gateway.lines.slice(from), subject, path.name));
+    if (!isSettled) break;
+  }
+  return problems;
+}
+
+async function surfaceProblems(subject: Subject): Promise<string[]> {
+  const { plugin, example, patienceMs } = subject;
+  if (plugin.kind === "surface" && plugin.websocket === true) return [];
+  await using gateway = await openFor(subject);
+  const request = example.request ?? { path: requestPath(example.path ?? "/*") };
+  const problems: string[] = [];
+  const ways: [string, (running: RunningRequest) => unknown][] = [
+    ["reply", () => {}],
+    ["client gone at once", (running) => running.leave()],
+    ["client gone in the answer", (running) => leaveAtFirstChunk(running)],
+    ["reload", () => void gateway.restart(plugin)],
+    // Nothing is as slow as an hour, and then the client leaves.
+    [
+      "time-out",
+      (running) => {
+        gateway.clock.advance(3_600_000);
+        running.leave();
+      },
+    ],
+  ];
+  for (const [name, act] of ways) {
+    const from = gateway.lines.length;
+    const running = gateway.begin(request);
+    act(running);
+    const isSettled = (await within(running.answer, patienceMs)) !== undefined;
+    if (!isSettled) problems.push(notSettled(name, patienceMs));
+    problems.push(...thrown(gateway.lines.slice(from), subject, name));
+    if (!isSettled) break;
+  }
+  return problems;
+}
+
+function leaveAtFirstChunk(running: RunningRequest): void {
+  running.response.onChunk = () => running.leave();
+}
+
+function notSettled(path: string, ms: number): string {
+  return `${path}: the exchange did not settle within ${ms} ms`;
+}
+
+/** Returns what the plugin threw, which the gateway has logged. */
+function thrown(lines: readonly string[], { plugin }: Subject, path: string): string[] {
+  return lines.flatMap((line) => {
+    const start = line.indexOf(" {");
+    if (!/ failed| not return in time/.test(line.slice(0, start))) return [];
+    const fields: unknown = JSON.parse(line.slice(start + 1));
+    if (!isObject(fields)) return [];
+    const { step, plugin: name, err } = fields;
+    if (step !== plugin.name && name !== plugin.name) return [];
+    const reason = isObject(err) ? `: ${String(err["message"])}` : "";
+    return [`${path}: ${line.slice(0, start)}${reason}`];
+  });
+}

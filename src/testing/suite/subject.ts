@@ -1,0 +1,69 @@
+/** What the rules of the contract suite have in common: the plugin that they judge, and a gateway for it. */
+import { manualClock, type ManualClock } from "../clock.ts";
+import { openMemoryGateway, type MemoryGateway, type MemoryPipeline } from "../memory-gateway.ts";
+import { pipelineOf, requestPath, type StepExample } from "../test-plugin.ts";
+import type { Plugin, SlotName } from "../../plugin.ts";
+
+export interface Subject {
+  readonly plugin: Plugin;
+  readonly example: StepExample;
+  /** Real time, in milliseconds, that the plugin has for what should happen at once. */
+  readonly patienceMs: number;
+}
+
+/** One rule. `check` returns one sentence for each problem. */
+export interface Rule {
+  readonly name: string;
+  /** The kinds of plugins to which the rule applies. */
+  readonly kinds: readonly Plugin["kind"][];
+  check(subject: Subject): Promise<readonly string[]>;
+}
+
+export const allKinds: Rule["kinds"] = ["step", "surface", "tools", "service"];
+
+export interface SubjectGateway extends MemoryGateway {
+  readonly clock: ManualClock;
+}
+
+/** Starts the plugin of the subject. `more`: changes the pipeline. */
+export async function openFor(
+  { plugin, example }: Subject,
+  more: (pipeline: MemoryPipeline) => MemoryPipeline = (pipeline) => pipeline,
+): Promise<SubjectGateway> {
+  const clock = manualClock();
+  const { path = "/*" } = example;
+  const slots = "provides" in plugin ? Object.keys(plugin.provides ?? {}) : [];
+  const gateway = await openMemoryGateway({
+    ...more(pipelineOf(plugin, example)),
+    clock,
+    path: requestPath(path),
+    // The manifest has been checked, so these are names of slots.
+    slots: slots as SlotName[],
+  });
+  return Object.assign(gateway, { clock });
+}
+
+/** Resolves to the value, or to undefined if it is not there in time. */
+export async function within<T>(promise: Promise<T>, ms: number): Promise<T | undefined> {
+  const { promise: late, resolve } = Promise.withResolvers<undefined>();
+  const timer = setTimeout(() => resolve(undefined), ms);
+  try {
+    return await Promise.race([promise, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** Waits until `isTrue` returns true. Returns false if it does not in time. */
+export async function eventually(isTrue: () => boolean, ms: number): Promise<boolean> {
+  const end = performance.now() + ms;
+  for (;;) {
+    if (isTrue()) return true;
+    if (performance.now() > end) return false;
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+}
+
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

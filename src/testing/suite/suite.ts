@@ -1,0 +1,70 @@
+/** The contract suite: rules that every plugin must follow, whoever wrote it. `sluice plugin test` runs it. */
+import type { Plugin } from "../../plugin.ts";
+import type { StepExample } from "../test-plugin.ts";
+import { chunksRule } from "./chunks-rule.ts";
+import { manifestRule, operationRule, optionsRule } from "./manifest-rules.ts";
+import { freesRule, heapRule } from "./resource-rules.ts";
+import { settlesRule } from "./settles-rule.ts";
+import { allKinds, messageOf, openFor, type Rule, type Subject } from "./subject.ts";
+
+const startsRule: Rule = {
+  name: "starts",
+  kinds: allKinds,
+  async check(subject) {
+    await using _gateway = await openFor(subject);
+    return [];
+  },
+};
+
+/** The rules in their order. A plugin that breaks one of the first two is not judged further. */
+const rules: readonly Rule[] = [
+  manifestRule,
+  startsRule,
+  optionsRule,
+  operationRule,
+  settlesRule,
+  chunksRule,
+  freesRule,
+  heapRule,
+];
+const required = new Set([manifestRule, startsRule]);
+
+export const ruleNames: readonly string[] = rules.map(({ name }) => name);
+
+/** The result of one rule. It is kept if there are no problems. */
+export interface Finding {
+  readonly rule: string;
+  readonly problems: readonly string[];
+}
+
+export interface SuiteOptions {
+  readonly example?: StepExample;
+  /** Default 5,000. */
+  readonly patienceMs?: number;
+  /** Names of the rules to run. Default: all. */
+  readonly only?: readonly string[];
+}
+
+/** Judges a plugin. Returns the findings of the rules that apply to its kind. */
+export async function judge(plugin: Plugin, options: SuiteOptions = {}): Promise<Finding[]> {
+  const { example = {}, patienceMs = 5_000, only = ruleNames } = options;
+  const subject: Subject = { plugin, example, patienceMs };
+  const findings: Finding[] = [];
+  for (const rule of rules) {
+    if (!only.includes(rule.name)) continue;
+    // The manifest may have no valid kind.
+    if (rule !== manifestRule && !rule.kinds.includes(plugin.kind)) continue;
+    const problems = await problemsOf(rule, subject);
+    findings.push({ rule: rule.name, problems });
+    if (problems.length > 0 && required.has(rule)) break;
+  }
+  return findings;
+}
+
+async function problemsOf(rule: Rule, subject: Subject): Promise<readonly string[]> {
+  try {
+    return await rule.check(subject);
+  } catch (error) {
+    return [messageOf(error)];
+  }
+}

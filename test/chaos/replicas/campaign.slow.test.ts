@@ -1,0 +1,30 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { runCampaign } from "./campaign.ts";
+import { findPrograms } from "./programs.ts";
+
+/** With the start, the refusals at the end and the stop, the test takes about three minutes. */
+const minutes = 2;
+const seed = 1;
+
+test("three replicas keep every promise while what can break breaks", async (t) => {
+  const programs = await findPrograms();
+  if ("missing" in programs) {
+    const needed = `needs ${programs.missing.join(", ")}`;
+    if (process.env["CI"] === "true") throw new Error(`${needed}: see .ci/run`);
+    t.skip(needed);
+    return;
+  }
+  t.diagnostic(`npm run chaos -- --minutes ${minutes} --seed ${seed}`);
+  const result = await runCampaign({ minutes, seed, replicas: 3, programs });
+  const { figures, violations, crashes } = result;
+  t.diagnostic(JSON.stringify(result));
+  assert.deepEqual(
+    Object.fromEntries(Object.entries(violations).filter(([, all]) => all.length)),
+    {},
+  );
+  assert.deepEqual(crashes, []);
+  assert.equal(figures.overshootMilliCu, 0);
+  // The history has what the rules are about.
+  assert.ok(figures.charges > 0 && figures.refused > 0 && figures.fenced > 0);
+});

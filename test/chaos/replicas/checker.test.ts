@@ -1,0 +1,209 @@
+/** Each rule of the checker finds a small history that breaks it, and accepts one that does not. */
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import { check, cutCalls, overshootOf, type Violations } from "./checker.ts";
+import type { Call, Charge, History, LimitedScope, OnceOnly, RateLimit } from "./history.ts";
+
+const key = "key_1";
+const workspaceId = "ws_1";
+
+function callOf(id: string, more: Partial<Call> = {}): Call {
+  return {
+    id,
+    replica: "one-1",
+    keyId: key,
+    workspaceId,
+    start: 10_000,
+    end: 10_010,
+    status: 200,
+    isWhole: true,
+    milliCu: 7,
+    maxMilliCu: 7,
+    ...more,
+  };
+}
+
+const chargeOf = (requestId: string, milliCu = 7): Charge => ({
+  requestId,
+  keyId: key,
+  workspaceId,
+  milliCu,
+});
+
+const refused = { status: 429, milliCu: 0 };
+
+const limitOf = (limitMilliCu: number): LimitedScope => ({
+  kind: "key",
+  id: key,
+  limitMilliCu,
+  isFixed: true,
+});
+
+function historyOf(more: Partial<History>): History {
+  return {
+    calls: [],
+    charges: [],
+    scopes: [],
+    onceOnly: [],
+    revocations: [],
+    rates: [],
+    silences: [],
+    holdings: [],
+    sums: [],
+    exceeded: [],
+    ...more,
+  };
+}
+
+/** Returns the number of violations per rule, without the rules that hold. */
+function broken(more: Partial<History>): Partial<Record<keyof Violations, number>> {
+  const found = Object.entries(check(historyOf(more))).map(([rule, all]) => [rule, all.length]);
+  return Object.fromEntries(found.filter(([, count]) => count !== 0)) as never;
+}
+
+describe("charges", () => {
+  test("every whole answer has one charge of its price", () => {
+    const calls = [callOf("a"), callOf("free", { milliCu: 0 })];
+    assert.deepEqual(broken({ calls, charges: [chargeOf("a")] }), {});
+    assert.deepEqual(broken({ calls }), { lost: 1 });
+    assert.deepEqual(broken({ calls, charges: [chargeOf("a"), chargeOf("a")] }), { doubled: 1 });
+    assert.deepEqual(broken({ calls, charges: [chargeOf("a", 8)] }), { wrong: 1 });
+    const both = [chargeOf("a"), chargeOf("free")];
+    assert.deepEqual(broken({ calls, charges: both }), { wrong: 1 });
+  });
+
+  test("a call that was cut or answered 500 may be charged once, and never above its reservation", () => {
+    const cut = callOf("a", { status: 200, isWhole: false, milliCu: 0 });
+    const failed = callOf("b", { status: 500, milliCu: 0 });
+    const charges = [chargeOf("a", 3), chargeOf("b")];
+    assert.deepEqual(broken({ calls: [cut, failed], charges }), {});
+    assert.deepEqual(broken({ calls: [cut, failed] }), {});
+    assert.equal(cutCalls(historyOf({ calls: [cut, failed], charges })), 2);
+    assert.deepEqual(broken({ calls: [cut], charges: [chargeOf("a", 8)] }), { wrong: 1 });
+    const twice = [chargeOf("a", 3), chargeOf("a", 3)];
+    assert.deepEqual(broken({ calls: [cut], charges: twice }), { doubled: 1 });
+  });
+
+  test("a call that was answered 503 or 429 is not charged", () => {
+    for (const status of [503, 429]) {
+      const calls = [callOf("a", { status, milliCu: 0 })];
+      assert.deepEqual(broken({ calls }), {});
+      assert.deepEqual(broken({ calls, charges: [chargeOf("a")] }), { wrong: 1 });
+    }
+  });
+
+  test("a charge belongs to a call", () => {
+    assert.deepEqual(broken({ charges: [chargeOf("a")] }), { wrong: 1 });
+  });
+});
+
+describe("limits", () => {
+  const calls = ["a", "b"].map((id) => callOf(id));
+  const charges = ["a", "b"].map((id) => chargeOf(id));
+
+  test("neither the charges nor the answers exceed a limit", () => {
+    const exact = { calls, charges, scopes: [limitOf(14)] };
+    assert.deepEqual(broken(exact), {});
+    const less = { calls, charges, scopes: [limitOf(13)] };
+    assert.deepEqual(broken(less), { overshoot: 2 });
+    assert.equal(overshootOf(historyOf(less)), 1);
+    assert.deepEqual(broken({ ...less, calls: [] }), { overshoot: 1, wrong: 2 });
+    assert.deepEqual(broken({ ...less, charges: [] }), { overshoot: 1, lost: 2 });
+  });
+
+  test("what the audit finds is reported", () => {
+    const found = { scope: key, chargedMilliCu: 5, heldMilliCu: 6, limitMilliCu: 10 };
+    assert.deepEqual(broken({ exceeded: [found] }), { overshoot: 1 });
+    assert.equal(overshootOf(historyOf({ exceeded: [found] })), 1);
+  });
+
+  test("tables of sums equal the charges", () => {
+    const sums = [{ of: "key_steps", id: key, milliCu: 14 }];
+    assert.deepEqual(broken({ calls, charges, sums }), {});
+    assert.deepEqual(broken({ calls, charges: [...charges].slice(1), sums }), { lost: 1, sums: 1 });
+    const other = [{ of: "draws", id: "ws_2", milliCu: 1 }];
+    assert.deepEqual(broken({ sums: other }), { sums: 1 });
+  });
+});
+
+describe("refusals", () => {
+  const paid = callOf("paid", { start: 1_000, end: 1_010 });
+  const charges = [chargeOf("paid")];
+  const refusal = callOf("refused", refused);
+
+  test("a refusal needs a limit that the call would have exceeded", () => {
+    const calls = [paid, refusal];
+    assert.deepEqual(broken({ calls, charges, scopes: [limitOf(13)] }), {});
+    assert.deepEqual(broken({ calls, charges, scopes: [limitOf(14)] }), { unjustified: 1 });
+    const changing = { ...limitOf(14), isFixed: false };
+    assert.deepEqual(broken({ calls, charges, scopes: [changing] }), {});
+  });
+
+  test("a call that may have been open justifies it, and one that came later does not", () => {
+    const open = callOf("open", { start: 9_990, end: 10_020, isWhole: false });
+    const scopes = [limitOf(14)];
+    assert.deepEqual(broken({ calls: [paid, open, refusal], charges, scopes }), {});
+    const later = callOf("later", { start: 10_011, end: 10_020, isWhole: false });
+    assert.deepEqual(broken({ calls: [paid, later, refusal], charges, scopes }), {
+      unjustified: 1,
+    });
+  });
+
+  test("credit that a silent replica holds justifies it, and the reserve of another one does not", () => {
+    const holdings = [{ at: 5_000, scope: key, replica: "two-1", heldMilliCu: 5 }];
+    const given = { calls: [paid, refusal], charges, scopes: [limitOf(14)], holdings };
+    assert.deepEqual(broken(given), { unjustified: 1 });
+    const silence = { replica: "two-1", from: 4_000, to: 12_000 };
+    assert.deepEqual(broken({ ...given, silences: [silence] }), {});
+    const another = { ...silence, replica: "three-1" };
+    assert.deepEqual(broken({ ...given, silences: [another] }), { unjustified: 1 });
+    assert.deepEqual(broken({ ...given, silences: [{ ...silence, replica: undefined }] }), {});
+    const before = { ...silence, to: 6_000 };
+    assert.deepEqual(broken({ ...given, silences: [before] }), { unjustified: 1 });
+    const freed = [...holdings, { at: 6_000, scope: key, replica: "two-1", heldMilliCu: 0 }];
+    assert.deepEqual(broken({ ...given, holdings: freed, silences: [silence] }), {
+      unjustified: 1,
+    });
+  });
+});
+
+describe("the rest", () => {
+  test("a request with an idempotency key or a token takes effect once, and its answers are equal", () => {
+    const once: OnceOnly = { id: "a", effects: 1, bodies: ["x", "x"] };
+    assert.deepEqual(broken({ onceOnly: [once, { id: "b", effects: 0, bodies: [] }] }), {});
+    assert.deepEqual(broken({ onceOnly: [{ ...once, effects: 2 }] }), { repeated: 1 });
+    assert.deepEqual(broken({ onceOnly: [{ ...once, effects: 0 }] }), { repeated: 1 });
+    assert.deepEqual(broken({ onceOnly: [{ ...once, bodies: ["x", "y"] }] }), { repeated: 1 });
+  });
+
+  test("a replica that has confirmed a revocation does not serve the key", () => {
+    const revocation = {
+      keyId: key,
+      committedAt: 9_000,
+      confirmedAt: 9_500,
+      confirmedBy: ["one-1"],
+      notConfirmedBy: ["two-1"],
+    };
+    const given = { charges: [chargeOf("a")], revocations: [revocation] };
+    assert.deepEqual(broken({ ...given, calls: [callOf("a")] }), { revoked: 1 });
+    assert.deepEqual(broken({ ...given, calls: [callOf("a", { start: 9_400 })] }), {});
+    assert.deepEqual(broken({ ...given, calls: [callOf("a", { replica: "two-1" })] }), {});
+    assert.deepEqual(broken({ ...given, calls: [callOf("a", { keyId: "key_2" })] }), {});
+    const refusal = callOf("a", { status: 401, milliCu: 0 });
+    assert.deepEqual(broken({ revocations: [revocation], calls: [refusal] }), {});
+  });
+
+  test("admissions fit into the burst and the rate, and a disruption of Redis allows more", () => {
+    const rate: RateLimit = { keyId: key, perSecond: 10, burst: 2, disruptions: [], extra: 3 };
+    const at = (...starts: readonly number[]): Call[] =>
+      starts.map((start, n) => callOf(`r${n}`, { start, end: start + 10, milliCu: 0 }));
+    assert.deepEqual(broken({ rates: [rate], calls: at(0, 0, 100, 200) }), {});
+    assert.deepEqual(broken({ rates: [rate], calls: at(0, 0, 0) }), { rate: 1 });
+    assert.deepEqual(broken({ rates: [rate], calls: at(0, 500, 500, 500) }), { rate: 1 });
+    const during = { ...rate, disruptions: [{ from: 5, to: 5 }] };
+    assert.deepEqual(broken({ rates: [during], calls: at(0, 0, 0, 0, 0) }), {});
+    assert.deepEqual(broken({ rates: [during], calls: at(0, 0, 0, 0, 0, 0) }), { rate: 1 });
+    const elsewhere = { ...rate, disruptions: [{ from: 500, to: 600 }] };
+    assert.deepEqual(broken({ rates: [elsewhere], calls: at(0, 0, 0) }), { rate: 1 });
+  });
+});

@@ -1,0 +1,170 @@
+/** Checks the history of a campaign. Every rule is a promise of docs/replicas.md. */
+import type { Call, Charge, History, LimitedScope, OnceOnly, RateLimit } from "./history.ts";
+import { unjustifiedRefusals } from "./refusals.ts";
+
+/** Sentences about what is wrong, by rule. */
+export interface Violations {
+  /** Whole answers without a charge. */
+  readonly lost: readonly string[];
+  /** Charges above one per request. */
+  readonly doubled: readonly string[];
+  /** Charges of another amount than the answer states, of refused calls, or of calls that nobody made. */
+  readonly wrong: readonly string[];
+  readonly overshoot: readonly string[];
+  readonly unjustified: readonly string[];
+  readonly repeated: readonly string[];
+  readonly revoked: readonly string[];
+  readonly rate: readonly string[];
+  readonly sums: readonly string[];
+}
+
+export function check(history: History): Violations {
+  const byRequest = Map.groupBy(history.charges, ({ requestId }) => requestId);
+  return {
+    ...checkCharges(history.calls, byRequest),
+    overshoot: checkLimits(history),
+    unjustified: unjustifiedRefusals(history),
+    repeated: history.onceOnly.flatMap(checkOnce),
+    revoked: checkRevocations(history),
+    rate: history.rates.flatMap((rate) => checkRate(rate, history.calls)),
+    sums: checkSums(history),
+  };
+}
+
+export function isAnswered({ status, isWhole }: Call): boolean {
+  return isWhole && status >= 200 && status < 300;
+}
+
+/**
+ * A call that did not fail or succeed for certain: its connection broke, or the gateway answered 5xx because it did not
+ * know the outcome. A 503 says that nothing was charged.
+ */
+function isUnknown({ status, isWhole }: Call): boolean {
+  return !isWhole || (status >= 500 && status !== 503);
+}
+
+function checkCharges(
+  calls: readonly Call[],
+  byRequest: ReadonlyMap<string, readonly Charge[]>,
+): Pick<Violations, "lost" | "doubled" | "wrong"> {
+  const lost: string[] = [];
+  const doubled: string[] = [];
+  const wrong: string[] = [];
+  const known = new Set<string>();
+  for (const call of calls) {
+    const { id, status, milliCu } = call;
+    known.add(id);
+    const charges = byRequest.get(id) ?? [];
+    const [charge] = charges;
+    if (charges.length > 1) doubled.push(`${id} was charged ${charges.length} times`);
+    if (charge === undefined) {
+      if (isAnswered(call) && milliCu > 0) lost.push(`${id} was answered and not charged`);
+    } else if (isAnswered(call)) {
+      if (charge.milliCu === milliCu) continue;
+      wrong.push(`${id} cost ${milliCu} and was charged ${charge.milliCu}`);
+    } else if (!isUnknown(call)) wrong.push(`${id} was answered ${status} and charged`);
+    else if (charge.milliCu > call.maxMilliCu) {
+      wrong.push(`${id} was charged ${charge.milliCu}, more than ${call.maxMilliCu}`);
+    }
+  }
+  for (const id of byRequest.keys()) if (!known.has(id)) wrong.push(`${id} was never called`);
+  return { lost, doubled, wrong };
+}
+
+/** Returns the calls whose charge is there and whose answer did not arrive completely. */
+export function cutCalls({ calls, charges }: History): number {
+  const charged = new Set(charges.map(({ requestId }) => requestId));
+  return calls.filter((call) => !isAnswered(call) && charged.has(call.id)).length;
+}
+
+function checkLimits({ scopes, calls, charges, exceeded }: History): string[] {
+  const found = exceeded.map(
+    ({ scope, chargedMilliCu, heldMilliCu, limitMilliCu }) =>
+      `${scope}: ${chargedMilliCu} charged and ${heldMilliCu} held exceed ${limitMilliCu}`,
+  );
+  for (const scope of scopes) {
+    const { id, limitMilliCu } = scope;
+    const charged = sum(charges.filter((each) => isIn(scope, each)));
+    if (charged > limitMilliCu) found.push(`${id}: ${charged} charged exceed ${limitMilliCu}`);
+    const answered = sum(calls.filter((call) => isIn(scope, call) && isAnswered(call)));
+    if (answered > limitMilliCu) found.push(`${id}: ${answered} answered exceed ${limitMilliCu}`);
+  }
+  return found;
+}
+
+/** Returns the largest amount in milli-CU by which a limit was exceeded. */
+export function overshootOf({ scopes, charges, exceeded }: History): number {
+  const atEnd = scopes.map(
+    (scope) => sum(charges.filter((each) => isIn(scope, each))) - scope.limitMilliCu,
+  );
+  const atCommits = exceeded.map(
+    ({ chargedMilliCu, heldMilliCu, limitMilliCu }) => chargedMilliCu + heldMilliCu - limitMilliCu,
+  );
+  return [...atEnd, ...atCommits].reduce((most, each) => Math.max(most, each), 0);
+}
+
+export function isIn(
+  { kind, id }: LimitedScope,
+  { keyId, workspaceId }: Pick<Charge, "keyId" | "workspaceId">,
+): boolean {
+  return id === (kind === "key" ? keyId : workspaceId);
+}
+
+function checkOnce({ id, effects, bodies }: OnceOnly): string[] {
+  const found: string[] = [];
+  if (effects > 1) found.push(`${id} took effect ${effects} times`);
+  if (effects === 0 && bodies.length > 0)
+    found.push(`${id} succeeded without its effect: ${bodies[0]}`);
+  if (new Set(bodies).size > 1)
+    found.push(`${id} has different answers: ${[...new Set(bodies)].join("; ")}`);
+  return found;
+}
+
+/** The order is checked, not the time. */
+function checkRevocations({ revocations, calls }: History): string[] {
+  return revocations.flatMap(({ keyId, confirmedAt, confirmedBy }) =>
+    calls
+      .filter((call) => call.keyId === keyId && isAnswered(call))
+      .filter(({ replica, start }) => start > confirmedAt && confirmedBy.includes(replica))
+      .map(({ id, replica }) => `${id} was served by ${replica}, which had confirmed to refuse it`),
+  );
+}
+
+/**
+ * Of any two admissions, those that lie between the start of the first and the end of the second fit into the burst and
+ * what flows in meanwhile. This never accuses wrongly, because each was admitted between its start and its end.
+ */
+function checkRate(rate: RateLimit, calls: readonly Call[]): string[] {
+  const { keyId, perSecond, burst, disruptions, extra } = rate;
+  const admitted = calls.filter((call) => call.keyId === keyId && isAnswered(call));
+  const byEnd = admitted.toSorted((left, right) => left.end - right.end);
+  for (const { start } of admitted) {
+    let count = 0;
+    for (const call of byEnd) {
+      if (call.start < start) continue;
+      count++;
+      const seconds = (call.end - start) / 1000;
+      let allowed = burst + perSecond * seconds;
+      if (count <= allowed) continue;
+      const disrupted = disruptions.filter(({ from, to }) => from <= call.end && to >= start);
+      allowed += extra * disrupted.length;
+      if (count <= allowed) continue;
+      return [`${keyId}: ${count} admitted in ${seconds} s, at most ${allowed} were allowed`];
+    }
+  }
+  return [];
+}
+
+function checkSums({ sums, charges }: History): string[] {
+  const totals = new Map<string, number>();
+  for (const { keyId, workspaceId, milliCu } of charges) {
+    for (const id of [keyId, workspaceId]) totals.set(id, (totals.get(id) ?? 0) + milliCu);
+  }
+  return sums
+    .filter(({ id, milliCu }) => milliCu !== (totals.get(id) ?? 0))
+    .map(({ of, id, milliCu }) => `${of} of ${id}: ${milliCu} instead of ${totals.get(id) ?? 0}`);
+}
+
+function sum(amounts: readonly { readonly milliCu: number }[]): number {
+  return amounts.reduce((total, { milliCu }) => total + milliCu, 0);
+}

@@ -1,0 +1,119 @@
+/**
+ * What happened in a campaign: the records of the clients, and what the database has at the end. All times are in
+ * milliseconds since 1970 by the clock of the campaign, and amounts are in milli-CU.
+ */
+
+/** A request of a client. `id` is its X-Request-Id. */
+export interface Call {
+  readonly id: string;
+  /** Name of the replica that was called. Each start of a process has its own name. */
+  readonly replica: string;
+  readonly keyId: string;
+  /** Empty if the call can cost nothing. */
+  readonly workspaceId: string;
+  readonly start: number;
+  readonly end: number;
+  /** 0 if no status arrived. */
+  readonly status: number;
+  /** True if the complete answer arrived. */
+  readonly isWhole: boolean;
+  /** The price that the answer states. */
+  readonly milliCu: number;
+  /** The most that the call may have reserved. */
+  readonly maxMilliCu: number;
+}
+
+/** A row of `sluice.usage`. */
+export interface Charge {
+  readonly requestId: string;
+  readonly keyId: string;
+  readonly workspaceId: string;
+  readonly milliCu: number;
+}
+
+/** A key or a workspace with a limit. */
+export interface LimitedScope {
+  readonly kind: "key" | "workspace";
+  readonly id: string;
+  readonly limitMilliCu: number;
+  /** False if the limit changes during the campaign, so that a refusal cannot be judged by it. */
+  readonly isFixed: boolean;
+}
+
+/**
+ * Requests that may take effect once: those with the same Idempotency-Key, or with the same confirmation token. `bodies`:
+ * the bodies of the whole 2xx answers.
+ */
+export interface OnceOnly {
+  readonly id: string;
+  readonly effects: number;
+  readonly bodies: readonly string[];
+}
+
+/** `confirmedBy`: the replicas that had confirmed the change at `confirmedAt`. */
+export interface Revocation {
+  readonly keyId: string;
+  readonly committedAt: number;
+  readonly confirmedAt: number;
+  readonly confirmedBy: readonly string[];
+  readonly notConfirmedBy: readonly string[];
+}
+
+/** The request rate of a key. */
+export interface RateLimit {
+  readonly keyId: string;
+  readonly perSecond: number;
+  readonly burst: number;
+  /** Times at which Redis was away, or lost its data. Each may allow `extra` further requests. */
+  readonly disruptions: readonly Interval[];
+  readonly extra: number;
+}
+
+export interface Interval {
+  readonly from: number;
+  readonly to: number;
+}
+
+/** A time in which a replica may hold credit without answering. */
+export interface Silence extends Interval {
+  /** Undefined if it concerns all replicas. */
+  readonly replica: string | undefined;
+}
+
+/** From `at` on, a replica held this amount of a scope. */
+export interface Holding {
+  readonly at: number;
+  readonly scope: string;
+  readonly replica: string;
+  readonly heldMilliCu: number;
+}
+
+/** A sum in the database that must equal the sum over the charges of a key or workspace. */
+export interface KeptSum {
+  /** The table, for the message. */
+  readonly of: string;
+  readonly id: string;
+  readonly milliCu: number;
+}
+
+export interface History {
+  readonly calls: readonly Call[];
+  readonly charges: readonly Charge[];
+  readonly scopes: readonly LimitedScope[];
+  readonly onceOnly: readonly OnceOnly[];
+  readonly revocations: readonly Revocation[];
+  readonly rates: readonly RateLimit[];
+  readonly silences: readonly Silence[];
+  readonly holdings: readonly Holding[];
+  readonly sums: readonly KeptSum[];
+  /** What the audit in the database has found. */
+  readonly exceeded: readonly Exceeded[];
+}
+
+/** More was charged and granted than a limit allows, at a commit. */
+export interface Exceeded {
+  readonly scope: string;
+  readonly chargedMilliCu: number;
+  readonly heldMilliCu: number;
+  readonly limitMilliCu: number;
+}

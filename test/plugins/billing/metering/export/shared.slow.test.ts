@@ -1,0 +1,162 @@
+/** The usage export of gateways that share one PostgreSQL. */
+import assert from "node:assert/strict";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { test, type TestContext } from "node:test";
+import { startSink, type Sink } from "../../../../e2e/billing-sink.ts";
+import { sluice, spawnGateway, type GatewayProcess } from "../../../../e2e/gateway-process.ts";
+import { runSql } from "../../../../store/servers.ts";
+import { call, charged, pipeline, preparedDatabase } from "../../leases/gateway-fixture.ts";
+
+interface Setup {
+  readonly url: string;
+  readonly key: string;
+  readonly sink: Sink;
+  readonly start: (name: string, more?: Record<string, string>) => Promise<GatewayProcess>;
+  /** Runs `sluice usage export` and returns the ids of the charges. */
+  readonly exported: (...args: string[]) => string[];
+}
+
+async function setUp(t: TestContext): Promise<Setup> {
+  const url = await preparedDatabase(t);
+  const sink = await startSink();
+  t.after(() => sink[Symbol.asyncDispose]());
+  const folder = mkdtempSync(join(tmpdir(), "sluice-export-"));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  const file = join(folder, "pipeline.yaml");
+  const settings = `{ url: "${sink.url}", every: 20ms, batch: 7, headers: { authorization: "Bearer sink" } }`;
+  writeFileSync(
+    file,
+    pipeline
+      .replace("metering: {", `metering: { export: ${settings},`)
+      .replace("free: {", "free: { overageUsdPerCu: 1,"),
+  );
+  const env = (name: string): Record<string, string> => ({
+    DATABASE_URL: url,
+    DATA_DIR: join(folder, name),
+    REPLICA_NAME: name,
+  });
+  const run = (...args: string[]): string => sluice([...args, "--config", file], env("command"));
+  const { id } = JSON.parse(run("workspaces", "create", "--name", "t", "--plan", "free", "--json"));
+  const { key } = JSON.parse(run("keys", "create", "--workspace", id, "--json"));
+  return {
+    url,
+    key,
+    sink,
+    async start(name, more = {}) {
+      mkdirSync(join(folder, name), { recursive: true });
+      const gateway = await spawnGateway(file, { ...env(name), ...more });
+      t.after(async () => {
+        gateway.child.kill("SIGKILL");
+        await gateway.exited;
+      });
+      return gateway;
+    },
+    exported: (...args) =>
+      run("usage", "export", ...args)
+        .split("\n")
+        .filter((line) => line !== "")
+        .map((line) => JSON.parse(line).id),
+  };
+}
+
+async function callTimes({ url }: GatewayProcess, key: string, count: number): Promise<void> {
+  for (let n = 0; n < count; n++) assert.equal(await call(url, key), 200);
+}
+
+/** Returns the ids that the sink has received, in order. */
+const idsOf = ({ batches }: Sink): string[] => batches.flat().map(({ id }) => id);
+
+test("one gateway delivers the charges of all; when it is killed, another one continues, and no charge is missing", async (t) => {
+  const { url, key, sink, start, exported } = await setUp(t);
+  const gateways = { one: await start("one"), two: await start("two") };
+  await callTimes(gateways.one, key, 20);
+  await callTimes(gateways.two, key, 20);
+  await sink.until(() => new Set(idsOf(sink)).size === 40);
+  assert.equal(idsOf(sink).length, 40, "no charge was delivered twice");
+
+  sink.mode.answers = false;
+  const before = sink.batches.length;
+  await Promise.all([callTimes(gateways.one, key, 10), callTimes(gateways.two, key, 10)]);
+  await sink.until(() => sink.batches.length > before);
+  const [row] = await runSql(
+    url,
+    "SELECT g.name FROM sluice.jobs j JOIN sluice.gateways g ON g.id = j.holder",
+  );
+  const holder = row?.["name"] === "one" ? "one" : "two";
+  const other = holder === "one" ? "two" : "one";
+  gateways[holder].child.kill("SIGKILL");
+  await gateways[holder].exited;
+  sink.mode.answers = true;
+  // As if 45 seconds had passed.
+  await runSql(url, "UPDATE sluice.jobs SET until = 0");
+  await sink.until(() => new Set(idsOf(sink)).size === 60);
+  await callTimes(gateways[other], key, 5);
+  await sink.until(() => new Set(idsOf(sink)).size === 65);
+
+  const counts = Map.groupBy(idsOf(sink), (id) => id);
+  assert.ok([...counts.values()].every(({ length }) => length <= 2));
+  assert.ok(idsOf(sink).length - 65 <= 7, "only the batch in flight came twice");
+  assert.deepEqual([...counts.keys()].toSorted(), exported().toSorted());
+  assert.equal((await charged(url))?.["charges"], 65);
+});
+
+test("a gateway that stops hands the export over at once", async (t) => {
+  const { key, sink, start } = await setUp(t);
+  const one = await start("one");
+  const two = await start("two");
+  await callTimes(one, key, 1);
+  await sink.until(() => idsOf(sink).length === 1);
+  one.child.kill("SIGTERM");
+  await one.exited;
+  await callTimes(two, key, 1);
+  await sink.until(() => idsOf(sink).length === 2);
+  const three = await start("three");
+  two.child.kill("SIGTERM");
+  await two.exited;
+  await callTimes(three, key, 1);
+  await sink.until(() => idsOf(sink).length === 3);
+});
+
+test("the command continues after the position that it has printed", async (t) => {
+  const { url, key, start, exported } = await setUp(t);
+  const one = await start("one");
+  const two = await start("two");
+  await callTimes(one, key, 3);
+  await callTimes(two, key, 2);
+  const first = exported();
+  assert.equal(first.length, 5);
+  assert.deepEqual(exported("--after", "cur_0"), first);
+  assert.deepEqual(exported("--to", "2000-01-01"), []);
+  assert.deepEqual(exported("--from", "2000-01-01"), first);
+  // The test reads standard output only. This is the position after five charges of two gateways that run.
+  const position = "cur_2,1:3,2:2";
+  assert.deepEqual(exported("--after", position), []);
+  await callTimes(one, key, 1);
+  await callTimes(two, key, 1);
+  const rest = exported("--after", position);
+  assert.equal(rest.length, 2);
+  assert.deepEqual(exported(), [
+    ...first.slice(0, 3),
+    ...rest.slice(0, 1),
+    ...first.slice(3),
+    ...rest.slice(1),
+  ]);
+  assert.throws(() => exported("--after", "chg_ab_1_0"), /--after: expected a position/);
+  await runSql(url, "UPDATE sluice.meta SET secret_check = 'x'");
+  assert.throws(() => exported(), /SLUICE_STORE_SECRET/);
+});
+
+test("after the gateway has delivered its own journal, the shared export begins after those charges", async (t) => {
+  const { key, sink, start } = await setUp(t);
+  const local = await start("one", { DURABILITY: "local" });
+  await callTimes(local, key, 10);
+  await sink.until(() => idsOf(sink).length === 10);
+  local.child.kill("SIGTERM");
+  await local.exited;
+  const shared = await start("one");
+  await callTimes(shared, key, 1);
+  await sink.until(() => new Set(idsOf(sink)).size === 11);
+  assert.equal(idsOf(sink).length, 11);
+});

@@ -1,0 +1,31 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { askAllGateways } from "../../../../plugins/dashboard/dashboard/other-gateways.ts";
+import type { Log, Replicas } from "../../../../src/plugin.ts";
+
+const logged: string[] = [];
+const keep = (_: object, message: string): void => void logged.push(message);
+const log: Log = { debug: keep, info: keep, warn: keep, error: keep, child: () => log };
+
+const own = (n: number): number => n + 1;
+const ours = { name: "one", version: "1", isOwn: true, value: 2, heardMsAgo: 0 };
+
+test("without a database there is only this gateway", async () => {
+  const parts = { replicas: undefined, name: undefined, version: "1", log };
+  using all = askAllGateways(parts, "topic", own);
+  const { parts: found, isComplete } = await all.ask(1);
+  assert.deepEqual([found, isComplete], [[{ ...ours, name: undefined }], true]);
+});
+
+test("if the other gateways cannot be asked, the part of this one is still returned", async () => {
+  const replicas: Replicas = {
+    id: "1",
+    send() {},
+    receive: () => ({ [Symbol.dispose]() {} }),
+    ask: () => Promise.reject(new Error("away")),
+  };
+  using all = askAllGateways({ replicas, name: "one", version: "1", log }, "topic", own);
+  const { parts, isComplete } = await all.ask(1);
+  assert.deepEqual([parts, isComplete], [[ours], false]);
+  assert.deepEqual(logged, ["dashboard: the other gateways cannot be asked"]);
+});

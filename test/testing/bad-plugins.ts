@@ -1,0 +1,169 @@
+/** Small plugins that each break one rule of the contract suite. */
+import { setInterval } from "node:timers";
+import { defineService, defineStep, defineSurface, type Plugin } from "sluice-gateway/plugin";
+import type { StepExample } from "sluice-gateway/testing";
+
+export interface BadPlugin {
+  readonly rule: string;
+  /** A text of the problem that the rule reports. */
+  readonly problem: RegExp;
+  readonly plugin: Plugin;
+  readonly example?: StepExample;
+}
+
+const about = { contract: "^1", description: "Breaks a rule." };
+const leaked: unknown[] = [];
+/** Ends what the plugin `leaking-timer` has left running. */
+export const leftovers: Disposable[] = [];
+
+export const badPlugins: readonly BadPlugin[] = [
+  {
+    rule: "manifest",
+    problem: /`contract` is missing/,
+    plugin: defineStep({ name: "no-contract", description: "Names none.", start: () => ({}) }),
+  },
+  {
+    rule: "starts",
+    problem: /SLUICE_PLUGIN_START.*no luck/,
+    plugin: defineStep({
+      ...about,
+      name: "never-starts",
+      start() {
+        throw new Error("no luck");
+      },
+    }),
+  },
+  {
+    rule: "options",
+    problem: /options\.limit must have a `type`/,
+    plugin: defineStep({
+      ...about,
+      name: "any-option",
+      options: { type: "object", properties: { limit: {} }, additionalProperties: false },
+      start: () => ({}),
+    }),
+  },
+  {
+    rule: "options",
+    problem: /size: 0 is valid, but .*no room/,
+    plugin: defineStep<{ readonly size?: number }>({
+      ...about,
+      name: "fragile-option",
+      options: {
+        type: "object",
+        properties: { size: { type: "integer", minimum: 0 } },
+        additionalProperties: false,
+      },
+      start({ size }) {
+        if (size === 0) throw new Error("no room");
+        return {};
+      },
+    }),
+  },
+  {
+    rule: "operation",
+    problem: /GET: answers: 900 is not a status/,
+    plugin: defineSurface({
+      ...about,
+      name: "odd-operation",
+      operation: () => ({ summary: "Odd", answers: { 900: { description: "Odd." } } }),
+      start: () => ({ answer: () => ({ status: 200 }) }),
+    }),
+  },
+  {
+    rule: "settles",
+    problem: /client gone at once: the exchange did not settle/,
+    plugin: defineSurface({
+      ...about,
+      name: "deaf-surface",
+      start() {
+        let requests = 0;
+        return {
+          async answer() {
+            requests++;
+            if (requests > 1) await new Promise(() => {});
+            return { status: 200 };
+          },
+        };
+      },
+    }),
+  },
+  {
+    rule: "settles",
+    problem: /broken stream: a settled hook failed: it never ends/,
+    plugin: defineStep({
+      ...about,
+      name: "throwing-step",
+      start: () => ({
+        settled(_, outcome) {
+          if (outcome !== "complete") throw new Error("it never ends");
+        },
+      }),
+    }),
+  },
+  {
+    rule: "chunks",
+    problem: /changes if a chunk is overwritten/,
+    plugin: defineStep<Record<string, never>, { chunk?: Uint8Array }>({
+      ...about,
+      name: "keeping-step",
+      start: () => ({
+        createState: () => ({}),
+        responseChunk(_, chunk, state) {
+          const last = state.chunk;
+          state.chunk = chunk;
+          return last ?? Buffer.from(chunk);
+        },
+      }),
+    }),
+  },
+  {
+    rule: "frees",
+    problem: /1 timers of `host\.clock`/,
+    plugin: defineStep({
+      ...about,
+      name: "leaking-clock",
+      start(_, host) {
+        host.clock.every(1_000, () => {});
+        return {};
+      },
+    }),
+  },
+  {
+    rule: "frees",
+    problem: /still active after the stop: 1 Timeout/,
+    plugin: defineService({
+      ...about,
+      name: "leaking-timer",
+      start() {
+        const timer = setInterval(() => {}, 60_000);
+        leftovers.push({ [Symbol.dispose]: () => clearInterval(timer) });
+        return { service: {} };
+      },
+    }),
+  },
+  {
+    rule: "heap",
+    problem: /1\d{3} of 1\d{3} stopped instances still hold their `host`/,
+    plugin: defineStep({
+      ...about,
+      name: "growing-step",
+      start(_, host) {
+        leaked.push({ host });
+        return {};
+      },
+    }),
+  },
+  {
+    rule: "heap",
+    problem: /the heap grows by \d+ bytes per reload/,
+    plugin: defineStep({
+      ...about,
+      name: "buffering-step",
+      start() {
+        leaked.push(Buffer.alloc(4_096));
+        return {};
+      },
+    }),
+  },
+];
