@@ -1,6 +1,7 @@
 /** `sluice check`: reports every fault of pipeline.yaml without opening a port. */
 import { writeFile } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
+import { systemClock } from "../clock.ts";
 import { routeTitle } from "../config/check.ts";
 import { defaultTimeoutMs, type Config, type StepUse } from "../config/config.ts";
 import { orderFaults, printFault, shownPath, type Fault } from "../config/fault.ts";
@@ -17,7 +18,7 @@ import { unknownValueMessage } from "./subcommand.ts";
 
 export const check: Command = {
   summary: "check pipeline.yaml without starting anything",
-  help: `usage: sluice check [--config FILE] [--strict] [--format text|json|sarif|github] [--write-schema FILE]
+  help: `usage: sluice check [--config FILE] [--strict] [--online] [--format text|json|sarif|github] [--write-schema FILE]
 
 Reads pipeline.yaml, loads its plugins, checks their order and starts each plugin without listening. Prints every fault
 with its position, its code and a remedy. Without faults, it prints the order of the steps of each route. The code of a
@@ -25,6 +26,8 @@ package with a file sluice-plugin.json does not run: that file describes its plu
 
   --strict              also report valid settings that should not go to production, such as a missing secret or URLs
                         without TLS. Run it with the variables of production
+  --online              also connect to the database of store.postgres, and report if its tables are missing or older than
+                        this release, if it can lose commits, or if the clock of this host differs by more than a second
   --format FORMAT       text (default), json, sarif (SARIF 2.1.0, for code scanning) or github (annotations of a pull
                         request in GitHub Actions)
   --write-schema FILE   write the JSON Schema of pipeline.yaml to FILE, for completion in editors. It has the options of
@@ -37,6 +40,7 @@ Exit code 0 without faults, else 1.`,
   options: {
     "write-schema": { type: "string" },
     strict: { type: "boolean" },
+    online: { type: "boolean" },
     format: { type: "string" },
   },
   async run(context, values, positionals) {
@@ -45,7 +49,12 @@ Exit code 0 without faults, else 1.`,
     const format = wantedFormat(context, values["format"]);
     const checked = await checkFile(context.configFile, context.env, { asData: true });
     const { validated, faults: found } = await dryRun(checked, context.env);
-    const faults = [...found, ...(values["strict"] === true ? await strictFaults(checked) : [])];
+    const faults = [...found];
+    if (values["strict"] === true) faults.push(...(await strictFaults(checked)));
+    if (values["online"] === true && checked.startable !== undefined) {
+      const { onlineFaults } = await import("./online-check.ts");
+      faults.push(...(await onlineFaults(checked.startable.config, systemClock)));
+    }
     const target = values["write-schema"];
     if (typeof target === "string" && validated !== undefined) {
       const { plugins } = await loadShipped();

@@ -1,0 +1,79 @@
+/** `sluice check --online`: checks whether the database of pipeline.yaml can be used and keeps what it commits. */
+import type { Config } from "../config/config.ts";
+import type { Fault } from "../config/fault.ts";
+import { storeFault } from "../config/store-fault.ts";
+import type { Clock, Postgres } from "../plugin.ts";
+import { explainPostgres, postgresError } from "../store/postgres/failure.ts";
+import { number, text } from "../store/row.ts";
+import type { StoreError } from "../store/store-error.ts";
+import { checkTables, openCommandDatabase } from "./database.ts";
+
+/** A larger difference between the clocks of a gateway and its database is reported. */
+const maxOffsetMs = 1_000;
+
+/** Without `store.postgres`, nothing is checked. Never rejects. */
+export async function onlineFaults(
+  config: Config,
+  clock: Pick<Clock, "now">,
+): Promise<readonly Fault[]> {
+  const opened = openCommandDatabase(config);
+  if (opened === undefined) return [];
+  const { database } = opened;
+  try {
+    await checkTables(opened);
+    const problems = [await lossProblem(database), await clockProblem(database, clock)];
+    return problems.flatMap((problem) =>
+      problem === undefined ? [] : [storeFault(problem, config)],
+    );
+  } catch (error) {
+    return [storeFault(explainPostgres(error, database.place), config)];
+  } finally {
+    await database.close();
+  }
+}
+
+/** Anything that receives the write-ahead log counts as a standby, because not every user may see what it is. */
+async function lossProblem(database: Postgres): Promise<StoreError | undefined> {
+  const [row = {}] = await database.query(
+    "status",
+    `SELECT current_setting('synchronous_commit') AS commits,
+       current_setting('synchronous_standby_names') AS names,
+       (SELECT count(*) FROM pg_stat_replication) AS standbys`,
+  );
+  if (text(row, "commits") === "off") {
+    return postgresError(
+      "SLUICE_STORE_LOSSY",
+      "PostgreSQL can lose charges in a crash, because synchronous_commit is off",
+      "Set synchronous_commit to on for the user or the database of the gateway.",
+    );
+  }
+  const standbys = number(row, "standbys");
+  if (standbys === 0 || text(row, "names") !== "") return undefined;
+  return postgresError(
+    "SLUICE_STORE_LOSSY",
+    `PostgreSQL can lose charges in a failover: it has ${standbys} ${standbys === 1 ? "standby" : "standbys"}, and synchronous_standby_names is empty`,
+    "Set synchronous_standby_names, for example to ANY 1 (*).",
+  );
+}
+
+async function clockProblem(
+  database: Postgres,
+  clock: Pick<Clock, "now">,
+): Promise<StoreError | undefined> {
+  const before = clock.now();
+  const [row = {}] = await database.query(
+    "status",
+    "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now",
+  );
+  const after = clock.now();
+  const now = number(row, "now");
+  // The time of the database was read between the two times of this host.
+  const offsetMs = now < before ? now - before : Math.max(0, now - after);
+  if (Math.abs(offsetMs) <= maxOffsetMs) return undefined;
+  const side = offsetMs < 0 ? "ahead of" : "behind";
+  return postgresError(
+    "SLUICE_STORE_CLOCK",
+    `the clock of this host is ${(Math.abs(offsetMs) / 1000).toFixed(1)} s ${side} that of PostgreSQL`,
+    "Synchronize the clocks of both hosts.",
+  );
+}
