@@ -6,6 +6,12 @@ import type { JsonSchema } from "./contract/json.ts";
 import type { CompilerOptions, Validator } from "./contract/validator.ts";
 import { checkJsonSchema } from "./json-schema.ts";
 
+/**
+ * Number of schemas that one instance of ajv compiles. An instance keeps about 4 KB of every schema for as long as one of
+ * its validators is in use, so without a limit every reload of a plugin would take memory for good.
+ */
+const maxSchemas = 64;
+
 /** Returns the validator of a schema. Throws an Error if the schema is not valid. */
 export type SchemaCompiler = <T = unknown>(schema: JsonSchema) => Validator<T>;
 
@@ -30,6 +36,7 @@ export function recordSchemas(): ReadonlyMap<string, CompilerRecord> {
 export function schemaCompiler(name: string, options: CompilerOptions): SchemaCompiler {
   const compiled = compiledSchemas(name, formatsOf(options));
   let ajv: ReturnType<typeof createAjv> | undefined;
+  let count = 0;
   return <T>(schema: JsonSchema) => {
     const key = schemaKey(schema);
     const known = compiled?.[key];
@@ -37,6 +44,8 @@ export function schemaCompiler(name: string, options: CompilerOptions): SchemaCo
     if (known !== undefined) return known as Validator<T>;
     if (records !== undefined) record(records, name, options, key, schema);
     if (options.drafts !== undefined) checkJsonSchema(schema, options.drafts);
+    if (count % maxSchemas === 0) ajv = undefined;
+    count++;
     ajv ??= createAjv(options);
     try {
       return ajv.compile<T>(schema);

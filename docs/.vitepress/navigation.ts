@@ -35,6 +35,7 @@ const sections: Readonly<Record<string, readonly string[]>> = {
   Extend: [
     "docs/writing-plugins",
     "docs/contract-changes",
+    "docs/plugin-catalogue",
     "plugins/README",
     "plugins/contracts/README",
   ],

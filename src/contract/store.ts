@@ -134,8 +134,13 @@ export interface Seal {
  */
 export interface Claims {
   /**
-   * Answers true for the first caller with this id and false for all others until `until` (milliseconds since 1970).
-   * The claim is durable when this has answered. Fails with a StoreError if it is not known who was first: it throws,
+   * Returns the time of the store in milliseconds since 1970. The clocks of replicas may differ, so what several replicas
+   * check and `claim` uses up must expire by this time.
+   */
+  now(): number;
+  /**
+   * Answers true for the first caller with this id until `until` (time of the store in milliseconds since 1970), and
+   * false for all others and after that time. The claim is durable when this has answered. Fails with a StoreError if it is not known who was first: it throws,
    * or its promise is rejected. The id may be used up then.
    */
   claim(id: string, until: number): Awaitable<boolean>;

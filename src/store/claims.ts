@@ -51,7 +51,9 @@ export function openClaims(dataDir: string, clock: Clock): ClaimsService {
     }
   };
   return {
-    claim: (id, until) => explained(() => insert.run(id, until).changes === 1),
+    now: () => clock.now(),
+    claim: (id, until) =>
+      explained(() => until > clock.now() && insert.run(id, until).changes === 1),
     end: (id, until) => void explained(() => insert.run(id, until)),
     hasEnded: (id) => explained(() => find.get(id) !== undefined),
     close() {

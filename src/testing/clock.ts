@@ -12,8 +12,6 @@ export interface ManualClock extends Clock {
   advance(ms: number): void;
   /** Moves only the wall clock, as an operator or NTP would. `ms` may be negative. */
   jump(ms: number): void;
-  /** Number of timers that have neither run for the last time nor been disposed of. */
-  readonly pending: number;
 }
 
 /** Creates a clock that starts at `start`, in milliseconds since 1970. */
@@ -54,9 +52,6 @@ export function manualClock(start: number = Date.UTC(2026, 0, 15, 12)): ManualCl
     },
     jump(ms) {
       wall += ms;
-    },
-    get pending() {
-      return timers.size;
     },
   };
 }

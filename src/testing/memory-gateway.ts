@@ -72,6 +72,8 @@ export interface MemoryGateway extends AsyncDisposable {
   readonly generation: Generation;
   /** Log lines as `message {fields}`. */
   readonly lines: readonly string[];
+  /** Empties `lines`. */
+  forgetLines(): void;
   /** Sends a request. */
   begin(request: TestRequest): RunningRequest;
   /** Loads another pipeline, as a reload does. Resolves when the plugins that are no longer used have stopped. */
@@ -100,7 +102,7 @@ async function assemble(
   options: MemoryGatewayOptions,
   folder: string,
   log: Log,
-  lines: readonly string[],
+  lines: string[],
   stack: ClosingStack,
 ): Promise<MemoryGateway> {
   const { clock, env = {}, path, slots = [] } = options;
@@ -146,6 +148,7 @@ async function assemble(
       return current;
     },
     lines,
+    forgetLines: () => void (lines.length = 0),
     begin(request) {
       const { head, body } = encodeRequest(request, path);
       const response = new MemoryResponse();

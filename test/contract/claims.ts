@@ -53,6 +53,22 @@ export function describeClaims(
       assert.equal(await other.claim("a", now() + minuteMs), false);
     });
 
+    test("an id whose time has passed cannot be claimed, also if it was claimed and forgotten", async (t) => {
+      const { one, other, now, pass } = await open(t);
+      const until = now() + minuteMs;
+      assert.equal(await one.claim("a", until), true);
+      await pass(2 * minuteMs);
+      assert.equal(await other.claim("a", until), false);
+      assert.equal(await other.claim("b", until), false);
+    });
+
+    test("every replica knows the time of the store", async (t) => {
+      const { one, other, now, pass } = await open(t);
+      assert.deepEqual([one.now(), other.now()], [now(), now()]);
+      await pass(minuteMs);
+      assert.deepEqual([one.now(), other.now()], [now(), now()]);
+    });
+
     test("an ending is known at once to its own gateway, and to the others within a second", async (t) => {
       const { one, other, now, pass } = await open(t);
       const until = now() + minuteMs;

@@ -89,17 +89,20 @@ function describeStores(name: string, port: () => number | undefined): void {
     const clock = manualClock();
     const database = await openDatabase(t, { now: clock.now() });
     const pool = database.open();
-    const open = async (): Promise<PostgresClaims> => {
-      const claims = await openPostgresClaims(pool, clock, log);
+    const wrongClock = manualClock(clock.now() - 3_600_000);
+    const open = async (own = clock): Promise<PostgresClaims> => {
+      const claims = await openPostgresClaims(pool, own, log);
       t.after(() => claims.close());
       return claims;
     };
     const pass = async (ms: number): Promise<void> => {
       await database.setTime(clock.now() + ms);
       clock.advance(ms);
+      wrongClock.advance(ms);
       await pool.idle();
     };
-    return { one: await open(), other: await open(), now: () => clock.now(), pass, restart: open };
+    const other = await open(wrongClock);
+    return { one: await open(), other, now: () => clock.now(), pass, restart: open };
   });
 }
 

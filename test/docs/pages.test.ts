@@ -122,6 +122,7 @@ const commands: Readonly<Record<string, () => Promise<Command>>> = {
   workspaces: async () => (await import("../../plugins/billing/commands/workspaces.ts")).workspaces,
   audit: async () => (await import("../../plugins/billing/commands/audit.ts")).audit,
   explain: async () => (await import("../../src/commands/explain.ts")).explain,
+  plugin: async () => (await import("../../src/commands/plugin/plugin.ts")).plugin,
   store: async () => (await import("../../src/commands/store.ts")).storeCommand(),
   usage: async () => (await import("../../plugins/billing/commands/usage.ts")).usage,
   verify: async () => (await import("../../plugins/confidential/commands/verify.ts")).verify,

@@ -53,6 +53,7 @@ test("every sample of the page is tested in this file", () => {
     "price-feed.ts",
     "price.ts",
     "salute.ts",
+    "tenant-step.test.ts",
   ];
   assert.deepEqual([...samples.keys()].toSorted(), run);
   const blocks = page.match(/^```ts$/gm) ?? [];
@@ -144,6 +145,15 @@ test("the test on the page passes", async (t) => {
   const args = ["--test", "--test-reporter=tap", "tenant.test.ts"];
   const { NODE_TEST_CONTEXT: _, ...env } = process.env;
   const { stdout } = await promisify(execFile)(process.execPath, args, { cwd: project(t), env });
+  assert.match(stdout, /^# pass 1$/m);
+});
+
+test("the test of one plugin passes", async (t) => {
+  const folder = project(t);
+  writeSample(folder, "tenant-step.test.ts");
+  const args = ["--test", "--test-reporter=tap", "tenant-step.test.ts"];
+  const { NODE_TEST_CONTEXT: _, ...env } = process.env;
+  const { stdout } = await promisify(execFile)(process.execPath, args, { cwd: folder, env });
   assert.match(stdout, /^# pass 1$/m);
 });
 

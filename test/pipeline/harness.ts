@@ -154,7 +154,7 @@ export function testResources(log: Log): HostResources {
     clock: systemClock,
     metrics: noMetrics,
     seal: createSeal("test"),
-    claims: { claim: () => false, end() {}, hasEnded: () => false },
+    claims: { now: () => 0, claim: () => false, end() {}, hasEnded: () => false },
     store: { folder: "data", postgres: undefined, redis: undefined, replicas: undefined },
     compute: { run: notRun, background: { run: notRun } },
     parts: new KeptParts(),

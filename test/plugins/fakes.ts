@@ -126,16 +126,17 @@ export function fakeHost(more: Partial<Host> = {}, services: Partial<ServiceType
     accounts: fakeAccounts(),
     ...services,
   };
+  const { clock = manualClock() } = more;
   return {
     environment: "dev",
     mode: "enforce",
     log: silent,
-    clock: manualClock(),
+    clock,
     metrics: createMetrics(),
     store: { folder: "/data", postgres: undefined, redis: undefined, replicas: undefined },
     compute: { run: notRun, background: { run: notRun } },
     seal: createSeal("test"),
-    claims: { claim: () => true, end() {}, hasEnded: () => false },
+    claims: { now: () => clock.now(), claim: () => true, end() {}, hasEnded: () => false },
     use<Name extends ServiceName>(name: Name, options?: { ifInstalled: true }) {
       const service = all[name];
       if (service === undefined && options === undefined) {

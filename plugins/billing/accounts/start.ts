@@ -53,7 +53,7 @@ export async function startAccounts(
       identifyKey: (keyId, address) => accounts.identifyKey(keyId, address),
       workspaces: createWorkspaces({ store, purchasedLeft, usage, clock, log }),
       idempotency,
-      tickets: createTickets({ seal, claims, accounts, clock, log }),
+      tickets: createTickets({ seal, claims, accounts, log }),
       admin: createAdmin({ accounts, purchasedLeft, clock }),
       overrides: (network) => accounts.overrides(network),
       replaceOverrides: overridesStore(store, host),

@@ -3,16 +3,15 @@
  * be used once.
  */
 import { randomUUID } from "node:crypto";
-import type { Awaitable, Claims, Clock, Log, Seal } from "sluice-gateway/plugin";
+import type { Awaitable, Claims, Log, Seal } from "sluice-gateway/plugin";
 import type { Callers, RedeemedTicket, Tickets, TicketTerms } from "sluice-gateway/services";
 import { andThen, orElse } from "sluice-gateway/toolkit";
 import { unauthorized } from "./anonymous.ts";
 
 interface TicketDeps {
   readonly seal: Seal;
-  readonly claims: Pick<Claims, "claim">;
+  readonly claims: Pick<Claims, "claim" | "now">;
   readonly accounts: Callers;
-  readonly clock: Clock;
   readonly log: Log;
 }
 
@@ -30,10 +29,10 @@ const validMs = 60_000;
 const refused: RedeemedTicket = { principal: unauthorized, terms: undefined };
 const unavailable: RedeemedTicket = { principal: { kind: "unavailable" }, terms: undefined };
 
-export function createTickets({ seal, claims, accounts, clock, log }: TicketDeps): Tickets {
+export function createTickets({ seal, claims, accounts, log }: TicketDeps): Tickets {
   return {
     issue({ keyId, model, origin }) {
-      const expiresAt = clock.now() + validMs;
+      const expiresAt = claims.now() + validMs;
       const id = randomUUID();
       return {
         ticket: seal.seal(purpose, { id, key: keyId, model, origin }, expiresAt),
@@ -42,7 +41,7 @@ export function createTickets({ seal, claims, accounts, clock, log }: TicketDeps
     },
     redeem(ticket, origin, address) {
       const opened = seal.open(purpose, ticket);
-      if (opened === undefined || opened.expiresAt <= clock.now()) return refused;
+      if (opened === undefined || opened.expiresAt <= claims.now()) return refused;
       // Only `issue` seals tickets.
       const { id, key, model, origin: bound } = opened.value as SealedTicket;
       if (bound !== origin) return refused;

@@ -24,7 +24,7 @@ export interface CatalogueParts {
   readonly log: Log;
   readonly metrics: Metrics;
   readonly seal: Seal;
-  readonly claims: Pick<Claims, "claim">;
+  readonly claims: Pick<Claims, "claim" | "now">;
 }
 
 export interface Catalogue extends Tools {

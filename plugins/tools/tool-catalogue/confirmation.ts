@@ -5,7 +5,7 @@
  * store.
  */
 import { createHash, randomUUID } from "node:crypto";
-import type { Awaitable, Claims, Clock, JsonSchema, Seal } from "sluice-gateway/plugin";
+import type { Awaitable, Claims, JsonSchema, Seal } from "sluice-gateway/plugin";
 import { toolFailure, type ToolFailure } from "sluice-gateway/services";
 import { StoreError } from "sluice-gateway/store";
 import { andThen, isObject, orElse, stableJson } from "sluice-gateway/toolkit";
@@ -49,14 +49,13 @@ interface Ticket {
 }
 
 export function createConfirmations(parts: {
-  readonly clock: Clock;
   readonly seal: Seal;
-  readonly claims: Pick<Claims, "claim">;
+  readonly claims: Pick<Claims, "claim" | "now">;
 }): Confirmations {
-  const { clock, seal, claims } = parts;
+  const { seal, claims } = parts;
   return {
     ask(call, summary) {
-      const expiresAt = clock.now() + lifetimeMs;
+      const expiresAt = claims.now() + lifetimeMs;
       const ticket: Ticket = { id: randomUUID(), binding: bindingOf(call) };
       return toolFailure("GATEWAY_CONFIRMATION_REQUIRED", "confirmation required", {
         confirmation_token: seal.seal(purpose, ticket, expiresAt),
@@ -66,7 +65,7 @@ export function createConfirmations(parts: {
     },
     redeem(token, call) {
       const opened = seal.open(purpose, token);
-      if (opened === undefined || opened.expiresAt <= clock.now()) return undefined;
+      if (opened === undefined || opened.expiresAt <= claims.now()) return undefined;
       const { value, expiresAt } = opened;
       if (!isTicket(value) || value.binding !== bindingOf(call)) return undefined;
       return { claim: () => claimOnce(() => claims.claim(`${purpose} ${value.id}`, expiresAt)) };

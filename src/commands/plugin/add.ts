@@ -57,7 +57,9 @@ export const add: Subcommand = {
 async function install(spec: string, folder: string): Promise<InstalledPackage> {
   const isFile = /\.tgz$/.test(spec) && existsSync(resolve(spec));
   const wanted = isFile ? resolve(spec) : spec;
-  const args = ["install", wanted, "--ignore-scripts", "--no-audit", "--no-fund", "--save"];
+  // The peer of a plugin is this gateway, which must not be installed once more.
+  const quiet = ["--ignore-scripts", "--legacy-peer-deps", "--no-audit", "--no-fund"];
+  const args = ["install", wanted, "--save", ...quiet];
   // Without a package.json, npm would install into a parent folder that has one.
   const own = join(folder, "package.json");
   if (!existsSync(own)) writeFileSync(own, '{ "private": true, "type": "module" }\n');

@@ -67,7 +67,7 @@ function inertResources(env: Env): HostResources {
     clock: systemClock,
     metrics,
     seal: createSeal("dry run"),
-    claims: { claim: () => false, end() {}, hasEnded: () => false },
+    claims: { now: () => 0, claim: () => false, end() {}, hasEnded: () => false },
     store: { folder: "", postgres: undefined, redis: undefined, replicas: undefined },
     compute: { run: notRun, background: { run: notRun } },
     parts: new KeptParts(),

@@ -42,6 +42,10 @@ export interface PostgresClaims extends Claims {
 const pollMs = 250;
 const sweepMs = 60_000;
 
+/** Returns at least one row, which has the time of the database. */
+const readEndings = `SELECT sluice.now_ms() AS now, no, id, until
+  FROM (VALUES (1)) AS one LEFT JOIN sluice.endings ON no > $1 ORDER BY no`;
+
 /** Reads the endings that are in force. Rejects with StoreError. */
 export async function openPostgresClaims(
   database: Postgres,
@@ -51,6 +55,8 @@ export async function openPostgresClaims(
   /** Ids of what has ended, with the time until which they are kept. */
   const ended = new Map<string, number>();
   let seen = 0;
+  /** The time of the database minus the time of this gateway. */
+  let offsetMs = 0;
   let isHealthy = true;
   let isReading = false;
 
@@ -65,10 +71,10 @@ export async function openPostgresClaims(
     }
   };
   const follow = async (): Promise<void> => {
-    const rows = await query("SELECT no, id, until FROM sluice.endings WHERE no > $1 ORDER BY no", [
-      seen,
-    ]);
+    const rows = await query(readEndings, [seen]);
+    offsetMs = number(rows[0] ?? {}, "now") - clock.now();
     for (const row of rows) {
+      if (row["no"] === null) continue;
       ended.set(text(row, "id"), number(row, "until"));
       seen = number(row, "no");
     }
@@ -88,7 +94,7 @@ export async function openPostgresClaims(
     isReading = false;
   };
   const sweep = async (): Promise<void> => {
-    const now = clock.now();
+    const now = clock.now() + offsetMs;
     for (const [id, until] of ended) if (until <= now) ended.delete(id);
     try {
       await query("DELETE FROM sluice.claims WHERE until <= sluice.now_ms()", []);
@@ -101,9 +107,12 @@ export async function openPostgresClaims(
   await follow();
   const timers = [clock.every(pollMs, () => void poll()), clock.every(sweepMs, () => void sweep())];
   return {
+    now: () => clock.now() + offsetMs,
     async claim(id, until) {
+      // A claim that has ended may have been deleted, so it must not be granted again.
       const rows = await query(
-        "INSERT INTO sluice.claims (id, until) VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING 1",
+        `INSERT INTO sluice.claims (id, until) SELECT $1, $2::bigint WHERE $2::bigint > sluice.now_ms()
+         ON CONFLICT DO NOTHING RETURNING 1`,
         [id, until],
       );
       return rows.length === 1;

@@ -60,7 +60,7 @@ export async function eventually(isTrue: () => boolean, ms: number): Promise<boo
   for (;;) {
     if (isTrue()) return true;
     if (performance.now() > end) return false;
-    await new Promise((resolve) => setTimeout(resolve, 10));
+    await new Promise((resolve) => setTimeout(resolve, 50));
   }
 }
 

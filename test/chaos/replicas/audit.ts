@@ -4,7 +4,10 @@
  */
 import { Client } from "pg";
 import { runSql } from "../../store/servers.ts";
-import type { Charge, Exceeded, Holding, KeptSum, LimitedScope } from "./history.ts";
+import type { Charge, Exceeded, Holding, KeptSum, LimitedScope, Silence } from "./history.ts";
+
+/** PostgreSQL hears a replica every 250 ms. One that it has not heard for this time is slow to answer recalls. */
+const gapMs = 700;
 
 /**
  * The trigger is deferred, so that it sees the whole transaction. Its statement has a snapshot of its own, in which a post
@@ -15,6 +18,7 @@ CREATE SCHEMA audit;
 CREATE TABLE audit.limits (scope text PRIMARY KEY, kind text NOT NULL, milli bigint NOT NULL);
 CREATE TABLE audit.holdings (at bigint, scope text, replica bigint, held bigint);
 CREATE TABLE audit.states (at bigint, replica bigint, state text);
+CREATE TABLE audit.gaps (replica bigint, since bigint, until bigint);
 CREATE TABLE audit.exceeded (scope text, charged bigint, held bigint, capacity bigint);
 
 CREATE FUNCTION audit.note_holding() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -37,6 +41,14 @@ BEGIN
 END $$;
 CREATE TRIGGER note AFTER UPDATE OF state ON sluice.replicas
   FOR EACH ROW EXECUTE FUNCTION audit.note_state();
+
+CREATE FUNCTION audit.note_gap() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  INSERT INTO audit.gaps VALUES (NEW.id, OLD.heard_at, NEW.heard_at);
+  RETURN NULL;
+END $$;
+CREATE TRIGGER note_gap AFTER UPDATE OF heard_at ON sluice.replicas
+  FOR EACH ROW WHEN (NEW.heard_at - OLD.heard_at > ${gapMs}) EXECUTE FUNCTION audit.note_gap();
 
 CREATE FUNCTION audit.check_scope() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -80,6 +92,8 @@ export interface Audit {
   readonly charges: readonly Charge[];
   readonly holdings: readonly Holding[];
   readonly states: readonly StateChange[];
+  /** Times in which PostgreSQL has not heard a replica, because the machine was busy or for any other reason. */
+  readonly gaps: readonly Silence[];
   readonly exceeded: readonly Exceeded[];
   readonly sums: readonly KeptSum[];
   /** Number of purchases by amount, and their sum by workspace. */
@@ -112,6 +126,8 @@ export async function readAudit(url: string): Promise<Audit> {
       FROM audit.holdings h JOIN sluice.replicas r ON r.id = h.replica ORDER BY at`),
     states: await read(`SELECT at, name AS replica, s.state
       FROM audit.states s JOIN sluice.replicas r ON r.id = s.replica ORDER BY at`),
+    gaps: await read(`SELECT name AS replica, since AS from, until AS to
+      FROM audit.gaps g JOIN sluice.replicas r ON r.id = g.replica`),
     exceeded: await read(`SELECT scope, charged AS "chargedMilliCu", held AS "heldMilliCu",
       capacity AS "limitMilliCu" FROM audit.exceeded`),
     sums: [

@@ -113,6 +113,9 @@ function historyOf(parts: {
   };
 }
 
+/** Several replicas notice the same outage within this time. */
+const sameOutageMs = 1_500;
+
 /** The faults of Redis, and the times at which a busy machine made it look slow. */
 function redisDisruptions(done: readonly DoneFault[], warnings: readonly number[]): Interval[] {
   const faults = done.filter(({ kind }) => kind.endsWith("Redis"));
@@ -123,7 +126,7 @@ function redisDisruptions(done: readonly DoneFault[], warnings: readonly number[
   const merged: Interval[] = [];
   for (const each of all) {
     const last = merged.at(-1);
-    if (last === undefined || each.from > last.to) merged.push(each);
+    if (last === undefined || each.from - last.from > sameOutageMs) merged.push(each);
     else merged.splice(-1, 1, { from: last.from, to: Math.max(last.to, each.to) });
   }
   return merged;

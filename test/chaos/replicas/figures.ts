@@ -2,6 +2,7 @@
 import type { Audit } from "./audit.ts";
 import { cutCalls, isAnswered, overshootOf, type Violations } from "./checker.ts";
 import type { History, Silence } from "./history.ts";
+import { unjustifiedRefusals } from "./refusals.ts";
 import type { DoneFault } from "./run-faults.ts";
 import type { FaultKind } from "./schedule.ts";
 
@@ -20,6 +21,8 @@ export interface Figures {
   /** Requests that a limit of credit has refused, and those of them for which there was credit. */
   readonly refused: number;
   readonly unjustified: number;
+  /** Refusals that only the credit of silent replicas explains. */
+  readonly refusedBySilence: number;
   /** Charges whose answer did not arrive completely. */
   readonly cut: number;
   readonly repeated: number;
@@ -66,6 +69,8 @@ export function figuresOf(
     refused: history.calls.filter(({ status, maxMilliCu }) => status === 429 && maxMilliCu > 0)
       .length,
     unjustified: violations.unjustified.length,
+    refusedBySilence:
+      unjustifiedRefusals({ ...history, silences: [] }).length - violations.unjustified.length,
     cut: cutCalls(history),
     repeated: violations.repeated.length,
     fenced: audit.states.filter(({ state }) => state === "fenced").length,
@@ -84,11 +89,12 @@ const afterMs = 3_000;
 
 /** Returns the times in which replicas may hold credit without answering: until they are repaired or fenced. */
 export function silencesOf(done: readonly DoneFault[], audit: Audit): Silence[] {
-  return done.flatMap((fault): Silence[] => {
+  const broken = done.flatMap((fault): Silence[] => {
     const { kind, replica, begunAt: from, repairedAt } = fault;
     if (kind.endsWith("Redis")) return [];
     return [{ replica, from, to: endOf(fault, audit) ?? repairedAt + afterMs }];
   });
+  return [...broken, ...audit.gaps];
 }
 
 /** Returns the time at which the credit of a killed replica was free. Undefined if it was not killed. */

@@ -144,6 +144,7 @@ export async function scriptedTools(script: ToolsScript = {}): Promise<ScriptedT
   const { tools, prompts = [] } = await ledgerTools.start(options, host);
   const claimed = new Set<string>();
   const claims = {
+    now: () => clock.now(),
     claim: (id: string) => !claimed.has(id) && claimed.add(id).has(id),
   };
   const catalogue = createCatalogue({ clock, log, metrics, seal, claims });

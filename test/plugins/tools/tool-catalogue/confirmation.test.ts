@@ -56,11 +56,17 @@ function claimsInMemory(): Pick<Claims, "claim"> {
   };
 }
 
-function startCatalogue(more: Partial<Tool<Sent>> = {}, claims = claimsInMemory()) {
+function startCatalogue(more: Partial<Tool<Sent>> = {}, claims: Pick<Claims, "claim"> = claimsInMemory()) {
   const clock = manualClock();
   const inputs: unknown[] = [];
   const metrics = createMetrics();
-  const catalogue = createCatalogue({ clock, log, metrics, seal: createSeal("s"), claims });
+  const catalogue = createCatalogue({
+    clock,
+    log,
+    metrics,
+    seal: createSeal("s"),
+    claims: { now: () => clock.now(), claim: (id, until) => claims.claim(id, until) },
+  });
   assert.deepEqual(catalogue.add({ tools: [writeTool(inputs, more)] }), []);
   return { clock, inputs, catalogue };
 }

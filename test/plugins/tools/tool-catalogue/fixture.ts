@@ -139,6 +139,7 @@ export function bench(...tools: Tool<never>[]): Bench {
     metrics: createMetrics(),
     seal: createSeal("test"),
     claims: {
+      now: () => clock.now(),
       claim(id) {
         if (claimed.has(id)) return false;
         claimed.add(id);

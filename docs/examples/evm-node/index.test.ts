@@ -1,0 +1,19 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { scriptedUpstream, testService } from "sluice-gateway/testing";
+import plugin from "./index.ts";
+
+test("the service knows the newest block, calls allowed methods and reports a node that is away", async () => {
+  let isAway = false;
+  await using node = await scriptedUpstream(({ body }) => {
+    if (isAway) return { status: 500, body: "down" };
+    const { id, method } = JSON.parse(body) as { id: number; method: string };
+    return { body: { jsonrpc: "2.0", id, result: method === "eth_blockNumber" ? "0x2a" : "0x0" } };
+  });
+  await using tested = await testService(plugin, { options: { url: node.url } });
+  assert.equal(tested.service.head(), 42);
+  assert.equal(await tested.service.call("eth_getBalance", ["0x00", "latest"]), "0x0");
+  await assert.rejects(tested.service.call("eth_sendRawTransaction"), /not allowed/);
+  isAway = true;
+  await assert.rejects(tested.service.call("eth_call"), /sent no answer/);
+});

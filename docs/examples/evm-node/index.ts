@@ -1,0 +1,112 @@
+/** Reaches a node of another chain over JSON-RPC, for plugins that use the service `evm-node`. */
+import { defineService } from "sluice-gateway/plugin";
+import { isObject, parseJson } from "sluice-gateway/toolkit";
+
+/** The service, as other plugins see it. */
+export interface EvmNode {
+  /** Calls a method that the options allow. Rejects with an Error that is safe to log. */
+  call(method: string, params?: readonly unknown[]): Promise<unknown>;
+  /** Returns the number of the newest block. Undefined before the node has answered. */
+  head(): number | undefined;
+}
+
+declare module "sluice-gateway/plugin" {
+  interface ServiceTypes {
+    "evm-node": EvmNode;
+  }
+}
+
+interface Options {
+  readonly url: string;
+  readonly methods: readonly string[];
+  readonly everyMs: number;
+  readonly timeoutMs: number;
+}
+
+export default defineService<Options, EvmNode>({
+  name: "evm-node",
+  contract: "^1.2",
+  description: "Reaches a node of an EVM chain over JSON-RPC.",
+  options: {
+    type: "object",
+    properties: {
+      url: { type: "string", description: "Address of the node." },
+      methods: {
+        type: "array",
+        items: { type: "string" },
+        default: ["eth_blockNumber", "eth_getBalance", "eth_call"],
+        description: "The methods that plugins may call.",
+      },
+      everyMs: {
+        type: "integer",
+        minimum: 1_000,
+        default: 12_000,
+        description: "Time between probes.",
+      },
+      timeoutMs: {
+        type: "integer",
+        minimum: 100,
+        default: 5_000,
+        description: "Time limit of a call.",
+      },
+    },
+    required: ["url"],
+    additionalProperties: false,
+  },
+  permissions: { hosts: ["*"], body: "none" },
+  dryRun: () => ({ call: () => Promise.reject(new Error("a dry run")), head: () => undefined }),
+  start({ url, methods, everyMs, timeoutMs }, host) {
+    const stopped = new AbortController();
+    let nextId = 0;
+    let head: number | undefined;
+    let problem: string | undefined = "the node has not answered yet";
+
+    async function send(method: string, params: readonly unknown[]): Promise<unknown> {
+      const id = ++nextId;
+      const response = await fetch(url, {
+        method: "POST",
+        headers: { "content-type": "application/json", connection: "close" },
+        body: JSON.stringify({ jsonrpc: "2.0", id, method, params }),
+        signal: AbortSignal.any([stopped.signal, AbortSignal.timeout(timeoutMs)]),
+      });
+      const text = await response.text();
+      // What a node says is not trusted: it may be no JSON.
+      const answer: unknown = response.ok ? parseJson(text) : undefined;
+      if (!isObject(answer) || answer["id"] !== id) throw new Error("the node sent no answer");
+      if ("error" in answer) throw new Error(`the node refused ${method}`);
+      return answer["result"];
+    }
+
+    async function probe(): Promise<void> {
+      try {
+        const number = Number(await send("eth_blockNumber", []));
+        if (!Number.isSafeInteger(number)) throw new Error("the node sent no block number");
+        head = number;
+        problem = undefined;
+      } catch (error) {
+        if (stopped.signal.aborted) return;
+        problem = "the node does not answer";
+        host.log.warn({ err: error }, problem);
+      }
+    }
+    const timer = host.clock.every(everyMs, () => void probe());
+    const first = probe();
+    return {
+      service: {
+        head: () => head,
+        call: (method, params = []) =>
+          methods.includes(method)
+            ? send(method, params)
+            : Promise.reject(new Error(`the method ${method} is not allowed`)),
+      },
+      initialized: () => first,
+      backends: () => [
+        { kind: "evm", title: "evm node", ready: problem ?? true, details: { head } },
+      ],
+      stop() {
+        stopped.abort();
+        timer[Symbol.dispose]();
+      },
+    };
+  },
+});

@@ -1,0 +1,102 @@
+/** Authenticates callers by the access tokens of an OpenID provider, in place of API keys. */
+import { createRemoteJWKSet, jwtVerify, type JWTPayload } from "jose";
+import { defineStep, refuse } from "sluice-gateway/plugin";
+import { capabilities, type KeyPrincipal } from "sluice-gateway/services";
+import { BoundedMap } from "sluice-gateway/toolkit";
+
+interface Options {
+  readonly issuer: string;
+  readonly audience: string;
+  readonly jwks: string;
+  readonly workspaceClaim: string;
+  readonly rps: number;
+  readonly dailyMilliCu?: number;
+  readonly resource?: string;
+}
+
+const text = { type: "string" };
+const count = { type: "integer", minimum: 1 };
+const metadataPath = "/.well-known/oauth-protected-resource";
+
+export default defineStep<Options>({
+  name: "jwt-auth",
+  contract: "^1.2",
+  description: "Authenticates callers by OIDC access tokens.",
+  options: {
+    type: "object",
+    properties: {
+      issuer: { ...text, description: "The value of `iss`." },
+      audience: { ...text, description: "The value of `aud`." },
+      jwks: { ...text, description: "Address of the provider's keys." },
+      workspaceClaim: { ...text, default: "org_id", description: "Claim with the workspace's id." },
+      rps: { ...count, default: 10, description: "Requests per second of a caller." },
+      dailyMilliCu: { ...count, description: "Credit of a caller in 24 hours." },
+      resource: { ...text, description: "Address of /mcp; its metadata (RFC 9728) is answered." },
+    },
+    required: ["issuer", "audience", "jwks"],
+    additionalProperties: false,
+  },
+  provides: { principal: "requestHeaders" },
+  permissions: { hosts: ["*"], body: "none" },
+  operation: () => ({ refusals: [{ code: "GATEWAY_UNAUTHORIZED" }] }),
+  start(options, { clock, environment }) {
+    const { issuer, audience, resource } = options;
+    const keys = createRemoteJWKSet(new URL(options.jwks));
+    // A token is verified once. Its principal stays one object for as long as the token is in use.
+    const known = new BoundedMap<string, { principal: KeyPrincipal; until: number }>(10_000);
+    const at = resource && ` resource_metadata="${new URL(metadataPath, resource).href}"`;
+    const headers = ["www-authenticate", `Bearer${at ?? ""}`];
+    const refused = refuse("GATEWAY_UNAUTHORIZED", { headers });
+    const metadata = { resource, authorization_servers: [issuer] };
+
+    function principalOf(claims: JWTPayload): KeyPrincipal | undefined {
+      const { sub, iat = 0, scope, [options.workspaceClaim]: id } = claims;
+      if (sub === undefined || typeof id !== "string") return undefined;
+      const scopes = new Set(String(scope ?? "").split(" "));
+      const owned = capabilities.filter((each) => scopes.has(each));
+      const { rps, dailyMilliCu: cuLimit24hMilli } = options;
+      const createdAt = iat * 1000;
+      const limits = { rpsLimit: rps, cuLimit24hMilli, cuLimit30dMilli: undefined };
+      const ends = { expiresAt: undefined, revokedAt: undefined, allowedAddresses: undefined };
+      const who = { id: `oidc_${sub}`, workspaceId: id, name: sub, environment, createdAt };
+      const plan = { name: "enterprise", rps, includedMilliCu: 0, overageUsdPerCu: "0" } as const;
+      const later = { pendingPlan: undefined, pendingPlanAt: undefined };
+      const paid = { purchasedTotalMilliCu: 0, overageLimitCuMilli: undefined };
+      return {
+        kind: "key",
+        key: { ...who, ...limits, ...ends, capabilities: new Set(owned) },
+        workspace: { id, name: id, plan: "enterprise", createdAt, ...later, ...paid },
+        plan,
+        rps,
+      };
+    }
+
+    async function verified(token: string): Promise<KeyPrincipal | undefined> {
+      const currentDate = new Date(clock.now());
+      const { payload } = await jwtVerify(token, keys, { issuer, audience, currentDate });
+      const principal = principalOf(payload);
+      if (principal) known.set(token, { principal, until: (payload.exp ?? 0) * 1000 });
+      return principal;
+    }
+
+    return {
+      async requestHeaders(x) {
+        if (resource !== undefined && x.request.path.startsWith(metadataPath)) {
+          const type = ["content-type", "application/json"];
+          return { status: 200, headers: type, body: JSON.stringify(metadata) };
+        }
+        const token = /^Bearer (\S+)$/.exec(x.request.headers.authorization ?? "")?.[1];
+        if (token === undefined) return refused;
+        const found = known.get(token);
+        const isFresh = found !== undefined && found.until > clock.now();
+        // A wrong token and a provider that does not answer are refused alike.
+        const principal = isFresh ? found.principal : await verified(token).catch(() => undefined);
+        if (principal === undefined) return refused;
+        const { id, workspaceId } = principal.key;
+        x.note("caller", { id, group: workspaceId, burst: 2 * options.rps, isOperator: false });
+        x.set("principal", principal);
+        return undefined;
+      },
+    };
+  },
+});

@@ -1,0 +1,218 @@
+/** `sluice plugin`: from a new package to a plugin in pipeline.yaml, and manifests that are read as data. */
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { test, type TestContext } from "node:test";
+import { promisify } from "node:util";
+import { check } from "../../src/commands/check.ts";
+import { plugin } from "../../src/commands/plugin/plugin.ts";
+import { checkFile } from "../../src/pipeline/load/check-file.ts";
+import { temporaryFolder } from "../store/folder.ts";
+import { commandLine, type CommandLine } from "./command-line.ts";
+
+const root = join(import.meta.dirname, "../..");
+
+/** Makes `import "sluice-gateway/…"` work in a folder without a registry. */
+function linkPackage(folder: string): void {
+  mkdirSync(join(folder, "node_modules"), { recursive: true });
+  symlinkSync(root, join(folder, "node_modules/sluice-gateway"), "dir");
+}
+
+async function newPackage(t: TestContext, kind: string): Promise<string> {
+  const folder = join(temporaryFolder(t), "package");
+  const made = await commandLine(t).run(
+    plugin,
+    "new",
+    `acme-${kind}`,
+    "--kind",
+    kind,
+    "--dir",
+    folder,
+  );
+  assert.deepEqual([made.code, made.err], [0, []]);
+  linkPackage(folder);
+  return folder;
+}
+
+for (const kind of ["step", "surface", "tools", "service"]) {
+  test(`a new package with a ${kind} passes its own tests and the contract suite`, async (t) => {
+    const folder = await newPackage(t, kind);
+    const { NODE_TEST_CONTEXT: _, ...env } = process.env;
+    const options = { cwd: folder, env };
+    const { stdout } = await promisify(execFile)(
+      process.execPath,
+      ["--test", "--test-reporter=tap"],
+      options,
+    );
+    assert.match(stdout, /^# pass 1$/m);
+    const judged = await commandLine(t).run(plugin, "test", folder);
+    assert.equal(judged.code, 0, judged.out.join("\n"));
+    await promisify(execFile)(join(root, "node_modules/.bin/oxlint"), ["--deny-warnings"], options);
+  });
+}
+
+test("new needs a known kind, a name in kebab case and an empty folder", async (t) => {
+  const { run, folder } = commandLine(t);
+  const dir = join(folder, "used");
+  mkdirSync(dir);
+  writeFileSync(join(dir, "mine.txt"), "");
+  await assert.rejects(run(plugin, "new", "x", "--kind", "stepp"), /did you mean "step"/);
+  await assert.rejects(run(plugin, "new", "X y", "--kind", "step"), /kebab case/);
+  const { code, err } = await run(plugin, "new", "x", "--kind", "step", "--dir", dir);
+  assert.deepEqual([code, /not empty/.test(err.join())], [1, true]);
+});
+
+test("test reports a broken rule and exits with 1", async (t) => {
+  const folder = await newPackage(t, "step");
+  const file = join(folder, "index.ts");
+  writeFileSync(file, readFileSync(file, "utf8").replace(/^ {2}contract: .*\n/m, ""));
+  const { code, out } = await commandLine(t).run(plugin, "test", folder);
+  assert.equal(code, 1);
+  assert.match(out.join("\n"), /FAIL {2}manifest: `contract` is missing/);
+  const packed = await commandLine(t).run(plugin, "pack", folder);
+  assert.deepEqual([packed.code, existsSync(join(folder, "dist"))], [1, false]);
+});
+
+const pipeline = `# The gateway of this test.
+version: 1
+plugins: {} # plugins of others
+lists:
+  edge: # in this order
+    - request-id # first
+routes:
+  # The only route.
+  - { path: /x, run: [{ use: edge }], to: front-page }
+`;
+
+/** Packs a new step and adds it. */
+async function added(t: TestContext): Promise<CommandLine & { readonly tarball: string }> {
+  const folder = await newPackage(t, "step");
+  const line = commandLine(t);
+  const packed = await line.json(plugin, "pack", folder);
+  const tarball = String(packed["tarball"]);
+  writeFileSync(line.configFile, pipeline);
+  const { code, out, err } = await line.run(plugin, "add", tarball, "--list", "edge");
+  assert.deepEqual([code, err], [0, []]);
+  assert.match(out.join("\n"), /acme-step \(step\) gets from the gateway:\n {2}services +none/);
+  linkPackage(line.folder);
+  return { ...line, tarball };
+}
+
+test("add installs a tarball, writes its lines and keeps all others, and the gateway accepts it", async (t) => {
+  const { configFile, folder, run } = await added(t);
+  const text = readFileSync(configFile, "utf8");
+  const expected = pipeline
+    .replace("plugins: {} #", 'plugins: { acme-step: "acme-step" } #')
+    .replace("- request-id # first\n", "- request-id # first\n    - acme-step\n");
+  assert.equal(text, expected);
+  const lock = readFileSync(join(folder, "pipeline.lock"), "utf8");
+  assert.match(
+    lock,
+    /^acme-step: \{ version: 0\.1\.0, integrity: sha512-\S+, contract: \^1\.\d+, grants: /m,
+  );
+  assert.deepEqual((await checkFile(configFile, {})).faults, []);
+  assert.equal((await run(check)).code, 0);
+});
+
+test("a changed file, version or line is refused before the code runs", async (t) => {
+  const { configFile, folder, run } = await added(t);
+  const module = join(folder, "node_modules/acme-step/index.js");
+  const code = readFileSync(module, "utf8");
+  writeFileSync(module, `globalThis.hasRun = true;\n${code}`);
+  const { faults } = await checkFile(configFile, {});
+  assert.deepEqual(
+    faults.map((fault) => fault.code),
+    ["SLUICE_LOCK_DIFFERS"],
+  );
+  assert.match(faults[0]?.message ?? "", /other files/);
+  assert.equal("hasRun" in globalThis, false);
+  writeFileSync(module, code);
+  assert.deepEqual((await checkFile(configFile, {})).faults, []);
+
+  const lock = join(folder, "pipeline.lock");
+  const accepted = readFileSync(lock, "utf8");
+  writeFileSync(lock, accepted.replace("body: none", "body: write"));
+  assert.match((await run(check)).out.join("\n"), /SLUICE_LOCK_DIFFERS.*other grants/);
+  writeFileSync(lock, "# empty\n");
+  assert.match((await run(check)).out.join("\n"), /SLUICE_LOCK_MISSING/);
+  writeFileSync(lock, "- x\n");
+  assert.match((await run(check)).out.join("\n"), /SLUICE_LOCK_INVALID/);
+});
+
+/** Writes an installed package whose module throws when it is imported. */
+function throwingPackage(folder: string, manifest: object): void {
+  const target = join(folder, "node_modules/acme-bomb");
+  mkdirSync(target, { recursive: true });
+  const write = (name: string, value: object): void =>
+    writeFileSync(join(target, name), JSON.stringify(value));
+  write("package.json", {
+    name: "acme-bomb",
+    version: "2.0.0",
+    type: "module",
+    exports: "./index.js",
+  });
+  writeFileSync(join(target, "index.js"), 'throw new Error("the code of the plugin has run");');
+  write("sluice-plugin.json", {
+    format: 1,
+    package: "acme-bomb",
+    version: "2.0.0",
+    plugins: { ".": manifest },
+  });
+}
+
+const manifest = {
+  kind: "step",
+  name: "acme-bomb",
+  contract: "^1",
+  description: "Throws.",
+  options: {
+    type: "object",
+    properties: { fuse: { type: "integer", minimum: 1 } },
+    additionalProperties: false,
+  },
+};
+
+test("check and the schema of the editor run no code of an installed plugin", async (t) => {
+  const { configFile, folder, run } = commandLine(t);
+  throwingPackage(folder, manifest);
+  const file = (fuse: unknown): string =>
+    `version: 1\nplugins: { acme-bomb: acme-bomb }\nroutes:\n  - { path: /x, run: [{ acme-bomb: { fuse: ${String(fuse)} } }], to: front-page }\n`;
+  writeFileSync(configFile, file(1));
+  const schema = join(folder, "schema.json");
+  const checked = await run(check, "--write-schema", schema);
+  assert.equal(checked.code, 0, checked.out.join("\n"));
+  assert.match(readFileSync(schema, "utf8"), /"fuse"/);
+  writeFileSync(configFile, file(0));
+  assert.match((await run(check)).out.join("\n"), /SLUICE_VALUE_RANGE.*fuse/);
+  const { faults } = await checkFile(configFile, {});
+  assert.match(faults.map(({ message }) => message).join(), /the code of the plugin has run/);
+});
+
+test("the schema of the editor has the options of installed plugins that the file does not name", async (t) => {
+  const { configFile, folder, run } = commandLine(t);
+  throwingPackage(folder, manifest);
+  writeFileSync(configFile, "version: 1\nroutes:\n  - { path: /x, to: front-page }\n");
+  const schema = join(folder, "schema.json");
+  assert.equal((await run(check, "--write-schema", schema)).code, 0);
+  assert.match(readFileSync(schema, "utf8"), /"fuse"/);
+});
+
+test("a file that differs from the code, or that cannot be read, is a fault", async (t) => {
+  const { configFile, folder } = commandLine(t);
+  throwingPackage(folder, manifest);
+  const module = join(folder, "node_modules/acme-bomb/index.js");
+  writeFileSync(
+    module,
+    'export default { kind: "step", name: "acme-bomb", contract: "^1", description: "Other.", start: () => ({}) };',
+  );
+  writeFileSync(
+    configFile,
+    "version: 1\nplugins: { acme-bomb: acme-bomb }\nroutes:\n  - { path: /x, run: [acme-bomb], to: front-page }\n",
+  );
+  const codes = async (): Promise<string[]> =>
+    (await checkFile(configFile, {})).faults.map(({ code }) => code);
+  assert.deepEqual(await codes(), ["SLUICE_PLUGIN_FILE"]);
+  writeFileSync(join(folder, "node_modules/acme-bomb/sluice-plugin.json"), '{ "format": 9 }');
+  assert.deepEqual(await codes(), ["SLUICE_PLUGIN_FILE"]);
+});

@@ -1,0 +1,103 @@
+/** Renders docs/plugin-catalogue.md from manifests as data: those that ship with Sluice, and files sluice-plugin.json. */
+import { globSync, readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import {
+  grantsOfData,
+  dataOf,
+  type PluginData,
+  type PluginFile,
+} from "../../src/pipeline/load/plugin-file.ts";
+import { loadShipped, shippedPlugins } from "../../src/pipeline/load/load.ts";
+import { isObject } from "../../src/is-object.ts";
+import { root } from "./tables.ts";
+
+/** A plugin, with the path of the page or folder that describes it, relative to docs/. */
+interface Listed {
+  readonly data: PluginData;
+  readonly link: string;
+}
+
+const heading = `# Plugin catalogue
+
+This page is generated from the manifests of the plugins. A package of plugins has its manifests as data in the file
+sluice-plugin.json, which sluice plugin pack writes. [Writing plugins](writing-plugins.md) explains the terms.
+`;
+
+function code(text: string): string {
+  return "`" + text + "`";
+}
+
+export async function renderCatalogue(): Promise<string> {
+  const shipped = await shippedOnes();
+  const models = globSync("docs/examples/*/sluice-plugin.json", { cwd: root })
+    .toSorted()
+    .flatMap((path) => {
+      // The test of the model plugins compares these files with the code.
+      const { plugins } = JSON.parse(readFileSync(join(root, path), "utf8")) as PluginFile;
+      const link = `${dirname(path).replace("docs/", "")}/index.ts`;
+      return Object.values(plugins).map((data): Listed => ({ data, link }));
+    });
+  return [
+    heading,
+    "## Model plugins\n",
+    "Packages to copy from. They live in docs/examples of the repository and are not part of the package.\n",
+    ...models.map(sectionOf),
+    "## Plugins that ship with Sluice\n",
+    ...shipped.map(sectionOf),
+  ].join("\n");
+}
+
+async function shippedOnes(): Promise<Listed[]> {
+  const files = shippedPlugins();
+  const { plugins } = await loadShipped();
+  return [...plugins.values()]
+    .toSorted((a, b) => (a.name < b.name ? -1 : 1))
+    .map((plugin) => {
+      const file = files.get(plugin.name);
+      const place = file === undefined ? "" : dirname(file).slice(join(root, "plugins/").length);
+      const link = file === undefined ? "../plugins/README.md" : `../plugins/${readmeOf(place)}`;
+      return { data: dataOf(plugin), link };
+    });
+}
+
+function readmeOf(place: string): string {
+  const own = globSync(`plugins/${place}/README.md`, { cwd: root });
+  return own.length > 0 ? `${place}/README.md` : `${dirname(place)}/README.md`;
+}
+
+function sectionOf({ data, link }: Listed): string {
+  const { name, kind, description, contract } = data;
+  const { services, hosts, env, body } = grantsOfData(data);
+  const list = (values: readonly string[]): string => values.map(code).join(", ");
+  const slots = ["provides", "needs", "wants"].flatMap((member) => {
+    const found = data[member];
+    const names = isObject(found) ? Object.keys(found) : [];
+    return names.length === 0 ? [] : [`${member} ${list(names)}`];
+  });
+  const lines = [
+    `kind: ${kind}`,
+    ...(slots.length === 0 ? [] : [`slots: ${slots.join("; ")}`]),
+    ...(services.length === 0 ? [] : [`services: ${list(services)}`]),
+    ...(hosts.length === 0 ? [] : [`servers: ${hosts.includes("*") ? "any" : list(hosts)}`]),
+    ...(env.length === 0 ? [] : [`environment variables: ${list(env)}`]),
+    // Without `permissions`, the manifest says nothing about bodies.
+    ...(data.permissions === undefined ? [] : [`bodies: ${body}`]),
+    ...(contract === undefined ? [] : [`contract: ${code(contract)}`]),
+    ...optionLines(data),
+  ];
+  return [
+    `### [${name}](${link})`,
+    "",
+    description,
+    "",
+    ...lines.map((line) => `- ${line}`),
+    "",
+  ].join("\n");
+}
+
+function optionLines({ options }: PluginData): string[] {
+  const properties = options?.["properties"];
+  if (!isObject(properties)) return [];
+  const names = Object.keys(properties);
+  return names.length === 0 ? [] : [`options: ${names.map(code).join(", ")}`];
+}

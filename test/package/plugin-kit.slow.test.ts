@@ -1,0 +1,63 @@
+/** The plugin kit of the published package: new plugins and the model plugins compile against its types. */
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { cpSync, globSync, writeFileSync } from "node:fs";
+import { basename, dirname, join } from "node:path";
+import { after, test } from "node:test";
+import { fileURLToPath } from "node:url";
+import { installPackage } from "./package-fixture.ts";
+
+const installed = installPackage();
+const { app, main } = installed;
+after(() => installed[Symbol.dispose]());
+
+const root = join(import.meta.dirname, "../..");
+const { NODE_TEST_CONTEXT: _, ...env } = process.env;
+const shared = ["@types/node", "undici-types", "jose", "@modelcontextprotocol/client"];
+for (const name of [...shared, "@modelcontextprotocol/core", "zod"]) {
+  cpSync(join(root, "node_modules", name), join(app, "node_modules", name), { recursive: true });
+}
+
+function run(folder: string, ...args: readonly string[]): void {
+  const { status, stdout, stderr } = spawnSync(process.execPath, args, {
+    cwd: folder,
+    env,
+    encoding: "utf8",
+  });
+  assert.equal(status, 0, stdout + stderr);
+}
+
+const tsc = join(dirname(fileURLToPath(import.meta.resolve("typescript/package.json"))), "bin/tsc");
+const oxlint = join(root, "node_modules/.bin/oxlint");
+
+for (const kind of ["step", "surface", "tools", "service"]) {
+  test(`a new ${kind} compiles, passes its lint rules and its tests, and is packed`, () => {
+    const folder = join(app, kind);
+    run(app, main, "plugin", "new", `acme-${kind}`, "--kind", kind, "--dir", folder);
+    run(folder, tsc, "-p", folder);
+    run(folder, oxlint, "--deny-warnings");
+    run(folder, "--test");
+    run(folder, main, "plugin", "pack");
+  });
+}
+
+for (const source of globSync("docs/examples/*/", { cwd: root })) {
+  test(`the model plugin ${basename(source)} compiles`, () => {
+    const folder = join(app, basename(source));
+    cpSync(join(root, source), folder, { recursive: true });
+    const compilerOptions = {
+      target: "esnext",
+      module: "nodenext",
+      strict: true,
+      noEmit: true,
+      verbatimModuleSyntax: true,
+      erasableSyntaxOnly: true,
+      allowImportingTsExtensions: true,
+      skipLibCheck: true,
+      types: ["node"],
+    };
+    const config = JSON.stringify({ compilerOptions, include: ["*.ts"] });
+    writeFileSync(join(folder, "tsconfig.json"), config);
+    run(folder, tsc, "-p", folder);
+  });
+}
