@@ -29,6 +29,17 @@ function assertRead(names: readonly string[], pipeline: string): void {
   assert.deepEqual(unknown, []);
 }
 
+const hasNginx = spawnSync("nginx", ["-v"]).error === undefined;
+
+interface ComposeFile {
+  readonly services: Readonly<
+    Record<
+      string,
+      { readonly image: string; readonly environment?: Readonly<Record<string, string>> }
+    >
+  >;
+}
+
 test("the last stage of the image runs as a user, without a shell and without a secret", () => {
   const file = DockerfileParser.parse(read("deploy/Dockerfile"));
   assert.deepEqual(
@@ -57,15 +68,23 @@ test("the Compose files are valid, and pipeline.yaml reads the variables of the 
   const validate = new Ajv2019({ strict: false, logger: false }).compile(
     JSON.parse(text) as Record<string, unknown>,
   );
-  for (const file of ["deploy/compose.yaml", "deploy/compose.postgres.yaml"]) {
-    const compose = parse(read(file)) as {
-      services: Record<string, { environment: Record<string, string> }>;
-    };
+  for (const file of ["deploy/compose.yaml", "deploy/compose.replicas.yaml"]) {
+    const compose = parse(read(file), { merge: true }) as ComposeFile;
     assert.ok(validate(compose), `${file}: ${JSON.stringify(validate.errors)}`);
-    for (const [name, { environment }] of Object.entries(compose.services)) {
-      if (name !== "postgres") assertRead(Object.keys(environment), read("pipeline.yaml"));
+    for (const { image, environment = {} } of Object.values(compose.services)) {
+      if (image.startsWith("sluice:")) assertRead(Object.keys(environment), read("pipeline.yaml"));
     }
   }
+});
+
+test("nginx accepts the load balancer of compose.replicas.yaml", { skip: !hasNginx }, (t) => {
+  const file = join(temporaryFolder(t), "nginx.conf");
+  // The name of the service is only known to Compose.
+  writeFileSync(file, read("deploy/nginx.conf").replace("server gateway:", "server 127.0.0.1:"));
+  const check = spawnSync("nginx", ["-t", "-q", "-c", file], { encoding: "utf8" });
+  // As another user, nginx cannot open its log folder, but it reads the file first.
+  assert.doesNotMatch(check.stderr, /emerg\].*nginx\.conf/);
+  if (process.getuid?.() === 0) assert.equal(check.status, 0, check.stderr);
 });
 
 test("the pipeline.yaml of the sidecar passes the check and reads the variables of the container", (t) => {

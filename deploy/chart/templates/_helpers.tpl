@@ -61,6 +61,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
   valueFrom: { fieldRef: { fieldPath: metadata.name } }
   {{- end }}
 {{- end }}
+{{- if .Values.redis.existingSecret }}
+- { name: REDIS_URL_FILE, value: /run/secrets/sluice/redis-url }
+{{- end }}
 {{- with .Values.env }}
 {{ toYaml . }}
 {{- end }}
@@ -171,6 +174,11 @@ spec:
           - secret:
               name: {{ .Values.database.existingSecret }}
               items: [{ key: {{ .Values.database.key | quote }}, path: database-url }]
+          {{- end }}
+          {{- if .Values.redis.existingSecret }}
+          - secret:
+              name: {{ .Values.redis.existingSecret }}
+              items: [{ key: {{ .Values.redis.key | quote }}, path: redis-url }]
           {{- end }}
     - name: tmp
       emptyDir: {}
