@@ -43,7 +43,7 @@ async function lossProblem(database: Postgres): Promise<StoreError | undefined> 
   if (text(row, "commits") === "off") {
     return postgresError(
       "SLUICE_STORE_LOSSY",
-      "PostgreSQL can lose charges in a crash, because synchronous_commit is off",
+      "PostgreSQL can lose commits in a crash, because synchronous_commit is off",
       "Set synchronous_commit to on for the user or the database of the gateway.",
     );
   }
@@ -51,7 +51,7 @@ async function lossProblem(database: Postgres): Promise<StoreError | undefined> 
   if (standbys === 0 || text(row, "names") !== "") return undefined;
   return postgresError(
     "SLUICE_STORE_LOSSY",
-    `PostgreSQL can lose charges in a failover: it has ${standbys} ${standbys === 1 ? "standby" : "standbys"}, and synchronous_standby_names is empty`,
+    `PostgreSQL can lose commits in a failover: it has ${standbys} ${standbys === 1 ? "standby" : "standbys"}, and synchronous_standby_names is empty`,
     "Set synchronous_standby_names, for example to ANY 1 (*).",
   );
 }
