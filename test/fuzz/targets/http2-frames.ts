@@ -61,15 +61,15 @@ const field: fc.Arbitrary<readonly [string, string]> = fc.oneof(
   ),
   fc.tuple(fc.string({ maxLength: 8 }), fc.string({ maxLength: 8 })),
 );
-const request = fc.constantFrom([
+const request = [
   [":method", "POST"],
   [":path", "/x"],
   [":scheme", "https"],
   [":authority", "a"],
-] as const);
-const headers = fc
-  .tuple(request, fc.array(field, { maxLength: 4 }), fc.boolean())
-  .map(([own, more, isWhole]) => fieldBlock(isWhole ? [...own, ...more] : more));
+] as const;
+const fieldBlocks = fc
+  .tuple(fc.array(field, { maxLength: 4 }), fc.boolean())
+  .map(([more, isWhole]) => fieldBlock(isWhole ? [...request, ...more] : more));
 
 /** Clients use odd numbers. Number 0 is the connection itself. */
 const streamId = fc.constantFrom(1, 1, 3, 3, 5, 7, 2, 0, 0x7fffffff);
@@ -81,14 +81,21 @@ const anyFrame = fc
     flags,
     streamId,
     fc.uint8Array({ maxLength: 16 }),
-    headers,
+    fieldBlocks,
   )
   .map(([type, flag, id, payload, block]) =>
     frame(type, flag, id, type === 1 || type === 9 ? block : payload),
   );
+const settings = frame(4, 0, 0, Buffer.alloc(0));
+/** A request that is complete, or whose body follows. */
+const goodRequest = fc
+  .constantFrom(4, 5)
+  .map((flag) =>
+    frame(1, flag, 1, fieldBlock([...request, ["content-length", flag === 4 ? "3" : "0"]])),
+  );
 const conversation = fc
-  .array(anyFrame, { minLength: 1, maxLength: 12 })
-  .map((frames) => Buffer.concat([preface, frame(4, 0, 0, Buffer.alloc(0)), ...frames]));
+  .tuple(fc.option(goodRequest, { nil: Buffer.alloc(0) }), fc.array(anyFrame, { maxLength: 12 }))
+  .map(([first, more]) => Buffer.concat([preface, settings, first, ...more]));
 
 export const http2Frames: FuzzTarget = {
   name: "http2-frames",
