@@ -1,6 +1,6 @@
 /**
- * Draws the plots of bench/README.md from the tables of that page: `npm run bench -- --plot`. Each plot is an SVG that
- * adapts to light and dark pages.
+ * Draws the plots of bench/README.md and docs/replicas.md from the tables of these pages: `npm run bench -- --plot`. Each
+ * plot is an SVG that adapts to light and dark pages.
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -13,7 +13,9 @@ interface Panel {
 }
 
 interface Plot {
+  /** Path from the root, like `page`. */
   readonly file: string;
+  readonly page: string;
   /** Heading of the section whose first table is drawn. */
   readonly section: string;
   readonly panels: readonly Panel[];
@@ -21,7 +23,8 @@ interface Plot {
 
 const plots: readonly Plot[] = [
   {
-    file: "node-proxy.svg",
+    file: "bench/plots/node-proxy.svg",
+    page: "bench/README.md",
     section: "The node proxy",
     panels: [
       { title: "CPU per request, µs", column: "CPU µs/request" },
@@ -29,7 +32,8 @@ const plots: readonly Plot[] = [
     ],
   },
   {
-    file: "mcp.svg",
+    file: "bench/plots/mcp.svg",
+    page: "bench/README.md",
     section: "Model Context Protocol",
     panels: [
       { title: "CPU per call, µs", column: "CPU µs/call" },
@@ -37,36 +41,51 @@ const plots: readonly Plot[] = [
     ],
   },
   {
-    file: "chat.svg",
+    file: "bench/plots/chat.svg",
+    page: "bench/README.md",
     section: "Chat completions",
     panels: [
       { title: "CPU per token, µs", column: "CPU µs/token" },
       { title: "latency added to the first token, p50, ms", column: "added p50" },
     ],
   },
+  {
+    file: "docs/images/replicas-cpu.svg",
+    page: "docs/replicas.md",
+    section: "What sharing costs",
+    panels: [
+      { title: "CPU per request of all gateways, µs", column: "gateways, µs" },
+      { title: "CPU per request of PostgreSQL, µs", column: "PostgreSQL, µs" },
+    ],
+  },
 ];
+
+const root = join(import.meta.dirname, "..");
 
 interface Bar {
   readonly label: string;
   readonly value: number;
 }
 
-/** Writes every plot to bench/plots/. */
+/** Writes every plot. */
 export function writePlots(): void {
-  for (const [file, svg] of drawPlots(
-    readFileSync(join(import.meta.dirname, "README.md"), "utf8"),
-  )) {
-    writeFileSync(join(import.meta.dirname, "plots", file), svg);
-  }
+  for (const [file, { svg }] of drawPlots(readPage)) writeFileSync(join(root, file), svg);
 }
 
-/** Returns the SVG of every plot by its file name. `page` is the text of bench/README.md. */
-export function drawPlots(page: string): ReadonlyMap<string, string> {
+/** Returns the text of a page. `path`: from the root. */
+export function readPage(path: string): string {
+  return readFileSync(join(root, path), "utf8");
+}
+
+/** Returns the SVG of every plot by its file, and the page that shows it. `read` returns the text of a page. */
+export function drawPlots(
+  read: (page: string) => string,
+): ReadonlyMap<string, { readonly svg: string; readonly page: string }> {
   return new Map(
-    plots.map(({ file, section, panels }) => {
-      const rows = firstTable(page, section);
+    plots.map(({ file, page, section, panels }) => {
+      const rows = firstTable(read(page), section);
       const drawn = panels.map(({ title, column }) => ({ title, bars: barsOf(rows, column) }));
-      return [file, drawSvg(section, drawn)];
+      return [file, { svg: drawSvg(section, drawn), page }];
     }),
   );
 }
@@ -76,7 +95,7 @@ function firstTable(page: string, section: string): string[][] {
   const lines = page.split("\n");
   const heading = lines.indexOf(`## ${section}`);
   const start = lines.findIndex((line, index) => index > heading && line.startsWith("|"));
-  if (heading === -1 || start === -1) throw new Error(`bench/README.md has no table "${section}"`);
+  if (heading === -1 || start === -1) throw new Error(`the page has no table "${section}"`);
   const end = lines.findIndex((line, index) => index > start && !line.startsWith("|"));
   return lines.slice(start, end).map((line) =>
     line

@@ -96,10 +96,8 @@ class ReplicaBench {
   /** Each gateway gets the same rate, so a constant cost per request means that gateways do not disturb each other. */
   async printCpu(): Promise<void> {
     const rate = 150;
-    console.log(
-      "\n| gateways | gateway µs/request | PostgreSQL | Redis | together | ratio to one |",
-    );
-    console.log("| -------- | ------------------ | ---------- | ----- | -------- | ------------ |");
+    console.log("\n| | gateways, µs | PostgreSQL, µs | Redis, µs | together, µs | ratio to one |");
+    console.log("|---|---|---|---|---|---|");
     let one: number | undefined;
     for (const count of [1, 2, 4, 8]) {
       await using deployment = await this.#deploy(count, this.#shared(), 10);
