@@ -24,17 +24,7 @@ export function createHost(
   resources: HostResources,
   find: (name: string) => unknown,
 ): PluginHost {
-  const {
-    log: rootLog,
-    clock,
-    metrics,
-    seal,
-    claims,
-    store,
-    entries,
-    compute,
-    gateway,
-  } = resources;
+  const { log: rootLog, clock, metrics, seal, claims, store, compute, gateway } = resources;
   const log = rootLog.child({ plugin: plugin.name });
   const required = found(plugin.uses, find);
   const optional = found(plugin.usesIfInstalled, find);
@@ -52,7 +42,7 @@ export function createHost(
     compute,
     seal,
     claims,
-    storage: storageOf(plugin.name, entries),
+    storage: storageOf(plugin.name, resources.entries),
     // The plugin that declares the type of a service under a name is the one that provides it.
     use<Name extends ServiceName>(name: Name, options?: { ifInstalled: true }) {
       const [services, member] =
