@@ -20,7 +20,7 @@ export function optionTable(options: Schema | undefined): string[] {
         code(name),
         typeOf(schema),
         isRequired(name) ? "required" : defaultOf(schema),
-        escape(String(schema["description"] ?? "")),
+        escape(textOf(schema["description"])),
       ];
       return `| ${cells.join(" | ")} |`;
     }),
@@ -43,14 +43,18 @@ function typeOf(schema: Schema): string {
   if (Array.isArray(type)) return type.join(" or ");
   if (type === "array") return isObject(items) ? `array of ${typeOf(items)}` : "array";
   if (typeof type !== "string") return "any";
-  const from = minimum === undefined ? "" : ` from ${String(minimum)}`;
-  const to = maximum === undefined ? "" : ` to ${String(maximum)}`;
+  const from = minimum === undefined ? "" : ` from ${textOf(minimum)}`;
+  const to = maximum === undefined ? "" : ` to ${textOf(maximum)}`;
   return `${type}${from}${to}`;
 }
 
 function objectAt(schema: Schema | undefined, member: string): Schema {
   const value = schema?.[member];
   return isObject(value) ? value : {};
+}
+
+function textOf(value: unknown): string {
+  return typeof value === "string" || typeof value === "number" ? String(value) : "";
 }
 
 function code(text: string): string {
