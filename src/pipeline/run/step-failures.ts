@@ -50,7 +50,7 @@ export function isFailureIgnored(x: LiveExchange, step: PlacedStep, error: unkno
   return true;
 }
 
-/** Its hooks do not run for this exchange any more, except `settled`. */
+/** Skips the step for the rest of the exchange. Of its hooks, only `settled` still runs. */
 function dropStep(x: LiveExchange, step: PlacedStep, error: unknown): void {
   x.compiled.stepStats.skipped(step.depth);
   (x.record.dropped ??= new Set()).add(step.depth);
