@@ -20,7 +20,7 @@ export interface Caller {
   current(): Awaitable<KeyPrincipal | "refused" | "unavailable">;
 }
 
-/** Returns the caller, or the reply to an upgrade that nobody may make. */
+/** Returns the caller, or the reply that refuses the upgrade. */
 export function identifyCaller(x: Exchange, accounts: Accounts): Awaitable<Caller | Reply> {
   const principal = x.get("principal");
   if (principal.kind === "key") return callerOf(principal, x, accounts);
@@ -43,7 +43,7 @@ const otherTicket = refuse("GATEWAY_PERMISSION_DENIED", {
 function callerOf(opened: KeyPrincipal, x: Exchange, accounts: Accounts): Caller | Reply {
   const { id: keyId, capabilities } = opened.key;
   if (!capabilities.has("ledger:read")) return refuse("GATEWAY_PERMISSION_DENIED");
-  // Read now, because the socket forgets the address when it closes.
+  // The address is read now, because it is lost when the socket closes.
   const { address } = x.request;
   return {
     keyId,
@@ -68,7 +68,7 @@ function ticketOf(x: Exchange): string | undefined {
   return undefined;
 }
 
-/** The same replies as those of the step `authorize`, which cannot know a ticket. */
+/** Returns the reply that the step `authorize` sends. The step itself does not know tickets. */
 function unauthorized(reason: Anonymous["reason"]): Reply {
   if (reason === "api key not allowed from this address") {
     return refuse("GATEWAY_PERMISSION_DENIED", { message: reason });
