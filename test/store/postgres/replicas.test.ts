@@ -155,7 +155,7 @@ test("messages that another deployment has made, or that somebody has changed, a
   );
 });
 
-test("while PostgreSQL is away, messages are dropped with a warning, and later ones arrive", async (t) => {
+test("while PostgreSQL cannot be reached, messages are dropped with a warning, and later ones arrive", async (t) => {
   const url = await database(t);
   await using proxy = await startFaultProxy(Number(new URL(url).port));
   const through = new URL(url);

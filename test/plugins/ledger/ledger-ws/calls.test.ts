@@ -182,7 +182,7 @@ describe("limits of a connection", () => {
     });
   });
 
-  it("a key that is revoked meanwhile cannot be used any more", async () => {
+  it("a key that is revoked meanwhile can no longer be used", async () => {
     const { key, keyId } = gateway.issue({});
     await using client = await connectWs(gateway.url + path, { key });
     assert.match(await client.ask(request("system_chain")), /"result":"Test"/);
@@ -281,7 +281,7 @@ describe("who may connect", () => {
   it("not with a ticket for a model", async () => {
     const ticket = await ticketFor({ model: "A/B-1" });
     const protocols = ["ledger.v1", `ledger.auth.${Buffer.from(ticket).toString("base64url")}`];
-    // From an address of its own, because requests without a key share the rate limit of their address.
+    // A separate address is used, because requests without a key share the rate limit of their address.
     const refused = await refusalOf(gateway.url + ticketPath, {
       protocols,
       localAddress: "127.0.0.2",
