@@ -88,7 +88,7 @@ export interface UpstreamRequest {
 /** The answer of a server, of any status. */
 export interface UpstreamAnswer {
   readonly status: number;
-  /** By names in lower case. The values of equal names are joined with commas. */
+  /** The headers by name in lower case. The values of equal names are joined with commas. */
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Buffer;
 }

@@ -44,7 +44,7 @@ export interface MemoryGatewayOptions extends MemoryPipeline {
 export interface TestAnswer {
   /** 0 if no response was sent, for example because the client left. */
   readonly status: number;
-  /** By name in lower case. The values of a repeated header are joined with commas. */
+  /** The headers by name in lower case. The values of a repeated header are joined with commas. */
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
   readonly bytes: Buffer;

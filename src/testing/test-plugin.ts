@@ -69,7 +69,7 @@ export interface TestedHandler<Options = unknown> extends TestedPlugin<Options> 
 }
 
 export interface TestedService<Options, Provided> extends TestedPlugin<Options> {
-  /** What other plugins get from `host.use`. */
+  /** The service, as other plugins get it from `host.use`. */
   readonly service: Provided;
   /** Returns what the service reports to `/readyz`. */
   ready(): true | string | Readonly<Record<string, true | string>>;

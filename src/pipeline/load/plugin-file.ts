@@ -25,7 +25,7 @@ export interface PluginFile {
   readonly format: number;
   readonly package: string;
   readonly version: string;
-  /** By the name of the export: `.` or `./tenant`. */
+  /** The plugins by the name of their export: `.` or `./tenant`. */
   readonly plugins: Readonly<Record<string, PluginData>>;
 }
 

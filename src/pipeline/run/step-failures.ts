@@ -1,4 +1,4 @@
-/** What happens when a step fails or refuses, and the exchange may continue nevertheless. */
+/** Failures and refusals of steps after which the exchange may continue. */
 import type { Reply } from "../../plugin.ts";
 import type { PlacedStep } from "../load/compile.ts";
 import type { LiveExchange } from "./exchange.ts";

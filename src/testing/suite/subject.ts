@@ -1,4 +1,4 @@
-/** What the rules of the contract suite have in common: the plugin that they judge, and a gateway for it. */
+/** Parts that all rules of the contract suite share: the plugin that they check, and a gateway for it. */
 import { manualClock, type ManualClock } from "../clock.ts";
 import { openMemoryGateway, type MemoryGateway, type MemoryPipeline } from "../memory-gateway.ts";
 import { pipelineOf, requestPath, type StepExample } from "../test-plugin.ts";

@@ -54,7 +54,7 @@ function readKeys(params: string): readonly string[] | undefined {
   return [...new Set(keys.map((key) => key.toLowerCase()))].toSorted();
 }
 
-/** What a topic needs of the connection to the node. */
+/** The owner of topics, which has the connection to the node. */
 export interface TopicOwner extends HeaderSource {
   /** Called when the node has broken the protocol. */
   onInvalid(reason: string): void;
