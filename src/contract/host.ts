@@ -5,6 +5,7 @@ import type { Log } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
 import type { Awaitable } from "./phase.ts";
 import type { ServiceName, ServiceTypes } from "./service-types.ts";
+import type { PluginStorage } from "./storage.ts";
 import type { Claims, Seal, Store } from "./store.ts";
 import type { UpstreamClient, UpstreamClientOptions } from "./upstream.ts";
 
@@ -31,6 +32,8 @@ export interface Host {
   readonly compute: Compute;
   readonly seal: Seal;
   readonly claims: Claims;
+  /** Small values that the plugin keeps across restarts. */
+  readonly storage: PluginStorage;
   /**
    * Returns the service of that name, which must be listed under `uses` in the plugin's manifest. Throws an Error if it
    * is not listed there.

@@ -12,6 +12,7 @@ import { Ajv } from "ajv";
 import { Deployment } from "kubernetes-models/apps/v1/Deployment";
 import { StatefulSet } from "kubernetes-models/apps/v1/StatefulSet";
 import { HorizontalPodAutoscaler } from "kubernetes-models/autoscaling/v2/HorizontalPodAutoscaler";
+import { Job } from "kubernetes-models/batch/v1/Job";
 import { NetworkPolicy } from "kubernetes-models/networking.k8s.io/v1/NetworkPolicy";
 import { PodDisruptionBudget } from "kubernetes-models/policy/v1/PodDisruptionBudget";
 import { ConfigMap } from "kubernetes-models/v1/ConfigMap";
@@ -72,6 +73,7 @@ const models = {
   Deployment,
   HTTPRoute,
   HorizontalPodAutoscaler,
+  Job,
   NetworkPolicy,
   PodDisruptionBudget,
   PrometheusRule,
@@ -106,6 +108,8 @@ const everything = {
   durability: "none",
   replicas: 2,
   database: { existingSecret: "database" },
+  storeUpgrade: { existingSecret: "owner" },
+  redis: { existingSecret: "redis" },
   env: [{ name: "LEDGER_RPC_URL", value: "https://node.example" }],
   envFrom: [{ configMapRef: { name: "more" } }],
   image: { repository: "registry.example/sluice", digest: `sha256:${"0".repeat(64)}` },
@@ -153,7 +157,7 @@ for (const [title, values] of Object.entries(valueSets)) {
       // The models describe each kind; a document that does not match throws.
       new Model(manifest as never).validate();
     }
-    const workload = manifests.find(({ spec }) => spec?.template !== undefined)?.spec;
+    const workload = workloadOf(manifests);
     const { metadata, spec: pod } = workload?.template ?? assert.fail("no workload");
     assertLabels(metadata.labels, workload?.selector?.matchLabels);
     const volumes = [
@@ -178,6 +182,10 @@ for (const [title, values] of Object.entries(valueSets)) {
   });
 }
 
+function workloadOf(manifests: readonly Manifest[]): Manifest["spec"] {
+  return manifests.find(({ kind }) => kind === "StatefulSet" || kind === "Deployment")?.spec;
+}
+
 function assertLabels(labels: Labels, selector: Labels | undefined): void {
   assert.ok(selector !== undefined && Object.keys(selector).length > 0);
   for (const [name, value] of Object.entries(selector)) assert.equal(labels[name], value, name);
@@ -192,7 +200,7 @@ test("durability decides between a StatefulSet with a volume and a Deployment", 
 
 test("gateways without a volume have a data folder only without a database", { skip }, () => {
   const hasFolder = (values: object): boolean => {
-    const workload = render(values).find(({ spec }) => spec?.template !== undefined)?.spec;
+    const workload = workloadOf(render(values));
     const pod = workload?.template?.spec ?? assert.fail("no workload");
     const names = pod.containers.flatMap(({ env }) => env.map(({ name }) => name));
     const volumes = pod.volumes.map(({ name }) => name);
@@ -202,6 +210,19 @@ test("gateways without a volume have a data folder only without a database", { s
   const database = { existingSecret: "database" };
   assert.ok(hasFolder({ secret, durability: "none" }));
   assert.ok(!hasFolder({ secret, durability: "none", database, replicas: 3 }));
+});
+
+test("a Job changes the tables with the secret of their owner", { skip }, () => {
+  const job = (values: object): Manifest | undefined =>
+    render(values).find(({ kind }) => kind === "Job");
+  assert.equal(job({ secret }), undefined);
+  const database = { existingSecret: "database" };
+  assert.equal(job({ secret, database, storeUpgrade: { enabled: false } }), undefined);
+  assert.match(JSON.stringify(job({ secret, database })), /"name":"database"/);
+  const ofOwner = JSON.stringify(job(everything));
+  assert.match(ofOwner, /"args":\["store","upgrade"\]/);
+  assert.match(ofOwner, /"name":"owner"/);
+  assert.match(ofOwner, /"helm.sh\/hook":"pre-install,pre-upgrade"/);
 });
 
 test("replicas that would each grant the whole credit are refused", { skip }, () => {
@@ -225,7 +246,7 @@ test("pipeline.yaml in the ConfigMap passes the check and reads the variables", 
   const manifests = render({ secret, database: { existingSecret: "database" } });
   const text = manifests.find(({ kind }) => kind === "ConfigMap")?.data?.["pipeline.yaml"] ?? "";
   assert.equal(text, readFileSync(join(root, "pipeline.yaml"), "utf8"));
-  const pod = manifests.find(({ spec }) => spec?.template !== undefined)?.spec?.template?.spec;
+  const pod = workloadOf(manifests)?.template?.spec;
   const names = pod?.containers.flatMap(({ env }) => env.map(({ name }) => name)) ?? [];
   assert.ok(names.includes("GATEWAY_SECRET_FILE"));
   for (const name of names.filter((each) => each !== "SLUICE_CONFIG")) {

@@ -6,6 +6,7 @@ import { chatChunks } from "./targets/chat-chunks.ts";
 import { connections } from "./targets/connections.ts";
 import { enclaveSessions } from "./targets/enclave-sessions.ts";
 import { hostileModels } from "./targets/hostile-models.ts";
+import { http2Frames } from "./targets/http2-frames.ts";
 import { jsonScan } from "./targets/json-scan.ts";
 import { jsonText } from "./targets/json-text.ts";
 import { quotes } from "./targets/quotes.ts";
@@ -18,6 +19,7 @@ import { streamFrames } from "./targets/stream-frames.ts";
 export const targets: readonly FuzzTarget[] = [
   requestHeads,
   connections,
+  http2Frames,
   jsonScan,
   jsonText,
   enclaveSessions,

@@ -78,6 +78,14 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 - { name: tmp, mountPath: /tmp }
 {{- end }}
 
+{{- define "sluice.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+fsGroup: 65532
+seccompProfile: { type: RuntimeDefault }
+{{- end }}
+
 {{- define "sluice.containerSecurity" -}}
 allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true
@@ -105,11 +113,7 @@ spec:
     {{- toYaml . | nindent 4 }}
   {{- end }}
   securityContext:
-    runAsNonRoot: true
-    runAsUser: 65532
-    runAsGroup: 65532
-    fsGroup: 65532
-    seccompProfile: { type: RuntimeDefault }
+    {{- include "sluice.podSecurity" . | nindent 4 }}
   {{- if .Values.checkBeforeStart }}
   initContainers:
     - name: check
