@@ -38,7 +38,7 @@ interface Configured {
 
 export async function measureReplicas(): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), "sluice-replicas-"));
-  // The stores inherit this process's core.
+  // The stores inherit the core of this process.
   pin(0);
   await using stores = await startStores();
   // The load generator, which is this process, must not disturb the gateways.

@@ -14,10 +14,10 @@ import { number, text } from "../store/row.ts";
 import { StoreError } from "../store/store-error.ts";
 import { checkTables, openCommandDatabase } from "./database.ts";
 
-/** A larger difference between the clocks of a gateway and its database is reported. */
+/** Maximum difference between the clocks of a gateway and its database. A larger one is reported. */
 const maxOffsetMs = 1_000;
 
-/** Without `store.postgres`, nothing is checked. Never rejects. */
+/** Checks the database. Returns no faults without `store.postgres`. Never rejects. */
 export async function onlineFaults(
   config: Config,
   clock: Pick<Clock, "now">,
@@ -70,7 +70,7 @@ async function redisProblem(
   }
 }
 
-/** Anything that receives the write-ahead log counts as a standby, because not every user may see what it is. */
+/** Every receiver of the write-ahead log counts as a standby, because not every user may see its kind. */
 async function lossProblem(database: Postgres): Promise<StoreError | undefined> {
   const [row = {}] = await database.query(
     "status",

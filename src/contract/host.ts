@@ -59,9 +59,9 @@ export interface Host {
    */
   upstream(url: string, options?: UpstreamClientOptions): UpstreamClient;
   /**
-   * Runs `task` every `ms` milliseconds until the plugin stops or the result is disposed. If it throws or rejects, the
+   * Runs `task` every `ms` milliseconds until the plugin stops or the result is disposed of. If it throws or rejects, the
    * error is logged and the timer continues. While a promise of the task is pending, no other run of it begins.
-   * `signal`: aborts when the plugin has stopped. Can be called from `start` on, and not in `check` or `operation`.
+   * `signal`: aborts when the plugin has stopped. Can be called from `start` on, but not in `check` or `operation`.
    */
   every(ms: number, task: (signal: AbortSignal) => Awaitable<void>): Disposable;
   /** The version of Sluice, as in its package.json. */

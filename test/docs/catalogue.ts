@@ -20,10 +20,10 @@ interface Listed {
 
 const heading = `# Plugin catalogue
 
-This page is generated from the manifests of the plugins. A package of plugins has its manifests as data in the file
-sluice-plugin.json, which sluice plugin pack writes. [Writing plugins](writing-plugins.md) explains the terms.
+This page is generated from the manifests of the plugins. A package of plugins contains its manifests as data in the file
+\`sluice-plugin.json\`, which \`sluice plugin pack\` writes. [Writing plugins](writing-plugins.md) explains the terms.
 
-An option without a default may be missing. Its description says what then applies.
+An option without a default may be missing. Its description then says what applies.
 `;
 
 function code(text: string): string {
@@ -43,7 +43,7 @@ export async function renderCatalogue(): Promise<string> {
   return [
     heading,
     "## Model plugins\n",
-    "Packages to copy from. They live in docs/examples of the repository and are not part of the package.\n",
+    "You can copy these packages. They are located in docs/examples of the repository and are not part of the npm package.\n",
     ...models.map(sectionOf),
     "## Plugins that ship with Sluice\n",
     ...shipped.map(sectionOf),

@@ -102,8 +102,9 @@ export class ExchangeCharge implements Charge {
   }
 
   /**
-   * Returns false, and releases the credit, if the exchange has ended or the client has left while the credit was being
-   * asked for. The work has not begun then, and nobody would read its result. `hasWaited`: whether it was asked for.
+   * Returns false and releases the credit if the exchange has ended, or if the client left while the credit was being
+   * reserved. The work has not begun at that time, and nobody would read its result. `hasWaited`: true if the
+   * reservation was asynchronous.
    */
   #hold(reservation: Reservation, hasWaited: boolean): boolean {
     if (this.#isReleased || (hasWaited && this.#x.signal.aborted)) {

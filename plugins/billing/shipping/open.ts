@@ -20,7 +20,7 @@ export interface ShippingOptions {
   readonly metrics: Metrics;
 }
 
-/** Time limit of a batch. A batch that is sent again too early would be slow again. */
+/** Time limit of a batch. With a smaller limit, a batch that is only slow would be sent again and again. */
 const statementMs = 10_000;
 const batchModule = threadModule("plugins/billing/shipping/batch");
 

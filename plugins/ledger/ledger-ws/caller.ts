@@ -12,14 +12,14 @@ export interface Caller {
   current(): Awaitable<KeyPrincipal | "refused" | "unavailable">;
 }
 
-/** Returns the caller, or the reply to an upgrade that it may not make. */
+/** Returns the caller, or the reply that refuses the upgrade. */
 export function callerOf(x: Exchange, accounts: Accounts): Caller | Reply {
   const principal = x.get("principal");
   if (principal.kind === "anonymous") return refuse("GATEWAY_UNAUTHORIZED");
   if (x.peek("ticket")?.model !== undefined) return ticketOfModel;
   const { id: keyId, capabilities } = principal.key;
   if (!capabilities.has("ledger:read")) return refuse("GATEWAY_PERMISSION_DENIED");
-  // Read now, because the socket forgets the address when it closes.
+  // The address is read now, because it is lost when the socket closes.
   const { address } = x.request;
   return {
     keyId,

@@ -72,7 +72,7 @@ async function answer(
   return undefined;
 }
 
-/** The client must be sent a subprotocol that it has offered, or none. */
+/** Returns the subprotocol if the client offers it. A server must not select one that the client does not offer. */
 function selectedProtocol(x: Exchange): string | undefined {
   const offered = x.request.headers["sec-websocket-protocol"] ?? "";
   return offered.split(",").some((each) => each.trim() === subprotocol) ? subprotocol : undefined;

@@ -7,7 +7,7 @@ import { findPrograms } from "./programs.ts";
 const minutes = process.env["CI"] === "true" ? 3 : 2;
 const seed = 1;
 
-test("three replicas keep every promise while what can break breaks", async (t) => {
+test("three replicas keep every promise while processes, servers and connections fail", async (t) => {
   const programs = await findPrograms();
   if ("missing" in programs) {
     const needed = `needs ${programs.missing.join(", ")}`;
@@ -25,6 +25,6 @@ test("three replicas keep every promise while what can break breaks", async (t) 
   );
   assert.deepEqual(crashes, []);
   assert.equal(figures.overshootMilliCu, 0);
-  // The history has what the rules are about.
+  // Without these events, the rules would have nothing to check.
   assert.ok(figures.charges > 0 && figures.refused > 0 && figures.fenced > 0);
 });

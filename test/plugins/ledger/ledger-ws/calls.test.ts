@@ -181,7 +181,7 @@ describe("limits of a connection", () => {
     });
   });
 
-  it("a key that is revoked meanwhile cannot be used any more", async () => {
+  it("a key that is revoked meanwhile can no longer be used", async () => {
     const { key, keyId } = gateway.issue({});
     await using client = await connectWs(gateway.url + path, { key });
     assert.match(await client.ask(request("system_chain")), /"result":"Test"/);
