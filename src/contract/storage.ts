@@ -2,11 +2,11 @@
 
 /**
  * Small values that a plugin keeps across restarts, under keys of its choice. All instances of the plugin share them,
- * and with `store.postgres` all gateways on the database do. Other plugins have entries of their own. A plugin is known
- * by its name, so one that is renamed starts without entries.
+ * and with `store.postgres` all gateways on the database do. Other plugins have separate entries. A plugin is known by
+ * its name, so one that is renamed starts without entries.
  *
  * Every method rejects with a StorageRefusal if an argument breaks a limit, and with an Error if the store cannot be
- * used; a change may have happened even so.
+ * used; a change may have been stored nevertheless.
  */
 export interface PluginStorage {
   /** Resolves to the value of a key, undefined if there is none. */

@@ -17,7 +17,7 @@ export const maxEntries = 10_000;
 const maxKeyBytes = 512;
 const maxValueBytes = 65_536;
 
-/** Keeps nothing. For a dry run, which must not change the store. */
+/** Entries that are never stored, for a dry run, which must not change the store. */
 export const noEntries: PluginEntries = {
   get: () => undefined,
   set: () => true,
@@ -34,7 +34,7 @@ export function storageOf(plugin: string, entries: PluginEntries): PluginStorage
     },
     async set(key, value) {
       if (await entries.set(plugin, checkKey(key), checkValue(value))) return;
-      const message = `plugin "${plugin}" has ${maxEntries} entries in its storage already; delete some of them first`;
+      const message = `plugin "${plugin}" already has ${maxEntries} entries in its storage; delete some of them first`;
       throw new Refusal("SLUICE_STORAGE_FULL", message);
     },
     async delete(key) {

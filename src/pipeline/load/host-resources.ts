@@ -9,7 +9,7 @@ type Shared = "log" | "clock" | "metrics" | "seal" | "claims" | "store" | "compu
 export interface HostResources extends Pick<Host, Shared> {
   /** True for `sluice check`: service plugins are asked for their `dryRun` instead of being started. */
   readonly dryRun?: boolean;
-  /** What all plugins keep in `host.storage`. */
+  /** The entries of all plugins in `host.storage`. */
   readonly entries: PluginEntries;
   readonly parts: KeptParts;
   readonly gateway: GatewayInfo;
