@@ -7,8 +7,8 @@ import type { CompilerOptions, Validator } from "./contract/validator.ts";
 import { checkJsonSchema } from "./json-schema.ts";
 
 /**
- * Number of schemas that one instance of ajv compiles. An instance keeps about 4 KB of every schema for as long as one of
- * its validators is in use, so without a limit every reload of a plugin would take memory for good.
+ * Number of schemas that one instance of ajv compiles. An instance keeps about 4 KB of every schema for as long as one
+ * of its validators is in use, so without a limit every reload of a plugin would increase the memory permanently.
  */
 const maxSchemas = 64;
 

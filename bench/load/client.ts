@@ -84,7 +84,8 @@ export async function load(options: LoadOptions): Promise<LoadResult> {
     options.rate === undefined
       ? undefined
       : pace(options.rate, started, (due) => {
-          const connection = idle.pop();
+          // In turn, because the peer closes a connection that is idle for long.
+          const connection = idle.shift();
           if (connection === undefined) backlog.push(due);
           else send(connection, due);
         });

@@ -150,7 +150,7 @@ const targets: Target[] = [
 if (values.drive !== undefined) await drive(values.drive);
 else if (values.plot) writePlots();
 else if (values.start) await measureStarts();
-else if (values.replicas) await measureReplicas();
+else if (values.replicas) await measureReplicas(values.only);
 else await main();
 
 async function main(): Promise<void> {

@@ -1,9 +1,9 @@
 /**
- * Shows several gateways that share one budget: starts PostgreSQL (from npm's package, if none is installed), Redis where it
- * is installed, a node, three gateways and a small load balancer. Then it spends the budget of a key through all
+ * Shows several gateways that share one budget: starts PostgreSQL (from an npm package if it is not installed), Redis
+ * if it is installed, a node, three gateways and a small load balancer. Then it spends the budget of a key through all
  * gateways, and runs until Ctrl-C.
  *
- *   npm run replicas [-- --once]    (--once: ends after the budget is spent)
+ *   npm run replicas [-- --once]    (--once: exit when the budget is spent)
  */
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
@@ -73,7 +73,7 @@ async function run(): Promise<void> {
     "SELECT count(*) AS charges, sum(used_cu_milli) / 1000.0 AS cu FROM sluice.usage",
   );
   console.log(
-    `PostgreSQL has ${Number(row?.["charges"])} charges of together ${Number(row?.["cu"])} CU.`,
+    `PostgreSQL has ${Number(row?.["charges"])} charges, which total ${Number(row?.["cu"])} CU.`,
   );
   console.log(`
 Try it: the load balancer passes each connection to the next gateway.
@@ -83,7 +83,7 @@ Try it: the load balancer passes each connection to the next gateway.
     -H 'content-type: application/json' \\
     -d '${JSON.stringify(call)}'
 `);
-  if (!values.once) console.log("Ctrl-C ends everything.");
+  if (!values.once) console.log("Press Ctrl-C to stop everything.");
   await stopped.promise;
 }
 

@@ -3,7 +3,7 @@
  * 8 gateways and of both stores, and the latency that each durability adds. Gateways and stores run on core 0. The load
  * and the mock node run on core 1.
  *
- *   npm run bench -- --replicas
+ *   npm run bench -- --replicas [--only round-trips] [--only cpu] [--only latency]
  */
 import { spawnSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -36,9 +36,12 @@ interface Configured {
   readonly env: Readonly<Record<string, string>>;
 }
 
-export async function measureReplicas(): Promise<void> {
+/** `only`: the parts to measure, by default all. */
+export async function measureReplicas(
+  only: readonly string[] = ["round-trips", "cpu", "latency"],
+): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), "sluice-replicas-"));
-  // The stores inherit this process's core.
+  // The stores inherit the core of this process.
   pin(0);
   await using stores = await startStores();
   // The load generator, which is this process, must not disturb the gateways.
@@ -47,9 +50,9 @@ export async function measureReplicas(): Promise<void> {
   await using mock = await startPeer(mockCommand, { core: 1 });
   try {
     const bench = new ReplicaBench(folder, stores, mock.port);
-    await bench.printRoundTrips();
-    await bench.printCpu();
-    await bench.printLatencies();
+    if (only.includes("round-trips")) await bench.printRoundTrips();
+    if (only.includes("cpu")) await bench.printCpu();
+    if (only.includes("latency")) await bench.printLatencies();
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }

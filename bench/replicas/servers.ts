@@ -24,7 +24,7 @@ export interface SharedStores extends AsyncDisposable {
   redisCpuMicros(): Promise<number>;
 }
 
-/** Starts a PostgreSQL with the tables of Sluice, and a Redis where it is installed. Both are removed at the end. */
+/** Starts PostgreSQL with the tables of Sluice, and Redis if it is installed. Both are removed at the end. */
 export async function startStores(): Promise<SharedStores> {
   await using starting = new AsyncDisposableStack();
   const postgres = starting.use(await startPostgres(await installedPostgres(), { durable: true }));

@@ -21,9 +21,9 @@ export interface NotificationListener {
 
 /** A subscription of one client. */
 export interface ClientSubscription {
-  /** Starts the notifications with what the node sends first to a new subscriber. Call it at most once. */
+  /** Starts the notifications. The first one is what the node sends to a new subscriber. Call it at most once. */
   start(listener: NotificationListener): void;
-  /** Ends the subscription. The listener is not called any more. */
+  /** Ends the subscription. The listener is not called after this. */
   close(): void;
 }
 

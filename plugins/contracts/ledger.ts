@@ -78,8 +78,8 @@ export interface LedgerRpc {
     readonly clientLeft: boolean;
   }): string | Uint8Array | undefined | Promise<string | Uint8Array | undefined>;
   /**
-   * Instead of `run`: returns the answer in which every call that could have been made has this error. `error`: JSON text.
-   * Undefined if the body contains only notifications.
+   * Called instead of `run`. Returns the answer in which every valid call has this error. Undefined if the body
+   * contains only notifications. `error`: JSON text.
    */
   refuse(error: string): string | undefined;
   /** After `run`: the lines to charge, one per call that a node has answered. */

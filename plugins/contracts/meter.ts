@@ -108,8 +108,8 @@ export interface Metering extends Meter {
   ): Awaitable<KeyWindows>;
   workspaceUsage(workspaceId: string): Awaitable<WorkspaceUsage>;
   /**
-   * Time for which requests are served while PostgreSQL cannot be reached, in milliseconds. Keys in memory stay valid for
-   * so long. Undefined without `store.postgres`.
+   * Time for which requests are served while PostgreSQL cannot be reached, in milliseconds. Keys in memory stay valid
+   * for the same time. Undefined without `store.postgres`.
    */
   readonly outageMs: number | undefined;
   readonly usage: UsageReports;

@@ -5,6 +5,7 @@ import type { Config } from "../config/config.ts";
 import { readPipeline } from "../pipeline/load/check-file.ts";
 import { shippedModules } from "../pipeline/load/modules.ts";
 import { claimsVersion } from "../store/claims.ts";
+import { storageFile, storageVersion } from "../store/plugin-storage.ts";
 import { StoreError } from "../store/store-error.ts";
 import type { CommandContext } from "./command.ts";
 
@@ -52,5 +53,8 @@ function printError(context: CommandContext, config: Config, error: unknown): 1 
 async function knownDatabases(): Promise<Readonly<Record<string, number>>> {
   const { databases } = await shippedModules();
   const known = await Promise.all(databases.map((versions) => versions()));
-  return Object.assign({ "claims.db": claimsVersion }, ...known) as Record<string, number>;
+  return Object.assign(
+    { "claims.db": claimsVersion, [storageFile]: storageVersion },
+    ...known,
+  ) as Record<string, number>;
 }

@@ -6,7 +6,7 @@ import type { Explanation } from "../pipeline/observe/explanation.ts";
 import { UsageError, type Command, type CommandContext, type OptionValues } from "./command.ts";
 import { optionText } from "./option.ts";
 
-/** The admin listener answers from memory. */
+/** The admin listener answers from memory, and waits for other gateways for at most a second. */
 const timeoutMs = 5_000;
 
 export const explain: Command = {
@@ -15,8 +15,8 @@ export const explain: Command = {
 
 Asks the running gateway for the request with this X-Request-Id. Prints what each step did with the request, how long
 the step took, and which limit refused the request. With a database, the other gateways that use it are asked, too. A
-gateway keeps the latest 2048 successful exchanges and the
-latest 2048 refused ones. Under load it measures the times of one exchange in eight.
+gateway keeps the latest 2048 successful exchanges and the latest 2048 refused ones. Under load it measures the times of
+one exchange in eight.
 
 --admin URL      address of the gateway's admin listener (default: admin.host and admin.port of pipeline.yaml)
 --json           print one JSON document

@@ -1,38 +1,76 @@
-/** `sluice check --online`: checks whether the database of pipeline.yaml can be used and keeps what it commits. */
+/**
+ * `sluice check --online`: checks whether the database of pipeline.yaml can be used and keeps what it commits, and whether
+ * Redis answers.
+ */
+import { systemClock } from "../clock.ts";
 import type { Config } from "../config/config.ts";
 import type { Fault } from "../config/fault.ts";
 import { storeFault } from "../config/store-fault.ts";
-import type { Clock, Postgres } from "../plugin.ts";
+import { createLog } from "../log.ts";
+import { createMetrics } from "../metrics.ts";
+import type { Clock, Postgres, Seal } from "../plugin.ts";
 import { explainPostgres, postgresError } from "../store/postgres/failure.ts";
 import { number, text } from "../store/row.ts";
-import type { StoreError } from "../store/store-error.ts";
+import { StoreError } from "../store/store-error.ts";
 import { checkTables, openCommandDatabase } from "./database.ts";
 
-/** A larger difference between the clocks of a gateway and its database is reported. */
+/** Maximum difference between the clocks of a gateway and its database. A larger one is reported. */
 const maxOffsetMs = 1_000;
 
-/** Without `store.postgres`, nothing is checked. Never rejects. */
+/** Checks the database. Returns no faults without `store.postgres`. Never rejects. */
 export async function onlineFaults(
   config: Config,
   clock: Pick<Clock, "now">,
 ): Promise<readonly Fault[]> {
   const opened = openCommandDatabase(config);
   if (opened === undefined) return [];
-  const { database } = opened;
+  const { database, seal } = opened;
+  const problems = [await redisProblem(config, seal)];
   try {
     await checkTables(opened);
-    const problems = [await lossProblem(database), await clockProblem(database, clock)];
-    return problems.flatMap((problem) =>
-      problem === undefined ? [] : [storeFault(problem, config)],
-    );
+    problems.push(await lossProblem(database), await clockProblem(database, clock));
   } catch (error) {
-    return [storeFault(explainPostgres(error, database.place), config)];
+    problems.push(explainPostgres(error, database.place));
   } finally {
     await database.close();
   }
+  return problems.flatMap((problem) =>
+    problem === undefined ? [] : [storeFault(problem, config)],
+  );
 }
 
-/** Anything that receives the write-ahead log counts as a standby, because not every user may see what it is. */
+/** Asks Redis as a start does, which it does not prevent. */
+async function redisProblem(
+  { store: { redis: url }, environment }: Config,
+  seal: Seal,
+): Promise<StoreError | undefined> {
+  if (url === undefined) return undefined;
+  const { RedisConnection } = await import("../store/redis/redis.ts");
+  const log = createLog({ level: "silent" });
+  const metrics = createMetrics();
+  const redis = await RedisConnection.open({
+    url,
+    environment,
+    seal,
+    clock: systemClock,
+    log,
+    metrics,
+  });
+  try {
+    if (redis.isUp) return undefined;
+    return new StoreError(
+      "SLUICE_STORE_UNREACHABLE",
+      `Redis at ${redis.place} does not answer (${redis.reason})`,
+      "Start it, or correct store.redis (REDIS_URL). While it is away, each gateway allows its share of the request rates.",
+      undefined,
+      "redis",
+    );
+  } finally {
+    redis.close();
+  }
+}
+
+/** Every receiver of the write-ahead log counts as a standby, because not every user may see its kind. */
 async function lossProblem(database: Postgres): Promise<StoreError | undefined> {
   const [row = {}] = await database.query(
     "status",

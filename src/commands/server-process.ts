@@ -8,7 +8,7 @@ import { setFlagsFromString } from "node:v8";
 const flags = [
   // Limits the space for new objects, by default 16 to 32 MiB. Saves 35 MiB.
   "--max-semi-space-size=8",
-  // Starts with all of that space. Every start needs it soon, and V8 would copy most objects each time it grows.
+  // V8 starts with all of that space. A start soon needs it, and V8 would copy most objects each time the space grows.
   "--min-semi-space-size=8",
 ];
 
@@ -39,8 +39,9 @@ export function becomeServerProcess(): void {
 }
 
 /**
- * Makes V8 keep the heap small from now on. A server calls this when it has started: what a start allocates stays, so
- * collecting the heap meanwhile would only take time. A value on Node's command line takes precedence.
+ * Makes V8 keep the heap small from now on. A server calls this when it has started: objects that a start allocates
+ * stay in use, so collecting the heap during the start would only take time. A value on Node's command line takes
+ * precedence.
  */
 export function limitHeapGrowth(): void {
   if (process.execArgv.some((flag) => flag.startsWith(heapGrowth))) return;

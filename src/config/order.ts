@@ -162,7 +162,7 @@ function orderFaults(provider: Hook, need: Need, chain: StepChain): Fault[] {
     return [fault("SLUICE_SLOT_UNSURE", message, { at: use.at, remedy })];
   }
   if (provider.isSkippable && provider.depth !== need.depth) {
-    const message = `${use.name} needs "${slot}", but ${other.name} (${place(other.at)}) is skipped on ${chain.title} when it fails, and then does not set it: it has \`onError: skip\``;
+    const message = `${use.name} on ${chain.title} needs "${slot}", but ${other.name} (${place(other.at)}) has \`onError: skip\`: if it fails, it does not set the slot`;
     const remedy = `Remove \`onError: skip\` from ${other.name} (${place(other.at)}), or remove ${use.name} (${place(use.at)}).`;
     return [fault("SLUICE_SLOT_UNSURE", message, { at: other.at, remedy })];
   }

@@ -192,7 +192,7 @@ function route(entries: EntrySchemas): JsonSchema {
       credential: {
         type: "string",
         description:
-          "Name of the {name} segment that contains the API key, for clients that cannot send headers. It takes the place of a missing Authorization header, and no plugin and no log shows it.",
+          "Name of the {name} segment that contains the API key, for clients that cannot send headers. If the request has no Authorization header, the key becomes one. Plugins and logs get the path without the key.",
       },
       run: {
         type: "array",

@@ -140,9 +140,9 @@ function withPaths(server: ServerConfig, folder: string): ServerConfig {
   return { ...server, tls: { cert: resolve(folder, tls.cert), key: resolve(folder, tls.key) } };
 }
 
-/** Returns a fault for each setting that requires a secret, if there is none. */
-function secretFaults({ environment, store, secret }: Config, root: LocatedMap): Fault[] {
-  if (secret !== undefined) return [];
+/** Returns a fault for each setting that requires a secret, if there is none. A secret with a fault is not missing. */
+function secretFaults({ environment, store }: Config, root: LocatedMap): Fault[] {
+  if (find(root, "/secret") !== undefined) return [];
   const missing = (what: string, pointer: string): Fault =>
     fault("SLUICE_SECRET_MISSING", `missing \`secret\`, which ${what} requires`, {
       at: find(root, pointer)?.at ?? root.at,

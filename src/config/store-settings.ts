@@ -23,8 +23,9 @@ export function storeSettingFaults(
 ): Fault[] {
   const at = (member: "redis" | "postgres"): Fault["at"] =>
     keyPositionOf(root, `/store/${member}`, { ...root.at, line: 1, col: 1 });
+  // A value that has a fault is missing in `store`, but the file uses its variable.
   const isUnused = (member: "redis" | "postgres", variable: string): boolean =>
-    store[member] === undefined && (env[variable] ?? "") !== "";
+    find(root, `/store/${member}`) === undefined && (env[variable] ?? "") !== "";
   const unused = (member: "redis" | "postgres", variable: string): Fault =>
     fault("SLUICE_KEY_MISSING", `missing store.${member}, although ${variable} is set`, {
       at: at(member),

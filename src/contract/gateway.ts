@@ -29,7 +29,7 @@ export interface RunningGateway {
   readonly routes: readonly RouteStatus[];
   /** Returns the explanations of the requests with this id, newest first. */
   explain(requestId: string): readonly object[];
-  /** Does the same on this gateway and on the others that use the same database. Never rejects. */
+  /** Like `explain`, on this gateway and on the others that use the same database. Never rejects. */
   explainEverywhere(requestId: string): Promise<FoundExchanges>;
   /** Returns the values of a metric of this gateway. Empty if there is no such metric. */
   metric(name: string): readonly MetricValue[];

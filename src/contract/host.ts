@@ -5,6 +5,7 @@ import type { Log } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
 import type { Awaitable } from "./phase.ts";
 import type { ServiceName, ServiceTypes } from "./service-types.ts";
+import type { PluginStorage } from "./storage.ts";
 import type { Claims, Seal, Store } from "./store.ts";
 import type { UpstreamClient, UpstreamClientOptions } from "./upstream.ts";
 
@@ -31,6 +32,8 @@ export interface Host {
   readonly compute: Compute;
   readonly seal: Seal;
   readonly claims: Claims;
+  /** Small values that the plugin keeps across restarts. */
+  readonly storage: PluginStorage;
   /**
    * Returns the service of that name, which must be listed under `uses` in the plugin's manifest. Throws an Error if it
    * is not listed there.
@@ -56,9 +59,9 @@ export interface Host {
    */
   upstream(url: string, options?: UpstreamClientOptions): UpstreamClient;
   /**
-   * Runs `task` every `ms` milliseconds until the plugin stops or the result is disposed. If it throws or rejects, the
+   * Runs `task` every `ms` milliseconds until the plugin stops or the result is disposed of. If it throws or rejects, the
    * error is logged and the timer continues. While a promise of the task is pending, no other run of it begins.
-   * `signal`: aborts when the plugin has stopped. Can be called from `start` on, and not in `check` or `operation`.
+   * `signal`: aborts when the plugin has stopped. Can be called from `start` on, but not in `check` or `operation`.
    */
   every(ms: number, task: (signal: AbortSignal) => Awaitable<void>): Disposable;
   /** The version of Sluice, as in its package.json. */

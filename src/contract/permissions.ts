@@ -1,13 +1,13 @@
 /**
- * What a plugin asks for in its manifest, and what its host therefore gives it. A plugin runs in the process of the
- * gateway and is trusted code: the permissions say what the host hands out, and help to review a plugin. They are not a
- * sandbox.
+ * The permissions in the manifest of a plugin, and the grants that its host derives from them. A plugin runs in the
+ * process of the gateway and is trusted code: the permissions determine what the host returns, and help people to
+ * review a plugin. They are not a sandbox.
  */
 import { isObject } from "../is-object.ts";
 
 /**
- * What the hooks of a step may do with bodies. `none`: the step has neither `requestBody` nor `responseChunk`. `read`:
- * its hooks get bodies and do not change them.
+ * Access of the hooks of a step to bodies. `none`: the step has neither `requestBody` nor `responseChunk`. `read`: its
+ * hooks get bodies, but do not change them.
  */
 export type BodyAccess = "none" | "read" | "write";
 

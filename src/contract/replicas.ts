@@ -3,11 +3,11 @@ import type { Awaitable } from "./phase.ts";
 
 /**
  * The other gateways that use the same database, and messages between them. A message usually arrives within 250 ms. It
- * is encrypted, and it is lost if the database is away or its receiver ends. Values may be whatever CBOR has: JSON values,
- * undefined and Uint8Array.
+ * is encrypted, and it is lost if the database cannot be reached or its receiver ends. Values may be of any type that
+ * CBOR supports: JSON values, undefined and Uint8Array.
  */
 export interface Replicas {
-  /** Id of this start of this gateway, which no other start has. */
+  /** Unique id of this start of this gateway. */
   readonly id: string;
   /**
    * Sends a message. `to`: id of the receiver; by default, all other gateways that run. Never throws: a message that

@@ -53,8 +53,8 @@ export interface StepHooks<State = unknown> {
   ): Awaitable<Reply | undefined>;
   /**
    * Runs for each message of a WebSocket for which the surface calls `Exchange.admit`, down the list. A returned Reply
-   * refuses the message and not the connection; the surface reports it in the form of its protocol. `arrivedMonotonic`:
-   * `clock.monotonic()` at the arrival of the message.
+   * refuses the message, but does not close the connection; the surface reports it in the form of its protocol.
+   * `arrivedMonotonic`: `clock.monotonic()` at the arrival of the message.
    */
   message?(
     x: Exchange,

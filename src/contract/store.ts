@@ -140,8 +140,8 @@ export interface Claims {
   now(): number;
   /**
    * Answers true for the first caller with this id until `until` (time of the store in milliseconds since 1970), and
-   * false for all others and after that time. The claim is durable when this has answered. Fails with a StoreError if it is not known who was first: it throws,
-   * or its promise is rejected. The id may be used up then.
+   * false for all others and after that time. The claim is durable when the call has answered. Fails with a StoreError
+   * if it is not known who was first: it throws, or its promise is rejected. The id may be used up then.
    */
   claim(id: string, until: number): Awaitable<boolean>;
   /**

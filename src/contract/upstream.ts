@@ -88,15 +88,15 @@ export interface UpstreamRequest {
 /** The answer of a server, of any status. */
 export interface UpstreamAnswer {
   readonly status: number;
-  /** By names in lower case. The values of equal names are joined with commas. */
+  /** The headers by name in lower case. The values of equal names are joined with commas. */
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Buffer;
 }
 
 /**
- * A client with a pool of connections to one server. A request is sent again, once, if the server closed a kept
- * connection: a request with an idempotent method unless its answer had begun, another one only if the server cannot
- * have read it.
+ * A client with a pool of connections to one server. If the server closes a kept connection, a request is sent once
+ * more: a request with an idempotent method if its answer had not begun, and any other request only if the server
+ * cannot have read it.
  */
 export interface UpstreamClient {
   /** Rejects with an Error if there is no complete answer, and with the reason of `signal` if it aborts. */

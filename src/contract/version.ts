@@ -8,9 +8,9 @@ export const contractVersion = "1.2";
 interface Deprecation {
   readonly kind: "step" | "surface" | "tools" | "service";
   readonly hook: string;
-  /** The version without it. */
+  /** The first version without the hook. */
   readonly removedIn: string;
-  /** What to use instead, as an imperative sentence. */
+  /** The remedy, as an imperative sentence. */
   readonly instead: string;
 }
 

@@ -28,7 +28,7 @@ export function explainEverywhere(
     async find(requestId) {
       try {
         const answers = await replicas.ask(topic, requestId);
-        // The same release of the gateway has made the answers. Another one may have made them with other members.
+        // The type is right for gateways of the same release. Another release may send other members.
         const others = answers.flatMap(({ answer }) => (answer?.value ?? []) as Explanation[]);
         return {
           exchanges: [...own(requestId), ...others].sort((a, b) => (a.at < b.at ? 1 : -1)),

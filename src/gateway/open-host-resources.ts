@@ -8,6 +8,8 @@ import type { HostResources } from "../pipeline/load/host-resources.ts";
 import type { Clock, GatewayInfo, Log, Metrics, Seal } from "../plugin.ts";
 import { openClaims } from "../store/claims.ts";
 import { openDataFolder } from "../store/data-folder.ts";
+import type { PluginEntries } from "../store/plugin-entries.ts";
+import { openPluginEntries } from "../store/plugin-storage.ts";
 import { refuseMoved } from "../store/moved-marker.ts";
 import type { PostgresClaims } from "../store/postgres/claims.ts";
 import type { PostgresPool } from "../store/postgres/postgres.ts";
@@ -45,6 +47,7 @@ export async function openHostResources(
   stack.defer(() => parts.close(stack.closer));
   const claims = postgres?.claims ?? openClaims(dataDir, clock);
   stack.add("claims", () => claims.close());
+  const entries = postgres?.entries ?? openStorage(dataDir, stack);
   const compute = openComputePool({ clock, metrics });
   stack.add("compute threads", () => compute.close());
   // Two threads for long work, so that decoding does not wait for the sum of a month, and two such sums do not wait for
@@ -54,6 +57,7 @@ export async function openHostResources(
   return {
     ...shared,
     claims,
+    entries,
     seal,
     store: {
       folder: dataDir,
@@ -67,6 +71,13 @@ export async function openHostResources(
   };
 }
 
+/** Throws StoreError if there are entries that cannot be used. */
+function openStorage(dataDir: string, stack: ClosingStack): PluginEntries {
+  const entries = openPluginEntries(dataDir);
+  stack.add("storage of plugins", () => entries.close());
+  return entries;
+}
+
 interface StoreParts {
   readonly seal: Seal;
   readonly clock: Clock;
@@ -77,6 +88,7 @@ interface StoreParts {
 interface PostgresStore {
   readonly database: PostgresPool;
   readonly claims: PostgresClaims;
+  readonly entries: PluginEntries;
   readonly replicas: PostgresReplicas;
 }
 
@@ -93,6 +105,7 @@ async function openPostgresStore(
   }
   const { openDatabase } = await import("./open-database.ts");
   const { openPostgresClaims } = await import("../store/postgres/claims.ts");
+  const { postgresEntries } = await import("../store/postgres/plugin-storage.ts");
   const { PostgresReplicas } = await import("../store/postgres/replicas.ts");
   const database = await openDatabase(config, url, parts, stack);
   const replicas = await PostgresReplicas.open({ ...parts, database, version });
@@ -100,6 +113,7 @@ async function openPostgresStore(
   return {
     database,
     claims: await openPostgresClaims(database, parts.clock, parts.log),
+    entries: postgresEntries(database),
     replicas,
   };
 }

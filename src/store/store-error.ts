@@ -5,14 +5,14 @@ export class StoreError extends Error {
   readonly code: string;
   readonly remedy: string;
   /** Member of the section `store` that names the store. */
-  readonly member: "data" | "postgres";
+  readonly member: "data" | "postgres" | "redis";
 
   constructor(
     code: StoreErrorCode,
     message: string,
     remedy: string,
     cause?: unknown,
-    member: "data" | "postgres" = "data",
+    member: "data" | "postgres" | "redis" = "data",
   ) {
     super(message, { cause });
     this.name = "StoreError";

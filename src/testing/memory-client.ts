@@ -1,4 +1,4 @@
-/** A client of the pipeline that lives in memory: it sends one request and keeps the response. */
+/** An in-memory client of the pipeline, which sends one request and keeps the response. */
 import { LiveExchange } from "../pipeline/run/exchange.ts";
 import type { ClientResponse, ResponseOwner } from "../pipeline/run/client-response.ts";
 import type { ClientRequest } from "../pipeline/run/request-head.ts";

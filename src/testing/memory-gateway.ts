@@ -1,6 +1,6 @@
 /**
- * A gateway without a listener, for tests of single plugins: the real pipeline with plugins that were made in code, and
- * requests that a test sends in memory.
+ * A gateway without a listener, for tests of single plugins: the real pipeline with plugins that a test defines in
+ * code, and requests that it sends in memory.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -27,7 +27,7 @@ import { keepingLog } from "./keeping-log.ts";
 export interface MemoryPipeline {
   /** The content of pipeline.yaml, as a value. */
   readonly file: object;
-  /** The plugins that were made in code, by name. */
+  /** The plugins that the test defines in code, by name. */
   readonly plugins: ReadonlyMap<string, Plugin>;
 }
 
@@ -44,7 +44,7 @@ export interface MemoryGatewayOptions extends MemoryPipeline {
 export interface TestAnswer {
   /** 0 if no response was sent, for example because the client left. */
   readonly status: number;
-  /** By name in lower case. The values of a repeated header are joined with commas. */
+  /** The headers by name in lower case. The values of a repeated header are joined with commas. */
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
   readonly bytes: Buffer;

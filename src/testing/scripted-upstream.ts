@@ -1,4 +1,4 @@
-/** An HTTP server for tests, in place of a backend: it records its requests and answers as the test has written. */
+/** An HTTP server for tests, in place of a backend: it records its requests and sends the replies that the test supplies. */
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 

@@ -26,12 +26,15 @@ import {
   type TestAnswer,
 } from "./memory-gateway.ts";
 
-/** What a plugin needs around it. All members are optional. */
+/** Options, slots and other surroundings that a plugin needs in a test. All members are optional. */
 export interface PluginExample<Options = unknown> {
   readonly options?: Partial<Options>;
   /** The slots that the plugin reads, with their values. */
   readonly slots?: Partial<Slots>;
-  /** Stand-ins for the services that the plugin uses, with the members that it calls. Others that ship with Sluice run. */
+  /**
+   * Stand-ins for the services that the plugin uses, with the members that it calls. Other shipped services run as they
+   * are.
+   */
   readonly services?: { readonly [Name in ServiceName]?: Partial<ServiceTypes[Name]> };
   /** A request that the plugin lets pass or answers. It is sent if a test names no other (default: `GET`). */
   readonly request?: TestRequest;
@@ -66,7 +69,7 @@ export interface TestedHandler<Options = unknown> extends TestedPlugin<Options> 
 }
 
 export interface TestedService<Options, Provided> extends TestedPlugin<Options> {
-  /** What other plugins get from `host.use`. */
+  /** The service, as other plugins get it from `host.use`. */
   readonly service: Provided;
   /** Returns what the service reports to `/readyz`. */
   ready(): true | string | Readonly<Record<string, true | string>>;
@@ -201,7 +204,9 @@ function settingSlots(slots: Partial<Slots>): Plugin {
   });
 }
 
-/** Returns the surface of the route. It uses a service that is tested, because every plugin must be in use. */
+/**
+ * Returns the surface of the route. If a service is tested, the surface uses it, because every plugin must be in use.
+ */
 function below(plugin: Plugin, surface: StepExample["surface"]): Plugin {
   const fallback = (): Reply => ({
     status: 200,
@@ -213,7 +218,7 @@ function below(plugin: Plugin, surface: StepExample["surface"]): Plugin {
   return defineSurface({
     name: surfaceName,
     description: "The surface of a test.",
-    // A service that is not known to TypeScript has a name like any other.
+    // TypeScript does not know the names of the services that tests define.
     uses: plugin.kind === "service" ? [plugin.name as ServiceName] : [],
     start: () => hooks,
   });

@@ -16,6 +16,6 @@ test("npm run replicas spends one budget exactly through three gateways", async 
   const sum = answered.reduce((total, n) => total + n, 0);
   // A call of system_health costs 100 milli-CU.
   assert.equal(sum, 30);
-  assert.match(stdout, /PostgreSQL has 30 charges of together 3 CU\./);
+  assert.match(stdout, /PostgreSQL has 30 charges, which total 3 CU\./);
   assert.match(stdout, /curl http:\/\/127\.0\.0\.1:\d+\/v1\/ledger\/rpc/);
 });

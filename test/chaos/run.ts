@@ -1,7 +1,7 @@
 /**
- * `npm run chaos -- --minutes M [--seed S] [--replicas N]`: breaks several gateways that share credit, and their servers,
- * under load. `npm run chaos -- --mode local --rounds N [--seed S]`: the same with one gateway that copies its journal.
- * Prints the figures, and exits with 1 if a promise is broken.
+ * `npm run chaos -- --minutes M [--seed S] [--replicas N]`: injects faults into several gateways that share credit, and
+ * into their servers, under load. `npm run chaos -- --mode local --rounds N [--seed S]`: the same with one gateway that
+ * copies its journal. Prints the figures, and exits with 1 if a promise is broken.
  */
 import { parseArgs } from "node:util";
 import { installedPostgres } from "../store/programs.ts";

@@ -9,6 +9,8 @@ import { test } from "node:test";
 import { startTestGateway } from "sluice-gateway/testing";
 import { startGateway } from "../../src/gateway/gateway.ts";
 import { createLog } from "../../src/log.ts";
+import type { PluginEntries } from "../../src/store/plugin-entries.ts";
+import { openPluginEntries } from "../../src/store/plugin-storage.ts";
 
 const main = join(import.meta.dirname, "../../src/main.ts");
 const pipeline = `version: 1
@@ -34,9 +36,15 @@ function sluice(folder: string, ...args: readonly string[]) {
   return { child, ended };
 }
 
-test("a running gateway is backed up, and its keys work after a restore", async () => {
+test("a running gateway is backed up, and its keys and what plugins stored are there after a restore", async () => {
   await using started = await startTestGateway({ pipeline });
   const { folder, key } = started;
+  const stored = (work: (entries: PluginEntries) => void): void => {
+    const entries = openPluginEntries(join(folder, "data"));
+    work(entries);
+    entries.close();
+  };
+  stored((entries) => void entries.set("acme", "a", Buffer.from("b")));
   const file = join(folder, "backup.tgz");
   assert.deepEqual(await sluice(folder, "backup", file).ended, { code: 0, errors: "" });
 
@@ -47,6 +55,7 @@ test("a running gateway is backed up, and its keys work after a restore", async 
   await started.gateway.stop();
   rmSync(join(folder, "data"), { recursive: true });
   assert.deepEqual(await sluice(folder, "restore", file).ended, { code: 0, errors: "" });
+  stored((entries) => assert.deepEqual(entries.list("acme", ""), ["a"]));
   const again = await startGateway({
     configFile: join(folder, "pipeline.yaml"),
     env: { DATA_DIR: join(folder, "data") },

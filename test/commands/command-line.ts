@@ -26,7 +26,7 @@ export interface CommandLine {
 const pipeline = `version: 1
 environment: \${GATEWAY_ENV}
 secret: \${GATEWAY_SECRET:-at-least-sixteen-characters}
-store: { data: ./data, postgres: "\${DATABASE_URL:-}" }
+store: { data: ./data, postgres: "\${DATABASE_URL:-}", redis: "\${REDIS_URL:-}" }
 routes:
   - { path: /x, methods: [GET], run: [], to: models }
 `;

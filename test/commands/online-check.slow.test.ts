@@ -7,6 +7,7 @@ import { onlineFaults } from "../../src/commands/online-check.ts";
 import { readPipeline } from "../../src/pipeline/load/check-file.ts";
 import { createSeal } from "../../src/store/seal.ts";
 import { upgrade } from "../plugins/billing/shipping/fixture.ts";
+import { startRedis } from "../store/redis-server.ts";
 import { createDatabase, runSql } from "../store/servers.ts";
 import { commandLine, type CommandLine } from "./command-line.ts";
 
@@ -38,6 +39,23 @@ test("--online reports tables that are missing, and a database that cannot be re
   assert.match(await online(unreachable), /SLUICE_STORE_UNREACHABLE/);
   assert.equal((await unreachable.run(check)).code, 0, "without --online, nothing is connected");
   assert.match(await online(line.with({ DATABASE_URL: "" })), /has no faults/);
+});
+
+test("--online reports a Redis that does not answer, also if only the password is wrong", async (t) => {
+  const redis = await startRedis(t, ["--requirepass", "a password"]);
+  if (redis === undefined) return;
+  const { url, line } = await prepared(t);
+  await upgrade(url, createSeal(secret));
+  const withPassword = (password: string): CommandLine =>
+    line.with({ REDIS_URL: redis.url.replace("//", `//:${encodeURIComponent(password)}@`) });
+  assert.match(await online(withPassword("a password")), /has no faults/);
+  const refused = await online(withPassword("hunter2"));
+  assert.match(refused, /SLUICE_STORE_UNREACHABLE {2}Redis at 127\.0\.0\.1:\d+ .*\(WRONGPASS/);
+  assert.doesNotMatch(refused, /hunter2/);
+  assert.match(
+    await online(line.with({ REDIS_URL: "redis://127.0.0.1:1" })),
+    /SLUICE_STORE_UNREACHABLE {2}Redis at 127\.0\.0\.1:1 .*ECONNREFUSED/,
+  );
 });
 
 test("--online reports a database that can lose commits", async (t) => {

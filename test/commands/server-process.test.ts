@@ -67,7 +67,7 @@ for (const [what, args, stdio] of [
   });
 }
 
-/** Keeps about 360 MiB, which V8 collects several times while they are made. */
+/** Allocates and keeps about 360 MiB, during which V8 collects the heap several times. */
 const growHeap = `
   import { limitHeapGrowth } from ${JSON.stringify(subject)};
   if (process.argv[1] === "limited") limitHeapGrowth();

@@ -17,6 +17,7 @@ import type { Awaitable } from "../../src/plugin.ts";
 import { Buckets } from "../../plugins/edge/rate-limit/buckets.ts";
 import { TokenBucket } from "../../plugins/edge/rate-limit/token-bucket.ts";
 import { openClaims, type ClaimsService } from "../../src/store/claims.ts";
+import { openPluginEntries, openStorageDatabase } from "../../src/store/plugin-storage.ts";
 import { atOnce } from "../../plugins/contracts/at-once.ts";
 import { manualClock } from "../../src/testing/clock.ts";
 import { temporaryFolder } from "../store/folder.ts";
@@ -27,6 +28,7 @@ import { meterFixture } from "../plugins/billing/metering/fixture.ts";
 import { describeMeter, type RecordedCharge } from "./meter.ts";
 import { describeIdempotency, type IdempotencyReplica } from "./idempotency.ts";
 import { describeStreamStore } from "./receipts.ts";
+import { describeStorage } from "./storage.ts";
 import { describeUsage } from "./usage.ts";
 
 const quiet = (): void => {};
@@ -107,6 +109,23 @@ describeClaims("embedded", (t) => {
       return openOne();
     },
   };
+});
+
+describeStorage("embedded", (t) => {
+  const folder = temporaryFolder(t);
+  const open = (): ReturnType<typeof openPluginEntries> => {
+    const entries = openPluginEntries(folder);
+    t.after(() => entries.close());
+    return entries;
+  };
+  const fill = (count: number): void => {
+    const db = openStorageDatabase(folder);
+    db.exec(`INSERT INTO plugin_storage WITH RECURSIVE one (n) AS
+      (SELECT 1 UNION ALL SELECT n + 1 FROM one WHERE n < ${count})
+      SELECT 'acme', 'n' || n, x'61' FROM one`);
+    db.close();
+  };
+  return { one: open(), other: open(), restart: open, fill };
 });
 
 describeBuckets("embedded", () => {

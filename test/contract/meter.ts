@@ -39,7 +39,7 @@ async function take(
   return taken;
 }
 
-/** Reserves what does not fit. Returns the refusal, and when its limit has room again. */
+/** Reserves more than the limit allows. Returns the refusal, and the time at which the limit has room again. */
 async function refuse(
   meter: ContractMeter,
   principal: KeyPrincipal,

@@ -10,15 +10,18 @@ import { openPostgresStreamStore } from "../../plugins/confidential/confidential
 import type { StreamStore } from "../../plugins/confidential/confidential-relay/stream-store.ts";
 import { createMetrics } from "../../src/metrics.ts";
 import { openPostgresClaims, type PostgresClaims } from "../../src/store/postgres/claims.ts";
+import type { PluginEntries } from "../../src/store/plugin-entries.ts";
+import { postgresEntries } from "../../src/store/postgres/plugin-storage.ts";
 import { systemClock } from "../../src/clock.ts";
 import { manualClock } from "../../src/testing/clock.ts";
 import { accountsDatabase } from "../plugins/billing/accounts/postgres/database.ts";
 import { findProgram, systemProgram } from "../store/programs.ts";
-import { createDatabase, openPgBouncer } from "../store/servers.ts";
+import { createDatabase, openPgBouncer, runSql } from "../store/servers.ts";
 import { describeAccountStore } from "./accounts.ts";
 import { describeClaims } from "./claims.ts";
 import { describeIdempotency, type IdempotencyReplica } from "./idempotency.ts";
 import { describeStreamStore } from "./receipts.ts";
+import { describeStorage } from "./storage.ts";
 
 /** A replica renews the leases of its slots this often (plugins/billing/accounts/idempotency.ts). */
 const renewMs = 20_000;
@@ -103,6 +106,19 @@ function describeStores(name: string, port: () => number | undefined): void {
     };
     const other = await open(wrongClock);
     return { one: await open(), other, now: () => clock.now(), pass, restart: open };
+  });
+
+  describeStorage(name, async (t) => {
+    const database = await openDatabase(t);
+    const open = (): PluginEntries => postgresEntries(database.open());
+    const fill = async (count: number): Promise<void> => {
+      await runSql(
+        database.url,
+        `INSERT INTO sluice.plugin_storage
+           SELECT 'acme', 'n' || n, 'a' FROM generate_series(1, ${count}) AS n`,
+      );
+    };
+    return { one: open(), other: open(), restart: open, fill };
   });
 }
 

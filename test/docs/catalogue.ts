@@ -9,6 +9,7 @@ import {
 } from "../../src/pipeline/load/plugin-file.ts";
 import { loadShipped, shippedPlugins } from "../../src/pipeline/load/load.ts";
 import { isObject } from "../../src/is-object.ts";
+import { optionTable } from "./option-table.ts";
 import { root } from "./tables.ts";
 
 /** A plugin, with the path of the page or folder that describes it, relative to docs/. */
@@ -19,8 +20,10 @@ interface Listed {
 
 const heading = `# Plugin catalogue
 
-This page is generated from the manifests of the plugins. A package of plugins has its manifests as data in the file
-sluice-plugin.json, which sluice plugin pack writes. [Writing plugins](writing-plugins.md) explains the terms.
+This page is generated from the manifests of the plugins. A package of plugins contains its manifests as data in the file
+\`sluice-plugin.json\`, which \`sluice plugin pack\` writes. [Writing plugins](writing-plugins.md) explains the terms.
+
+An option without a default may be missing. Its description then says what applies.
 `;
 
 function code(text: string): string {
@@ -40,7 +43,7 @@ export async function renderCatalogue(): Promise<string> {
   return [
     heading,
     "## Model plugins\n",
-    "Packages to copy from. They live in docs/examples of the repository and are not part of the package.\n",
+    "You can copy these packages. They are located in docs/examples of the repository and are not part of the npm package.\n",
     ...models.map(sectionOf),
     "## Plugins that ship with Sluice\n",
     ...shipped.map(sectionOf),
@@ -83,7 +86,6 @@ function sectionOf({ data, link }: Listed): string {
     // Without `permissions`, the manifest says nothing about bodies.
     ...(data.permissions === undefined ? [] : [`bodies: ${body}`]),
     ...(contract === undefined ? [] : [`contract: ${code(contract)}`]),
-    ...optionLines(data),
   ];
   return [
     `### [${name}](${link})`,
@@ -91,13 +93,7 @@ function sectionOf({ data, link }: Listed): string {
     description,
     "",
     ...lines.map((line) => `- ${line}`),
+    ...optionTable(data.options),
     "",
   ].join("\n");
-}
-
-function optionLines({ options }: PluginData): string[] {
-  const properties = options?.["properties"];
-  if (!isObject(properties)) return [];
-  const names = Object.keys(properties);
-  return names.length === 0 ? [] : [`options: ${names.map(code).join(", ")}`];
 }

@@ -83,7 +83,7 @@ test("the recipe of a proxy forwards requests with a key", async (t) => {
 
 test("the programs of docs/recipes/clients.md run and print a result", async (t) => {
   const programs = blocks("docs/recipes/clients.md", "ts");
-  assert.equal(programs.length, 4);
+  assert.equal(programs.length, 5);
   const model = await startDemoModel({ tokenMs: 0 });
   t.after(() => model.close());
   const node = await startDemoNode();
@@ -98,6 +98,7 @@ test("the programs of docs/recipes/clients.md run and print a result", async (t)
     const file = join(folder, `${at}.mts`);
     const program = text
       .replaceAll("http://127.0.0.1:8080", gateway.url)
+      .replaceAll("ws://127.0.0.1:8080", gateway.url.replace("http:", "ws:"))
       .replaceAll("gateway_dev_…", gateway.key);
     writeFileSync(file, program);
     const { stdout } = await run(process.execPath, [file], { cwd: folder, timeout: 60_000 });

@@ -70,7 +70,7 @@ function sluiceTable(): Table {
 }
 
 /** Placeholders such as {name} and <name> are text in a table. */
-function escape(text: string): string {
+export function escape(text: string): string {
   return text.replace(/[|*<]/g, (sign) => `\\${sign}`);
 }
 

@@ -49,6 +49,7 @@ test("every sample of the page is tested in this file", () => {
     "almanac.ts",
     "counting.ts",
     "echo-socket.ts",
+    "last-caller.ts",
     "paid.ts",
     "price-feed.ts",
     "price.ts",
@@ -305,6 +306,30 @@ ${forTests}`;
   const events = await counted.text();
   assert.match(events, /"progress":1,"total":2[^]*"progress":2,"total":2[^]*"usedCUMilli":20/);
   assert.equal(await echoed(gateway.url.replace("http", "ws"), "hello"), "hello");
+});
+
+test("the surface that keeps a value compiles, and finds the value after a restart", async (t) => {
+  const folder = project(t);
+  writeSample(folder, "last-caller.ts");
+  await compile(folder, join(folder, "out"));
+  const configFile = join(folder, "pipeline.yaml");
+  const surface = "{ path: /last, to: last-caller }";
+  writeFileSync(
+    configFile,
+    `version: 1\nplugins: { last-caller: ./last-caller.ts }\nroutes: [${surface}]\n${forTests}`,
+  );
+  const env = { PORT: "0", ADMIN_PORT: "0", DATA_DIR: join(folder, "data") };
+  const answers: string[] = [];
+  for (let start = 0; start < 2; start++) {
+    const gateway = await startGateway({ configFile, env, watch: false });
+    try {
+      answers.push(await (await fetch(`${gateway.url}/last`)).text());
+    } finally {
+      await gateway.stop();
+    }
+  }
+  assert.equal(answers[0], "nobody was here");
+  assert.match(answers[1] ?? "", /^{"at":\d+}$/);
 });
 
 /** Returns the answer to a message. */

@@ -16,6 +16,7 @@ import {
 import { gatewayInfo } from "../../src/pipeline/load/gateway-info.ts";
 import { provision, type Generation } from "../../src/pipeline/load/generation.ts";
 import { Closer } from "../../src/pipeline/load/closer.ts";
+import { noEntries } from "../../src/store/plugin-entries.ts";
 import { createSeal } from "../../src/store/seal.ts";
 import { KeptParts } from "../../src/pipeline/load/kept-parts.ts";
 import type { HostResources } from "../../src/pipeline/load/host-resources.ts";
@@ -155,6 +156,7 @@ export function testResources(log: Log): HostResources {
     metrics: noMetrics,
     seal: createSeal("test"),
     claims: { now: () => 0, claim: () => false, end() {}, hasEnded: () => false },
+    entries: noEntries,
     store: { folder: "data", postgres: undefined, redis: undefined, replicas: undefined },
     compute: { run: notRun, background: { run: notRun } },
     parts: new KeptParts(),

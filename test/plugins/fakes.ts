@@ -26,6 +26,7 @@ import type {
   SlotName,
   Slots,
 } from "../../src/plugin.ts";
+import { noEntries, storageOf } from "../../src/store/plugin-entries.ts";
 import { createSeal } from "../../src/store/seal.ts";
 import { manualClock } from "../../src/testing/clock.ts";
 
@@ -137,6 +138,7 @@ export function fakeHost(more: Partial<Host> = {}, services: Partial<ServiceType
     compute: { run: notRun, background: { run: notRun } },
     seal: createSeal("test"),
     claims: { now: () => clock.now(), claim: () => true, end() {}, hasEnded: () => false },
+    storage: storageOf("test", noEntries),
     use<Name extends ServiceName>(name: Name, options?: { ifInstalled: true }) {
       const service = all[name];
       if (service === undefined && options === undefined) {

@@ -32,7 +32,7 @@ export interface PairOptions {
 
 const settings = { wal_retrieve_retry_interval: "100ms", autovacuum: "off" };
 
-/** The programs must include pg_basebackup, which npm's package lacks. */
+/** The programs must include pg_basebackup, which the npm package does not contain. */
 export async function startPostgresPair(
   programs: PostgresPrograms,
   { synchronous }: PairOptions,

@@ -63,6 +63,32 @@ test("a step runs with its slots, and its answer has the slots that it set", asy
   );
 });
 
+test("a plugin finds what it stored before a reload, and other plugins do not", async () => {
+  const counting = (name: string) =>
+    defineSurface<{ readonly by: number }>({
+      name,
+      description: "Counts requests.",
+      options: {
+        type: "object",
+        properties: { by: { type: "integer", default: 1 } },
+        additionalProperties: false,
+      },
+      start: ({ by }, { storage }) => ({
+        async answer() {
+          const count = Number((await storage.get("count")) ?? 0) + by;
+          await storage.set("count", String(count));
+          return { status: 200, body: String(count) };
+        },
+      }),
+    });
+  await using tested = await testSurface(counting("counting"));
+  assert.equal((await tested.send()).body, "1");
+  await tested.reload({ by: 10 });
+  assert.equal((await tested.send()).body, "11");
+  await using other = await testSurface(counting("also-counting"));
+  assert.equal((await other.send()).body, "1");
+});
+
 test("a reload gives the step other options", async () => {
   await using tested = await testStep(step, { slots: { shade: "light" } });
   await tested.reload({ header: "x-other" });

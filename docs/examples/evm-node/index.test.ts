@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { scriptedUpstream, testService } from "sluice-gateway/testing";
 import plugin from "./index.ts";
 
-test("the service knows the newest block, calls allowed methods and reports a node that is away", async () => {
+test("the service knows the newest block, calls allowed methods and reports a node that cannot be reached", async () => {
   let isAway = false;
   await using node = await scriptedUpstream(({ body }) => {
     if (isAway) return { status: 500, body: "down" };
@@ -15,5 +15,5 @@ test("the service knows the newest block, calls allowed methods and reports a no
   assert.equal(await tested.service.call("eth_getBalance", ["0x00", "latest"]), "0x0");
   await assert.rejects(tested.service.call("eth_sendRawTransaction"), /not allowed/);
   isAway = true;
-  await assert.rejects(tested.service.call("eth_call"), /sent no answer/);
+  await assert.rejects(tested.service.call("eth_call"), /did not send a JSON-RPC answer/);
 });

@@ -70,9 +70,10 @@ export default defineService<Options, EvmNode>({
         signal: AbortSignal.any([stopped.signal, AbortSignal.timeout(timeoutMs)]),
       });
       const text = await response.text();
-      // What a node says is not trusted: it may be no JSON.
+      // The node is not trusted: its answer may not be JSON.
       const answer: unknown = response.ok ? parseJson(text) : undefined;
-      if (!isObject(answer) || answer["id"] !== id) throw new Error("the node sent no answer");
+      if (!isObject(answer) || answer["id"] !== id)
+        throw new Error("the node did not send a JSON-RPC answer");
       if ("error" in answer) throw new Error(`the node refused ${method}`);
       return answer["result"];
     }
@@ -80,7 +81,7 @@ export default defineService<Options, EvmNode>({
     async function probe(): Promise<void> {
       try {
         const number = Number(await send("eth_blockNumber", []));
-        if (!Number.isSafeInteger(number)) throw new Error("the node sent no block number");
+        if (!Number.isSafeInteger(number)) throw new Error("the node did not send a block number");
         head = number;
         problem = undefined;
       } catch (error) {

@@ -42,7 +42,7 @@ export default defineStep<Options>({
   start(options, { clock, environment }) {
     const { issuer, audience, resource } = options;
     const keys = createRemoteJWKSet(new URL(options.jwks));
-    // A token is verified once. Its principal stays one object for as long as the token is in use.
+    // A token is verified once. Its principal remains the same object while the token is in use.
     const known = new BoundedMap<string, { principal: KeyPrincipal; until: number }>(10_000);
     const at = resource && ` resource_metadata="${new URL(metadataPath, resource).href}"`;
     const headers = ["www-authenticate", `Bearer${at ?? ""}`];
@@ -89,7 +89,7 @@ export default defineStep<Options>({
         if (token === undefined) return refused;
         const found = known.get(token);
         const isFresh = found !== undefined && found.until > clock.now();
-        // A wrong token and a provider that does not answer are refused alike.
+        // The refusal is the same for a wrong token and for a provider that does not answer.
         const principal = isFresh ? found.principal : await verified(token).catch(() => undefined);
         if (principal === undefined) return refused;
         const { id, workspaceId } = principal.key;

@@ -1,4 +1,4 @@
-/** Nothing listens on this port: a server that is away costs its tools only. */
+/** Nothing listens on this port: a server that cannot be reached only lacks its own tools. */
 import type { PluginExample } from "sluice-gateway/testing";
 
 const away = { url: "http://127.0.0.1:9/mcp", tools: { echo: 5 } };

@@ -32,11 +32,11 @@ function serve({ id, method, params }: Message): UpstreamReply {
   return { body: { jsonrpc: "2.0", id, error: { code: -32_601, message: "unknown method" } } };
 }
 
-test("allowed tools of other servers are called, and a dead server costs its own tools", async () => {
+test("allowed tools of other servers are called, and only the tools of a dead server are missing", async () => {
   let isAway = false;
   await using upstream = await scriptedUpstream(({ method, body }) => {
     if (isAway) return { status: 503 };
-    // The client asks for a stream of its own with GET, which this server does not have.
+    // The client also asks for a stream with GET, which this server does not support.
     return method === "POST" ? serve(JSON.parse(body) as Message) : { status: 405 };
   });
   const servers = {

@@ -1,4 +1,4 @@
-/** Adds the tools of other servers of the Model Context Protocol to the catalogue, each with a price of its own. */
+/** Adds the tools of other servers of the Model Context Protocol to the catalogue, each with its own price. */
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { defineTools, type Host } from "sluice-gateway/plugin";
 import { toolFailure, type Content, type Tool, type ToolResult } from "sluice-gateway/services";
@@ -46,7 +46,7 @@ export default defineTools<Options>({
   },
 });
 
-/** One server. A server that cannot be reached costs its own tools, and no others. */
+/** One server. If it cannot be reached, only its own tools are missing. */
 class Remote {
   readonly #prefix: string;
   readonly #server: Server;
@@ -59,7 +59,7 @@ class Remote {
     this.#host = host;
   }
 
-  /** The allowed tools that the server has. Without an answer there are none until the next reload. */
+  /** The allowed tools that the server has. If the server does not answer, there are none until the next reload. */
   async tools(): Promise<Tool<never>[]> {
     const listed = await this.#ask((client) => client.listTools(undefined, { timeout: 5_000 }));
     return (listed?.tools ?? []).flatMap(({ name, description = "", inputSchema, annotations }) => {
@@ -93,7 +93,7 @@ class Remote {
     return { ok: true, value: result.structuredContent ?? { content }, content };
   }
 
-  /** Returns undefined if the server does not answer. The next question connects again. */
+  /** Returns undefined if the server does not answer. The next call connects again. */
   async #ask<T>(question: (client: Client) => Promise<T>): Promise<T | undefined> {
     try {
       this.#client ??= this.#connect();

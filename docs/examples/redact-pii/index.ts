@@ -2,7 +2,7 @@
 import { defineStep } from "sluice-gateway/plugin";
 import { isObject } from "sluice-gateway/toolkit";
 
-/** What can be found, and how. A card number must also have a correct check digit. */
+/** The kinds of personal data and their patterns. A card number must also have a correct check digit. */
 const patterns = {
   email: /[\w.+-]+@[\w-]+(?:\.[\w-]+)+/g,
   phone: /(?<![\w.])\+?\d{1,3}[ -]\(?\d{2,4}\)?[ -]\d{3,4}[ -]?\d{2,4}(?!\w)/g,
@@ -60,7 +60,7 @@ export default defineStep<Options>({
       return result;
     }
 
-    /** A content is a text, or a list of parts of which some have a text. */
+    /** `content`: a string, or a list of parts, some of which have a text. */
     function redactContent(content: unknown): unknown {
       if (typeof content === "string") return redact(content);
       if (!Array.isArray(content)) return content;
@@ -91,7 +91,7 @@ export default defineStep<Options>({
   },
 });
 
-/** The check of Luhn (ISO/IEC 7812-1). */
+/** Returns whether the number passes the Luhn check (ISO/IEC 7812-1). */
 function hasCheckDigit(text: string): boolean {
   const digits = [...text.replaceAll(/\D/g, "")].toReversed().map(Number);
   const sum = digits.reduce((total, digit, at) => {

@@ -1,26 +1,41 @@
 /**
  * The credential of a caller: the Authorization header or, because a page cannot send one when it opens a WebSocket, a
- * subprotocol that contains a ticket or a key (confidential-stream.md section 1.1). It is never echoed.
+ * subprotocol that contains a ticket (confidential-stream.md section 1.1, decisions.md section 14). It is never echoed.
  */
 import type { Awaitable, Exchange } from "sluice-gateway/plugin";
 import type { Accounts, Caller } from "sluice-gateway/services";
 import { andThen } from "sluice-gateway/toolkit";
 
-const prefix = "confidential.auth.";
+interface SubprotocolForm {
+  /** The rest of the subprotocol is the credential in base64url. */
+  readonly prefix: string;
+  /** True if the credential may also be an API key. */
+  readonly allowsKeys: boolean;
+}
+
+/**
+ * The surfaces whose connections can be opened with a ticket, by name. On other surfaces a ticket would be as powerful
+ * as its key.
+ */
+const forms: ReadonlyMap<string, SubprotocolForm> = new Map([
+  ["confidential-stream", { prefix: "confidential.auth.", allowsKeys: true }],
+  ["ledger-ws", { prefix: "ledger.auth.", allowsKeys: false }],
+]);
 /** Prefix of every API key. */
 const keyPrefix = "gateway_";
-/** A ticket can only open a session of this surface. On other surfaces it would be as powerful as its key. */
-const streamSurface = "confidential-stream";
 
 export function identify(x: Exchange, accounts: Accounts): Awaitable<Caller> {
   const { headers, address } = x.request;
   const { authorization, origin, "sec-websocket-protocol": offered = "" } = headers;
-  if (authorization !== undefined || x.route.surface !== streamSurface) {
+  const form = forms.get(x.route.surface);
+  if (authorization !== undefined || form === undefined) {
     return accounts.identify(authorization, address);
   }
-  const shown = credentialOf(offered);
+  const shown = credentialOf(offered, form.prefix);
   if (shown === undefined) return accounts.identify(undefined, address);
-  if (shown.startsWith(keyPrefix)) return accounts.identify(`Bearer ${shown}`, address);
+  if (form.allowsKeys && shown.startsWith(keyPrefix)) {
+    return accounts.identify(`Bearer ${shown}`, address);
+  }
   return andThen(accounts.tickets.redeem(shown, origin, address), ({ principal, terms }) => {
     if (terms !== undefined) x.set("ticket", terms);
     return principal;
@@ -28,7 +43,7 @@ export function identify(x: Exchange, accounts: Accounts): Awaitable<Caller> {
 }
 
 /** Returns the decoded text after the prefix. */
-function credentialOf(offered: string): string | undefined {
+function credentialOf(offered: string, prefix: string): string | undefined {
   for (const each of offered.split(",")) {
     const protocol = each.trim();
     if (!protocol.startsWith(prefix)) continue;

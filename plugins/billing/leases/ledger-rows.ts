@@ -69,8 +69,9 @@ export function addTo(steps: Map<number, number>, step: number, milliCu: number)
 }
 
 /**
- * Returns when a window has room for the smallest charge, in milliseconds since 1970. If it has room now, it is when its
- * oldest charges leave. Undefined if it has no charges. `openMilliCu`: what is granted and not posted.
+ * Returns when a window has room for the smallest charge, in milliseconds since 1970. If the window has room now,
+ * returns the time at which its oldest charges leave it. Undefined if it has no charges. `openMilliCu`: credit that is
+ * granted and not posted.
  */
 export function windowClearsAt(
   steps: ReadonlyMap<number, number>,

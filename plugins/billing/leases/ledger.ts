@@ -104,7 +104,10 @@ export interface LimitReached {
   /** Charges and open reservations of all replicas. */
   readonly usedMilliCu: number;
   readonly limitMilliCu: number;
-  /** When there is room again if nothing else is charged, by the ledger's clock. Undefined if nothing will be freed. */
+  /**
+   * Time by the ledger's clock at which there is room again if nothing else is charged. Undefined if nothing will be
+   * freed.
+   */
   readonly clearsAt?: number | undefined;
 }
 

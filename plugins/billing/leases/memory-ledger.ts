@@ -208,7 +208,7 @@ export class MemoryLedger implements CreditLedger {
     return this.#standing(row);
   }
 
-  /** Ends a replica: it can post nothing any more, and what it holds is free. */
+  /** Ends a replica: it can no longer post anything, and the credit that it holds is free. */
   protected end(replica: number, row: ReplicaRow, state: "fenced" | "gone"): void {
     row.state = state;
     for (const { leases } of this.scopes.values()) leases.delete(replica);
@@ -261,7 +261,7 @@ export class MemoryLedger implements CreditLedger {
     };
   }
 
-  /** Returns the draws of this month, by source. Purchased credit does not expire, so its draws count for ever. */
+  /** Returns the draws of this month, by source. Purchased credit does not expire, so its draws always count. */
   drawn({ draws }: ScopeRow): Amounts {
     const { start } = periodOf(this.#now());
     const [included = 0, , overage = 0] = draws.get(start) ?? nothing;

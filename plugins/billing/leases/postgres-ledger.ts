@@ -11,12 +11,12 @@ import type {
   Standing,
 } from "./ledger.ts";
 
-/** A message without a reply is sent again after this time, so its statement is of no use any more. */
+/** A message without a reply is sent again after this time, so the reply to its statement is no longer needed. */
 const statementMs = 2_000;
 
 /**
  * Charges, leases and heartbeats have one connection each, so that they wait neither for each other nor for other
- * statements. `version`: the one of Sluice, for `sluice store status`.
+ * statements. `version`: the version of Sluice, for `sluice store status`.
  */
 export function createPostgresLedger(database: Postgres, version: string): CreditLedger {
   const connect = (): Call => callsOf(database.separate({ connections: 1, statementMs }));

@@ -23,7 +23,7 @@ type LeasedHost = Pick<Host, "clock" | "log" | "metrics" | "version"> & {
   readonly store: Pick<Host["store"], "redis">;
 };
 
-/** Other gateways go on without this one, and may have revoked keys. */
+/** See `Metering.outageMs`. The time is short, because other gateways continue to run and may have revoked keys. */
 const sharedOutageMs = 5_000;
 /** Time limit of a usage report, which may read the charges of a month. */
 const reportMs = 30_000;
@@ -131,7 +131,7 @@ interface Gateways {
   readonly stranded: number;
 }
 
-/** Deletes what is not needed any more, and reports the state of all gateways. Failures show in other places. */
+/** Deletes rows that are no longer needed, and reports the state of all gateways. Never rejects. */
 async function sweep(database: Postgres, report: (gateways: Gateways) => void): Promise<void> {
   try {
     const [row] = await database.query("sweep", "SELECT sluice.credit_sweep() AS reply");

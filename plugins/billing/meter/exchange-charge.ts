@@ -23,6 +23,7 @@ import type {
 } from "sluice-gateway/services";
 import { andThen } from "sluice-gateway/toolkit";
 import type { CommitReplies } from "./commit-replies.ts";
+import { EarlierCommits } from "./earlier-commits.ts";
 import { replyTo, unavailable, type Reserver } from "./reserve.ts";
 
 /** A line from a surface, without the surface's name, which the exchange adds. */
@@ -41,7 +42,7 @@ export class ExchangeCharge implements Charge {
   #first: Reservation | undefined;
   #more: Reservation[] | undefined;
   #commit: Promise<void> | undefined;
-  #earlierCommits: Promise<void>[] | undefined;
+  #earlierCommits: EarlierCommits | undefined;
   #usedMilliCu: number | undefined;
   /** True after `release`. Credit that is granted later is released at once. */
   #isReleased = false;
@@ -101,8 +102,9 @@ export class ExchangeCharge implements Charge {
   }
 
   /**
-   * Returns false, and releases the credit, if the exchange has ended or the client has left while the credit was being
-   * asked for. The work has not begun then, and nobody would read its result. `hasWaited`: whether it was asked for.
+   * Returns false and releases the credit if the exchange has ended, or if the client left while the credit was being
+   * reserved. The work has not begun at that time, and nobody would read its result. `hasWaited`: true if the
+   * reservation was asynchronous.
    */
   #hold(reservation: Reservation, hasWaited: boolean): boolean {
     if (this.#isReleased || (hasWaited && this.#x.signal.aborted)) {
@@ -152,7 +154,7 @@ export class ExchangeCharge implements Charge {
     // `written` awaits this promise, but it does not run if the client has left.
     commit.catch(() => {});
     if (this.#commit !== undefined && this.#commit !== commit) {
-      (this.#earlierCommits ??= []).push(this.#commit);
+      (this.#earlierCommits ??= new EarlierCommits()).add(this.#commit);
     }
     this.#commit = commit;
     return commit;
@@ -163,7 +165,8 @@ export class ExchangeCharge implements Charge {
     if (this.#failed !== undefined) return this.#failed;
     if (this.#commit === undefined) return undefined;
     const last = this.#deps.commits.replyAfter(this.#commit, this.#x);
-    return this.#earlierCommits === undefined ? last : this.#allWritten(this.#earlierCommits, last);
+    const earlier = this.#earlierCommits?.unwritten ?? [];
+    return earlier.length === 0 ? last : this.#allWritten(earlier, last);
   }
 
   async #allWritten(

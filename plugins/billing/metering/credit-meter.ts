@@ -163,7 +163,7 @@ export class CreditMeter implements Meter {
     };
   }
 
-  /** The time of a window is computed when it is asked for, because it changes with every charge. */
+  /** Returns a function for a window, because its time changes with every charge. */
   #clearsAt(key: ApiKey, window: CuRefusal["window"], refusedAt: number): CuRefusal["clearsAt"] {
     if (window === undefined) return periodOf(refusedAt).end;
     return () => {

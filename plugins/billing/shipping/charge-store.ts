@@ -39,6 +39,8 @@ export interface ChargeStore {
     journal: string,
   ): Promise<{ readonly posted: number; readonly check: Uint8Array | undefined } | undefined>;
   register(journal: string, version: string): Promise<RegisterResult>;
+  /** Names of the gateways that have charged shared credit in the last 30 days. No journal counts it. */
+  sharers(): Promise<readonly string[]>;
   post(registration: Registration, posting: Posting): Promise<PostResult>;
   leave(registration: Registration): Promise<void>;
 }
@@ -69,6 +71,14 @@ export function createChargeStore(database: Postgres): ChargeStore {
       }
       const registration = { replica: number(row, "id"), start: number(row, "starts") };
       return { kind: "registered", registration, posted: number(row, "posted") };
+    },
+    async sharers() {
+      const rows = await database.query(
+        "register",
+        `SELECT DISTINCT name FROM sluice.replicas
+         WHERE mode <> 'local' AND posted > 0 AND heard_at > sluice.now_ms() - ${30 * 86_400_000} ORDER BY name`,
+      );
+      return rows.map((row) => text(row, "name"));
     },
     async post({ replica, start }, { first, last, check, rows }) {
       const [row] = await database.query(

@@ -20,7 +20,7 @@ export interface ShippingOptions {
   readonly metrics: Metrics;
 }
 
-/** Time limit of a batch. A batch that is sent again too early would be slow again. */
+/** Time limit of a batch. With a smaller limit, a batch that is only slow would be sent again and again. */
 const statementMs = 10_000;
 const batchModule = threadModule("plugins/billing/shipping/batch");
 
@@ -60,15 +60,24 @@ export async function openShipping(options: ShippingOptions): Promise<{ close():
 }
 
 async function registered(
-  { dataDir, database }: ShippingOptions,
+  { dataDir, database, log }: ShippingOptions,
   store: ChargeStore,
   journal: string,
   register: () => Promise<RegisterResult>,
 ): Promise<RegisterResult & { kind: "registered" }> {
   try {
     checkContinuation(dataDir, await store.find(journal));
+    const gateways = await store.sharers();
     const result = await register();
-    if (result.kind === "registered") return result;
+    if (result.kind === "registered") {
+      if (gateways.length > 0) {
+        log.warn(
+          { gateways },
+          "the journal does not count what other gateways have charged within 30 days: limits can be exceeded",
+        );
+      }
+      return result;
+    }
     throw postgresError(
       "SLUICE_STORE_IN_USE",
       `another gateway, "${result.other}", uses the PostgreSQL database`,

@@ -10,7 +10,7 @@ export interface GatewayHealth {
   readonly uptimeSeconds: number;
   readonly memoryBytes: number;
   readonly generation: number;
-  /** Whether it reaches the stores. Undefined without them. */
+  /** True if the gateway reaches the store. Undefined without the store. */
   readonly postgres: boolean | undefined;
   readonly redis: boolean | undefined;
   /** Credit that it holds in reserve, in milli-CU. Undefined if it shares no credit. */

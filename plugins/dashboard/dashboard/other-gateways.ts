@@ -1,7 +1,7 @@
 /** Collects a part of a view from all gateways that use the same database. */
 import type { Host, Log, Replicas } from "sluice-gateway/plugin";
 
-/** What one gateway contributes to a view. */
+/** The part of a view that comes from one gateway. */
 export interface GatewayPart<T> {
   /** Name of the gateway. Undefined without a database. */
   readonly name: string | undefined;

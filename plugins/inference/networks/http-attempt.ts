@@ -230,7 +230,8 @@ export class HttpAttempt implements RunningAttempt, UpstreamExchange {
 }
 
 /**
- * Returns a flat list of name (in lower case), value … as header lines, without the names in `except`. The values have been checked by the code that built the list.
+ * Returns a flat list of name (in lower case), value … as header lines, without the names in `except`. The values have
+ * been checked by the code that built the list.
  */
 function fields(flat: readonly string[] | undefined, except: ReadonlySet<string>): string {
   if (flat === undefined) return "";

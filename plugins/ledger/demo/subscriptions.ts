@@ -1,6 +1,6 @@
 /**
- * The older subscriptions of the demo node, for clients on a WebSocket. The head never moves, so a subscriber gets what a
- * node sends first, and nothing more.
+ * The older subscriptions of the demo node, for clients on a WebSocket. The head never moves, so a subscriber gets only
+ * the first notification.
  */
 import { randomBytes } from "node:crypto";
 import { isObject } from "sluice-gateway/toolkit";
@@ -36,7 +36,7 @@ export class DemoSubscriptions {
     this.#methods = methods;
   }
 
-  /** Returns the messages to send. Undefined if the text is no call of a subscription, or has invalid parameters. */
+  /** Returns the messages to send. Undefined if the text is not a call of a subscription or has invalid parameters. */
   answer(text: string): readonly string[] | undefined {
     const call = text.includes("ubscribe") ? parsed(text) : undefined;
     if (!isObject(call) || typeof call["method"] !== "string") return undefined;

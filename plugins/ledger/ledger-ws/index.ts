@@ -4,9 +4,9 @@
  */
 import { defineSurface, refuse, type Exchange, type Log, type Reply } from "sluice-gateway/plugin";
 import type { Accounts, Ledger } from "sluice-gateway/services";
-import { identifyCaller, subprotocol } from "./caller.ts";
+import { callerOf } from "./caller.ts";
 import { KeyConnections } from "./key-connections.ts";
-import { operation } from "./operation.ts";
+import { operation, subprotocol } from "./operation.ts";
 import { messageBytes, Session } from "./session.ts";
 
 interface Options {
@@ -44,6 +44,7 @@ export default defineSurface<Options>({
     },
   },
   needs: { principal: "answer", charge: "answer" },
+  wants: { ticket: "answer" },
   uses: ["accounts", "ledger"],
   operation: () => operation,
   start({ upstream, connectionsPerKey = 100 }, host) {
@@ -60,7 +61,7 @@ async function answer(
   x: Exchange,
   { ledger, accounts, connections, log }: SurfaceDeps,
 ): Promise<Reply | undefined> {
-  const caller = await identifyCaller(x, accounts);
+  const caller = callerOf(x, accounts);
   if ("status" in caller) return caller;
   using place = connections.enter(caller.keyId);
   if (place === undefined) {
@@ -71,7 +72,7 @@ async function answer(
   return undefined;
 }
 
-/** The client must be sent a subprotocol that it has offered, or none. */
+/** Returns the subprotocol if the client offers it. A server must not select one that the client does not offer. */
 function selectedProtocol(x: Exchange): string | undefined {
   const offered = x.request.headers["sec-websocket-protocol"] ?? "";
   return offered.split(",").some((each) => each.trim() === subprotocol) ? subprotocol : undefined;

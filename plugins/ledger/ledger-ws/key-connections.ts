@@ -7,7 +7,7 @@ export class KeyConnections {
     this.#maxPerKey = maxPerKey;
   }
 
-  /** Takes a place, which ends when it is disposed. Undefined if the key has as many connections as allowed. */
+  /** Counts a connection until the result is disposed of. Undefined if the key has its maximum of connections. */
   enter(keyId: string): Disposable | undefined {
     const open = this.#open.get(keyId) ?? 0;
     if (open >= this.#maxPerKey) return undefined;

@@ -1,6 +1,8 @@
 /** The documentation of the handshake. */
 import type { Operation } from "sluice-gateway/plugin";
-import { subprotocol, ticketPrefix } from "./caller.ts";
+
+/** The subprotocol that is selected if a client offers any, because browsers require one then. */
+export const subprotocol = "ledger.v1";
 
 export const operation: Operation = {
   summary: "Call the node over WebSocket",
@@ -10,7 +12,7 @@ export const operation: Operation = {
     type: "object",
     properties: {
       "sec-websocket-protocol": {
-        description: `Optional. A page that has a ticket instead of a key offers ${subprotocol} and ${ticketPrefix}<ticket in base64url>.`,
+        description: `Optional. A page that has a ticket instead of a key offers ${subprotocol} and ledger.auth.<ticket in base64url>.`,
         type: "string",
         examples: [subprotocol],
       },
@@ -22,6 +24,5 @@ export const operation: Operation = {
       description: "The key lacks the capability `ledger:read`, or the ticket is for a model.",
     },
     { code: "GATEWAY_RATE_LIMITED", description: "The key has too many open connections." },
-    { code: "GATEWAY_SERVICE_UNAVAILABLE", description: "The key cannot be checked now." },
   ],
 };

@@ -1,11 +1,11 @@
-/** Reserves and charges credit for a connection, from the account of its caller as it is at that moment. */
+/** Reserves and charges credit for a connection, from the current account of its caller. */
 import type { Charge, ChargeLine } from "sluice-gateway/services";
 import type { Caller } from "./caller.ts";
 import { chargeRefusal, unauthorized, unavailable, type CallRefusal } from "./rpc-error.ts";
 
 /** Reserved credit. Call exactly one of its methods. */
 export interface Payment {
-  /** Resolves when the charge is on disk, to false if it cannot be written. */
+  /** Resolves to true when the charge is on disk, or to false if it cannot be written. */
   settle(lines: readonly Omit<ChargeLine, "surface">[]): Promise<boolean>;
   release(): void;
 }
@@ -17,7 +17,7 @@ export class Payer {
   readonly #charge: Charge;
   readonly #onRefused: () => void;
 
-  /** `onRefused`: called when the key is not valid any more. */
+  /** `onRefused`: called when the key is no longer valid. */
   constructor(caller: Caller, charge: Charge, onRefused: () => void) {
     this.#caller = caller;
     this.#charge = charge;

@@ -1,4 +1,4 @@
-/** The JSON-RPC errors of the gateway itself that only connections have (decisions.md section 14), as JSON text. */
+/** The gateway's JSON-RPC errors that exist only over WebSocket (decisions.md section 14), as JSON text. */
 import type { CuRefusal, MeterUnavailable } from "sluice-gateway/services";
 
 const codes = {
@@ -15,14 +15,14 @@ export interface CallRefusal {
 }
 
 export const tooManyRequests = refusalOf("GATEWAY_RATE_LIMITED", "Too Many Requests");
-/** The key is not valid any more. The connection closes, so the client does not get this error. */
+/** The key is no longer valid. The connection closes, so the client does not get this error. */
 export const unauthorized = refusalOf("GATEWAY_UNAUTHORIZED", "unauthorized");
-/** The code that jsonrpsee, the server of Substrate nodes, has for this. */
+/** The code is the one of jsonrpsee, the server of Substrate nodes. */
 export const tooManySubscriptions = {
   code: "GATEWAY_RATE_LIMITED",
   error: '{"code":-32006,"message":"Too many subscriptions on the connection"}',
 } as const;
-/** No call is served while keys cannot be checked or charges cannot be written. */
+/** The error of all calls while keys cannot be checked or charges cannot be written. */
 export const unavailable = refusalOf("GATEWAY_SERVICE_UNAVAILABLE", "Internal Error");
 
 /** Returns the error for a call that the meter has refused. */

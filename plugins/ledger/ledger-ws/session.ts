@@ -1,6 +1,7 @@
 /**
  * One connection: reads its messages, answers each as soon as its charge is on disk, and closes a client that does not
- * read. Its subscriptions are in subscriptions.ts. Calls that run when the connection ends are carried through and charged, as over HTTP.
+ * read. Its subscriptions are in subscriptions.ts. Calls that run when the connection ends are completed and charged,
+ * as over HTTP.
  */
 import {
   readJsonRpc,
@@ -46,7 +47,7 @@ export class Session {
   readonly #payer: Payer;
   readonly #subscriptions: Subscriptions;
   #inFlight = 0;
-  /** Messages that arrived together with the last one that could be answered. They are part of one read of the socket. */
+  /** Messages above `maxInFlight` that arrived in the same read of the socket. */
   readonly #waiting: Buffer[] = [];
   #isPaused = false;
   /** No more messages are read or sent. */
@@ -96,7 +97,7 @@ export class Session {
     const { ledger, x } = this.#deps;
     const refusal = await x.admit();
     const isComplex = data.length > maxSimpleBytes && jsonExcess(data.toString()) !== undefined;
-    const rpc = ledger.rpc(isComplex ? noJson : data, "websocket");
+    const rpc = ledger.rpc(isComplex ? invalidRequest : data, "websocket");
     if (refusal !== undefined) return this.#refuse(rpc, tooManyRequests);
     const call = this.#subscriptionCall(data);
     return call === undefined ? this.#run(rpc) : this.#subscriptions.answer(call);
@@ -104,7 +105,7 @@ export class Session {
 
   /** Returns the call if the message is one that opens or ends a subscription. Such calls cannot be in a batch. */
   #subscriptionCall(data: Buffer): Extract<JsonRpcItem, { kind: "call" }> | undefined {
-    // Reading a message twice is not worth it unless it can be such a call.
+    // Only a message that can be such a call is read twice.
     if (!data.includes("ubscribe")) return undefined;
     const body = readJsonRpc(data, 1);
     if (body.kind !== "single" || body.item.kind !== "call") return undefined;
@@ -134,13 +135,13 @@ export class Session {
     if (answer !== undefined) this.#send(answer);
   }
 
-  /** Sends a text message. A client that has not read the messages before it is closed. */
+  /** Sends a text message. Closes the connection if the client has not read enough of the earlier messages. */
   #send(message: string | Uint8Array): void {
     this.#limitUnsent(0);
     if (!this.#isClosed) this.#connection.send(message, true);
   }
 
-  /** `more`: number of bytes that wait in addition to those that were sent. */
+  /** `more`: number of bytes of messages that have not been sent yet. */
   #limitUnsent(more: number): void {
     if (this.#connection.unsentBytes + more <= maxUnsentBytes) return;
     this.#close(closeCodes.tooSlow, "the client reads too slowly");
@@ -210,5 +211,5 @@ export class Session {
   }
 }
 
-/** Read instead of a message that exceeds the limit on members and elements: it is answered as an invalid request. */
-const noJson = Buffer.from("0");
+/** Replaces a message that exceeds the limit on members and elements, so that it is answered as an invalid request. */
+const invalidRequest = Buffer.from("0");

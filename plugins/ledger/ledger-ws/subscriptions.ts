@@ -66,7 +66,7 @@ export class Subscriptions {
     return subscribing.has(method) || unsubscribing.has(method);
   }
 
-  /** Answers a call for which `handles` is true. Sends the answer itself, unless it rejects. */
+  /** Answers a call for which `handles` returns true. Sends the answer, unless it rejects. */
   async answer(call: RpcCall): Promise<void> {
     const method = this.#deps.feed.subscribing.get(call.method);
     if (method !== undefined) return this.#subscribe(call, method);
@@ -75,7 +75,7 @@ export class Subscriptions {
     this.#deps.send(`{"jsonrpc":"2.0","id":${call.id},"result":${this.#unsubscribe(id)}}`);
   }
 
-  /** Ends all subscriptions. Resolves when no charge is being written any more. */
+  /** Ends all subscriptions. Resolves when all charges have been written. */
   async close(): Promise<void> {
     this.#isClosed = true;
     for (const { upstream } of this.#open.values()) upstream.close();
@@ -159,7 +159,7 @@ export class Subscriptions {
     }
   }
 
-  /** Sends the notifications whose charge is written. If the credit does not cover all, pays them one by one. */
+  /** Sends the notifications after their charge is written. If the credit does not cover all, charges them one by one. */
   async #sendPaid(batch: readonly Notification[]): Promise<void> {
     const wanted = batch.filter(({ to }) => this.#open.get(to.id) === to);
     if (wanted.length === 0) return;
@@ -170,7 +170,7 @@ export class Subscriptions {
       else for (const { to } of wanted) this.#end(to, payment);
       return;
     }
-    // What the client does not want any more is not charged.
+    // Notifications of subscriptions that have ended meanwhile are not charged.
     if (this.#isClosed || wanted.every(({ to }) => this.#open.get(to.id) !== to)) {
       return payment.release();
     }

@@ -73,8 +73,8 @@ export interface NodePool {
   /** Returns the state of each node. Absent if the pool does not know its nodes. */
   status?(): readonly NodeStatus[];
   /**
-   * Returns the nodes for subscriptions, the best first: the usable ones, or those that are asked while none is usable.
-   * Absent if the pool has no WebSockets.
+   * Returns the nodes for subscriptions, the best first: the usable ones, or, while none is usable, those that are
+   * tried as a last resort. Absent if the pool has no WebSockets.
    */
   targets?(): readonly NodeTarget[];
   close(): Promise<void>;

@@ -58,7 +58,7 @@ export function setLogLevel(
   replicas?.send(topic, { id, level });
 }
 
-/** Takes over the levels that other replicas set, until it is disposed of. */
+/** Applies the levels that other replicas set, until it is disposed of. */
 export function followLogLevels(replicas: Replicas): Disposable {
   return replicas.receive(topic, (message) => {
     if (!isObject(message)) return;

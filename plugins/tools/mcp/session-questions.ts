@@ -1,7 +1,7 @@
 /**
  * Questions that calls of a session wait for. The client is asked on the stream of the call and answers with a separate
- * request. Questions are kept by the process that asked them, and no longer than the call. If the answer or a
- * cancellation reaches another replica, that replica passes it on: the id of a question contains the replica that asked.
+ * request. Questions are kept by the process that asked them, until the call ends. If the answer or a cancellation
+ * reaches another replica, that replica passes it on: the id of a question contains the replica that asked.
  */
 import { randomUUID } from "node:crypto";
 import type { Clock, Replicas, Seal } from "sluice-gateway/plugin";
@@ -13,7 +13,7 @@ const waitMs = 5 * 60_000;
 /** Topics of the messages between replicas. */
 const answerTopic = "mcp answer";
 const cancelTopic = "mcp cancel";
-/** An answer that was passed on is not passed on again while this number of others follows it. */
+/** Number of answers that are remembered, so that none of them is passed on twice. */
 const maxPassedOn = 10_000;
 
 /** The call that asks: id of the session, and id of the request as JSON text. */
@@ -115,7 +115,7 @@ function receiveAnswer(message: unknown): void {
   if (typeof keyId === "string" && typeof id === "string") answerHere(keyId, id, result);
 }
 
-/** Returns whether this process waits for the answer. The answer of another key counts as none. */
+/** Returns whether this process waits for the answer. An answer from another key is ignored. */
 function answerHere(keyId: string, id: string, result: unknown): boolean {
   const waiting = open.get(id);
   if (waiting?.call.keyId === keyId) waiting.resolve(result);

@@ -14,7 +14,7 @@ const lifetimeMs = 7 * 24 * 60 * 60_000;
 const purpose = "mcp session";
 /**
  * Time for which a verified session is cached, because verification takes 25 µs. A replica knows within 250 ms that a
- * session was ended elsewhere, and every session must end everywhere within one second.
+ * session was ended elsewhere, and a session must end on all replicas within one second.
  */
 const freshMs = 500;
 const maxFresh = 10_000;

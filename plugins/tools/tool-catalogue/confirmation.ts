@@ -35,7 +35,7 @@ export interface Confirmations {
   ask(call: ConfirmedCall, summary: object): ToolFailure;
   /**
    * Checks a token. Undefined if it is not valid for this call. `claim` uses the token, and returns the reason why the
-   * call must not run: the token was used before, or the store is away.
+   * call must not run: the token was used before, or the store cannot be reached.
    */
   redeem(
     token: string,

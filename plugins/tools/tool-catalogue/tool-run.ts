@@ -43,7 +43,7 @@ const abandoned = toolFailure("GATEWAY_TOOL_EXECUTION_ERROR", "the caller has le
 const tooLarge = toolFailure("GATEWAY_TOOL_EXECUTION_ERROR", "the result is too large");
 const broken = toolFailure("GATEWAY_INTERNAL_ERROR", "internal error");
 
-/** `claim` returns the reason if the call must not run after all. */
+/** `claim` returns the reason why the call must not run, or undefined if it may. */
 type Confirmed = { readonly ok: true; claim(): Awaitable<ToolFailure | undefined> };
 const noConfirmationNeeded: Confirmed = { ok: true, claim: () => undefined };
 
@@ -116,7 +116,7 @@ export class ToolRun {
     return confirmed.ok ? this.#perform(input, confirmed) : this.#failed(confirmed);
   }
 
-  /** Returns the reason not to begin: nobody waits for the result, or the enclosing call is over. */
+  /** Returns the reason why the call must not begin: nobody waits for the result, or the enclosing call has ended. */
   #over(): ToolFailure | undefined {
     if (this.#caller.signal.aborted) return abandoned;
     return this.#nesting.stop?.aborted === true ? timedOut : undefined;

@@ -25,7 +25,7 @@ import { withPackage } from "./test.ts";
 
 const run = promisify(execFile);
 
-/** A plugin of the package, as pipeline.yaml names it. */
+/** A plugin of the package. `source`: the value under `plugins:` in pipeline.yaml. */
 interface Added {
   readonly source: string;
   readonly data: PluginData;
@@ -57,7 +57,7 @@ export const add: Subcommand = {
 async function install(spec: string, folder: string): Promise<InstalledPackage> {
   const isFile = spec.endsWith(".tgz") && existsSync(resolve(spec));
   const wanted = isFile ? resolve(spec) : spec;
-  // The peer of a plugin is this gateway, which must not be installed once more.
+  // The peer of a plugin is this gateway, which must not be installed again.
   const quiet = ["--ignore-scripts", "--legacy-peer-deps", "--no-audit", "--no-fund"];
   const args = ["install", wanted, "--save", ...quiet];
   // Without a package.json, npm would install into a parent folder that has one.
@@ -104,7 +104,10 @@ function pluginsOf(installed: InstalledPackage): Added[] {
   });
 }
 
-/** Returns the file with the plugins, and with the place of each plugin that is known. */
+/**
+ * Returns the text of pipeline.yaml with the plugins added under `plugins:`. Tools are also added under `tools:`, steps
+ * to the list of `--list`, and surfaces to a route with the path of `--path`.
+ */
 function withLines(text: string, plugins: readonly Added[], values: OptionValues): string {
   let result = text;
   for (const { source, data } of plugins) {
@@ -118,7 +121,8 @@ function withLines(text: string, plugins: readonly Added[], values: OptionValues
       try {
         result = addEntry(result, ["lists", list], name, true);
       } catch (error) {
-        throw new PackageError(`--list: ${String(error)}`);
+        const reason = error instanceof Error ? error.message : String(error);
+        throw new PackageError(`--list: ${reason}`);
       }
     }
     if (kind === "surface" && path !== undefined) {

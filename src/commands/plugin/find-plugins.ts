@@ -1,4 +1,4 @@
-/** Finds the plugins of a package that is being written: the default exports of what its package.json exports. */
+/** Finds the plugins of a package in development: the default exports of the modules that its package.json exports. */
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -13,7 +13,7 @@ export interface FoundPlugin {
   /** Path of the module, relative to the folder: `./index.ts`. */
   readonly file: string;
   readonly plugin: Plugin;
-  /** The default export of the file `<module>.example.ts`, which says what the plugin needs around it. */
+  /** The default export of the file `<module>.example.ts`, which contains what the plugin needs around it. */
   readonly example: StepExample;
 }
 
@@ -24,7 +24,7 @@ export interface PackageManifest {
   readonly [member: string]: unknown;
 }
 
-/** A package that cannot be used, with the reason and what to do. */
+/** Thrown for a package that cannot be used. The message contains the reason and, if there is one, the remedy. */
 export class PackageError extends Error {}
 
 /** Throws PackageError if the folder has no package.json with `name`, `version` and `exports`. */
@@ -36,7 +36,7 @@ export function readManifest(folder: string): PackageManifest {
   } catch (error) {
     throw new PackageError(`${path} cannot be read: ${String(error)}`);
   }
-  if (!isObject(value)) throw new PackageError(`${path}: expected an object`);
+  if (!isObject(value)) throw new PackageError(`${path} must contain a JSON object`);
   const { name, version, exports } = value;
   if (typeof name !== "string" || typeof version !== "string") {
     throw new PackageError(`${path} must have \`name\` and \`version\``);
@@ -44,7 +44,7 @@ export function readManifest(folder: string): PackageManifest {
   const entries = typeof exports === "string" ? { ".": exports } : exports;
   if (!isObject(entries) || !Object.values(entries).every((each) => typeof each === "string")) {
     throw new PackageError(
-      `${path} must have \`exports\`, such as { ".": "./index.ts" }: a module per plugin`,
+      `${path} must have \`exports\` with one module per plugin, such as { ".": "./index.ts" }`,
     );
   }
   // Every value is a string.

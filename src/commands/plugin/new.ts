@@ -1,4 +1,4 @@
-/** `sluice plugin new`: writes a package with a plugin that passes its own checks. */
+/** `sluice plugin new`: writes a package with a plugin whose checks pass. */
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { shownPath } from "../../config/fault.ts";

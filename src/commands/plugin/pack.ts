@@ -1,4 +1,7 @@
-/** `sluice plugin pack`: builds the JavaScript of a package of plugins, judges it and packs it for npm. */
+/**
+ * `sluice plugin pack`: builds the JavaScript of a package of plugins, runs the contract suite and packs the package
+ * for npm.
+ */
 import { execFile } from "node:child_process";
 import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { stripTypeScriptTypes } from "node:module";
@@ -68,7 +71,7 @@ async function pluginFile(
   return { format: pluginFileFormat, package: name, version, plugins };
 }
 
-/** Returns what the plugin says about the request of its example. */
+/** Returns the documented operation for the request of the example. Undefined if the plugin documents none. */
 async function operationOf(
   plugin: FoundPlugin["plugin"],
   example: FoundPlugin["example"],
@@ -94,7 +97,7 @@ async function build(folder: string, dist: string, manifest: PackageManifest): P
     if (done.has(path)) continue;
     done.add(path);
     const place = relative(folder, path);
-    if (place.startsWith("..")) throw new PackageError(`${path} is not located in the package`);
+    if (place.startsWith("..")) throw new PackageError(`${path} is located outside of the package`);
     if (!existsSync(path)) throw new PackageError(`${path} does not exist`);
     const target = join(dist, place.replace(/\.ts$/, ".js"));
     mkdirSync(dirname(target), { recursive: true });
@@ -168,7 +171,7 @@ async function writeDeclarations(
   return true;
 }
 
-/** The package.json of the package that is published: JavaScript, and nothing that only its development needs. */
+/** Returns the package.json to publish, which names the JavaScript and omits what only development needs. */
 function publishedManifest(manifest: PackageManifest, hasTypes: boolean): object {
   const { scripts: _, devDependencies: __, files: ___, exports, ...rest } = manifest;
   const published = Object.entries(exports).map(([name, file]) => {

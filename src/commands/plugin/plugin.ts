@@ -1,4 +1,4 @@
-/** `sluice plugin`: the tools of authors and users of third-party plugins. */
+/** `sluice plugin`: the commands for authors and users of third-party plugins. */
 import { ruleNames } from "../../testing/suite/suite.ts";
 import type { Command } from "../command.ts";
 import { runSubcommand } from "../subcommand.ts";
@@ -17,7 +17,7 @@ export const plugin: Command = {
        sluice plugin add PACKAGE[@VERSION] [--list LIST] [--path PATH]
 
 new    writes a package with a plugin of the kind: code, test, README, licence and CI file
-test   judges every plugin of a package by the rules of the contract: ${ruleNames.join(", ")}
+test   checks every plugin of a package against the rules of the contract: ${ruleNames.join(", ")}
 pack   builds the JavaScript of a package, runs the rules, writes sluice-plugin.json (the manifests as data) and packs the
        result for npm
 add    installs a package or a tarball next to pipeline.yaml without its install scripts, shows what its plugins get from
@@ -25,7 +25,7 @@ add    installs a package or a tarball next to pipeline.yaml without its install
 
 --kind KIND    kind of the new plugin
 --dir FOLDER   folder of the new package (default: its name)
---rule NAME    judge by this rule only; it can be repeated
+--rule NAME    check this rule only; it can be repeated
 --list LIST    add a step to the end of this list of pipeline.yaml
 --path PATH    add a route with this path to a surface
 --json         print one JSON document

@@ -25,7 +25,7 @@ export const test: Subcommand = {
     }),
 };
 
-/** Prints what is wrong with a package, and returns 1. */
+/** Runs `work`. If it throws a PackageError, prints the message and returns 1. */
 export async function withPackage(
   context: CommandContext,
   work: () => Promise<0 | 1>,

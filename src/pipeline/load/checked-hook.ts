@@ -11,7 +11,10 @@ import { LiveResponseHead } from "../run/response-head.ts";
 /** A hook as the pipeline calls it: see `PlacedHook.run`. */
 type Run = (this: StepHooks, x: Exchange, arg: unknown, state: unknown) => unknown;
 
-/** Returns the hook with its checks. The result of `settled` has no effect, and all steps have their chunks checked. */
+/**
+ * Returns the hook with its checks. The result of `settled` is ignored, and the chunks of all steps are checked
+ * elsewhere.
+ */
 export function checkedHook(name: string, run: Run): Run {
   if (name === "settled" || name === "responseChunk") return run;
   if (name === "responseHeaders") return editingCopy(run);
@@ -25,7 +28,7 @@ export function checkedHook(name: string, run: Run): Run {
   };
 }
 
-/** The hook edits a copy of the head. The head gets the changes after the hook has ended and they are valid. */
+/** Lets the hook edit a copy of the head. The changes are applied when the hook has ended, if they are valid. */
 function editingCopy(run: Run): Run {
   return function (x: Exchange, arg, state) {
     // Hooks of this phase get the head.
@@ -46,13 +49,16 @@ function editingCopy(run: Run): Run {
   };
 }
 
-/** Throws an Error if the result is neither a reply nor what stands for "no reply" in this phase. */
+/** Throws an Error if the result is neither a reply nor the value that means "no reply" in this phase. */
 function checkResult(name: string, arg: unknown, result: unknown): void {
   if (name === "around") {
     // Hooks of this phase get the surface, as src/pipeline/run/around.ts has wrapped it.
     const surface = arg as { readonly isCalled: boolean; readonly reply: Reply | undefined };
     if (surface.isCalled && result === surface.reply) return;
-    if (result === undefined) throw new TypeError("around returned nothing without the surface");
+    if (result === undefined)
+      throw new TypeError(
+        "around returned undefined, expected a reply or the result of the surface",
+      );
   }
   if (result === undefined) return;
   if (!isObject(result)) throw new TypeError(`${name} returned ${typeof result}, expected a reply`);
@@ -68,7 +74,7 @@ function checkHead(status: unknown, fields: readonly unknown[]): void {
   if (!Number.isInteger(status) || Number(status) < 100 || Number(status) > 999) {
     throw new RangeError(`invalid status code: ${String(status)}`);
   }
-  if (fields.length % 2 === 1) throw new TypeError("a header has no value");
+  if (fields.length % 2 === 1) throw new TypeError("a header has a name without a value");
   for (let at = 0; at < fields.length; at += 2) {
     const [name, value] = [fields[at], fields[at + 1]];
     if (typeof name !== "string" || typeof value !== "string") {

@@ -47,8 +47,8 @@ export interface PlacedHook {
 }
 
 /**
- * A compiled route. The hooks of the way down (`requestHeaders`, `requestBody`, `around`, `message`) are in the order of the list,
- * those of the way up in reverse.
+ * A compiled route. The hooks of the way down (`requestHeaders`, `requestBody`, `around`, `message`) are in the order
+ * of the list, those of the way up in reverse.
  */
 export interface CompiledRoute {
   readonly config: RouteConfig;

@@ -13,6 +13,7 @@ import type { ComputeOutcome } from "../../plugin.ts";
 import type { CheckResult, ValidatedConfig } from "./check-file.ts";
 import { gatewayInfo } from "./gateway-info.ts";
 import { provision } from "./generation.ts";
+import { noEntries } from "../../store/plugin-entries.ts";
 import { createSeal } from "../../store/seal.ts";
 import { KeptParts } from "./kept-parts.ts";
 import type { HostResources } from "./host-resources.ts";
@@ -68,6 +69,7 @@ function inertResources(env: Env): HostResources {
     metrics,
     seal: createSeal("dry run"),
     claims: { now: () => 0, claim: () => false, end() {}, hasEnded: () => false },
+    entries: noEntries,
     store: { folder: "", postgres: undefined, redis: undefined, replicas: undefined },
     compute: { run: notRun, background: { run: notRun } },
     parts: new KeptParts(),

@@ -1,5 +1,6 @@
 /** The resources behind the `host` of every plugin. They outlive generations. */
 import type { GatewayInfo, Host } from "../../plugin.ts";
+import type { PluginEntries } from "../../store/plugin-entries.ts";
 import type { KeptParts } from "./kept-parts.ts";
 
 /** Members of `host` that are the same for every plugin. */
@@ -8,6 +9,8 @@ type Shared = "log" | "clock" | "metrics" | "seal" | "claims" | "store" | "compu
 export interface HostResources extends Pick<Host, Shared> {
   /** True for `sluice check`: service plugins are asked for their `dryRun` instead of being started. */
   readonly dryRun?: boolean;
+  /** The entries of all plugins in `host.storage`. */
+  readonly entries: PluginEntries;
   readonly parts: KeptParts;
   readonly gateway: GatewayInfo;
 }

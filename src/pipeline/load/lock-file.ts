@@ -1,5 +1,5 @@
 /**
- * The file `pipeline.lock` beside pipeline.yaml: the packages of plugins that an operator has accepted, with their
+ * The file `pipeline.lock` next to pipeline.yaml: the packages of plugins that an operator has accepted, with their
  * versions, the digests of their files and their grants. `sluice plugin add` writes it. If it exists, every installed
  * plugin must match its line.
  */
@@ -23,7 +23,7 @@ export interface LockLine {
   readonly grants: Grants;
 }
 
-/** The lines, by the source of the plugin as under `plugins:`. */
+/** The lines, by the source of the plugin, which is its value under `plugins:`. */
 export type LockFile = ReadonlyMap<string, LockLine>;
 
 export function lockPath(configFile: string): string {
@@ -80,7 +80,7 @@ function integrityOf(folder: string): string {
   return `sha512-${hash("sha512", lines.join(""), "base64")}`;
 }
 
-/** Returns the faults of an installed plugin that is not as the file says. */
+/** Returns the faults of an installed plugin that has no line or differs from it. */
 export function lockFaults(
   lock: LockFile,
   source: string,
@@ -98,13 +98,13 @@ export function lockFaults(
   if (locked.version !== actual.version) {
     differences.push(`version ${locked.version}, but ${actual.version} is installed`);
   } else if (locked.integrity !== actual.integrity) {
-    differences.push("other files than those that are installed");
+    differences.push("files that differ from the installed ones");
   }
   if (locked.contract !== actual.contract) {
     differences.push(`contract ${locked.contract ?? "none"}, now ${actual.contract ?? "none"}`);
   }
   if (stableJson(locked.grants) !== stableJson(actual.grants)) {
-    differences.push(`other grants than those that the plugin asks for`);
+    differences.push("grants that differ from those that the plugin asks for");
   }
   if (differences.length === 0) return [];
   const message = `pipeline.lock has for ${source}: ${differences.join("; ")}`;

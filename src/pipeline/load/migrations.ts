@@ -1,5 +1,6 @@
 /** Collects what the core and the modules keep in PostgreSQL. The core comes first. */
 import { claimMigrations, claimsDatabase } from "../../store/postgres/claims.ts";
+import { storageDatabase, storageMigrations } from "../../store/postgres/plugin-storage.ts";
 import type { EmbeddedDatabase } from "../../store/postgres/move-store.ts";
 import type { Migration } from "../../store/postgres/migrations.ts";
 import { replicaMigrations } from "../../store/postgres/replicas.ts";
@@ -9,12 +10,12 @@ import { shippedModules } from "./modules.ts";
 export async function shippedMigrations(): Promise<readonly Migration[]> {
   const { migrations } = await shippedModules();
   const ofModules = await Promise.all(migrations.map((load) => load()));
-  return [...claimMigrations, ...replicaMigrations, ...ofModules.flat()];
+  return [...claimMigrations, ...replicaMigrations, ...storageMigrations, ...ofModules.flat()];
 }
 
 /** Returns the databases in the data folder that the tables replace. */
 export async function movedDatabases(): Promise<readonly EmbeddedDatabase[]> {
   const { movedDatabases: databases } = await shippedModules();
   const ofModules = await Promise.all(databases.map((load) => load()));
-  return [claimsDatabase, ...ofModules.flat()];
+  return [claimsDatabase, storageDatabase, ...ofModules.flat()];
 }

@@ -43,7 +43,7 @@ function moveCredential<R extends RoutedRequest>(
   return { ...withPath(request, path, moved), params };
 }
 
-/** Replaces what stands in the place of a credential, and everything after it. */
+/** Replaces the segment at the position of a credential, and everything after it. */
 function hideCredential<R extends RoutedRequest>(request: R, routes: readonly Route[]): R {
   const segments = request.path.split("/");
   for (const { path, credential } of routes) {

@@ -11,7 +11,7 @@ import { isObject } from "../../is-object.ts";
 import type { Operation, Plugin } from "../../plugin.ts";
 
 export const pluginFileName = "sluice-plugin.json";
-/** Changes when an older gateway cannot read the file. */
+/** Increases when an older gateway could not read the file. */
 export const pluginFileFormat = 1;
 
 /** A manifest without its functions. */
@@ -25,7 +25,7 @@ export interface PluginFile {
   readonly format: number;
   readonly package: string;
   readonly version: string;
-  /** By the name of the export: `.` or `./tenant`. */
+  /** The plugins by the name of their export: `.` or `./tenant`. */
   readonly plugins: Readonly<Record<string, PluginData>>;
 }
 
@@ -60,7 +60,8 @@ export function readPluginFile({ folder }: InstalledPackage): PluginFile | strin
   const path = join(folder, pluginFileName);
   if (!existsSync(path)) return undefined;
   const value = readJson(path);
-  if (!isObject(value) || !isObject(value["plugins"])) return `${path} is not a list of plugins`;
+  if (!isObject(value) || !isObject(value["plugins"]))
+    return `${path} must contain a JSON object with the member "plugins"`;
   if (value["format"] !== pluginFileFormat) {
     return `${path} has the format ${String(value["format"])}; expected ${pluginFileFormat}`;
   }
@@ -81,7 +82,7 @@ export function dataOf(plugin: Plugin): PluginData {
   const members = Object.entries(plugin).filter(
     ([, value]) => value !== undefined && typeof value !== "function",
   );
-  // A JSON Schema may contain values that JSON cannot express. They would not survive in the file.
+  // A JSON Schema may contain values that JSON cannot express. The file does not contain them.
   return JSON.parse(JSON.stringify(Object.fromEntries(members))) as PluginData;
 }
 
@@ -108,7 +109,7 @@ export function isDataOnly(plugin: Plugin | undefined): boolean {
   return plugin !== undefined && withoutCode.has(plugin);
 }
 
-/** What the host gives to the plugin. */
+/** Returns the grants of the plugin. */
 export function grantsOfData(data: PluginData): Grants {
   return grantsOf(data);
 }

@@ -4,6 +4,7 @@ import { PermissionError } from "../../contract/permissions.ts";
 import { runGuarded } from "../../guard.ts";
 import { PluginClient } from "../../http/upstream/plugin-client.ts";
 import type { Host, Plugin, ServiceName, ServiceTypes } from "../../plugin.ts";
+import { storageOf } from "../../store/plugin-entries.ts";
 import { version } from "../../version.ts";
 import type { HostResources } from "./host-resources.ts";
 
@@ -41,6 +42,7 @@ export function createHost(
     compute,
     seal,
     claims,
+    storage: storageOf(plugin.name, resources.entries),
     // The plugin that declares the type of a service under a name is the one that provides it.
     use<Name extends ServiceName>(name: Name, options?: { ifInstalled: true }) {
       const [services, member] =

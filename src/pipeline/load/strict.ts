@@ -107,13 +107,14 @@ class View {
   /** Throws if the plugin is a step whose manifest does not permit it to read bodies. A surface may always read them. */
   #mustReadBodies(what: string): void {
     const isPermitted = this.#plugin.kind !== "step" || grantsOf(this.#plugin).body !== "none";
-    if (!isPermitted) this.#fail(`read \`${what}\``, "`permissions.body` is not read or write");
+    if (!isPermitted)
+      this.#fail(`read \`${what}\``, '`permissions.body` must be "read" or "write"');
   }
 
   /** Throws if the plugin is a step whose manifest does not permit it to change bodies. */
   mustChangeBodies(): void {
     const isPermitted = this.#plugin.kind !== "step" || grantsOf(this.#plugin).body === "write";
-    if (!isPermitted) this.#fail("changed a body", "`permissions.body` is not write");
+    if (!isPermitted) this.#fail("changed a body", '`permissions.body` must be "write"');
   }
 
   #mustBeSurface(method: string): void {

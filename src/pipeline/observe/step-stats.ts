@@ -1,7 +1,8 @@
 /**
  * How long the hooks of each step of a route take, and how often the step refuses or fails: as metrics, and since the
- * route was loaded for the dashboard. All refusals and failures are counted. Exchanges that are some time apart are all timed, so that each can be explained. Of exchanges
- * that follow closely one in eight is timed, so that under load the other seven read no clock.
+ * route was loaded for the dashboard. All refusals and failures are counted. Exchanges that are some time apart are all
+ * timed, so that each can be explained. Of exchanges that follow closely one in eight is timed, so that under load the
+ * other seven read no clock.
  */
 import type { Clock, Counter } from "../../plugin.ts";
 import type { StepMetrics } from "./stats.ts";

@@ -1,4 +1,4 @@
-/** What happens when a step fails or refuses, and the exchange may continue nevertheless. */
+/** Failures and refusals of steps after which the exchange may continue. */
 import type { Reply } from "../../plugin.ts";
 import type { PlacedStep } from "../load/compile.ts";
 import type { LiveExchange } from "./exchange.ts";
@@ -50,7 +50,7 @@ export function isFailureIgnored(x: LiveExchange, step: PlacedStep, error: unkno
   return true;
 }
 
-/** Its hooks do not run for this exchange any more, except `settled`. */
+/** Skips the step for the rest of the exchange. Of its hooks, only `settled` still runs. */
 function dropStep(x: LiveExchange, step: PlacedStep, error: unknown): void {
   x.compiled.stepStats.skipped(step.depth);
   (x.record.dropped ??= new Set()).add(step.depth);

@@ -1,5 +1,5 @@
 /**
- * The time limit of asynchronous hooks. A step that waits for ever would hold its request, the client's connection, the
+ * The time limit of asynchronous hooks. A step that waits forever would hold its request, the client's connection, the
  * drain and a whole generation. With the limit, only its own request is not answered.
  */
 import type { HookName, PlacedStep } from "../load/compile.ts";

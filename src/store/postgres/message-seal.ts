@@ -32,7 +32,7 @@ const algorithm = "aes-256-gcm";
 
 export function createMessageSeal(seal: Seal): MessageSeal {
   const key = seal.key("messages between gateways");
-  // Without records, which are an extension of CBOR that compiles code.
+  // Records are an extension of CBOR that compiles code, so they are disabled.
   const cbor = new Encoder({ useRecords: false, mapsAsObjects: true });
   return {
     seal({ topic, from, value, question }) {

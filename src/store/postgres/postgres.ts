@@ -23,13 +23,13 @@ export interface PostgresPool extends Postgres {
   close(): Promise<void>;
 }
 
-/** Connections that all statements share that have none of their own. */
+/** Number of connections for all statements without connections of their own (`separate`). */
 const maxConnections = 4;
 /** Maximum number of statements that wait for a connection. Further ones fail at once. */
 const maxWaiting = 1_000;
 /** Time limit for opening a connection, and for waiting for a free one. */
 const connectMs = 5_000;
-/** Nobody waits for a command's statements, and a smaller limit would repeat a slow one. */
+/** For commands, which may wait longer than requests: a smaller limit would fail statements that are only slow. */
 const defaultStatementMs = 10_000;
 /** An idle connection is closed after this time. */
 const idleMs = 30_000;
@@ -84,13 +84,17 @@ export function openPostgres(options: PostgresOptions): PostgresPool {
       },
     });
     pools.push(pool);
-    // A connection that breaks fails its statement. Without these listeners the event would end the process.
+    // If a connection breaks, its statement fails. Without these listeners, the event would end the process.
     pool.on("error", () => {});
     pool.on("connect", (client) => client.on("error", () => {}));
     const connect = (): Promise<PoolClient> =>
       pool.waitingCount < maxWaiting
         ? answered(pool.connect())
-        : Promise.reject(PostgresFailure.from(new Error("too many statements wait")));
+        : Promise.reject(
+            PostgresFailure.from(
+              new Error(`${maxWaiting} statements are already waiting for a connection`),
+            ),
+          );
     return {
       replica,
       place: placeOf(url),
@@ -101,7 +105,7 @@ export function openPostgres(options: PostgresOptions): PostgresPool {
           client.release();
           return rows;
         } catch (error) {
-          // After a time-out or a break, the answer may still arrive: the connection is of no use.
+          // After a time-out or a break, the answer may still arrive, so the connection is not used again.
           client.release(!(error instanceof PostgresFailure && error.isRefused));
           throw error;
         }

@@ -1,6 +1,7 @@
 /**
- * `host.store.replicas` in PostgreSQL: the list of the running gateways, and a table with the messages that they have not
- * read yet. Redis would be faster, but it is optional and forgets, and nobody notices 250 ms after a click.
+ * `host.store.replicas` in PostgreSQL: the list of the running gateways, and a table with the messages that they have
+ * not read yet. Redis would be faster, but it is optional and can lose data. A delay of 250 ms is acceptable, because
+ * people wait for the answers.
  */
 import { randomUUID } from "node:crypto";
 import type { Awaitable } from "../../contract/phase.ts";
@@ -29,10 +30,10 @@ CREATE INDEX messages_receiver ON sluice.messages (receiver, no);
 export const replicaMigrations: readonly Migration[] = [{ name: "gateways", sql: tables }];
 
 const pollMs = 250;
-/** While this gateway waits for answers, it reads more often. */
-const hurriedPollMs = 50;
+/** Interval of reading while this gateway waits for answers. */
+const askingPollMs = 50;
 const heartbeatMs = 2_000;
-/** The answer of a gateway that has been silent for longer is not awaited. */
+/** A gateway that has been silent for longer is not waited for. */
 const silentMs = 5_000;
 const answerMs = 1_000;
 const sweepMs = 60_000;
@@ -40,8 +41,9 @@ const sweepMs = 60_000;
 const keptMs = 60_000;
 /** Gateways that have ended without a stop are shown for this time. */
 const shownMs = 600_000;
-/** Messages of more bytes are dropped, and so are new ones while this much waits. */
+/** Maximum size of the messages that wait to be sent. Further ones are dropped. */
 const maxQueuedBytes = 16 * 1024 * 1024;
+/** Maximum size of a message. A larger one is dropped. */
 const maxMessageBytes = 2 * 1024 * 1024;
 
 const heartbeat = `INSERT INTO sluice.gateways (id, name, version, heard_at)
@@ -136,7 +138,7 @@ export class PostgresReplicas implements Replicas {
     this.#questions.set(no, { answers, onAnswer });
     if (awaited.length > 0) {
       this.#send({ topic, from: this.id, value, question: no }, "");
-      using _hurry = clock.every(hurriedPollMs, () => void this.#read());
+      using _polling = clock.every(askingPollMs, () => void this.#read());
       using _limit = clock.after(answerMs, resolve);
       await promise;
     }
@@ -162,7 +164,7 @@ export class PostgresReplicas implements Replicas {
     if (body.length > maxMessageBytes || this.#queuedBytes + body.length > maxQueuedBytes) {
       log.warn(
         { topic: message.topic, bytes: body.length },
-        "a message to another gateway is too large",
+        "a message to another gateway was dropped: it is too large, or too many are waiting",
       );
       return;
     }
@@ -250,7 +252,7 @@ export class PostgresReplicas implements Replicas {
     }
   }
 
-  /** Runs `work`, whose failure shows when messages are read. */
+  /** Runs `work` and ignores its failure: `#read` logs that the database cannot be reached. */
   async #quietly(work: () => Promise<unknown>): Promise<void> {
     await work().catch(() => {});
   }

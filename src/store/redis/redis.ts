@@ -81,6 +81,16 @@ export class RedisConnection implements Redis {
     return this.#isUp;
   }
 
+  /** Host and port of the servers, for messages. */
+  get place(): string {
+    return this.#place;
+  }
+
+  /** Why Redis did not answer the last time. */
+  get reason(): string {
+    return this.#reason;
+  }
+
   get replicas(): number {
     return this.#replicas;
   }

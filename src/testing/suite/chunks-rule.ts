@@ -7,7 +7,7 @@ import type { Exchange, Host, Plugin, StepHooks } from "../../plugin.ts";
 import type { StepExample } from "../test-plugin.ts";
 import { openFor, within, type Rule, type Subject } from "./subject.ts";
 
-/** A byte that no text contains, repeated often enough not to occur by chance. */
+/** A byte that text does not contain. It is repeated in `trace`, so that it does not occur by chance. */
 const poison = 0xdb;
 const trace = Buffer.alloc(8, poison);
 
@@ -37,7 +37,7 @@ export const chunksRule: Rule = {
   },
 };
 
-/** Returns everything that an observer sees of the answer. Undefined if the exchange does not settle. */
+/** Returns the whole answer as text. Undefined if the exchange does not settle. */
 async function answerOf(subject: Subject, isPoisoned: boolean): Promise<string | undefined> {
   const plugin = isPoisoned ? overwriting(subject.plugin) : subject.plugin;
   await using gateway = await openFor({ ...subject, plugin });
@@ -48,7 +48,7 @@ async function answerOf(subject: Subject, isPoisoned: boolean): Promise<string |
   return `${inspect({ status, headers, slots, facts }, { depth: 6 })} ${bytes.toString("latin1")}`;
 }
 
-/** Returns the plugin with a `responseChunk` that loses its chunk when it returns. */
+/** Returns the plugin with a `responseChunk` whose chunk is overwritten when the hook returns. */
 function overwriting(plugin: Plugin): Plugin {
   if (plugin.kind !== "step") return plugin;
   return {

@@ -28,7 +28,7 @@ export const manifestRule: Rule = {
   },
 };
 
-/** The schema must describe every option, so that no value reaches the plugin that it does not expect. */
+/** The schema must describe every option, so that the plugin gets only values that it expects. */
 export const optionsRule: Rule = {
   name: "options",
   kinds: allKinds,
@@ -74,7 +74,7 @@ function describeProblems(schema: JsonSchema, at: string, problems: string[]): v
     for (const [name, each] of Object.entries(properties)) {
       const place = `${at}.${name}`;
       if (!isObject(each) || !limiting.some((keyword) => keyword in each)) {
-        problems.push(`${place} must have a \`type\`, because any value would be accepted`);
+        problems.push(`${place} must have a \`type\`, because without it any value is accepted`);
         continue;
       }
       describeProblems(each, place, problems);

@@ -12,8 +12,8 @@ import {
   type SubjectGateway,
 } from "./subject.ts";
 
-/** Factor for the patience with connections that wait to be used again and with time limits, which take seconds. */
-const idleConnections = 3;
+/** Factor for `patienceMs` where idle connections and time limits must end first, which takes seconds. */
+const slowFactor = 3;
 
 export const freesRule: Rule = {
   name: "frees",
@@ -30,7 +30,7 @@ export const freesRule: Rule = {
         return more > 0 ? [`${more} ${type}`] : [];
       });
     };
-    if (!(await eventually(() => remaining().length === 0, patienceMs * idleConnections))) {
+    if (!(await eventually(() => remaining().length === 0, patienceMs * slowFactor))) {
       problems.push(`still active after the stop: ${remaining().join(", ")}`);
     }
     return problems;
@@ -124,12 +124,12 @@ export const heapRule: Rule = {
       await restart(reloads / 2),
       await restart(reloads / 2),
     ];
-    // What grows once is a cache. A leak grows in both halves, and remains when timers have ended.
+    // A cache grows once. A leak grows in both halves, and remains when timers have ended.
     const isLeak = (now: number): boolean =>
       Math.min(middle - start, now - middle) / (reloads / 2) > maxBytesPerReload;
     const isFreed = (): boolean => !isLeak(usedBytes());
     const problems: string[] = [];
-    if (isLeak(end) && !(await eventually(isFreed, subject.patienceMs * idleConnections))) {
+    if (isLeak(end) && !(await eventually(isFreed, subject.patienceMs * slowFactor))) {
       const growth = Math.round((end - start) / reloads);
       problems.push(`the heap grows by ${growth} bytes per reload, over ${reloads} reloads`);
     }

@@ -5,7 +5,7 @@ import { requestPath } from "../test-plugin.ts";
 import type { RunningRequest } from "../memory-gateway.ts";
 import { openFor, within, type Rule, type Subject, type SubjectGateway } from "./subject.ts";
 
-/** What happens below a step, and to the exchange. */
+/** One way in which an exchange ends: the behaviour of the surface below the step, and what happens to the exchange. */
 interface Path {
   readonly name: string;
   /** Answers in place of the surface. */
@@ -88,7 +88,7 @@ async function stepProblems(subject: Subject): Promise<string[]> {
     [enter, release, released] = [entered.resolve, end.resolve, end.promise];
     const from = gateway.lines.length;
     const running = gateway.begin(example.request ?? {});
-    // A step that replies itself never lets the request pass.
+    // If the step replies itself, the request does not reach the surface.
     await within(Promise.race([entered.promise, running.answer]), patienceMs);
     path.act?.(gateway, running, subject);
     release();
@@ -111,7 +111,7 @@ async function surfaceProblems(subject: Subject): Promise<string[]> {
     ["client gone at once", (running) => running.leave()],
     ["client gone in the answer", (running) => leaveAtFirstChunk(running)],
     ["reload", () => void gateway.restart(plugin)],
-    // Nothing is as slow as an hour, and then the client leaves.
+    // An hour exceeds every time limit. Then the client leaves.
     [
       "time-out",
       (running) => {

@@ -1,4 +1,4 @@
-/** What the rules of the contract suite have in common: the plugin that they judge, and a gateway for it. */
+/** Parts that all rules of the contract suite share: the plugin that they check, and a gateway for it. */
 import { manualClock, type ManualClock } from "../clock.ts";
 import { openMemoryGateway, type MemoryGateway, type MemoryPipeline } from "../memory-gateway.ts";
 import { pipelineOf, requestPath, type StepExample } from "../test-plugin.ts";
@@ -7,7 +7,7 @@ import type { Plugin, SlotName } from "../../plugin.ts";
 export interface Subject {
   readonly plugin: Plugin;
   readonly example: StepExample;
-  /** Real time, in milliseconds, that the plugin has for what should happen at once. */
+  /** Maximum real time, in milliseconds, for events that should happen at once. */
   readonly patienceMs: number;
 }
 
@@ -43,7 +43,7 @@ export async function openFor(
   return Object.assign(gateway, { clock });
 }
 
-/** Resolves to the value, or to undefined if it is not there in time. */
+/** Resolves to the value, or to undefined if the promise is still pending after `ms` milliseconds. */
 export async function within<T>(promise: Promise<T>, ms: number): Promise<T | undefined> {
   const { promise: late, resolve } = Promise.withResolvers<undefined>();
   const timer = setTimeout(() => resolve(undefined), ms);
@@ -54,7 +54,7 @@ export async function within<T>(promise: Promise<T>, ms: number): Promise<T | un
   }
 }
 
-/** Waits until `isTrue` returns true. Returns false if it does not in time. */
+/** Waits until `isTrue` returns true. Returns false if it is still false after `ms` milliseconds. */
 export async function eventually(isTrue: () => boolean, ms: number): Promise<boolean> {
   const end = performance.now() + ms;
   for (;;) {

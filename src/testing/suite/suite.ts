@@ -1,4 +1,4 @@
-/** The contract suite: rules that every plugin must follow, whoever wrote it. `sluice plugin test` runs it. */
+/** The contract suite: rules that every plugin must follow. `sluice plugin test` runs it. */
 import type { Plugin } from "../../plugin.ts";
 import type { StepExample } from "../test-plugin.ts";
 import { chunksRule } from "./chunks-rule.ts";
@@ -31,7 +31,7 @@ const required = new Set([manifestRule, startsRule]);
 
 export const ruleNames: readonly string[] = rules.map(({ name }) => name);
 
-/** The result of one rule. It is kept if there are no problems. */
+/** The result of one rule. The plugin follows the rule if there are no problems. */
 export interface Finding {
   readonly rule: string;
   readonly problems: readonly string[];

@@ -20,7 +20,7 @@ export interface Accounts extends AsyncDisposable {
   readonly slow: ClientKey;
   /** A key of a small workspace that buys credit. */
   readonly shop: ClientKey;
-  /** Keys with a limit of their own, and keys of small workspaces, to be spent one after the other. */
+  /** Keys that have a limit, and keys of small workspaces. The clients spend them one after the other. */
   readonly limitedKeys: readonly ClientKey[];
   readonly smallWorkspaces: readonly ClientKey[];
   readonly toRevoke: readonly ClientKey[];
@@ -93,7 +93,7 @@ export async function createAccounts(
         const notConfirmedBy = seen?.not_confirmed_by ?? [];
         return { keyId, committedAt, confirmedAt: now(), confirmedBy, notConfirmedBy };
       } catch {
-        // The database is away. The key is not judged.
+        // The database cannot be reached, so the key is not checked.
         return undefined;
       }
     },

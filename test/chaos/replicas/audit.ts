@@ -10,8 +10,8 @@ import type { Charge, Exceeded, Holding, KeptSum, LimitedScope, Silence } from "
 const gapMs = 700;
 
 /**
- * The trigger is deferred, so that it sees the whole transaction. Its statement has a snapshot of its own, in which a post
- * has moved an amount completely or not at all. Purchases raise the limit of a workspace.
+ * The trigger is deferred, so that it sees the whole transaction. Its statement has a separate snapshot, in which a
+ * post has moved an amount completely or not at all. Purchases raise the limit of a workspace.
  */
 const audit = `
 CREATE SCHEMA audit;
@@ -92,7 +92,7 @@ export interface Audit {
   readonly charges: readonly Charge[];
   readonly holdings: readonly Holding[];
   readonly states: readonly StateChange[];
-  /** Times in which PostgreSQL has not heard a replica, because the machine was busy or for any other reason. */
+  /** Times in which PostgreSQL did not hear a replica, for example because the machine was busy. */
   readonly gaps: readonly Silence[];
   readonly exceeded: readonly Exceeded[];
   readonly sums: readonly KeptSum[];

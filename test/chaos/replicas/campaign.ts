@@ -1,6 +1,6 @@
 /**
- * Runs several replicas on one PostgreSQL and one Redis under load, breaks what can break, and checks the history. The
- * seed decides the faults, their order and their times.
+ * Runs several replicas on one PostgreSQL and one Redis under load, injects faults, and checks the history. The seed
+ * decides the faults, their order and their times.
  */
 import { setTimeout as wait } from "node:timers/promises";
 import { runSql } from "../../store/servers.ts";
@@ -32,11 +32,11 @@ export interface CampaignResult {
   readonly errors: Readonly<Record<string, number>>;
   /** Valid confirmation tokens that a replica refused, because its clock was wrong. */
   readonly refusedTokens: number;
-  /** Number of times at which Redis was away, slow or empty. */
+  /** Number of times at which Redis could not be reached, was slow or was empty. */
   readonly redisDisruptions: number;
 }
 
-/** It takes at least so long to spend a limited key or a small workspace. */
+/** Minimum time in which the clients spend a limited key or a small workspace. */
 const shareMs = 10_000;
 const revocationMs = 4_000;
 const calmMs = 3_000;
@@ -105,7 +105,7 @@ function historyOf(parts: {
     })),
     onceOnly: once,
     revocations: known.revocations,
-    // Redis that loses its data gives a full burst and what is held; an outage gives at most one burst more.
+    // If Redis loses its data, callers gain a full burst and the held tokens. An outage adds at most one burst.
     rates: [
       { keyId: accounts.slow.keyId, ...rateLimit, disruptions, extra: 2 * burst + burst / 4 },
     ],
@@ -113,7 +113,7 @@ function historyOf(parts: {
   };
 }
 
-/** Several replicas notice the same outage within this time. */
+/** Maximum time between the warnings of two replicas about the same outage. */
 const sameOutageMs = 1_500;
 
 /** The faults of Redis, and the times at which a busy machine made it look slow. */
@@ -132,7 +132,10 @@ function redisDisruptions(done: readonly DoneFault[], warnings: readonly number[
   return merged;
 }
 
-/** Waits until only running replicas hold credit. Returns a sentence if it takes a minute. */
+/**
+ * Waits until only running replicas hold credit. Returns a description of the problem if that takes longer than a
+ * minute.
+ */
 async function waitForCredit({ postgres, slots }: Deployment): Promise<string[]> {
   const names = slots.map(({ name }) => `'${name}'`).join(", ");
   const statement = `SELECT name FROM sluice.leases l JOIN sluice.replicas r ON r.id = l.replica
@@ -161,7 +164,7 @@ async function spendTheRest(known: Known, sender: Sender, replicas: number): Pro
   await Promise.all(Array.from({ length: 8 }, spend));
 }
 
-/** Stops all replicas in order. Returns what is wrong with their ends. */
+/** Stops all replicas in an orderly way. Returns a sentence for each one that did not end as expected. */
 async function stopAll({ slots, postgres }: Deployment): Promise<string[]> {
   const names = slots.map(({ name }) => name);
   const codes = await Promise.all(

@@ -4,11 +4,11 @@ import { unjustifiedRefusals } from "./refusals.ts";
 
 /** Sentences about what is wrong, by rule. */
 export interface Violations {
-  /** Whole answers without a charge. */
+  /** Complete answers without a charge. */
   readonly lost: readonly string[];
   /** Charges above one per request. */
   readonly doubled: readonly string[];
-  /** Charges of another amount than the answer states, of refused calls, or of calls that nobody made. */
+  /** Charges whose amount differs from the one in the answer, and charges of refused calls or of unknown calls. */
   readonly wrong: readonly string[];
   readonly overshoot: readonly string[];
   readonly unjustified: readonly string[];
@@ -36,8 +36,8 @@ export function isAnswered({ status, isWhole }: Call): boolean {
 }
 
 /**
- * A call that did not fail or succeed for certain: its connection broke, or the gateway answered 5xx because it did not
- * know the outcome. A 503 says that nothing was charged.
+ * Returns true for a call whose outcome is unknown: its connection broke, or the gateway answered 5xx because it did
+ * not know the outcome. A 503 means that nothing was charged.
  */
 function isUnknown({ status, isWhole }: Call): boolean {
   return !isWhole || (status >= 500 && status !== 503);
@@ -61,17 +61,18 @@ function checkCharges(
       if (isAnswered(call) && milliCu > 0) lost.push(`${id} was answered and not charged`);
     } else if (isAnswered(call)) {
       if (charge.milliCu === milliCu) continue;
-      wrong.push(`${id} cost ${milliCu} and was charged ${charge.milliCu}`);
+      wrong.push(`${id} was charged ${charge.milliCu}, but its answer states ${milliCu}`);
     } else if (!isUnknown(call)) wrong.push(`${id} was answered ${status} and charged`);
     else if (charge.milliCu > call.maxMilliCu) {
       wrong.push(`${id} was charged ${charge.milliCu}, more than ${call.maxMilliCu}`);
     }
   }
-  for (const id of byRequest.keys()) if (!known.has(id)) wrong.push(`${id} was never called`);
+  for (const id of byRequest.keys())
+    if (!known.has(id)) wrong.push(`${id} was charged, but never called`);
   return { lost, doubled, wrong };
 }
 
-/** Returns the calls whose charge is there and whose answer did not arrive completely. */
+/** Returns the number of calls that were charged, but whose answer did not arrive completely. */
 export function cutCalls({ calls, charges }: History): number {
   const charged = new Set(charges.map(({ requestId }) => requestId));
   return calls.filter((call) => !isAnswered(call) && charged.has(call.id)).length;
@@ -120,19 +121,23 @@ function checkOnce({ id, effects, bodies }: OnceOnly): string[] {
   return found;
 }
 
-/** The order is checked, not the time. */
+/** Checks the order of events, not the time between them. */
 function checkRevocations({ revocations, calls }: History): string[] {
   return revocations.flatMap(({ keyId, confirmedAt, confirmedBy }) =>
     calls
       .filter((call) => call.keyId === keyId && isAnswered(call))
       .filter(({ replica, start }) => start > confirmedAt && confirmedBy.includes(replica))
-      .map(({ id, replica }) => `${id} was served by ${replica}, which had confirmed to refuse it`),
+      .map(
+        ({ id, replica }) =>
+          `${id} was served by ${replica}, which had confirmed that it refuses the key`,
+      ),
   );
 }
 
 /**
- * Of any two admissions, those that lie between the start of the first and the end of the second fit into the burst and
- * what flows in meanwhile. This never accuses wrongly, because each was admitted between its start and its end.
+ * Between the start of any admitted call and the end of any later one, no more calls may be admitted than the burst and
+ * the tokens that are added in that time. Every violation found is real, because each call was admitted between its
+ * start and its end.
  */
 function checkRate(rate: RateLimit, calls: readonly Call[]): string[] {
   const { keyId, perSecond, burst, disruptions, extra } = rate;

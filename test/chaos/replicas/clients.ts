@@ -13,14 +13,14 @@ export interface ClientContext {
   readonly signal: AbortSignal;
 }
 
-/** What the clients know besides their calls. `bodies` of the requests that may take effect once. */
+/** What the clients know in addition to their calls: the bodies of requests that may take effect once, and keys. */
 export interface Known {
   readonly revocations: Revocation[];
   /** By the amount that is bought, which is different for each idempotency key. */
   readonly bought: Map<number, string[]>;
   /** By recipient, which is different for each confirmation token. */
   readonly transferred: Map<string, string[]>;
-  /** The limited credit, which the clients spend one key after the other. */
+  /** Keys with limited credit, which the clients spend one after the other. */
   readonly limitedKeys: Spending;
   readonly smallWorkspaces: Spending;
   /** Tokens that were refused although they were used for the first time. */
@@ -45,7 +45,7 @@ interface Client extends ClientContext {
 
 type Work = (client: Client) => Promise<void>;
 
-/** Each client with the pause after its request in milliseconds. A name with × has so many clients. */
+/** The kinds of clients. `count`: number of clients of the kind. `pauseMs`: pause after a request. */
 const work: readonly (readonly [work: Work, count: number, pauseMs: number])[] = [
   [read, 6, 60],
   [chat, 2, 150],
@@ -82,7 +82,7 @@ export async function runClients(context: ClientContext, seed: number): Promise<
   return known;
 }
 
-/** One node call. */
+/** Sends one node call. */
 export function readOnce(
   sender: Sender,
   slot: number,
@@ -192,13 +192,13 @@ async function transfer(client: Client): Promise<void> {
   await confirm();
 }
 
-/** Requests of one key, faster than its rate. */
+/** Sends requests of one key faster than its rate. */
 async function ping(client: Client): Promise<void> {
   const key = client.accounts.slow;
   await client.sender.send({ slot: anySlot(client), key, path: "/ping", maxMilliCu: 0 });
 }
 
-/** Uses a key at all replicas, and revokes it meanwhile. */
+/** Uses a key at all replicas, and revokes it at the same time. */
 async function revoke(client: Client): Promise<void> {
   const { accounts, sender, known, replicas } = client;
   const key = accounts.toRevoke[known.revocations.length];
@@ -217,7 +217,7 @@ async function revoke(client: Client): Promise<void> {
   );
   isOver = true;
   await Promise.all(using);
-  // A key whose revocation is unknown takes its place, too.
+  // A revocation whose outcome is unknown is also counted, because the count selects the next key.
   const unknown = { committedAt: 0, confirmedAt: 0, confirmedBy: [], notConfirmedBy: [] };
   known.revocations.push(revocation ?? { keyId: key.keyId, ...unknown });
 }

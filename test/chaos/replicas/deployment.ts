@@ -42,13 +42,13 @@ export interface Deployment extends AsyncDisposable {
   readonly slots: readonly Slot[];
   /** Number of transfers by recipient. */
   readonly transfers: ReadonlyMap<string, number>;
-  /** Times at which a replica has found that Redis is slow or away. */
+  /** Times at which a replica has reported that Redis is slow or cannot be reached. */
   readonly redisWarnings: number[];
   /** Replicas that ended by themselves, or refused to start. */
   readonly crashes: string[];
   /** Number of lines that replicas logged at level error, by message. */
   readonly errors: Map<string, number>;
-  /** Starts a replica, and tries again if it ends, as an orchestrator would. `hours`: what its clock is off. */
+  /** Starts a replica, and tries again if it ends, as an orchestrator would. `hours`: offset of its clock. */
   start(slot: number, hours?: number): Promise<void>;
   kill(slot: number): Promise<void>;
 }
@@ -139,7 +139,7 @@ export async function deploy(programs: CampaignPrograms, replicas: number): Prom
         Object.assign(place, { name, url: process.url, process });
         return;
       } catch (error) {
-        // PostgreSQL may be away for longer than a start waits.
+        // PostgreSQL may be unreachable for longer than a start waits.
         const text = String(error);
         if (!/SLUICE_STORE_(UNREACHABLE|FAILED)/.test(text)) crashes.push(`${name}: ${text}`);
         if (isOver) throw error;

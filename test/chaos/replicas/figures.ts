@@ -18,7 +18,7 @@ export interface Figures {
   readonly lost: number;
   readonly doubled: number;
   readonly wrong: number;
-  /** Requests that a limit of credit has refused, and those of them for which there was credit. */
+  /** Requests that a credit limit refused, and the number of those for which there was credit. */
   readonly refused: number;
   readonly unjustified: number;
   /** Refusals that only the credit of silent replicas explains. */
@@ -27,13 +27,13 @@ export interface Figures {
   readonly cut: number;
   readonly repeated: number;
   readonly fenced: number;
-  /** The largest amount that a killed replica held, and the longest time until it was free. */
+  /** The largest amount that a killed replica held, and the longest time until such an amount was free. */
   readonly strandedMilliCu: number;
   readonly strandedSeconds: number;
   /** The longest time from a commit to the confirmation of all replicas, if all have confirmed. */
   readonly revocationMs: number;
   readonly revocations: number;
-  /** The longest time from the repair to the next answer, by fault. Without faults that met others. */
+  /** The longest time from the repair to the next answer, by fault. Faults that overlapped with others are left out. */
   readonly serveAgainMs: Readonly<Record<string, number>>;
 }
 

@@ -36,13 +36,13 @@ export interface LimitedScope {
   readonly kind: "key" | "workspace";
   readonly id: string;
   readonly limitMilliCu: number;
-  /** False if the limit changes during the campaign, so that a refusal cannot be judged by it. */
+  /** False if the limit changes during the campaign, so that refusals cannot be checked against it. */
   readonly isFixed: boolean;
 }
 
 /**
  * Requests that may take effect once: those with the same Idempotency-Key, or with the same confirmation token. `bodies`:
- * the bodies of the whole 2xx answers.
+ * the bodies of the complete 2xx answers.
  */
 export interface OnceOnly {
   readonly id: string;
@@ -64,7 +64,7 @@ export interface RateLimit {
   readonly keyId: string;
   readonly perSecond: number;
   readonly burst: number;
-  /** Times at which Redis was away, or lost its data. Each may allow `extra` further requests. */
+  /** Times at which Redis could not be reached or lost its data. Each may allow `extra` further requests. */
   readonly disruptions: readonly Interval[];
   readonly extra: number;
 }
@@ -110,7 +110,7 @@ export interface History {
   readonly exceeded: readonly Exceeded[];
 }
 
-/** More was charged and granted than a limit allows, at a commit. */
+/** A commit after which more was charged and granted than a limit allows. */
 export interface Exceeded {
   readonly scope: string;
   readonly chargedMilliCu: number;

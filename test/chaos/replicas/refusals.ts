@@ -2,14 +2,15 @@
 import type { Call, History, Holding, Interval, LimitedScope } from "./history.ts";
 
 /**
- * A refusal may be based on numbers of this age: it is remembered for a second, and the reservation that met it had waited
- * for up to two seconds.
+ * A refusal may be based on numbers of this age: a refusal is remembered for a second, and the reservation that caused
+ * it may have waited for two seconds.
  */
 const oldestMs = 3_000;
 
 /**
  * A refusal is justified if, at some instant, what was charged, what was possibly open, what silent replicas held, and
- * the call itself exceeded a limit. What replicas hold in reserve is no reason: they give it back when they are asked.
+ * the call itself exceeded a limit. The reserves of replicas do not justify a refusal, because replicas give them back
+ * when they are asked.
  */
 export function unjustifiedRefusals(history: History): string[] {
   const charged = new Map<string, number>();

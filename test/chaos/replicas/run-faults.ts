@@ -8,7 +8,7 @@ import { now } from "./send.ts";
 /** A fault that has been repaired. */
 export interface DoneFault {
   readonly kind: FaultKind;
-  /** Name of the replica that was hit. Undefined if all were. */
+  /** Name of the affected replica. Undefined if all were affected. */
   readonly replica: string | undefined;
   /** The place of that replica. */
   readonly slot: number | undefined;
@@ -53,7 +53,7 @@ function serverOf(fault: Fault): string {
   return fault.kind.endsWith("Redis") ? "Redis" : "PostgreSQL";
 }
 
-/** Resolves with the time of the repair, if it is not the time of the return. */
+/** Resolves to the time of the repair, or to undefined if that is the time at which this function returns. */
 async function breakAndRepair(deployment: Deployment, fault: Fault): Promise<number | undefined> {
   const { postgres, redis } = deployment;
   switch (fault.kind) {
@@ -75,7 +75,7 @@ async function breakAndRepair(deployment: Deployment, fault: Fault): Promise<num
       const { proxy } = slotOf(deployment, fault.slot);
       proxy.dropAfter = fault.of;
       proxy.repliesToDrop = fault.count;
-      // A commit may never come, because nobody buys anything at this replica.
+      // There may be no commit, because no client buys anything at this replica.
       for (let turns = 0; turns < 150 && proxy.repliesToDrop > 0; turns++) await wait(20);
       proxy.repliesToDrop = 0;
       return undefined;

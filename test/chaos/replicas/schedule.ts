@@ -29,13 +29,13 @@ export type Fault =
 export type FaultKind = Fault["kind"];
 
 export interface PlannedFault {
-  /** Milliseconds after the begin of the campaign. */
+  /** Time since the start of the campaign in milliseconds. */
   readonly atMs: number;
   readonly fault: Fault;
 }
 
-/** Number of faults of each kind in a deck. A deck is used up before the next one begins. */
-const deck: Readonly<Record<FaultKind, number>> = {
+/** Number of faults of each kind in a round. All faults of a round run before the next round begins. */
+const faultsPerRound: Readonly<Record<FaultKind, number>> = {
   "kill a replica": 4,
   "stop a replica": 4,
   "set a clock wrong": 1,
@@ -49,7 +49,7 @@ const deck: Readonly<Record<FaultKind, number>> = {
   "fail over": 1,
 };
 
-export const faultKinds = Object.keys(deck) as readonly FaultKind[];
+export const faultKinds = Object.keys(faultsPerRound) as readonly FaultKind[];
 
 const gapMs = { least: 2_000, range: 3_000 };
 
@@ -60,7 +60,8 @@ export function planFaults(seed: number, durationMs: number, replicas: number): 
   let left: FaultKind[] = [];
   const gap = (): number => gapMs.least + random.int(gapMs.range);
   for (let atMs = gap(); atMs < durationMs; atMs += gap()) {
-    if (left.length === 0) left = faultKinds.flatMap((kind) => Array(deck[kind]).fill(kind));
+    if (left.length === 0)
+      left = faultKinds.flatMap((kind) => Array(faultsPerRound[kind]).fill(kind));
     const [kind = "empty Redis"] = left.splice(random.int(left.length), 1);
     planned.push({ atMs, fault: detailed(kind) });
   }

@@ -15,7 +15,7 @@ export interface Sending {
   readonly slot: number;
   readonly path: string;
   readonly key: ClientKey;
-  /** A GET without it. */
+  /** The body of a POST. Undefined for a GET. */
   readonly body?: object;
   readonly headers?: Readonly<Record<string, string>>;
   /** The most that the call may reserve. 0 for calls that are free. */

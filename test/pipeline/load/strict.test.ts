@@ -111,7 +111,7 @@ const faults: readonly (readonly [title: string, plugin: Faulty, error: string])
   [
     "reads the body that the surface reads, without the permission",
     { manifest: "permissions: {},", hooks: "requestHeaders(x) { x.body; }" },
-    'plugin "faulty" read `body`: `permissions.body` is not read or write',
+    'plugin "faulty" read `body`: `permissions.body` must be "read" or "write"',
   ],
   [
     "replaces the body although it may only read it",
@@ -119,7 +119,7 @@ const faults: readonly (readonly [title: string, plugin: Faulty, error: string])
       manifest: 'permissions: { body: "read" },',
       hooks: "requestHeaders(x) { x.replaceBody(Buffer.from('y')); }",
     },
-    'plugin "faulty" changed a body: `permissions.body` is not write',
+    'plugin "faulty" changed a body: `permissions.body` must be "write"',
   ],
   [
     "replaces a chunk although it may only read it",
@@ -127,7 +127,7 @@ const faults: readonly (readonly [title: string, plugin: Faulty, error: string])
       manifest: 'permissions: { body: "read" },',
       hooks: "responseChunk: (_, chunk) => chunk",
     },
-    'plugin "faulty" changed a body: `permissions.body` is not write',
+    'plugin "faulty" changed a body: `permissions.body` must be "write"',
   ],
 ];
 

@@ -1,5 +1,5 @@
 /**
- * A plugin that throws, rejects or breaks its contract costs its own request alone: each hook of a step and of a
+ * A plugin that throws, rejects or breaks its contract affects only its own request: each hook of a step and of a
  * surface, with each failure. Hooks that hang are tested in step-limit.test.ts, and `onError: skip` in skip.test.ts.
  */
 import assert from "node:assert/strict";
@@ -12,7 +12,7 @@ const broken = (): never => {
 };
 const rejecting = (): Promise<never> => Promise.reject(new Error("broken"));
 
-/** What a hook can do wrong. A value stands for every plugin in JavaScript that returns something else. */
+/** Ways in which a hook can fail. Plugins in JavaScript can return values that the types do not allow. */
 const failures: Readonly<Record<string, () => unknown>> = {
   throws: broken,
   rejects: rejecting,
@@ -62,7 +62,7 @@ async function costsOwnRequest(bad: Omit<TestRoute, "path">): Promise<void> {
   assert.equal(served.listener.running, 0);
 }
 
-describe("a step costs its own request alone if", () => {
+describe("a step affects only its own request if", () => {
   for (const hook of stepHooks) {
     for (const [how, failing] of Object.entries(failures)) {
       it(`${hook} ${how}`, async () => {
@@ -74,7 +74,7 @@ describe("a step costs its own request alone if", () => {
   }
 });
 
-describe("a surface costs its own request alone if", () => {
+describe("a surface affects only its own request if", () => {
   for (const [how, failing] of Object.entries(failures)) {
     it(`answer ${how}`, async () => {
       await costsOwnRequest({ surface: { answer: failing as never } });

@@ -70,6 +70,44 @@ test("the unchanged header is passed to the accounts, and the principal is set i
   assert.deepEqual(seen, ["Bearer x", undefined]);
 });
 
+test("a ticket in a subprotocol is redeemed, on the surfaces that accept tickets only", async () => {
+  const encoded = (text: string): string => Buffer.from(text).toString("base64url");
+  const terms = { keyId: "key_1", model: undefined, origin: "https://app.example" };
+  const redeemed: unknown[] = [];
+  const accounts = fakeAccounts({
+    identify: (header) => (header === undefined ? missing : unknownKey),
+    tickets: {
+      issue: () => assert.fail("no ticket is issued"),
+      redeem: (...given) => {
+        redeemed.push(given);
+        return { principal: keyPrincipal(), terms };
+      },
+    },
+  });
+  const hooks = await authenticate.start({}, fakeHost({}, { accounts }));
+  const open = async (surface: string, protocol: string, authorization?: string) => {
+    const headers = { authorization, "sec-websocket-protocol": protocol, origin: terms.origin };
+    const x = { ...fakeExchange({ headers }), route: { path: "/a", surface } };
+    assert.equal(await hooks.requestHeaders?.(x), undefined);
+    return { kind: x.get("principal").kind, ticket: x.peek("ticket") };
+  };
+  const forLedger = `ledger.v1, ledger.auth.${encoded("a ticket")}`;
+  const forStream = `confidential.v1, confidential.auth.${encoded("a ticket")}`;
+  const accepted = { kind: "key", ticket: terms };
+  const refused = { kind: "anonymous", ticket: undefined };
+  assert.deepEqual(await open("ledger-ws", forLedger), accepted);
+  assert.deepEqual(await open("confidential-stream", forStream), accepted);
+  assert.deepEqual(redeemed, [
+    ["a ticket", terms.origin, "192.0.2.1"],
+    ["a ticket", terms.origin, "192.0.2.1"],
+  ]);
+  assert.deepEqual(await open("ledger-ws", forStream), refused);
+  assert.deepEqual(await open("confidential-stream", forLedger), refused);
+  assert.deepEqual(await open("ledger-rpc", forLedger), refused);
+  assert.deepEqual(await open("ledger-ws", forLedger, "Bearer x"), refused);
+  assert.equal(redeemed.length, 2);
+});
+
 test("after many unknown keys an address gets 429 for the next unknown key", async () => {
   const { request } = await setUp({ failures: 3 });
   for (let i = 0; i < 4; i++) assert.equal(await request(unknownKey, unauthorized), undefined);

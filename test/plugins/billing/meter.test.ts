@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import type {
   Charge,
   ChargeLine,
@@ -400,6 +402,57 @@ test("parts reserve, settle and release separately, and the answer waits for all
     ],
   );
   assert.equal((await hooks.responseEnd?.(x))?.status, 503);
+});
+
+/** Charges one part of an exchange that stays open, as a connection does for each message. */
+async function chargePart(charge: Charge): Promise<Reply | undefined> {
+  const part = await charge.open(1, { detached: true });
+  assert.ok("settle" in part);
+  part.settle([{ method: "a", costMilliCu: 1 }]);
+  return part.written();
+}
+
+test("an exchange with 10,000 charges keeps none of the commits that are on disk, except the last ones", async () => {
+  const { hooks, fake, x, charge } = await enter();
+  const commits: WeakRef<Promise<void>>[] = [];
+  for (let count = 0; count < 10_000; count++) {
+    fake.written = new Promise((resolve) => void setImmediate(resolve));
+    commits.push(new WeakRef(fake.written));
+    assert.equal(await chargePart(charge), undefined);
+  }
+  // A weak reference keeps its target until the turn of the event loop ends.
+  await new Promise(setImmediate);
+  setFlagsFromString("--expose-gc");
+  // V8 adds the function `gc` to contexts that are created from now on.
+  (runInNewContext("gc") as () => void)();
+  const kept = commits.filter((commit) => commit.deref() !== undefined).length;
+  assert.ok(kept <= 5, `${kept} commits are kept`);
+  assert.equal(charge.usedMilliCu, 10_000);
+  assert.equal(await hooks.responseEnd?.(x), undefined);
+});
+
+test("a commit that could not be written is remembered, and the end waits for one that is being written", async () => {
+  const { hooks, fake, x, charge } = await enter();
+  fake.written = failing();
+  assert.equal((await chargePart(charge))?.status, 503);
+  fake.written = Promise.resolve();
+  for (let count = 0; count < 3; count++) assert.equal(await chargePart(charge), undefined);
+  assert.equal((await hooks.responseEnd?.(x))?.status, 503);
+
+  const later = await enter();
+  const disk = Promise.withResolvers<void>();
+  later.fake.written = disk.promise;
+  const first = chargePart(later.charge);
+  await new Promise(setImmediate);
+  later.fake.written = Promise.resolve();
+  assert.equal(await chargePart(later.charge), undefined);
+  let ended = false;
+  const end = Promise.resolve(later.hooks.responseEnd?.(later.x)).finally(() => (ended = true));
+  await new Promise(setImmediate);
+  assert.equal(ended, false);
+  disk.reject(new Error("disk"));
+  assert.equal((await end)?.status, 503);
+  assert.equal((await first)?.status, 503);
 });
 
 test("a part above the limit is returned as a refusal, and open parts are released at the end", async () => {

@@ -165,7 +165,10 @@ test("statements on separate connections do not wait for others, and those that 
   await pool.separate({ connections: 1, statementMs: 2_000 }).query("test", lock);
   const locked = (): Promise<unknown> => pool.query("test", waitForLock);
   const waiting = Array.from({ length: 1_004 }, () => locked().catch(() => "ended"));
-  await assert.rejects(locked(), { message: "too many statements wait", isRefused: false });
+  await assert.rejects(locked(), {
+    message: "1000 statements are already waiting for a connection",
+    isRefused: false,
+  });
   assert.deepEqual(await separate.query("test", "SELECT 1 AS n"), [{ n: 1 }]);
   await assert.rejects(separate.query("test", "SELECT pg_sleep(10)"), /timeout/);
   await pool.close();

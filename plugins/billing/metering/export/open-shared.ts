@@ -41,7 +41,10 @@ export function openSharedExport(options: {
         held.position === undefined
           ? await firstPosition(database, dataDir)
           : parsePosition(held.position);
-      if (position === undefined) throw new Error(`invalid stored position "${held.position}"`);
+      if (position === undefined)
+        throw new Error(
+          `invalid position "${held.position}" in sluice.jobs, expected a text such as cur_17,18:2503`,
+        );
       return readBatch(database, position, limit, { source, type, subject });
     },
     send: (events, signal) => send({ url, headers }, events, signal),
@@ -54,7 +57,7 @@ export function openSharedExport(options: {
   return {
     async close() {
       await exporter.close();
-      // If this fails, another gateway takes over when the time of this one has passed.
+      // If this fails, another gateway takes over when the hold of this one expires.
       await job.release().catch(() => {});
     },
   };

@@ -1,4 +1,4 @@
-/** Table of the work that one of several gateways does for all, and the index that the usage export reads by. */
+/** Table of the work that one of several gateways does for all, and the index that the usage export uses. */
 import type { Migration } from "sluice-gateway/postgres";
 
 /** `holder` does the work until `until`, in milliseconds since 1970. `position`: how far the work has come. */

@@ -1,4 +1,4 @@
-/** Reads the charges of all gateways from PostgreSQL, those of each gateway in the order of their commits. */
+/** Reads the charges of all gateways from PostgreSQL. The charges of each gateway are in the order of their commits. */
 import type { Postgres } from "sluice-gateway/plugin";
 import { number, text, type Row } from "sluice-gateway/store";
 import type { UsageJson } from "../usage-json.ts";
@@ -19,8 +19,8 @@ export interface ChargeTimes {
 }
 
 /**
- * The number of a charge of a journal (`local`) has the number of its commit, which `posted` counts. A journal can get a
- * new gateway at any time, a replica that leases credit cannot.
+ * With `local`, the number of a charge contains the number of its commit, which `posted` counts. A gateway can continue
+ * the journal of another start at any time. A replica that leases credit is never continued after its end.
  */
 const replicasQuery = `SELECT id, mode <> 'local' AND state IN ('fenced', 'gone') AS has_ended,
     CASE mode WHEN 'local' THEN posted * 1000000 + 999999 ELSE posted END AS last
@@ -48,8 +48,8 @@ const chargesQuery = `SELECT r.id AS replica, c.seq,
 export interface SharedCharges {
   readonly charges: readonly SharedCharge[];
   /**
-   * Returns the position after the first `count` of these charges. After all of them, charges that are not in the
-   * database any more, or that are out of range, count as read.
+   * Returns the position after the first `count` of these charges. After all of them, charges that were deleted from
+   * the database or are out of range count as read.
    */
   positionAfter(count: number): SharedPosition;
   /** True if there may be more charges after all of these. */

@@ -5,7 +5,7 @@
 import type { Postgres } from "sluice-gateway/plugin";
 import { optionalText } from "sluice-gateway/store";
 
-/** Longer than a batch may be on its way to the sink, so that a slow delivery is not made twice. */
+/** Longer than the delivery of a batch may take, so that a slow delivery is not made twice. */
 const holdMs = 45_000;
 
 const take = `INSERT INTO sluice.jobs AS job (name, holder, until)

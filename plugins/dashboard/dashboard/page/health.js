@@ -71,7 +71,7 @@ const gatewayColumns = [
   { title: "Version" },
 ];
 
-/** The gateways on the same database. Undefined without a database. */
+/** Returns the panel of the gateways on the same database. Undefined without a database. */
 function gatewaysPanel({ gateways, complete }) {
   if (gateways === undefined) return undefined;
   const rows = gateways.map((gateway) =>
@@ -91,7 +91,7 @@ function gatewaysPanel({ gateways, complete }) {
   );
   return panel(
     "Gateways on this database",
-    { aside: complete ? undefined : badge("bad", "others are unknown") },
+    { aside: complete ? undefined : badge("bad", "other gateways are unknown") },
     table("Gateways on this database", gatewayColumns, rows).element,
   );
 }

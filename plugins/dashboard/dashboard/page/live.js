@@ -112,7 +112,7 @@ function showStatus(status, { ready, wrong, gateways, complete }) {
   );
 }
 
-/** Returns whose activity is shown. */
+/** Returns a text that says which gateways are included. */
 function gatewaysText(gateways, isComplete) {
   if (!isComplete) return "Only this gateway: the database does not answer.";
   const answered = gateways.filter((gateway) => gateway.answered).length;

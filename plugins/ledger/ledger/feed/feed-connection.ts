@@ -1,6 +1,6 @@
 /**
  * The WebSocket to one node that carries all subscriptions of a pool. The node is hostile input: the size of its messages,
- * their rate and the time for its answers are limited, and anything else than JSON-RPC ends the connection.
+ * their rate and the time for its answers are limited, and anything other than JSON-RPC ends the connection.
  */
 import { Liveness, malformed, pingMs, skipSpace, skipValue } from "sluice-gateway/http";
 import type { Clock } from "sluice-gateway/plugin";
@@ -10,7 +10,7 @@ import { memberAt } from "../json-part.ts";
 import { basicCredentials } from "../pool/request-head.ts";
 import { splitResponse } from "../pool/split-response.ts";
 
-/** Maximum number of notifications per second of the connection, without and per subscription. */
+/** Maximum number of notifications per second: `baseRate`, and `ratePerSubscription` for each subscription. */
 const baseRate = 100;
 const ratePerSubscription = 50;
 /** Maximum number of requests that wait for their answers. */

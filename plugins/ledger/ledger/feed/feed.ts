@@ -1,6 +1,6 @@
 /**
  * The subscriptions of a pool. One WebSocket to one of its nodes carries all of them, and clients that want the same share
- * one. If the node is lost or not usable any more, all subscriptions move to another node.
+ * one. If the node is lost or is no longer usable, all subscriptions move to another node.
  */
 import type { Clock, Log, Metrics } from "sluice-gateway/plugin";
 import type { LedgerSubscriptions, OpenedSubscription } from "sluice-gateway/services";
@@ -11,9 +11,9 @@ import { feedMetrics, type FeedMetrics } from "./feed-metrics.ts";
 import type { FeedMethods } from "./subscription-methods.ts";
 import { Topic, topicParams, type TopicOwner } from "./topic.ts";
 
-/** A subscription without clients is kept for this long, because a client often subscribes again. */
+/** A subscription without clients is kept for this time, because a client often subscribes again. */
 const unusedMs = 5_000;
-/** A node that was lost is not used for this long if there is another one. */
+/** A node that was lost is not used for this time if there is another one. */
 const avoidMs = 10_000;
 const retryMs = 200;
 const maxRetryMs = 5_000;
@@ -45,7 +45,7 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
   readonly #limits: FeedLimits;
   readonly #metrics: FeedMetrics;
   readonly #topics = new Map<string, Topic>();
-  /** Waiting for the first answer of a node, by topic. */
+  /** The first answers of a node that clients wait for, by topic. */
   readonly #opening = new Map<Topic, PromiseWithResolvers<FeedAnswer>>();
   readonly #avoidUntil = new Map<string, number>();
   readonly #check: Disposable;
@@ -122,7 +122,7 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
   #add(topic: Topic): void {
     this.#topics.set(topic.key, topic);
     this.#opening.set(topic, Promise.withResolvers<FeedAnswer>());
-    // If no node can be reached, the clients must not wait for ever.
+    // If no node can be reached, the clients must not wait without a limit.
     this.#parts.clock.after(this.#limits.connectMs + this.#limits.answerMs, () => {
       if (this.#opening.has(topic)) this.#remove(topic, undefined);
     });
@@ -215,7 +215,7 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
     this.#report();
   }
 
-  /** Leaves a node that the pool does not use any more, as long as it uses another one. */
+  /** Leaves a node that the pool no longer uses, if it uses another one. */
   #checkTarget(): void {
     const target = this.#target;
     const targets = this.#parts.pool.targets?.() ?? [];

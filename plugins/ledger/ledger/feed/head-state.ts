@@ -4,7 +4,7 @@ import { isObject } from "sluice-gateway/toolkit";
 import { parseOrUndefined } from "../json-part.ts";
 import type { Accepted, HeaderSource, NotificationState } from "./notification-state.ts";
 
-/** Maximum number of blocks that are fetched for clients that missed them, and that a node may jump ahead. */
+/** Maximum number of missed blocks that are fetched for clients, and of blocks by which the head of a node may jump. */
 const maxGap = 256;
 /** Number of heads that are remembered, to recognise repeated ones. */
 const maxRemembered = 1024;
@@ -12,7 +12,10 @@ const maxRemembered = 1024;
 interface Head {
   readonly number: number;
   readonly parentHash: string;
-  /** Equal for equal blocks. The hash of the block is not in the notification and depends on the chain's hasher. */
+  /**
+   * Equal for equal blocks. The notification does not contain the hash of the block, which depends on the chain's
+   * hasher.
+   */
   readonly identity: string;
 }
 
@@ -49,7 +52,7 @@ export class HeadState implements NotificationState {
     const mustIncrease = this.#isFinalized || this.#hasMoved;
     if (mustIncrease && head.number <= this.#highest) return [];
     const missing = head.number - this.#highest - 1;
-    // One node can lie about its head. If a second one says the same, it is true.
+    // One node can lie about its head, so a second node must confirm it.
     if (missing > maxGap) return isFirst && this.#gaps++ > 0 ? "gap" : "invalid";
     if (!this.#hasMoved || missing <= 0) return this.#send([{ head, text: result }]);
     const between = await headersBefore(head, missing, source);

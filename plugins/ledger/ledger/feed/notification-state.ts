@@ -1,12 +1,13 @@
 /**
- * What clients have been sent of a shared subscription. It decides what of a node's notifications is new, so that nothing
- * is repeated or missing after a move to another node, and what a new client gets first.
+ * The state of a shared subscription: the notifications that its clients have been sent. It decides which notifications
+ * of a node are new, so that nothing is repeated or missing after a move to another node, and what a new client gets
+ * first.
  */
 import type { Awaitable } from "sluice-gateway/plugin";
 
 /**
- * The notifications to pass on, as JSON text. `invalid`: the node does not behave as a node, so another one must be used.
- * `gap`: what the clients have missed is too much to be fetched.
+ * The notifications to pass on, as JSON text. `invalid`: the node breaks the protocol, so another one must be used.
+ * `gap`: the clients have missed too much for it to be fetched.
  */
 export type Accepted = readonly string[] | "invalid" | "gap";
 
@@ -21,7 +22,7 @@ export interface NotificationState {
   accept(result: string, source: HeaderSource): Awaitable<Accepted>;
   /** The next notification is the first one of another node. */
   moved(): void;
-  /** What a new client gets first, as JSON text. Undefined if it gets nothing. */
+  /** The first notification for a new client, as JSON text. Undefined if there is none. */
   readonly current: string | undefined;
 }
 

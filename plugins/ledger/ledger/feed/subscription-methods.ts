@@ -6,6 +6,8 @@ import type { SubscriptionMethod } from "sluice-gateway/services";
 import type { PoolConfig } from "../options.ts";
 
 /**
+ * Kinds of subscriptions, by what a new subscriber gets:
+ *
  * - `heads`: block headers. A new subscriber gets the last one.
  * - `finalized`: like `heads`, and the block number only increases.
  * - `value`: a value that a new subscriber gets.
@@ -83,7 +85,7 @@ export interface FeedMethods {
   readonly unsubscribing: ReadonlyMap<string, FeedMethod>;
 }
 
-/** Returns true for a method that opens a subscription, which is no method of the whitelist. */
+/** Returns true for a method that opens a subscription. Such methods are not in the whitelist. */
 export function isSubscription(name: string): boolean {
   return known.some(({ names }) => names[0] === name);
 }

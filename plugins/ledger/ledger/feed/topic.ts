@@ -16,7 +16,7 @@ import type { FeedMethod } from "./subscription-methods.ts";
 const maxWaiting = 1024;
 const maxKeys = 1024;
 
-/** The parameters of a subscription, in one form for all clients that want the same. */
+/** The parameters of a subscription, which are equal for all clients that can share it. */
 export interface TopicParams {
   /** JSON text for the node. */
   readonly params: string;
@@ -54,13 +54,13 @@ function readKeys(params: string): readonly string[] | undefined {
   return [...new Set(keys.map((key) => key.toLowerCase()))].toSorted();
 }
 
-/** What a topic needs of the connection to the node. */
+/** The owner of topics, which has the connection to the node. */
 export interface TopicOwner extends HeaderSource {
-  /** The node has sent something that a node does not send. */
+  /** Called when the node has broken the protocol. */
   onInvalid(reason: string): void;
-  /** The last client has left. */
+  /** Called when the last client has left. */
   onUnused(topic: Topic): void;
-  /** The topic has ended, because its clients have missed too much. */
+  /** Called when the clients have missed too much for the topic to continue. */
   onGap(topic: Topic): void;
 }
 
@@ -121,7 +121,7 @@ export class Topic {
     };
   }
 
-  /** The connection to the node is lost. */
+  /** Called when the connection to the node is lost. */
   moved(): void {
     this.#era++;
     this.id = undefined;
@@ -136,7 +136,7 @@ export class Topic {
     for (const listener of listeners) listener.onEnd();
   }
 
-  /** Takes a notification of the node, JSON text. */
+  /** Accepts a notification of the node. `result`: JSON text. */
   receive(result: string): void {
     if (this.#waiting.length >= maxWaiting) return this.#owner.onInvalid("too many notifications");
     this.#waiting.push(result);

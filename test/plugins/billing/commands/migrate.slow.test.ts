@@ -18,6 +18,7 @@ import { openReceiptsDatabase } from "../../../../plugins/confidential/confident
 import { systemClock } from "../../../../src/clock.ts";
 import { startGateway } from "../../../../src/gateway/gateway.ts";
 import { openClaims } from "../../../../src/store/claims.ts";
+import { openPluginEntries } from "../../../../src/store/plugin-storage.ts";
 import { lockStore } from "../../../../src/store/lock.ts";
 import { receiptOf } from "../../../contract/receipts.ts";
 import { createDatabase, runSql } from "../../../store/servers.ts";
@@ -28,6 +29,7 @@ const store = await storeCommand();
 const tables = [
   "claims",
   "endings",
+  "plugin_storage",
   "workspaces",
   "keys",
   "key_use",
@@ -67,6 +69,9 @@ async function setUp(t: TestContext): Promise<Setup> {
   claims.claim("once", Date.now() + 60_000);
   claims.end("session", Date.now() + 60_000);
   claims.close();
+  const entries = openPluginEntries(embedded.data);
+  entries.set("acme", "größe/1", Buffer.from([0, 255, 10]));
+  entries.close();
   addReceipt(embedded.data);
   await shared.run(store, "upgrade");
   return { url, embedded, shared, key: String(made["key"]) };

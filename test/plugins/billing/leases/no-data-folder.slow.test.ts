@@ -67,7 +67,7 @@ test(
   },
 );
 
-test("two gateways without a data folder of their own may be told the same one", async (t) => {
+test("two gateways that do not use their data folder may have the same one in `store.data`", async (t) => {
   const dataDir = join(temporaryFolder(t), "data");
   mkdirSync(dataDir);
   const url = await createDatabase(t);

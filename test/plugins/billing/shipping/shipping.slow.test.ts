@@ -156,6 +156,24 @@ test("another live gateway on the same database is a fault; one that left is not
   await ship(t, other.dataDir, url);
 });
 
+test("charges of shared credit, which the journal does not count, are logged at the start", async (t) => {
+  const { dataDir, url } = await setUp(t);
+  const before = await ship(t, dataDir, url);
+  assert.deepEqual(before.logged, []);
+  await before.close();
+  await runSql(
+    url,
+    `INSERT INTO sluice.replicas (name, version, mode, state, posted, registered_at, heard_at)
+     VALUES ('idle', '1', 'settled', 'gone', 0, 0, sluice.now_ms()),
+       ('two', '1', 'settled', 'gone', 3, 0, sluice.now_ms()),
+       ('old', '1', 'settled', 'gone', 3, 0, sluice.now_ms() - ${31 * 86_400_000})`,
+  );
+  const { logged } = await ship(t, dataDir, url);
+  assert.deepEqual(logged, [
+    "warn the journal does not count what other gateways have charged within 30 days: limits can be exceeded",
+  ]);
+});
+
 test("a gateway that was silent while another one took over the database reports that and waits", async (t) => {
   const { meter, dataDir, url } = await setUp(t);
   const other = meterFixture(t);

@@ -76,7 +76,7 @@ test("health shows every gateway with its stores and its credit", async (t) => {
   );
 });
 
-test("while PostgreSQL is away, explain finds the requests of its own gateway", async (t) => {
+test("while PostgreSQL cannot be reached, explain finds the requests of its own gateway", async (t) => {
   const url = await database(t);
   await using proxy = await startFaultProxy(Number(new URL(url).port));
   const through = new URL(url);

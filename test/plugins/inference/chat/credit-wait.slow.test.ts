@@ -1,4 +1,4 @@
-/** Credit for a completion may have to be asked for, and meanwhile the client may leave or the gateway may stop. */
+/** While a completion waits for its credit, the client may leave or the gateway may stop. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { connect } from "node:net";

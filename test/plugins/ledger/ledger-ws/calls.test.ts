@@ -14,7 +14,6 @@ import { connectWs, refusalOf, type WsClient } from "./ws-client.ts";
 
 const shipped = await readFile(new URL("../../../../pipeline.yaml", import.meta.url), "utf8");
 const path = "/v1/ledger/rpc";
-const ticketPath = "/v1/ledger/ws";
 
 const node = new TextNode();
 let gateway: TestGateway;
@@ -182,7 +181,7 @@ describe("limits of a connection", () => {
     });
   });
 
-  it("a key that is revoked meanwhile cannot be used any more", async () => {
+  it("a key that is revoked meanwhile can no longer be used", async () => {
     const { key, keyId } = gateway.issue({});
     await using client = await connectWs(gateway.url + path, { key });
     assert.match(await client.ask(request("system_chain")), /"result":"Test"/);
@@ -259,34 +258,62 @@ describe("who may connect", () => {
   });
 
   it("a page with a ticket, once, and from its origin only", async () => {
-    const ticket = await ticketFor({ origin: "https://app.example" });
-    const protocols = ["ledger.v1", `ledger.auth.${Buffer.from(ticket).toString("base64url")}`];
+    const protocols = protocolsWith(await ticketFor({ origin: "https://app.example" }));
     const headers = { origin: "https://app.example" };
-    await using client = await connectWs(gateway.url + ticketPath, { protocols, headers });
+    await using client = await connectWs(gateway.url + path, { protocols, headers });
     assert.equal(client.socket.protocol, "ledger.v1");
     assert.match(await client.ask(request("system_chain")), /"result":"Test"/);
-    const again = await refusalOf(gateway.url + ticketPath, { protocols, headers });
+    const again = await refusalOf(gateway.url + path, { protocols, headers });
     assert.deepEqual(again, [401, "GATEWAY_UNAUTHORIZED"]);
     const next = await ticketFor({ origin: "https://app.example" });
-    const stolen = ["ledger.v1", `ledger.auth.${Buffer.from(next).toString("base64url")}`];
-    assert.deepEqual(
-      await refusalOf(gateway.url + ticketPath, {
-        protocols: stolen,
-        headers: { origin: "https://evil.example" },
-      }),
-      [401, "GATEWAY_UNAUTHORIZED"],
-    );
+    const stolen = await refusalOf(gateway.url + path, {
+      protocols: protocolsWith(next),
+      headers: { origin: "https://evil.example" },
+    });
+    assert.deepEqual(stolen, [401, "GATEWAY_UNAUTHORIZED"]);
   });
 
-  it("not with a ticket for a model", async () => {
-    const ticket = await ticketFor({ model: "A/B-1" });
-    const protocols = ["ledger.v1", `ledger.auth.${Buffer.from(ticket).toString("base64url")}`];
-    // From an address of its own, because requests without a key share the rate limit of their address.
-    const refused = await refusalOf(gateway.url + ticketPath, {
-      protocols,
-      localAddress: "127.0.0.2",
+  it("not with a ticket for a model, nor with one of a key without the capability", async () => {
+    const tickets = [
+      await ticketFor({ model: "A/B-1" }),
+      await ticketFor({}, gateway.issue({ capabilities: ["inference"] }).key),
+    ];
+    for (const ticket of tickets) {
+      const refused = await refusalOf(gateway.url + path, { protocols: protocolsWith(ticket) });
+      assert.deepEqual(refused, [403, "GATEWAY_PERMISSION_DENIED"]);
+    }
+  });
+
+  it("not with a key instead of the ticket", async () => {
+    const refused = await refusalOf(gateway.url + path, { protocols: protocolsWith(gateway.key) });
+    assert.deepEqual(refused, [401, "GATEWAY_UNAUTHORIZED"]);
+  });
+
+  it("a ticket takes from the bucket of its key, and is charged to its workspace", async () => {
+    const { keyId, workspaceId } = gateway.issue({ rpsLimit: 100 });
+    const { tickets } = gateway.gateway.use("accounts")!;
+    const { ticket } = tickets.issue({ keyId, model: undefined, origin: undefined });
+    await using client = await connectWs(gateway.url + path, { protocols: protocolsWith(ticket) });
+    // The bucket of an address holds five requests.
+    const count = 50;
+    for (let id = 0; id < count; id++) client.send(request("system_chain"));
+    for (let id = 0; id < count; id++) assert.match(await client.next(), /"result":"Test"/);
+    assert.equal(await usedBy(workspaceId), count * 100);
+  });
+
+  it("a ticket cannot be used for a call over HTTP, which leaves it valid", async () => {
+    const protocols = protocolsWith(await ticketFor({}));
+    const overHttp = await fetch(gateway.url + path, {
+      method: "POST",
+      headers: {
+        "content-type": "application/json",
+        "sec-websocket-protocol": protocols.join(", "),
+      },
+      body: request("system_chain"),
     });
-    assert.deepEqual(refused, [403, "GATEWAY_PERMISSION_DENIED"]);
+    assert.equal(overHttp.status, 401);
+    await using client = await connectWs(gateway.url + path, { protocols });
+    assert.match(await client.ask(request("system_chain")), /"result":"Test"/);
   });
 });
 
@@ -311,10 +338,16 @@ describe("a gateway that stops", () => {
   });
 });
 
-async function ticketFor(terms: object): Promise<string> {
+/** The subprotocols that a page with this ticket offers. */
+const protocolsWith = (ticket: string): readonly string[] => [
+  "ledger.v1",
+  `ledger.auth.${Buffer.from(ticket).toString("base64url")}`,
+];
+
+async function ticketFor(terms: object, key = gateway.key): Promise<string> {
   const response = await fetch(`${gateway.url}/v1/confidential/tickets`, {
     method: "POST",
-    headers: { authorization: `Bearer ${gateway.key}`, "content-type": "application/json" },
+    headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
     body: JSON.stringify(terms),
   });
   return ((await response.json()) as { ticket: string }).ticket;

@@ -1,4 +1,4 @@
-/** The key in the path: it is as good as one in the header, and nothing that an operator reads shows it. */
+/** The key in the path has the same effect as one in the header, and no output for operators shows it. */
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { createServer } from "node:http";

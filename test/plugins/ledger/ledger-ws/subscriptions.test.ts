@@ -126,7 +126,7 @@ describe("subscriptions", () => {
     assert.equal(open("state_subscribeStorage"), 1);
   });
 
-  it("are refused without valid keys, in a batch, over HTTP and above 64, and cost nothing then", async () => {
+  it("are refused free of charge without valid keys, in a batch, over HTTP and above 64", async () => {
     const { key, workspaceId } = gateway.issue({});
     await using client = await connectWs(gateway.url + path, { key });
     const codeOf = async (text: string): Promise<unknown> =>
@@ -228,7 +228,7 @@ describe("after the loss of the node", () => {
       seen.filter((text) => text.includes("newHead")),
       of(newHeads, "chain_newHead"),
     );
-    // The first node is behind now. What it sends until it has caught up is not sent again.
+    // The first node is behind now. The heads that it sends until it has caught up are not sent again.
     await move("chain_subscribeNewHeads", "chain_subscribeFinalizedHeads");
     old.advance(from + 4);
     other.advance(from + 4);
@@ -257,7 +257,7 @@ describe("after the loss of the node", () => {
     assert.equal(await client.next(), notification(storage, "state_storage", changed));
   });
 
-  it("a node that floods, or sends anything but JSON-RPC, is left", async () => {
+  it("a node that sends too much, or anything other than JSON-RPC, is left", async () => {
     await using client = await connect();
     await subscribe(client, "chain_subscribeAllHeads");
     assert.match(await client.next(), /chain_allHead/);
@@ -279,7 +279,7 @@ describe("after the loss of the node", () => {
         () => node.subscribers.size === 0 && current() !== node && current().subscribers.size > 0,
       );
     }
-    // What it has sent before is not believed, and the connection still works.
+    // The earlier messages of the node have no effect, and the connection still works.
     let answer = await client.ask(request("system_chain"));
     while (!answer.includes('"result":"Test"')) answer = await client.next();
   });

@@ -102,7 +102,7 @@ interface Sent {
   readonly to: string | undefined;
 }
 
-/** The messages of a replica, in `sent`. `deliver` hands it the messages of another one. */
+/** `sent`: the messages that this replica has sent. `deliver` passes the messages of another replica to this one. */
 interface FakeReplicas extends Replicas {
   readonly sent: Sent[];
   deliver(messages: readonly Sent[]): void;
@@ -126,7 +126,7 @@ function fakeReplicas(id: string): FakeReplicas {
   };
 }
 
-/** Questions of another replica, as a process has them that knows nothing of the open ones. */
+/** Returns the questions of another replica, which does not have the open ones. */
 function otherReplica(clock: ManualClock): { questions: SessionQuestions; replicas: FakeReplicas } {
   const replicas = fakeReplicas("two");
   const questions = createSessionQuestions({ clock, seal: createSeal("test"), replicas });
@@ -138,7 +138,7 @@ test("an answer that reaches another replica is sent to the one that asked, once
   using open = askQuestion(asking);
   const [id = ""] = open.sent;
   const { questions, replicas } = otherReplica(open.clock);
-  // Both replicas of this test are in one process, which has this question. So the other one gets a similar id.
+  // Both replicas of this test are in one process, which has this question, so the other one gets a similar id.
   const { value, expiresAt } = createSeal("test").open("mcp question", id) ?? assert.fail();
   const elsewhere = createSeal("test").seal(
     "mcp question",

@@ -9,6 +9,8 @@ import {
 } from "../../../../../plugins/billing/accounts/postgres/postgres-account-store.ts";
 import { postgresSlots } from "../../../../../plugins/billing/accounts/postgres/postgres-slots.ts";
 import { systemClock } from "../../../../../src/clock.ts";
+import { storageOf } from "../../../../../src/store/plugin-entries.ts";
+import { postgresEntries } from "../../../../../src/store/postgres/plugin-storage.ts";
 import { openPostgresClaims } from "../../../../../src/store/postgres/claims.ts";
 import { startFaultProxy, type FaultProxy } from "../../../../store/fault-proxy.ts";
 import { runSql } from "../../../../store/servers.ts";
@@ -211,6 +213,16 @@ test("a claim whose answer is lost fails, and nobody can claim the id again", as
   await assert.rejects(async () => claims.claim("ticket", until), unreachable);
   assert.equal(await claims.claim("ticket", until), false);
   assert.equal(await others.claim("ticket", until), false);
+});
+
+test("a stored value whose answer is lost fails, and is there when the gateway asks again", async (t) => {
+  const { proxy, one, other } = await setUp(t);
+  const storage = storageOf("acme", postgresEntries(one.pool));
+  proxy.dropAfter = "sluice.plugin_storage";
+  proxy.repliesToDrop = 1;
+  await assert.rejects(storage.set("a", "b"), unreachable);
+  assert.equal(await storage.get("a"), "b");
+  assert.equal(await storageOf("acme", postgresEntries(other.pool)).get("a"), "b");
 });
 
 test("changes are numbered in the order of commits, so a reader that follows the numbers misses none", async (t) => {

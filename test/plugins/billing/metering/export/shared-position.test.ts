@@ -46,7 +46,7 @@ test("a gateway whose charges the database has lost is not read again when they 
   assert.equal(lastRead(afterLoss, live), 10);
 });
 
-test("positions are texts", () => {
+test("a position is written as text and parsed again", () => {
   for (const text of ["cur_0", "cur_17,18:2503,19:12", "cur_3,1:9007199254740991"]) {
     assert.equal(positionText(parsePosition(text) ?? assert.fail(text)), text);
   }

@@ -5,7 +5,7 @@ import { healthyNode } from "../../../../e2e/rpc-node.ts";
 
 export const hashOf = (number: number): string => `0x${number.toString(16).padStart(64, "0")}`;
 
-/** The header of a block, as JSON text with the spacing of no other writer. */
+/** The header of a block, as JSON text with unusual spacing, so that tests notice if it is rewritten. */
 export function headerOf(number: number, fork = 0): string {
   const root = hashOf(number + 1_000_000 * (fork + 1));
   return `{"parentHash": "${hashOf(number - 1)}","number":"0x${number.toString(16)}","stateRoot":"${root}","extrinsicsRoot":"${root}","digest":{"logs":[]}}`;

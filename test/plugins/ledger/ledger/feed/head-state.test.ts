@@ -43,7 +43,7 @@ test("after a move, the headers in between are read, and known or older heads ar
   assert.equal(state.current, headerOf(6));
 });
 
-test("a node that has not the headers in between is not used, and the next one fills the gap", async () => {
+test("a node without the headers in between is not used, and the next one fills the gap", async () => {
   for (const bad of [silent, liar]) {
     const state = await followed(3);
     state.moved();
@@ -54,7 +54,7 @@ test("a node that has not the headers in between is not used, and the next one f
   }
 });
 
-test("a gap of more than 256 blocks is believed if a second node has it too", async () => {
+test("a gap of more than 256 blocks is accepted if a second node confirms it", async () => {
   const state = await followed(3);
   state.moved();
   assert.equal(await state.accept(headerOf(300), node), "invalid");
@@ -62,7 +62,7 @@ test("a gap of more than 256 blocks is believed if a second node has it too", as
   assert.equal(await state.accept(headerOf(300), node), "gap");
 });
 
-test("a jump of the same node, and anything that is no header, is not believed", async () => {
+test("a jump of the same node and a notification that is not a header are invalid", async () => {
   const state = await followed(3);
   assert.equal(await state.accept(headerOf(1000), node), "invalid");
   for (const text of ["null", "[]", "{}", '"0x1"', headerOf(4).replace('"0x4"', '"4"')]) {

@@ -1,0 +1,62 @@
+/**
+ * The contract suite on the plugins that ship with Sluice. `sluice plugin test` judges other plugins by the same rules. The
+ * services are left out, because the options of a shipped service are sections of pipeline.yaml.
+ */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { Slots } from "sluice-gateway/plugin";
+import { loadShipped } from "../../src/pipeline/load/load.ts";
+import { judge, ruleNames } from "../../src/testing/suite/suite.ts";
+import type { StepExample } from "../../src/testing/test-plugin.ts";
+import { keyPrincipal } from "./fakes.ts";
+import { fakeCharge } from "./tools/tool-catalogue/fixture.ts";
+
+const slots: Partial<Slots> = { principal: keyPrincipal(), charge: fakeCharge() };
+
+/** What a plugin needs in order to start. All plugins that are not listed here or below start alone. */
+const examples: Readonly<Record<string, StepExample<object>>> = {
+  authorize: { slots, options: { require: "key" } },
+  idempotency: { slots, request: { method: "POST", headers: { "idempotency-key": "gateway_1" } } },
+  mcp: { slots },
+  meter: { slots: { principal: keyPrincipal() } },
+  "network-models": { slots, path: "/v1/networks/{id}/models", request: { method: "PUT" } },
+  "tool-rpc": { slots, request: { method: "POST" } },
+  validate: { options: { query: { type: "object" } } },
+  workspaces: { slots, options: { do: "show" }, path: "/workspaces/{id}" },
+};
+
+/** Plugins that need an upstream or a section of pipeline.yaml. Tests of whole gateways use them. */
+const inGateways: ReadonlySet<string> = new Set([
+  "chat",
+  "confidential",
+  "confidential-stream",
+  "forward",
+  "ledger-rpc",
+  "ledger-tools",
+  "ledger-ws",
+]);
+
+/** Only plugins of other packages name their contract. 1,200 reloads of each plugin would take minutes. */
+const leftOut = new Set(["manifest", "heap"]);
+const only = ruleNames.filter((name) => !leftOut.has(name));
+
+const { plugins } = await loadShipped();
+const judged = [...plugins.values()].filter(
+  ({ kind, name }) => kind !== "service" && !inGateways.has(name),
+);
+
+test("the lists name only plugins that exist", () => {
+  const unknown = [...Object.keys(examples), ...inGateways].filter((name) => !plugins.has(name));
+  assert.deepEqual(unknown, []);
+});
+
+for (const plugin of judged) {
+  test(`${plugin.name} breaks no rule of the contract suite`, async () => {
+    const findings = await judge(plugin, { example: examples[plugin.name] ?? {}, only });
+    assert.ok(findings.length > 1);
+    assert.deepEqual(
+      findings.flatMap(({ rule, problems }) => problems.map((problem) => `${rule}: ${problem}`)),
+      [],
+    );
+  });
+}
