@@ -55,7 +55,10 @@ test("forget ends a gateway and frees its credit, and recovered ends all", async
   });
   const { code, err } = await run(store, "forget", "three");
   assert.equal(code, 1);
-  assert.deepEqual(err, ["no gateway has been ended: none is live or silent"]);
+  assert.deepEqual(err, ['no gateway with the name "three" is live or silent']);
+  // After a restore, the command must also succeed if all gateways had stopped before the backup.
+  const again = await run(store, "recovered");
+  assert.deepEqual([again.code, again.err], [0, ["no gateway was live or silent"]]);
 });
 
 test("without store.postgres the command reports that it is missing", async (t) => {

@@ -40,35 +40,41 @@ const status: Subcommand = {
     }),
 };
 
-/** Ends gateways in the database. `work` returns those that were ended. */
+/** Ends gateways in the database, and prints them. Returns their number. Undefined if the database could not be used. */
 async function end(
   context: CommandContext,
   work: (database: CommandDatabase["database"]) => ReturnType<typeof endReplicas>,
-): Promise<0 | 1> {
-  let found = false;
+): Promise<number | undefined> {
+  let count = 0;
   const code = await withDatabase(context, async (opened) => {
     await checkTables(opened);
     const ended = await work(opened.database);
-    found = ended.length > 0;
+    count = ended.length;
     const shown = ended.map(({ name, freedMilliCu }) => ({ name, freed_cu_milli: freedMilliCu }));
     if (context.json) context.print(JSON.stringify({ ended: shown }));
     else printRecords(context, shown, ["name", "freed_cu_milli"]);
   });
-  if (code === 0 && !found)
-    context.printToStderr("no gateway has been ended: none is live or silent");
-  return code === 0 && found ? 0 : 1;
+  return code === 0 ? count : undefined;
 }
 
 const forget: Subcommand = {
   options: [],
   arguments: ["NAME"],
-  run: (context, _values, name = "") => end(context, (database) => endReplicas(database, name)),
+  async run(context, _values, name = "") {
+    const count = await end(context, (database) => endReplicas(database, name));
+    if (count === 0) context.printToStderr(`no gateway with the name "${name}" is live or silent`);
+    return count === undefined || count === 0 ? 1 : 0;
+  },
 };
 
 const recovered: Subcommand = {
   options: [],
   arguments: [],
-  run: (context) => end(context, (database) => endReplicas(database)),
+  async run(context) {
+    const count = await end(context, (database) => endReplicas(database));
+    if (count === 0) context.printToStderr("no gateway was live or silent");
+    return count === undefined ? 1 : 0;
+  },
 };
 
 export const replicaCommands: StoreSubcommands = {
