@@ -77,6 +77,23 @@ test("the Compose files are valid, and pipeline.yaml reads the variables of the 
   }
 });
 
+test("images of others are pinned by their digests", () => {
+  const digest = /^sha256:[0-9a-f]{64}$/;
+  const file = DockerfileParser.parse(read("deploy/Dockerfile"));
+  const pinned = file
+    .getARGs()
+    .map((arg) => arg.getProperty())
+    .filter((property) => property?.getName().endsWith("_DIGEST"));
+  assert.equal(pinned.length, 2);
+  for (const property of pinned) assert.match(property?.getValue() ?? "", digest);
+  for (const name of ["compose.yaml", "compose.replicas.yaml"]) {
+    const { services } = parse(read(`deploy/${name}`), { merge: true }) as ComposeFile;
+    for (const { image } of Object.values(services)) {
+      if (!image.startsWith("sluice:")) assert.match(image.split("@")[1] ?? image, digest);
+    }
+  }
+});
+
 test("nginx accepts the load balancer of compose.replicas.yaml", { skip: !hasNginx }, (t) => {
   const file = join(temporaryFolder(t), "nginx.conf");
   // The name of the service is only known to Compose.
