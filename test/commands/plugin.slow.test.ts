@@ -125,7 +125,7 @@ test("a changed file, version or line is refused before the code runs", async (t
     faults.map((fault) => fault.code),
     ["SLUICE_LOCK_DIFFERS"],
   );
-  assert.match(faults[0]?.message ?? "", /other files/);
+  assert.match(faults[0]?.message ?? "", /files that differ/);
   assert.equal("hasRun" in globalThis, false);
   writeFileSync(module, code);
   assert.deepEqual((await checkFile(configFile, {})).faults, []);
@@ -133,7 +133,7 @@ test("a changed file, version or line is refused before the code runs", async (t
   const lock = join(folder, "pipeline.lock");
   const accepted = readFileSync(lock, "utf8");
   writeFileSync(lock, accepted.replace("body: none", "body: write"));
-  assert.match((await run(check)).out.join("\n"), /SLUICE_LOCK_DIFFERS.*other grants/);
+  assert.match((await run(check)).out.join("\n"), /SLUICE_LOCK_DIFFERS.*grants that differ/);
   writeFileSync(lock, "# empty\n");
   assert.match((await run(check)).out.join("\n"), /SLUICE_LOCK_MISSING/);
   writeFileSync(lock, "- x\n");
