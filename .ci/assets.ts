@@ -1,9 +1,13 @@
 /** The files of the published package besides the compiled code. */
 import { globSync } from "node:fs";
+import { join, relative } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { root as checkout } from "./entry-modules.ts";
 
 const patterns = [
   "plugins/ledger/demo/recording*",
-  "plugins/dashboard/dashboard/page/*.{html,css,js,svg}",
+  "plugins/dashboard/dashboard/page/**/*.{html,css,js,svg}",
+  "plugins/edge/openapi/viewer/*.{css,js}",
   "plugins/**/README.md",
   "docs/**/*.{md,png,svg}",
   "plugins/*/templates/*.yaml",
@@ -14,11 +18,34 @@ const patterns = [
   "LICENSE",
 ];
 
+/** Each module can be deleted, so the list of the dashboard's libraries is imported only if it exists. */
+const [list] = globSync("plugins/dashboard/dashboard/vendored.ts", { cwd: checkout });
+const { vendored } =
+  list === undefined
+    ? { vendored: {} }
+    : ((await import(pathToFileURL(join(checkout, list)).href)) as {
+        readonly vendored: Readonly<Record<string, string>>;
+      });
+
+/** Files of Swagger UI, which plugins/edge/openapi/viewer.ts serves. */
+const viewerFiles = ["swagger-ui-bundle.js", "swagger-ui.css"];
+
 /** Files of other packages that browsers load: paths in the published package, and paths in the checkout. */
-export const copiedFiles: Readonly<Record<string, string>> = {
-  "plugins/dashboard/dashboard/page/uplot.js": "node_modules/uplot/dist/uPlot.esm.js",
-  "plugins/dashboard/dashboard/page/uplot.css": "node_modules/uplot/dist/uPlot.min.css",
-};
+export const copiedFiles: Readonly<Record<string, string>> = Object.fromEntries([
+  ...Object.entries(vendored).map(([file, module]) => [
+    `plugins/dashboard/dashboard/page/${file}`,
+    inCheckout(module),
+  ]),
+  ...viewerFiles.map((file) => [
+    `plugins/edge/openapi/viewer/${file}`,
+    inCheckout(`swagger-ui-dist/${file}`),
+  ]),
+]);
+
+/** Returns the path of a file of a package, relative to the checkout. */
+function inCheckout(module: string): string {
+  return relative(checkout, fileURLToPath(import.meta.resolve(module)));
+}
 
 /** Paths below `root`. */
 export function assetsOf(root: string): string[] {

@@ -1,6 +1,6 @@
 /** Bundles the sources with the packages that they use, so that the gateway needs no other package. */
-import { globSync, readFileSync } from "node:fs";
-import { join } from "node:path";
+import { globSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { basename, join } from "node:path";
 import { build, type BuildOptions, type Plugin } from "esbuild";
 import { compiledSchemas } from "./compiled-schemas.ts";
 import { compiledMetaSchemas } from "./meta-schemas.ts";
@@ -73,7 +73,29 @@ export async function bundle(
       external: ["@noble/*", "@phala/dcap-qvl"],
     }),
   ];
+  renameChunks(dist);
   return new Set(results.flatMap(({ metafile }) => Object.keys(metafile.inputs)));
+}
+
+/**
+ * Gives the chunks that only other files import the suffix .mjs. For a file with the suffix .js, Node looks for the
+ * package.json that says whether it is an ES module. A start loads more than 200 files, so that took 9 % of its CPU
+ * time, and 3 MiB.
+ */
+function renameChunks(dist: string): void {
+  const chunks = globSync("src/chunks/*-*.js", { cwd: dist });
+  const names = new Set(chunks.map((chunk) => basename(chunk)));
+  for (const path of globSync("{src,plugins}/**/*.js", { cwd: dist })) {
+    const file = join(dist, path);
+    const text = readFileSync(file, "utf8");
+    const renamed = text.replaceAll(/\/([\w.-]+)\.js"/g, (found, stem: string) =>
+      names.has(`${stem}.js`) ? `/${stem}.mjs"` : found,
+    );
+    if (renamed !== text) writeFileSync(file, renamed);
+  }
+  for (const chunk of chunks) {
+    renameSync(join(dist, chunk), join(dist, chunk.replace(/\.js$/, ".mjs")));
+  }
 }
 
 /**

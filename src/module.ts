@@ -7,7 +7,7 @@ import type { Subcommand } from "./commands/subcommand.ts";
 import type { ProductionCheck } from "./config/production.ts";
 import type { Demo } from "./demo.ts";
 import type { ModuleErrors } from "./errors.ts";
-import type { Awaitable, Service, ServiceName, ServiceTypes } from "./plugin.ts";
+import type { Awaitable, Plugin, Service, ServiceName, ServiceTypes } from "./plugin.ts";
 import type { EmbeddedDatabase } from "./store/postgres/move-store.ts";
 import type { Migration } from "./store/postgres/migrations.ts";
 
@@ -38,6 +38,13 @@ export interface Module {
   readonly positions?: Readonly<Record<string, string>>;
   /** Returns the settings of the module's sections that should not go to production, for `sluice check --strict`. */
   readonly production?: ProductionCheck;
+  /**
+   * Returns the settings of the module's sections that must be equal on all gateways with the same database, by section.
+   * A gateway with other settings is reported; each applies its own. The sections have been validated.
+   */
+  readonly sharedSettings?: (
+    sections: Readonly<Record<string, unknown>>,
+  ) => Readonly<Record<string, unknown>>;
   /** The codes that the module adds to the catalogues of errors. */
   readonly errors?: ModuleErrors;
   /** Names of response fields in lower case that only this gateway may set. They are removed from answers of upstreams. */
@@ -50,8 +57,17 @@ export interface Module {
   readonly init?: () => Promise<InitParts>;
   /** The part of `sluice dev` that belongs to the module. */
   readonly demo?: () => Promise<Demo>;
+  /** Rules that the module adds to the contract suite of plugins. */
+  readonly suiteRules?: () => Promise<readonly SuiteRule[]>;
   /** Returns what an operator must do before the module is of use. Called when `sluice start` announces the gateway. */
   readonly firstSteps?: () => Promise<FirstSteps>;
+}
+
+/** A rule of the contract suite. Modules declare it with the type `Rule` of `sluice-gateway/test-kit`. */
+export interface SuiteRule {
+  readonly name: string;
+  readonly kinds: readonly Plugin["kind"][];
+  check(subject: never): Promise<readonly string[]>;
 }
 
 /**

@@ -23,6 +23,12 @@ export async function openChromium(t: TestContext): Promise<Browser | undefined>
     t.skip("needs chromium");
     return undefined;
   }
+  return launch();
+}
+
+/** Launches Chromium. Fails if it is not installed. The caller closes it. */
+export function launch(): Promise<Browser> {
+  if (executablePath === undefined) throw new Error("this needs chromium");
   // In containers, root has no user namespaces and little shared memory.
   const args = ["--no-sandbox", "--disable-dev-shm-usage"];
   return chromium.launch({ executablePath, args });

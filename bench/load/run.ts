@@ -6,6 +6,7 @@
  *   npm run bench -- [--seconds 5] [--rounds 3] [--connections 32] [--only sluice]
  *   npm run bench -- --start   (start, memory and size: bench/start/run.ts)
  *   npm run bench -- --replicas  (gateways that share PostgreSQL and Redis: bench/replicas/run.ts)
+ *   npm run bench -- --follow  (many clients of chainHead_v1_follow: bench/ws/run.ts)
  *   npm run bench -- --plot    (measures nothing, and draws the plots of bench/README.md)
  */
 import { spawnSync } from "node:child_process";
@@ -20,6 +21,7 @@ import { builtSluice } from "./built-package.ts";
 import { load, type LoadResult } from "./client.ts";
 import { issueKey } from "./key.ts";
 import { nodePipeline, type NodeVariant } from "./pipelines.ts";
+import { measureFollows } from "../ws/run.ts";
 import { freePort, listening } from "./ports.ts";
 import { startPeer, type Peer } from "./process.ts";
 import { requestBodies } from "./workload.ts";
@@ -34,6 +36,7 @@ const { values } = parseArgs({
     plot: { type: "boolean", default: false },
     start: { type: "boolean", default: false },
     replicas: { type: "boolean", default: false },
+    follow: { type: "boolean", default: false },
     // This script sets it for the process that makes the load.
     drive: { type: "string" },
   },
@@ -151,6 +154,7 @@ if (values.drive !== undefined) await drive(values.drive);
 else if (values.plot) writePlots();
 else if (values.start) await measureStarts();
 else if (values.replicas) await measureReplicas(values.only);
+else if (values.follow) await measureFollows();
 else await main();
 
 async function main(): Promise<void> {

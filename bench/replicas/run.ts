@@ -15,6 +15,7 @@ import { issueKey } from "../load/key.ts";
 import { nodePipeline, type NodeVariant } from "../load/pipelines.ts";
 import { startPeer, type Peer } from "../load/process.ts";
 import { requestBodies } from "../load/workload.ts";
+import { startCommitProbe } from "./commit-probe.ts";
 import { createKeys, secret, startStores, type SharedStores } from "./servers.ts";
 
 const warmUpSeconds = 4;
@@ -126,8 +127,10 @@ class ReplicaBench {
 
   async printLatencies(): Promise<void> {
     const rate = 500;
-    console.log("\n| durability | p50 ms | p99 ms | first request of a key, p50 ms |");
-    console.log("| ---------- | ------ | ------ | ------------------------------ |");
+    console.log(
+      "\n| durability | p50 ms | p99 ms | commit, p50 ms | commit, p99 ms | first request of a key, p50 ms |",
+    );
+    console.log("|---|---|---|---|---|---|");
     const { postgresUrl: postgres } = this.#stores;
     const variants: readonly (readonly [string, NodeVariant])[] = [
       ["without charges", { meter: "free" }],
@@ -146,9 +149,13 @@ class ReplicaBench {
       } = deployment;
       const hot = keys.slice(0, 10);
       await this.#load(gateway, hot, rate, warmUpSeconds);
+      await using probe =
+        variant.store === undefined ? undefined : await startCommitProbe(postgres);
       const { p50, p99 } = await this.#load(gateway, hot, rate, seconds);
-      const cold = keys.length > 10 ? (await coldLatency(gateway, keys.slice(10))).toFixed(2) : "";
-      console.log(`| ${name} | ${p50.toFixed(2)} | ${p99.toFixed(2)} | ${cold} |`);
+      const commits = [probe?.percentile(50), probe?.percentile(99)];
+      const cold = keys.length > 10 ? await coldLatency(gateway, keys.slice(10)) : undefined;
+      const cells = [p50, p99, ...commits, cold].map((ms) => ms?.toFixed(2) ?? "");
+      console.log(`| ${[name, ...cells].join(" | ")} |`);
     }
   }
 

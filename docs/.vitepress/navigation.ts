@@ -11,6 +11,7 @@ const sections: Readonly<Record<string, readonly string[]>> = {
     "docs/recipes/mcp-server",
     "docs/recipes/proxy",
     "docs/recipes/clients",
+    "docs/recipes/papi",
   ],
   Move: ["docs/migrate/litellm", "docs/migrate/kong", "docs/migrate/nginx"],
   Use: [
@@ -23,7 +24,7 @@ const sections: Readonly<Record<string, readonly string[]>> = {
     "docs/errors",
   ],
   "Encrypted stream": ["docs/encrypted-stream", "docs/worker"],
-  Operate: ["docs/operations", "docs/dashboard", "docs/replicas", "bench/README"],
+  Operate: ["docs/operations", "docs/dashboard", "docs/alerts", "docs/replicas", "bench/README"],
   Deploy: [
     "docs/deploy/image",
     "docs/deploy/compose",

@@ -9,6 +9,10 @@ declare module "sluice-gateway/plugin" {
   }
 }
 
+interface MeteringSettings {
+  readonly export?: { readonly headers?: unknown };
+}
+
 export default {
   services: [metering, accounts],
   alwaysOn: ["metering", "accounts"],
@@ -18,6 +22,12 @@ export default {
     if (durability !== "async") return [];
     const message = "charges of the last moments before a crash are lost with `durability: async`";
     return [{ code: "SLUICE_STRICT_DURABILITY", pointer: "/metering/durability", message }];
+  },
+  sharedSettings({ plans, metering: given }) {
+    // The section has been validated. The header fields of the export may be secrets, and no amount depends on them.
+    const { export: exported, ...rest } = (given ?? {}) as MeteringSettings;
+    const { headers: _, ...destination } = exported ?? {};
+    return { plans, metering: { ...rest, export: destination } };
   },
   async databases() {
     const { accountsVersion } = await import("./accounts/embedded/schema.ts");

@@ -4,7 +4,7 @@
  */
 import type { Awaitable, Environment } from "sluice-gateway/plugin";
 import type { ApiKey, Capability, Plan, PlanName, Workspace } from "./principal.ts";
-import type { WorkspaceJson } from "./workspaces.ts";
+import type { ChangeJson, WorkspaceJson } from "./workspaces.ts";
 
 /**
  * Author and time (milliseconds since 1970) of a change. `actor` is `cli:<user>`, or the id of a key; then `requestId`
@@ -73,7 +73,48 @@ export interface KeySearch {
   readonly text: string;
   /** Selects the keys that are neither revoked nor expired at this time (milliseconds since 1970). All keys if undefined. */
   readonly activeAt: number | undefined;
+  /** Number of keys to leave out, for the next pages. 0 by default. */
+  readonly skip?: number | undefined;
   readonly limit: number;
+}
+
+export interface WorkspaceSearch {
+  /** Part of the workspace's id or name, in any case. Empty for all workspaces. */
+  readonly text: string;
+  /** Number of workspaces to leave out, for the next pages. */
+  readonly skip: number;
+  readonly limit: number;
+}
+
+export interface ChangeSearch {
+  /** All workspaces and the changes of the deployment if undefined. */
+  readonly workspaceId: string | undefined;
+  /**
+   * Part of the actor, the action, an id or the details, in any case. Empty for all changes. A text is searched for in
+   * every change, which takes about 1 µs each.
+   */
+  readonly text: string;
+  /** Only changes with a lower id, for the next pages. Undefined for the newest ones. */
+  readonly before: number | undefined;
+  readonly limit: number;
+}
+
+/** A member that is undefined is not changed. `null` removes a limit. */
+export interface KeySettings {
+  readonly name?: string | undefined;
+  readonly capabilities?: readonly Capability[] | undefined;
+  readonly rpsLimit?: number | null | undefined;
+  readonly cuLimit24hMilli?: number | null | undefined;
+  readonly cuLimit30dMilli?: number | null | undefined;
+  readonly allowedAddresses?: readonly string[] | null | undefined;
+  readonly expiresAt?: number | null | undefined;
+}
+
+export interface WorkspaceSettings {
+  /** Plan to set at once, higher or lower. Clears a pending plan. */
+  readonly plan?: PlanName | undefined;
+  /** `null` removes the limit. */
+  readonly overageLimitCuMilli?: number | null | undefined;
 }
 
 export interface FoundKey {
@@ -115,6 +156,14 @@ export interface AccountsAdmin {
   findWorkspace(id: string): Awaitable<Workspace | undefined>;
   /** Returns at most `limit` workspaces as stored, oldest first. A pending plan can be due. */
   listWorkspaces(limit: number): Awaitable<readonly Workspace[]>;
+  /** Returns workspaces as stored, newest first. A pending plan can be due. */
+  searchWorkspaces(search: WorkspaceSearch): Awaitable<readonly Workspace[]>;
+  /** Applies the settings of an operator, without the rules for upgrades and downgrades by customers. */
+  setWorkspace(
+    id: string,
+    settings: WorkspaceSettings,
+    by: ChangeAuthor,
+  ): Awaitable<Workspace | Failed>;
   workspaceJson(workspace: Workspace): Awaitable<WorkspaceJson>;
   createKey(wanted: NewKey, by: ChangeAuthor): Awaitable<IssuedKey | Failed>;
   findKey(id: string): Awaitable<KeyRecord | undefined>;
@@ -125,8 +174,15 @@ export interface AccountsAdmin {
    * than before. Only an active key without a successor can be rotated.
    */
   rotateKey(id: string, overlapMs: number, by: ChangeAuthor): Awaitable<RotatedKey | Failed>;
+  /**
+   * Changes a key. Only an active key can be changed. A rotated key may be set to expire earlier than the end of its
+   * overlap, but not later.
+   */
+  setKey(id: string, settings: KeySettings, by: ChangeAuthor): Awaitable<KeyRecord | Failed>;
   /** Revokes a key. A revoked key keeps the time of its first revocation. */
   revokeKey(id: string, by: ChangeAuthor): Awaitable<KeyRecord | Failed>;
   keyState(key: ApiKey): KeyState;
   keyJson(key: KeyRecord): KeyJson;
+  /** Returns entries of the audit log, newest first. */
+  searchChanges(search: ChangeSearch): Awaitable<readonly ChangeJson[]>;
 }

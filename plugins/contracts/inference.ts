@@ -144,6 +144,8 @@ export interface InferenceCall {
 /** A model and the workers that serve it now. */
 export interface Offer {
   readonly modelId: string;
+  /** Name of the network whose workers serve the model. */
+  readonly network: string;
   readonly activeWorkers: number;
   /** Number of output tokens that are reserved for a request without a token limit. */
   readonly maxOutputTokens: number;

@@ -1,6 +1,8 @@
 /** The service `ledger`: pools of Substrate nodes. Implemented in plugins/ledger/ledger. */
 import type { CallReporter } from "sluice-gateway/plugin";
 import type { Decoder } from "./decoder.ts";
+import type { LedgerFollows } from "./ledger-follows.ts";
+import type { LedgerSubmissions } from "./ledger-submissions.ts";
 import type { LedgerSubscriptions } from "./ledger-subscriptions.ts";
 import type { ChargeLine } from "./meter.ts";
 
@@ -35,7 +37,10 @@ export interface LedgerMethod {
 export type LedgerAnswer =
   | { readonly kind: "result"; readonly bytes: Buffer }
   | { readonly kind: "error"; readonly bytes: Buffer }
-  | { readonly kind: "failed"; readonly reason: "unreachable" | "timeout" | "garbage" | "aborted" };
+  | { readonly kind: "failed"; readonly reason: LedgerFailure };
+
+/** The reason why no node answered. `disagreement`: the nodes gave different answers to a call with a quorum. */
+export type LedgerFailure = "unreachable" | "timeout" | "garbage" | "aborted" | "disagreement";
 
 export interface Ledger {
   /** The whitelisted methods, by the names that clients use. */
@@ -58,11 +63,16 @@ export interface Ledger {
   ): LedgerAnswer | Promise<LedgerAnswer>;
   /**
    * Reads and prices a JSON-RPC body, a call or a batch (decisions.md section 5). Sends nothing yet. `over`: the transport
-   * of the client (default `http`). Over WebSocket, `rpc_methods` lists the subscriptions, too.
+   * of the client (default `http`). Over WebSocket, `rpc_methods` lists the subscriptions, too. `websocket-write` is for
+   * clients that may write: it also has `author_submitExtrinsic`, and lists the methods of `submissions`.
    */
-  rpc(body: Buffer, over?: "http" | "websocket"): LedgerRpc;
+  rpc(body: Buffer, over?: "http" | "websocket" | "websocket-write"): LedgerRpc;
   /** Subscriptions at the nodes, for clients that can be sent notifications. */
   readonly subscriptions: LedgerSubscriptions;
+  /** The methods `chainHead_v1_*`, which also need a client that can be sent notifications. */
+  readonly follows: LedgerFollows;
+  /** Submitting extrinsics, for clients that may write and can be sent notifications. */
+  readonly submissions: LedgerSubmissions;
 }
 
 /** A JSON-RPC body that can be run. Reserve its cost, call `run` once, then settle its `lines`. */
@@ -85,7 +95,7 @@ export interface LedgerRpc {
   /** After `run`: the lines to charge, one per call that a node has answered. */
   readonly lines: readonly Pick<ChargeLine, "method" | "costMilliCu">[];
   /** After `run`: the reason why no node answered. Undefined if at least one call of the body was answered. */
-  readonly failure: "unreachable" | "timeout" | "garbage" | "aborted" | undefined;
+  readonly failure: LedgerFailure | undefined;
   /**
    * Reports each call of the body. Notifications are not calls. Call it after `run`, or instead of `run` if the body
    * was refused. `refusedWith`: the code of the refusal, which all calls share.

@@ -66,6 +66,8 @@ export interface MeterUnavailable {
 export interface ReservedFor {
   readonly requestId: string;
   readonly surface: string;
+  /** Path of the route, as written in pipeline.yaml. Written to the journal with the charge. */
+  readonly route?: string | undefined;
   /** Written to the journal with the charge. */
   readonly agent?: Agent | undefined;
   /**

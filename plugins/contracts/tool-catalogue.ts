@@ -18,6 +18,11 @@ declare module "sluice-gateway/plugin" {
     readonly resources?: readonly Resource[];
     readonly resourceTemplates?: readonly ResourceTemplate[];
     readonly prompts?: readonly Prompt[];
+    /**
+     * Called with one sentence for each invalid tool, resource or prompt, which is then missing. Without this member,
+     * an invalid one is a fault and pipeline.yaml is not loaded. For plugins whose tools come from other servers.
+     */
+    readonly onInvalid?: (problem: string) => void;
   }
 }
 

@@ -52,7 +52,8 @@ export interface ModelUsage {
 }
 
 /**
- * An expected failure, which costs nothing. `message` is sent to the caller, so it never contains an upstream's text.
+ * An expected failure, which costs nothing. `message` is sent to the caller, so it never contains an upstream's text,
+ * except a text that a remote tool wrote for its callers.
  */
 export interface ToolFailure {
   readonly ok: false;

@@ -40,6 +40,66 @@ export interface UsageRange {
   readonly groupBy: readonly UsageMember[];
 }
 
+/**
+ * The members by which the spend can be broken down. `tool`: the method of a charge of a tool. `tag`: the name that the
+ * agent gave itself (`X-Agent-Name`). `route`: the path of the route as written in pipeline.yaml.
+ */
+export const spendMembers = [
+  "workspace",
+  "key",
+  "model",
+  "tool",
+  "method",
+  "route",
+  "tag",
+] as const;
+export type SpendMember = (typeof spendMembers)[number];
+
+export interface SpendQuery {
+  /** All workspaces if undefined. */
+  readonly workspaceId: string | undefined;
+  /** Midnights in UTC, in milliseconds since 1970. `from` is inclusive, and `to` is exclusive. */
+  readonly from: number;
+  readonly to: number;
+  readonly by: SpendMember;
+  /** Maximum number of groups. */
+  readonly limit: number;
+}
+
+/** The sum of charges. `usedMilliCu` is the sum of the three draws. */
+export interface SpendAmounts {
+  readonly calls: number;
+  readonly usedMilliCu: number;
+  readonly includedMilliCu: number;
+  readonly purchasedMilliCu: number;
+  readonly overageMilliCu: number;
+  readonly inputTokens: number;
+  readonly outputTokens: number;
+}
+
+export interface SpendGroup extends SpendAmounts {
+  /** Undefined for the charges without a value, such as those without a model. */
+  readonly name: string | undefined;
+}
+
+export interface Spend {
+  readonly total: SpendAmounts;
+  /** The largest groups in descending order. */
+  readonly groups: readonly SpendGroup[];
+  /** Number of all groups. */
+  readonly groupCount: number;
+  /** Milli-CU of each day of the range. */
+  readonly days: readonly number[];
+  /** Milli-CU of the largest groups on each day, in the order of `groups`. */
+  readonly series: readonly (readonly number[])[];
+}
+
+/** `building`: the charges of the past are still being added up; ask again. `unavailable`: ask later. */
+export type SpendAnswer =
+  | { readonly kind: "done"; readonly spend: Spend }
+  | { readonly kind: "building" }
+  | { readonly kind: "unavailable" };
+
 /** `json`: the report as in docs/workspaces.md, in UTF-8. `unavailable`: it could not be made in time. */
 export type UsageReport =
   | { readonly kind: "done"; readonly json: Uint8Array }
@@ -54,4 +114,9 @@ export interface UsageReports {
    * Never rejects.
    */
   series(query: UsageSeriesQuery): Promise<UsageSeries | undefined>;
+  /**
+   * Adds up the charges of whole days by one member. The figures include every charge that was settled before the call.
+   * Never rejects.
+   */
+  spend(query: SpendQuery): Promise<SpendAnswer>;
 }

@@ -1,5 +1,6 @@
 import type { Module } from "sluice-gateway/module";
 import networks from "./networks/index.ts";
+import { pricesOfNetworks } from "./networks/prices-of-networks.ts";
 import { productionProblems } from "./networks/production.ts";
 
 declare module "sluice-gateway/plugin" {
@@ -11,6 +12,7 @@ declare module "sluice-gateway/plugin" {
 export default {
   services: [networks],
   production: productionProblems,
+  sharedSettings: pricesOfNetworks,
   errors: {
     calls: {
       MODEL_NOT_FOUND: { message: "unknown model" },

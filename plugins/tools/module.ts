@@ -5,6 +5,7 @@ import toolCatalogue from "./tool-catalogue/index.ts";
 export default {
   services: [toolCatalogue],
   companions: { "tool-catalogue": "tools" },
+  suiteRules: async () => [(await import("./settles-rule.ts")).toolsSettleRule],
   init: async () => ({
     templates: {
       mcp: {

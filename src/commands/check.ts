@@ -27,8 +27,9 @@ package with a file sluice-plugin.json does not run: that file describes its plu
   --strict              also report valid settings that should not go to production, such as a missing secret or URLs
                         without TLS. Run it with the variables of production
   --online              also connect to the database of store.postgres, and report if its tables are missing or older than
-                        this release, if it can lose commits, or if the clock of this host differs by more than a second;
-                        and report if the Redis of store.redis does not answer
+                        this release, if it can lose commits, if the clock of this host differs by more than a second, or
+                        if running gateways differ from this file in settings that must be equal; and report if the Redis
+                        of store.redis does not answer
   --format FORMAT       text (default), json, sarif (SARIF 2.1.0, for code scanning) or github (annotations of a pull
                         request in GitHub Actions)
   --write-schema FILE   write the JSON Schema of pipeline.yaml to FILE, for completion in editors. It has the options of

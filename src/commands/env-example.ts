@@ -8,6 +8,8 @@ const ownMeanings: Readonly<Record<string, string>> = {
     "Secret that signs sessions and confirmation tokens. All replicas need the same secret. Required in prod. Generate one with: openssl rand -hex 32",
   HOST: "Address on which clients connect. 0.0.0.0 means all addresses of this machine.",
   PORT: "Port on which clients connect.",
+  DRAIN_DELAY_SECONDS:
+    "Seconds after SIGTERM in which new connections are still accepted, so that a load balancer notices the end.",
   ADMIN_HOST:
     "Address of the dashboard, the metrics and the health checks. In a container, 0.0.0.0 lets other containers reach them.",
   ADMIN_PORT: "Port of the dashboard, the metrics and the health checks. Keep it private.",

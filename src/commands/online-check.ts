@@ -1,6 +1,6 @@
 /**
- * `sluice check --online`: checks whether the database of pipeline.yaml can be used and keeps what it commits, and whether
- * Redis answers.
+ * `sluice check --online`: checks whether the database of pipeline.yaml can be used and keeps what it commits, whether the
+ * gateways that use it have the same settings, and whether Redis answers.
  */
 import { systemClock } from "../clock.ts";
 import type { Config } from "../config/config.ts";
@@ -9,7 +9,9 @@ import { storeFault } from "../config/store-fault.ts";
 import { createLog } from "../log.ts";
 import { createMetrics } from "../metrics.ts";
 import type { Clock, Postgres, Seal } from "../plugin.ts";
+import { sharedSettings } from "../pipeline/load/shared-settings.ts";
 import { explainPostgres, postgresError } from "../store/postgres/failure.ts";
+import { differenceFrom, selectSettings } from "../store/postgres/gateway-settings.ts";
 import { number, text } from "../store/row.ts";
 import { StoreError } from "../store/store-error.ts";
 import { checkTables, openCommandDatabase } from "./database.ts";
@@ -29,6 +31,7 @@ export async function onlineFaults(
   try {
     await checkTables(opened);
     problems.push(await lossProblem(database), await clockProblem(database, clock));
+    problems.push(await settingsProblem(database, config));
   } catch (error) {
     problems.push(explainPostgres(error, database.place));
   } finally {
@@ -91,6 +94,25 @@ async function lossProblem(database: Postgres): Promise<StoreError | undefined> 
     "SLUICE_STORE_LOSSY",
     `PostgreSQL can lose commits in a failover: it has ${standbys} ${standbys === 1 ? "standby" : "standbys"}, and synchronous_standby_names is empty`,
     "Set synchronous_standby_names, for example to ANY 1 (*).",
+  );
+}
+
+/** Compares the settings of this pipeline.yaml with those of the gateways that run. */
+async function settingsProblem(
+  database: Postgres,
+  config: Config,
+): Promise<StoreError | undefined> {
+  const difference = differenceFrom(
+    await sharedSettings(config),
+    await database.query("status", selectSettings),
+  );
+  if (difference === undefined) return undefined;
+  const { gateways, sections } = difference;
+  const names = gateways.map((name) => `"${name}"`).join(", ");
+  return postgresError(
+    "SLUICE_STORE_SETTINGS",
+    `${gateways.length === 1 ? "a gateway has" : "gateways have"} other settings than this file in ${sections.join(", ")}: ${names}`,
+    "Start all gateways of a database with the same settings. Until then, each one applies its own.",
   );
 }
 

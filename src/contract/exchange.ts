@@ -86,7 +86,8 @@ export interface Exchange {
   accept(options: AcceptOptions): Promise<Connection>;
   /**
    * Runs the `message` hooks of the steps, for a message that has arrived on an accepted WebSocket. Returns the Reply of
-   * the step that refuses the message, or undefined. Rejects if a hook fails.
+   * the step that refuses the message, or undefined. A hook that fails refuses the message, too, with
+   * `GATEWAY_INTERNAL_ERROR`. Never throws or rejects.
    */
   admit(): Awaitable<Reply | undefined>;
   /**

@@ -25,6 +25,8 @@ export interface RunningGateway {
   readonly backends: readonly BackendStatus[];
   /** Number of running exchanges. */
   readonly exchanges: number;
+  /** Origin at which this machine reaches the public listener, such as `http://127.0.0.1:8080`. */
+  readonly origin: string;
   /** The routes, and the list for requests that match no route. */
   readonly routes: readonly RouteStatus[];
   /** Returns the explanations of the requests with this id, newest first. */

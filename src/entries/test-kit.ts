@@ -22,3 +22,5 @@ export {
   type TestedPlugin,
   type TestedService,
 } from "../testing/test-plugin.ts";
+/** The parts of the contract suite for rules of modules. */
+export { notSettled, within, type Rule } from "../testing/suite/subject.ts";

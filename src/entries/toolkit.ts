@@ -6,6 +6,7 @@ export { andThen, orElse } from "../awaitable.ts";
 export { BoundedMap } from "../bounded-map.ts";
 export { canonicalJson, stableJson } from "../canonical-json.ts";
 export { integerSchema } from "../config/option-schemas.ts";
+export { csvLine } from "../csv.ts";
 export { durationMs } from "../duration.ts";
 export { guarded, runGuarded } from "../guard.ts";
 export { isObject } from "../is-object.ts";

@@ -113,6 +113,10 @@ async function assemble(
       state.generation = next;
       next.update();
       listener.swap(next);
+      // The next heartbeat publishes them.
+      void resources.publishSettings(next.config).catch((error: unknown) => {
+        log.error({ err: error }, "cannot publish the settings of this gateway");
+      });
     },
   });
   stack.use(reloader);
@@ -123,7 +127,10 @@ async function assemble(
     log,
   );
   stack.use(everywhere);
+  const scheme = server.tls === undefined ? "http" : "https";
+  const url = `${scheme}://${authority(listener.host, listener.port)}`;
   late.started = {
+    origin: url,
     generation: () => state.generation,
     reload: () => reloader.state,
     ready,
@@ -143,8 +150,6 @@ async function assemble(
     log,
   });
   const stop = drainer({ options, config, clock, state, reloader, listener, stack });
-  const scheme = server.tls === undefined ? "http" : "https";
-  const url = `${scheme}://${authority(listener.host, listener.port)}`;
   return {
     config,
     log,

@@ -5,6 +5,7 @@ import { createMetrics, type RenderedMetrics } from "../metrics.ts";
 import type { ClosingStack } from "../pipeline/load/closer.ts";
 import { KeptParts } from "../pipeline/load/kept-parts.ts";
 import type { HostResources } from "../pipeline/load/host-resources.ts";
+import { sharedSettings } from "../pipeline/load/shared-settings.ts";
 import type { Clock, GatewayInfo, Log, Metrics, Seal } from "../plugin.ts";
 import { openClaims } from "../store/claims.ts";
 import { openDataFolder } from "../store/data-folder.ts";
@@ -20,6 +21,8 @@ import { version } from "../version.ts";
 
 export interface OpenHostResources extends HostResources {
   readonly metrics: RenderedMetrics;
+  /** Publishes the shared settings of a reloaded pipeline.yaml. */
+  readonly publishSettings: (config: Config) => Promise<void>;
 }
 
 /**
@@ -68,6 +71,7 @@ export async function openHostResources(
     compute: { run: (job) => compute.run(job), background },
     parts,
     gateway,
+    publishSettings: async (next) => postgres?.replicas.setSettings(await sharedSettings(next)),
   };
 }
 
@@ -108,7 +112,8 @@ async function openPostgresStore(
   const { postgresEntries } = await import("../store/postgres/plugin-storage.ts");
   const { PostgresReplicas } = await import("../store/postgres/replicas.ts");
   const database = await openDatabase(config, url, parts, stack);
-  const replicas = await PostgresReplicas.open({ ...parts, database, version });
+  const settings = await sharedSettings(config);
+  const replicas = await PostgresReplicas.open({ ...parts, database, version, settings });
   stack.add("list of gateways", () => replicas.close());
   return {
     database,

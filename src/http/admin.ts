@@ -145,12 +145,11 @@ function passToService(
   const hooks = service(name);
   if (hooks?.admin === undefined) return sendRefusal(response, "GATEWAY_NOT_FOUND");
   if (refuseForeignHost(request, response, hosts)) return;
-  try {
-    hooks.admin(request, response);
-  } catch (error) {
+  const failed = (error: unknown): void => {
     log.error({ err: error, service: name }, "an admin request failed");
     response.destroy();
-  }
+  };
+  runGuarded(() => hooks.admin?.(request, response), failed);
 }
 
 /**

@@ -73,6 +73,9 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
   http.on("checkExpectation", (req: IncomingMessage, res: ServerResponse) =>
     sendReply(req, res, unknownExpectation),
   );
+  // Without a completed handshake, no answer can be sent. Bytes that wait for the handshake would be written at the same
+  // time as those of HTTP/2, and Node would abort the process. This listener runs before the one that Node adds.
+  http.prependListener("tlsClientError", (_error: Error, socket: Socket) => socket.destroy());
   http.on("clientError", answerBadRequest);
   limitConnections(http, config.connections, options.metrics);
   // Without this, node:http drops the fields after the 2,000th, and a repeated field among them would be missed. The

@@ -1,4 +1,5 @@
 /** Decides whether the gateway can serve: the answer of /readyz. */
+import { isObject } from "../is-object.ts";
 import type { Generation } from "../pipeline/load/generation.ts";
 import type { BackendStatus, ServiceHooks } from "../plugin.ts";
 
@@ -35,34 +36,47 @@ export function readiness(parts: {
 }
 
 function checksOf(name: string, service: ServiceHooks<unknown>): Record<string, string> {
-  const state = reportOf(service);
-  if (state === undefined) return {};
-  const checks = typeof state === "object" ? state : { [`service ${name}`]: state };
+  if (service.ready === undefined) return {};
+  const checks = reportOf(() => service.ready?.());
+  const own = `service ${name}`;
+  if (!isObject(checks)) return { [own]: stateOf(checks) };
   return Object.fromEntries(
-    Object.entries(checks).map(([check, value]) => [check, value === true ? "ok" : value]),
+    Object.entries(checks).map(([check, value]) => [check, stateOf(value)]),
   );
 }
 
-/** A service can be the code of a third party, and a probe must get an answer. */
-function reportOf(
-  service: ServiceHooks<unknown>,
-): ReturnType<NonNullable<typeof service.ready>> | undefined {
-  try {
-    return service.ready?.();
-  } catch {
-    return "failed to report";
-  }
+function stateOf(value: unknown): string {
+  if (value === true) return "ok";
+  return typeof value === "string" ? value : "failed to report";
 }
 
-/** Returns the backends of all services. */
+/**
+ * Returns what a service reports, or undefined if it throws or returns a promise. A service can be the code of a third
+ * party, and a probe must get an answer.
+ */
+function reportOf(report: () => unknown): unknown {
+  try {
+    const value = report();
+    if (!(value instanceof Promise)) return value;
+    // Nothing waits for the promise, so its rejection would end the process.
+    value.catch(() => {});
+  } catch {
+    // The check says that the service has failed to report.
+  }
+  return undefined;
+}
+
+/** Returns the backends of all services. What a service reports in another form is left out. */
 export function backendsOf({ services }: Pick<Generation, "services">): BackendStatus[] {
-  return [...services.values()].flatMap(reportedBackends);
+  return [...services.values()].flatMap((service) => {
+    const reported = reportOf(() => service.backends?.());
+    return Array.isArray(reported) ? reported.filter(isBackend) : [];
+  });
 }
 
-function reportedBackends(service: ServiceHooks<unknown>): readonly BackendStatus[] {
-  try {
-    return service.backends?.() ?? [];
-  } catch {
-    return [];
-  }
+function isBackend(value: unknown): value is BackendStatus {
+  if (!isObject(value)) return false;
+  const { kind, title, ready } = value;
+  const isState = ready === true || typeof ready === "string";
+  return typeof kind === "string" && typeof title === "string" && isState;
 }

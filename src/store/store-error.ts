@@ -45,6 +45,7 @@ export type StoreErrorCode =
   | "SLUICE_RESTORE_INCOMPLETE"
   | "SLUICE_STORE_LOSSY"
   | "SLUICE_STORE_CLOCK"
+  | "SLUICE_STORE_SETTINGS"
   | "SLUICE_STORE_FAILED";
 
 /** Primary result codes of https://sqlite.org/rescode.html; the extended ones carry them in the low byte. */

@@ -3,6 +3,8 @@
  * code, and requests that it sends in memory.
  */
 import { mkdtempSync, rmSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo, Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { systemClock } from "../clock.ts";
@@ -76,6 +78,12 @@ export interface MemoryGateway extends AsyncDisposable {
   forgetLines(): void;
   /** Sends a request. */
   begin(request: TestRequest): RunningRequest;
+  /** Number of running exchanges. */
+  readonly running: number;
+  /** Starts a listener for WebSockets on loopback. Returns its address, which begins with `ws:`. */
+  listen(): Promise<string>;
+  /** Notifies every WebSocket that the gateway stops. */
+  goAway(): void;
   /** Loads another pipeline, as a reload does. Resolves when the plugins that are no longer used have stopped. */
   reload(pipeline: MemoryPipeline): Promise<void>;
   /** Reloads as if the code of this plugin had changed: it is started again with the same options. */
@@ -162,6 +170,11 @@ async function assemble(
       dispatch.serve(head, response, body);
       return { answer: promise, leave: () => response.leave(), response };
     },
+    get running() {
+      return dispatch.running;
+    },
+    listen: () => listenForUpgrades(dispatch, stack),
+    goAway: () => dispatch.webSockets.goAway(),
     async reload(pipeline) {
       loaded = await load(pipeline);
       await swap();
@@ -173,6 +186,18 @@ async function assemble(
     },
     [Symbol.asyncDispose]: () => stack.disposeAsync(),
   };
+}
+
+async function listenForUpgrades(dispatch: Dispatcher, stack: ClosingStack): Promise<string> {
+  const server = createServer((_, response) => response.destroy());
+  server.on("upgrade", (request, socket: Socket, head) => dispatch.upgrade(request, socket, head));
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  stack.defer(async () => {
+    dispatch.webSockets.terminate();
+    await new Promise((resolve) => server.close(resolve));
+  });
+  // A listening TCP server has an AddressInfo. Only pipes have a string.
+  return `ws://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
 /** Checks the pipeline in the same way as a file. JSON is YAML, and `${` is a placeholder in YAML only. */

@@ -1,4 +1,5 @@
 /** Tests of one plugin without a whole gateway: the real pipeline, with this plugin and stand-ins for everything else. */
+import type { BackendStatus } from "../contract/gateway.ts";
 import {
   defineService,
   defineStep,
@@ -8,6 +9,7 @@ import {
   type Plugin,
   type Reply,
   type Service,
+  type ServiceHooks,
   type ServiceName,
   type ServiceTypes,
   type SlotName,
@@ -40,6 +42,10 @@ export interface PluginExample<Options = unknown> {
   readonly request?: TestRequest;
   /** Path of the route (default `/*`). */
   readonly path?: string;
+  /** The inputs with which the contract suite calls the tools of the plugin, by name (default `{}`). */
+  readonly inputs?: Readonly<Record<string, unknown>>;
+  /** Uses the service as other plugins do. The contract suite calls it, and it must settle; it may reject. */
+  readonly use?: (service: never) => unknown;
   readonly environment?: Environment;
   /** Default: a clock at 2026-01-15 12:00 UTC. */
   readonly clock?: ManualClock;
@@ -73,6 +79,8 @@ export interface TestedService<Options, Provided> extends TestedPlugin<Options> 
   readonly service: Provided;
   /** Returns what the service reports to `/readyz`. */
   ready(): true | string | Readonly<Record<string, true | string>>;
+  /** Returns the backends that the service reports. */
+  backends(): readonly BackendStatus[];
 }
 
 /** Starts a step on a route of its own. Throws StartError if its manifest, its options or its start has a fault. */
@@ -101,11 +109,12 @@ export async function testService<Options, Provided>(
     // A reload may have replaced the service.
     service: { get: () => tested.hooksOf(service.name)?.service as Provided },
     ready: { value: () => tested.hooksOf(service.name)?.ready?.() ?? true },
+    backends: { value: () => tested.hooksOf(service.name)?.backends?.() ?? [] },
   }) as TestedService<Options, Provided> & typeof tested;
 }
 
 interface Started extends TestedHandler {
-  hooksOf(service: string): { readonly service: unknown; ready?(): unknown } | undefined;
+  hooksOf(service: string): ServiceHooks<unknown> | undefined;
 }
 
 /** Starts a plugin of any kind. */

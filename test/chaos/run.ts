@@ -1,36 +1,47 @@
 /**
- * `npm run chaos -- --minutes M [--seed S] [--replicas N]`: injects faults into several gateways that share credit, and
- * into their servers, under load. `npm run chaos -- --mode local --rounds N [--seed S]`: the same with one gateway that
- * copies its journal. Prints the figures, and exits with 1 if a promise is broken.
+ * `npm run chaos -- --minutes M [--seed S] [--replicas N] [--faults all|posts]`: injects faults into several gateways that
+ * share credit, and into their servers, under load. `npm run chaos -- --mutant all [--minutes M] [--seed S]`: shows that
+ * the campaign finds mistakes in the database (mutants.ts). `npm run chaos -- --mode local --rounds N [--seed S] [--replicas N]`: the same with
+ * gateways that have journals (`durability: local`). Prints the figures, and exits with 1 if a promise is broken.
  */
 import { parseArgs } from "node:util";
 import { installedPostgres } from "../store/programs.ts";
-import { runCampaign as runLocal } from "./local/campaign.ts";
-import { runCampaign } from "./replicas/campaign.ts";
+import { isExact, runCampaign as runLocal } from "./local/campaign.ts";
+import { runCampaign, type CampaignResult } from "./replicas/campaign.ts";
+import { mutantNames, type MutantName } from "./replicas/mutants.ts";
 import { findPrograms } from "./replicas/programs.ts";
+import { faultSets, type FaultSet } from "./replicas/schedule.ts";
 
 const { values } = parseArgs({
   options: {
     mode: { type: "string", default: "replicas" },
-    minutes: { type: "string", default: "3" },
+    minutes: { type: "string" },
+    faults: { type: "string" },
+    mutant: { type: "string" },
     replicas: { type: "string", default: "3" },
     rounds: { type: "string", default: "20" },
     seed: { type: "string" },
   },
 });
-const minutes = Number(values.minutes);
+const minutes = Number(values.minutes ?? (values.mutant === undefined ? 3 : 1));
+const faults = values.faults ?? (values.mutant === undefined ? "all" : "posts");
+const mutants = mutantNames.filter((name) => values.mutant === "all" || values.mutant === name);
 const replicas = Number(values.replicas);
 const rounds = Number(values.rounds);
 const seed = values.seed === undefined ? Date.now() | 0 : Number(values.seed);
 const isUsage =
   ["replicas", "local"].includes(values.mode) &&
   minutes > 0 &&
+  Object.hasOwn(faultSets, faults) &&
+  (values.mutant === undefined || mutants.length > 0) &&
   [replicas, rounds].every((each) => Number.isInteger(each) && each > 0) &&
   Number.isInteger(seed);
 if (!isUsage) {
   console.error(
-    "usage: npm run chaos -- [--minutes M] [--replicas N] [--seed INTEGER]\n" +
-      "       npm run chaos -- --mode local [--rounds N] [--seed INTEGER]",
+    "usage: npm run chaos -- [--minutes M] [--replicas N] [--seed INTEGER] [--faults all|posts]\n" +
+      `       npm run chaos -- --mutant all|${mutantNames.map((name) => `"${name}"`).join("|")}\n` +
+      "                       [--minutes M] [--seed INTEGER]\n" +
+      "       npm run chaos -- --mode local [--rounds N] [--replicas N] [--seed INTEGER]",
   );
   process.exit(2);
 }
@@ -42,31 +53,51 @@ process.exit(isWhole ? 0 : 1);
 async function local(): Promise<boolean> {
   const result = await runLocal({
     rounds,
+    replicas,
     seed,
     postgres: await installedPostgres(),
     onRound: (round, fault) => console.log(`round ${round}: ${fault}`),
   });
   console.log(JSON.stringify({ seed, seconds: seconds(), ...result }, undefined, 2));
-  const { missing, doubled, different, unpaid } = result;
-  return missing + doubled + different + unpaid === 0;
+  return isExact(result);
 }
 
 async function shared(): Promise<boolean> {
+  if (mutants.length === 0) return isWithoutViolations(await campaign());
+  let found = 0;
+  for (const mutant of mutants) {
+    const isFound = !isWithoutViolations(await campaign(mutant));
+    if (isFound) found++;
+    console.log(`mutant "${mutant}": ${isFound ? "found" : "NOT FOUND"}`);
+  }
+  return found === mutants.length;
+}
+
+/** Runs a campaign and prints what it has found. Exits if programs are missing. */
+async function campaign(mutant?: MutantName): Promise<CampaignResult> {
   const programs = await findPrograms();
   if ("missing" in programs) {
     console.error(`install these packages first: ${programs.missing.join(", ")}`);
-    return false;
+    process.exit(1);
   }
-  const { figures, violations, ...rest } = await runCampaign({
+  const result = await runCampaign({
     minutes,
     seed,
     replicas,
     programs,
+    // It was checked above.
+    faults: faults as FaultSet,
+    ...(mutant !== undefined && { mutant }),
     onFault: (fault) => console.log(`${seconds()} s: ${JSON.stringify(fault)}`),
   });
+  const { figures, violations, ...rest } = result;
   for (const [rule, all] of Object.entries(violations)) {
     for (const each of all.slice(0, 10)) console.log(`${rule}: ${each}`);
   }
   console.log(JSON.stringify({ seed, seconds: seconds(), ...figures, ...rest }, undefined, 2));
-  return Object.values(violations).flat().length + rest.crashes.length === 0;
+  return result;
+}
+
+function isWithoutViolations({ violations, crashes }: CampaignResult): boolean {
+  return Object.values(violations).flat().length + crashes.length === 0;
 }

@@ -5,6 +5,7 @@ import { Client } from "pg";
 import { check } from "../../src/commands/check.ts";
 import { onlineFaults } from "../../src/commands/online-check.ts";
 import { readPipeline } from "../../src/pipeline/load/check-file.ts";
+import { sharedSettings } from "../../src/pipeline/load/shared-settings.ts";
 import { createSeal } from "../../src/store/seal.ts";
 import { upgrade } from "../plugins/billing/shipping/fixture.ts";
 import { startRedis } from "../store/redis-server.ts";
@@ -78,6 +79,26 @@ test("--online reports a database that can lose commits", async (t) => {
     `ALTER DATABASE "${new URL(url).pathname.slice(1)}" SET synchronous_commit = off`,
   );
   assert.match(await online(line), /SLUICE_STORE_LOSSY.*synchronous_commit is off/);
+});
+
+test("--online reports gateways that run with other settings", async (t) => {
+  const { url, line } = await prepared(t);
+  await upgrade(url, createSeal(secret));
+  const env = { GATEWAY_ENV: "dev", DATABASE_URL: url, GATEWAY_SECRET: secret };
+  const { config } = await readPipeline(line.configFile, env);
+  assert.ok(config !== undefined);
+  const own = JSON.stringify(await sharedSettings(config));
+  const other = JSON.stringify({ ...JSON.parse(own), plans: "other" });
+  await runSql(
+    url,
+    `INSERT INTO sluice.gateways VALUES
+      ('a', 'one', '1', sluice.now_ms() + 60000, '${own}'),
+      ('b', 'two', '1', sluice.now_ms() + 60000, '${other}')`,
+  );
+  assert.match(
+    await online(line),
+    /SLUICE_STORE_SETTINGS.*a gateway has other settings than this file in plans: "two"/,
+  );
 });
 
 test("--online reports a clock that differs from the database's", async (t) => {

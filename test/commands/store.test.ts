@@ -20,7 +20,7 @@ test("upgrade creates the tables once, and status shows the gateways", async (t)
     err: [],
   });
   assert.deepEqual(await json(store, "upgrade", "--json"), { before: newest, after: newest });
-  await runSql(url, "SELECT sluice.register('abc', 'gateway-a', '1.2.3')");
+  await runSql(url, "SELECT sluice.credit_register_start('abc', 1, 1, 0, 'gateway-a', '1.2.3')");
   const { out } = await run(store, "status");
   assert.equal(out[0], `schema version ${newest}`);
   assert.match(out[2] ?? "", /^gateway-a +local +live +\d/);

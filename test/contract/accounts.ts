@@ -290,6 +290,42 @@ export function describeAccountStore(
       assert.equal((await other.findWorkspace(id))?.purchasedTotalMilliCu, 7);
     });
 
+    test("workspaces, keys and changes are searched in any case, newest first, one page after the other", async (t) => {
+      const { one, other } = await open(t);
+      const first = await acme(one);
+      const second = await one.createWorkspace(
+        { name: "Beta", plan: "free" },
+        { ...by, at: 2_000 },
+      );
+      const ids = async (text: string, skip = 0, limit = 10): Promise<string[]> =>
+        (await other.searchWorkspaces({ text, skip, limit })).map(({ id }) => id);
+      assert.deepEqual(await ids(""), [second.id, first.id]);
+      assert.deepEqual(await ids("aCm"), [first.id]);
+      assert.deepEqual(await ids(second.id), [second.id]);
+      assert.deepEqual(await ids("", 1), [first.id]);
+      assert.deepEqual(await ids("", 0, 1), [second.id]);
+
+      const keys = [await issue(one, first), await issue(one, first)].map(({ key }) => key.id);
+      const search = { workspaceId: first.id, text: "", activeAt: undefined, limit: 1 };
+      const page = async (skip: number): Promise<string[]> =>
+        (await other.searchKeys({ ...search, skip })).map(({ key }) => key.id);
+      assert.deepEqual([await page(0), await page(1), await page(2)], [[keys[1]], [keys[0]], []]);
+
+      const all = (await one.changes()).toReversed();
+      const everything = { workspaceId: undefined, text: "", before: undefined, limit: 10 };
+      assert.deepEqual(await other.searchChanges(everything), all);
+      assert.deepEqual(
+        await other.searchChanges({ ...everything, before: all[0]?.id, limit: 1 }),
+        all.slice(1, 2),
+      );
+      const byName = await other.searchChanges({ ...everything, text: "BETA" });
+      assert.deepEqual(
+        byName.map(({ workspaceId }) => workspaceId),
+        [second.id],
+      );
+      assert.deepEqual(await other.searchChanges({ ...everything, workspaceId: "ws_none" }), []);
+    });
+
     test("listeners are notified of a change after its commit and before its answer", async (t) => {
       const { one } = await open(t);
       const { id } = await acme(one);

@@ -2,8 +2,14 @@
 import assert from "node:assert/strict";
 import { describe, test, type TestContext } from "node:test";
 import type { Awaitable } from "sluice-gateway/plugin";
-import type { ChargeLine, UsageMember, UsageReports } from "sluice-gateway/services";
-import { about, principalOf } from "../plugins/billing/metering/fixture.ts";
+import type {
+  ChargeLine,
+  Spend,
+  SpendMember,
+  UsageMember,
+  UsageReports,
+} from "sluice-gateway/services";
+import { about, agentOf, principalOf } from "../plugins/billing/metering/fixture.ts";
 import type { ContractMeter } from "./meter.ts";
 
 export interface OpenUsage {
@@ -36,6 +42,21 @@ const chat: ChargeLine = {
   inputTokens: 3,
   outputTokens: 4,
 };
+
+/** Returns the sum of a report of one workspace by one member, as pairs of a name and milli-CU. */
+async function reported(
+  usage: UsageReports,
+  workspaceId: string,
+  member: "key" | "method" | "model",
+  { from, to }: { readonly from: number; readonly to: number },
+): Promise<unknown> {
+  const made = await usage.report({ workspaceId, from, to, groupBy: [member] });
+  if (made.kind !== "done") return made;
+  const { groups } = JSON.parse(new TextDecoder().decode(made.json)) as {
+    groups: Record<string, unknown>[];
+  };
+  return new Map(groups.map((group) => [group[member] ?? undefined, group["used_cu_milli"]]));
+}
 
 export function describeUsage(name: string, open: (t: TestContext) => Awaitable<OpenUsage>): void {
   describe(`usage reports: ${name}`, () => {
@@ -129,6 +150,87 @@ export function describeUsage(name: string, open: (t: TestContext) => Awaitable<
           ["ws_2", 7],
         ],
       );
+    });
+
+    test("the spend has the figures of the usage report, and includes charges that were just made", async (t) => {
+      const { meter, usage, now } = await open(t);
+      const from = Math.floor(now() / day) * day - day;
+      const range = { from, to: from + 3 * day };
+      const tool: ChargeLine = { surface: "mcp", method: "ledger_getBlock", costMilliCu: 30 };
+      await charge(meter, "ws_1", "key_1", block, chat, tool);
+      await charge(meter, "ws_2", "key_2", block);
+      const spend = async (
+        by: SpendMember,
+        workspaceId: string | null = "ws_1",
+      ): Promise<Spend> => {
+        const answer = await usage.spend({
+          workspaceId: workspaceId ?? undefined,
+          ...range,
+          by,
+          limit: 100,
+        });
+        if (answer.kind !== "done") throw new Error(`${answer.kind} instead of done`);
+        return answer.spend;
+      };
+      const sums = async (by: SpendMember): Promise<unknown> => {
+        const { groups } = await spend(by);
+        return new Map(groups.map((group) => [group.name, group.usedMilliCu]));
+      };
+      for (const member of ["key", "method", "model"] as const) {
+        assert.deepEqual(await sums(member), await reported(usage, "ws_1", member, range));
+      }
+      assert.deepEqual(
+        await sums("tool"),
+        new Map([
+          [undefined, 1007],
+          ["ledger_getBlock", 30],
+        ]),
+      );
+      const all = await spend("workspace", null);
+      assert.deepEqual(
+        all.groups.map((group) => [group.name, group.usedMilliCu]),
+        [
+          ["ws_1", 1037],
+          ["ws_2", 1000],
+        ],
+      );
+
+      const agent = agentOf("Planner");
+      const route = "/v1/ledger/rpc";
+      const principal = principalOf({ key: { id: "key_1" }, workspace: { id: "ws_1" } });
+      const taken = await meter.reserve(principal, 9, { ...about, agent, route });
+      assert.equal(taken.kind, "reserved");
+      if (taken.kind === "reserved") await taken.settle([{ ...block, costMilliCu: 9 }]);
+      assert.deepEqual(
+        await sums("tag"),
+        new Map([
+          [undefined, 1037],
+          ["Planner", 9],
+        ]),
+      );
+      assert.deepEqual(
+        await sums("route"),
+        new Map([
+          [undefined, 1037],
+          [route, 9],
+        ]),
+      );
+      const keys = await spend("key");
+      assert.deepEqual(keys.total, {
+        calls: 4,
+        usedMilliCu: 1046,
+        includedMilliCu: 1046,
+        purchasedMilliCu: 0,
+        overageMilliCu: 0,
+        inputTokens: 3,
+        outputTokens: 4,
+      });
+      assert.equal(keys.groupCount, 1);
+      assert.deepEqual(
+        keys.days.toSorted((a, b) => b - a),
+        [1046, 0, 0],
+      );
+      assert.deepEqual(keys.series, [keys.days]);
     });
   });
 }

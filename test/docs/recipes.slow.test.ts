@@ -1,9 +1,11 @@
-/** The pipelines of docs/recipes and docs/migrate start, and the programs of docs/recipes/clients.md run. */
+/** The pipelines of docs/recipes and docs/migrate start, and the programs of clients.md and papi.md there run. */
 import assert from "node:assert/strict";
-import { execFile } from "node:child_process";
+import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
 import { globSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
-import { test } from "node:test";
+import { createInterface } from "node:readline";
+import { test, type TestContext } from "node:test";
 import { promisify } from "node:util";
 import { demoModelId, startDemoModel } from "../../plugins/inference/demo/model.ts";
 import { startDemoNode } from "../../plugins/ledger/demo/node.ts";
@@ -23,7 +25,10 @@ function blocks(page: string, language: string): string[] {
   );
 }
 
-for (const page of pages.filter((each) => basename(each) !== "clients.md")) {
+/** Pages without a pipeline. */
+const clientPages = ["clients.md", "papi.md"];
+
+for (const page of pages.filter((each) => !clientPages.includes(basename(each)))) {
   test(`the pipeline of ${page} starts and is ready`, async () => {
     const [pipeline = ""] = blocks(page, "yaml").filter((text) => text.startsWith("version: 1"));
     assert.notEqual(pipeline, "");
@@ -81,6 +86,26 @@ test("the recipe of a proxy forwards requests with a key", async (t) => {
   assert.equal((await fetch(`${gateway.url}/v1/models`)).status, 401);
 });
 
+/** Writes programs of a page into files, with the addresses and the key of a gateway. Returns the files. */
+function writePrograms(
+  t: TestContext,
+  programs: readonly string[],
+  { url, key: apiKey }: { readonly url: string; readonly key: string },
+): { readonly folder: string; readonly files: readonly string[] } {
+  const folder = temporaryFolder(t);
+  symlinkSync(join(root, "node_modules"), join(folder, "node_modules"), "dir");
+  const files = programs.map((text, at) => {
+    const file = join(folder, `${at}.mts`);
+    const program = text
+      .replaceAll("http://127.0.0.1:8080", url)
+      .replaceAll("ws://127.0.0.1:8080", url.replace("http:", "ws:"))
+      .replaceAll("gateway_dev_…", apiKey);
+    writeFileSync(file, program);
+    return file;
+  });
+  return { folder, files };
+}
+
 test("the programs of docs/recipes/clients.md run and print a result", async (t) => {
   const programs = blocks("docs/recipes/clients.md", "ts");
   assert.equal(programs.length, 5);
@@ -92,16 +117,46 @@ test("the programs of docs/recipes/clients.md run and print a result", async (t)
     pipeline: readFileSync(join(root, "pipeline.yaml"), "utf8"),
     env: { LEDGER_RPC_URL: node.url, CONFIDENTIAL_CLASSIC_URL: model.url },
   });
-  const folder = temporaryFolder(t);
-  symlinkSync(join(root, "node_modules"), join(folder, "node_modules"), "dir");
-  for (const [at, text] of programs.entries()) {
-    const file = join(folder, `${at}.mts`);
-    const program = text
-      .replaceAll("http://127.0.0.1:8080", gateway.url)
-      .replaceAll("ws://127.0.0.1:8080", gateway.url.replace("http:", "ws:"))
-      .replaceAll("gateway_dev_…", gateway.key);
-    writeFileSync(file, program);
+  const { folder, files } = writePrograms(t, programs, gateway);
+  for (const [at, file] of files.entries()) {
     const { stdout } = await run(process.execPath, [file], { cwd: folder, timeout: 60_000 });
+    const text = programs[at] ?? "";
     assert.match(stdout, text.includes('"Hello"') ? /Hello/ : /\w+/, text);
   }
+});
+
+/** Runs a program that does not end until it has printed `count` lines. Rejects if it ends before that. */
+async function firstLines(file: string, cwd: string, count: number): Promise<string[]> {
+  const child = spawn(process.execPath, [file], { cwd, timeout: 60_000 });
+  const closed = once(child, "close");
+  const errors: string[] = [];
+  child.stderr.on("data", (bytes: Buffer) => errors.push(bytes.toString()));
+  const lines: string[] = [];
+  try {
+    for await (const line of createInterface({ input: child.stdout })) {
+      if (lines.push(line) === count) return lines;
+    }
+    throw new Error(`the program ended: ${errors.join("")}`);
+  } finally {
+    child.kill("SIGKILL");
+    await closed;
+  }
+}
+
+test("the programs of docs/recipes/papi.md print blocks", async (t) => {
+  const [papi = "", polkadot = "", ...others] = blocks("docs/recipes/papi.md", "ts");
+  assert.deepEqual(others, []);
+  const node = await startDemoNode();
+  t.after(() => node.close());
+  await using gateway = await startTestGateway({
+    pipeline: readFileSync(join(root, "pipeline.yaml"), "utf8"),
+    env: { LEDGER_RPC_URL: node.url },
+  });
+  const { folder, files } = writePrograms(t, [papi, polkadot], gateway);
+  const [finalized = "", now = "", next] = await firstLines(files[0] ?? "", folder, 3);
+  assert.match(finalized, /^finalized \d+ 0x[0-9a-f]{64}$/);
+  assert.match(now, /^\d+n$/);
+  assert.equal(next, finalized.split(" ")[1]);
+  const [head = ""] = await firstLines(files[1] ?? "", folder, 1);
+  assert.match(head, /^\d+$/);
 });

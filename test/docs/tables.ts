@@ -3,10 +3,13 @@ import { readFileSync } from "node:fs";
 import { STATUS_CODES } from "node:http";
 import { join } from "node:path";
 import { excessReasons, gatewayErrors, sluiceErrors, statusReasons } from "../../src/errors.ts";
+import type { JsonSchema } from "../../src/plugin.ts";
+import { sections } from "../../plugins/alerts/alerts/options.ts";
 import { knownMethods } from "../../plugins/ledger/ledger/methods.ts";
 import { createSeal } from "../../src/store/seal.ts";
 import { startTestGateway } from "../../plugins/contracts/testing.ts";
 import { upgrade } from "../plugins/billing/shipping/fixture.ts";
+import { escape, optionTable } from "./option-table.ts";
 import { createDatabase } from "../store/servers.ts";
 import { lockedLicences, publishedLicences } from "./licences.ts";
 
@@ -25,6 +28,7 @@ export async function renderTables(): Promise<Map<string, { page: string; table:
     ["whitelist", { page: "node-proxy.md", table: methodTable(false) }],
     ["optional", { page: "node-proxy.md", table: methodTable(true) }],
     ["metrics", { page: "operations.md", table: metrics }],
+    ["alerts", { page: "alerts.md", table: optionRows(sections.alerts) }],
     ["tools", { page: "tools.md", table: tools }],
     ["published licences", { page: "licences.md", table: await publishedLicences() }],
     ["licences", { page: "licences.md", table: lockedLicences() }],
@@ -69,11 +73,6 @@ function sluiceTable(): Table {
   return [["code", "remedy"], ...rows];
 }
 
-/** Placeholders such as {name} and <name> are text in a table. */
-export function escape(text: string): string {
-  return text.replace(/[|*<]/g, (sign) => `\\${sign}`);
-}
-
 function methodTable(optional: boolean): Table {
   const rows = [...knownMethods]
     .filter(([, method]) => (method.optional === true) === optional)
@@ -87,13 +86,14 @@ function methodTable(optional: boolean): Table {
 }
 
 /**
- * Asks gateways with the shipped pipeline.yaml and, for their metrics, with a database and a route of `forward`. One of
+ * Asks gateways with the shipped pipeline.yaml and, for their metrics, with a database, alerts and a route of `forward`. One of
  * them shares credit; the other one has its own journal and exports usage.
  */
 async function askGateway(): Promise<{ metrics: Table; tools: Table }> {
   const shipped = readFileSync(join(root, "pipeline.yaml"), "utf8");
   const forwarded = "  - { path: /forwarded/*, to: { forward: { upstream: ledger } } }\n";
-  const shared = await askOneGateway(shipped + forwarded);
+  const alerts = `alerts: { url: "http://127.0.0.1:9", secret: whsec_${"a".repeat(32)} }\n`;
+  const shared = await askOneGateway(shipped + forwarded + alerts);
   const local = await askOneGateway(
     shipped.replace(
       "  durability: settled",
@@ -127,6 +127,12 @@ async function askOneGateway(
     metrics: await (await fetch(`${gateway.adminUrl}/metrics`)).text(),
     document: await (await fetch(`${gateway.url}/.well-known/mcp`)).text(),
   };
+}
+
+/** Returns the rows of `optionTable`, which has an empty line and a line below its head. */
+function optionRows(schema: JsonSchema): Table {
+  const [, head = "", , ...rows] = optionTable(schema);
+  return [head, ...rows].map((line) => line.slice(2, -2).split(" | "));
 }
 
 function metricsTable(exposition: string): Table {

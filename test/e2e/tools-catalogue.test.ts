@@ -10,6 +10,7 @@ import { announcedRevisions } from "../../plugins/tools/mcp-revisions.ts";
 import { readUsage } from "../../plugins/billing/metering/read-usage.ts";
 import { fakeExchange, fakeHost } from "../plugins/fakes.ts";
 import { call, pipelineOf, send, startToolsGateway, type ToolsGateway } from "./tools-gateway.ts";
+import { withDefaults } from "../plugins/with-defaults.ts";
 
 const root = join(import.meta.dirname, "..", "..");
 
@@ -188,7 +189,7 @@ it("a call that is running when the catalogue changes ends with the catalogue th
 });
 
 it("discovery lists the protocol versions that /mcp supports", async () => {
-  const hooks = await discovery.start({}, fakeHost());
+  const hooks = await discovery.start(withDefaults(discovery, {}), fakeHost());
   const reply = await hooks.answer(fakeExchange());
   const document: unknown = JSON.parse(String(reply?.body));
   assert.deepEqual(Object(document)["protocolVersions"], announcedRevisions);

@@ -25,10 +25,21 @@ export const modules = globSync("plugins/*/", { cwd: root })
   .map((path) => relative("plugins", path).replace(/\/$/, ""))
   .filter((folder) => folder !== "contracts");
 
-/** `folder`: an empty folder that receives the copy. */
-export async function copyWithout(module: string, folder: string): Promise<void> {
-  for (const path of copied) cpSync(join(root, path), join(folder, path), { recursive: true });
+/** Folders that a build of the site removes while it runs, perhaps while they are copied. */
+const temporary = [".temp", "cache"].map((name) => join(root, "docs/.vitepress", name));
+
+/** Copies the repository to `folder`, which is empty. */
+export function copyAll(folder: string): void {
+  const filter = (path: string): boolean => !temporary.includes(path);
+  for (const path of copied) {
+    cpSync(join(root, path), join(folder, path), { recursive: true, filter });
+  }
   symlinkSync(join(root, "node_modules"), join(folder, "node_modules"));
+}
+
+/** Copies the repository without the module to `folder`, which is empty. */
+export async function copyWithout(module: string, folder: string): Promise<void> {
+  copyAll(folder);
   removeFiles(folder, `plugins/${module}/`);
   const text = readFileSync(join(root, "pipeline.yaml"), "utf8");
   writeFileSync(join(folder, "pipeline.yaml"), await pipelineWithout(text, module));

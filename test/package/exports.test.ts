@@ -46,6 +46,7 @@ test("the package exports the documented names and no others", async () => {
     "parseDecimal",
     "parseTime",
     "productHalfUp",
+    "spendMembers",
     "toolFailure",
     "toolReport",
   ]);
@@ -53,6 +54,7 @@ test("the package exports the documented names and no others", async () => {
     "BoundedMap",
     "andThen",
     "canonicalJson",
+    "csvLine",
     "durationMs",
     "fragmentPointer",
     "guarded",

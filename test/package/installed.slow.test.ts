@@ -13,7 +13,7 @@ import { loadTemplates } from "../../src/commands/init.ts";
 import { installPackage } from "./package-fixture.ts";
 
 const templates = Object.keys(await loadTemplates());
-const installed = installPackage();
+const installed = await installPackage();
 const { app, main } = installed;
 const root = join(import.meta.dirname, "../..");
 after(() => installed[Symbol.dispose]());
@@ -167,7 +167,8 @@ test("sluice dev answers a charged call, searches the documentation and shows th
   assert.match(await call("/v1/ledger/rpc", { ...rpc, method: "system_health" }), /"result"/);
   const params = { tool: "docs_search", params: { query: "reload pipeline.yaml" } };
   assert.match(await call("/rpc", { ...rpc, method: "tools.call", params }), /docs:\/\/sluice/);
-  assert.equal((await fetch(`${adminUrl}/dashboard/assets/uplot.js`)).status, 200);
+  assert.equal((await fetch(`${adminUrl}/dashboard/assets/lib/preact.js`)).status, 200);
+  assert.equal((await fetch(`${url}/docs/api?asset=swagger-ui-bundle.js`)).status, 200);
 });
 
 test("a Node that cannot load the package gets one line that says what to do", () => {

@@ -11,6 +11,7 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { delimiter, dirname, join } from "node:path";
+import { sharedInRun } from "../run-share.ts";
 
 const root = join(import.meta.dirname, "../..");
 
@@ -30,19 +31,28 @@ export function buildPackage(dist: string): void {
   execFileSync(process.execPath, [join(root, ".ci/build.ts"), dist], { env, stdio: "pipe" });
 }
 
-/** Builds the package in `folder` and packs it. Returns the path of the tarball. */
-export function packPackage(folder: string): string {
+/** Builds the package in `folder`/dist and packs it as `folder`/package.tgz. */
+export function packPackage(folder: string): void {
   const dist = join(folder, "dist");
   buildPackage(dist);
   const pack = ["pack", dist, "--pack-destination", folder, "--json", "--ignore-scripts"];
   execFileSync("npm", pack, { cwd: folder, stdio: "pipe" });
   const [file = ""] = readdirSync(folder).filter((name) => name.endsWith(".tgz"));
-  return join(folder, file);
+  renameSync(join(folder, file), join(folder, "package.tgz"));
 }
 
-export function installPackage(): InstalledPackage {
+/** Returns paths of the package that all test files of this run share, and must not change: a build takes about 15 s of CPU. */
+export async function packedPackage(): Promise<{
+  readonly dist: string;
+  readonly tarball: string;
+}> {
+  const folder = await sharedInRun(join(import.meta.dirname, "package-keeper.ts"));
+  return { dist: join(folder, "dist"), tarball: join(folder, "package.tgz") };
+}
+
+export async function installPackage(): Promise<InstalledPackage> {
+  const { tarball } = await packedPackage();
   const folder = mkdtempSync(join(tmpdir(), "sluice-package-"));
-  const tarball = packPackage(folder);
   const app = join(folder, "app");
   const modules = join(app, "node_modules");
   const target = join(modules, "sluice-gateway");

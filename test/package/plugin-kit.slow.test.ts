@@ -7,7 +7,7 @@ import { after, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { installPackage } from "./package-fixture.ts";
 
-const installed = installPackage();
+const installed = await installPackage();
 const { app, main } = installed;
 after(() => installed[Symbol.dispose]());
 

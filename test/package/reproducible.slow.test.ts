@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readdirSync, readFileSync } from "node:fs";
 import { join, relative } from "node:path";
 import { test } from "node:test";
-import { buildPackage } from "./package-fixture.ts";
+import { temporaryFolder } from "../store/folder.ts";
+import { buildPackage, packedPackage } from "./package-fixture.ts";
 
 /** Returns the SHA-256 of every file below `folder`, by its path. */
 function hashesOf(folder: string): ReadonlyMap<string, string> {
@@ -19,19 +19,12 @@ function hashesOf(folder: string): ReadonlyMap<string, string> {
   );
 }
 
-test("two builds in different folders have the same files", () => {
-  const folder = mkdtempSync(join(tmpdir(), "sluice-builds-"));
-  try {
-    const [first, second] = ["one", "two/deeper"].map((name) => {
-      const dist = join(folder, name);
-      buildPackage(dist);
-      return hashesOf(dist);
-    });
-    assert.ok(first !== undefined && first.size > 100);
-    const paths = new Set([...first.keys(), ...(second?.keys() ?? [])]);
-    const different = [...paths].filter((path) => first.get(path) !== second?.get(path));
-    assert.deepEqual(different, []);
-  } finally {
-    rmSync(folder, { recursive: true, force: true });
-  }
+test("two builds in different folders have the same files", async (t) => {
+  const second = join(temporaryFolder(t), "two/deeper");
+  buildPackage(second);
+  const [one, two] = [hashesOf((await packedPackage()).dist), hashesOf(second)];
+  assert.ok(one.size > 100);
+  const paths = new Set([...one.keys(), ...two.keys()]);
+  const different = [...paths].filter((path) => one.get(path) !== two.get(path));
+  assert.deepEqual(different, []);
 });

@@ -3,15 +3,14 @@ import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { join } from "node:path";
 import { test } from "node:test";
-import { temporaryFolder } from "../store/folder.ts";
-import { packPackage } from "./package-fixture.ts";
+import { packedPackage } from "./package-fixture.ts";
 
 const script = join(import.meta.dirname, "../../.ci/try-plugin");
 /** The messages of npm if it reaches no registry. */
 const unreachable = /ENOTFOUND|ECONNREFUSED|EAI_AGAIN|ETIMEDOUT|ENETUNREACH/;
 
-test("a new plugin is checked, tested, packed, added and answers", (t) => {
-  const tarball = packPackage(temporaryFolder(t));
+test("a new plugin is checked, tested, packed, added and answers", async (t) => {
+  const { tarball } = await packedPackage();
   const { NODE_TEST_CONTEXT: _, ...env } = process.env;
   const { status, stdout, stderr } = spawnSync(script, [tarball], {
     encoding: "utf8",

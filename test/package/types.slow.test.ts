@@ -8,7 +8,7 @@ import { fileURLToPath } from "node:url";
 import { contractVersion } from "../../src/plugin.ts";
 import { installPackage } from "./package-fixture.ts";
 
-const installed = installPackage();
+const installed = await installPackage();
 const { app, main } = installed;
 after(() => installed[Symbol.dispose]());
 

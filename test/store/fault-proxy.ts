@@ -20,6 +20,16 @@ export interface FaultProxy extends AsyncDisposable {
   dropAfter: string;
   /** Number of replies that were dropped. */
   readonly dropped: number;
+  /** Number of requests to hold: of the next ones that contain `holdAfter`, nothing is passed on before `release`. */
+  requestsToHold: number;
+  holdAfter: string;
+  /** Number of requests that are held. */
+  readonly held: number;
+  /**
+   * Sends the held requests to the server, although their clients may have left, and drops the replies. Resolves when the
+   * server has answered them or has closed their connections.
+   */
+  release(): Promise<void>;
   /** Resets all connections. */
   reset(): void;
 }
@@ -27,6 +37,8 @@ export interface FaultProxy extends AsyncDisposable {
 /** Starts a proxy before a server on the loopback address. */
 export async function startFaultProxy(serverPort: number): Promise<FaultProxy> {
   const open = new Set<Socket>();
+  /** The held requests, by their connection to the server. */
+  const holding = new Map<Socket, Buffer[]>();
   let dropped = 0;
   const track = (socket: Socket): void => {
     open.add(socket);
@@ -48,11 +60,28 @@ export async function startFaultProxy(serverPort: number): Promise<FaultProxy> {
     get dropped() {
       return dropped;
     },
+    requestsToHold: 0,
+    holdAfter: "",
+    get held() {
+      return holding.size;
+    },
+    async release() {
+      const answered = [...holding].map(async ([upstream, chunks]) => {
+        const { promise, resolve } = Promise.withResolvers<void>();
+        upstream.once("data", resolve);
+        upstream.once("close", resolve);
+        upstream.write(Buffer.concat(chunks));
+        await promise;
+        upstream.destroy();
+      });
+      holding.clear();
+      await Promise.all(answered);
+    },
     reset() {
       for (const socket of open) socket.resetAndDestroy();
     },
     async [Symbol.asyncDispose]() {
-      for (const socket of open) socket.destroy();
+      for (const socket of [...open, ...holding.keys()]) socket.destroy();
       server.close();
       await once(server, "close");
     },
@@ -66,12 +95,24 @@ export async function startFaultProxy(serverPort: number): Promise<FaultProxy> {
     const upstream = connect(proxy.serverPort, "127.0.0.1");
     track(upstream);
     let isDropping = false;
+    let held: Buffer[] | undefined;
     const pass = (to: Socket, chunk: Buffer): void => {
       if (proxy.delayMs === 0) to.write(chunk);
       else setTimeout(() => void (to.writable && to.write(chunk)), proxy.delayMs);
     };
     client.on("data", (chunk: Buffer) => {
       if (proxy.stalled === "up" || proxy.stalled === "both") return;
+      if (held !== undefined) {
+        held.push(chunk);
+        return;
+      }
+      if (proxy.requestsToHold > 0 && chunk.includes(proxy.holdAfter)) {
+        proxy.requestsToHold--;
+        held = [chunk];
+        holding.set(upstream, held);
+        open.delete(upstream);
+        return;
+      }
       if (proxy.repliesToDrop > 0 && chunk.includes(proxy.dropAfter)) {
         proxy.repliesToDrop--;
         isDropping = true;
@@ -79,7 +120,7 @@ export async function startFaultProxy(serverPort: number): Promise<FaultProxy> {
       pass(upstream, chunk);
     });
     upstream.on("data", (chunk: Buffer) => {
-      if (proxy.stalled === "down" || proxy.stalled === "both") return;
+      if (held !== undefined || proxy.stalled === "down" || proxy.stalled === "both") return;
       if (!isDropping) {
         pass(client, chunk);
         return;
@@ -88,8 +129,13 @@ export async function startFaultProxy(serverPort: number): Promise<FaultProxy> {
       client.resetAndDestroy();
       upstream.destroy();
     });
-    client.on("close", () => upstream.destroy());
-    upstream.on("close", () => client.destroy());
+    client.on("close", () => {
+      if (held === undefined) upstream.destroy();
+    });
+    upstream.on("close", () => {
+      holding.delete(upstream);
+      client.destroy();
+    });
   });
   server.listen(0, "127.0.0.1");
   await once(server, "listening");

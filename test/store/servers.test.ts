@@ -42,6 +42,24 @@ test("a dropped reply leaves the transaction committed and the client without an
   assert.deepEqual(await runSql(through.href, "SELECT id FROM kept"), [{ id: 1 }]);
 });
 
+test("a request that is held reaches the server after its client has left", async (t) => {
+  const direct = new URL(await createDatabase(t));
+  await runSql(direct.href, "CREATE TABLE kept (id int)");
+  await using proxy = await startFaultProxy(Number(direct.port));
+  const through = new URL(direct);
+  through.port = String(proxy.port);
+  proxy.holdAfter = "INSERT INTO kept";
+  proxy.requestsToHold = 1;
+  const lost = assert.rejects(runSql(through.href, "INSERT INTO kept VALUES (1)"));
+  while (proxy.held === 0) await runSql(direct.href, "SELECT");
+  proxy.reset();
+  await lost;
+  await runSql(through.href, "INSERT INTO kept VALUES (2)");
+  await proxy.release();
+  assert.equal(proxy.held, 0);
+  assert.deepEqual(await runSql(direct.href, "SELECT id FROM kept"), [{ id: 2 }, { id: 1 }]);
+});
+
 test("a proxy that refuses resets each connection", async (t) => {
   const direct = new URL(await createDatabase(t));
   await using proxy = await startFaultProxy(Number(direct.port));

@@ -2,54 +2,21 @@
  * Databases and servers for tests: PostgreSQL from npm's package (or SLUICE_TEST_DATABASE_URL), and PgBouncer where the
  * system has it. Redis is in redis-server.ts.
  */
-import { spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
-import { chmodSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { chmodSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { TestContext } from "node:test";
-import { setTimeout as wait } from "node:timers/promises";
 import { Client } from "pg";
+import { sharedInRun } from "../run-share.ts";
 import { serverFolder, systemProgram } from "./programs.ts";
 import { endServer, freePort, startServer } from "./server-process.ts";
-
-/** The process whose end also ends the servers: the test runner, or this process if there is none. */
-const runId = process.env["NODE_TEST_CONTEXT"] === undefined ? process.pid : process.ppid;
 
 /** URL of a server that the tests use instead of starting one. */
 const givenServer = process.env["SLUICE_TEST_DATABASE_URL"] ?? "";
 
 /** Returns the URL of the server that all test files of this run share. The first one starts it. */
-async function sharedServer(): Promise<string> {
-  if (givenServer !== "") return givenServer;
-  const folder = join(tmpdir(), `sluice-test-servers-${runId}`);
-  const file = join(folder, "postgres-url");
-  try {
-    mkdirSync(folder);
-    const keeper = join(import.meta.dirname, "server-keeper.ts");
-    spawn(process.execPath, [keeper, String(runId), file], {
-      detached: true,
-      stdio: "ignore",
-      env: { ...process.env, NODE_TEST_CONTEXT: undefined },
-    }).unref();
-  } catch (error) {
-    if (!(error instanceof Error && "code" in error && error.code === "EEXIST")) throw error;
-  }
-  for (let attempts = 0; attempts < 600; attempts++) {
-    const url = readIfPresent(file);
-    if (url?.startsWith("postgres")) return url;
-    if (url !== undefined) throw new Error(`PostgreSQL for tests ${url}`);
-    await wait(50);
-  }
-  throw new Error("PostgreSQL for tests did not start within 30 seconds");
-}
-
-function readIfPresent(file: string): string | undefined {
-  try {
-    return readFileSync(file, "utf8");
-  } catch {
-    return undefined;
-  }
+function sharedServer(): Promise<string> | string {
+  return givenServer || sharedInRun(join(import.meta.dirname, "server-keeper.ts"));
 }
 
 /** Runs statements on a database, one after the other, and returns the rows of the last one. */

@@ -1,6 +1,13 @@
 /** Small plugins that each break one rule of the contract suite. */
 import { setInterval } from "node:timers";
-import { defineService, defineStep, defineSurface, type Plugin } from "sluice-gateway/plugin";
+import {
+  defineService,
+  defineStep,
+  defineSurface,
+  defineTools,
+  type Plugin,
+} from "sluice-gateway/plugin";
+import type { Tool } from "sluice-gateway/services";
 import type { StepExample } from "sluice-gateway/testing";
 
 export interface BadPlugin {
@@ -15,6 +22,15 @@ const about = { contract: "^1", description: "Breaks a rule." };
 const leaked: unknown[] = [];
 /** Ends what the plugin `leaking-timer` has left running. */
 export const leftovers: Disposable[] = [];
+
+let isOver = false;
+leftovers.push({ [Symbol.dispose]: () => void (isOver = true) });
+
+function tool(name: string, call: Tool<{ readonly name?: string }>["call"]): Tool<never> {
+  const inputSchema = { type: "object", properties: { name: { type: "string" } } };
+  const description = "Breaks a rule.";
+  return { name, description, inputSchema, price: 0, capability: undefined, call };
+}
 
 export const badPlugins: readonly BadPlugin[] = [
   {
@@ -99,6 +115,102 @@ export const badPlugins: readonly BadPlugin[] = [
           if (outcome !== "complete") throw new Error("it never ends");
         },
       }),
+    }),
+  },
+  {
+    rule: "settles",
+    problem: /client gone: the exchange did not settle/,
+    plugin: defineSurface({
+      ...about,
+      name: "deaf-socket",
+      websocket: true,
+      start: () => ({
+        async answer(x) {
+          const connection = await x.accept({ protocol: undefined, messageBytes: 1_000 });
+          const closed = Promise.withResolvers<void>();
+          // It only notices a client that closes the connection properly.
+          connection.onClose = (code) => {
+            if (code === 1000) closed.resolve();
+          };
+          await closed.promise;
+          return undefined;
+        },
+      }),
+    }),
+  },
+  {
+    rule: "settles",
+    problem: /messages: a plugin failed: it expects JSON/,
+    plugin: defineSurface({
+      ...about,
+      name: "fragile-socket",
+      websocket: true,
+      start: () => ({
+        async answer(x) {
+          const connection = await x.accept({ protocol: undefined, messageBytes: 1_000 });
+          const closed = Promise.withResolvers<void>();
+          connection.onClose = () => closed.resolve();
+          connection.onMessage = (data) => {
+            if (data[0] !== 0x7b) throw new Error("it expects JSON");
+          };
+          await closed.promise;
+          return undefined;
+        },
+      }),
+    }),
+  },
+  {
+    rule: "settles",
+    problem: /reply: slow: the call did not settle/,
+    plugin: defineTools({
+      ...about,
+      name: "deaf-tool",
+      start: () => ({ tools: [tool("slow", () => new Promise(() => {}))] }),
+    }),
+  },
+  {
+    rule: "settles",
+    problem: /reply: fragile: a tool failed .*no name/,
+    example: { inputs: { fragile: { name: "" } } },
+    plugin: defineTools({
+      ...about,
+      name: "fragile-tools",
+      start: () => ({
+        tools: [
+          tool("fragile", ({ name }) => {
+            if (name === "") throw new Error("no name");
+            return { ok: true, value: {} };
+          }),
+        ],
+      }),
+    }),
+  },
+  {
+    rule: "settles",
+    problem: /use: the call did not settle/,
+    example: { use: (service: { wait(): Promise<void> }) => service.wait() },
+    plugin: defineService({
+      ...about,
+      name: "deaf-service",
+      start: () => ({ service: { wait: () => new Promise<void>(() => {}) } }),
+    }),
+  },
+  {
+    rule: "settles",
+    problem: /the service did not stop within/,
+    plugin: defineService({
+      ...about,
+      name: "endless-service",
+      start: () => ({ service: {}, stop: () => (isOver ? undefined : new Promise(() => {})) }),
+    }),
+  },
+  {
+    rule: "settles",
+    problem: /ready: "service vague-service" is neither true nor a reason/,
+    plugin: defineService({
+      ...about,
+      name: "vague-service",
+      start: () => ({ service: {}, ready: () => false as never }),
     }),
   },
   {

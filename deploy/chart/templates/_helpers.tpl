@@ -33,10 +33,10 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- if or (eq .Values.durability "volume") (not .Values.database.existingSecret) }}true{{ end }}
 {{- end }}
 
-{{- /* Replicas with a volume would each grant the whole credit of every key. */}}
+{{- /* Without a database, replicas with a volume would each grant the whole credit of every key. */}}
 {{- define "sluice.validate" -}}
 {{- if eq .Values.durability "volume" }}
-{{- if gt (int .Values.replicas) 1 }}{{ fail "durability: volume has one replica, because a data folder belongs to one gateway" }}{{ end }}
+{{- if and (gt (int .Values.replicas) 1) (not .Values.database.existingSecret) }}{{ fail "durability: volume has one replica without a database, because a data folder belongs to one gateway" }}{{ end }}
 {{- if .Values.autoscaling.enabled }}{{ fail "autoscaling needs durability: none, because a data folder belongs to one gateway" }}{{ end }}
 {{- end }}
 {{- end }}
@@ -46,6 +46,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 - { name: GATEWAY_ENV, value: {{ .Values.environment | quote }} }
 - { name: GATEWAY_SECRET_FILE, value: /run/secrets/sluice/gateway-secret }
 - { name: HOST, value: 0.0.0.0 }
+- { name: DRAIN_DELAY_SECONDS, value: {{ .Values.drainDelaySeconds | quote }} }
 - name: ADMIN_HOST # only the NetworkPolicy decides who reaches this address
   valueFrom: { fieldRef: { fieldPath: status.podIP } }
 {{- if include "sluice.hasDataFolder" . }}
@@ -55,11 +56,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- if .Values.database.existingSecret }}
 - { name: DATABASE_URL_FILE, value: /run/secrets/sluice/database-url }
 - name: REPLICA_NAME # the name of the gateway in the database
-  {{- if eq .Values.durability "volume" }}
-  value: {{ include "sluice.name" . | quote }}
-  {{- else }}
   valueFrom: { fieldRef: { fieldPath: metadata.name } }
-  {{- end }}
 {{- end }}
 {{- if .Values.redis.existingSecret }}
 - { name: REDIS_URL_FILE, value: /run/secrets/sluice/redis-url }

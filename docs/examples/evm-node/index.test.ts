@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { setImmediate } from "node:timers/promises";
 import { scriptedUpstream, testService } from "sluice-gateway/testing";
 import plugin from "./index.ts";
 
@@ -14,6 +15,11 @@ test("the service knows the newest block, calls allowed methods and reports a no
   assert.equal(tested.service.head(), 42);
   assert.equal(await tested.service.call("eth_getBalance", ["0x00", "latest"]), "0x0");
   await assert.rejects(tested.service.call("eth_sendRawTransaction"), /not allowed/);
+  const backend = { kind: "evm", title: "evm node", details: { head: 42 } };
+  assert.deepEqual(tested.backends(), [{ ...backend, ready: true }]);
   isAway = true;
   await assert.rejects(tested.service.call("eth_call"), /did not send a JSON-RPC answer/);
+  tested.clock.advance(12_000);
+  while (tested.lines.length === 0) await setImmediate();
+  assert.deepEqual(tested.backends(), [{ ...backend, ready: "the node does not answer" }]);
 });

@@ -56,22 +56,18 @@ export default defineService<Options, EvmNode>({
   permissions: { hosts: ["*"], body: "none" },
   dryRun: () => ({ call: () => Promise.reject(new Error("a dry run")), head: () => undefined }),
   start({ url, methods, everyMs, timeoutMs }, host) {
-    const stopped = new AbortController();
+    const node = host.upstream(url, { answerMs: timeoutMs, idleMs: timeoutMs });
+    const headers = { "content-type": "application/json" };
     let nextId = 0;
     let head: number | undefined;
     let problem: string | undefined = "the node has not answered yet";
 
     async function send(method: string, params: readonly unknown[]): Promise<unknown> {
       const id = ++nextId;
-      const response = await fetch(url, {
-        method: "POST",
-        headers: { "content-type": "application/json", connection: "close" },
-        body: JSON.stringify({ jsonrpc: "2.0", id, method, params }),
-        signal: AbortSignal.any([stopped.signal, AbortSignal.timeout(timeoutMs)]),
-      });
-      const text = await response.text();
+      const body = JSON.stringify({ jsonrpc: "2.0", id, method, params });
+      const response = await node.request({ method: "POST", headers, body });
       // The node is not trusted: its answer may not be JSON.
-      const answer: unknown = response.ok ? parseJson(text) : undefined;
+      const answer = response.status === 200 ? parseJson(response.body.toString()) : undefined;
       if (!isObject(answer) || answer["id"] !== id)
         throw new Error("the node did not send a JSON-RPC answer");
       if ("error" in answer) throw new Error(`the node refused ${method}`);
@@ -85,12 +81,12 @@ export default defineService<Options, EvmNode>({
         head = number;
         problem = undefined;
       } catch (error) {
-        if (stopped.signal.aborted) return;
         problem = "the node does not answer";
         host.log.warn({ err: error }, problem);
       }
     }
-    const timer = host.clock.every(everyMs, () => void probe());
+    // The gateway ends the timer and the connections when the plugin stops.
+    host.every(everyMs, probe);
     const first = probe();
     return {
       service: {
@@ -104,10 +100,6 @@ export default defineService<Options, EvmNode>({
       backends: () => [
         { kind: "evm", title: "evm node", ready: problem ?? true, details: { head } },
       ],
-      stop() {
-        stopped.abort();
-        timer[Symbol.dispose]();
-      },
     };
   },
 });

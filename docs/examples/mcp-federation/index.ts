@@ -1,16 +1,18 @@
 /** Adds the tools of other servers of the Model Context Protocol to the catalogue, each with its own price. */
-import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { defineTools, type Host } from "sluice-gateway/plugin";
 import { toolFailure, type Content, type Tool, type ToolResult } from "sluice-gateway/services";
+import { connection } from "./connection.ts";
 
 type Options = { readonly servers: Readonly<Record<string, Server>> };
 
+/** `tools`: the allowed tools, with their prices in milli-CU. */
 interface Server {
   readonly url: string;
-  /** The allowed tools, with their prices in milli-CU. */
   readonly tools: Readonly<Record<string, number>>;
   readonly headers?: Readonly<Record<string, string>>;
 }
+
+type Input = Record<string, unknown>;
 
 const prices = { type: "object", additionalProperties: { type: "integer", minimum: 0 } };
 const texts = { type: "object", additionalProperties: { type: "string" } };
@@ -35,85 +37,53 @@ export default defineTools<Options>({
   },
   permissions: { hosts: ["*"], body: "none" },
   async start({ servers }, host) {
-    const all = Object.entries(servers).map(([prefix, server]) => new Remote(prefix, server, host));
-    const found = await Promise.all(all.map((remote) => remote.tools()));
-    return {
-      tools: found.flat(),
-      async stop() {
-        await Promise.all(all.map((each) => each.close()));
-      },
-    };
+    const all = Object.entries(servers).map(([prefix, server]) => remote(prefix, server, host));
+    const found = await Promise.all(all.map((each) => each.tools()));
+    const stop = async () => void (await Promise.all(all.map((each) => each.close())));
+    const onInvalid = (problem: string): void => host.log.warn({}, `skipped: ${problem}`);
+    return { tools: found.flat(), onInvalid, stop };
   },
 });
 
 /** One server. If it cannot be reached, only its own tools are missing. */
-class Remote {
-  readonly #prefix: string;
-  readonly #server: Server;
-  readonly #host: Host;
-  #client: Promise<Client> | undefined;
+function remote(prefix: string, { url, tools, headers = {} }: Server, host: Host) {
+  const prices = new Map(Object.entries(tools));
+  const { ask, close } = connection(prefix, url, headers, host);
 
-  constructor(prefix: string, server: Server, host: Host) {
-    this.#prefix = prefix;
-    this.#server = server;
-    this.#host = host;
-  }
-
-  /** The allowed tools that the server has. If the server does not answer, there are none until the next reload. */
-  async tools(): Promise<Tool<never>[]> {
-    const listed = await this.#ask((client) => client.listTools(undefined, { timeout: 5_000 }));
-    return (listed?.tools ?? []).flatMap(({ name, description = "", inputSchema, annotations }) => {
-      const price = new Map(Object.entries(this.#server.tools)).get(name);
-      if (price === undefined) return [];
-      const tool: Tool<Record<string, unknown>> = {
-        name: `${this.#prefix}_${name}`.replaceAll(/\W/g, "_"),
-        description,
-        inputSchema: { ...inputSchema },
-        price,
-        capability: undefined,
-        annotations: { readOnlyHint: annotations?.readOnlyHint === true, openWorldHint: true },
-        call: (input, { signal }) => this.#call(name, input, signal),
-      };
-      return [tool as Tool<never>];
-    });
-  }
-
-  async #call(
-    name: string,
-    input: Record<string, unknown>,
-    signal: AbortSignal,
-  ): Promise<ToolResult> {
-    const result = await this.#ask((client) =>
-      client.callTool({ name, arguments: input }, { signal }),
-    );
-    if (result === undefined || result.isError === true) {
-      return toolFailure("GATEWAY_TOOL_EXECUTION_ERROR", "the tool did not answer");
-    }
+  async function call(name: string, input: Input, signal: AbortSignal): Promise<ToolResult> {
+    const result = await ask((client) => client.callTool({ name, arguments: input }, { signal }));
+    const failed = (message: string) => toolFailure("GATEWAY_TOOL_EXECUTION_ERROR", message);
+    if (result === undefined) return failed("the tool did not answer");
     const content = result.content as readonly Content[];
+    // The tool has written this text for its caller.
+    const texts = content.flatMap(({ text }) => (typeof text === "string" ? [text] : []));
+    if (result.isError === true)
+      return failed(texts.join("\n").slice(0, 2_000) || "the tool failed");
     return { ok: true, value: result.structuredContent ?? { content }, content };
   }
 
-  /** Returns undefined if the server does not answer. The next call connects again. */
-  async #ask<T>(question: (client: Client) => Promise<T>): Promise<T | undefined> {
-    try {
-      this.#client ??= this.#connect();
-      return await question(await this.#client);
-    } catch (error) {
-      this.#client = undefined;
-      this.#host.log.warn({ err: error, server: this.#prefix }, "an MCP server does not answer");
-      return undefined;
-    }
-  }
-
-  async #connect(): Promise<Client> {
-    const client = new Client({ name: "sluice", version: this.#host.version });
-    const { url, headers = {} } = this.#server;
-    const transport = new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } });
-    await client.connect(transport, { timeout: 5_000 });
-    return client;
-  }
-
-  async close(): Promise<void> {
-    await this.#client?.then((client) => client.close()).catch(() => {});
-  }
+  return {
+    /** The allowed tools that the server has. If it does not answer, there are none until a restart of the plugin. */
+    async tools(): Promise<Tool<never>[]> {
+      const listed = await ask((client) => client.listTools(undefined, { timeout: 5_000 }));
+      return (listed?.tools ?? []).flatMap(
+        ({ name, description = "", inputSchema, outputSchema, annotations }) => {
+          const price = prices.get(name);
+          if (price === undefined) return [];
+          const tool: Tool<Input> = {
+            name: `${prefix}_${name}`.replaceAll(/\W/g, "_"),
+            description,
+            inputSchema: { ...inputSchema },
+            ...(outputSchema && { outputSchema: { ...outputSchema } }),
+            price,
+            capability: undefined,
+            annotations: { readOnlyHint: annotations?.readOnlyHint === true, openWorldHint: true },
+            call: (input, { signal }) => call(name, input, signal),
+          };
+          return [tool as Tool<never>];
+        },
+      );
+    },
+    close,
+  };
 }

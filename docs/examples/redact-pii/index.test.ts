@@ -33,3 +33,48 @@ test("a request without personal data keeps its bytes", async () => {
   assert.equal((await tested.send({ body })).body, body);
   assert.equal((await tested.send({ body: "no JSON" })).body, "no JSON");
 });
+
+test("a card number is found among other digits", async () => {
+  await using tested = await testStep(plugin, { surface });
+  const cases = [
+    ["4111 1111 1111 1111 12/27", "[CARD] 12/27"],
+    ["4111 1111 1111 1111 123", "[CARD] 123"],
+    ["4111111111111111 123, 4111-1111-1111-1111", "[CARD] 123, [CARD]"],
+    ["2024 4111 1111 1111 1111 12/27 123", "2024 [CARD] 12/27 123"],
+    // Only whole groups of digits are a card number.
+    ["4111111111111111123", "4111111111111111123"],
+  ] as const;
+  for (const [text, expected] of cases) {
+    const { body } = await tested.send({ body: { messages: [{ content: text }] } });
+    assert.deepEqual(JSON.parse(body), { messages: [{ content: expected }] });
+  }
+});
+
+test("the arguments of tool calls are redacted and remain JSON", async () => {
+  await using tested = await testStep(plugin, { surface });
+  const request = (...texts: readonly string[]): object => ({
+    messages: [
+      {
+        role: "assistant",
+        content: null,
+        tool_calls: texts.map((text) => ({
+          id: "1",
+          type: "function",
+          function: { name: "pay", arguments: text },
+        })),
+      },
+    ],
+  });
+  const body = request(
+    '{ "to": "ada\\u0040acme.test", "card": 4111111111111111, "count": 1 }',
+    "ada@acme.test {",
+    '{ "a" : 1 }',
+  );
+  const { body: passed } = await tested.send({ body });
+  const expected = request(
+    '{"to":"[EMAIL]","card":"[CARD]","count":1}',
+    "[EMAIL] {",
+    '{ "a" : 1 }',
+  );
+  assert.deepEqual(JSON.parse(passed), expected);
+});

@@ -83,6 +83,12 @@ export class AccountFeed {
         andThen(store.changed(), (changes) => {
           const isNews = changes.keys.length > 0 || changes.hasLostChanges;
           if (isNews) this.#count++;
+          if (changes.hasLostChanges) {
+            log.warn(
+              {},
+              "the database has lost changes of accounts: keys that were revoked last may be valid again",
+            );
+          }
           apply(changes);
           this.#readAt = startedAt;
           if (!this.#isHealthy) log.info({}, "accounts are readable again");

@@ -5,20 +5,25 @@
 import type { Awaitable } from "sluice-gateway/plugin";
 import type {
   ApiKey,
-  Capability,
   ChangeAuthor,
+  ChangeSearch,
   Failed,
   FoundKey,
   IssuedKey,
   KeyRecord,
   KeySearch,
+  KeySettings,
   ModelOverride,
   NewKey,
   NewWorkspace,
   PlanName,
   RotatedKey,
   Workspace,
+  WorkspaceSearch,
+  WorkspaceSettings,
 } from "sluice-gateway/services";
+
+export type { KeySettings, WorkspaceSettings } from "sluice-gateway/services";
 
 /** A key with the SHA-256 of its text (lower-case hex) and its workspace as stored. */
 export interface StoredKey {
@@ -62,24 +67,6 @@ export interface Follower {
   readonly seenChange: number;
   /** Time since its last report, which follows every second. */
   readonly silentMs: number;
-}
-
-/** A member that is undefined is not changed. `null` removes a limit. */
-export interface KeySettings {
-  readonly name?: string | undefined;
-  readonly capabilities?: readonly Capability[] | undefined;
-  readonly rpsLimit?: number | null | undefined;
-  readonly cuLimit24hMilli?: number | null | undefined;
-  readonly cuLimit30dMilli?: number | null | undefined;
-  readonly allowedAddresses?: readonly string[] | null | undefined;
-  readonly expiresAt?: number | null | undefined;
-}
-
-export interface WorkspaceSettings {
-  /** Plan to set at once, higher or lower. Clears a pending plan. */
-  readonly plan?: PlanName | undefined;
-  /** `null` removes the limit. */
-  readonly overageLimitCuMilli?: number | null | undefined;
 }
 
 /** A lower plan, and the time at which it takes effect (milliseconds since 1970). */
@@ -154,6 +141,8 @@ export interface AccountStore {
   findWorkspace(id: string): Awaitable<Workspace | undefined>;
   /** Returns at most `limit` workspaces (default: all) as stored, oldest first. */
   listWorkspaces(limit?: number): Awaitable<readonly Workspace[]>;
+  /** Returns workspaces as stored, newest first. */
+  searchWorkspaces(search: WorkspaceSearch): Awaitable<readonly Workspace[]>;
   /** Applies the settings of an operator, without the rules for upgrades and downgrades by customers. */
   setWorkspace(
     id: string,
@@ -178,6 +167,8 @@ export interface AccountStore {
   ): Awaitable<void>;
   /** Returns a page of the audit log, in the order of commits. */
   changes(page?: ChangePage): Awaitable<readonly Change[]>;
+  /** Returns entries of the audit log, newest first. */
+  searchChanges(search: ChangeSearch): Awaitable<readonly Change[]>;
 
   /**
    * Runs `work` in one transaction, which all changes inside `work` join, also after a promise. It commits when `work`

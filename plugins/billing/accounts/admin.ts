@@ -3,7 +3,7 @@ import type { Awaitable, Clock } from "sluice-gateway/plugin";
 import type { AccountsAdmin, Workspace } from "sluice-gateway/services";
 import { andThen } from "sluice-gateway/toolkit";
 import type { AccountsService } from "./accounts.ts";
-import { keyJson, workspaceJson } from "./json.ts";
+import { changeJson, keyJson, workspaceJson } from "./json.ts";
 import { keyState } from "./key-state.ts";
 import { applyDuePlan, defaultCapabilities } from "./plans.ts";
 
@@ -22,14 +22,19 @@ export function createAdmin({ accounts, purchasedLeft, clock }: AdminDeps): Acco
     findWorkspace: (id) =>
       andThen(store.findWorkspace(id), (stored) => stored && applyDuePlan(stored, clock.now())),
     listWorkspaces: (limit) => store.listWorkspaces(limit),
+    searchWorkspaces: (search) => store.searchWorkspaces(search),
+    setWorkspace: (id, settings, by) => store.setWorkspace(id, settings, by),
     workspaceJson: (workspace) =>
       andThen(purchasedLeft(workspace), (left) => workspaceJson(workspace, left, clock.now())),
     createKey: (wanted, by) => store.createKey(wanted, by),
     findKey: (id) => store.findKey(id),
     searchKeys: (search) => store.searchKeys(search),
     rotateKey: (id, overlapMs, by) => store.rotateKey(id, overlapMs, by),
+    setKey: (id, settings, by) => store.setKey(id, settings, by),
     revokeKey: (id, by) => store.revokeKey(id, by),
     keyState: (key) => keyState(key, clock.now()),
     keyJson: (key) => keyJson(key, clock.now()),
+    searchChanges: (search) =>
+      andThen(store.searchChanges(search), (changes) => changes.map(changeJson)),
   };
 }

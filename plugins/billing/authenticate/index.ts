@@ -10,10 +10,10 @@ import { identify } from "./credentials.ts";
 import { FailedKeys } from "./failed-keys.ts";
 
 interface Options {
-  readonly failures?: number;
-  readonly windowSeconds?: number;
-  readonly blockSeconds?: number;
-  readonly ipv6Prefix?: number;
+  readonly failures: number;
+  readonly windowSeconds: number;
+  readonly blockSeconds: number;
+  readonly ipv6Prefix: number;
 }
 
 export default defineStep<Options>({
@@ -25,33 +25,36 @@ export default defineStep<Options>({
     properties: {
       failures: {
         description:
-          "Maximum number of 401 responses for unknown keys per address and window (default 100); 0 disables blocking.",
+          "Maximum number of 401 responses for unknown keys per address and window; 0 disables blocking.",
         type: "integer",
         minimum: 0,
+        default: 100,
       },
       windowSeconds: {
-        description: "Length of the window in seconds (default 60).",
+        description: "Length of the window in seconds.",
         type: "integer",
         minimum: 1,
+        default: 60,
       },
       blockSeconds: {
-        description: "Number of seconds for which an address is blocked (default 60).",
+        description: "Number of seconds for which an address is blocked.",
         type: "integer",
         minimum: 1,
+        default: 60,
       },
       ipv6Prefix: {
-        description:
-          "Number of leading bits of an IPv6 address that count as one address (default 64).",
+        description: "Number of leading bits of an IPv6 address that count as one address.",
         type: "integer",
         minimum: 16,
         maximum: 128,
+        default: 64,
       },
     },
     additionalProperties: false,
   },
   provides: { principal: "requestHeaders", ticket: "requestHeaders" },
   uses: ["accounts"],
-  operation: ({ failures = 100 }) => ({
+  operation: ({ failures }) => ({
     refusals: [
       { code: "GATEWAY_SERVICE_UNAVAILABLE", description: "The API key cannot be checked now." },
       ...(failures > 0
@@ -64,7 +67,7 @@ export default defineStep<Options>({
         : []),
     ],
   }),
-  start({ failures = 100, windowSeconds = 60, blockSeconds = 60, ipv6Prefix = 64 }, host) {
+  start({ failures, windowSeconds, blockSeconds, ipv6Prefix }, host) {
     const accounts = host.use("accounts");
     if (failures === 0) {
       return {

@@ -16,11 +16,10 @@ import {
   readPipeline,
   storeFault,
   withDatabase,
-  type Config,
 } from "sluice-gateway/process";
 import { explain } from "sluice-gateway/store";
+import { csvLine } from "sluice-gateway/toolkit";
 import { parseTime } from "sluice-gateway/services";
-import type { Durability, Options as MeteringOptions } from "../metering/options.ts";
 import { readAllShared } from "../metering/export/shared-charges.ts";
 import { parsePosition, positionText, start } from "../metering/export/shared-position.ts";
 import { readUsage, type UsageRange } from "../metering/read-usage.ts";
@@ -47,7 +46,7 @@ const exportRows: Subcommand = {
       for (const fault of faults) context.printToStderr(printFault(fault, process.cwd()));
       return 1;
     }
-    if (config.store.postgres !== undefined && durabilityOf(config) !== "local") {
+    if (config.store.postgres !== undefined) {
       return exportShared(context, range, format);
     }
     try {
@@ -85,11 +84,6 @@ async function exportShared(
   return opened === 0 ? code : opened;
 }
 
-function durabilityOf({ sections }: Config): Durability {
-  // The service has validated its section.
-  return (sections["metering"] as MeteringOptions["metering"]).durability;
-}
-
 type Format = "jsonl" | "csv";
 
 async function print(
@@ -97,7 +91,7 @@ async function print(
   rows: Iterable<UsageJson> | AsyncIterable<UsageJson>,
   format: Format,
 ): Promise<0 | 1> {
-  const line = format === "csv" ? csvLine : jsonLine;
+  const line = format === "csv" ? csvRow : jsonLine;
   // RFC 4180 ends lines with CR LF; `print` adds the LF.
   if (format === "csv") context.print(`${columns.join(",")}\r`);
   let printed = 0;
@@ -133,25 +127,8 @@ function jsonLine(row: UsageJson): string {
   return JSON.stringify(row);
 }
 
-function csvLine(row: UsageJson): string {
-  const fields = columns.map((column) => {
-    const value = row[column] ?? "";
-    return csvField(typeof value === "string" ? noFormula(value) : String(value));
-  });
-  return `${fields.join(",")}\r`;
-}
-
-/**
- * Puts an apostrophe before a text that a spreadsheet would run as a formula (CWE-1236). The characters are those that
- * OWASP lists for "CSV Injection", with their full-width forms. Numbers are not changed.
- */
-function noFormula(field: string): string {
-  return /^[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]/.test(field) ? `'${field}` : field;
-}
-
-/** Quotes a field with a comma, a quote or a line break, and doubles its quotes (RFC 4180, section 2). */
-function csvField(value: string): string {
-  return /[",\r\n]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value;
+function csvRow(row: UsageJson): string {
+  return `${csvLine(columns.map((column) => row[column] ?? ""))}\r`;
 }
 
 /** Parses a time to milliseconds since 1970. */

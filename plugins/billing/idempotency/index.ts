@@ -7,7 +7,7 @@ import { defineStep, refuse, type Operation } from "sluice-gateway/plugin";
 import { IdempotentAttempt } from "./idempotent-attempt.ts";
 
 interface Options {
-  readonly prefix?: string;
+  readonly prefix: string;
 }
 
 /** Undefined for a request without an idempotency key. */
@@ -35,18 +35,18 @@ export default defineStep<Options, State>({
     type: "object",
     properties: {
       prefix: {
-        description: "Required prefix of an Idempotency-Key (default gateway_).",
+        description: "Required prefix of an Idempotency-Key.",
         type: "string",
         pattern: "^[\\x21-\\x7e]{0,64}$",
+        default: "gateway_",
       },
     },
     additionalProperties: false,
   },
   needs: { principal: "requestHeaders" },
   uses: ["accounts"],
-  operation: ({ prefix = "gateway_" }, { method }) =>
-    safeMethods.has(method) ? {} : documented(prefix),
-  start({ prefix = "gateway_" }, host) {
+  operation: ({ prefix }, { method }) => (safeMethods.has(method) ? {} : documented(prefix)),
+  start({ prefix }, host) {
     const { mode } = host;
     const { idempotency } = host.use("accounts");
     const form = new RegExp(keyPattern(prefix), "u");

@@ -132,7 +132,7 @@ export class LeasedCredit {
     for (const scope of reservation.scopes) scope.unposted--;
   }
 
-  /** The charges of a settlement will never be posted, because they were not sent in time. */
+  /** The charges of a settlement will never be posted, because they were not sent in time or could not be written. */
   takeBack({ reservation, charges }: Settlement): void {
     const [workspace, key] = reservation.scopes;
     for (const { takenMilliCu, keyTakenMilliCu } of charges) {
@@ -143,6 +143,11 @@ export class LeasedCredit {
       scope.unposted--;
       this.#scopes.touch(scope);
     }
+    this.lose(reservation);
+  }
+
+  /** The charges of a reservation will never be posted. Its leases have ended. */
+  lose(reservation: LeasedReservation): void {
     reservation.state = "lost";
     this.ended.push(reservation);
   }
@@ -282,7 +287,7 @@ export class LeasedCredit {
     reservation.state = "settling";
     this.#reservations.delete(reservation);
     for (const scope of reservation.scopes) scope.unposted++;
-    const charges = lines.map(({ costMilliCu, details }): LeasedCharge => {
+    const charges = lines.map(({ costMilliCu, details, text }): LeasedCharge => {
       const takenMilliCu = workspace?.take(costMilliCu) ?? [];
       const covered = takenMilliCu.reduce((total, each) => total + each, 0);
       const uncovered = costMilliCu - covered;
@@ -294,6 +299,7 @@ export class LeasedCredit {
         takenMilliCu,
         keyTakenMilliCu: key?.take(costMilliCu)[0] ?? 0,
         details,
+        text,
       };
     });
     this.settled.push({ reservation, charges });

@@ -1,5 +1,7 @@
 /** The meter of a gateway that shares the credit of its database with other gateways. */
 import type { Clock } from "sluice-gateway/plugin";
+import type { ShippingMetrics } from "../shipping/metrics.ts";
+import type { GatewayJournal } from "./gateway-journal.ts";
 import type {
   CuRefusal,
   KeyPrincipal,
@@ -19,6 +21,10 @@ export interface LeasedMeterDeps extends MeterReservationDeps {
   /** Ends with the meter. */
   readonly sweeper: Disposable;
   readonly clock: Clock;
+  /** The journal of this gateway, with `local`, and its metrics. */
+  readonly shipping:
+    | (ShippingMetrics & { readonly journal: Pick<GatewayJournal, "readSince"> })
+    | undefined;
 }
 
 const unavailable: MeterUnavailable = { kind: "unavailable" };
@@ -80,6 +86,16 @@ export class LeasedMeter implements Pick<Meter, "reserve" | "reserveWithoutLimit
     return this.#deps.link.isAvailable;
   }
 
+  /** Reason why no charge can be made now. */
+  get problem(): string {
+    const { replica, shipping } = this.#deps;
+    if (replica.isReplaced) return "another gateway uses a copy of the data folder";
+    if (replica.isBehind) return "charges of an earlier start are being copied to PostgreSQL";
+    return shipping === undefined
+      ? "PostgreSQL does not answer"
+      : "PostgreSQL does not answer, or the journal is not writable";
+  }
+
   /** Posts all charges and gives back all credit, within a few seconds. */
   async close(): Promise<void> {
     this.#sampler[Symbol.dispose]();
@@ -104,6 +120,16 @@ export class LeasedMeter implements Pick<Meter, "reserve" | "reserveWithoutLimit
     let slackMilliCu = 0;
     for (const lease of replica.credit.scopes) slackMilliCu += lease.slackMilliCu;
     metrics.slackMilliCu.set(slackMilliCu);
+    this.#deps.shipping?.lagSeconds.set(this.#lagMs() / 1000);
+  }
+
+  /** Returns the age of the oldest charge that is in the journal and not in PostgreSQL. */
+  #lagMs(): number {
+    const { replica, shipping, clock } = this.#deps;
+    const { queuedSince } = replica;
+    if (replica.isBehind)
+      return Math.max(0, clock.now() - (shipping?.journal.readSince ?? Infinity));
+    return queuedSince === undefined ? 0 : clock.monotonic() - queuedSince;
   }
 }
 

@@ -23,6 +23,8 @@ export interface Account {
 export interface LeasedLine {
   readonly costMilliCu: number;
   readonly details: ChargeDetails;
+  /** See LeasedCharge. */
+  readonly text?: string | undefined;
 }
 
 /**
@@ -30,7 +32,8 @@ export interface LeasedLine {
  * | ----------- | ---------------------------------------------------------------------------------------------- |
  * | waiting     | a lease is being asked for                                                                     |
  * | open        | the credit is reserved                                                                         |
- * | settling    | charged; the ledger has not confirmed it                                                       |
+ * | settling    | charged; nothing has confirmed it                                                              |
+ * | written     | charged, and in the journal of this replica (`local`); the ledger has not confirmed it         |
  * | posted      | charged, and confirmed                                                                         |
  * | refused     | a limit is reached: `reached`                                                                  |
  * | unavailable | the ledger did not answer                                                                      |
@@ -42,6 +45,7 @@ export type LeasedState =
   | "waiting"
   | "open"
   | "settling"
+  | "written"
   | "posted"
   | "refused"
   | "unavailable"
@@ -68,7 +72,10 @@ export interface LeasedReservation {
   /** Set when it is settled. */
   lines: readonly LeasedLine[] | undefined;
   reached: LimitReached | undefined;
-  /** Called when its state has changed to open, posted, refused, unavailable or lost after it was waiting or settled. */
+  /**
+   * Called when its state has changed to open, written, posted, refused, unavailable or lost after it was waiting or
+   * settled.
+   */
   onChange: (() => void) | undefined;
 }
 

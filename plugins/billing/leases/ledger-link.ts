@@ -2,7 +2,7 @@
  * Connects a LedgerReplica with its ledger: sends its messages, hands in the replies, and reports changes of
  * reservations to their owners. Everything here runs on the main thread, so reserving credit is one step.
  */
-import type { Clock, Log } from "sluice-gateway/plugin";
+import type { Clock, DatabaseFailure, Gauge, Log } from "sluice-gateway/plugin";
 import { guarded } from "sluice-gateway/toolkit";
 import type { CreditLedger, PostRequest, Standing } from "./ledger.ts";
 import type { Account, LeasedLine, LeasedReservation } from "./leased-reservation.ts";
@@ -15,12 +15,20 @@ export interface LedgerLinkDeps {
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: LeaseMetrics;
+  /** Shows with `local` that charges are not posted for a reason that an operator must remove. */
+  readonly stopped?: Gauge | undefined;
 }
 
 /** The replica is asked for messages at least this often. */
 const tickMs = 50;
 /** While charges wait because the last batch has just left, the replica is asked again after this time. */
 const batchMs = 5;
+/** Time that a start waits for the charges of an earlier one. After it, metered requests are answered with 503. */
+const behindMs = 5_000;
+/** Maximum difference between the clocks of this host and the ledger. A larger one is logged. */
+const maxOffsetMs = 1_000;
+/** A late reply looks like a clock that differs, so several replies in a row must show it. */
+const offsetReplies = 4;
 /** Time that a stop waits for the last charges. What is not posted then was not answered. */
 const leaveMs = 3_000;
 
@@ -34,7 +42,11 @@ export class LedgerLink {
   #isWoken = false;
   /** Failed messages since the last reply. */
   #failures = 0;
+  /** Number of feeds in a row that have shown the opposite of `#isClockOff`. */
+  #clockReplies = 0;
+  #isClockOff = false;
   #onGone: (() => void) | undefined;
+  #onCaughtUp: (() => void) | undefined;
 
   constructor(deps: LedgerLinkDeps) {
     this.#deps = deps;
@@ -55,6 +67,10 @@ export class LedgerLink {
       }
     }
     this.#ticker = this.#clock.every(tickMs, this.#wakeUp);
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#onCaughtUp = resolve;
+    using _limit = this.#clock.after(behindMs, resolve);
+    if (this.#replica.isBehind) await promise;
   }
 
   /** True if a charge may be made now. */
@@ -65,7 +81,7 @@ export class LedgerLink {
   /** The result is open, waiting or refused. A waiting one reports its change with `onChange`. */
   reserve(account: Account, costMilliCu: number, isForced = false): LeasedReservation {
     const reservation = this.#replica.reserve(this.#now(), account, costMilliCu, isForced);
-    this.#wake();
+    this.wake();
     return reservation;
   }
 
@@ -76,12 +92,12 @@ export class LedgerLink {
     more: readonly LeasedReservation[],
   ): void {
     this.#replica.settle(this.#now(), reservation, lines, more);
-    this.#wake();
+    this.wake();
   }
 
   release(reservation: LeasedReservation): void {
     this.#replica.release(reservation);
-    this.#wake();
+    this.wake();
   }
 
   /** Resolves when all charges are posted and all credit is given back, or after a few seconds. */
@@ -90,7 +106,7 @@ export class LedgerLink {
     this.#onGone = resolve;
     this.#replica.drain();
     using _limit = this.#clock.after(leaveMs, resolve);
-    this.#wake();
+    this.wake();
     await promise;
     this.#ticker?.[Symbol.dispose]();
     this.#batchTimer?.[Symbol.dispose]();
@@ -101,7 +117,7 @@ export class LedgerLink {
   }
 
   /** Exchanges messages at the end of this turn of the event loop, so that what happens in it shares a message. */
-  #wake(): void {
+  wake(): void {
     if (this.#isWoken) return;
     this.#isWoken = true;
     setImmediate(this.#wakeUp);
@@ -117,7 +133,8 @@ export class LedgerLink {
         this.#wakeUp();
       });
     }
-    if (this.#replica.isGone) this.#onGone?.();
+    if (this.#replica.isGone || this.#replica.isReplaced) this.#onGone?.();
+    if (!this.#replica.isBehind) this.#onCaughtUp?.();
   }
 
   /** Never rejects. */
@@ -126,26 +143,32 @@ export class LedgerLink {
       this.#receive(message, await this.#ask(message));
     } catch (error) {
       this.#replica.failed(this.#now(), message);
+      if (message.kind === "post" && isPermanent(error)) this.#deps.stopped?.set(1);
       // The first failure is often a connection that the server has closed.
       if (++this.#failures === 3) {
         const text = "PostgreSQL does not answer: no credit can be reserved; trying again";
         this.#deps.log.warn({ err: error, message: message.kind }, text);
       }
     }
-    this.#wake();
+    this.wake();
   }
 
   #receive(message: Message, reply: Reply): void {
     const { metrics, log } = this.#deps;
     const { seen } = this.#replica;
     const before = { ...seen };
+    const { isReplaced } = this.#replica;
     this.#replica.receive(this.#now(), reply);
     metrics.recalls.add(seen.recalls - before.recalls);
     metrics.wentBack.add(seen.wentBack - before.wentBack);
     metrics.fenced.add(seen.fenced - before.fenced);
     if (seen.fenced > before.fenced) {
-      log.warn({}, "PostgreSQL had not heard this gateway, and gave its credit to others");
+      log.warn({}, "PostgreSQL had not heard from this gateway, and gave its credit to others");
     }
+    if (this.#replica.isReplaced && !isReplaced) {
+      this.#deps.stopped?.set(1);
+      log.error({}, "another gateway has started on a copy of this data folder: metering stops");
+    } else if (message.kind === "post") this.#deps.stopped?.set(0);
     if (seen.wentBack > before.wentBack) {
       log.warn({}, "PostgreSQL has lost charges that it had committed: sending them again");
     }
@@ -153,8 +176,25 @@ export class LedgerLink {
     this.#failures = 0;
     if (message.kind === "feed") {
       const { time } = reply.reply as Standing;
-      metrics.clockOffsetSeconds.set((time - this.#clock.now()) / 1000);
+      this.#compareClocks(time - this.#clock.now());
     }
+  }
+
+  #compareClocks(offsetMs: number): void {
+    const { metrics, log } = this.#deps;
+    metrics.clockOffsetSeconds.set(offsetMs / 1000);
+    const isOff = Math.abs(offsetMs) > maxOffsetMs;
+    this.#clockReplies = isOff === this.#isClockOff ? 0 : this.#clockReplies + 1;
+    if (this.#clockReplies < offsetReplies) return;
+    this.#clockReplies = 0;
+    this.#isClockOff = isOff;
+    const fields = { offsetSeconds: offsetMs / 1000 };
+    if (isOff) {
+      log.warn(
+        fields,
+        "the clock of this host differs from that of PostgreSQL by more than a second",
+      );
+    } else log.info(fields, "the clock of this host agrees with that of PostgreSQL again");
   }
 
   async #ask(message: Message): Promise<Reply> {
@@ -162,7 +202,11 @@ export class LedgerLink {
     const { no, kind } = message;
     switch (kind) {
       case "register":
-        return { no, kind, reply: await ledger.register(message.name, message.mode) };
+        return {
+          no,
+          kind,
+          reply: await ledger.register(message.name, message.mode, message.start),
+        };
       case "feed":
         return { no, kind, reply: await ledger.feed(message.replica) };
       case "lease":
@@ -182,7 +226,7 @@ export class LedgerLink {
     const { ledger, metrics } = this.#deps;
     const started = this.#now();
     const reply = await ledger.post(request);
-    metrics.batchRows.observe(request.charges.length);
+    metrics.batchRows.observe(request.encoded?.count ?? request.charges.length);
     metrics.postSeconds.observe((this.#now() - started) / 1000);
     return reply;
   }
@@ -190,4 +234,17 @@ export class LedgerLink {
   #report(): void {
     for (const reservation of this.#replica.takeChanged()) reservation.onChange?.();
   }
+}
+
+/**
+ * Returns true if retrying soon cannot help. Lock time-outs, deadlocks, cancelled statements and lack of resources are
+ * temporary refusals.
+ */
+function isPermanent(error: unknown): boolean {
+  if (!isFailure(error) || !error.isRefused) return false;
+  return !/^(40|53|55P03$|57014$)/.test(error.code ?? "");
+}
+
+function isFailure(error: unknown): error is DatabaseFailure {
+  return error instanceof Error && "isRefused" in error;
 }

@@ -1,11 +1,15 @@
 /** The rows of the ledger in memory, and facts that depend on a single row. */
 import type { WindowShape } from "../metering/windows.ts";
 import { difference, sum } from "./amounts.ts";
-import type { Amounts, ReplicaState } from "./ledger.ts";
+import type { Amounts, ReplicaMode, ReplicaState } from "./ledger.ts";
 
 export interface ReplicaRow {
   readonly name: string;
-  readonly registeredAt: number;
+  readonly mode: ReplicaMode;
+  /** The journal of a `local` replica, and the number of its newest start. */
+  readonly journal?: string | undefined;
+  start: number;
+  registeredAt: number;
   state: ReplicaState;
   heardAt: number;
   posted: number;

@@ -10,6 +10,7 @@ import type {
   CreditLedger,
   FeedReply,
   Granted,
+  JournalStart,
   LeasedCharge,
   LeaseReply,
   LeaseRequest,
@@ -17,6 +18,7 @@ import type {
   Limits,
   PostRequest,
   Registered,
+  ReplicaMode,
   Standing,
   Want,
 } from "./ledger.ts";
@@ -35,7 +37,7 @@ import {
   type ScopeRow,
 } from "./ledger-rows.ts";
 
-/** A replica that has sent nothing for this time is fenced. */
+/** A replica that has sent nothing for this time is fenced. With `local` it is silent. */
 export const silenceMs = 10_000;
 
 export class MemoryLedger implements CreditLedger {
@@ -51,19 +53,52 @@ export class MemoryLedger implements CreditLedger {
     this.#startedAt = now();
   }
 
-  register(name: string): Registered {
+  register(name: string, mode: ReplicaMode = "settled", start?: JournalStart): Registered {
+    if (start !== undefined) return this.#registerStart(name, start);
+    const given = [...this.replicas.values()].filter((row) => row.journal === undefined);
+    const replica = given.length + 1;
+    const row = this.#newRow(name, mode);
+    this.replicas.set(replica, row);
+    return { replica, ...this.#standing(row) };
+  }
+
+  #registerStart(name: string, { journal, replica, start, last }: JournalStart): Registered {
+    const before = [...this.replicas].find(([, row]) => row.journal === journal);
+    const [known, row] = before ?? [replica, { ...this.#newRow(name, "local"), journal, start }];
+    // A later start is known, or the journal was copied before its last commits.
+    if (known !== replica && (row.start >= start || row.posted > last)) {
+      return { replica, ...this.#standing(undefined), state: "replaced" };
+    }
+    if (before === undefined || known !== replica) {
+      row.state = "behind";
+      row.start = start;
+      row.registeredAt = this.#now();
+      this.replicas.delete(known);
+      this.replicas.set(replica, row);
+      // Its earlier leases count until the journal is posted.
+      for (const { leases } of this.scopes.values()) {
+        const lease = leases.get(known);
+        if (lease !== undefined && leases.delete(known)) leases.set(replica, lease);
+      }
+    }
+    if (this.hear(row) && row.state === "behind" && row.posted >= last) {
+      this.end(replica, row, "live");
+    }
+    return { replica, ...this.#standing(row) };
+  }
+
+  #newRow(name: string, mode: ReplicaMode): ReplicaRow {
     const now = this.#now();
-    const replica = this.replicas.size + 1;
-    const row: ReplicaRow = {
+    return {
       name,
+      mode,
+      start: 1,
       registeredAt: now,
       state: "live",
       heardAt: now,
       posted: 0,
       leaseNo: 0,
     };
-    this.replicas.set(replica, row);
-    return { replica, ...this.#standing(row) };
   }
 
   feed(replica: number): FeedReply {
@@ -79,12 +114,12 @@ export class MemoryLedger implements CreditLedger {
     return { ...this.#standing(row), recalls };
   }
 
-  post({ replica, first, charges }: PostRequest): Standing {
+  post({ replica, first, last, charges }: PostRequest): Standing {
     const row = this.replicas.get(replica);
     if (row === undefined || !this.isNextBatch(row, first) || !this.hear(row)) {
       return this.#standing(row);
     }
-    row.posted = first + charges.length - 1;
+    row.posted = last;
     for (const charge of charges) this.#record(replica, charge);
     return this.#standing(row);
   }
@@ -114,9 +149,8 @@ export class MemoryLedger implements CreditLedger {
 
   lease({ replica, leaseNo, wants }: LeaseRequest): LeaseReply {
     const row = this.replicas.get(replica);
-    if (row === undefined || !this.isNewRequest(row, leaseNo) || !this.hear(row)) {
-      return { ...this.#standing(row), granted: undefined };
-    }
+    const mayLease = row !== undefined && row.state !== "behind" && this.isNewRequest(row, leaseNo);
+    if (!mayLease || !this.hear(row)) return { ...this.#standing(row), granted: undefined };
     row.leaseNo = leaseNo;
     const granted = wants.map((want) => this.#grant(replica, want));
     return { ...this.#standing(row), granted };
@@ -196,27 +230,35 @@ export class MemoryLedger implements CreditLedger {
     const fenced: number[] = [];
     for (const [each, row] of this.replicas) {
       if (row.state !== "live" || now - row.heardAt <= silenceMs) continue;
-      this.end(each, row, "fenced");
+      this.endSilent(each, row);
       fenced.push(each);
     }
-    return fenced;
+    return fenced.toSorted((left, right) => left - right);
   }
 
   leave(replica: number): Standing {
     const row = this.replicas.get(replica);
-    if (row !== undefined && this.hear(row)) this.end(replica, row, "gone");
+    const mayLeave = row !== undefined && row.state !== "behind" && this.hear(row);
+    if (mayLeave) this.end(replica, row, "gone");
     return this.#standing(row);
   }
 
-  /** Ends a replica: it can no longer post anything, and the credit that it holds is free. */
-  protected end(replica: number, row: ReplicaRow, state: "fenced" | "gone"): void {
+  /** The journal of a `local` replica may have charges that are not posted, so its credit is not free. */
+  protected endSilent(replica: number, row: ReplicaRow): void {
+    if (row.mode === "local") row.state = "silent";
+    else this.end(replica, row, "fenced");
+  }
+
+  /** Frees the credit that a replica holds. It can no longer post charges that were made with this credit. */
+  protected end(replica: number, row: ReplicaRow, state: "fenced" | "gone" | "live"): void {
     row.state = state;
     for (const { leases } of this.scopes.values()) leases.delete(replica);
   }
 
-  /** Returns true if the replica may act. This is then the time of its last message. */
+  /** Returns true if the replica may post. This is then the time of its last message. */
   protected hear(row: ReplicaRow): boolean {
-    if (row.state !== "live") return false;
+    if (row.state === "silent") row.state = "live";
+    if (row.state !== "live" && row.state !== "behind") return false;
     row.heardAt = this.#now();
     return true;
   }

@@ -4,16 +4,16 @@ import { chargeText, readChargeText, withPricing } from "../metering/charge-text
 import { cutLines, isChargeable, notChargeable } from "../metering/charge-lines.ts";
 import { agentJson, pricingJson } from "../metering/usage-json.ts";
 import type { LedgerLink } from "./ledger-link.ts";
-import type { ChargeDetails } from "./ledger.ts";
-import type { LeasedReservation } from "./leased-reservation.ts";
+import type { ChargeDetails, ReplicaMode } from "./ledger.ts";
+import type { LeasedLine, LeasedReservation } from "./leased-reservation.ts";
 import type { LeaseMetrics } from "./metrics.ts";
 
 /** The objects that all reservations of a meter share. */
 export interface MeterReservationDeps {
   readonly link: LedgerLink;
   readonly metrics: LeaseMetrics;
-  /** True if `settle` does not wait for PostgreSQL. */
-  readonly isAsync: boolean;
+  /** `settle` waits for PostgreSQL with `settled`, for the journal with `local`, and for nothing with `async`. */
+  readonly mode: ReplicaMode;
 }
 
 const resolved = Promise.resolve();
@@ -26,6 +26,7 @@ export class MeterReservation implements Reservation {
   readonly #credit: LeasedReservation;
   /** Id of the request, and the agent: see charge-text.ts. */
   readonly #text: string;
+  readonly #route: string | undefined;
   #hasEnded = false;
   /** The result of `settle`. */
   #posted: Promise<void> = resolved;
@@ -36,6 +37,7 @@ export class MeterReservation implements Reservation {
     this.#credit = credit;
     this.costMilliCu = credit.costMilliCu;
     this.#text = chargeText(about.requestId, about.agent);
+    this.#route = about.route;
   }
 
   /** A second call returns the promise of the first. */
@@ -70,7 +72,7 @@ export class MeterReservation implements Reservation {
     given: readonly ChargeLine[],
     others: readonly LeasedReservation[],
   ): Promise<void> {
-    const { link, metrics, isAsync } = this.#deps;
+    const { link, metrics, mode } = this.#deps;
     const credit = this.#credit;
     const wrong = given.find((line) => !isChargeable(line));
     const lines = wrong === undefined ? given : [];
@@ -85,25 +87,27 @@ export class MeterReservation implements Reservation {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     credit.onChange = () => {
       if (credit.state === "lost") reject(notPosted());
-      if (credit.state !== "posted") return;
+      if (credit.state !== "posted" && credit.state !== "written") return;
+      credit.onChange = undefined;
       for (const { surface, costMilliCu } of cut) metrics.charged(surface).add(costMilliCu);
       resolve();
     };
     link.settle(
       credit,
-      cut.map((line) => ({ costMilliCu: line.costMilliCu, details: this.#detailsOf(line) })),
+      cut.map((line) => this.#leasedLine(line)),
       others,
     );
     if (wrong !== undefined) return Promise.reject(notChargeable(wrong));
     if (lines.length === 0) return resolved;
-    if (!isAsync) return promise;
+    if (mode !== "async") return promise;
     promise.catch(() => {});
     return resolved;
   }
 
-  #detailsOf(line: ChargeLine): ChargeDetails {
-    const { requestId, agent, pricing } = readChargeText(withPricing(this.#text, line.pricing));
-    return {
+  #leasedLine(line: ChargeLine): LeasedLine {
+    const text = withPricing(this.#text, line.pricing);
+    const { requestId, agent, pricing } = readChargeText(text);
+    const details: ChargeDetails = {
       surface: line.surface,
       method: line.method,
       model: line.model ?? null,
@@ -114,10 +118,12 @@ export class MeterReservation implements Reservation {
       outcome: line.outcome ?? "complete",
       ...(agent !== undefined && { agent: agentJson(agent) }),
       ...(pricing !== undefined && { pricing: pricingJson(pricing) }),
+      ...(this.#route !== undefined && { route: this.#route }),
     };
+    return { costMilliCu: line.costMilliCu, details, text };
   }
 }
 
 function notPosted(): Error {
-  return new Error("the charge could not be recorded in PostgreSQL");
+  return new Error("the charge could not be recorded");
 }

@@ -43,7 +43,7 @@ export function leaseMetrics(metrics: Metrics): LeaseMetrics {
     ),
     fenced: counter(
       "sluice_fenced_total",
-      "Times at which PostgreSQL had not heard this gateway for 10 seconds and gave its credit to others.",
+      "Times at which PostgreSQL had not heard from this gateway for 10 seconds and gave its credit to others.",
     ),
     clockOffsetSeconds: gauge(
       "sluice_clock_offset_seconds",
@@ -52,7 +52,7 @@ export function leaseMetrics(metrics: Metrics): LeaseMetrics {
     replicas: (state) => replicas.with({ state }),
     strandedMilliCu: gauge(
       "sluice_stranded_cu_milli",
-      "Milli-CU held by gateways that PostgreSQL has not heard for 2 seconds. They are free after 10 seconds.",
+      "Milli-CU held by gateways that PostgreSQL has not heard from for 2 seconds. They are free after 10 seconds.",
     ),
   };
 }

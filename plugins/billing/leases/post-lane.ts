@@ -1,16 +1,10 @@
-/**
- * Sends the charges of a replica to the ledger in numbered batches, one at a time. A batch whose reply is missing is
- * sent again with the same numbers, so the ledger accepts it once.
- */
-import type { LeasedCharge, Standing } from "./ledger.ts";
+/** Sends the charges of a replica from memory. */
+import type { ChargeLane, Written } from "./charge-lane.ts";
+import type { LeasedCharge, PostBatch, Standing } from "./ledger.ts";
 import type { Settlement } from "./leased-reservation.ts";
 
-interface Batch {
-  /** Number of the first charge. */
-  readonly first: number;
-  readonly last: number;
+interface Batch extends PostBatch {
   readonly settlements: readonly Settlement[];
-  readonly charges: readonly LeasedCharge[];
   postedAt: number;
 }
 
@@ -24,7 +18,9 @@ interface Queued {
   readonly since: number;
 }
 
-export class PostLane {
+export class PostLane implements ChargeLane {
+  readonly isWritable = true;
+  readonly start = undefined;
   /** Settlements that were never sent, oldest first. */
   #queue: Queued[] = [];
   #queuedCharges = 0;
@@ -35,19 +31,22 @@ export class PostLane {
   #kept: Batch[] = [];
   #posted = 0;
 
-  /** True if all charges are posted. */
   get isEmpty(): boolean {
     return this.#queue.length === 0 && this.#sent === undefined && this.#again.length === 0;
   }
 
-  /** Number of charges that were never sent. */
   get queuedCharges(): number {
     return this.#queuedCharges;
   }
 
-  /** Time since which the oldest settlement is queued. Undefined if none is. */
   get queuedSince(): number | undefined {
     return this.#queue[0]?.since;
+  }
+
+  registered(): void {}
+
+  takeWritten(): readonly Written[] {
+    return [];
   }
 
   add(settlement: Settlement, now: number): void {
@@ -55,7 +54,6 @@ export class PostLane {
     this.#queuedCharges += settlement.charges.length;
   }
 
-  /** Removes the settlements that are queued since `time` or longer. They were never sent. */
   removeQueued(time: number): readonly Settlement[] {
     const late = this.#queue.findIndex(({ since }) => since > time);
     const removed = this.#queue.splice(0, late === -1 ? this.#queue.length : late);
@@ -63,8 +61,7 @@ export class PostLane {
     return removed.map(({ settlement }) => settlement);
   }
 
-  /** Returns the next batch, or undefined while one is in flight or if there is none. */
-  request(): { readonly first: number; readonly charges: readonly LeasedCharge[] } | undefined {
+  request(): Batch | undefined {
     if (this.#sent !== undefined) return undefined;
     this.#sent = this.#again.shift() ?? this.nextBatch(this.#posted + 1);
     return this.#sent;
@@ -88,16 +85,11 @@ export class PostLane {
     return { first, last: first + charges.length - 1, settlements, charges, postedAt: 0 };
   }
 
-  /** Sends the batch in flight again with the same numbers, because its reply is missing. */
   lost(): void {
     if (this.#sent !== undefined) this.#again.unshift(this.#sent);
     this.#sent = undefined;
   }
 
-  /**
-   * Handles the reply to the batch in flight, and returns the settlements that are posted. Returns undefined if the
-   * ledger has lost batches that are not kept any more.
-   */
   receive(now: number, { posted }: Standing): readonly Settlement[] | undefined {
     const batch = this.#sent;
     if (batch === undefined) return [];
@@ -113,10 +105,6 @@ export class PostLane {
     return batch.settlements;
   }
 
-  /**
-   * Posts again what the ledger has lost: everything after the charge `posted`. Returns false if some of it is not kept
-   * any more.
-   */
   wentBack(posted: number): boolean {
     const missing = this.#kept.filter(({ last }) => last > posted);
     this.#kept = this.#kept.filter(({ last }) => last <= posted);
@@ -125,10 +113,7 @@ export class PostLane {
     return next === undefined ? posted >= this.#posted : next.first <= posted + 1;
   }
 
-  /**
-   * Starts again at number 1 after a fence. `posted`: the last charge that the ledger accepted. Returns the settlements
-   * that were posted, and those that surely never will be.
-   */
+  /** The numbers start again at 1. */
   restart(posted: number): {
     readonly posted: readonly Settlement[];
     readonly unposted: readonly Settlement[];

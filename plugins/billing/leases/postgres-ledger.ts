@@ -23,8 +23,19 @@ export function createPostgresLedger(database: Postgres, version: string): Credi
   const [onPosts, onLeases, onFeeds] = [connect(), connect(), connect()];
   const onAny = callsOf(database);
   return {
-    register: (name, mode) =>
-      onAny<Registered>("register", "credit_register($1, $2, $3)", name, mode, version),
+    register: (name, mode, start) =>
+      start === undefined
+        ? onAny<Registered>("register", "credit_register($1, $2, $3)", name, mode, version)
+        : onAny<Registered>(
+            "register",
+            "credit_register_start($1, $2, $3, $4, $5, $6)",
+            start.journal,
+            start.replica,
+            start.start,
+            start.last,
+            name,
+            version,
+          ),
     feed: (replica) => onFeeds<FeedReply>("feed", "credit_feed($1)", replica),
     lease: ({ replica, leaseNo, wants }) =>
       onLeases<LeaseReply>(
@@ -37,11 +48,12 @@ export function createPostgresLedger(database: Postgres, version: string): Credi
     post: (request) =>
       onPosts<Standing>(
         "post",
-        "credit_post($1, $2, $3, $4)",
+        "credit_post($1, $2, $3, $4, $5)",
         request.replica,
         request.first,
-        request.first + request.charges.length - 1,
-        encodeCharges(request),
+        request.last,
+        request.encoded?.rows ?? encodeCharges(request),
+        request.encoded?.check,
       ),
     fence: (replica) => onAny<readonly number[]>("fence", "credit_fence($1)", replica),
     leave: (replica) => onAny<Standing>("register", "credit_leave($1)", replica),

@@ -3,14 +3,17 @@
  * both. It has no timers and no sockets: its owner passes the time, sends `messages` and hands in the replies, in any
  * order. A reply that is missing for `lostMs` counts as lost.
  */
-import type {
-  FeedReply,
-  LeaseReply,
-  LeaseRequest,
-  PostRequest,
-  Registered,
-  ReplicaMode,
-  Standing,
+import type { ChargeLane } from "./charge-lane.ts";
+import {
+  localOutageMs,
+  type FeedReply,
+  type JournalStart,
+  type LeaseReply,
+  type LeaseRequest,
+  type PostRequest,
+  type Registered,
+  type ReplicaMode,
+  type Standing,
 } from "./ledger.ts";
 import { LeasedCredit } from "./leased-credit.ts";
 import type { Account, LeasedLine, LeasedReservation, Settlement } from "./leased-reservation.ts";
@@ -18,7 +21,12 @@ import { PostLane } from "./post-lane.ts";
 
 /** A message of a replica. `no`: number of the message, which the reply repeats. */
 export type Message = { readonly no: number } & (
-  | { readonly kind: "register"; readonly name: string; readonly mode: ReplicaMode }
+  | {
+      readonly kind: "register";
+      readonly name: string;
+      readonly mode: ReplicaMode;
+      readonly start: JournalStart | undefined;
+    }
   | { readonly kind: "feed" | "fence" | "leave"; readonly replica: number }
   | { readonly kind: "lease"; readonly request: LeaseRequest }
   | { readonly kind: "post"; readonly request: PostRequest }
@@ -58,14 +66,20 @@ const maxQueued = 50_000;
 /** After a message with more than `few` charges or scopes, the next one of its kind waits, so that batches are large. */
 const batchMs = 5;
 const few = 3;
-/** How long a lease is to last. */
-const horizonMs = 5_000;
+/** How long a lease is to last. With `local` it is to last for an outage. */
+const horizonMs: Readonly<Record<ReplicaMode, number>> = {
+  settled: 5_000,
+  async: 5_000,
+  local: localOutageMs,
+};
+/** A start whose journal is not posted completely registers again after this time. */
+const behindMs = 50;
 
 export class LedgerReplica {
   readonly #name: string;
   readonly #mode: ReplicaMode;
   readonly #credit: LeasedCredit;
-  readonly #lane: PostLane;
+  readonly #lane: ChargeLane;
   /** Number that the ledger gave to this replica. Undefined while it is not registered. */
   #replica: number | undefined;
   #no = 0;
@@ -86,19 +100,21 @@ export class LedgerReplica {
   #leaseNo = 0;
   /** The ledger's clock minus the clock of this replica. */
   #offsetMs: number | undefined;
+  /** True while the ledger waits for charges of an earlier start on the journal. */
+  #isBehind = false;
   #isDraining = false;
   #isGone = false;
   /** Reservations whose state has changed since the last call of `takeChanged`. */
   #changed: LeasedReservation[] = [];
-  /** Name of a gateway that uses the ledger alone. Undefined if there is none. */
-  inUseBy: string | undefined;
+  /** True if a newer start has registered with the same journal. This replica then does nothing any more. */
+  isReplaced = false;
   /** Counters: registrations that the ledger has ended, recalls, and times at which the ledger had lost commits. */
   readonly seen = { fenced: 0, recalls: 0, wentBack: 0 };
 
-  constructor(name: string, mode: ReplicaMode, lane: PostLane = new PostLane()) {
+  constructor(name: string, mode: ReplicaMode, lane: ChargeLane = new PostLane()) {
     this.#name = name;
     this.#mode = mode;
-    this.#credit = new LeasedCredit(horizonMs);
+    this.#credit = new LeasedCredit(horizonMs[mode]);
     this.#lane = lane;
   }
 
@@ -108,6 +124,11 @@ export class LedgerReplica {
 
   get credit(): LeasedCredit {
     return this.#credit;
+  }
+
+  /** True if charges of an earlier start on the journal must be posted before any credit can be reserved. */
+  get isBehind(): boolean {
+    return this.#isBehind;
   }
 
   /** True if the replica has left the ledger after `drain`. */
@@ -127,10 +148,11 @@ export class LedgerReplica {
 
   /** True if a charge may be made now. Otherwise it might wait for a ledger that does not answer. */
   isAvailable(now: number): boolean {
-    if (this.#replica === undefined || this.#isDraining) return false;
-    if (this.#lane.queuedCharges > maxQueued) return false;
+    if (this.#replica === undefined || this.#isBehind || this.#isDraining) return false;
+    const { queuedCharges, queuedSince = now, isWritable } = this.#lane;
+    if (this.#mode === "local") return isWritable && now - this.#heardAt <= localOutageMs;
+    if (queuedCharges > maxQueued) return false;
     if (this.#mode === "async") return true;
-    const { queuedSince = now } = this.#lane;
     return now - this.#heardAt <= unavailableMs && now - queuedSince <= unavailableMs;
   }
 
@@ -170,24 +192,32 @@ export class LedgerReplica {
   /** Returns the messages to send now. Call it after every event, and at least every 100 ms. */
   messages(now: number): readonly Message[] {
     if (this.#isGone) return [];
+    if (this.isReplaced) {
+      // Reservations that wait for the ledger are refused.
+      this.#credit.sweep(now);
+      this.#passOn(now);
+      return [];
+    }
     this.#moveTo(now);
     this.#findLost(now);
     this.#giveUpUnsent(now);
     this.#credit.sweep(now);
     const messages: Message[] = [];
     const replica = this.#replica;
-    if (replica === undefined) {
-      if (this.#maySend("register", now)) {
-        messages.push({
-          no: this.#send("register", now),
-          kind: "register",
-          name: this.#name,
-          mode: this.#mode,
-        });
-      }
-    } else this.#speak(now, replica, messages);
+    const { start } = this.#lane;
+    if (start !== "later" && this.#mustRegister(start) && this.#maySend("register", now)) {
+      const no = this.#send("register", now);
+      messages.push({ no, kind: "register", name: this.#name, mode: this.#mode, start });
+    }
+    if (replica !== undefined) this.#speak(now, replica, messages);
     this.#passOn(now);
     return messages;
+  }
+
+  /** A start whose journal was not posted completely registers again when it is. */
+  #mustRegister(start: JournalStart | undefined): boolean {
+    if (this.#replica === undefined) return true;
+    return this.#isBehind && start !== undefined && this.#posted >= start.last;
   }
 
   /** Charges that are queued behind a batch without a reply are given up, because a caller waits for them. */
@@ -203,22 +233,24 @@ export class LedgerReplica {
       this.#nextAt[kind] = now + (kind === "feed" ? feedMs : fenceMs);
       messages.push({ no: this.#send(kind, now), kind, replica });
     }
-    const mayLease = this.#maySend("lease", now) && now - this.#heardAt <= staleMs;
+    const mayLease =
+      !this.#isBehind && this.#maySend("lease", now) && now - this.#heardAt <= staleMs;
     const wants = mayLease ? this.#credit.request(now) : [];
     if (wants.length > 0) {
       const no = this.#send("lease", now);
       this.#nextAt.lease = now + (wants.length > few ? batchMs : 0);
       messages.push({ no, kind: "lease", request: { replica, leaseNo: no, wants } });
     }
-    const batch = this.#maySend("post", now) ? this.#lane.request() : undefined;
+    const batch = this.#maySend("post", now) ? this.#lane.request(now) : undefined;
     if (batch !== undefined) {
-      const { first, charges } = batch;
+      const { first, last, charges, encoded } = batch;
       const no = this.#send("post", now);
       this.#nextAt.post = now + (charges.length > few ? batchMs : 0);
-      messages.push({ no, kind: "post", request: { replica, first, charges } });
+      const request = { replica, first, last, charges, ...(encoded !== undefined && { encoded }) };
+      messages.push({ no, kind: "post", request });
     }
     const isDone = this.#isDraining && this.#credit.reservations === 0 && this.#lane.isEmpty;
-    if (isDone && this.#maySend("leave", now)) {
+    if (isDone && !this.#isBehind && this.#maySend("leave", now)) {
       messages.push({ no: this.#send("leave", now), kind: "leave", replica });
     }
   }
@@ -234,8 +266,9 @@ export class LedgerReplica {
     this.#moveTo(now);
     if (kind === "register") this.#register(now, reply);
     else if (reply.state === "gone") this.#isGone = true;
-    else if (reply.state !== "live") this.#startAgain(now, reply.posted);
-    else this.#hear(now, sent, message);
+    else if (reply.state === "live" || (reply.state === "behind" && this.#isBehind)) {
+      this.#hear(now, sent, message);
+    } else this.#startAgain(now, reply.posted);
     this.#passOn(now);
   }
 
@@ -248,16 +281,24 @@ export class LedgerReplica {
   }
 
   #register(now: number, reply: Registered): void {
-    this.inUseBy = reply.inUseBy;
-    if (reply.inUseBy !== undefined) {
-      this.#nextAt.register = now + fenceMs;
+    if (reply.state === "replaced") {
+      this.isReplaced = true;
+      this.#replica = undefined;
       return;
     }
+    const isBehind = reply.state === "behind";
+    // An operator has ended this start.
+    if (!isBehind && reply.state !== "live") return this.#startAgain(now, reply.posted);
+    if (!this.#isBehind) {
+      this.#no = Math.max(this.#no, reply.leaseNo);
+      this.#posted = reply.posted;
+      this.#leaseNo = reply.leaseNo;
+      this.#nextAt.feed = 0;
+      this.#lane.registered(reply.posted);
+    }
     this.#replica = reply.replica;
-    this.#no = Math.max(this.#no, reply.leaseNo);
-    this.#posted = reply.posted;
-    this.#leaseNo = reply.leaseNo;
-    this.#nextAt.feed = 0;
+    this.#isBehind = isBehind;
+    this.#nextAt.register = isBehind ? now + behindMs : 0;
   }
 
   #hear(
@@ -294,6 +335,7 @@ export class LedgerReplica {
   #startAgain(now: number, posted: number): void {
     this.seen.fenced++;
     this.#replica = undefined;
+    this.#isBehind = false;
     this.#sent.clear();
     const settlements = this.#lane.restart(posted);
     this.#confirm(settlements.posted);
@@ -315,6 +357,14 @@ export class LedgerReplica {
   /** Passes settled reservations to the lane, and those that have ended to the owner. */
   #passOn(now: number): void {
     for (const settlement of this.#credit.settled) this.#lane.add(settlement, now);
+    for (const { settlement, isWritten, isOld } of this.#lane.takeWritten()) {
+      const { reservation } = settlement;
+      if (isWritten) {
+        reservation.state = "written";
+        this.#changed.push(reservation);
+      } else if (isOld) this.#credit.lose(reservation);
+      else this.#credit.takeBack(settlement);
+    }
     this.#changed.push(...this.#credit.ended);
     this.#credit.settled = [];
     this.#credit.ended = [];

@@ -6,22 +6,25 @@ import { dayWindow, monthWindow } from "../metering/windows.ts";
 import { silenceMs } from "./memory-ledger.ts";
 
 /**
- * `replicas` has one row per start of a replica that leases credit, or one per journal that is copied (`local`), that is,
- * per data folder. `journal` is part of the ids of its charges. `posted` is the number of its last charge in `charges`.
+ * `replicas` has one row per start of a replica, or one per journal (`local`), that is, per data folder. `journal` is part
+ * of the ids of its charges. `session` is the number that its messages state. A new start on a journal has another one,
+ * so messages of earlier starts are not accepted. `starts` counts the starts on a journal.
  *
- * For a journal it is the number of the last commit, `posted_check` is a digest of that commit, and `starts` counts the
- * starts of a gateway on the folder: only the newest start may post.
+ * `posted` is the number of its last charge in `charges`. For a journal it is the number of the last commit, and
+ * `posted_check` is a digest of that commit. `ReplicaState` in ledger.ts describes the states.
  *
  * `seq` of a charge is its number, or the number of its commit times 1,000,000 plus its place in the commit.
  */
 const replicasAndCharges = `
+CREATE SEQUENCE sluice.sessions;
 CREATE TABLE sluice.replicas (
   id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   journal text NOT NULL UNIQUE DEFAULT replace(gen_random_uuid()::text, '-', ''),
   name text NOT NULL,
   version text NOT NULL,
   mode text NOT NULL CHECK (mode IN ('settled', 'local', 'async')),
-  state text NOT NULL CHECK (state IN ('live', 'silent', 'fenced', 'gone')),
+  state text NOT NULL CHECK (state IN ('live', 'silent', 'behind', 'fenced', 'gone')),
+  session bigint NOT NULL UNIQUE DEFAULT nextval('sluice.sessions'),
   starts bigint NOT NULL DEFAULT 1,
   posted bigint NOT NULL DEFAULT 0,
   posted_check bytea,
@@ -29,6 +32,7 @@ CREATE TABLE sluice.replicas (
   registered_at bigint NOT NULL,
   heard_at bigint NOT NULL
 );
+ALTER SEQUENCE sluice.sessions OWNED BY sluice.replicas.session;
 CREATE INDEX replicas_live ON sluice.replicas (id) WHERE state = 'live';
 
 CREATE TABLE sluice.charges (
@@ -50,6 +54,7 @@ CREATE TABLE sluice.charges (
   output_tokens bigint NOT NULL,
   estimated boolean NOT NULL,
   outcome text NOT NULL,
+  route text,
   PRIMARY KEY (time, replica, seq)
 ) PARTITION BY RANGE (time);
 CREATE INDEX charges_by_workspace ON sluice.charges (workspace_id, time);
@@ -163,7 +168,7 @@ $$;
 
 /**
  * Ends the replicas that have been silent for too long, and returns their numbers. A fenced replica can post nothing, so
- * what it held is free. The charges of a silent journal are on its disk, and it holds no credit here.
+ * what it held is free. A journal may have charges that are not posted, so its replica keeps what it holds.
  */
 const endSilent = `
 CREATE FUNCTION sluice.end_silent(p_now bigint) RETURNS bigint[]
@@ -177,17 +182,30 @@ BEGIN
   ), ended AS (
     UPDATE sluice.replicas r
       SET state = CASE mode WHEN 'local' THEN 'silent' ELSE 'fenced' END
-      FROM silent WHERE r.id = silent.id RETURNING r.id
+      FROM silent WHERE r.id = silent.id RETURNING r.session
   )
-  SELECT coalesce(array_agg(id ORDER BY id), '{}') INTO v_ended FROM ended;
-  DELETE FROM sluice.leases WHERE replica = ANY (v_ended);
+  SELECT coalesce(array_agg(session ORDER BY session), '{}') INTO v_ended FROM ended;
+  DELETE FROM sluice.leases WHERE replica IN (
+    SELECT id FROM sluice.replicas WHERE session = ANY (v_ended) AND state = 'fenced');
   RETURN v_ended;
 END $$;
 `;
 
 /**
- * Adds the charges of a batch to the table, to the windows of their keys and to the draws of their workspaces. `p_now`: the
- * time at which they count in the windows. If it is null, they count at their own time.
+ * Makes registrations wait for each other, so that the ids of replicas are in the order of their commits. Readers of the
+ * charges of all replicas rely on it: a replica that appears later has a higher id.
+ */
+const lockRegistration = `
+CREATE FUNCTION sluice.lock_registration() RETURNS void
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
+  SELECT pg_advisory_xact_lock(7582150);
+$$;
+`;
+
+/**
+ * Adds the charges of a batch to the table, to the windows of their keys and to the draws of their workspaces. They count
+ * in the windows from `p_now` on, by the clock of the database, because until now they counted as granted. A charge
+ * that no lease covers, which a gateway has made without a database (`taken` is null), counts at its own time.
  */
 const recordCharges = `
 CREATE FUNCTION sluice.record_charges(p_replica bigint, p_rows json, p_now bigint) RETURNS void
@@ -208,16 +226,19 @@ BEGIN
       time timestamptz, seq bigint, workspace_id text, key_id text, surface text, method text,
       model text, request_id text, agent jsonb, pricing jsonb, included_cu_milli bigint,
       purchased_cu_milli bigint, overage_cu_milli bigint, input_tokens bigint,
-      output_tokens bigint, estimated boolean, outcome text)
+      output_tokens bigint, estimated boolean, outcome text, route text, taken bigint[])
   ), kept AS (
-    INSERT INTO sluice.charges
+    INSERT INTO sluice.charges (time, replica, seq, workspace_id, key_id, surface, method, model,
+        request_id, agent, pricing, included_cu_milli, purchased_cu_milli, overage_cu_milli,
+        input_tokens, output_tokens, estimated, outcome, route)
       SELECT time, p_replica, seq, workspace_id, key_id, surface, method, model, request_id, agent,
         pricing, included_cu_milli, purchased_cu_milli, overage_cu_milli, input_tokens,
-        output_tokens, estimated, outcome
+        output_tokens, estimated, outcome, route
       FROM posted
   ), stepped AS (
     INSERT INTO sluice.key_steps
-      SELECT key_id, kind, coalesce(p_now, at) / length, p_replica, sum(used)
+      SELECT key_id, kind, CASE WHEN taken IS NULL THEN least(at, p_now) ELSE p_now END / length,
+        p_replica, sum(used)
       FROM posted,
         (VALUES ('day', ${dayWindow.stepMs}), ('month', ${monthWindow.stepMs})) AS windows (kind, length)
       GROUP BY 1, 2, 3
@@ -233,9 +254,6 @@ BEGIN
 END $$;
 `;
 
-/** The advisory lock under which replicas register. */
-export const registerLock = 7_582_145;
-
 /** The script that runs before those of the functions. */
 export const tables: string = [
   replicasAndCharges,
@@ -243,6 +261,7 @@ export const tables: string = [
   clock,
   amounts,
   makePartition,
+  lockRegistration,
   recordCharges,
   endSilent,
 ].join("\n");

@@ -7,7 +7,6 @@
  * only rows that carry its number, so two replicas never wait for each other while they post.
  */
 import { silenceMs } from "./memory-ledger.ts";
-import { registerLock } from "./schema-tables.ts";
 import { reportFunctions, usageFunctions } from "./schema-usage.ts";
 
 /** Replicas may execute these functions, and have no other right to write. A lock is never waited for without end. */
@@ -18,41 +17,71 @@ const replicas = `
 CREATE FUNCTION sluice.standing(p_replica bigint) RETURNS jsonb LANGUAGE sql VOLATILE AS $$
   SELECT coalesce(
     (SELECT jsonb_build_object('state', state, 'posted', posted, 'leaseNo', lease_no)
-      FROM sluice.replicas WHERE id = p_replica),
+      FROM sluice.replicas WHERE session = p_replica),
     '{"state": "unknown", "posted": 0, "leaseNo": 0}') || jsonb_build_object('time', sluice.now_ms());
 $$;
 
--- A gateway that reserves credit in its own folder (\`local\`) shares no budget, so it must be the only one.
+CREATE FUNCTION sluice.state_heard(p_state text) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+  SELECT CASE p_state WHEN 'silent' THEN 'live' ELSE p_state END;
+$$;
+
 CREATE FUNCTION sluice.credit_register(p_name text, p_mode text, p_version text) RETURNS jsonb
 LANGUAGE plpgsql ${entryPoint} AS $$
 DECLARE
   v_now bigint := sluice.now_ms();
-  v_id bigint;
-  v_other text;
+  v_session bigint;
 BEGIN
-  PERFORM pg_advisory_xact_lock(${registerLock});
-  SELECT name INTO v_other FROM sluice.replicas
-    WHERE state = 'live' AND mode = 'local' AND v_now - heard_at <= ${silenceMs} LIMIT 1;
-  IF FOUND THEN
-    RETURN sluice.standing(NULL) || jsonb_build_object('replica', 0, 'inUseBy', v_other);
-  END IF;
-  UPDATE sluice.replicas SET state = 'silent' WHERE state = 'live' AND mode = 'local';
+  PERFORM sluice.lock_registration();
   INSERT INTO sluice.replicas (name, version, mode, state, registered_at, heard_at)
-    VALUES (p_name, p_version, p_mode, 'live', v_now, v_now) RETURNING id INTO v_id;
-  RETURN sluice.standing(v_id) || jsonb_build_object('replica', v_id);
+    VALUES (p_name, p_version, p_mode, 'live', v_now, v_now) RETURNING session INTO v_session;
+  RETURN sluice.standing(v_session) || jsonb_build_object('replica', v_session);
+END $$;
+
+-- The earlier leases of a journal count until all its commits up to p_last are posted.
+CREATE FUNCTION sluice.credit_register_start(
+  p_journal text, p_replica bigint, p_start bigint, p_last bigint, p_name text, p_version text)
+RETURNS jsonb LANGUAGE plpgsql ${entryPoint} AS $$
+DECLARE
+  v_now bigint := sluice.now_ms();
+  v_row sluice.replicas;
+BEGIN
+  PERFORM sluice.lock_registration();
+  INSERT INTO sluice.replicas (journal, name, version, mode, state, session, starts, registered_at, heard_at)
+    VALUES (p_journal, p_name, p_version, 'local', 'behind', p_replica, p_start, v_now, v_now)
+    ON CONFLICT (journal) DO NOTHING;
+  SELECT * INTO v_row FROM sluice.replicas WHERE journal = p_journal FOR UPDATE;
+  IF v_row.session <> p_replica THEN
+    -- A later start is known, or the journal was copied before its last commits.
+    IF v_row.starts >= p_start OR v_row.posted > p_last THEN
+      RETURN sluice.standing(NULL) || jsonb_build_object('replica', p_replica, 'state', 'replaced');
+    END IF;
+    UPDATE sluice.replicas SET session = p_replica, starts = p_start, state = 'behind',
+      name = p_name, version = p_version, registered_at = v_now
+      WHERE id = v_row.id RETURNING * INTO v_row;
+  END IF;
+  -- A message that arrives late finds a live replica, and must not delete its leases.
+  IF v_row.state = 'behind' AND v_row.posted >= p_last THEN
+    DELETE FROM sluice.leases WHERE replica = v_row.id;
+    v_row.state := 'live';
+  END IF;
+  UPDATE sluice.replicas SET heard_at = v_now, state = sluice.state_heard(v_row.state)
+    WHERE id = v_row.id AND state IN ('live', 'silent', 'behind');
+  RETURN sluice.standing(p_replica) || jsonb_build_object('replica', p_replica);
 END $$;
 
 CREATE FUNCTION sluice.credit_feed(p_replica bigint) RETURNS jsonb
 LANGUAGE plpgsql ${entryPoint} AS $$
 DECLARE
   v_recalls jsonb := '[]';
+  v_id bigint;
 BEGIN
-  UPDATE sluice.replicas SET heard_at = sluice.now_ms() WHERE id = p_replica AND state = 'live';
+  UPDATE sluice.replicas SET heard_at = sluice.now_ms(), state = sluice.state_heard(state)
+    WHERE session = p_replica AND state IN ('live', 'silent', 'behind') RETURNING id INTO v_id;
   IF FOUND THEN
     SELECT coalesce(jsonb_agg(jsonb_build_object('scope', s.id, 'recall', s.recall)), '[]')
       INTO v_recalls
       FROM sluice.leases l JOIN sluice.scopes s ON s.id = l.scope
-      WHERE l.replica = p_replica AND l.recall < s.recall AND sluice.held(l.granted, l.spent) > 0;
+      WHERE l.replica = v_id AND l.recall < s.recall AND sluice.held(l.granted, l.spent) > 0;
   END IF;
   RETURN sluice.standing(p_replica) || jsonb_build_object('recalls', v_recalls);
 END $$;
@@ -62,7 +91,7 @@ LANGUAGE plpgsql ${entryPoint} AS $$
 DECLARE
   v_now bigint := sluice.now_ms();
 BEGIN
-  IF NOT EXISTS (SELECT FROM sluice.replicas WHERE id = p_replica AND state = 'live'
+  IF NOT EXISTS (SELECT FROM sluice.replicas WHERE session = p_replica AND state = 'live'
       AND v_now - greatest(registered_at, sluice.started_ms()) >= ${silenceMs}) THEN
     RETURN '[]';
   END IF;
@@ -71,39 +100,43 @@ END $$;
 
 CREATE FUNCTION sluice.credit_leave(p_replica bigint) RETURNS jsonb
 LANGUAGE plpgsql ${entryPoint} AS $$
+DECLARE
+  v_id bigint;
 BEGIN
   UPDATE sluice.replicas SET state = 'gone', heard_at = sluice.now_ms()
-    WHERE id = p_replica AND state = 'live';
-  IF FOUND THEN
-    DELETE FROM sluice.leases WHERE replica = p_replica;
-  END IF;
+    WHERE session = p_replica AND state IN ('live', 'silent') RETURNING id INTO v_id;
+  DELETE FROM sluice.leases WHERE replica = v_id;
   RETURN sluice.standing(p_replica);
 END $$;
 `;
 
 /**
  * The rows of a batch are the charges with the columns of the table, `taken` and `key_taken`: the parts that the
- * leases of the workspace and of the key cover.
+ * leases of the workspace and of the key cover. Both are null for a charge that a gateway has made without a database.
+ * `p_check`: digest of the last commit of a journal.
  */
 const post = `
-CREATE FUNCTION sluice.credit_post(p_replica bigint, p_first bigint, p_last bigint, p_rows json)
+CREATE FUNCTION sluice.credit_post(
+  p_replica bigint, p_first bigint, p_last bigint, p_rows json, p_check bytea DEFAULT NULL)
 RETURNS jsonb LANGUAGE plpgsql ${entryPoint} AS $$
 DECLARE
   v_now bigint := sluice.now_ms();
+  v_id bigint;
 BEGIN
   -- This comparison makes every charge count exactly once, and a fenced replica posts nothing.
-  UPDATE sluice.replicas SET posted = p_last, heard_at = v_now
-    WHERE id = p_replica AND state = 'live' AND posted = p_first - 1;
+  UPDATE sluice.replicas SET posted = p_last, posted_check = p_check, heard_at = v_now,
+      state = sluice.state_heard(state)
+    WHERE session = p_replica AND state IN ('live', 'silent', 'behind') AND posted = p_first - 1
+    RETURNING id INTO v_id;
   IF NOT FOUND THEN RETURN sluice.standing(p_replica); END IF;
 
-  -- The windows count from now on, by the clock of the database. Until now the charges counted as granted.
-  PERFORM sluice.record_charges(p_replica, p_rows, v_now);
+  PERFORM sluice.record_charges(v_id, p_rows, v_now);
   WITH posted AS MATERIALIZED (
     SELECT * FROM json_to_recordset(p_rows)
       AS r (workspace_id text, key_id text, taken bigint[], key_taken bigint)
   )
   INSERT INTO sluice.leases AS known
-    SELECT scope, p_replica, zero, taken, zero, 0
+    SELECT scope, v_id, zero, taken, zero, 0
     FROM (
       SELECT key_id, ARRAY[sum(key_taken)]::bigint[], ARRAY[0]::bigint[] FROM posted GROUP BY 1
       UNION ALL
@@ -123,10 +156,12 @@ LANGUAGE plpgsql ${entryPoint} AS $$
 DECLARE
   v_want jsonb;
   v_granted jsonb := '[]';
+  v_id bigint;
 BEGIN
   UPDATE sluice.replicas
-    SET lease_no = p_lease_no, heard_at = sluice.now_ms()
-    WHERE id = p_replica AND state = 'live' AND lease_no < p_lease_no;
+    SET lease_no = p_lease_no, heard_at = sluice.now_ms(), state = sluice.state_heard(state)
+    WHERE session = p_replica AND state IN ('live', 'silent') AND lease_no < p_lease_no
+    RETURNING id INTO v_id;
   IF NOT FOUND THEN RETURN sluice.standing(p_replica); END IF;
   INSERT INTO sluice.scopes (id)
     SELECT want ->> 'scope' FROM jsonb_array_elements(p_wants) AS want ORDER BY 1
@@ -135,7 +170,7 @@ BEGIN
     WHERE id IN (SELECT want ->> 'scope' FROM jsonb_array_elements(p_wants) AS want)
     ORDER BY id FOR UPDATE;
   FOR v_want IN SELECT want FROM jsonb_array_elements(p_wants) AS want LOOP
-    v_granted := v_granted || sluice.grant_want(p_replica, v_want);
+    v_granted := v_granted || sluice.grant_want(v_id, v_want);
   END LOOP;
   RETURN sluice.standing(p_replica) || jsonb_build_object('granted', v_granted);
 END $$;

@@ -2,8 +2,10 @@
 import { add, difference, sum, takeFromEnd, takeInOrder } from "./amounts.ts";
 import type { Amounts, Granted, LimitReached, Limits, Want } from "./ledger.ts";
 
-/** A lease that was not used for this time is given back. */
+/** A lease that was not used for this time, or for twice its horizon, is given back. */
 const idleMs = 30_000;
+/** Demand is measured in slots of this length. */
+const slotMs = 5_000;
 /** A question that was not answered with enough credit is asked again after this time. */
 const askAgainMs = 50;
 /** A refusal is answered from memory for this time. */
@@ -44,7 +46,7 @@ export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
   #refused:
     | { readonly costMilliCu: number; readonly until: number; readonly reached: LimitReached }
     | undefined;
-  /** The amounts that were asked for in the current slot of `horizonMs` and in the previous one. */
+  /** The amounts that were asked for in the current slot and in the previous one. */
   #slot = 0;
   #demand = 0;
   #demandBefore = 0;
@@ -202,7 +204,7 @@ export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
   }
 
   get #target(): number {
-    return Math.max(this.#demand, this.#demandBefore);
+    return Math.round((Math.max(this.#demand, this.#demandBefore) * this.#horizonMs) / slotMs);
   }
 
   get #asksAhead(): boolean {
@@ -210,7 +212,7 @@ export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
   }
 
   #isIdle(now: number): boolean {
-    return this.waiting.size === 0 && now - this.#usedAt >= idleMs;
+    return this.waiting.size === 0 && now - this.#usedAt >= Math.max(idleMs, 2 * this.#horizonMs);
   }
 
   /** Returns true if nothing of the lease is in use, and no charge is on its way. */
@@ -224,7 +226,7 @@ export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
   }
 
   #moveTo(now: number): void {
-    const slot = Math.floor(now / this.#horizonMs);
+    const slot = Math.floor(now / slotMs);
     if (slot === this.#slot) return;
     this.#demandBefore = slot === this.#slot + 1 ? this.#demand : 0;
     this.#demand = 0;

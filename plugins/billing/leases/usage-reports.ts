@@ -1,6 +1,7 @@
 /** Usage reports on the charges of all gateways, which PostgreSQL adds up. */
 import type { Log, Postgres } from "sluice-gateway/plugin";
 import type { Series, UsageMember, UsageReports, UsageSeries } from "sluice-gateway/services";
+import { readSpend } from "./read-spend.ts";
 import {
   maxGroups,
   maxSeries,
@@ -82,6 +83,14 @@ export function createDatabaseReports(database: Postgres, log: Log): UsageReport
           outputTokens: row["output_tokens"] as number,
         }));
         return { kind: "done", json: new TextEncoder().encode(reportJson(range, groups)) };
+      } catch (error) {
+        failed(error);
+        return { kind: "unavailable" };
+      }
+    },
+    async spend(query) {
+      try {
+        return await readSpend(database, query);
       } catch (error) {
         failed(error);
         return { kind: "unavailable" };

@@ -87,7 +87,8 @@ export function createReserver(host: Host, countShadowRefusal: CountShadowRefusa
 
 function requestOf(x: Exchange, streamed?: boolean): ReservedFor {
   const requestId = x.peek("requestId") ?? "";
-  return { requestId, surface: x.route.surface, agent: x.peek("agent"), streamed };
+  const { surface, path } = x.route;
+  return { requestId, surface, route: path, agent: x.peek("agent"), streamed };
 }
 
 function limitReached({ window, usedMilliCu, limitMilliCu, clearsAt }: CuRefusal): LimitReached {

@@ -1,6 +1,6 @@
 /**
- * The text of a charge's record. Its lines are the id of the request, the agent's description of itself, and the
- * pricing of an inference.
+ * The text of a charge's record. Its lines are the id of the request, the agent's description of itself, the pricing of
+ * an inference, and the amounts that leases cover. Missing lines at the end are left out.
  */
 import type { Agent, Pricing } from "sluice-gateway/services";
 
@@ -12,14 +12,28 @@ const maxIdChars = 256;
  */
 const maxAgentChars = 1_280;
 const maxPricingChars = 256;
+/** Four amounts below 2^53, with the characters between them. */
+const maxTakenChars = 70;
 /** Maximum number of characters of the whole text. */
-export const maxChargeTextChars = maxIdChars + maxAgentChars + maxPricingChars;
+export const maxChargeTextChars = maxIdChars + maxAgentChars + maxPricingChars + maxTakenChars;
 
 export interface ChargeText {
   readonly requestId: string;
   readonly agent: Agent | undefined;
   readonly pricing: Pricing | undefined;
+  readonly taken: TakenCredit | undefined;
 }
+
+/**
+ * The part of a charge that leases cover, in milli-CU: from the included, the purchased and the overage credit of the
+ * workspace, and from the lease of the key.
+ */
+export type TakenCredit = readonly [
+  included: number,
+  purchased: number,
+  overage: number,
+  key: number,
+];
 
 /** Members of an agent in the order of its line. */
 type AgentLine = readonly [
@@ -44,9 +58,22 @@ export function withPricing(text: string, pricing: Pricing | undefined): string 
   return `${head}\n${JSON.stringify(parts)}`;
 }
 
+/** Adds the amounts that leases cover. `text`: result of `chargeText` or `withPricing`. */
+export function withTaken(text: string, taken: TakenCredit): string {
+  const lines = text.slice(0, maxChargeTextChars - maxTakenChars).split("\n", 3);
+  while (lines.length < 3) lines.push("");
+  return `${lines.join("\n")}\n${JSON.stringify(taken)}`;
+}
+
 export function readChargeText(text: string): ChargeText {
-  const [requestId = "", agent = "", pricing = ""] = text.split("\n", 3);
-  return { requestId, agent: readAgent(agent), pricing: readPricing(pricing) };
+  const [requestId = "", agent = "", pricing = "", taken = ""] = text.split("\n", 4);
+  return {
+    requestId,
+    agent: readAgent(agent),
+    pricing: readPricing(pricing),
+    // Only `withTaken` writes this line.
+    taken: taken === "" ? undefined : (JSON.parse(taken) as TakenCredit),
+  };
 }
 
 /**

@@ -99,7 +99,7 @@ export class CreditMeter implements Meter {
   }
 
   #hold(
-    credit: Omit<ReservedCredit, "text" | "intent">,
+    credit: Omit<ReservedCredit, "text" | "route" | "intent">,
     about: ReservedFor,
     now: number,
   ): Reservation {
@@ -109,7 +109,7 @@ export class CreditMeter implements Meter {
       this.#writeIntent(key, workspace, about, { now, intent, reservedMilliCu: costMilliCu });
     }
     const text = chargeText(about.requestId, about.agent);
-    return new CreditReservation(this.#shared, { ...credit, text, intent });
+    return new CreditReservation(this.#shared, { ...credit, text, route: about.route, intent });
   }
 
   #writeIntent(

@@ -68,6 +68,11 @@ export class JournalFile {
     }
   }
 
+  /** Number of the last commit. */
+  get seq(): number {
+    return this.#seq;
+  }
+
   /**
    * Recovers the journal after a crash: closes every open intent with an `expired` record at `now` and writes the
    * views. Nothing is charged for these intents, because the output of an interrupted stream is unknown and the
@@ -89,9 +94,9 @@ export class JournalFile {
 
   /**
    * Appends `records` as one commit, which is on disk when the method returns. Throws, without a change, if it cannot
-   * be written.
+   * be written. `seq` of the result is the number of the commit.
    */
-  append(records: Buffer): { readonly rows: number } {
+  append(records: Buffer): { readonly rows: number; readonly seq: number } {
     const group = this.#read(records);
     const minute = Math.floor(group.last / dayWindow.stepMs);
     const due = minute > this.#checkpointMinute || this.#rowsSinceCheckpoint >= checkpointRecords;
@@ -111,7 +116,7 @@ export class JournalFile {
     if (due) this.#checkpointMinute = minute;
     this.#views.fold(records);
     this.#rowsSinceCheckpoint += group.rows;
-    return { rows: group.rows };
+    return { rows: group.rows, seq: this.#seq };
   }
 
   /** Writes the views, so that the next start has no commits to replay. */

@@ -1,13 +1,16 @@
 /** Usage reports from the journal. The background threads of the gateway make them, because they read many charges. */
 import { threadModule } from "sluice-gateway/package-files";
 import type { ComputeThreads, Log } from "sluice-gateway/plugin";
-import type { UsageReports, UsageSeries } from "sluice-gateway/services";
+import type { SpendAnswer, UsageReports, UsageSeries } from "sluice-gateway/services";
+import type { SpendJob } from "./spend/spend-report.ts";
 import { maxGroups } from "./usage-report-json.ts";
 import type { UsageReportJob } from "./usage-report.ts";
 import type { UsageSeriesJob } from "./usage-series.ts";
 
 const reportModule = threadModule("plugins/billing/metering/usage-report");
 const seriesModule = threadModule("plugins/billing/metering/usage-series");
+
+const spendModule = threadModule("plugins/billing/metering/spend/spend-report");
 
 /** `dataDir`: the folder of the journal. */
 export function createJournalReports(
@@ -39,6 +42,13 @@ export function createJournalReports(
       const done = await run(seriesModule, input);
       // The result of the job, which `usageSeries` returns.
       return done && (JSON.parse(new TextDecoder().decode(done.bytes)) as UsageSeries);
+    },
+    async spend(query) {
+      const input: SpendJob = { dataDir, ...query };
+      const done = await run(spendModule, input);
+      if (done === undefined) return { kind: "unavailable" };
+      // The result of the job, which `spendAnswer` returns.
+      return JSON.parse(new TextDecoder().decode(done.bytes)) as SpendAnswer;
     },
   };
 }

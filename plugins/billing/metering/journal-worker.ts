@@ -23,11 +23,12 @@ export interface JournalWorkerData {
 
 /** A message of the thread. Positions are those of the ring, modulo 2^32. */
 export type JournalMessage =
-  | { readonly kind: "ready" }
-  /** Everything before `upTo` is on disk. */
+  | { readonly kind: "ready"; readonly seq: number }
+  /** Everything before `upTo` is on disk. `seq`: number of the last commit. */
   | {
       readonly kind: "committed";
       readonly upTo: number;
+      readonly seq: number;
       readonly rows: number;
       readonly ms: number;
     }
@@ -55,7 +56,7 @@ let lastRows = 0;
 
 try {
   file = JournalFile.open(dataDir, maxPages);
-  post({ kind: "ready" });
+  post({ kind: "ready", seq: file.seq });
   run(file);
   file.checkpoint();
 } catch (error) {
@@ -82,10 +83,10 @@ function commit(journal: JournalFile): boolean {
   if (records.length === 0) return true;
   try {
     const started = performance.now();
-    const { rows } = journal.append(records);
+    const { rows, seq } = journal.append(records);
     reader.done();
     lastRows = rows;
-    post({ kind: "committed", upTo: reader.head, rows, ms: performance.now() - started });
+    post({ kind: "committed", upTo: reader.head, seq, rows, ms: performance.now() - started });
     return true;
   } catch (error) {
     postFailure(error);

@@ -82,6 +82,8 @@ export class Journal {
   readonly #ring: RingWriter;
   readonly #names: Map<string, number>;
   #nextName = 1;
+  /** Number of the last commit on disk. */
+  lastCommit: number;
   /** Oldest first. New records join the last group. */
   readonly #groups: Group[] = [];
   /** Reason why the journal cannot be written. Undefined while it can be written. */
@@ -95,8 +97,14 @@ export class Journal {
   readonly #timer: Disposable;
   readonly #exited = Promise.withResolvers<void>();
 
-  private constructor(options: JournalOptions, ring: RingWriter, worker: Worker) {
+  private constructor(
+    options: JournalOptions,
+    ring: RingWriter,
+    worker: Worker,
+    lastCommit: number,
+  ) {
     this.#options = options;
+    this.lastCommit = lastCommit;
     this.#ring = ring;
     this.#names = new Map(options.names);
     for (const id of this.#names.values()) this.#nextName = Math.max(this.#nextName, id + 1);
@@ -115,19 +123,20 @@ export class Journal {
     const { dataDir, maxPages } = options;
     const workerData: JournalWorkerData = { ring, dataDir, batchWaitMs, fullBatchBytes, maxPages };
     const worker = new Worker(new URL(workerModule), { workerData });
-    await new Promise<void>((resolve, reject) => {
+    const lastCommit = await new Promise<number>((resolve, reject) => {
       const exited = (): void => reject(new Error("the journal thread ended while it started"));
       worker.once("error", reject);
       worker.once("exit", exited);
       worker.once("message", (message: JournalMessage) => {
         worker.off("error", reject);
         worker.off("exit", exited);
-        if (message.kind !== "failed") return resolve();
+        if (message.kind === "ready") return resolve(message.seq);
+        if (message.kind !== "failed") return exited();
         const { code, remedy } = message;
         reject(new StoreError(code, message.message, remedy));
       });
     });
-    return new Journal(options, new RingWriter(ring, fullBatchBytes), worker);
+    return new Journal(options, new RingWriter(ring, fullBatchBytes), worker, lastCommit);
   }
 
   /** False while the journal cannot be written, or while so many records wait that the disk must be hanging. */
@@ -141,8 +150,8 @@ export class Journal {
    */
   hasRoom(records: number): boolean {
     if (this.#closed || (this.#failure !== undefined && !this.#isAsync)) return false;
-    // A charge may introduce five names. Less than one record is wasted at the end of the ring.
-    return this.#ring.free >= records * (maxRecordBytes + 5 * maxNameBytes) + maxRecordBytes;
+    // A charge may introduce seven names: key, workspace, surface, method, model, outcome and route. Less than one record is wasted at the end of the ring.
+    return this.#ring.free >= records * (maxRecordBytes + 7 * maxNameBytes) + maxRecordBytes;
   }
 
   /**
@@ -235,6 +244,7 @@ export class Journal {
     switch (message.kind) {
       case "committed":
         this.#ring.freeUpTo(message.upTo);
+        this.lastCommit = message.seq;
         this.#waitingRows -= message.rows;
         metrics.commitRows.observe(message.rows);
         metrics.commitSeconds.observe(message.ms / 1000);

@@ -4,7 +4,7 @@
 import type { DatabaseSync } from "node:sqlite";
 import type { Agent, Pricing } from "sluice-gateway/services";
 import { blob, explain, StoreError, text } from "sluice-gateway/store";
-import { readChargeText } from "./charge-text.ts";
+import { readChargeText, type TakenCredit } from "./charge-text.ts";
 import { commitsWithin, NameReader } from "./commits.ts";
 import { singleRow, openJournalReader } from "./journal-reader.ts";
 import { journalPath } from "./journal-schema.ts";
@@ -26,6 +26,8 @@ export interface UsageRow {
   readonly agent: Agent | undefined;
   /** Prices from which the charge of an inference was computed. */
   readonly pricing: Pricing | undefined;
+  /** The part that leases cover. Undefined if the charge was made without a database. */
+  readonly taken?: TakenCredit | undefined;
   readonly usedMilliCu: number;
   readonly includedMilliCu: number;
   readonly purchasedMilliCu: number;
@@ -34,6 +36,8 @@ export interface UsageRow {
   readonly outputTokens: number;
   readonly estimated: boolean;
   readonly outcome: string;
+  /** Path of the route. Undefined in charges of releases that did not record it. */
+  readonly route: string | undefined;
 }
 
 export interface UsageRange {
@@ -123,6 +127,7 @@ export function* chargesOf(
     if (time < from || time >= to) continue;
     const model = cursor.uint(field.model);
     const outcome = cursor.uint(field.outcome);
+    const { route } = cursor;
     yield {
       id: `${commit}_${place}`,
       time,
@@ -140,6 +145,7 @@ export function* chargesOf(
       outputTokens: cursor.float(field.outputTokens),
       estimated: cursor.estimated,
       outcome: outcome === 0 ? "complete" : names.get(outcome),
+      route: route === 0 ? undefined : names.get(route),
     };
   }
 }

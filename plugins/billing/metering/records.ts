@@ -5,7 +5,8 @@
  * Records are little-endian, and their length is a multiple of 8 bytes. A record starts with a word of 8 bytes: kind,
  * flags, length of the trailing text, and length of the whole record. Numbers at fixed offsets follow, then the text in
  * UTF-8. A word of zeros is padding. Names that recur (keys, surfaces, methods …) are numbers, which a `name` record
- * introduces once. Measured: 128 bytes and 0.2 µs per charge to write, compared to 5.5 µs for an INSERT with sixteen
+ * introduces once. A charge that has a route ends with a word that holds the number of the route; releases that do not
+ * know it skip the word. Measured: 128 bytes and 0.2 µs per charge to write, compared to 5.5 µs for an INSERT with sixteen
  * columns. A commit costs the same for one record and for twenty.
  */
 import { maxChargeTextChars } from "./charge-text.ts";
@@ -17,6 +18,9 @@ export const kind = { padding: 0, charge: 1, intent: 2, closed: 3, name: 4 } as 
 export const closeReason = { settled: 0, released: 1, expired: 2 } as const;
 
 const estimatedFlag = 1;
+/** The last word of the record of a charge holds the number of its route. */
+const routeFlag = 2;
+const routeBytes = 8;
 
 /**
  * Maximum number of characters of ids and names. Longer ones are cut, so that records stay small; normal ones are
@@ -24,7 +28,7 @@ const estimatedFlag = 1;
  */
 const maxNameChars = 256;
 /** UTF-8 has at most three bytes per UTF-16 code unit. A charge is the longest record. */
-export const maxRecordBytes = 96 + 3 * maxChargeTextChars;
+export const maxRecordBytes = 96 + routeBytes + 3 * maxChargeTextChars;
 export const maxNameBytes = 24 + 3 * maxNameChars;
 
 /** Byte offsets. Every record starts with the first four fields. */
@@ -82,6 +86,8 @@ export interface ChargeFields {
   readonly inputTokens: number;
   readonly outputTokens: number;
   readonly estimated: boolean;
+  /** Number of the path of the route. 0 if it is unknown. */
+  readonly route: number;
   readonly intent: number;
   /** See charge-text.ts. */
   readonly text: string;
@@ -103,8 +109,13 @@ export function writeCharge(to: Target, start: number, charge: ChargeFields): nu
   view.setFloat64(start + at.charge.inputTokens, charge.inputTokens, true);
   view.setFloat64(start + at.charge.outputTokens, charge.outputTokens, true);
   view.setFloat64(start + at.charge.intent, charge.intent, true);
-  const flags = charge.estimated ? estimatedFlag : 0;
-  return finish(to, start, kind.charge, flags, at.charge.text, charge.text);
+  const flags = (charge.estimated ? estimatedFlag : 0) | (charge.route === 0 ? 0 : routeFlag);
+  const length = finish(to, start, kind.charge, flags, at.charge.text, charge.text);
+  if (charge.route === 0) return length;
+  view.setUint32(start + length, charge.route, true);
+  view.setUint32(start + length + 4, 0, true);
+  view.setUint32(start + at.length, length + routeBytes, true);
+  return length + routeBytes;
 }
 
 export interface IntentFields {
@@ -220,6 +231,12 @@ export class RecordCursor {
 
   get estimated(): boolean {
     return (this.flags & estimatedFlag) !== 0;
+  }
+
+  /** Number of the route of a charge. 0 if it is unknown. */
+  get route(): number {
+    if ((this.flags & routeFlag) === 0) return 0;
+    return this.view.getUint32(this.#next - routeBytes, true);
   }
 
   /** Returns the text that starts at `offset`. */

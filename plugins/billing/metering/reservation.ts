@@ -39,6 +39,8 @@ export interface ReservedCredit {
   readonly costMilliCu: number;
   /** Text of the charges: see charge-text.ts. */
   readonly text: string;
+  /** Path of the route of the request. */
+  readonly route: string | undefined;
   /** Number of the intent in the journal. 0 if there is none. */
   readonly intent: number;
 }
@@ -118,7 +120,7 @@ export class CreditReservation implements Reservation {
 
   #charge(line: ChargeLine, now: number): void {
     const { journal, metrics } = this.#deps;
-    const { principal, key, workspace, intent, text } = this.#credit;
+    const { principal, key, workspace, intent, text, route } = this.#credit;
     workspace.draw(line.costMilliCu, principal.plan, principal.workspace, split);
     journal.appendCharge({
       key: key.number,
@@ -132,6 +134,7 @@ export class CreditReservation implements Reservation {
       inputTokens: line.inputTokens ?? 0,
       outputTokens: line.outputTokens ?? 0,
       estimated: line.estimated === true,
+      route: route === undefined ? 0 : journal.nameNumber(route),
       intent,
       text: withPricing(text, line.pricing),
     });

@@ -1,4 +1,4 @@
-/** Starts metering, on the journal of this gateway or on credit that several gateways share. */
+/** Starts metering, on the journal of this gateway or on credit that gateways share in PostgreSQL. */
 import type { Host, ServiceContext, ServiceHooks } from "sluice-gateway/plugin";
 import type { Metering } from "sluice-gateway/services";
 import type { Options } from "./options.ts";
@@ -10,10 +10,9 @@ export async function startMetering(
   context: ServiceContext,
 ): Promise<ServiceHooks<Metering>> {
   const database = host.store.postgres;
-  const { durability } = options.metering;
-  if (database !== undefined && durability !== "local") {
+  if (database !== undefined) {
     const { startLeased } = await import("../leases/start.ts");
-    return startLeased({ ...options, durability }, database, host, context);
+    return startLeased(options, database, host, context);
   }
   const { startEmbedded } = await import("./start-embedded.ts");
   return startEmbedded(options, host, context);

@@ -10,18 +10,22 @@ import { journalPath } from "../metering/journal-schema.ts";
 import { chargesOf, type UsageRow } from "../metering/read-usage.ts";
 import { usageJson } from "../metering/usage-json.ts";
 import { storableJson } from "../storable-json.ts";
-import type { Posting } from "./charge-store.ts";
+import type { EncodedCommits } from "../leases/ledger.ts";
 import { commitCheck } from "./commit-check.ts";
 
 export interface BatchJob {
   readonly dataDir: string;
   /** Number of the last commit that was posted. */
   readonly after: number;
+  /** Number of the last commit to read. */
+  readonly upTo: number;
 }
 
-export interface Batch extends Posting {
-  /** Number of charges. */
-  readonly count: number;
+/** Charges of consecutive commits. */
+export interface Batch extends EncodedCommits {
+  /** Number of the first and the last commit. */
+  readonly first: number;
+  readonly last: number;
   /** Time of the first charge, in milliseconds since 1970. Undefined if there are no charges. */
   readonly since: number | undefined;
   /** True if there are more commits. */
@@ -43,7 +47,7 @@ const maxCommits = 2_000;
 const placesPerCommit = 1_000_000;
 
 /** Runs in a thread of the pool. Returns undefined if all commits have been posted. Throws StoreError. */
-export default function batchBytes({ dataDir, after }: BatchJob): unknown {
+export default function batchBytes({ dataDir, after, upTo }: BatchJob): unknown {
   const db = openJournalReader(dataDir);
   try {
     const names = new NameReader(db);
@@ -51,6 +55,7 @@ export default function batchBytes({ dataDir, after }: BatchJob): unknown {
     let chars = 0;
     let head: BatchHead | undefined;
     for (const { seq, records } of commitsWithin(db, -Infinity, Infinity, after + 1)) {
+      if (seq > upTo) break;
       if (head !== undefined && isFull(rows.length, chars, seq - after)) {
         head = { ...head, more: true };
         break;
@@ -110,6 +115,8 @@ function encode(row: UsageRow, commit: number): string {
     included_cu_milli: row.includedMilliCu,
     purchased_cu_milli: row.purchasedMilliCu,
     overage_cu_milli: row.overageMilliCu,
+    ...(row.route !== undefined && { route: row.route }),
+    ...(row.taken !== undefined && { taken: row.taken.slice(0, 3), key_taken: row.taken[3] }),
   };
   return storableJson(charge);
 }

@@ -3,7 +3,8 @@ import { timingSafeEqual } from "node:crypto";
 import { postgresError } from "sluice-gateway/postgres";
 import { blob, number, text } from "sluice-gateway/store";
 import { hasJournal, openJournalReader, singleRow } from "../metering/journal-reader.ts";
-import type { ChargeStore } from "./charge-store.ts";
+import type { Postgres } from "sluice-gateway/plugin";
+import { findJournal, type KnownJournal } from "./charge-store.ts";
 import { commitCheck } from "./commit-check.ts";
 
 /** Returns the id of the journal. Throws StoreError. */
@@ -20,12 +21,9 @@ export function journalId(dataDir: string): string {
  * Rejects with StoreError if the folder has a journal with charges that the database does not have: they would not count
  * for gateways that share the credit.
  */
-export async function checkShipped(
-  dataDir: string,
-  store: Pick<ChargeStore, "find">,
-): Promise<void> {
+export async function checkShipped(dataDir: string, database: Postgres): Promise<void> {
   if (!hasJournal(dataDir)) return;
-  const { posted = 0 } = (await store.find(journalId(dataDir))) ?? {};
+  const { posted = 0 } = (await findJournal(database, journalId(dataDir))) ?? {};
   const db = openJournalReader(dataDir);
   try {
     const last = number(singleRow(db, "SELECT ifnull(max(seq), 0) AS seq FROM commits"), "seq");
@@ -44,10 +42,7 @@ export async function checkShipped(
  * Throws StoreError if the database has a commit that this journal does not have. The data folder was then restored
  * from a backup, or copied, and its next charges would take the numbers of charges that the database has already.
  */
-export function checkContinuation(
-  dataDir: string,
-  known: Awaited<ReturnType<ChargeStore["find"]>>,
-): void {
+export function checkContinuation(dataDir: string, known: KnownJournal | undefined): void {
   if (known === undefined || known.posted === 0) return;
   const db = openJournalReader(dataDir);
   try {

@@ -1,4 +1,4 @@
-/** Metrics of charges that are posted to PostgreSQL, and of the copy of a journal. */
+/** Metrics of charges that are posted to PostgreSQL, and of those that a journal has. */
 import type { Counter, Gauge, Histogram, Metrics } from "sluice-gateway/plugin";
 
 /** The metrics of everything that posts charges. */
@@ -8,14 +8,14 @@ export interface PostMetrics {
   readonly wentBack: Counter;
 }
 
-export interface ShippingMetrics extends PostMetrics {
+/** The metrics of a gateway with a journal (`local`). */
+export interface ShippingMetrics {
   readonly lagSeconds: Gauge;
   readonly stopped: Gauge;
 }
 
 export function shippingMetrics(metrics: Metrics): ShippingMetrics {
   return {
-    ...postMetrics(metrics),
     lagSeconds: metrics
       .gauge(
         "sluice_ship_lag_seconds",

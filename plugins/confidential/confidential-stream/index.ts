@@ -7,10 +7,10 @@ import type { Accounts, EvidenceSource, KeyPrincipal, Stream } from "sluice-gate
 import { createCustomer } from "./customer.ts";
 
 interface Options {
-  readonly origins?: readonly string[];
-  readonly sessionsPerKey?: number;
-  readonly maxUnfinishedBytes?: number;
-  readonly maxUnfinishedBytesPerKey?: number;
+  readonly origins: readonly string[];
+  readonly sessionsPerKey: number;
+  readonly maxUnfinishedBytes: number;
+  readonly maxUnfinishedBytesPerKey: number;
   /** Without `kind`, which can come from an unset environment variable, the option has no effect. */
   readonly evidence?: { readonly kind?: EvidenceSource };
 }
@@ -29,25 +29,29 @@ export default defineSurface<Options>({
     properties: {
       origins: {
         description:
-          "Origins of the pages whose browsers may connect, such as https://app.example (default: none).",
+          "Origins of the pages whose browsers may connect, such as https://app.example.",
         type: "array",
         items: { type: "string", pattern: "^https?://[^/]+$" },
+        default: [],
       },
       sessionsPerKey: {
-        description: "Maximum number of open sessions per key (default 1000).",
+        description: "Maximum number of open sessions per key.",
         type: "integer",
         minimum: 1,
+        default: 1000,
       },
       maxUnfinishedBytes: {
         description:
-          "Maximum memory in bytes for all requests that this gateway decrypts itself and that have not arrived completely (default 268435456).",
+          "Maximum memory in bytes for all requests that this gateway decrypts itself and that have not arrived completely.",
         type: "integer",
         minimum: 65_536,
+        default: 256 * mebibyte,
       },
       maxUnfinishedBytesPerKey: {
-        description: "The same limit per key (default 33554432).",
+        description: "The same limit per key.",
         type: "integer",
         minimum: 65_536,
+        default: 32 * mebibyte,
       },
       evidence: {
         description:
@@ -85,13 +89,13 @@ export default defineSurface<Options>({
   }),
   async start(options, host) {
     const accounts = host.use("accounts");
-    const { origins = [], sessionsPerKey = 1000, evidence } = options;
+    const { origins, sessionsPerKey, evidence } = options;
     const stream = host.use("confidential-relay").stream({
       evidence: evidence?.kind,
       sessionsPerKey,
       unfinished: {
-        maxBytes: options.maxUnfinishedBytes ?? 256 * mebibyte,
-        maxBytesPerOwner: options.maxUnfinishedBytesPerKey ?? 32 * mebibyte,
+        maxBytes: options.maxUnfinishedBytes,
+        maxBytesPerOwner: options.maxUnfinishedBytesPerKey,
       },
     });
     await stream.ready;

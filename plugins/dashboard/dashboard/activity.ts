@@ -10,7 +10,8 @@ export const stepMs = 5_000;
 export const steps = 120;
 /** Number of durations from which the percentiles are computed. */
 const latestDurations = 256;
-export const latestExchanges = 100;
+/** Maximum number of exchanges that are kept for filters, of all callers and of each watched group. */
+export const keptExchanges = 2_000;
 /** Single exchanges are kept until nobody has asked for them for this long. */
 const watchedMs = 15_000;
 /** Above this number, the group that was first seen longest ago is forgotten. A tally takes about 3 KB. */
@@ -48,7 +49,9 @@ export class Tally {
   readonly failed = new RecentCounter();
   readonly #refusals = new Map<string, RecentCounter>();
   readonly #durations = new Float32Array(latestDurations);
+  /** A ring: `#kept` counts all exchanges that were added. */
   #latest: SettledExchange[] = [];
+  #kept = 0;
   #watchedUntil = 0;
 
   add(exchange: SettledExchange): void {
@@ -81,14 +84,20 @@ export class Tally {
 
   /** Returns the latest exchanges, newest first. They are kept for 15 seconds after each call. */
   watch(now: number): readonly SettledExchange[] {
-    if (now >= this.#watchedUntil) this.#latest = [];
+    if (now >= this.#watchedUntil) {
+      this.#latest = [];
+      this.#kept = 0;
+    }
     this.#watchedUntil = now + watchedMs;
-    return this.#latest.toReversed();
+    const next = this.#kept % keptExchanges;
+    const older = this.#kept > keptExchanges ? this.#latest.slice(next) : [];
+    const newer = this.#latest.slice(0, this.#kept > keptExchanges ? next : undefined);
+    return [...older, ...newer].toReversed();
   }
 
   #keep(exchange: SettledExchange): void {
-    if (this.#latest.length >= latestExchanges) this.#latest.shift();
-    this.#latest.push(exchange);
+    this.#latest[this.#kept % keptExchanges] = exchange;
+    this.#kept++;
   }
 }
 

@@ -5,16 +5,20 @@ import { parseJson } from "sluice-gateway/toolkit";
 import { answerErrors, sendJson, sendRefusal } from "./answer.ts";
 import { crossSiteProblem, protect } from "./guard.ts";
 import { health } from "./health.ts";
+import { historyRoutes } from "./history/view.ts";
 import { queryOf } from "./input.ts";
 import { keyRoutes } from "./key-routes.ts";
-import { live } from "./live.ts";
+import { liveRoutes } from "./live-routes.ts";
 import { servePages } from "./pages.ts";
+import { playgroundRoutes } from "./playground.ts";
 import type { DashboardParts } from "./parts.ts";
 import { signedInRoutes } from "./route.ts";
 import { routesView } from "./routes-view.ts";
 import { createSessions } from "./session.ts";
 import { signInRoutes } from "./sign-in.ts";
+import { spendRoutes } from "./spend.ts";
 import { usageRoutes } from "./usage.ts";
+import { workspaceRoutes } from "./workspace-routes.ts";
 
 const bodyBytes = 16 * 1024;
 
@@ -46,8 +50,12 @@ function apiRoutes(api: FastifyInstance, parts: DashboardParts): void {
   const add = signedInRoutes(api, parts, sessions);
   signInRoutes(api, parts, sessions);
   keyRoutes(add, parts);
+  workspaceRoutes(add, parts);
   usageRoutes(add, parts);
-  add("GET", "live", async (viewer, _, reply) => sendJson(reply, 200, await live(parts, viewer)));
+  spendRoutes(add, parts);
+  historyRoutes(add, parts);
+  playgroundRoutes(add, parts);
+  liveRoutes(add, parts);
   add(
     "GET",
     "health",

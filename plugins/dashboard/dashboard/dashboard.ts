@@ -6,6 +6,9 @@ import type { GatewayInfo, Host, ServiceContext, ServiceHooks } from "sluice-gat
 import { Activity } from "./activity.ts";
 import { gatewayHealth } from "./health.ts";
 import { liveActivity, type LiveQuestion } from "./live.ts";
+import { openHistoryTable } from "./history/postgres-store.ts";
+import { HistoryRecorder } from "./history/recorder.ts";
+import { openHistoryFile } from "./history/sqlite-store.ts";
 import { askAllGateways } from "./other-gateways.ts";
 import type { DashboardParts } from "./parts.ts";
 
@@ -39,13 +42,18 @@ export function openDashboard(
     log,
     gateway,
     liveGateways: open("live of all gateways", () =>
-      askAllGateways(all, "dashboard live 1", (question: LiveQuestion) =>
+      askAllGateways(all, "dashboard live 2", (question: LiveQuestion) =>
         liveActivity({ activity, gateway, clock }, question),
       ),
     ),
     healthGateways: open("health of all gateways", () =>
       askAllGateways(all, "dashboard health 1", () => gatewayHealth(gateway)),
     ),
+    history: keep(
+      "health over time",
+      () => recorded(host, gateway),
+      (part) => part.close(),
+    ).recorder,
     accounts: host.use("accounts"),
     metering: host.use("metering"),
     attempts: keep("attempts to sign in", newLimiter, () => undefined),
@@ -74,6 +82,26 @@ function answerWhenLoaded(
       log.error({ err: error }, "dashboard: a request failed");
       response.destroy();
     });
+}
+
+interface Recorded {
+  readonly recorder: HistoryRecorder;
+  close(): Promise<void>;
+}
+
+/** With a database, gateways may share or lack the data folder. Throws StoreError. */
+function recorded({ store, clock, log }: Host, gateway: GatewayInfo): Recorded {
+  const { postgres, folder } = store;
+  const kept = postgres === undefined ? openHistoryFile(folder) : openHistoryTable(postgres);
+  const recorder = new HistoryRecorder({ store: kept, clock, log });
+  const observer = gateway.onSettled((exchange) => recorder.settled(exchange));
+  return {
+    recorder,
+    async close() {
+      observer[Symbol.dispose]();
+      await recorder.close();
+    },
+  };
 }
 
 function observed(gateway: GatewayInfo): { readonly activity: Activity; stop(): void } {

@@ -17,6 +17,8 @@ export interface GatewayHealth {
   readonly slackMilliCu: number | undefined;
   /** Difference between the clock of the database and its own. */
   readonly clockOffsetSeconds: number | undefined;
+  /** Number of other gateways with other settings. Undefined without a database, and from older releases. */
+  readonly otherSettings: number | undefined;
 }
 
 export type HealthGateways = AllGateways<undefined, GatewayHealth>;
@@ -37,6 +39,7 @@ export function gatewayHealth(gateway: GatewayInfo): GatewayHealth {
     redis: isUp("sluice_store_redis_up"),
     slackMilliCu: metric("sluice_lease_slack_cu_milli"),
     clockOffsetSeconds: metric("sluice_clock_offset_seconds"),
+    otherSettings: metric("sluice_gateways_with_other_settings"),
   };
 }
 
@@ -94,6 +97,7 @@ function gatewayJson({
       redis: value.redis,
       slack_cu_milli: value.slackMilliCu,
       clock_offset_seconds: value.clockOffsetSeconds,
+      other_settings: value.otherSettings,
     }),
   };
 }

@@ -41,3 +41,11 @@ export function queryOf(
   }
   return found;
 }
+
+const maxPage = 100_000;
+
+/** Reads the number of a page, from 0 on. Undefined if it is invalid. */
+export function pageOf(text = "0"): number | undefined {
+  const page = /^\d{1,6}$/.test(text) ? Number(text) : undefined;
+  return page !== undefined && page <= maxPage ? page : undefined;
+}

@@ -1,39 +1,29 @@
 /**
- * Routes for keys and workspaces: the state of their windows, and creating, rotating and revoking keys. Changes are
- * recorded in the audit log, like those of the command line.
+ * Routes for keys: the state of their windows, and creating, editing, rotating and revoking them. Changes are recorded
+ * in the audit log, like those of the command line.
  */
 import type { FastifyReply, FastifyRequest } from "fastify";
-import type { ChangeAuthor, Failed, KeyRecord, WindowState } from "sluice-gateway/services";
+import type { ChangeAuthor, KeyRecord, WindowState } from "sluice-gateway/services";
 import { sendJson, sendRefusal } from "./answer.ts";
-import type { AddRoute, Handler } from "./route.ts";
-import { queryOf } from "./input.ts";
+import { addChange, refused, refusedAs, type ChangeWork, type Outcome } from "./change.ts";
+import { pageOf, queryOf } from "./input.ts";
+import type { AddRoute } from "./route.ts";
 import type { DashboardParts } from "./parts.ts";
 import type { Viewer } from "./session.ts";
-import { mayGrant, readOverlapMs, readWantedKey } from "./wanted-key.ts";
+import { mayGrant, readKeyChange, readOverlapMs, readWantedKey } from "./wanted-key.ts";
 
-/** Maximum number of rows in one answer. To find others, the user searches. */
+/** Number of rows of a page. */
 const maxKeys = 100;
-const maxWorkspaces = 500;
 const maxTextLength = 100;
 
 export function keyRoutes(add: AddRoute, parts: DashboardParts): void {
-  add("GET", "workspaces", (viewer, _, reply) => workspaces(parts, viewer, reply));
   add("GET", "keys", (viewer, request, reply) => list(parts, viewer, request, reply));
-  add("POST", "keys", (viewer, request, reply) => create(parts, viewer, request, reply));
-  add("POST", "keys/:id/rotate", ofKey(parts, rotate));
-  add("POST", "keys/:id/revoke", ofKey(parts, revoke));
-}
-
-async function workspaces(
-  parts: DashboardParts,
-  viewer: Viewer,
-  reply: FastifyReply,
-): Promise<FastifyReply> {
-  const { admin } = parts.accounts;
-  const found =
-    viewer.only === undefined ? await admin.listWorkspaces(maxWorkspaces) : [viewer.workspace];
-  const shown = await Promise.all(found.map(async (each) => admin.workspaceJson(each)));
-  return sendJson(reply, 200, { workspaces: shown });
+  addChange(add, parts, "keys", (_, viewer, request, by) =>
+    create(parts, viewer, request.body, by),
+  );
+  addChange(add, parts, "keys/:id/edit", ofKey(edit));
+  addChange(add, parts, "keys/:id/rotate", ofKey(rotate));
+  addChange(add, parts, "keys/:id/revoke", ofKey(revoke));
 }
 
 async function list(
@@ -44,10 +34,16 @@ async function list(
 ): Promise<FastifyReply> {
   const { metering, clock } = parts;
   const { admin } = parts.accounts;
-  const query = queryOf(request.url, ["q", "workspace", "state"]);
+  const query = queryOf(request.url, ["q", "workspace", "state", "page"]);
   const { q: text = "", workspace, state = "active" } = query ?? {};
-  if (query === undefined || text.length > maxTextLength || !["active", "all"].includes(state)) {
-    const message = "the query is q, workspace, state=active or all";
+  const page = pageOf(query?.["page"]);
+  if (
+    query === undefined ||
+    page === undefined ||
+    text.length > maxTextLength ||
+    !["active", "all"].includes(state)
+  ) {
+    const message = "invalid query, expected q, workspace, state=active or all, and page";
     return sendRefusal(reply, "GATEWAY_INVALID_PARAMS", { message });
   }
   if (outside(viewer, workspace)) return sendRefusal(reply, "GATEWAY_NOT_FOUND");
@@ -56,6 +52,7 @@ async function list(
     workspaceId: viewer.only ?? workspace,
     text,
     activeAt: state === "active" ? now : undefined,
+    skip: page * maxKeys,
     limit: maxKeys + 1,
   });
   const keys = await Promise.all(
@@ -73,7 +70,8 @@ async function list(
   );
   return sendJson(reply, 200, {
     keys,
-    truncated: found.length > maxKeys,
+    page,
+    has_more: found.length > maxKeys,
   });
 }
 
@@ -91,23 +89,21 @@ function windowJson(
   };
 }
 
+/** Returns the outcome of creating a key. */
 async function create(
   parts: DashboardParts,
   viewer: Viewer,
-  request: FastifyRequest,
-  reply: FastifyReply,
-): Promise<FastifyReply> {
-  const read = readWantedKey(request.body);
-  if ("wrong" in read) {
-    return sendRefusal(reply, "GATEWAY_SCHEMA_VIOLATION", { message: read.wrong });
-  }
+  body: unknown,
+  by: ChangeAuthor,
+): Promise<Outcome> {
+  const read = readWantedKey(body);
+  if ("wrong" in read) return refused("GATEWAY_SCHEMA_VIOLATION", read.wrong);
   const wanted = read.value;
-  if (outside(viewer, wanted.workspace_id)) return sendRefusal(reply, "GATEWAY_NOT_FOUND");
+  if (outside(viewer, wanted.workspace_id)) return refused("GATEWAY_NOT_FOUND");
   if (!mayGrant(viewer.only, wanted.capabilities)) {
-    const message = "platform:admin is a platform administrator's to give";
-    return sendRefusal(reply, "GATEWAY_PERMISSION_DENIED", { message });
+    const message = "only a platform administrator can grant platform:admin";
+    return refused("GATEWAY_PERMISSION_DENIED", message);
   }
-  const by = byOf(parts, viewer, request);
   const expiresIn = wanted.expires_in_seconds;
   const { admin } = parts.accounts;
   const issued = await admin.createKey(
@@ -124,67 +120,80 @@ async function create(
     },
     by,
   );
-  if ("failed" in issued) return refuseFailed(reply, issued);
-  return sendJson(reply, 201, { key: admin.keyJson(issued.key), secret: issued.text });
+  if ("failed" in issued) return refusedAs(issued);
+  return { status: 201, body: { key: admin.keyJson(issued.key) }, once: { secret: issued.text } };
 }
 
-type KeyChange = (
+type KeyWork = (
   parts: DashboardParts,
   key: KeyRecord,
+  body: unknown,
   by: ChangeAuthor,
-  request: FastifyRequest,
-  reply: FastifyReply,
-) => Promise<FastifyReply>;
+  viewer: Viewer,
+) => Promise<Outcome>;
 
 /** Finds the key of the path if the viewer may change it. For all other viewers, it does not exist. */
-function ofKey(parts: DashboardParts, change: KeyChange): Handler {
-  return async (viewer, request, reply) => {
+function ofKey(work: KeyWork): ChangeWork {
+  return async (parts, viewer, request, by) => {
     const { id } = request.params as { id: string };
     const key = await parts.accounts.admin.findKey(id);
-    if (key === undefined || outside(viewer, key.workspaceId)) {
-      return sendRefusal(reply, "GATEWAY_NOT_FOUND");
-    }
+    if (key === undefined || outside(viewer, key.workspaceId)) return refused("GATEWAY_NOT_FOUND");
     // After a rotation, the viewer would have a key with capabilities for the whole deployment.
     if (!mayGrant(viewer.only, key.capabilities)) {
       const message = "this key is a platform administrator's to change";
-      return sendRefusal(reply, "GATEWAY_PERMISSION_DENIED", { message });
+      return refused("GATEWAY_PERMISSION_DENIED", message);
     }
-    return change(parts, key, byOf(parts, viewer, request), request, reply);
+    return work(parts, key, request.body, by, viewer);
   };
 }
 
-const rotate: KeyChange = async ({ accounts: { admin } }, key, by, request, reply) => {
-  const read = readOverlapMs(request.body);
-  if ("wrong" in read) {
-    return sendRefusal(reply, "GATEWAY_SCHEMA_VIOLATION", { message: read.wrong });
+const edit: KeyWork = async ({ accounts: { admin } }, key, body, by, viewer) => {
+  const read = readKeyChange(body);
+  if ("wrong" in read) return refused("GATEWAY_SCHEMA_VIOLATION", read.wrong);
+  const wanted = read.value;
+  if (!mayGrant(viewer.only, wanted.capabilities ?? [])) {
+    const message = "only a platform administrator can grant platform:admin";
+    return refused("GATEWAY_PERMISSION_DENIED", message);
   }
-  const issued = await admin.rotateKey(key.id, read.value, by);
-  if ("failed" in issued) return refuseFailed(reply, issued);
-  return sendJson(reply, 201, {
-    key: admin.keyJson(issued.key),
-    secret: issued.text,
-    replaced: admin.keyJson(issued.replaced),
-  });
+  const expiresIn = wanted.expires_in_seconds;
+  const changed = await admin.setKey(
+    key.id,
+    {
+      name: wanted.name,
+      capabilities: wanted.capabilities,
+      rpsLimit: wanted.rps_limit,
+      cuLimit24hMilli: wanted.cu_limit_24h_milli,
+      cuLimit30dMilli: wanted.cu_limit_30d_milli,
+      allowedAddresses: wanted.allowed_addresses,
+      expiresAt: typeof expiresIn === "number" ? by.at + expiresIn * 1000 : expiresIn,
+    },
+    by,
+  );
+  if ("failed" in changed) return refusedAs(changed);
+  return { status: 200, body: { key: admin.keyJson(changed) } };
 };
 
-const revoke: KeyChange = async ({ accounts: { admin } }, key, by, _, reply) => {
+const rotate: KeyWork = async ({ accounts: { admin } }, key, body, by) => {
+  const read = readOverlapMs(body);
+  if ("wrong" in read) return refused("GATEWAY_SCHEMA_VIOLATION", read.wrong);
+  const issued = await admin.rotateKey(key.id, read.value, by);
+  if ("failed" in issued) return refusedAs(issued);
+  return {
+    status: 201,
+    body: { key: admin.keyJson(issued.key), replaced: admin.keyJson(issued.replaced) },
+    once: { secret: issued.text },
+  };
+};
+
+const revoke: KeyWork = async ({ accounts: { admin } }, key, _, by) => {
   const revoked = await admin.revokeKey(key.id, by);
-  if ("failed" in revoked) return refuseFailed(reply, revoked);
-  return sendJson(reply, 200, { key: admin.keyJson(revoked) });
+  if ("failed" in revoked) return refusedAs(revoked);
+  return { status: 200, body: { key: admin.keyJson(revoked) } };
 };
 
 /** Returns true for a workspace that the viewer may not see. */
 function outside(viewer: Viewer, workspaceId: string | undefined): boolean {
   return viewer.only !== undefined && workspaceId !== undefined && workspaceId !== viewer.only;
-}
-
-function byOf({ clock }: DashboardParts, viewer: Viewer, request: FastifyRequest): ChangeAuthor {
-  return { actor: viewer.key.id, at: clock.now(), requestId: request.id };
-}
-
-function refuseFailed(reply: FastifyReply, { failed, message }: Failed): FastifyReply {
-  if (failed === "notFound") return sendRefusal(reply, "GATEWAY_NOT_FOUND");
-  return sendRefusal(reply, "GATEWAY_CONFLICT", { message });
 }
 
 function time(ms: number | undefined): string | undefined {

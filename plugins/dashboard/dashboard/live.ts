@@ -1,13 +1,18 @@
 /** Reports the current activity: the last ten minutes, refusals by reason, and the latest exchanges of all gateways. */
 import type {
+  Awaitable,
   Clock,
   GatewayInfo,
   ReportedCalls,
   RunningGateway,
   SettledExchange,
 } from "sluice-gateway/plugin";
-import { latestExchanges, quantile, stepMs, type Activity, type Tally } from "./activity.ts";
+import { quantile, stepMs, type Activity, type Tally } from "./activity.ts";
+import { matches, type LiveFilter } from "./live-filter.ts";
 import type { AllGateways, GatewayPart } from "./other-gateways.ts";
+
+/** Maximum number of exchanges in an answer. */
+const maxExchanges = 100;
 
 /** The activity of one gateway. Gateways send it to each other. */
 export interface LiveActivity {
@@ -18,7 +23,10 @@ export interface LiveActivity {
   /** The latest durations in milliseconds. */
   readonly durations: Float32Array;
   readonly refusals: readonly Refusal[];
+  /** The latest exchanges that match the filter, newest first, at most 100. */
   readonly exchanges: readonly ExchangeJson[];
+  /** Number of exchanges that were searched. */
+  readonly searched: number;
   readonly inFlight: number;
   readonly ready: boolean;
   /** The checks that fail, with their reasons. */
@@ -33,12 +41,14 @@ interface Refusal {
 
 interface ExchangeJson {
   readonly time: string;
+  readonly key_id: string | undefined;
   readonly [member: string]: unknown;
 }
 
 /** `only`: id of the workspace whose calls are asked for. Undefined for all. */
 export interface LiveQuestion {
   readonly only?: string | undefined;
+  readonly filter?: LiveFilter | undefined;
 }
 
 export type LiveGateways = AllGateways<LiveQuestion, LiveActivity>;
@@ -52,11 +62,13 @@ interface LiveParts {
 /** Returns the activity of this gateway. */
 export function liveActivity(
   { activity, gateway, clock }: LiveParts,
-  { only }: LiveQuestion,
+  { only, filter = {} }: LiveQuestion,
 ): LiveActivity {
   const running = gateway.running();
   const now = clock.now();
   const tally = only === undefined ? activity.all : activity.group(only);
+  const kept = tally.watch(now);
+  const found = kept.filter((exchange) => matches(exchange, filter)).slice(0, maxExchanges);
   return {
     requests: tally.requests.read(now),
     refused: tally.refused.read(now),
@@ -68,7 +80,8 @@ export function liveActivity(
     },
     durations: tally.durations,
     refusals: refusals(tally, now),
-    exchanges: tally.watch(now).map(exchangeJson),
+    exchanges: found.map(exchangeJson),
+    searched: kept.length,
     inFlight: running.exchanges,
     ...readyState(running),
   };
@@ -77,14 +90,21 @@ export function liveActivity(
 /** Returns the activity of all gateways for JSON. A workspace administrator sees only the calls of the workspace's keys. */
 export async function live(
   { liveGateways, clock }: { readonly liveGateways: LiveGateways; readonly clock: Clock },
-  { only }: LiveQuestion,
+  { only, filter }: LiveQuestion,
+  nameOf: (keyId: string) => Awaitable<string | undefined>,
 ): Promise<object> {
-  const { parts, isComplete } = await liveGateways.ask({ only });
+  const { parts, isComplete } = await liveGateways.ask({ only, filter });
   const known = parts.flatMap(({ value, name }) =>
     value === undefined ? [] : [{ ...value, name }],
   );
   const durations = known.flatMap((each) => [...each.durations]);
   const shared = parts.length > 1 || !isComplete;
+  const exchanges = known
+    .flatMap(({ exchanges: own, name }) =>
+      own.map((exchange) => (shared ? { ...exchange, gateway: name } : exchange)),
+    )
+    .toSorted((a, b) => (a.time < b.time ? 1 : -1))
+    .slice(0, maxExchanges);
   return {
     now: new Date(clock.now()).toISOString(),
     step_seconds: stepMs / 1000,
@@ -99,12 +119,8 @@ export async function live(
     p50_ms: rounded(quantile(durations, 0.5)),
     p95_ms: rounded(quantile(durations, 0.95)),
     refusals: addedRefusals(known.flatMap((each) => each.refusals)),
-    exchanges: known
-      .flatMap(({ exchanges, name }) =>
-        exchanges.map((exchange) => (shared ? { ...exchange, gateway: name } : exchange)),
-      )
-      .toSorted((a, b) => (a.time < b.time ? 1 : -1))
-      .slice(0, latestExchanges),
+    exchanges: await withKeyNames(exchanges, nameOf),
+    searched: sum(known.map(({ searched }) => searched)),
     ...(only === undefined && {
       in_flight: sum(known.map(({ inFlight }) => inFlight)),
       ready: known.every(({ ready }) => ready),
@@ -115,6 +131,20 @@ export async function live(
       complete: isComplete,
     }),
   };
+}
+
+/** Adds the names of the keys. */
+async function withKeyNames(
+  exchanges: readonly ExchangeJson[],
+  nameOf: (keyId: string) => Awaitable<string | undefined>,
+): Promise<ExchangeJson[]> {
+  const ids = new Set(exchanges.flatMap(({ key_id: id }) => (id === undefined ? [] : [id])));
+  const names = new Map(
+    await Promise.all(Array.from(ids, async (id) => [id, await nameOf(id)] as const)),
+  );
+  return exchanges.map((each) =>
+    each.key_id === undefined ? each : { ...each, key_name: names.get(each.key_id) },
+  );
 }
 
 function wrongIn({ name, value }: GatewayPart<LiveActivity>, isNamed: boolean): readonly string[] {

@@ -1,12 +1,14 @@
 /**
- * Serves the page and its assets: the files in page/, and uPlot, which draws its charts. They are read once and served
+ * Serves the page and its assets: the files in page/, and the libraries that they import. They are read once and served
  * from memory.
  */
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { join, sep } from "node:path";
 import { fileURLToPath } from "node:url";
 import { packageFile } from "sluice-gateway/package-files";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { etagOf, matchesEtag } from "sluice-gateway/http";
+import { vendored, withServedImports } from "./vendored.ts";
 
 interface Asset {
   readonly bytes: Buffer;
@@ -21,64 +23,41 @@ const types: Readonly<Record<string, string>> = {
   svg: "image/svg+xml",
 };
 
-/** Files in plugins/dashboard/dashboard/page. */
-const own = [
-  "index.html",
-  "icon.svg",
-  "theme.css",
-  "base.css",
-  "frame.css",
-  "parts.css",
-  "tables.css",
-  "bars.css",
-  "controls.css",
-  "pipeline.css",
-  "main.js",
-  "api.js",
-  "chart.js",
-  "dialog.js",
-  "dom.js",
-  "exchanges.js",
-  "format.js",
-  "keys.js",
-  "key-dialogs.js",
-  "live.js",
-  "health.js",
-  "pipeline.js",
-  "explanation-dialog.js",
-  "error-line.js",
-  "sign-in.js",
-  "theme.js",
-  "usage.js",
-] as const;
-
 let loaded: ReadonlyMap<string, Asset> | undefined;
 
 /** Throws if a file is missing from the package. */
 function assets(): ReadonlyMap<string, Asset> {
-  loaded ??= new Map([
-    ...own.map((name) => [name, read(name, pageFile(name))] as const),
-    ["uplot.js", read("uplot.js", uplotFile("uplot.js", "uPlot.esm.js"))],
-    ["uplot.css", read("uplot.css", uplotFile("uplot.css", "uPlot.min.css"))],
-  ]);
+  loaded ??= new Map(
+    [...ownFiles(), ...Object.keys(vendored)].map((name) => [name, read(name)] as const),
+  );
   return loaded;
 }
 
-function pageFile(name: string): string {
-  return packageFile(`plugins/dashboard/dashboard/page/${name}`);
+const folder = packageFile("plugins/dashboard/dashboard/page");
+
+/** Returns the names of the files in page/, except the libraries. */
+function ownFiles(): string[] {
+  return readdirSync(folder, { recursive: true, encoding: "utf8" })
+    .map((name) => name.replaceAll(sep, "/"))
+    .filter((name) => extensionOf(name) in types && !(name in vendored));
 }
 
-/** In the published package the files of uPlot are in the folder of the page, under the names that the page uses. */
-function uplotFile(name: string, source: string): string {
-  const published = pageFile(name);
-  if (existsSync(published)) return published;
-  return fileURLToPath(import.meta.resolve(`uplot/dist/${source}`));
+function read(name: string): Asset {
+  const module = vendored[name];
+  const bytes = readFileSync(module === undefined ? join(folder, name) : library(name, module));
+  const isCode = module !== undefined && name.endsWith(".js");
+  const served = isCode ? Buffer.from(withServedImports(bytes.toString())) : bytes;
+  return { bytes: served, type: types[extensionOf(name)] ?? "", etag: etagOf(served) };
 }
 
-function read(name: string, path: string): Asset {
-  const bytes = readFileSync(path);
-  const type = types[name.slice(name.lastIndexOf(".") + 1)] ?? "application/octet-stream";
-  return { bytes, type, etag: etagOf(bytes) };
+/** In the published package, the libraries are in the folder of the page, under the names that the page uses. */
+function library(name: string, module: string): string {
+  const published = join(folder, name);
+  return existsSync(published) ? published : fileURLToPath(import.meta.resolve(module));
+}
+
+function extensionOf(name: string): string {
+  return name.slice(name.lastIndexOf(".") + 1);
 }
 
 /** Serves the page at /dashboard and its files below /dashboard/assets. */

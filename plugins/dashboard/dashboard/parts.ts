@@ -3,6 +3,7 @@ import type { AttemptLimiter } from "sluice-gateway/limits";
 import type { GatewayInfo, Host } from "sluice-gateway/plugin";
 import type { Accounts, Metering } from "sluice-gateway/services";
 import type { HealthGateways } from "./health.ts";
+import type { HistoryRecorder } from "./history/recorder.ts";
 import type { LiveGateways } from "./live.ts";
 
 type FromHost = "environment" | "seal" | "claims" | "clock" | "log" | "version";
@@ -15,6 +16,7 @@ export interface DashboardParts extends Pick<Host, FromHost> {
   readonly healthGateways: HealthGateways;
   readonly accounts: Accounts;
   readonly metering: Metering;
+  readonly history: HistoryRecorder;
   /** Counts the attempts to sign in, per address. */
   readonly attempts: AttemptLimiter;
 }

@@ -5,8 +5,8 @@ import type { DashboardParts } from "./parts.ts";
 
 /** Requests are counted since the start of the process, steps since this pipeline was loaded. */
 export function routesView({ gateway }: DashboardParts): object {
-  const { routes, generation } = gateway.running();
-  return { generation, routes: routes.map(routeJson) };
+  const { routes, generation, reload } = gateway.running();
+  return { generation, reload, routes: routes.map(routeJson) };
 }
 
 function routeJson({ path, methods, at, steps, surface, requests }: RouteStatus): object {

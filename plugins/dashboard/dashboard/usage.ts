@@ -37,7 +37,7 @@ export function usageRoutes(add: AddRoute, parts: DashboardParts): void {
     const query = queryOf(request.url, ["range", "workspace"]);
     const range = ranges.get(query?.["range"] ?? "");
     if (query === undefined || range === undefined) {
-      const message = "the query is range=1h, 24h or 30d, and workspace";
+      const message = "invalid query, expected range=1h, 24h or 30d, and workspace";
       return sendRefusal(reply, "GATEWAY_INVALID_PARAMS", { message });
     }
     const wanted = query["workspace"];

@@ -14,7 +14,7 @@ import { openLines, type WriteErrors } from "./line-writer.ts";
 interface Options {
   readonly file?: string;
   readonly level?: keyof typeof levels;
-  readonly sampling?: number;
+  readonly sampling: number;
 }
 
 /**
@@ -49,10 +49,11 @@ export default defineStep<Options>({
       },
       sampling: {
         description:
-          "Share of the info lines that are written, from 0 to 1 (default 1). Warnings and errors are always written.",
+          "Share of the info lines that are written, from 0 to 1. Warnings and errors are always written.",
         type: "number",
         minimum: 0,
         maximum: 1,
+        default: 1,
       },
     },
     additionalProperties: false,
@@ -60,7 +61,7 @@ export default defineStep<Options>({
   check({ file }, { folder }) {
     return file === undefined ? [] : folderFaults(resolve(folder, file));
   },
-  start({ file, level, sampling = 1 }, { clock, folder, log, metrics }) {
+  start({ file, level, sampling }, { clock, folder, log, metrics }) {
     const lost = metrics
       .counter("sluice_access_log_lost_total", "Access log lines that could not be written.")
       .with({});

@@ -131,6 +131,7 @@ export default defineSurface<Options>({
           return refuse("GATEWAY_INVALID_PARAMS", { message: "the path has dot segments" });
         }
         const { target } = mapped;
+        x.note("upstream", options.upstream);
         return forwarder.forward(x, {
           target,
           requestId: x.peek("requestId"),

@@ -5,6 +5,7 @@ import {
   type Operation,
   type Reply,
 } from "sluice-gateway/plugin";
+import { escapeHtml } from "../escape-html.ts";
 
 interface Options {
   readonly title: string;
@@ -62,12 +63,12 @@ function repliesOf(
   const { title } = options;
   const links = linksOf(options, routes);
   const items = Object.entries(links).map(
-    ([name, href]) => `<li><a href="${escape(href)}">${escape(name)}</a></li>`,
+    ([name, href]) => `<li><a href="${escapeHtml(href)}">${escapeHtml(name)}</a></li>`,
   );
   const page = `<!doctype html>
 <html lang="en">
-<head><meta charset="utf-8"><title>${escape(title)}</title></head>
-<body><h1>${escape(title)}</h1><ul>${items.join("")}</ul></body>
+<head><meta charset="utf-8"><title>${escapeHtml(title)}</title></head>
+<body><h1>${escapeHtml(title)}</h1><ul>${items.join("")}</ul></body>
 </html>
 `;
   return {
@@ -100,10 +101,6 @@ function linksOf(
   const routed = new Set(routes.map((route) => route.path));
   const all = { documentation, openapi, discovery };
   return Object.fromEntries(Object.entries(all).filter(([, target]) => routed.has(target)));
-}
-
-function escape(text: string): string {
-  return text.replaceAll(/[&<>"]/g, (sign) => `&#${sign.charCodeAt(0)};`);
 }
 
 const text = { type: "string" };

@@ -1,18 +1,18 @@
 /**
- * Surface `openapi`: the OpenAPI 3.1 document of all loaded routes, or a page that shows it. It is built from the
- * manifests of the plugins (`operation`), which document what they accept and answer.
+ * Surface `openapi`: the OpenAPI 3.1 document of all loaded routes, or a page that shows it (`viewer.ts`). The document
+ * is built from the manifests of the plugins (`operation`), which document what they accept and answer.
  */
 import {
   defineSurface,
   type DocumentedRoute,
   type Operation,
   type Reply,
+  type RequestHead,
 } from "sluice-gateway/plugin";
 import { etagOf, matchesEtag } from "sluice-gateway/http";
 import { documentOf } from "./document.ts";
 import { healthRoutes } from "./health-routes.ts";
-import { pageOf } from "./page.ts";
-import { styleSource } from "./style.ts";
+import { cacheControl, viewerOf } from "./viewer.ts";
 
 interface Options {
   readonly as: "document" | "page";
@@ -21,28 +21,6 @@ interface Options {
   readonly description: string;
   readonly url: string;
 }
-
-/** Routes change only with a reload. Readers may see the old document for up to five minutes. */
-const cacheControl = "public, max-age=300";
-
-const contentOf = {
-  document: {
-    type: "application/json",
-    // The document is public, so pages of any origin may read it.
-    headers: ["access-control-allow-origin", "*"],
-  },
-  page: {
-    type: "text/html; charset=utf-8",
-    headers: [
-      "content-security-policy",
-      `default-src 'none'; style-src ${styleSource}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`,
-      "x-content-type-options",
-      "nosniff",
-      "referrer-policy",
-      "no-referrer",
-    ],
-  },
-} as const;
 
 export default defineSurface<Options>({
   name: "openapi",
@@ -83,36 +61,31 @@ export default defineSurface<Options>({
   operation: ({ as }) => (as === "page" ? pageOperation : documentOperation),
   start(options, host) {
     // The list of routes is complete after all routes are loaded, and does not change after that.
-    let made:
-      | { readonly whole: Reply; readonly unchanged: Reply; readonly etag: string }
-      | undefined;
+    let answer: ((request: RequestHead) => Reply | Promise<Reply>) | undefined;
     const routes = host.use("routes");
     return {
       answer({ request }) {
-        made ??= repliesOf(options, routes, host.version);
-        return matchesEtag(request.headers["if-none-match"], made.etag)
-          ? made.unchanged
-          : made.whole;
+        answer ??= answererOf(options, routes, host.version);
+        return answer(request);
       },
     };
   },
 });
 
-function repliesOf(
-  { as, document: source, title, description, url }: Options,
+function answererOf(
+  { as, document, title, description, url }: Options,
   routes: readonly DocumentedRoute[],
   version: string,
-): { whole: Reply; unchanged: Reply; etag: string } {
-  const document = documentOf([...healthRoutes, ...routes], { title, description, version, url });
-  const body = as === "page" ? pageOf(document, source) : JSON.stringify(document);
+): (request: RequestHead) => Reply | Promise<Reply> {
+  const about = { title, description, version, url };
+  const body = JSON.stringify(documentOf([...healthRoutes, ...routes], about));
+  if (as === "page") return viewerOf({ title, document, url, version }, body);
   const etag = etagOf(body);
-  const { type, headers } = contentOf[as];
-  const shared = ["etag", etag, "cache-control", cacheControl, ...headers];
-  return {
-    whole: { status: 200, headers: ["content-type", type, ...shared], body },
-    unchanged: { status: 304, headers: shared },
-    etag,
-  };
+  // The document is public, so pages of any origin may read it.
+  const shared = ["etag", etag, "cache-control", cacheControl, "access-control-allow-origin", "*"];
+  const whole = { status: 200, headers: ["content-type", "application/json", ...shared], body };
+  const unchanged = { status: 304, headers: shared };
+  return ({ headers }) => (matchesEtag(headers["if-none-match"], etag) ? unchanged : whole);
 }
 
 const documentOperation: Operation = {
@@ -137,15 +110,31 @@ const documentOperation: Operation = {
   },
 };
 
+const file = { type: "string", examples: ["…"] };
+
 const pageOperation: Operation = {
   summary: "Show this document as a page",
-  answers: {
-    200: {
-      description: "The document as an HTML page.",
-      content: {
-        "text/html": { type: "string", examples: ["<!doctype html><title>Sluice</title>"] },
+  query: {
+    type: "object",
+    properties: {
+      asset: {
+        description: "Name of a file that the page loads. Missing for the page itself.",
+        type: "string",
+        examples: ["viewer.css"],
       },
     },
-    304: { description: "The document has not changed since the ETag in If-None-Match." },
   },
+  answers: {
+    200: {
+      description: "The page, or one of its files.",
+      content: {
+        "text/html": { type: "string", examples: ["<!doctype html><title>Sluice</title>"] },
+        "text/javascript": file,
+        "text/css": file,
+        "application/json": { type: "object", examples: [{ openapi: "3.1.1" }] },
+      },
+    },
+    304: { description: "The file has not changed since the ETag in If-None-Match." },
+  },
+  refusals: [{ code: "GATEWAY_NOT_FOUND", description: "The page has no such file." }],
 };

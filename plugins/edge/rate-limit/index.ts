@@ -21,9 +21,9 @@ import { TokenBucket } from "./token-bucket.ts";
 interface Options {
   readonly rps?: number;
   readonly burst?: number;
-  readonly by?: "principal" | "address";
-  readonly ipv6Prefix?: number;
-  readonly maxBuckets?: number;
+  readonly by: "principal" | "address";
+  readonly ipv6Prefix: number;
+  readonly maxBuckets: number;
 }
 
 /** gateway.md, "Request rate": requests per second of callers without a key. */
@@ -52,21 +52,23 @@ export default defineStep<Options>({
       },
       by: {
         description:
-          "`principal` (default): each valid key has a bucket, all other callers share the bucket of their address. `address`: all callers share the bucket of their address.",
+          "`principal`: each valid key has a bucket, all other callers share the bucket of their address. `address`: all callers share the bucket of their address.",
         enum: ["principal", "address"],
+        default: "principal",
       },
       ipv6Prefix: {
-        description: "Number of leading bits of an IPv6 address that share a bucket (default 64).",
+        description: "Number of leading bits of an IPv6 address that share a bucket.",
         type: "integer",
         minimum: 16,
         maximum: 128,
+        default: 64,
       },
       maxBuckets: {
-        description:
-          "Maximum number of buckets for keys, and again for addresses (default 100000).",
+        description: "Maximum number of buckets, separately for keys and for addresses.",
         type: "integer",
         minimum: 1,
         maximum: 10_000_000,
+        default: 100_000,
       },
     },
     additionalProperties: false,
@@ -139,7 +141,7 @@ class Limiter {
   readonly #keyTerms = new Map<number, BucketTerms>();
 
   constructor(options: Options, create: CreateBucket) {
-    const { rps = addressRps, burst = rps, maxBuckets = 100_000 } = options;
+    const { rps = addressRps, burst = rps, maxBuckets } = options;
     this.#options = options;
     this.#keys = new Buckets(maxBuckets, create);
     this.#addresses = new Buckets(maxBuckets, create);

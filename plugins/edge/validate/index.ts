@@ -22,7 +22,7 @@ interface Options {
   readonly body?: JsonSchema;
   readonly query?: JsonSchema;
   readonly headers?: JsonSchema;
-  readonly bodyBytes?: number;
+  readonly bodyBytes: number;
 }
 
 const parts = {
@@ -52,9 +52,10 @@ export default defineStep<Options>({
         type: "object",
       },
       bodyBytes: {
-        description: "Maximum size of the body in bytes (default 1048576).",
+        description: "Maximum size of the body in bytes.",
         type: "integer",
         minimum: 1,
+        default: 1_048_576,
       },
     },
     anyOf: [{ required: ["body"] }, { required: ["query"] }, { required: ["headers"] }],
@@ -102,7 +103,7 @@ export default defineStep<Options>({
   },
 });
 
-function bodyHooks(check: Check, bodyBytes = 1 << 20): StepHooks {
+function bodyHooks(check: Check, bodyBytes: number): StepHooks {
   return {
     bodyBytes,
     json: true,

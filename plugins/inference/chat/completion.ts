@@ -1,6 +1,6 @@
 /** One completion: its request, its charge and the id of its answer. */
 import { randomUUID } from "node:crypto";
-import type { Exchange } from "sluice-gateway/plugin";
+import type { Clock, Exchange } from "sluice-gateway/plugin";
 import type { Charge, ChargeLine, InferenceCall, InferenceResult } from "sluice-gateway/services";
 import type { ChatRequest } from "./request.ts";
 
@@ -15,6 +15,11 @@ export interface Completion {
   readonly id: string;
   /** Time of the request in Unix seconds. */
   readonly created: number;
+  readonly clock: Clock;
+  /** Monotonic time in milliseconds. */
+  readonly startedAt: number;
+  /** Milliseconds from the start to the first piece of a streamed answer. Undefined before it. */
+  firstTokenMs: number | undefined;
   /** Code of the error that broke a stream after its head was sent. */
   brokenBy: string | undefined;
 }
@@ -23,6 +28,7 @@ export function createCompletion(
   x: Exchange,
   request: RequestWithoutBody,
   charge: Charge,
+  clock: Clock,
 ): Completion {
   return {
     x,
@@ -30,6 +36,9 @@ export function createCompletion(
     charge,
     id: `chatcmpl-${randomUUID()}`,
     created: Math.floor(x.arrivedAt / 1000),
+    clock,
+    startedAt: clock.monotonic(),
+    firstTokenMs: undefined,
     brokenBy: undefined,
   };
 }
@@ -37,14 +46,25 @@ export function createCompletion(
 /**
  * Charges the result of an answer and returns the charged milli-CU. `outcome`: the reason why the answer is incomplete.
  */
-export function settle(
-  { charge, request }: Completion,
-  result: InferenceResult,
-  outcome?: string,
-): number {
+export function settle(completion: Completion, result: InferenceResult, outcome?: string): number {
+  const { charge, request } = completion;
+  noteCompletion(completion, result);
   charge.settle([chargeLine(request.model, result, outcome)]);
   // The charge never exceeds the reservation, whatever the worker reports.
   return charge.usedMilliCu ?? result.costMilliCu;
+}
+
+/** Notes the model for the health over time. `result`: undefined while no worker has answered. */
+export function noteCompletion(
+  { x, request, firstTokenMs }: Completion,
+  result: InferenceResult | undefined,
+): void {
+  x.note("completion", {
+    model: request.model,
+    inputTokens: result?.usage.promptTokens ?? 0,
+    outputTokens: result?.usage.completionTokens ?? 0,
+    firstTokenMs,
+  });
 }
 
 /**

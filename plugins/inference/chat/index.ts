@@ -12,7 +12,7 @@ import {
 } from "sluice-gateway/plugin";
 import type { Networks } from "sluice-gateway/services";
 import { andThen } from "sluice-gateway/toolkit";
-import { createCompletion } from "./completion.ts";
+import { createCompletion, noteCompletion } from "./completion.ts";
 import { complete } from "./completion-reader.ts";
 import { chatError, type ChatErrorCode } from "./errors.ts";
 import { ignoredCounter, withIgnoredFields } from "./ignored-fields.ts";
@@ -90,6 +90,7 @@ function reserve(
   if (offer === undefined && !networks.unread(network)) {
     return refused("MODEL_NOT_FOUND", notFoundMessage(request.model, network));
   }
+  x.note("upstream", offer?.network);
   if (offer === undefined || offer.activeWorkers === 0) return refused("MODEL_NOT_AVAILABLE");
   const tokens = request.maxPromptTokens + (request.maxTokens ?? offer.maxOutputTokens);
   const reserving = charge.reserve(offer.maxMilliCu(tokens), { streamed: request.stream });
@@ -98,7 +99,8 @@ function reserve(
       x.called({ ...report, code: refusal.code });
       return refusal;
     }
-    const completion = createCompletion(x, request, charge);
+    const completion = createCompletion(x, request, charge, clock);
+    noteCompletion(completion, undefined);
     const trace = x.peek("trace");
     const chosen = trace === undefined ? offer : tracedOffer(offer, trace, completion, clock);
     const Reader = request.stream ? StreamedCompletion : WholeCompletion;

@@ -116,7 +116,8 @@ export class StreamedCompletion extends CompletionReader implements TurnWriter {
 
   #open(): void {
     this.#opening = true;
-    const { x, request } = this.completion;
+    const { x, request, clock, startedAt } = this.completion;
+    if (this.#chunks !== "") this.completion.firstTokenMs = clock.monotonic() - startedAt;
     x.stream(200, [...headers, ...ignoredFieldsHeader(request.ignored)])
       .then((sink) => this.#opened(sink))
       .catch((error: unknown) => this.fail(error));

@@ -21,9 +21,10 @@ export function tracedOffer(
   { id, request: { model, maxTokens } }: Completion,
   clock: Clock,
 ): Offer {
-  const { modelId, activeWorkers, maxOutputTokens } = offer;
+  const { modelId, network, activeWorkers, maxOutputTokens } = offer;
   return {
     modelId,
+    network,
     activeWorkers,
     maxOutputTokens,
     maxMilliCu: (tokens) => offer.maxMilliCu(tokens),

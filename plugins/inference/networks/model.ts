@@ -38,6 +38,10 @@ export class Model implements NetworkModel {
     this.#coefficients = bands(parts.workers.map((worker) => this.#coefficientOf(worker)));
   }
 
+  get network(): string {
+    return this.#network.config.name;
+  }
+
   get activeWorkers(): number {
     return this.#parts.workers.length;
   }
@@ -57,7 +61,7 @@ export class Model implements NetworkModel {
     const price = this.#network.price(coefficients?.standard ?? override?.priceCoefficient ?? 1000);
     const perToken = price.costMilliCu(1);
     return {
-      network: this.#network.config.name,
+      network: this.network,
       modelId: this.modelId,
       ownedBy: override?.ownedBy ?? this.#network.config.name,
       createdAt,

@@ -10,6 +10,7 @@ import { openChain } from "./chain.ts";
 import { answerBody } from "./json-rpc.ts";
 import { demoMethods } from "./methods.ts";
 import { readRecording } from "./recording.ts";
+import { DemoFollows } from "./chain-head.ts";
 import { DemoSubscriptions } from "./subscriptions.ts";
 
 export interface DemoNode {
@@ -38,7 +39,8 @@ export async function startDemoNode({
   port = 0,
   host = "127.0.0.1",
 }: { readonly port?: number; readonly host?: string } = {}): Promise<DemoNode> {
-  const methods = demoMethods(openChain(readRecording()));
+  const chain = openChain(readRecording());
+  const methods = demoMethods(chain);
   const answer = (body: Buffer) => answerBody(methods, body.toString());
 
   const server = createServer((request, response) => {
@@ -54,9 +56,11 @@ export async function startDemoNode({
     // A broken connection closes itself, so its error needs no handling.
     socket.on("error", () => {});
     const subscriptions = new DemoSubscriptions(methods);
+    const follows = new DemoFollows(chain, methods);
     socket.on("message", (data) => {
       // `ws` passes a Buffer unless its binaryType is changed.
       const bytes = data as Buffer;
+      if (follows.answer(bytes.toString(), (message) => socket.send(message))) return;
       const messages = subscriptions.answer(bytes.toString());
       if (messages !== undefined) return messages.forEach((message) => socket.send(message));
       const { body } = answer(bytes);

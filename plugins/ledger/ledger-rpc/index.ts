@@ -10,6 +10,7 @@ import {
 } from "sluice-gateway/plugin";
 import type { Charge, Ledger, LedgerRpc } from "sluice-gateway/services";
 import { andThen } from "sluice-gateway/toolkit";
+import { upstreamOption } from "../ledger/upstream-option.ts";
 import { operation } from "./operation.ts";
 
 interface Options {
@@ -33,11 +34,7 @@ export default defineSurface<Options>({
     additionalProperties: false,
     required: ["upstream"],
     properties: {
-      upstream: {
-        description: "Name of the entry in `upstreams` that has the nodes.",
-        type: "string",
-        format: "upstream-name",
-      },
+      upstream: upstreamOption,
     },
   },
   needs: { charge: "answer" },
@@ -48,7 +45,10 @@ export default defineSurface<Options>({
     if (ledger === undefined) throw new Error(`there is no upstream named ${upstream}`);
     return {
       body: { bytes: bodyBytes, types: ["application/json"] },
-      answer: (x) => answer(ledger, x.body ?? noBody, x.get("charge"), x),
+      answer(x) {
+        x.note("upstream", upstream);
+        return answer(ledger, x.body ?? noBody, x.get("charge"), x);
+      },
     };
   },
 });

@@ -22,6 +22,7 @@ const executionError = (message: string): ToolFailure =>
 
 const nodeError = executionError("the node answered with an error");
 const unreachable = executionError("no node answered");
+const disagreement = executionError("the nodes gave different answers");
 const timedOut = executionError("the node did not answer in time");
 const undecodable = executionError("the node's answer does not match its metadata");
 const busy = toolFailure("GATEWAY_SERVICE_UNAVAILABLE", "too many blocks are being decoded");
@@ -69,6 +70,8 @@ export function failureOf(answer: NoResult): ToolFailure {
       return timedOut;
     case "garbage":
       return unreadableAnswer;
+    case "disagreement":
+      return disagreement;
     default:
       return answer.reason satisfies never;
   }

@@ -12,6 +12,12 @@ export interface Caller {
   current(): Awaitable<KeyPrincipal | "refused" | "unavailable">;
 }
 
+/** Returns true if the caller has `ledger:write` now. */
+export async function mayWrite(caller: Caller): Promise<boolean> {
+  const now = await caller.current();
+  return typeof now === "object" && now.key.capabilities.has("ledger:write");
+}
+
 /** Returns the caller, or the reply that refuses the upgrade. */
 export function callerOf(x: Exchange, accounts: Accounts): Caller | Reply {
   const principal = x.get("principal");

@@ -4,6 +4,7 @@
  */
 import { defineSurface, refuse, type Exchange, type Log, type Reply } from "sluice-gateway/plugin";
 import type { Accounts, Ledger } from "sluice-gateway/services";
+import { upstreamOption } from "../ledger/upstream-option.ts";
 import { callerOf } from "./caller.ts";
 import { KeyConnections } from "./key-connections.ts";
 import { operation, subprotocol } from "./operation.ts";
@@ -11,7 +12,8 @@ import { messageBytes, Session } from "./session.ts";
 
 interface Options {
   readonly upstream: string;
-  readonly connectionsPerKey?: number;
+  readonly connectionsPerKey: number;
+  readonly write: boolean;
 }
 
 interface SurfaceDeps {
@@ -19,6 +21,7 @@ interface SurfaceDeps {
   readonly accounts: Accounts;
   readonly connections: KeyConnections;
   readonly log: Log;
+  readonly write: boolean;
 }
 
 export default defineSurface<Options>({
@@ -31,15 +34,18 @@ export default defineSurface<Options>({
     additionalProperties: false,
     required: ["upstream"],
     properties: {
-      upstream: {
-        description: "Name of the entry in `upstreams` that has the nodes.",
-        type: "string",
-        format: "upstream-name",
-      },
+      upstream: upstreamOption,
       connectionsPerKey: {
-        description: "Maximum number of open connections per key (default 100).",
+        description: "Maximum number of open connections per key.",
         type: "integer",
         minimum: 1,
+        default: 100,
+      },
+      write: {
+        description:
+          "Also offers the methods that submit extrinsics, to keys with the capability ledger:write.",
+        type: "boolean",
+        default: false,
       },
     },
   },
@@ -47,19 +53,24 @@ export default defineSurface<Options>({
   wants: { ticket: "answer" },
   uses: ["accounts", "ledger"],
   operation: () => operation,
-  start({ upstream, connectionsPerKey = 100 }, host) {
+  start({ upstream, connectionsPerKey, write }, host) {
     const ledger = host.use("ledger").pool(upstream);
     if (ledger === undefined) throw new Error(`there is no upstream named ${upstream}`);
     const accounts = host.use("accounts");
     const connections = new KeyConnections(connectionsPerKey);
-    const deps: SurfaceDeps = { ledger, accounts, connections, log: host.log };
-    return { answer: (x) => answer(x, deps) };
+    const deps: SurfaceDeps = { ledger, accounts, connections, log: host.log, write };
+    return {
+      answer(x) {
+        x.note("upstream", upstream);
+        return answer(x, deps);
+      },
+    };
   },
 });
 
 async function answer(
   x: Exchange,
-  { ledger, accounts, connections, log }: SurfaceDeps,
+  { ledger, accounts, connections, log, write }: SurfaceDeps,
 ): Promise<Reply | undefined> {
   const caller = callerOf(x, accounts);
   if ("status" in caller) return caller;
@@ -68,7 +79,8 @@ async function answer(
     return refuse("GATEWAY_RATE_LIMITED", { message: "the key has too many open connections" });
   }
   const connection = await x.accept({ protocol: selectedProtocol(x), messageBytes });
-  await new Session(connection, { ledger, caller, charge: x.get("charge"), x, log }).finished;
+  const charge = x.get("charge");
+  await new Session(connection, { ledger, caller, charge, x, log, write }).finished;
   return undefined;
 }
 

@@ -6,6 +6,7 @@ const codes = {
   GATEWAY_SERVICE_UNAVAILABLE: -32603,
   GATEWAY_CU_LIMIT_EXCEEDED: -32005,
   GATEWAY_RATE_LIMITED: -32029,
+  GATEWAY_INTERNAL_ERROR: -32603,
 } as const;
 
 /** The `GATEWAY_*` code of a refused call, and its error as JSON text. */
@@ -15,6 +16,8 @@ export interface CallRefusal {
 }
 
 export const tooManyRequests = refusalOf("GATEWAY_RATE_LIMITED", "Too Many Requests");
+/** A step of the route has failed at the message, which is a bug. */
+export const stepFailure = refusalOf("GATEWAY_INTERNAL_ERROR", "Internal Error");
 /** The key is no longer valid. The connection closes, so the client does not get this error. */
 export const unauthorized = refusalOf("GATEWAY_UNAUTHORIZED", "unauthorized");
 /** The code is the one of jsonrpsee, the server of Substrate nodes. */
@@ -36,7 +39,26 @@ export function chargeRefusal(refusal: CuRefusal | MeterUnavailable): CallRefusa
   });
 }
 
+/** Errors of `chainHead_v1_*`, as the JSON-RPC interface specification defines them. */
+export const followErrors = {
+  tooManyFollows: '{"code":-32800,"message":"Too many follows on the connection"}',
+  invalidBlock: '{"code":-32801,"message":"The block is not pinned"}',
+  withoutRuntime: '{"code":-32802,"message":"The follow was opened without runtime"}',
+  notWaiting: '{"code":-32803,"message":"The operation does not wait for continue"}',
+  duplicateHashes: '{"code":-32804,"message":"A hash is given twice"}',
+} as const;
+
+/** `reason`: names the parameter. */
+export function invalidParams(reason: string): string {
+  return JSON.stringify({ code: -32602, message: `Invalid params: ${reason}` });
+}
+
 function refusalOf(code: CallRefusal["code"], message: string, details?: object): CallRefusal {
   const data = { errorCode: code, ...(details !== undefined && { details }) };
   return { code, error: JSON.stringify({ code: codes[code], message, data }) };
 }
+
+export const internalError = '{"code":-32603,"message":"Internal Error"}';
+
+/** The codes of calls that no node has answered with a result, for logs and metrics. */
+export const upstreamErrorCodes = { error: "NODE_ERROR", failed: "UPSTREAM_ERROR" } as const;

@@ -7,15 +7,18 @@ import {
   readJsonRpc,
   type Connection,
   type Exchange,
-  type JsonRpcItem,
   type Log,
+  type Reply,
 } from "sluice-gateway/plugin";
 import type { Charge, Ledger, LedgerRpc } from "sluice-gateway/services";
 import { guarded, jsonExcess } from "sluice-gateway/toolkit";
-import type { Caller } from "./caller.ts";
+import { mayWrite, type Caller } from "./caller.ts";
+import { FollowCalls } from "./follow-calls.ts";
+import { PaidNotifications } from "./paid-notifications.ts";
 import { Payer } from "./payer.ts";
-import { tooManyRequests, unavailable, type CallRefusal } from "./rpc-error.ts";
-import { Subscriptions } from "./subscriptions.ts";
+import { stepFailure, tooManyRequests, unavailable, type CallRefusal } from "./rpc-error.ts";
+import { Submissions } from "./submissions.ts";
+import { Subscriptions, type RpcCall } from "./subscriptions.ts";
 
 /** decisions.md section 14. */
 export const messageBytes = 1_048_576;
@@ -36,6 +39,8 @@ export interface SessionDeps {
   readonly charge: Charge;
   readonly x: Pick<Exchange, "admit" | "called">;
   readonly log: Log;
+  /** True if keys with `ledger:write` may submit extrinsics. */
+  readonly write: boolean;
 }
 
 export class Session {
@@ -45,7 +50,10 @@ export class Session {
   readonly #connection: Connection;
   readonly #deps: SessionDeps;
   readonly #payer: Payer;
+  readonly #notifications: PaidNotifications;
   readonly #subscriptions: Subscriptions;
+  readonly #follows: FollowCalls;
+  readonly #submissions: Submissions;
   #inFlight = 0;
   /** Messages above `maxInFlight` that arrived in the same read of the socket. */
   readonly #waiting: Buffer[] = [];
@@ -65,14 +73,27 @@ export class Session {
     this.#payer = new Payer(deps.caller, deps.charge, () =>
       this.#close(closeCodes.unauthorized, "the key is not valid"),
     );
-    this.#subscriptions = new Subscriptions({
-      feed: deps.ledger.subscriptions,
+    const send = (message: string): void => this.#send(message);
+    this.#notifications = new PaidNotifications({
       payer: this.#payer,
-      calls: deps.x,
-      send: (message) => this.#send(message),
+      send,
       onWaiting: (bytes) => this.#limitUnsent(bytes),
       onError,
     });
+    const shared = {
+      payer: this.#payer,
+      notifications: this.#notifications,
+      calls: deps.x,
+      send,
+      onError,
+    };
+    this.#subscriptions = new Subscriptions({ ...shared, feed: deps.ledger.subscriptions });
+    this.#follows = new FollowCalls({
+      ...shared,
+      follows: deps.ledger.follows,
+      isBusy: () => connection.unsentBytes > pausingBytes,
+    });
+    this.#submissions = new Submissions({ ...shared, ledger: deps.ledger.submissions });
     connection.onClose = guarded(() => this.#onClose(), onError);
     connection.onDrain = guarded(() => this.#resume(), onError);
     connection.onGoAway = guarded(() => this.#onGoAway(), onError);
@@ -94,22 +115,42 @@ export class Session {
   }
 
   async #answer(data: Buffer): Promise<void> {
-    const { ledger, x } = this.#deps;
+    const { ledger, caller, x } = this.#deps;
     const refusal = await x.admit();
     const isComplex = data.length > maxSimpleBytes && jsonExcess(data.toString()) !== undefined;
-    const rpc = ledger.rpc(isComplex ? invalidRequest : data, "websocket");
-    if (refusal !== undefined) return this.#refuse(rpc, tooManyRequests);
-    const call = this.#subscriptionCall(data);
-    return call === undefined ? this.#run(rpc) : this.#subscriptions.answer(call);
+    const canWrite = this.#deps.write && mentionsWrites(data) && (await mayWrite(caller));
+    const call = isComplex ? undefined : this.#connectionCall(data, canWrite);
+    if (call !== undefined && refusal !== undefined)
+      return this.#refuseCall(call, errorOf(refusal));
+    if (call !== undefined) return call.run();
+    const over = canWrite ? "websocket-write" : "websocket";
+    const rpc = ledger.rpc(isComplex ? invalidRequest : data, over);
+    if (refusal === undefined) return this.#run(rpc);
+    return this.#refuse(rpc, errorOf(refusal));
   }
 
-  /** Returns the call if the message is one that opens or ends a subscription. Such calls cannot be in a batch. */
-  #subscriptionCall(data: Buffer): Extract<JsonRpcItem, { kind: "call" }> | undefined {
+  /**
+   * Returns the call if the message is a single call of a method that needs the connection: one that opens or ends a
+   * subscription, one of `chainHead_v1`, or one that submits an extrinsic and watches it. Such calls cannot be in a batch.
+   */
+  #connectionCall(data: Buffer, canWrite: boolean): ConnectionCall | undefined {
     // Only a message that can be such a call is read twice.
-    if (!data.includes("ubscribe")) return undefined;
+    if (!canWrite && !data.includes("ubscribe") && !data.includes("chainHead_v1_")) {
+      return undefined;
+    }
     const body = readJsonRpc(data, 1);
     if (body.kind !== "single" || body.item.kind !== "call") return undefined;
-    return this.#subscriptions.handles(body.item.method) ? body.item : undefined;
+    const { item } = body;
+    const writing = canWrite ? [this.#submissions] : [];
+    for (const handler of [this.#follows, this.#subscriptions, ...writing]) {
+      if (handler.handles(item.method)) return { ...item, run: () => handler.answer(item) };
+    }
+    return undefined;
+  }
+
+  #refuseCall({ id, method }: RpcCall, { code, error }: CallRefusal): void {
+    this.#deps.x.called({ kind: "node", name: method, isListed: true, code });
+    this.#send(`{"jsonrpc":"2.0","id":${id},"error":${error}}`);
   }
 
   /** Runs the calls of a message and sends the answer after their charge is on disk. */
@@ -164,6 +205,7 @@ export class Session {
   }
 
   #resume(): void {
+    this.#follows.resume();
     if (!this.#isPaused || this.#isClosed || this.#isBusy()) return;
     this.#isPaused = false;
     this.#connection.resume();
@@ -176,6 +218,7 @@ export class Session {
   /** The gateway is stopping. Running calls are answered. */
   #onGoAway(): void {
     this.#isGoingAway = true;
+    this.#follows.drain();
     this.#closeIfDrained();
   }
 
@@ -187,28 +230,49 @@ export class Session {
   #close(code: number, reason: string): void {
     if (this.#isClosed) return;
     this.#isClosed = true;
-    void this.#subscriptions.close();
+    this.#endSubscriptions().catch((error: unknown) => this.#fail(error));
     this.#connection.close(code, reason);
   }
 
   #onClose(): void {
     this.#isClosed = true;
     this.#hasEnded = true;
-    void this.#subscriptions.close();
+    this.#endSubscriptions().catch((error: unknown) => this.#fail(error));
     if (this.#inFlight === 0) this.#end();
   }
 
   #end(): void {
-    this.#subscriptions.close().then(this.#finish, (error: unknown) => {
+    this.#endSubscriptions().then(this.#finish, (error: unknown) => {
       this.#fail(error);
       this.#finish();
     });
+  }
+
+  /** Resolves when all charges have been written. */
+  async #endSubscriptions(): Promise<void> {
+    this.#subscriptions.close();
+    this.#submissions.close();
+    await Promise.all([this.#follows.close(), this.#notifications.close()]);
   }
 
   #fail(error: unknown): void {
     this.#deps.log.error({ err: error }, "a connection to the node proxy failed");
     this.#close(closeCodes.internal, "internal error");
   }
+}
+
+/** Returns true if the message can be a call that writes, or ask for the list of methods. */
+function mentionsWrites(data: Buffer): boolean {
+  return ["author_", "transaction", "rpc_methods"].some((text) => data.includes(text));
+}
+
+interface ConnectionCall extends RpcCall {
+  run(): Promise<void>;
+}
+
+/** Returns the error for a message that a step has refused, or at which a step has failed. */
+function errorOf({ code }: Reply): CallRefusal {
+  return code === "GATEWAY_INTERNAL_ERROR" ? stepFailure : tooManyRequests;
 }
 
 /** Replaces a message that exceeds the limit on members and elements, so that it is answered as an invalid request. */

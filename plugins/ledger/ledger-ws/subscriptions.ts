@@ -1,7 +1,4 @@
-/**
- * The subscriptions of one connection. A notification is sent after its charge is on disk. Notifications that arrive while
- * a charge is being written are charged together.
- */
+/** The subscriptions of one connection that have the names of the older JSON-RPC interface. */
 import { randomBytes } from "node:crypto";
 import type { CallReporter } from "sluice-gateway/plugin";
 import type {
@@ -10,14 +7,25 @@ import type {
   SubscriptionMethod,
 } from "sluice-gateway/services";
 import { guarded } from "sluice-gateway/toolkit";
+import {
+  notificationOf,
+  type NotifiedSubscription,
+  type PaidNotifications,
+  type Refusal,
+} from "./paid-notifications.ts";
 import type { Payer } from "./payer.ts";
-import { tooManySubscriptions, unavailable, type CallRefusal } from "./rpc-error.ts";
+import {
+  internalError,
+  tooManySubscriptions,
+  unavailable,
+  upstreamErrorCodes,
+} from "./rpc-error.ts";
 
 /** decisions.md section 14. */
 const maxSubscriptions = 64;
 
 /** A JSON-RPC call. `id` and `params` are JSON text; `params` is empty if there are none. */
-interface RpcCall {
+export interface RpcCall {
   readonly id: string;
   readonly method: string;
   readonly params: string;
@@ -26,24 +34,16 @@ interface RpcCall {
 export interface SubscriptionsDeps {
   readonly feed: LedgerSubscriptions;
   readonly payer: Payer;
+  readonly notifications: PaidNotifications;
   readonly calls: CallReporter;
   /** Sends a text message. */
   readonly send: (message: string) => void;
-  /** Called when the number of bytes that wait to be charged has changed. */
-  readonly onWaiting: (bytes: number) => void;
   /** Called for an exception, which ends the connection. */
   readonly onError: (error: unknown) => void;
 }
 
-interface Open {
-  readonly id: string;
-  readonly method: SubscriptionMethod;
+interface Open extends NotifiedSubscription {
   readonly upstream: ClientSubscription;
-}
-
-interface Notification {
-  readonly to: Open;
-  readonly result: string;
 }
 
 export class Subscriptions {
@@ -51,10 +51,7 @@ export class Subscriptions {
   readonly #open = new Map<string, Open>();
   /** Number of subscriptions that are being opened. */
   #opening = 0;
-  #waiting: Notification[] = [];
-  #waitingBytes = 0;
   #isClosed = false;
-  #sending: Promise<void> | undefined;
 
   constructor(deps: SubscriptionsDeps) {
     this.#deps = deps;
@@ -75,13 +72,11 @@ export class Subscriptions {
     this.#deps.send(`{"jsonrpc":"2.0","id":${call.id},"result":${this.#unsubscribe(id)}}`);
   }
 
-  /** Ends all subscriptions. Resolves when all charges have been written. */
-  async close(): Promise<void> {
+  /** Ends all subscriptions. */
+  close(): void {
     this.#isClosed = true;
     for (const { upstream } of this.#open.values()) upstream.close();
     this.#open.clear();
-    this.#waiting = [];
-    await this.#sending;
   }
 
   async #subscribe(call: RpcCall, method: SubscriptionMethod): Promise<void> {
@@ -104,7 +99,7 @@ export class Subscriptions {
     if (opened.kind !== "open") {
       payment.release();
       const error = opened.kind === "error" ? opened.error : internalError;
-      return this.#refuse(call, method, { code: errorCodes[opened.kind], error });
+      return this.#refuse(call, method, { code: upstreamErrorCodes[opened.kind], error });
     }
     if (this.#isClosed) {
       opened.subscription.close();
@@ -116,18 +111,23 @@ export class Subscriptions {
       opened.subscription.close();
       return this.#refuse(call, method, unavailable);
     }
-    const open = {
+    const { onError, notifications } = this.#deps;
+    const all = this.#open;
+    const open: Open = {
       id: randomBytes(12).toString("base64url"),
       method,
       upstream: opened.subscription,
+      get isOpen() {
+        return all.get(this.id) === this;
+      },
+      refuse: (refusal) => this.#end(open, refusal),
     };
-    this.#open.set(open.id, open);
+    all.set(open.id, open);
     this.#report(method.name);
     send(`{"jsonrpc":"2.0","id":${call.id},"result":"${open.id}"}`);
-    const { onError } = this.#deps;
     const ended = { code: "UPSTREAM_ERROR", error: internalError };
     open.upstream.start({
-      onNotification: guarded((result: string) => this.#add({ to: open, result }), onError),
+      onNotification: guarded((result: string) => notifications.add(open, result), onError),
       onEnd: guarded(() => this.#end(open, ended), onError),
     });
   }
@@ -138,48 +138,6 @@ export class Subscriptions {
     this.#open.delete(id);
     open.upstream.close();
     return true;
-  }
-
-  #add(notification: Notification): void {
-    if (this.#isClosed) return;
-    this.#waiting.push(notification);
-    this.#waitingBytes += notification.result.length;
-    this.#deps.onWaiting(this.#waitingBytes);
-    this.#sending ??= this.#sendAll()
-      .catch(this.#deps.onError)
-      .finally(() => (this.#sending = undefined));
-  }
-
-  async #sendAll(): Promise<void> {
-    while (this.#waiting.length > 0 && !this.#isClosed) {
-      const batch = this.#waiting;
-      this.#waiting = [];
-      await this.#sendPaid(batch);
-      for (const { result } of batch) this.#waitingBytes -= result.length;
-    }
-  }
-
-  /** Sends the notifications after their charge is written. If the credit does not cover all, charges them one by one. */
-  async #sendPaid(batch: readonly Notification[]): Promise<void> {
-    const wanted = batch.filter(({ to }) => this.#open.get(to.id) === to);
-    if (wanted.length === 0) return;
-    const lines = linesOf(wanted);
-    const payment = await this.#deps.payer.reserve(sumOf(lines));
-    if ("error" in payment) {
-      if (wanted.length > 1) for (const one of wanted) await this.#sendPaid([one]);
-      else for (const { to } of wanted) this.#end(to, payment);
-      return;
-    }
-    // Notifications of subscriptions that have ended meanwhile are not charged.
-    if (this.#isClosed || wanted.every(({ to }) => this.#open.get(to.id) !== to)) {
-      return payment.release();
-    }
-    const isPaid = await payment.settle(lines);
-    for (const { to, result } of wanted) {
-      if (this.#isClosed || this.#open.get(to.id) !== to) continue;
-      if (isPaid) this.#deps.send(notificationOf(to, `"result":${result}`));
-      else this.#end(to, unavailable);
-    }
   }
 
   /** Ends a subscription with an error as its last notification, which is free. */
@@ -197,33 +155,4 @@ export class Subscriptions {
   #report(name: string, code?: string): void {
     this.#deps.calls.called({ kind: "node", name, isListed: true, code });
   }
-}
-
-type Refusal = Pick<CallRefusal, "error"> & { readonly code: string };
-
-const internalError = '{"code":-32603,"message":"Internal Error"}';
-const errorCodes = { error: "NODE_ERROR", failed: "UPSTREAM_ERROR" } as const;
-
-/** `member`: `"result":…` or `"error":…`. The members have the order of Substrate nodes. */
-function notificationOf({ id, method }: Open, member: string): string {
-  return `{"jsonrpc":"2.0","method":"${method.notification}","params":{"subscription":"${id}",${member}}}`;
-}
-
-interface Line {
-  readonly method: string;
-  readonly costMilliCu: number;
-}
-
-/** Returns one line per method, for all its notifications. */
-function linesOf(batch: readonly Notification[]): readonly Line[] {
-  const costs = new Map<string, number>();
-  for (const { to } of batch) {
-    const { name, notificationMilliCu } = to.method;
-    costs.set(name, (costs.get(name) ?? 0) + notificationMilliCu);
-  }
-  return Array.from(costs, ([method, costMilliCu]) => ({ method, costMilliCu }));
-}
-
-function sumOf(lines: readonly Line[]): number {
-  return lines.reduce((sum, { costMilliCu }) => sum + costMilliCu, 0);
 }

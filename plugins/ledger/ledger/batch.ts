@@ -3,7 +3,7 @@ import type { CallReport, CallReporter } from "sluice-gateway/plugin";
 import type { LedgerRpc } from "sluice-gateway/services";
 import { arrayOf, type JsonBody } from "./json-body.ts";
 import type { CallDispatcher } from "./call-dispatcher.ts";
-import { errorResponse, nodeResponse, refusal } from "./envelope.ts";
+import { errorResponse, failureResponse, nodeResponse, refusal } from "./envelope.ts";
 import type { CallListener } from "./call-listener.ts";
 import type { MethodState } from "./method-state.ts";
 import type { NodeFailure } from "./node-pool.ts";
@@ -85,7 +85,7 @@ export class Batch implements LedgerRpc {
     this.#running--;
     this.#responses[index] = response;
     this.#reports.push(methodState.reports[ending]);
-    if (ending !== "failed") this.lines.push(...methodState.lines);
+    if (ending === "result" || ending === "error") this.lines.push(...methodState.lines);
     if (this.#advance()) this.#resolve?.(arrayOf(this.#responses));
   }
 
@@ -149,6 +149,7 @@ class BatchItemListener implements CallListener {
   onError(reason: NodeFailure): void {
     this.#batch.noteFailure(reason);
     const { id, methodState } = this.#call;
-    this.#batch.onEnd(this.#index, errorResponse(id, "internal"), methodState, "failed");
+    const ending = reason === "disagreement" ? reason : "failed";
+    this.#batch.onEnd(this.#index, failureResponse(id, reason), methodState, ending);
   }
 }

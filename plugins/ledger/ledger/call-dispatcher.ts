@@ -26,8 +26,8 @@ export class CallDispatcher implements SingleFlight {
   readonly listed: ReadonlyMap<string, MethodState>;
   /** Methods that only the gateway itself may call. */
   readonly internal: ReadonlyMap<string, MethodState>;
+  readonly cache: AnswerCache;
   readonly #pool: NodePool;
-  readonly #cache: AnswerCache;
   readonly #caching: boolean;
   readonly #sharing: boolean;
   readonly #metrics: LedgerMetrics;
@@ -42,11 +42,11 @@ export class CallDispatcher implements SingleFlight {
   ) {
     this.#pool = pool;
     this.#epoch = pool.epoch;
-    this.#cache = new AnswerCache(settings.cacheBytes);
+    this.cache = new AnswerCache(settings.cacheBytes);
     this.#caching = settings.cacheBytes > 0;
     this.#sharing = settings.singleFlight;
-    this.listed = createMethodStates(settings.name, methods, this.#cache, metrics);
-    this.internal = createMethodStates(settings.name, internal, this.#cache, metrics);
+    this.listed = createMethodStates(settings.name, methods, this.cache, metrics);
+    this.internal = createMethodStates(settings.name, internal, this.cache, metrics);
     this.#metrics = createLedgerMetrics(settings.name, metrics);
   }
 
@@ -65,7 +65,7 @@ export class CallDispatcher implements SingleFlight {
       this.#send(new SharedCall(methodState, params, undefined, this.#pool, this, waiter));
       return undefined;
     }
-    const kept = caching ? this.#cache.get(methodState.answers, key) : undefined;
+    const kept = caching ? this.cache.get(methodState.answers, key) : undefined;
     if (kept !== undefined) {
       methodState.fromCache.add(1);
       return kept;
@@ -90,9 +90,9 @@ export class CallDispatcher implements SingleFlight {
     // The nodes have changed (chain, software or runtime) since the call was sent.
     if (sharedCall.epoch !== this.#pool.epoch || sharedCall.epoch !== this.#epoch) return;
     if (!isImmutable(methodState.method, params, body, finalized)) return;
-    if (!this.#cache.set(methodState.answers, key, body)) return;
+    if (!this.cache.set(methodState.answers, key, body)) return;
     methodState.stored.add(1);
-    this.#metrics.cache(this.#cache);
+    this.#metrics.cache(this.cache);
   }
 
   onError(sharedCall: SharedCall, reason: NodeFailure): void {
@@ -115,10 +115,10 @@ export class CallDispatcher implements SingleFlight {
   /** Called after the nodes have changed. Earlier answers must not be used, and earlier calls must not be joined. */
   #newEpoch(): void {
     this.#epoch = this.#pool.epoch;
-    this.#cache.clear();
+    this.cache.clear();
     for (const methodState of this.listed.values()) methodState.sharedCalls.clear();
     for (const methodState of this.internal.values()) methodState.sharedCalls.clear();
-    this.#metrics.cache(this.#cache);
+    this.#metrics.cache(this.cache);
   }
 }
 

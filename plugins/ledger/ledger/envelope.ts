@@ -1,5 +1,6 @@
-/** The JSON-RPC responses of the node proxy: the client's id with the node's unchanged bytes or one of four errors. */
+/** The JSON-RPC responses of the node proxy: the client's id with the node's unchanged bytes or one of five errors. */
 import { encloseBody, type JsonBody } from "./json-body.ts";
+import type { NodeFailure } from "./node-pool.ts";
 
 /** Codes: gateway.md, "Proxy errors". Messages: decisions.md section 5. */
 const errors = {
@@ -7,7 +8,13 @@ const errors = {
   invalid: '{"code":-32600,"message":"Invalid Request"}',
   notAllowed: '{"code":-32601,"message":"Method Not Allowed"}',
   internal: '{"code":-32603,"message":"Internal Error"}',
+  disagreement: '{"code":-32603,"message":"Internal Error","data":{"errorCode":"NODES_DISAGREE"}}',
 } as const;
+
+/** Returns the error of a call that no node answered. */
+export function failureResponse(id: string, failure: NodeFailure): string {
+  return errorResponse(id, failure === "disagreement" ? "disagreement" : "internal");
+}
 
 /** An error of the gateway itself. */
 export type RpcError = keyof typeof errors;

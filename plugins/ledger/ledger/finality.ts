@@ -40,7 +40,7 @@ export function isImmutable(
 }
 
 /** Returns true for a JSON string of 32 bytes in hexadecimal. */
-function isBlockHash(element: string | undefined): boolean {
+export function isBlockHash(element: string | undefined): boolean {
   return element?.length === 68 && /^"0x[0-9a-fA-F]{64}"$/.test(element);
 }
 
@@ -62,7 +62,7 @@ function isFinalized(number: number | undefined, finalized: number | undefined):
 }
 
 /** Reads a block number in the forms that nodes use: a JSON integer, or a string of hexadecimal with 0x. */
-function readNumber(text: string | undefined): number | undefined {
+export function readNumber(text: string | undefined): number | undefined {
   if (text === undefined || text.length > 20) return undefined;
   const digits = /^(?:(0|[1-9][0-9]*)|"(0x[0-9a-fA-F]+)")$/.exec(text);
   const number = Number(digits?.[1] ?? digits?.[2]);

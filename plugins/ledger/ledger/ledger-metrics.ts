@@ -33,6 +33,7 @@ export function createLedgerMetrics(upstream: string, metrics: Metrics): LedgerM
       timeout: failures.with({ upstream, reason: "timeout" }),
       garbage: failures.with({ upstream, reason: "garbage" }),
       aborted: failures.with({ upstream, reason: "aborted" }),
+      disagreement: failures.with({ upstream, reason: "disagreement" }),
     },
     cache(cache) {
       bytes.set(cache.bytes);

@@ -8,8 +8,12 @@ import type { CallListener } from "./call-listener.ts";
 import type { NodeFailure, NodePool, NodeStatus } from "./node-pool.ts";
 import { readRpc } from "./rpc.ts";
 import { Feed } from "./feed/feed.ts";
-import { createFeedMethods, type FeedMethods } from "./feed/subscription-methods.ts";
+import { createFeedMethods } from "./feed/subscription-methods.ts";
+import { createFollowMethods, followNames } from "./follow/follow-methods.ts";
+import { Follows } from "./follow/follows.ts";
 import type { MethodState } from "./method-state.ts";
+import { submitMethod } from "./submit/submission-methods.ts";
+import { Submissions } from "./submit/submissions.ts";
 import { createInternal, createWhitelist, listMethod, methodListOf } from "./whitelist.ts";
 
 export interface LedgerService extends Ledger {
@@ -38,8 +42,37 @@ export function openLedger({ upstream, pool, clock, log, metrics }: LedgerParts)
   const calls = new CallDispatcher(upstream, methods, internal, pool, metrics);
   const feedMethods = createFeedMethods(upstream);
   const subscriptions = new Feed({ upstream, methods: feedMethods, pool, clock, log, metrics });
+  const follows = new Follows({
+    upstream,
+    methods: createFollowMethods(upstream),
+    pool,
+    cache: calls.cache,
+    clock,
+    log,
+    metrics,
+  });
   const overHttp = { listed: calls.listed, calls, batchParallel: upstream.batchParallel };
-  const overWebSocket = { ...overHttp, listed: withSubscriptions(calls.listed, feedMethods) };
+  const webSocketNames = [
+    ...feedMethods.subscribing.keys(),
+    ...feedMethods.unsubscribing.keys(),
+    ...(follows.methods === undefined ? [] : followNames),
+  ];
+  const overWebSocket = { ...overHttp, listed: withMethods(calls.listed, webSocketNames) };
+  const submissions = new Submissions({ upstream, pool, clock, log });
+  const submit =
+    upstream.methods[submitMethod] === false ? undefined : calls.internal.get(submitMethod);
+  const withSubmit =
+    submit === undefined ? calls.listed : new Map(calls.listed).set(submitMethod, submit);
+  const writeNames = [
+    ...webSocketNames,
+    ...submissions.methods.keys(),
+    ...submissions.ending.keys(),
+  ];
+  const contexts = {
+    http: overHttp,
+    websocket: overWebSocket,
+    "websocket-write": { ...overHttp, listed: withMethods(withSubmit, writeNames) },
+  };
   return {
     methods,
     internal(name) {
@@ -51,26 +84,29 @@ export function openLedger({ upstream, pool, clock, log, metrics }: LedgerParts)
       return pool.ready;
     },
     settled: pool.firstProbe,
-    rpc: (body, over): LedgerRpc => readRpc(body, over === "websocket" ? overWebSocket : overHttp),
+    rpc: (body, over = "http"): LedgerRpc => readRpc(body, contexts[over]),
     subscriptions,
+    follows,
+    submissions,
     call: (method, params, options) => callOnce(calls, method, params, options?.signal),
     nodes: () => pool.status?.() ?? [],
     async close() {
       subscriptions.close();
+      follows.close();
+      submissions.close();
       await pool.close();
     },
   };
 }
 
-/** Returns the methods with an `rpc_methods` that lists the subscriptions, too. */
-function withSubscriptions(
+/** Returns the methods with an `rpc_methods` that lists `more` names, too. */
+function withMethods(
   listed: ReadonlyMap<string, MethodState>,
-  { subscribing, unsubscribing }: FeedMethods,
+  more: readonly string[],
 ): ReadonlyMap<string, MethodState> {
   const list = listed.get(listMethod);
   if (list === undefined) return listed;
-  const names = [...listed.keys(), ...subscribing.keys(), ...unsubscribing.keys()];
-  const method = { ...list.method, gatewayAnswer: methodListOf(names) };
+  const method = { ...list.method, gatewayAnswer: methodListOf([...listed.keys(), ...more]) };
   return new Map(listed).set(listMethod, { ...list, method });
 }
 

@@ -56,13 +56,16 @@ function statusOf(name: string, ledger: LedgerService, isDefault: boolean): Back
     details: {
       name,
       ready: ledger.ready,
-      nodes: ledger.nodes().map(({ node, exclusionReason, best, finalized, inFlight }) => ({
-        name: node,
-        state: exclusionReason ?? "usable",
-        best,
-        finalized,
-        in_flight: inFlight,
-      })),
+      nodes: ledger
+        .nodes()
+        .map(({ node, exclusionReason, best, finalized, oldestState, inFlight }) => ({
+          name: node,
+          state: exclusionReason ?? "usable",
+          best,
+          finalized,
+          oldest_state: oldestState,
+          in_flight: inFlight,
+        })),
     },
   };
 }

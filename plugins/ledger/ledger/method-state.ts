@@ -14,6 +14,7 @@ export interface MethodState {
     readonly result: CallReport;
     readonly error: CallReport;
     readonly failed: CallReport;
+    readonly disagreement: CallReport;
   };
   readonly answers: MethodAnswers;
   /** Calls in flight that others may join, by key. */
@@ -28,6 +29,7 @@ export interface MethodState {
 
 const nodeError = "NODE_ERROR";
 const upstreamError = "UPSTREAM_ERROR";
+const nodesDisagree = "NODES_DISAGREE";
 
 /**
  * Returns the method states by the name that clients use. The method labels of the metrics are names of the whitelist,
@@ -62,6 +64,7 @@ export function createMethodStates(
         result: { kind: "node", name, isListed: true },
         error: { kind: "node", name, isListed: true, code: nodeError },
         failed: { kind: "node", name, isListed: true, code: upstreamError },
+        disagreement: { kind: "node", name, isListed: true, code: nodesDisagree },
       },
       answers: cache.answersOf(nodeName),
       sharedCalls: shared,

@@ -4,9 +4,18 @@
  * The outcome is reported to methods of the request object, which avoids a promise and a closure per call. Params are
  * text, so that a call of usual size costs one string concatenation and one write.
  */
+import type { LedgerFailure } from "sluice-gateway/services";
 
-/** The reason why no node answered. The same values as in `LedgerAnswer`. */
-export type NodeFailure = "unreachable" | "timeout" | "garbage" | "aborted";
+export type NodeFailure = LedgerFailure;
+
+/** The block that a read names. */
+export interface BlockOfCall {
+  /** In lower case, with 0x. Undefined if the call names a number. */
+  readonly hash: string | undefined;
+  readonly number: number | undefined;
+  /** True if the call reads the state at the block, which some nodes discard after a time. */
+  readonly needsState: boolean;
+}
 
 /** One call. Exactly one of `onAnswer` and `onError` is called, once, and never before `send` has returned. */
 export interface NodeRequest {
@@ -21,6 +30,10 @@ export interface NodeRequest {
   readonly retry: boolean;
   /** True if the call costs the node almost nothing, so that it may be part of an upstream batch. */
   readonly cheap: boolean;
+  /** The block that the call names, if any. The pool reads it only if it has several nodes. */
+  readonly block?: BlockOfCall | undefined;
+  /** Number of nodes that must give the same answer (default 1). */
+  readonly quorum?: number | undefined;
   /**
    * Called with the node's `result` or `error`: `bytes[start, end)` is a whole JSON value. The bytes are borrowed: the
    * pool may overwrite them as soon as this method returns.
@@ -39,6 +52,8 @@ export interface NodeStatus {
   /** Block numbers that the node reported last. */
   readonly best: number | undefined;
   readonly finalized: number | undefined;
+  /** Number of the oldest block whose state the node has. Undefined if it is not known. */
+  readonly oldestState: number | undefined;
   readonly inFlight: number;
 }
 

@@ -17,6 +17,8 @@ interface MethodRule {
   /** Only for subscriptions, whose `cuMilli` is the price to open them. */
   readonly notificationCuMilli?: number;
   readonly params?: readonly string[];
+  /** Number of nodes that must give the same answer (default 1). */
+  readonly quorum?: number;
 }
 
 /** The configuration of one pool of nodes. */
@@ -28,6 +30,8 @@ export interface PoolConfig extends Upstream {
   /** Maximum size of the cache of immutable answers. 0 disables the cache. */
   readonly cacheBytes: number;
   readonly singleFlight: boolean;
+  /** True if slow reads are also sent to a second node. */
+  readonly hedging: boolean;
   /** Maximum number of calls of one batch that run in parallel. */
   readonly batchParallel: number;
   readonly probeMs: number;
@@ -75,6 +79,12 @@ export const nodeMembers: Readonly<Record<string, JsonSchema>> = {
           items: { type: "string", minLength: 1 },
           description: 'Parameter names in order, such as ["storageKey", "blockHash?"].',
         },
+        quorum: {
+          type: "integer",
+          enum: [1, 2],
+          description:
+            "Number of nodes that must give the same answer to a read (default 1). If two nodes disagree, a third one decides.",
+        },
       },
     },
   },
@@ -87,6 +97,12 @@ export const nodeMembers: Readonly<Record<string, JsonSchema>> = {
     type: "boolean",
     default: true,
     description: "Identical concurrent reads share one call to the node.",
+  },
+  hedging: {
+    type: "boolean",
+    default: true,
+    description:
+      "A read that is slower than 95 % of the calls of its method is also sent to a second node, and the first answer is used.",
   },
   batchParallel: integerSchema(
     8,

@@ -5,7 +5,7 @@ import type { LedgerRpc } from "sluice-gateway/services";
 import type { JsonBody } from "./json-body.ts";
 import { Batch, type BatchItem } from "./batch.ts";
 import type { CallDispatcher } from "./call-dispatcher.ts";
-import { errorResponse, nodeResponse, refusal } from "./envelope.ts";
+import { errorResponse, failureResponse, nodeResponse, refusal } from "./envelope.ts";
 import type { CallListener } from "./call-listener.ts";
 import type { MethodState } from "./method-state.ts";
 import type { NodeFailure } from "./node-pool.ts";
@@ -138,6 +138,7 @@ class SingleCall implements LedgerRpc, CallListener {
 
   onError(reason: NodeFailure): void {
     this.failure = reason;
-    this.#resolve?.(errorResponse(this.#id, "internal"));
+    if (reason === "disagreement") this.#ending = reason;
+    this.#resolve?.(failureResponse(this.#id, reason));
   }
 }

@@ -3,9 +3,10 @@
  * leaves. If it fails, it fails for all waiters: the pool has already retried it, and one more attempt per waiter would
  * only add to the load that made it fail.
  */
+import { blockOfCall } from "./block-of-call.ts";
 import { bodyOf, type JsonBody } from "./json-body.ts";
 import type { MethodState } from "./method-state.ts";
-import type { NodeFailure, NodeRequest } from "./node-pool.ts";
+import type { BlockOfCall, NodeFailure, NodeRequest } from "./node-pool.ts";
 import type { JoinableCall, CallListener } from "./call-listener.ts";
 
 /** Is notified of the outcome of a shared call, before its waiters are. */
@@ -51,6 +52,12 @@ export class SharedCall implements NodeRequest, JoinableCall {
   }
   get cheap(): boolean {
     return this.methodState.method.cheap;
+  }
+  get block(): BlockOfCall | undefined {
+    return blockOfCall(this.methodState.method, this.params);
+  }
+  get quorum(): number {
+    return this.methodState.method.quorum;
   }
 
   join(waiter: CallListener): void {

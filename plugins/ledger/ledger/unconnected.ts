@@ -2,6 +2,8 @@
 import type { Host } from "sluice-gateway/plugin";
 import type { Ledger, Ledgers } from "sluice-gateway/services";
 import { createDecoder } from "./decode/decoder.ts";
+import { createFollowMethods } from "./follow/follow-methods.ts";
+import { createSubmissionMethods } from "./submit/submission-methods.ts";
 import { createFeedMethods } from "./feed/subscription-methods.ts";
 import { poolConfig, type Options, type PoolConfig } from "./options.ts";
 import { createWhitelist } from "./whitelist.ts";
@@ -27,6 +29,14 @@ function unconnectedPool(config: PoolConfig): Ledger {
     subscriptions: {
       ...createFeedMethods(config),
       open: () => Promise.resolve({ kind: "failed" }),
+    },
+    follows: {
+      methods: createFollowMethods(config),
+      open: () => Promise.resolve({ kind: "failed" }),
+    },
+    submissions: {
+      ...createSubmissionMethods(config.methods),
+      submit: () => Promise.resolve({ kind: "failed" }),
     },
     call: () => ({ kind: "failed", reason: "unreachable" }),
     rpc: () => ({

@@ -2,7 +2,15 @@
 import type { LedgerMethod } from "sluice-gateway/services";
 import type { PoolConfig } from "./options.ts";
 import { isSubscription } from "./feed/subscription-methods.ts";
-import { knownMethods, nodeNames, unknownMethod, type Lifetime } from "./methods.ts";
+import { isFollowMethod } from "./follow/follow-methods.ts";
+import {
+  knownMethods,
+  nodeNames,
+  unknownMethod,
+  type KnownMethod,
+  type Lifetime,
+} from "./methods.ts";
+import { isSubmission, submitMethod, submitMilliCu } from "./submit/submission-methods.ts";
 
 /** A whitelisted method with everything that a call needs, so that one lookup by the client's name is enough. */
 export interface Method extends LedgerMethod {
@@ -18,12 +26,18 @@ export interface Method extends LedgerMethod {
   readonly isCacheable: boolean;
   /** True if identical calls in flight may share one answer. */
   readonly isShareable: boolean;
+  /** Number of nodes that must give the same answer. */
+  readonly quorum: number;
   /** The gateway's own answer as JSON text. Undefined if a node answers the method. */
   readonly gatewayAnswer: string | undefined;
 }
 
-/** A method that only the gateway calls. It is not a known method, so it is treated as one that writes. */
-const submitMethod = "author_submitExtrinsic";
+/** Only `ledger-ws` with `write: true`, and the gateway itself, call this method. */
+const submission: KnownMethod = {
+  params: ["extrinsic"],
+  cuMilli: submitMilliCu,
+  lifetime: "write",
+};
 
 /**
  * Returns the whitelist by client name. The option `methods` removes methods (`false`), adds them or changes their
@@ -36,8 +50,9 @@ export function createWhitelist(
   const names = new Set<string>();
   for (const [name, known] of knownMethods) if (known.optional !== true) names.add(name);
   for (const [name, change] of Object.entries(config.methods)) {
-    // Subscriptions are offered over WebSocket only.
-    if (change === false || isSubscription(name)) names.delete(name);
+    // Subscriptions are offered over WebSocket only, and so is submitting, which also needs `write: true`.
+    const isOverWebSocket = isSubscription(name) || isFollowMethod(name) || isSubmission(name);
+    if (change === false || isOverWebSocket) names.delete(name);
     else names.add(name);
   }
   const methodList = methodListOf(names);
@@ -75,9 +90,10 @@ function createMethod(
   config: Pick<PoolConfig, "aliases" | "methods">,
   methodList: string,
 ): Method {
-  const known = knownMethods.get(name) ?? unknownMethod;
+  const known = name === submitMethod ? submission : (knownMethods.get(name) ?? unknownMethod);
   const change = config.methods[name];
-  const { cuMilli = known.cuMilli, params = known.params } = change === false ? {} : (change ?? {});
+  const rule = change === false ? {} : (change ?? {});
+  const { cuMilli = known.cuMilli, params = known.params, quorum = 1 } = rule;
   const { lifetime } = known;
   return {
     name,
@@ -90,6 +106,8 @@ function createMethod(
     retry: lifetime !== "write",
     isCacheable: lifetime !== "write" && lifetime !== "personal" && lifetime !== "moving",
     isShareable: lifetime !== "write" && lifetime !== "personal",
+    // A call that writes is never sent to a second node.
+    quorum: lifetime === "write" ? 1 : quorum,
     gatewayAnswer: name === listMethod ? methodList : undefined,
   };
 }

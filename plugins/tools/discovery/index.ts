@@ -5,10 +5,10 @@ import { announcedRevisions } from "../mcp-revisions.ts";
 import { operation } from "./operation.ts";
 
 interface Options {
-  readonly name?: string;
+  readonly name: string;
   readonly description?: string;
-  readonly mcp?: string;
-  readonly rpc?: string;
+  readonly mcp: string;
+  readonly rpc: string;
 }
 
 /** Tools change with a deployment only. Agents may miss a change for five minutes. */
@@ -23,10 +23,15 @@ export default defineSurface<Options>({
     type: "object",
     additionalProperties: false,
     properties: {
-      name: { description: "Name of the service (default sluice).", type: "string", minLength: 1 },
+      name: {
+        description: "Name of the service.",
+        type: "string",
+        minLength: 1,
+        default: "sluice",
+      },
       description: { description: "One sentence about the service.", type: "string", minLength: 1 },
-      mcp: { description: "Path of the agent protocol (default /mcp).", ...path },
-      rpc: { description: "Path of the tool JSON-RPC endpoint (default /rpc).", ...path },
+      mcp: { description: "Path of the agent protocol.", ...path, default: "/mcp" },
+      rpc: { description: "Path of the tool JSON-RPC endpoint.", ...path, default: "/rpc" },
     },
   },
   uses: ["tool-catalogue"],
@@ -57,7 +62,7 @@ export default defineSurface<Options>({
 function documentOf(options: Options, host: Host): object {
   const { version } = host;
   const tools = host.use("tool-catalogue");
-  const { name = "sluice", mcp = "/mcp", rpc = "/rpc" } = options;
+  const { name, mcp, rpc } = options;
   const {
     description = "A gateway to a Substrate node and a confidential inference network, metered in credit units.",
   } = options;

@@ -31,11 +31,21 @@ export async function getPrompt(
   if (missing !== undefined) return wrong(`the argument ${missing.name} is missing`);
   try {
     const begun = prompt.get(values, { principal: call.principal, dialogue });
-    return await withTimeLimit(call.server.clock, begun);
+    return checked(await withTimeLimit(call.server.clock, begun));
   } catch (error) {
     logFailure(call, error, { prompt: prompt.name }, "a prompt failed");
     return { ok: false, failure: internal };
   }
+}
+
+/** Throws for a result that the contract does not allow, which is a bug of the plugin. */
+function checked(got: PromptResult): PromptResult {
+  // A plugin in JavaScript can return anything.
+  const isValid: boolean = got.ok ? Array.isArray(got.messages) : typeof got.message === "string";
+  if (!isValid) throw new Error("the prompt returned neither messages nor a failure");
+  // Throws for messages that JSON cannot represent.
+  JSON.stringify(got);
+  return got;
 }
 
 /** Returns the failure of a prompt that asks no question. */
@@ -58,16 +68,24 @@ export function completion(call: McpCall, params: Params): string | RpcFailure {
   }
   const prompt = promptOf(call, ref["name"]);
   const found = prompt?.arguments?.find((one) => one.name === argument["name"]);
-  let values: readonly string[];
   try {
-    values = found?.complete?.(argument["value"]) ?? [];
+    // Most arguments have no completion.
+    const values = found?.complete ? textsOf(found.complete(argument["value"])) : [];
+    const shown = values.slice(0, maxValues);
+    const hasMore = values.length > shown.length;
+    return `"completion":${JSON.stringify({ values: shown, total: values.length, hasMore })}`;
   } catch (error) {
     logFailure(call, error, { prompt: prompt?.name }, "a completion failed");
     return internal;
   }
-  const shown = values.slice(0, maxValues);
-  const hasMore = values.length > shown.length;
-  return `"completion":${JSON.stringify({ values: shown, total: values.length, hasMore })}`;
+}
+
+/** Returns the values of a completion. Throws for anything but a list of strings, which a plugin in JavaScript can return. */
+function textsOf(values: unknown): readonly string[] {
+  // Nothing waits for a promise, so its rejection would end the process.
+  if (values instanceof Promise) values.catch(() => {});
+  if (Array.isArray(values) && values.every((value) => typeof value === "string")) return values;
+  throw new Error("the completion is not a list of strings");
 }
 
 function promptOf({ server }: McpCall, name: unknown): Prompt | undefined {

@@ -10,7 +10,7 @@ export default defineService<Record<string, never>, Tools>({
     const { createCatalogue } = await import("./catalogue.ts");
     const catalogue = createCatalogue(host);
     for (const { hooks, reportInvalid } of host.use("tools")) {
-      catalogue.add(hooks).forEach(reportInvalid);
+      for (const problem of catalogue.add(hooks)) (hooks.onInvalid ?? reportInvalid)(problem);
     }
     return { service: catalogue };
   },

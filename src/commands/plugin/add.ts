@@ -21,6 +21,7 @@ import { optionText } from "../option.ts";
 import type { Subcommand } from "../subcommand.ts";
 import { PackageError } from "./find-plugins.ts";
 import { outputOf } from "./pack.ts";
+import { provenanceOf, type Provenance } from "./provenance.ts";
 import { withPackage } from "./test.ts";
 
 const run = promisify(execFile);
@@ -32,7 +33,7 @@ interface Added {
 }
 
 export const add: Subcommand = {
-  options: ["list", "path"],
+  options: ["list", "path", "require-provenance"],
   arguments: ["PACKAGE"],
   run: (context, values, spec = "") =>
     withPackage(context, async () => {
@@ -40,15 +41,32 @@ export const add: Subcommand = {
       if (!existsSync(configFile)) {
         throw new PackageError(`${configFile} does not exist; run sluice init first`);
       }
-      const installed = await install(spec, dirname(configFile));
+      const folder = dirname(configFile);
+      const installed = await install(spec, folder);
       const plugins = pluginsOf(installed);
+      const provenance = await provenanceOf(installed, spec, folder);
+      if (values["require-provenance"] === true && provenance.state !== "verified") {
+        const reason = `its provenance is not verified (${provenance.text})`;
+        throw new PackageError(`${installed.name} was installed but not added: ${reason}`);
+      }
       const before = readFileSync(configFile, "utf8");
       const text = withLines(before, plugins, values);
       const lock = new Map(readLock(configFile));
-      for (const { source, data } of plugins) lock.set(source, lockLine(installed, data));
+      const isDowngrade = plugins.some(
+        ({ source }) =>
+          lock.get(source)?.provenance === "verified" && provenance.state !== "verified",
+      );
+      for (const { source, data } of plugins) {
+        lock.set(source, { ...lockLine(installed, data), provenance: provenance.state });
+      }
       writeFileSync(configFile, text);
       writeLock(configFile, lock);
-      report(context, installed, plugins, text);
+      report(context, installed, plugins, text, provenance);
+      if (isDowngrade) {
+        context.printToStderr(
+          "plugin add: the provenance of the earlier version was verified. Find out why this one differs before you start.",
+        );
+      }
       return 0;
     }),
 };
@@ -138,6 +156,7 @@ function report(
   { name, version }: InstalledPackage,
   plugins: readonly Added[],
   text: string,
+  provenance: Provenance,
 ): void {
   const all = plugins.map(({ source, data }) => ({
     name: data.name,
@@ -145,8 +164,8 @@ function report(
     source,
     grants: grantsOfData(data),
   }));
-  if (json) return print(JSON.stringify({ package: name, version, plugins: all }));
-  print(`Installed ${name} ${version}.`);
+  if (json) return print(JSON.stringify({ package: name, version, provenance, plugins: all }));
+  print(`Installed ${name} ${version}.\nProvenance: ${provenance.text}.`);
   for (const { name: plugin, kind, grants } of all) {
     print(`\n${plugin} (${kind}) gets from the gateway:`);
     for (const line of grantLines(grants)) print(`  ${line}`);

@@ -14,20 +14,22 @@ export const plugin: Command = {
   help: `usage: sluice plugin new NAME --kind step|surface|tools|service [--dir FOLDER]
        sluice plugin test [FOLDER] [--rule NAME]…
        sluice plugin pack [FOLDER]
-       sluice plugin add PACKAGE[@VERSION] [--list LIST] [--path PATH]
+       sluice plugin add PACKAGE[@VERSION] [--list LIST] [--path PATH] [--require-provenance]
 
 new    writes a package with a plugin of the kind: code, test, README, licence and CI file
 test   checks every plugin of a package against the rules of the contract: ${ruleNames.join(", ")}
 pack   builds the JavaScript of a package, runs the rules, writes sluice-plugin.json (the manifests as data) and packs the
        result for npm
-add    installs a package or a tarball next to pipeline.yaml without its install scripts, shows what its plugins get from
-       the gateway, and writes pipeline.yaml and pipeline.lock
+add    installs a package or a tarball next to pipeline.yaml without its install scripts, checks its signatures with npm,
+       shows what its plugins get from the gateway, and writes pipeline.yaml and pipeline.lock
 
 --kind KIND    kind of the new plugin
 --dir FOLDER   folder of the new package (default: its name)
 --rule NAME    check this rule only; it can be repeated
 --list LIST    add a step to the end of this list of pipeline.yaml
 --path PATH    add a route with this path to a surface
+--require-provenance
+               refuse a package whose provenance npm cannot verify
 --json         print one JSON document
 --config FILE  path of pipeline.yaml, for add
 
@@ -39,6 +41,7 @@ FOLDER is the folder of the package's package.json (default: the working folder)
     rule: { type: "string", multiple: true },
     list: { type: "string" },
     path: { type: "string" },
+    "require-provenance": { type: "boolean" },
   },
   run: (context, values, positionals) =>
     runSubcommand("plugin", subcommands, context, values, positionals),

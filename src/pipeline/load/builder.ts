@@ -27,6 +27,8 @@ import { unmatchedSurface } from "../run/unmatched.ts";
 import { StoreError } from "../../store/store-error.ts";
 import { WaitLimit } from "../../wait-limit.ts";
 
+/** A plugin that has started in this load. */
+type NewlyStarted = StartedPlugin & { readonly hooks: object };
 type AnyHooks = StepHooks | SurfaceHooks | ToolsHooks | ServiceHooks<unknown>;
 
 export class Builder {
@@ -195,6 +197,9 @@ export class Builder {
       const start = async (): Promise<StartedPlugin> => {
         const started = await this.#startInstance(plugin, options, host);
         hasStarted = true;
+        for (const problem of deprecatedHooks(plugin.kind, started.hooks)) {
+          host.log.warn({}, problem);
+        }
         const stop = async (): Promise<void> => {
           try {
             await started.stop();
@@ -228,14 +233,13 @@ export class Builder {
     }
   }
 
-  async #startInstance(plugin: Plugin, options: never, host: Host): Promise<StartedPlugin> {
+  async #startInstance(plugin: Plugin, options: never, host: Host): Promise<NewlyStarted> {
     if (plugin.kind === "service") return this.#startService(plugin, options, host);
     const hooks = await plugin.start(options, host);
-    for (const problem of deprecatedHooks(plugin.kind, hooks)) host.log.warn({}, problem);
     return { hooks, stop: () => hooks.stop?.(), isService: false };
   }
 
-  async #startService(service: Service<never>, options: never, host: Host): Promise<StartedPlugin> {
+  async #startService(service: Service<never>, options: never, host: Host): Promise<NewlyStarted> {
     const { dryRun, parts } = this.#resources;
     if (dryRun === true && service.dryRun !== undefined) {
       return {

@@ -23,6 +23,8 @@ export interface StartedParts {
   readonly backends: () => readonly BackendStatus[];
   /** Returns the number of running exchanges. */
   readonly exchanges: () => number;
+  /** Origin of the public listener. */
+  readonly origin: string;
   readonly explain: (requestId: string) => readonly object[];
   readonly explainEverywhere: (requestId: string) => Promise<FoundExchanges>;
   readonly metrics: Pick<RenderedMetrics, "read">;
@@ -46,12 +48,13 @@ export function gatewayInfo(
     running() {
       const parts = started();
       if (parts === undefined) throw new Error("the gateway has not started yet");
-      const { explain, explainEverywhere, metrics } = parts;
+      const { explain, explainEverywhere, metrics, origin } = parts;
       const generation = parts.generation();
       return {
         ...parts.ready(),
         generation: generation.number,
         reload: parts.reload(),
+        origin,
         explain,
         explainEverywhere,
         metric: (name) => metrics.read(name),

@@ -4,6 +4,7 @@
  * generation has ended.
  */
 import type { Config } from "../../config/config.ts";
+import { runGuarded } from "../../guard.ts";
 import { orderFaults, type Fault } from "../../config/fault.ts";
 import type { ServiceHooks } from "../../plugin.ts";
 import { awaitBackends } from "./await-backends.ts";
@@ -74,7 +75,7 @@ export async function provision(
     return { generation: undefined, faults: orderFaults(builder.faults) };
   }
   carryOver.complete();
-  const initialized = Array.from(builder.services.values(), (hooks) => hooks.initialized?.());
+  const initialized = Array.from(builder.services.values(), async (hooks) => hooks.initialized?.());
   await awaitBackends(initialized, resources.clock);
   const number = (previous?.number ?? 0) + 1;
   return {
@@ -105,13 +106,9 @@ function createGeneration(
     services: running,
     carryOver,
     update() {
-      for (const update of updates) {
-        try {
-          update();
-        } catch (error) {
-          log.error({ err: error }, "a service could not take over its new options");
-        }
-      }
+      const failed = (error: unknown): void =>
+        log.error({ err: error }, "a service could not take over its new options");
+      for (const update of updates) runGuarded(update, failed);
     },
     enter() {
       exchanges++;

@@ -21,6 +21,8 @@ export interface LockLine {
   /** Missing if the manifest names no version of the contract. */
   readonly contract?: string;
   readonly grants: Grants;
+  /** The provenance of the package, as `sluice plugin add` has determined it. A start does not compare it. */
+  readonly provenance?: string;
 }
 
 /** The lines, by the source of the plugin, which is its value under `plugins:`. */

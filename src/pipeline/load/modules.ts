@@ -25,10 +25,12 @@ interface ShippedModules {
   readonly movedDatabases: readonly NonNullable<Module["movedDatabases"]>[];
   readonly positions: NonNullable<Module["positions"]>;
   readonly production: readonly NonNullable<Module["production"]>[];
+  readonly sharedSettings: readonly NonNullable<Module["sharedSettings"]>[];
   readonly store: readonly NonNullable<Module["store"]>[];
   readonly demos: readonly NonNullable<Module["demo"]>[];
   readonly inits: readonly NonNullable<Module["init"]>[];
   readonly firstSteps: readonly NonNullable<Module["firstSteps"]>[];
+  readonly suiteRules: readonly NonNullable<Module["suiteRules"]>[];
 }
 
 let loading: Promise<ShippedModules> | undefined;
@@ -71,8 +73,10 @@ async function importModules(): Promise<ShippedModules> {
       modules.flatMap((module) => Object.entries(module.positions ?? {})),
     ),
     production: modules.flatMap((module) => module.production ?? []),
+    sharedSettings: modules.flatMap((module) => module.sharedSettings ?? []),
     inits: modules.flatMap((module) => module.init ?? []),
     store: modules.flatMap((module) => module.store ?? []),
     demos: modules.flatMap((module) => module.demo ?? []),
+    suiteRules: modules.flatMap((module) => module.suiteRules ?? []),
   };
 }

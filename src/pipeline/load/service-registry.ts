@@ -80,5 +80,10 @@ export class ServiceRegistry {
 const ids = new WeakMap<object, string>();
 
 function idOf(instance: object): string {
-  return ids.getOrInsertComputed(instance, () => randomUUID());
+  let id = ids.get(instance);
+  if (id === undefined) {
+    id = randomUUID();
+    ids.set(instance, id);
+  }
+  return id;
 }

@@ -41,7 +41,14 @@ export function coreMetrics(metrics: Metrics): CoreMetrics {
   const gauges = metrics.gauge("sluice_exchanges_open", "Running exchanges, by route.", ["route"]);
   const open = new Map<string, OpenExchanges>();
   return {
-    open: (route) => open.getOrInsertComputed(route, () => newOpen(gauges.with({ route }))),
+    open(route) {
+      let exchanges = open.get(route);
+      if (exchanges === undefined) {
+        exchanges = newOpen(gauges.with({ route }));
+        open.set(route, exchanges);
+      }
+      return exchanges;
+    },
     requests: metrics.counter("sluice_requests_total", "Exchanges by route and status class.", [
       "route",
       "status",

@@ -10,8 +10,15 @@ import type { Log } from "../../contract/log.ts";
 import type { ReplicaAnswer, Replicas } from "../../contract/replicas.ts";
 import type { Postgres, Seal } from "../../contract/store.ts";
 import { runGuarded } from "../../guard.ts";
+import type { Gauge, Metrics } from "../../contract/metrics.ts";
 import { blob, number, text, type Row } from "../row.ts";
 import { explainPostgres } from "./failure.ts";
+import {
+  differenceFrom,
+  selectSettings,
+  settingsMigration,
+  type SettingsDigests,
+} from "./gateway-settings.ts";
 import { createMessageSeal, type MessageSeal, type ReplicaMessage } from "./message-seal.ts";
 import type { Migration } from "./migrations.ts";
 
@@ -27,7 +34,10 @@ CREATE TABLE sluice.messages (
 CREATE INDEX messages_receiver ON sluice.messages (receiver, no);
 `;
 
-export const replicaMigrations: readonly Migration[] = [{ name: "gateways", sql: tables }];
+export const replicaMigrations: readonly Migration[] = [
+  { name: "gateways", sql: tables },
+  settingsMigration,
+];
 
 const pollMs = 250;
 /** Interval of reading while this gateway waits for answers. */
@@ -46,9 +56,12 @@ const maxQueuedBytes = 16 * 1024 * 1024;
 /** Maximum size of a message. A larger one is dropped. */
 const maxMessageBytes = 2 * 1024 * 1024;
 
-const heartbeat = `INSERT INTO sluice.gateways (id, name, version, heard_at)
-  VALUES ($1, $2, $3, sluice.now_ms())
-  ON CONFLICT (id) DO UPDATE SET heard_at = excluded.heard_at`;
+/** Returns the settings of all gateways in the same round trip. */
+const heartbeat = `WITH beat AS (
+    INSERT INTO sluice.gateways (id, name, version, heard_at, settings)
+    VALUES ($1, $2, $3, sluice.now_ms(), $4)
+    ON CONFLICT (id) DO UPDATE SET heard_at = excluded.heard_at, settings = excluded.settings)
+  ${selectSettings}`;
 /** `$3`: id of the sender. An empty receiver means all others. */
 const insert = `INSERT INTO sluice.messages (receiver, body, until)
   SELECT g.id, m.body, sluice.now_ms() + ${keptMs}
@@ -69,6 +82,9 @@ export interface ReplicasOptions {
   readonly version: string;
   readonly clock: Clock;
   readonly log: Log;
+  readonly metrics: Metrics;
+  /** The settings of this gateway that must be equal on all. */
+  readonly settings: SettingsDigests;
 }
 
 type Receiver = (value: unknown) => Awaitable<unknown>;
@@ -91,9 +107,20 @@ export class PostgresReplicas implements Replicas {
   #isSending = false;
   #isReading = false;
   #isHealthy = true;
+  #settings: SettingsDigests;
+  /** The difference that was logged last, as JSON. */
+  #loggedDifference: string | undefined;
+  readonly #differing: Gauge;
 
   private constructor(options: ReplicasOptions) {
     this.#options = options;
+    this.#settings = options.settings;
+    this.#differing = options.metrics
+      .gauge(
+        "sluice_gateways_with_other_settings",
+        "Number of other gateways on this database whose shared settings differ from those of this one.",
+      )
+      .with({});
     this.#seal = createMessageSeal(options.seal);
   }
 
@@ -150,6 +177,11 @@ export class PostgresReplicas implements Replicas {
       heardMsAgo: number(row, "ago"),
       answer: answers.get(text(row, "id")),
     }));
+  }
+
+  /** Sets the settings of a reloaded pipeline.yaml. */
+  setSettings(settings: SettingsDigests): void {
+    this.#settings = settings;
   }
 
   /** Removes this gateway from the list. Never rejects. */
@@ -240,7 +272,27 @@ export class PostgresReplicas implements Replicas {
 
   async #beat(): Promise<void> {
     const { database, version } = this.#options;
-    await this.#query(heartbeat, [this.id, database.replica, version]);
+    const settings = JSON.stringify(this.#settings);
+    const rows = await this.#query(heartbeat, [this.id, database.replica, version, settings]);
+    this.#compare(rows.filter((row) => text(row, "id") !== this.id));
+  }
+
+  /** Counts the gateways whose settings differ, and logs each change of the difference once. */
+  #compare(rows: readonly Row[]): void {
+    const { log } = this.#options;
+    const difference = differenceFrom(this.#settings, rows);
+    this.#differing.set(difference?.gateways.length ?? 0);
+    const shown = difference && JSON.stringify(difference);
+    if (shown === this.#loggedDifference) return;
+    this.#loggedDifference = shown;
+    if (difference === undefined) {
+      log.info({}, "all gateways on this database have the same settings again");
+    } else {
+      log.warn(
+        difference,
+        "other gateways on this database have other settings in these sections, and each gateway applies its own",
+      );
+    }
   }
 
   async #query(statement: string, values: readonly unknown[]): Promise<readonly Row[]> {

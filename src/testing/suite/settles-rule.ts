@@ -1,9 +1,21 @@
-/** The rule that every exchange settles, however it ends, and that no hook throws on the way. */
-import { isObject } from "../../is-object.ts";
+/**
+ * The rule that every exchange settles, however it ends, and that no hook throws on the way. The same rule for tools is
+ * in plugins/tools/settles-rule.ts.
+ */
 import type { Exchange, Reply } from "../../plugin.ts";
 import { requestPath } from "../test-plugin.ts";
 import type { RunningRequest } from "../memory-gateway.ts";
-import { openFor, within, type Rule, type Subject, type SubjectGateway } from "./subject.ts";
+import { serviceProblems } from "./settles-service.ts";
+import { webSocketProblems } from "./settles-websocket.ts";
+import {
+  notSettled,
+  openFor,
+  thrown,
+  within,
+  type Rule,
+  type Subject,
+  type SubjectGateway,
+} from "./subject.ts";
 
 /** One way in which an exchange ends: the behaviour of the surface below the step, and what happens to the exchange. */
 interface Path {
@@ -66,9 +78,14 @@ const pathsOfSteps: readonly Path[] = [
 
 export const settlesRule: Rule = {
   name: "settles",
-  kinds: ["step", "surface"],
-  check: (subject) =>
-    subject.plugin.kind === "surface" ? surfaceProblems(subject) : stepProblems(subject),
+  kinds: ["step", "surface", "service"],
+  check(subject) {
+    const { plugin } = subject;
+    if (plugin.kind === "step") return stepProblems(subject);
+    if (plugin.kind === "service") return serviceProblems(subject);
+    const isWebSocket = plugin.kind === "surface" && plugin.websocket === true;
+    return isWebSocket ? webSocketProblems(subject) : surfaceProblems(subject);
+  },
 };
 
 async function stepProblems(subject: Subject): Promise<string[]> {
@@ -102,7 +119,6 @@ async function stepProblems(subject: Subject): Promise<string[]> {
 
 async function surfaceProblems(subject: Subject): Promise<string[]> {
   const { plugin, example, patienceMs } = subject;
-  if (plugin.kind === "surface" && plugin.websocket === true) return [];
   await using gateway = await openFor(subject);
   const request = example.request ?? { path: requestPath(example.path ?? "/*") };
   const problems: string[] = [];
@@ -134,22 +150,4 @@ async function surfaceProblems(subject: Subject): Promise<string[]> {
 
 function leaveAtFirstChunk(running: RunningRequest): void {
   running.response.onChunk = () => running.leave();
-}
-
-function notSettled(path: string, ms: number): string {
-  return `${path}: the exchange did not settle within ${ms} ms`;
-}
-
-/** Returns what the plugin threw, which the gateway has logged. */
-function thrown(lines: readonly string[], { plugin }: Subject, path: string): string[] {
-  return lines.flatMap((line) => {
-    const start = line.indexOf(" {");
-    if (!/ failed| not return in time/.test(line.slice(0, start))) return [];
-    const fields: unknown = JSON.parse(line.slice(start + 1));
-    if (!isObject(fields)) return [];
-    const { step, plugin: name, err } = fields;
-    if (step !== plugin.name && name !== plugin.name) return [];
-    const reason = isObject(err) ? `: ${String(err["message"])}` : "";
-    return [`${path}: ${line.slice(0, start)}${reason}`];
-  });
 }

@@ -1,4 +1,5 @@
 /** Parts that all rules of the contract suite share: the plugin that they check, and a gateway for it. */
+import { isObject } from "../../is-object.ts";
 import { manualClock, type ManualClock } from "../clock.ts";
 import { openMemoryGateway, type MemoryGateway, type MemoryPipeline } from "../memory-gateway.ts";
 import { pipelineOf, requestPath, type StepExample } from "../test-plugin.ts";
@@ -21,6 +22,8 @@ export interface Rule {
 
 export const allKinds: Rule["kinds"] = ["step", "surface", "tools", "service"];
 
+const startMs = 2_000;
+
 export interface SubjectGateway extends MemoryGateway {
   readonly clock: ManualClock;
 }
@@ -33,14 +36,25 @@ export async function openFor(
   const clock = manualClock();
   const { path = "/*" } = example;
   const slots = "provides" in plugin ? Object.keys(plugin.provides ?? {}) : [];
-  const gateway = await openMemoryGateway({
-    ...more(pipelineOf(plugin, example)),
-    clock,
-    path: requestPath(path),
-    // The manifest has been checked, so these are names of slots.
-    slots: slots as SlotName[],
-  });
-  return Object.assign(gateway, { clock });
+  // A start waits for services for 2 s of its clock, which nothing else advances.
+  const waiting = setTimeout(() => clock.advance(startMs), startMs);
+  try {
+    const gateway = await openMemoryGateway({
+      ...more(pipelineOf(plugin, example)),
+      clock,
+      path: requestPath(path),
+      // The manifest has been checked, so these are names of slots.
+      slots: slots as SlotName[],
+    });
+    return withClock(gateway, clock);
+  } finally {
+    clearTimeout(waiting);
+  }
+}
+
+/** Adds the clock without reading the getters of the gateway. */
+function withClock(gateway: MemoryGateway, clock: ManualClock): SubjectGateway {
+  return Object.defineProperties(gateway, { clock: { value: clock } }) as SubjectGateway;
 }
 
 /** Resolves to the value, or to undefined if the promise is still pending after `ms` milliseconds. */
@@ -66,4 +80,22 @@ export async function eventually(isTrue: () => boolean, ms: number): Promise<boo
 
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
+}
+
+export function notSettled(path: string, ms: number, what = "the exchange"): string {
+  return `${path}: ${what} did not settle within ${ms} ms`;
+}
+
+/** Returns what the plugin threw, which the gateway has logged. */
+export function thrown(lines: readonly string[], { plugin }: Subject, path: string): string[] {
+  return lines.flatMap((line) => {
+    const start = line.indexOf(" {");
+    if (!/ failed| not return in time/.test(line.slice(0, start))) return [];
+    const fields: unknown = JSON.parse(line.slice(start + 1));
+    if (!isObject(fields)) return [];
+    const { step, plugin: name, err } = fields;
+    if (step !== plugin.name && name !== plugin.name) return [];
+    const reason = isObject(err) ? `: ${String(err["message"])}` : "";
+    return [`${path}: ${line.slice(0, start)}${reason}`];
+  });
 }

@@ -1,4 +1,5 @@
 /** The contract suite: rules that every plugin must follow. `sluice plugin test` runs it. */
+import { shippedModules } from "../../pipeline/load/modules.ts";
 import type { Plugin } from "../../plugin.ts";
 import type { StepExample } from "../test-plugin.ts";
 import { chunksRule } from "./chunks-rule.ts";
@@ -16,7 +17,7 @@ const startsRule: Rule = {
   },
 };
 
-/** The rules in their order. A plugin that breaks one of the first two is not judged further. */
+/** The rules in their order; those of the modules follow. A plugin that breaks one of the first two is not judged further. */
 const rules: readonly Rule[] = [
   manifestRule,
   startsRule,
@@ -50,7 +51,10 @@ export async function judge(plugin: Plugin, options: SuiteOptions = {}): Promise
   const { example = {}, patienceMs = 5_000, only = ruleNames } = options;
   const subject: Subject = { plugin, example, patienceMs };
   const findings: Finding[] = [];
-  for (const rule of rules) {
+  const { suiteRules } = await shippedModules();
+  const more = await Promise.all(suiteRules.map((load) => load()));
+  // Modules declare their rules with the type `Rule`.
+  for (const rule of [...rules, ...(more.flat() as readonly Rule[])]) {
     if (!only.includes(rule.name)) continue;
     // The manifest may have no valid kind.
     if (rule !== manifestRule && !rule.kinds.includes(plugin.kind)) continue;

@@ -1,16 +1,19 @@
-/** The faults of the campaign: each breaks something between the gateway and PostgreSQL, and repairs it. */
+/** The faults of the campaign: each breaks something between one gateway and PostgreSQL, and repairs it. */
+import { setTimeout as wait } from "node:timers/promises";
 import type { FaultProxy } from "../../store/fault-proxy.ts";
 import type { PostgresServer } from "../../store/postgres-server.ts";
 
 /** The parts that a fault may break. */
 export interface Target {
   readonly postgres: PostgresServer;
-  /** The proxy that the running gateway uses. */
+  /** The proxy that the gateway uses. */
   readonly proxy: () => FaultProxy;
   /** Kills the gateway (SIGKILL). */
   readonly killGateway: () => Promise<void>;
   readonly startGateway: () => Promise<void>;
-  /** Resolves when clients have received this number of further answers. */
+  /** Stops the gateway (SIGSTOP), and lets it continue after this time in milliseconds. */
+  readonly pauseGateway: (ms: number) => Promise<void>;
+  /** Resolves when clients have received this number of further answers, or after a few seconds. */
   readonly load: (answers: number) => Promise<void>;
 }
 
@@ -20,6 +23,13 @@ export type Fault = (target: Target, some: number) => Promise<void>;
 export const faults: Readonly<Record<string, Fault>> = {
   async "kill the gateway"({ killGateway, startGateway }) {
     await killGateway();
+    await startGateway();
+  },
+  // PostgreSQL marks a gateway as silent after 10 seconds.
+  "pause the gateway": ({ pauseGateway }, some) => pauseGateway(some % 2 === 0 ? 1_000 : 12_000),
+  async "keep the gateway down while it counts as silent"({ killGateway, startGateway }) {
+    await killGateway();
+    await wait(11_500);
     await startGateway();
   },
   async "kill PostgreSQL"({ postgres, load }, some) {

@@ -6,7 +6,12 @@ import { Client } from "pg";
 import { runSql } from "../../store/servers.ts";
 import type { Charge, Exceeded, Holding, KeptSum, LimitedScope, Silence } from "./history.ts";
 
-/** PostgreSQL hears a replica every 250 ms. One that it has not heard for this time is slow to answer recalls. */
+/**
+ * PostgreSQL hears a replica every 250 ms. A refusal waits 1.5 seconds for the answers to a recall, and an answer takes
+ * two messages of the replica: one that fetches the recall, and one that states what it keeps. If the answer was missing,
+ * one of the two took more than 750 ms. A replica that was heard in shorter intervals has therefore answered, and what it
+ * held justifies no refusal. Charges that it posted meanwhile may hide such an interval, which makes the rule stricter.
+ */
 const gapMs = 700;
 
 /**

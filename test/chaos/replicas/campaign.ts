@@ -10,23 +10,28 @@ import { check, type Violations } from "./checker.ts";
 import { onceOnly, readOnce, runClients, type Known } from "./clients.ts";
 import { deploy, type CampaignPrograms, type Deployment } from "./deployment.ts";
 import { figuresOf, silencesOf, type Figures } from "./figures.ts";
-import type { History, Interval } from "./history.ts";
+import type { Disruption, History } from "./history.ts";
+import { applyMutant, type MutantName } from "./mutants.ts";
+import { redisDisruptions } from "./redis-disruptions.ts";
 import { runFaults, type DoneFault } from "./run-faults.ts";
-import { planFaults, type Fault } from "./schedule.ts";
-import { createSender, type Sender } from "./send.ts";
+import { planFaults, type Fault, type FaultSet } from "./schedule.ts";
+import { createSender, now, type Sender } from "./send.ts";
 
 export interface CampaignOptions {
   readonly minutes: number;
   readonly seed: number;
   readonly replicas: number;
   readonly programs: CampaignPrograms;
+  readonly faults?: FaultSet;
+  /** A mistake in the database, which the campaign must find. */
+  readonly mutant?: MutantName;
   readonly onFault?: (fault: Fault) => void;
 }
 
 export interface CampaignResult {
   readonly figures: Figures;
   readonly violations: Violations;
-  /** Replicas that ended by themselves, did not stop, or left credit behind. */
+  /** Replicas that ended by themselves, did not serve again, did not stop, or did not give back their credit. */
   readonly crashes: readonly string[];
   /** Number of lines that replicas logged at level error, by message. */
   readonly errors: Readonly<Record<string, number>>;
@@ -40,9 +45,11 @@ export interface CampaignResult {
 const shareMs = 10_000;
 const revocationMs = 4_000;
 const calmMs = 3_000;
+/** A charge that may have been committed is waited for by its gateway for 30 seconds. */
+const answerLimitMs = 45_000;
 
 export async function runCampaign(options: CampaignOptions): Promise<CampaignResult> {
-  const { minutes, seed, replicas, programs, onFault = () => {} } = options;
+  const { minutes, seed, replicas, programs, faults = "all", onFault = () => {} } = options;
   const durationMs = minutes * 60_000;
   await using deployment = await deploy(programs, replicas);
   const { postgres, slots, redisWarnings, transfers } = deployment;
@@ -50,13 +57,15 @@ export async function runCampaign(options: CampaignOptions): Promise<CampaignRes
   const toRevoke = Math.ceil(durationMs / revocationMs);
   await using accounts = await createAccounts(postgres.url, { limited, toRevoke });
   await startAudit(postgres.url, accounts.scopes);
+  if (options.mutant !== undefined) await applyMutant(postgres.url, options.mutant);
   using sender = createSender(slots);
   const over = new AbortController();
   const context = { accounts, sender, replicas, signal: over.signal };
   const running = runClients(context, seed);
   let done: readonly DoneFault[];
   try {
-    done = await runFaults(deployment, planFaults(seed, durationMs, replicas), onFault);
+    const planned = planFaults(seed, durationMs, replicas, faults);
+    done = await runFaults(deployment, planned, onFault);
     await wait(calmMs);
   } finally {
     over.abort();
@@ -64,7 +73,8 @@ export async function runCampaign(options: CampaignOptions): Promise<CampaignRes
   const known = await running;
   const crashes = [...deployment.crashes];
   crashes.push(...(await waitForCredit(deployment)));
-  await spendTheRest(known, sender, replicas);
+  crashes.push(...(await waitForAnswers(deployment, sender, accounts)));
+  if (crashes.length === 0) crashes.push(...(await spendTheRest(known, sender, replicas)));
   crashes.push(...(await stopAll(deployment)));
   const audit = await readAudit(postgres.primary.url);
   const once = onceOnly(known, audit.purchases, transfers);
@@ -88,11 +98,10 @@ function historyOf(parts: {
   readonly known: Known;
   readonly done: readonly DoneFault[];
   readonly once: History["onceOnly"];
-  readonly disruptions: readonly Interval[];
+  readonly disruptions: readonly Disruption[];
 }): History {
   const { accounts, sender, audit, known, done, once, disruptions } = parts;
   const { charges, holdings, exceeded, sums, purchased } = audit;
-  const { burst } = rateLimit;
   return {
     calls: sender.calls,
     charges,
@@ -105,31 +114,9 @@ function historyOf(parts: {
     })),
     onceOnly: once,
     revocations: known.revocations,
-    // If Redis loses its data, callers gain a full burst and the held tokens. An outage adds at most one burst.
-    rates: [
-      { keyId: accounts.slow.keyId, ...rateLimit, disruptions, extra: 2 * burst + burst / 4 },
-    ],
+    rates: [{ keyId: accounts.slow.keyId, ...rateLimit, disruptions }],
     silences: silencesOf(done, audit),
   };
-}
-
-/** Maximum time between the warnings of two replicas about the same outage. */
-const sameOutageMs = 1_500;
-
-/** The faults of Redis, and the times at which a busy machine made it look slow. */
-function redisDisruptions(done: readonly DoneFault[], warnings: readonly number[]): Interval[] {
-  const faults = done.filter(({ kind }) => kind.endsWith("Redis"));
-  const all = [
-    ...faults.map(({ begunAt, repairedAt }) => ({ from: begunAt, to: repairedAt + 1_000 })),
-    ...warnings.map((at) => ({ from: at - 1_000, to: at + 2_000 })),
-  ].toSorted((left, right) => left.from - right.from);
-  const merged: Interval[] = [];
-  for (const each of all) {
-    const last = merged.at(-1);
-    if (last === undefined || each.from - last.from > sameOutageMs) merged.push(each);
-    else merged.splice(-1, 1, { from: last.from, to: Math.max(last.to, each.to) });
-  }
-  return merged;
 }
 
 /**
@@ -147,21 +134,51 @@ async function waitForCredit({ postgres, slots }: Deployment): Promise<string[]>
   return ["a minute after the last fault, replicas that have ended still hold credit"];
 }
 
-/** Spends what is left of the limited credit. The refusals at the end show that none is stranded. */
-async function spendTheRest(known: Known, sender: Sender, replicas: number): Promise<void> {
+/**
+ * Waits until every replica answers a call that costs something. Returns a sentence for each one that does not after a
+ * while, because something keeps it from posting charges.
+ */
+async function waitForAnswers(
+  { slots }: Deployment,
+  sender: Sender,
+  { rich }: Accounts,
+): Promise<string[]> {
+  const answers = async (slot: number): Promise<boolean> => {
+    const begun = now();
+    while (now() - begun < answerLimitMs) {
+      if ((await readOnce(sender, slot, rich)).status === 200) return true;
+      await wait(100);
+    }
+    return false;
+  };
+  const all = await Promise.all(slots.map((_, slot) => answers(slot)));
+  return all.flatMap((answered, slot) =>
+    answered ? [] : [`${slots[slot]?.name ?? ""} does not serve again after the last fault`],
+  );
+}
+
+/**
+ * Spends what is left of the limited credit. The refusals at the end show that none is stranded. Returns a sentence for
+ * each key that was not refused.
+ */
+async function spendTheRest(known: Known, sender: Sender, replicas: number): Promise<string[]> {
+  const unspent: string[] = [];
   const keys = [known.limitedKeys, known.smallWorkspaces].flatMap((spending) =>
     spending.keys.slice(0, spending.at + 1),
   );
   const spend = async (): Promise<void> => {
     for (let key = keys.pop(); key !== undefined; key = keys.pop()) {
-      for (let turns = 0; turns < 1_000; turns++) {
+      let isRefused = false;
+      for (let turns = 0; turns < 1_000 && !isRefused; turns++) {
         const { status } = await readOnce(sender, turns % replicas, key);
-        if (status === 429) break;
-        if (status !== 200) await wait(100);
+        isRefused = status === 429;
+        if (!isRefused && status !== 200) await wait(100);
       }
+      if (!isRefused) unspent.push(`${key.keyId} could not be spent until it was refused`);
     }
   };
   await Promise.all(Array.from({ length: 8 }, spend));
+  return unspent;
 }
 
 /** Stops all replicas in an orderly way. Returns a sentence for each one that did not end as expected. */

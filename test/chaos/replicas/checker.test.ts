@@ -160,6 +160,12 @@ describe("refusals", () => {
     assert.deepEqual(broken({ ...given, silences: [{ ...silence, replica: undefined }] }), {});
     const before = { ...silence, to: 6_000 };
     assert.deepEqual(broken({ ...given, silences: [before] }), { unjustified: 1 });
+    const later = [{ at: 11_000, scope: key, replica: "two-1", heldMilliCu: 5 }];
+    const short = { ...given, holdings: later, calls: [paid, { ...refusal, end: 12_000 }] };
+    assert.deepEqual(broken({ ...short, silences: [{ ...silence, to: 9_000 }] }), {
+      unjustified: 1,
+    });
+    assert.deepEqual(broken({ ...short, silences: [{ ...silence, to: 10_000 }] }), {});
     const freed = [...holdings, { at: 6_000, scope: key, replica: "two-1", heldMilliCu: 0 }];
     assert.deepEqual(broken({ ...given, holdings: freed, silences: [silence] }), {
       unjustified: 1,
@@ -194,16 +200,16 @@ describe("the rest", () => {
   });
 
   test("admissions fit into the burst and the rate, and a disruption of Redis allows more", () => {
-    const rate: RateLimit = { keyId: key, perSecond: 10, burst: 2, disruptions: [], extra: 3 };
+    const rate: RateLimit = { keyId: key, perSecond: 10, burst: 2, disruptions: [] };
     const at = (...starts: readonly number[]): Call[] =>
       starts.map((start, n) => callOf(`r${n}`, { start, end: start + 10, milliCu: 0 }));
     assert.deepEqual(broken({ rates: [rate], calls: at(0, 0, 100, 200) }), {});
     assert.deepEqual(broken({ rates: [rate], calls: at(0, 0, 0) }), { rate: 1 });
     assert.deepEqual(broken({ rates: [rate], calls: at(0, 500, 500, 500) }), { rate: 1 });
-    const during = { ...rate, disruptions: [{ from: 5, to: 5 }] };
+    const during = { ...rate, disruptions: [{ from: 5, to: 5, extra: 3 }] };
     assert.deepEqual(broken({ rates: [during], calls: at(0, 0, 0, 0, 0) }), {});
     assert.deepEqual(broken({ rates: [during], calls: at(0, 0, 0, 0, 0, 0) }), { rate: 1 });
-    const elsewhere = { ...rate, disruptions: [{ from: 500, to: 600 }] };
+    const elsewhere = { ...rate, disruptions: [{ from: 500, to: 600, extra: 3 }] };
     assert.deepEqual(broken({ rates: [elsewhere], calls: at(0, 0, 0) }), { rate: 1 });
   });
 });

@@ -140,7 +140,7 @@ function checkRevocations({ revocations, calls }: History): string[] {
  * start and its end.
  */
 function checkRate(rate: RateLimit, calls: readonly Call[]): string[] {
-  const { keyId, perSecond, burst, disruptions, extra } = rate;
+  const { keyId, perSecond, burst, disruptions } = rate;
   const admitted = calls.filter((call) => call.keyId === keyId && isAnswered(call));
   const byEnd = admitted.toSorted((left, right) => left.end - right.end);
   for (const { start } of admitted) {
@@ -151,8 +151,9 @@ function checkRate(rate: RateLimit, calls: readonly Call[]): string[] {
       const seconds = (call.end - start) / 1000;
       let allowed = burst + perSecond * seconds;
       if (count <= allowed) continue;
-      const disrupted = disruptions.filter(({ from, to }) => from <= call.end && to >= start);
-      allowed += extra * disrupted.length;
+      for (const { from, to, extra } of disruptions) {
+        if (from <= call.end && to >= start) allowed += extra;
+      }
       if (count <= allowed) continue;
       return [`${keyId}: ${count} admitted in ${seconds} s, at most ${allowed} were allowed`];
     }

@@ -90,6 +90,7 @@ export async function deploy(programs: CampaignPrograms, replicas: number): Prom
   const errors = new Map<string, number>();
   const redisWarnings: number[] = [];
   let starts = 0;
+  let isStarted = false;
   let isOver = false;
   const slotAt = (slot: number): Slot => {
     const found = slots[slot];
@@ -141,8 +142,9 @@ export async function deploy(programs: CampaignPrograms, replicas: number): Prom
       } catch (error) {
         // PostgreSQL may be unreachable for longer than a start waits.
         const text = String(error);
-        if (!/SLUICE_STORE_(UNREACHABLE|FAILED)/.test(text)) crashes.push(`${name}: ${text}`);
-        if (isOver) throw error;
+        const isTransient = /SLUICE_STORE_(UNREACHABLE|FAILED)/.test(text);
+        if (!isTransient) crashes.push(`${name}: ${text}`);
+        if (isOver || !(isTransient || isStarted)) throw error;
       }
     }
   };
@@ -151,6 +153,7 @@ export async function deploy(programs: CampaignPrograms, replicas: number): Prom
     await Promise.all(slots.map((_, slot) => kill(slot)));
   });
   await Promise.all(slots.map((_, slot) => start(slot)));
+  isStarted = true;
   const stack = starting.move();
   return {
     postgres,

@@ -21,8 +21,9 @@ export interface Figures {
   /** Requests that a credit limit refused, and the number of those for which there was credit. */
   readonly refused: number;
   readonly unjustified: number;
-  /** Refusals that only the credit of silent replicas explains. */
+  /** Refusals that only the credit of silent replicas explains, and those of them that no injected fault explains. */
   readonly refusedBySilence: number;
+  readonly refusedByBusyMachine: number;
   /** Charges whose answer did not arrive completely. */
   readonly cut: number;
   readonly repeated: number;
@@ -54,6 +55,8 @@ export function figuresOf(
   const confirmed = history.revocations.filter(
     ({ confirmedBy, notConfirmedBy }) => confirmedBy.length > 0 && notConfirmedBy.length === 0,
   );
+  const refusedWith = (silences: readonly Silence[]): number =>
+    unjustifiedRefusals({ ...history, silences }).length - violations.unjustified.length;
   return {
     requests: history.calls.length,
     answered: history.calls.filter(isAnswered).length,
@@ -69,8 +72,8 @@ export function figuresOf(
     refused: history.calls.filter(({ status, maxMilliCu }) => status === 429 && maxMilliCu > 0)
       .length,
     unjustified: violations.unjustified.length,
-    refusedBySilence:
-      unjustifiedRefusals({ ...history, silences: [] }).length - violations.unjustified.length,
+    refusedBySilence: refusedWith([]),
+    refusedByBusyMachine: refusedWith(silencesOf(done, { ...audit, gaps: [] })),
     cut: cutCalls(history),
     repeated: violations.repeated.length,
     fenced: audit.states.filter(({ state }) => state === "fenced").length,
@@ -91,7 +94,8 @@ const afterMs = 3_000;
 export function silencesOf(done: readonly DoneFault[], audit: Audit): Silence[] {
   const broken = done.flatMap((fault): Silence[] => {
     const { kind, replica, begunAt: from, repairedAt } = fault;
-    if (kind.endsWith("Redis")) return [];
+    // In the last case, only the connection for charges is affected.
+    if (kind.endsWith("Redis") || kind === "deliver a batch twice") return [];
     return [{ replica, from, to: endOf(fault, audit) ?? repairedAt + afterMs }];
   });
   return [...broken, ...audit.gaps];

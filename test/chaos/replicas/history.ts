@@ -64,8 +64,11 @@ export interface RateLimit {
   readonly keyId: string;
   readonly perSecond: number;
   readonly burst: number;
-  /** Times at which Redis could not be reached or lost its data. Each may allow `extra` further requests. */
-  readonly disruptions: readonly Interval[];
+  readonly disruptions: readonly Disruption[];
+}
+
+/** A time in which Redis could not be reached or lost its data. It may allow `extra` further requests. */
+export interface Disruption extends Interval {
   readonly extra: number;
 }
 

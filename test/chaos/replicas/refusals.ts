@@ -52,19 +52,31 @@ function mayCount(call: Call, { from, to }: Interval, charged: number | undefine
   return call.end >= from ? call.maxMilliCu : 0;
 }
 
-/** Returns the most that replicas held of a scope in this time while they were silent. */
+/** A replica that does not answer a recall for this time is not waited for. */
+const recallMs = 1_500;
+
+/**
+ * Returns the largest amount that replicas held of a scope in this time while they were silent, or so soon after it
+ * that a recall may still have been open.
+ */
 function heldSilently({ silences, holdings }: History, scope: string, time: Interval): number {
-  const silent = silences.filter(({ from, to }) => from <= time.to && to >= time.from);
+  const silent = silences
+    .filter(({ from, to }) => from <= time.to && to >= time.from)
+    .map(({ replica, from, to }) => ({
+      replica,
+      from: Math.max(from, time.from),
+      to: Math.min(to + recallMs, time.to),
+    }));
   if (silent.length === 0) return 0;
-  const most = new Map<string, number>();
+  let sum = 0;
   for (const [replica, own] of Map.groupBy(
     holdings.filter((each) => each.scope === scope),
     (each) => each.replica,
   )) {
-    if (!silent.some((each) => each.replica === undefined || each.replica === replica)) continue;
-    most.set(replica, mostHeld(own, time));
+    const times = silent.filter((each) => [undefined, replica].includes(each.replica));
+    sum += Math.max(0, ...times.map((each) => mostHeld(own, each)));
   }
-  return most.values().reduce((sum, each) => sum + each, 0);
+  return sum;
 }
 
 function mostHeld(holdings: readonly Holding[], { from, to }: Interval): number {

@@ -5,6 +5,12 @@ import type { Deployment, Slot } from "./deployment.ts";
 import type { Fault, FaultKind, PlannedFault } from "./schedule.ts";
 import { now } from "./send.ts";
 
+/**
+ * Time in which a replica that was fenced registers again and charges again. Its first attempt is held, too, and fails after
+ * two seconds, so that the batch arrives after both.
+ */
+const registrationMs = 4_000;
+
 /** A fault that has been repaired. */
 export interface DoneFault {
   readonly kind: FaultKind;
@@ -86,6 +92,27 @@ async function breakAndRepair(deployment: Deployment, fault: Fault): Promise<num
       await wait(fault.forMs);
       proxy.stalled = "none";
       proxy.reset();
+      return undefined;
+    }
+    case "deliver a batch late":
+    case "deliver a batch twice": {
+      const { proxy } = slotOf(deployment, fault.slot);
+      proxy.holdAfter = "sluice.credit_post";
+      proxy.requestsToHold = 1;
+      // The replica may have nothing to post, because it is being killed.
+      for (let turns = 0; turns < 150 && proxy.held === 0; turns++) await wait(20);
+      proxy.requestsToHold = 0;
+      const isLate = fault.kind === "deliver a batch late";
+      if (isLate) proxy.stalled = "both";
+      await wait(fault.forMs);
+      proxy.stalled = "none";
+      if (isLate) {
+        proxy.requestsToHold = 1;
+        proxy.reset();
+        await wait(registrationMs);
+        proxy.requestsToHold = 0;
+      }
+      await proxy.release();
       return undefined;
     }
     case "reset connections":

@@ -20,6 +20,10 @@ export type Fault =
       readonly forMs: number;
     }
   | { readonly kind: "reset connections"; readonly slot: number }
+  // A batch of charges reaches the server after this time. Meanwhile, its replica cannot reach the server at all, so
+  // that it is fenced, or it sends the batch again.
+  | { readonly kind: "deliver a batch late"; readonly slot: number; readonly forMs: number }
+  | { readonly kind: "deliver a batch twice"; readonly slot: number; readonly forMs: number }
   | { readonly kind: "kill Redis"; readonly forMs: number }
   | { readonly kind: "stop Redis"; readonly forMs: number }
   | { readonly kind: "empty Redis" }
@@ -35,33 +39,51 @@ export interface PlannedFault {
 }
 
 /** Number of faults of each kind in a round. All faults of a round run before the next round begins. */
-const faultsPerRound: Readonly<Record<FaultKind, number>> = {
+type Rounds = Readonly<Partial<Record<FaultKind, number>>>;
+
+const allFaults = {
   "kill a replica": 4,
   "stop a replica": 4,
   "set a clock wrong": 1,
   "drop replies": 3,
   "stall a connection": 2,
   "reset connections": 2,
+  "deliver a batch late": 1,
+  "deliver a batch twice": 1,
   "kill Redis": 1,
   "stop Redis": 1,
   "empty Redis": 1,
   "kill PostgreSQL": 1,
   "fail over": 1,
+} as const satisfies Required<Rounds>;
+
+/** Faults that show whether a batch of charges counts once, and never after its replica was fenced. */
+const faultsOfPosts: Rounds = {
+  "drop replies": 4,
+  "deliver a batch late": 3,
+  "deliver a batch twice": 2,
+  "stop a replica": 1,
 };
 
-export const faultKinds = Object.keys(faultsPerRound) as readonly FaultKind[];
+export const faultSets = { all: allFaults, posts: faultsOfPosts } as const;
+export type FaultSet = keyof typeof faultSets;
 
 const gapMs = { least: 2_000, range: 3_000 };
 
 /** Plans the faults of the first `durationMs` milliseconds for this number of replicas. */
-export function planFaults(seed: number, durationMs: number, replicas: number): PlannedFault[] {
+export function planFaults(
+  seed: number,
+  durationMs: number,
+  replicas: number,
+  set: FaultSet = "all",
+): PlannedFault[] {
+  const perRound: [FaultKind, number][] = Object.entries(faultSets[set]) as never;
   const random = createRandom(seed);
   const planned: PlannedFault[] = [];
   let left: FaultKind[] = [];
   const gap = (): number => gapMs.least + random.int(gapMs.range);
   for (let atMs = gap(); atMs < durationMs; atMs += gap()) {
-    if (left.length === 0)
-      left = faultKinds.flatMap((kind) => Array(faultsPerRound[kind]).fill(kind));
+    if (left.length === 0) left = perRound.flatMap(([kind, count]) => Array(count).fill(kind));
     const [kind = "empty Redis"] = left.splice(random.int(left.length), 1);
     planned.push({ atMs, fault: detailed(kind) });
   }
@@ -87,6 +109,11 @@ export function planFaults(seed: number, durationMs: number, replicas: number): 
       }
       case "reset connections":
         return { kind, slot };
+      case "deliver a batch late":
+        return { kind, slot, forMs: 11_000 + random.int(2_000) };
+      case "deliver a batch twice":
+        // A replica sends a batch again after two seconds without a reply.
+        return { kind, slot, forMs: 2_500 + random.int(2_000) };
       case "kill Redis":
       case "stop Redis":
       case "kill PostgreSQL":

@@ -161,7 +161,7 @@ test("an idle connection is closed after keepAliveMs, a busy one is not", async 
     },
   };
   await using served = await serve([{ path: "/x", surface }], {
-    server: { keepAliveMs: 20, headersMs: 20 },
+    server: { keepAliveMs: 20, headersMs: 500 },
   });
   const busy = await open(served.port);
   busy.write("GET /x?wait HTTP/1.1\r\nhost: a\r\n\r\n");

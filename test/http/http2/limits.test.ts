@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { constants, connect, type ClientHttp2Session } from "node:http2";
 import { connect as connectTcp } from "node:net";
+import { Duplex } from "node:stream";
 import { test } from "node:test";
 import { connect as connectTls } from "node:tls";
 import { cert } from "../../certificate.ts";
@@ -88,8 +89,9 @@ test("two hosts, two keys and tunnels are refused", async (t) => {
 });
 
 test("a connection without a request is closed after headersMs", async (t) => {
-  await using served = await serveTls(t, hello, { server: { headersMs: 50 } });
-  await closed(await served.connect());
+  // Also the time limit of the TLS handshake, which takes long on a busy machine.
+  await using served = await serveTls(t, hello, { server: { headersMs: 1_000 } });
+  const session = await served.connect();
   // A client that has chosen HTTP/2 and sends nothing at all.
   const silent = connectTls({
     port: served.port,
@@ -98,8 +100,31 @@ test("a connection without a request is closed after headersMs", async (t) => {
     ALPNProtocols: ["h2"],
   });
   silent.resume().on("error", () => {});
-  await once(silent, "close");
+  await Promise.all([closed(session), once(silent, "close")]);
 });
+
+// The answer 408 used to wait for the end of the handshake. HTTP/2 then wrote at the same time, and Node aborted.
+test(
+  "a TLS handshake that takes longer than headersMs is cut off",
+  { timeout: 60_000 },
+  async (t) => {
+    await using served = await serveTls(t, hello, { server: { headersMs: 200 } });
+    const connection = connectTcp(served.port, "127.0.0.1");
+    connection.resume().on("error", () => {});
+    // The client sends its first message and receives nothing, so it sends no other.
+    const deaf = new Duplex({
+      read: () => {},
+      write: (bytes: Buffer, _, done) => void connection.write(bytes, () => done()),
+    });
+    const client = connectTls({ socket: deaf, ca: cert, ALPNProtocols: ["h2"] });
+    client.on("error", () => {});
+    t.after(() => {
+      client.destroy();
+      connection.destroy();
+    });
+    await once(connection, "close");
+  },
+);
 
 test("an idle connection is closed after keepAliveMs", async (t) => {
   await using served = await serveTls(t, hello, { server: { keepAliveMs: 50 } });

@@ -1,11 +1,15 @@
 /**
- * A plugin that throws, rejects or breaks its contract affects only its own request: each hook of a step and of a
- * surface, with each failure. Hooks that hang are tested in step-limit.test.ts, and `onError: skip` in skip.test.ts.
+ * A plugin that throws, rejects or breaks its contract affects only its own request or message: each hook of a step and
+ * of a surface, with each failure. Hooks that hang are tested in step-limit.test.ts, `onError: skip` in skip.test.ts,
+ * services in test/http/failing-service.test.ts, and tools in test/plugins/tools/mcp/failing-plugin.test.ts.
  */
 import assert from "node:assert/strict";
+import { once } from "node:events";
 import { describe, it } from "node:test";
+import { WebSocket } from "ws";
 import type { SurfaceHooks } from "../../../src/plugin.ts";
-import { ask, serve, type TestRoute, type TestStep } from "../harness.ts";
+import { manualClock } from "../../../src/testing/clock.ts";
+import { ask, serve, type Served, type TestRoute, type TestStep } from "../harness.ts";
 
 const broken = (): never => {
   throw new Error("broken");
@@ -106,5 +110,88 @@ describe("a surface affects only its own request if", () => {
         },
       },
     });
+  });
+});
+
+/** Answers each message with itself, or with the code of the step that has refused it. */
+const echo: SurfaceHooks = {
+  async answer(x) {
+    const connection = await x.accept({ protocol: "test.v1", messageBytes: 1_000 });
+    const closed = Promise.withResolvers<void>();
+    connection.onClose = () => closed.resolve();
+    connection.onMessage = (data) => {
+      // The result is not awaited, so a rejection would end the process.
+      void Promise.resolve(x.admit()).then((reply) =>
+        connection.send(reply === undefined ? data : (reply.code ?? "no code"), true),
+      );
+    };
+    await closed.promise;
+    return undefined;
+  },
+};
+
+async function connect({ port }: Served): Promise<WebSocket> {
+  const client = new WebSocket(`ws://127.0.0.1:${port}/socket`, ["test.v1"]);
+  await once(client, "open");
+  return client;
+}
+
+async function exchange(client: WebSocket, message: string): Promise<string> {
+  const closed = once(client, "close").then(() => [Buffer.from("the connection has closed")]);
+  client.send(message);
+  const [data] = (await Promise.race([once(client, "message"), closed])) as [Buffer];
+  return data.toString();
+}
+
+describe("a step affects only the message at which", () => {
+  const route = (message: NonNullable<TestStep["message"]>): TestRoute => {
+    const above: TestStep = { name: "above", message() {} };
+    const steps = [above, { name: "bad", message }];
+    return { path: "/socket", websocket: true, steps, surface: echo };
+  };
+  const ofMessage = {
+    ...failures,
+    "returns a reply that HTTP does not allow": () => ({ status: "200" }),
+  };
+
+  for (const [how, failing] of Object.entries(ofMessage)) {
+    it(`message ${how}`, async () => {
+      let isBroken = true;
+      const message = (): never => (isBroken ? failing() : undefined) as never;
+      await using served = await serve([route(message)]);
+      const [first, second] = [await connect(served), await connect(served)];
+      assert.equal(await exchange(first, "a"), "GATEWAY_INTERNAL_ERROR");
+      isBroken = false;
+      assert.equal(await exchange(first, "b"), "b");
+      assert.equal(await exchange(second, "c"), "c");
+      assert.equal(served.errors.length, 1);
+      assert.match(served.errors[0] ?? "", /^a plugin failed at a message .*"plugin":"bad"/);
+      // The failure is counted for the step, and not for the surface.
+      const [compiled] = served.generation.routes;
+      assert.equal(compiled?.stepStats.at(1).errors, 1);
+      assert.equal(compiled?.stepStats.at(2).errors, 0);
+      for (const client of [first, second]) client.close();
+    });
+  }
+
+  it("message hangs", async () => {
+    const clock = manualClock();
+    const hanging = Promise.withResolvers<void>();
+    let isHanging = true;
+    const message = (): Promise<void> | undefined => {
+      if (!isHanging) return undefined;
+      hanging.resolve();
+      return new Promise(() => {});
+    };
+    await using served = await serve([route(message)], { clock });
+    const client = await connect(served);
+    const answer = exchange(client, "a");
+    await hanging.promise;
+    clock.advance(31_000);
+    assert.equal(await answer, "GATEWAY_INTERNAL_ERROR");
+    isHanging = false;
+    assert.equal(await exchange(client, "b"), "b");
+    assert.equal(served.generation.routes[0]?.stepStats.at(1).timeouts, 1);
+    client.close();
   });
 });

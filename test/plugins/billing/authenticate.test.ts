@@ -16,6 +16,7 @@ import {
   missing,
   unknownKey,
 } from "../fakes.ts";
+import { withDefaults } from "../with-defaults.ts";
 
 interface Setup {
   readonly hooks: StepHooks;
@@ -28,11 +29,13 @@ interface Setup {
   ) => Promise<Reply | void>;
 }
 
-async function setUp(options: Parameters<typeof authenticate.start>[0] = {}): Promise<Setup> {
+async function setUp(
+  options: Partial<Parameters<typeof authenticate.start>[0]> = {},
+): Promise<Setup> {
   const clock = manualClock();
   let caller: Principal = missing;
   const hooks = await authenticate.start(
-    options,
+    withDefaults(authenticate, options),
     fakeHost({ clock }, { accounts: fakeAccounts({ identify: () => caller }) }),
   );
   return {
@@ -61,7 +64,10 @@ test("the unchanged header is passed to the accounts, and the principal is set i
       return missing;
     },
   });
-  const hooks = await authenticate.start({}, fakeHost({}, { accounts }));
+  const hooks = await authenticate.start(
+    withDefaults(authenticate, {}),
+    fakeHost({}, { accounts }),
+  );
   for (const authorization of ["Bearer x", undefined]) {
     const x = fakeExchange({ headers: { authorization } });
     assert.equal(hooks.requestHeaders?.(x), undefined);
@@ -84,7 +90,10 @@ test("a ticket in a subprotocol is redeemed, on the surfaces that accept tickets
       },
     },
   });
-  const hooks = await authenticate.start({}, fakeHost({}, { accounts }));
+  const hooks = await authenticate.start(
+    withDefaults(authenticate, {}),
+    fakeHost({}, { accounts }),
+  );
   const open = async (surface: string, protocol: string, authorization?: string) => {
     const headers = { authorization, "sec-websocket-protocol": protocol, origin: terms.origin };
     const x = { ...fakeExchange({ headers }), route: { path: "/a", surface } };
@@ -180,7 +189,10 @@ test("a caller who cannot be looked up gets 503, which is no failed key, with an
   for (const failures of [0, 1]) {
     const identify = (): Promise<Caller> => Promise.resolve({ kind: "unavailable" });
     const accounts = fakeAccounts({ identify });
-    const hooks = await authenticate.start({ failures }, fakeHost({}, { accounts }));
+    const hooks = await authenticate.start(
+      withDefaults(authenticate, { failures }),
+      fakeHost({}, { accounts }),
+    );
     for (let i = 0; i < 3; i++) {
       const x = fakeExchange({ sent: { code: "GATEWAY_SERVICE_UNAVAILABLE" } });
       const reply = await hooks.requestHeaders?.(x);

@@ -141,7 +141,7 @@ const calls = [
   { method: "system_chain", costMilliCu: 100 },
 ];
 
-test("a charge contains the request id and the name of the surface", async () => {
+test("a charge contains the request id, the name of the surface and the route", async () => {
   const { hooks, fake, x, charge, reply } = await enter();
   assert.equal(reply, undefined);
   assert.equal(charge.reserve(1_500), undefined);
@@ -152,6 +152,7 @@ test("a charge contains the request id and the name of the surface", async () =>
   assert.deepEqual(fake.taken[0]?.about, {
     requestId: "req-1",
     surface: "test",
+    route: "/{any}",
     agent: undefined,
     streamed: undefined,
   });

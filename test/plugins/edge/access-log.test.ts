@@ -18,8 +18,9 @@ import { createMetrics } from "../../../src/metrics.ts";
 import type { Outcome, StepHooks } from "../../../src/plugin.ts";
 import { manualClock, type ManualClock } from "../../../src/testing/clock.ts";
 import { fakeExchange, fakeHost, type FakeRequest } from "../fakes.ts";
+import { withDefaults } from "../with-defaults.ts";
 
-type Options = Parameters<typeof accessLog.start>[0];
+type Options = Partial<Parameters<typeof accessLog.start>[0]>;
 
 function temporaryFolder(t: TestContext): string {
   const folder = mkdtempSync(join(tmpdir(), "sluice-access-log-"));
@@ -40,7 +41,7 @@ async function setUp(t: TestContext, options: Options = {}): Promise<Setup> {
   const folder = temporaryFolder(t);
   const clock = manualClock();
   const hooks = await accessLog.start(
-    { file: "access.log", ...options },
+    withDefaults(accessLog, { file: "access.log", ...options }),
     fakeHost({ folder, clock }),
   );
   const file = join(folder, "access.log");
@@ -169,7 +170,10 @@ test("the default level is that of the gateway", async (t) => {
   ] as const) {
     const folder = temporaryFolder(t);
     const log = { ...fakeHost().log, level };
-    const hooks = await accessLog.start({ file: "a.log" }, fakeHost({ folder, log }));
+    const hooks = await accessLog.start(
+      withDefaults(accessLog, { file: "a.log" }),
+      fakeHost({ folder, log }),
+    );
     hooks.settled?.(fakeExchange({ path: "/good" }), "complete");
     hooks.settled?.(fakeExchange({ path: "/bad", sent: { status: 400 } }), "replied");
     await hooks.stop?.();
@@ -292,7 +296,10 @@ test("the line of a client that has left still contains its address", async (t) 
 test("an existing file is appended to; a new one is not readable by everybody", async (t) => {
   const folder = temporaryFolder(t);
   for (const path of ["/1", "/2"]) {
-    const hooks = await accessLog.start({ file: "a.log" }, fakeHost({ folder }));
+    const hooks = await accessLog.start(
+      withDefaults(accessLog, { file: "a.log" }),
+      fakeHost({ folder }),
+    );
     hooks.settled?.(fakeExchange({ path }), "complete");
     await hooks.stop?.();
   }
@@ -340,7 +347,7 @@ test("waiting lines are limited when a disk refuses writes, and the rest is coun
 test("lost lines are in the metrics from the start", async (t) => {
   const metrics = createMetrics();
   const host = fakeHost({ folder: temporaryFolder(t), metrics });
-  const hooks = await accessLog.start({ file: "a.log" }, host);
+  const hooks = await accessLog.start(withDefaults(accessLog, { file: "a.log" }), host);
   assert.match(await metrics.render(), /^sluice_access_log_lost_total 0$/m);
   await hooks.stop?.();
 });
@@ -350,7 +357,8 @@ test("check reports a folder that is missing, cannot be written, or has the path
   mkdirSync(join(folder, "sub"));
   mkdirSync(join(folder, "locked"));
   chmodSync(join(folder, "locked"), 0o500);
-  const faults = (file: string) => accessLog.check?.({ file }, fakeHost({ folder })) ?? [];
+  const faults = (file: string) =>
+    accessLog.check?.(withDefaults(accessLog, { file }), fakeHost({ folder })) ?? [];
   assert.deepEqual(faults("access.log"), []);
   assert.deepEqual(faults("sub/access.log"), []);
   assert.equal(faults("none/access.log")[0]?.pointer, "/file");
@@ -358,5 +366,5 @@ test("check reports a folder that is missing, cannot be written, or has the path
   assert.match(faults("sub")[0]?.message ?? "", /is a folder/);
   // Root may write everywhere.
   if (process.getuid?.() !== 0) assert.equal(faults("locked/access.log").length, 1);
-  assert.deepEqual(accessLog.check?.({}, fakeHost({ folder })), []);
+  assert.deepEqual(accessLog.check?.(withDefaults(accessLog, {}), fakeHost({ folder })), []);
 });

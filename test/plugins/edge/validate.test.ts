@@ -4,11 +4,12 @@ import validate from "../../../plugins/edge/validate/index.ts";
 import { parseQuery } from "../../../plugins/edge/validate/query.ts";
 import type { Reply } from "../../../src/plugin.ts";
 import { bodyOf, fakeExchange, fakeHost, type FakeRequest } from "../fakes.ts";
+import { withDefaults } from "../with-defaults.ts";
 
-type Options = Parameters<typeof validate.start>[0];
+type Options = Partial<Parameters<typeof validate.start>[0]>;
 
 async function ask(options: Options, request: FakeRequest): Promise<Reply | void> {
-  const hooks = await validate.start(options, fakeHost());
+  const hooks = await validate.start(withDefaults(validate, options), fakeHost());
   const x = fakeExchange(request);
   return (
     (await hooks.requestHeaders?.(x)) ?? (await hooks.requestBody?.(x, x.body ?? Buffer.alloc(0)))
@@ -111,16 +112,22 @@ test("no value of the request is repeated in the answer", async () => {
 });
 
 test("the size limit of the body is the option's, or 1 MiB", async () => {
-  const capped = await validate.start({ body: transfer, bodyBytes: 10 }, fakeHost());
+  const capped = await validate.start(
+    withDefaults(validate, { body: transfer, bodyBytes: 10 }),
+    fakeHost(),
+  );
   assert.equal(capped.bodyBytes, 10);
-  const usual = await validate.start({ body: transfer }, fakeHost());
+  const usual = await validate.start(withDefaults(validate, { body: transfer }), fakeHost());
   assert.equal(usual.bodyBytes, 1_048_576);
 });
 
 test("without a body schema no body is read, and without the other schemas no hook runs before it", async () => {
-  const query = await validate.start({ query: { type: "object" } }, fakeHost());
+  const query = await validate.start(
+    withDefaults(validate, { query: { type: "object" } }),
+    fakeHost(),
+  );
   assert.deepEqual(Object.keys(query), ["requestHeaders"]);
-  const body = await validate.start({ body: transfer }, fakeHost());
+  const body = await validate.start(withDefaults(validate, { body: transfer }), fakeHost());
   assert.deepEqual(Object.keys(body).toSorted(), ["bodyBytes", "json", "requestBody"]);
 });
 
@@ -193,7 +200,7 @@ test("headers are checked by lower-case name and coerced, and the request keeps 
 });
 
 test("coercing the query of one request does not affect the next one", async () => {
-  const hooks = await validate.start({ query: search }, fakeHost());
+  const hooks = await validate.start(withDefaults(validate, { query: search }), fakeHost());
   for (let i = 0; i < 2; i++) {
     const x = fakeExchange({ query: "q=a&limit=2" });
     assert.equal(await hooks.requestHeaders?.(x), undefined);
@@ -224,7 +231,7 @@ const faults: readonly [string, Options, string, RegExp][] = [
 ];
 for (const [what, options, pointer, message] of faults) {
   test(`${what} is a fault of the configuration, with its position`, () => {
-    const found = validate.check?.(options, fakeHost()) ?? [];
+    const found = validate.check?.(withDefaults(validate, options), fakeHost()) ?? [];
     assert.ok(found.length > 0);
     assert.equal(found[0]?.pointer, pointer);
     assert.match(found.map((fault) => fault.message).join("\n"), message);
@@ -232,5 +239,8 @@ for (const [what, options, pointer, message] of faults) {
 }
 
 test("valid schemas have no fault", () => {
-  assert.deepEqual(validate.check?.({ body: transfer, query: search }, fakeHost()), []);
+  assert.deepEqual(
+    validate.check?.(withDefaults(validate, { body: transfer, query: search }), fakeHost()),
+    [],
+  );
 });

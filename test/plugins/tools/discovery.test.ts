@@ -5,15 +5,19 @@ import discovery from "../../../plugins/tools/discovery/index.ts";
 import type { Reply } from "../../../src/plugin.ts";
 import { bench, tool } from "./tool-catalogue/fixture.ts";
 import { fakeExchange, fakeHost } from "../fakes.ts";
+import { withDefaults } from "../with-defaults.ts";
 
-type Options = Parameters<typeof discovery.start>[0];
+type Options = Partial<Parameters<typeof discovery.start>[0]>;
 
 async function ask(
   tools: Tools,
   headers: Record<string, string> = {},
   options: Options = {},
 ): Promise<Reply> {
-  const hooks = await discovery.start(options, fakeHost({}, { "tool-catalogue": tools }));
+  const hooks = await discovery.start(
+    withDefaults(discovery, options),
+    fakeHost({}, { "tool-catalogue": tools }),
+  );
   const reply = await hooks.answer(fakeExchange({ headers }));
   assert(reply !== undefined);
   return reply;

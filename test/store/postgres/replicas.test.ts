@@ -2,14 +2,16 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 import { systemClock } from "../../../src/clock.ts";
-import { createMetrics } from "../../../src/metrics.ts";
-import type { Log, Replicas } from "../../../src/plugin.ts";
+import { createMetrics, type RenderedMetrics } from "../../../src/metrics.ts";
+import type { Clock, Log, Replicas } from "../../../src/plugin.ts";
 import { claimMigrations } from "../../../src/store/postgres/claims.ts";
+import type { SettingsDigests } from "../../../src/store/postgres/gateway-settings.ts";
 import { createMessageSeal } from "../../../src/store/postgres/message-seal.ts";
 import { upgradeSchema } from "../../../src/store/postgres/migrations.ts";
 import { openPostgres } from "../../../src/store/postgres/postgres.ts";
 import { PostgresReplicas, replicaMigrations } from "../../../src/store/postgres/replicas.ts";
 import { createSeal } from "../../../src/store/seal.ts";
+import { manualClock } from "../../../src/testing/clock.ts";
 import { startFaultProxy } from "../fault-proxy.ts";
 import { createDatabase, runSql, startPgBouncer } from "../servers.ts";
 
@@ -17,6 +19,7 @@ const seal = createSeal("a secret of these gateways");
 
 interface Opened {
   readonly replicas: PostgresReplicas;
+  readonly metrics: RenderedMetrics;
   readonly logged: string[];
 }
 
@@ -28,16 +31,22 @@ async function database(t: TestContext): Promise<string> {
   return url;
 }
 
-async function open(t: TestContext, url: string, name: string, secret = seal): Promise<Opened> {
-  const pool = openPostgres({ url, replica: name, metrics: createMetrics() });
+async function open(
+  t: TestContext,
+  url: string,
+  name: string,
+  { settings = {}, clock = systemClock }: { settings?: SettingsDigests; clock?: Clock } = {},
+): Promise<Opened> {
+  const metrics = createMetrics();
+  const pool = openPostgres({ url, replica: name, metrics });
   t.after(() => pool.close());
   const logged: string[] = [];
   const keep = (_: object, message: string): void => void logged.push(message);
   const log: Log = { debug: keep, info: keep, warn: keep, error: keep, child: () => log };
-  const parts = { database: pool, clock: systemClock, log, version: "1.2.3", seal: secret };
+  const parts = { database: pool, clock, log, version: "1.2.3", seal, metrics, settings };
   const replicas = await PostgresReplicas.open(parts);
   t.after(() => replicas.close());
-  return { replicas, logged };
+  return { replicas, metrics, logged };
 }
 
 /** Resolves with the next message of a topic. */
@@ -100,6 +109,45 @@ test("a question is answered by each gateway; one that is dead or does not know 
     left.map(({ name }) => name),
     ["dead", "three"],
   );
+});
+
+test("gateways with other settings are counted, and each difference is logged once", async (t) => {
+  const url = await database(t);
+  await runSql(
+    url,
+    `INSERT INTO sluice.gateways VALUES
+      ('a', 'same', '1', sluice.now_ms() + 60000, '{"plans": "1", "rate": "1"}'),
+      ('b', 'older', '1', sluice.now_ms() + 60000, '{}'),
+      ('c', 'newer', '1', sluice.now_ms() + 60000, '{"plans": "1", "more": "1"}'),
+      ('d', 'dead', '1', sluice.now_ms() - 5000, '{"plans": "2"}')`,
+  );
+  const clock = manualClock();
+  const settings = { plans: "1", rate: "1" };
+  const { replicas, metrics, logged } = await open(t, url, "one", { settings, clock });
+  const counted = (): unknown => metrics.read("sluice_gateways_with_other_settings")[0]?.value;
+  const beatUntil = async (count: number): Promise<void> => {
+    while (counted() !== count) {
+      clock.advance(2_000);
+      await runSql(url, "SELECT");
+    }
+  };
+  assert.equal(counted(), 0);
+  assert.deepEqual(logged, []);
+  const other = '{"plans": "2", "rate": "3"}';
+  await runSql(url, `UPDATE sluice.gateways SET settings = '${other}' WHERE id = 'a'`);
+  await beatUntil(1);
+  await runSql(url, `UPDATE sluice.gateways SET settings = '${other}' WHERE id = 'c'`);
+  await beatUntil(2);
+  const warning =
+    "other gateways on this database have other settings in these sections, and each gateway applies its own";
+  assert.deepEqual(logged, [warning, warning]);
+  replicas.setSettings({ plans: "2", rate: "3" });
+  await beatUntil(0);
+  assert.deepEqual(logged, [
+    warning,
+    warning,
+    "all gateways on this database have the same settings again",
+  ]);
 });
 
 test("a gateway that does not answer in time is shown without an answer", async (t) => {

@@ -1,6 +1,6 @@
 /** The log of changes. The audit log shows it, and a running gateway learns from it what it must read again. */
 import type { DatabaseSync } from "node:sqlite";
-import type { ChangeAuthor } from "sluice-gateway/services";
+import type { ChangeAuthor, ChangeSearch } from "sluice-gateway/services";
 import type { Change, ChangePage } from "../account-store.ts";
 import type { NewChange } from "../decision.ts";
 import { changeColumns, changeFromRow } from "../rows.ts";
@@ -26,4 +26,17 @@ export function listChanges(db: DatabaseSync, page: ChangePage = {}): Change[] {
           .prepare(`SELECT * FROM changes WHERE id > ? AND workspace_id = ? ${order}`)
           .all(after, workspaceId, limit);
   return rows.map(changeFromRow);
+}
+
+/** Returns changes, newest first. */
+export function searchChanges(db: DatabaseSync, search: ChangeSearch): Change[] {
+  const { workspaceId = null, text, before = null, limit } = search;
+  const rows = db.prepare(
+    `SELECT * FROM changes
+     WHERE (:before IS NULL OR id < :before) AND (:workspace IS NULL OR workspace_id = :workspace)
+       AND (:text = '' OR instr(lower(concat_ws(char(10), actor, action, workspace_id, key_id, request_id, details)),
+         lower(:text)) > 0)
+     ORDER BY id DESC LIMIT :limit`,
+  );
+  return rows.all({ workspace: workspaceId, before, text, limit }).map(changeFromRow);
 }

@@ -3,6 +3,7 @@ import type { DatabaseSync } from "node:sqlite";
 import type { Awaitable, Clock } from "sluice-gateway/plugin";
 import type {
   ChangeAuthor,
+  ChangeSearch,
   Failed,
   FoundKey,
   IssuedKey,
@@ -14,6 +15,7 @@ import type {
   PlanName,
   RotatedKey,
   Workspace,
+  WorkspaceSearch,
 } from "sluice-gateway/services";
 import { explain } from "sluice-gateway/store";
 import type {
@@ -30,7 +32,7 @@ import type {
   WorkspaceSettings,
 } from "../account-store.ts";
 import { accountsReader, type AccountsReader } from "./accounts-reader.ts";
-import { listChanges } from "./change-log.ts";
+import { listChanges, searchChanges } from "./change-log.ts";
 import { createKey, findKey, listKeys, revokeKey, rotateKey, setKey } from "./keys.ts";
 import { readOverrides, replaceOverrides } from "./model-overrides.ts";
 import { openAccountsDatabase, refuseDamaged } from "./schema.ts";
@@ -43,6 +45,7 @@ import {
   findWorkspace,
   listWorkspaces,
   purchase,
+  searchWorkspaces,
   setWorkspace,
   upgrade,
 } from "./workspaces.ts";
@@ -192,6 +195,10 @@ export class EmbeddedAccountStore implements AccountStore {
     return this.#read((db) => listWorkspaces(db, limit));
   }
 
+  searchWorkspaces(search: WorkspaceSearch): readonly Workspace[] {
+    return this.#read((db) => searchWorkspaces(db, search));
+  }
+
   setWorkspace(
     id: string,
     settings: WorkspaceSettings,
@@ -230,6 +237,10 @@ export class EmbeddedAccountStore implements AccountStore {
 
   changes(page?: ChangePage): readonly Change[] {
     return this.#read((db) => listChanges(db, page));
+  }
+
+  searchChanges(search: ChangeSearch): readonly Change[] {
+    return this.#read((db) => searchChanges(db, search));
   }
 
   transaction<T>(work: () => Awaitable<T>): Awaitable<T> {

@@ -13,9 +13,9 @@ const textMatches = `instr(lower(keys.id || char(10) || keys.name || char(10) ||
  * the limit. A text is searched for in every key, which takes about 1 µs each.
  */
 export function searchKeys(db: DatabaseSync, search: KeySearch): FoundKey[] {
-  const { workspaceId, text: wanted, activeAt, limit } = search;
+  const { workspaceId, text: wanted, activeAt, skip = 0, limit } = search;
   const conditions: string[] = [];
-  const values: Record<string, string | number> = { limit };
+  const values: Record<string, string | number> = { limit, skip };
   if (workspaceId !== undefined) {
     conditions.push("keys.workspace_id = :workspace");
     values["workspace"] = workspaceId;
@@ -34,7 +34,7 @@ export function searchKeys(db: DatabaseSync, search: KeySearch): FoundKey[] {
     .prepare(
       `${selectKeys("workspaces.name AS workspace_name")}
        CROSS JOIN workspaces ON workspaces.id = keys.workspace_id
-       ${where} ORDER BY keys.rowid DESC LIMIT :limit`,
+       ${where} ORDER BY keys.rowid DESC LIMIT :limit OFFSET :skip`,
     )
     .all(values);
   return rows.map((row) => ({

@@ -6,6 +6,7 @@ import type {
   NewWorkspace,
   PlanName,
   Workspace,
+  WorkspaceSearch,
 } from "sluice-gateway/services";
 import { transaction } from "sluice-gateway/store";
 import type { PendingPlan, Purchase, WorkspaceSettings } from "../account-store.ts";
@@ -39,6 +40,18 @@ export function listWorkspaces(db: DatabaseSync, limit = -1): Workspace[] {
     .prepare("SELECT * FROM workspaces ORDER BY created_at, id LIMIT ?")
     .all(limit)
     .map(workspaceFromRow);
+}
+
+/** Returns workspaces, newest first. */
+export function searchWorkspaces(
+  db: DatabaseSync,
+  { text, skip, limit }: WorkspaceSearch,
+): Workspace[] {
+  const rows = db.prepare(
+    `SELECT * FROM workspaces WHERE instr(lower(id || char(10) || name), lower(:text)) > 0
+     ORDER BY rowid DESC LIMIT :limit OFFSET :skip`,
+  );
+  return rows.all({ text, limit, skip }).map(workspaceFromRow);
 }
 
 export function setWorkspace(

@@ -2,6 +2,7 @@
 import type { Awaitable, Clock, Postgres, RunStatement } from "sluice-gateway/plugin";
 import type {
   ChangeAuthor,
+  ChangeSearch,
   Failed,
   FoundKey,
   IssuedKey,
@@ -13,6 +14,7 @@ import type {
   PlanName,
   RotatedKey,
   Workspace,
+  WorkspaceSearch,
 } from "sluice-gateway/services";
 import { number, text } from "sluice-gateway/store";
 import type {
@@ -232,6 +234,17 @@ export class PostgresAccountStore implements AccountStore {
     return (await this.#query(statement, [limit ?? null])).map(workspaceFromRow);
   }
 
+  async searchWorkspaces({
+    text: wanted,
+    skip,
+    limit,
+  }: WorkspaceSearch): Promise<readonly Workspace[]> {
+    const statement = `SELECT * FROM sluice.workspaces
+      WHERE position(lower($1) IN lower(concat_ws(E'\\n', id, name))) > 0
+      ORDER BY created_at DESC, id LIMIT $2 OFFSET $3`;
+    return (await this.#query(statement, [wanted, limit, skip])).map(workspaceFromRow);
+  }
+
   setWorkspace(
     id: string,
     settings: WorkspaceSettings,
@@ -296,6 +309,20 @@ export class PostgresAccountStore implements AccountStore {
        FROM sluice.changes WHERE id > $1 AND ($2::text IS NULL OR workspace_id = $2)
        ORDER BY id LIMIT $3`,
       [after, workspaceId ?? null, limit ?? null],
+    );
+    return rows.map(changeFromRow);
+  }
+
+  async searchChanges(search: ChangeSearch): Promise<readonly Change[]> {
+    const { workspaceId = null, text: wanted, before = null, limit } = search;
+    const rows = await this.#query(
+      `SELECT id, at, actor, action, workspace_id, key_id, details::text AS details, request_id
+       FROM sluice.changes
+       WHERE ($1::bigint IS NULL OR id < $1) AND ($2::text IS NULL OR workspace_id = $2)
+         AND ($3 = '' OR position(lower($3) IN lower(concat_ws(E'\\n', actor, action, workspace_id, key_id,
+           request_id, details::text))) > 0)
+       ORDER BY id DESC LIMIT $4`,
+      [before, workspaceId, wanted, limit],
     );
     return rows.map(changeFromRow);
   }

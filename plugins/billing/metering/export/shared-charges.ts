@@ -1,6 +1,7 @@
 /** Reads the charges of all gateways from PostgreSQL. The charges of each gateway are in the order of their commits. */
 import type { Postgres } from "sluice-gateway/plugin";
 import { number, text, type Row } from "sluice-gateway/store";
+import type { UsageRange } from "../read-usage.ts";
 import type { UsageJson } from "../usage-json.ts";
 import type { DrawsJson } from "./event.ts";
 import { lastRead, moved, type ChargedReplica, type SharedPosition } from "./shared-position.ts";
@@ -12,11 +13,8 @@ export interface SharedCharge {
   readonly draws: DrawsJson;
 }
 
-/** Only charges within [from, to) are read. Milliseconds since 1970. */
-export interface ChargeTimes {
-  readonly from?: number | undefined;
-  readonly to?: number | undefined;
-}
+/** Only charges in this range are read. */
+export type ChargeTimes = Omit<UsageRange, "after">;
 
 /**
  * With `local`, the number of a charge contains the number of its commit, which `posted` counts. A gateway can continue

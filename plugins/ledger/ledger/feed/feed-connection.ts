@@ -11,7 +11,7 @@ import { basicCredentials } from "../pool/request-head.ts";
 import { splitResponse } from "../pool/split-response.ts";
 
 /** Maximum number of notifications per second: `baseRate`, and `ratePerSubscription` for each subscription. */
-const baseRate = 100;
+const defaultBaseRate = 100;
 const ratePerSubscription = 50;
 /** Maximum number of requests that wait for their answers. */
 const maxRequests = 2048;
@@ -24,6 +24,8 @@ export interface FeedLimits {
   /** Maximum time until an answer has arrived. */
   readonly answerMs: number;
   readonly messageBytes: number;
+  /** Maximum number of notifications per second in addition to 50 per subscription (default 100). */
+  readonly baseRate?: number;
 }
 
 /** The node's answer as JSON text. Undefined if the connection was lost, or the node did not answer in time. */
@@ -98,24 +100,27 @@ export class FeedConnection {
 
   /** `params`: JSON text. */
   request(method: string, params: string): Promise<FeedAnswer> {
-    return new Promise((resolve) => this.#request(method, params, resolve));
+    return new Promise((resolve) => this.send(method, params, resolve));
   }
 
-  /** Like `request`. If the result is the id of a subscription, `receiver` is called for each of its notifications. */
+  /**
+   * Like `request`. If the result is the id of a subscription (JSON text), `open` is called with it, and returns what
+   * receives the notifications.
+   */
   subscribe(
     method: string,
     params: string,
-    receiver: (result: string) => void,
+    open: (id: string) => (result: string) => void,
   ): Promise<FeedAnswer> {
     return new Promise((resolve) => {
-      this.#request(method, params, (answer) => {
+      this.send(method, params, (answer) => {
         // The first notification can follow the answer at once, before any promise is resolved.
         if (answer?.kind === "result") {
           if (!idForm.test(answer.text)) {
             this.#lose("not the id of a subscription");
             return resolve(undefined);
           }
-          this.#receivers.set(answer.text, receiver);
+          this.#receivers.set(answer.text, open(answer.text));
         }
         resolve(answer);
       });
@@ -124,14 +129,15 @@ export class FeedConnection {
 
   /** `id`: the result of `subscribe`. */
   unsubscribe(method: string, id: string): void {
-    if (this.#receivers.delete(id)) this.#request(method, `[${id}]`, () => {});
+    if (this.#receivers.delete(id)) this.send(method, `[${id}]`, () => {});
   }
 
   close(): void {
     this.#end();
   }
 
-  #request(method: string, params: string, onAnswer: (answer: FeedAnswer) => void): void {
+  /** Like `request`. `onAnswer` is called before any later message of the node is read. */
+  send(method: string, params: string, onAnswer: (answer: FeedAnswer) => void): void {
     if (this.#isClosed || this.#requests.size >= maxRequests) return onAnswer(undefined);
     const id = ++this.#nextId;
     const timeout = this.#clock.after(this.#limits.answerMs, () => this.#lose("answer timeout"));
@@ -164,7 +170,8 @@ export class FeedConnection {
       this.#rateSince = now;
       this.#rateCount = 0;
     }
-    const maxRate = baseRate + ratePerSubscription * this.#receivers.size;
+    const maxRate =
+      (this.#limits.baseRate ?? defaultBaseRate) + ratePerSubscription * this.#receivers.size;
     if (++this.#rateCount > maxRate) return this.#lose("too many notifications");
     this.#receivers.get(id)?.(result);
   }

@@ -9,12 +9,11 @@ import type { PoolConfig } from "../options.ts";
 import { FeedConnection, type FeedAnswer, type FeedLimits } from "./feed-connection.ts";
 import { feedMetrics, type FeedMetrics } from "./feed-metrics.ts";
 import type { FeedMethods } from "./subscription-methods.ts";
+import { TargetChoice } from "./target-choice.ts";
 import { Topic, topicParams, type TopicOwner } from "./topic.ts";
 
 /** A subscription without clients is kept for this time, because a client often subscribes again. */
 const unusedMs = 5_000;
-/** A node that was lost is not used for this time if there is another one. */
-const avoidMs = 10_000;
 const retryMs = 200;
 const maxRetryMs = 5_000;
 const checkMs = 1_000;
@@ -47,7 +46,7 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
   readonly #topics = new Map<string, Topic>();
   /** The first answers of a node that clients wait for, by topic. */
   readonly #opening = new Map<Topic, PromiseWithResolvers<FeedAnswer>>();
-  readonly #avoidUntil = new Map<string, number>();
+  readonly #nodes: TargetChoice;
   readonly #check: Disposable;
   #connection: FeedConnection | undefined;
   #target: NodeTarget | undefined;
@@ -58,6 +57,7 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
   constructor(parts: FeedParts) {
     const { upstream, methods, clock, metrics } = parts;
     this.#parts = parts;
+    this.#nodes = new TargetChoice(parts.pool, clock);
     this.subscribing = methods.subscribing;
     this.unsubscribing = methods.unsubscribing;
     this.#limits = {
@@ -146,7 +146,7 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
     if (this.#isClosed || this.#connection !== undefined || this.#topics.size === 0) return;
     this.#retry?.[Symbol.dispose]();
     this.#retry = undefined;
-    const target = this.#choose();
+    const target = this.#nodes.choose();
     if (target === undefined) return this.#retryLater();
     const { clock } = this.#parts;
     const connection = new FeedConnection(target.url, clock, this.#limits, (reason) => {
@@ -166,7 +166,7 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
     const { method, params } = topic;
     // The id is set at once, so that a topic is not subscribed twice.
     topic.id = "";
-    const answer = await connection.subscribe(method.name, params, (result) => {
+    const answer = await connection.subscribe(method.name, params, () => (result) => {
       if (this.#connection === connection) topic.receive(result);
     });
     if (this.#connection !== connection || answer === undefined) return;
@@ -188,16 +188,15 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
   #lost(reason: string): void {
     const target = this.#target;
     if (this.#connection === undefined || target === undefined) return;
-    const { clock, log } = this.#parts;
+    const { log } = this.#parts;
     log.warn({ node: target.label, reason }, "the subscriptions move, because their node is lost");
-    this.#avoidUntil.set(target.label, clock.monotonic() + avoidMs);
+    this.#nodes.avoid(target);
     this.#metrics.moves.add(1);
     this.#disconnect();
     for (const topic of this.#topics.values()) topic.moved();
     if (this.#failures++ === 0) return this.#connect();
     // Every node has been tried, so new clients get an error instead of waiting. The others wait for a node.
-    const nodes = this.#parts.pool.targets?.().length ?? 0;
-    if (this.#failures > nodes)
+    if (this.#failures > this.#nodes.count)
       for (const topic of this.#opening.keys()) this.#remove(topic, undefined);
     this.#retryLater();
   }
@@ -218,18 +217,8 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
   /** Leaves a node that the pool no longer uses, if it uses another one. */
   #checkTarget(): void {
     const target = this.#target;
-    const targets = this.#parts.pool.targets?.() ?? [];
-    if (target === undefined || targets.length === 0) return;
-    if (!targets.some(({ label }) => label === target.label)) this.#lost("the node is not usable");
-  }
-
-  /** Returns the best node that was not lost lately, or the one that was lost first. */
-  #choose(): NodeTarget | undefined {
-    const now = this.#parts.clock.monotonic();
-    const avoided = ({ label }: NodeTarget): number =>
-      Math.max(0, (this.#avoidUntil.get(label) ?? 0) - now);
-    const targets = this.#parts.pool.targets?.() ?? [];
-    return targets.toSorted((a, b) => avoided(a) - avoided(b))[0];
+    if (target !== undefined && this.#nodes.isUnusable(target))
+      this.#lost("the node is not usable");
   }
 
   #report(): void {

@@ -35,6 +35,8 @@ export const failures = {
   /** HTTP 429 or 5xx. */
   status: failure("status", "unreachable", true, true),
   garbage: failure("garbage", "garbage", true, true),
+  /** The answer was empty, although the node has reported the block. */
+  emptyAnswer: failure("empty_answer", "garbage", true, true),
   /** The answer was larger than `answerBytes`. It would be as large from any other node. */
   tooLarge: failure("too_large", "garbage", false, false),
   /** A bug in the gateway. */

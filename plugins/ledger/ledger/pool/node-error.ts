@@ -7,11 +7,17 @@ const readBytes = 16 * 1024;
 const busyCodes: ReadonlySet<unknown> = new Set([-32009, -32999]);
 /** The state was pruned, or this node has not yet imported a block that another node has. */
 const missingBlock = /State already discarded|Unknown ?Block/i;
+const missingState = /State already discarded/i;
 
 /** Returns true if another node may answer. `bytes[start, end)`: the error object, possibly without a code. */
 export function isRetryableElsewhere(bytes: Buffer, start: number, end: number): boolean {
   const error = readSmallJson(bytes, start, end);
   return isBusy(error) || (isObject(error) && missingBlock.test(JSON.stringify(error)));
+}
+
+/** Returns true if the node has the block but has discarded its state. */
+export function discardedState(bytes: Buffer, start: number, end: number): boolean {
+  return end - start <= readBytes && missingState.test(bytes.toString("latin1", start, end));
 }
 
 /** Returns true if the node refused the call because it is busy. */

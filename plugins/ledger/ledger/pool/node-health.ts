@@ -18,6 +18,8 @@ export interface NodeHealthOptions {
   readonly maxHeadAgeMs: number | undefined;
   readonly clock: Clock;
   readonly log: Log;
+  /** Called after each probe of a node, when the nodes have been compared again. */
+  readonly onProbed: (node: PooledNode) => void;
 }
 
 export class NodeHealth {
@@ -60,7 +62,10 @@ export class NodeHealth {
     ];
     for (const node of nodes) {
       node.metrics.up.set(0);
-      node.onProbed = () => this.review();
+      node.onProbed = () => {
+        this.review();
+        options.onProbed(node);
+      };
     }
     this.firstProbe = this.probe();
   }

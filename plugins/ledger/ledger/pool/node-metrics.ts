@@ -6,6 +6,8 @@ import { failures, type Failure } from "./failure.ts";
 export interface NodeMetrics {
   readonly up: Gauge;
   readonly inFlight: Gauge;
+  /** Number of the oldest block whose state the node has. */
+  readonly oldestState: Gauge;
   /** Seconds from sending a call to its answer. */
   readonly seconds: Histogram;
   failed(failure: Failure): void;
@@ -44,10 +46,47 @@ export function nodeMetrics(metrics: Metrics, upstream: string, node: string): N
         labels,
       )
       .with(of),
+    oldestState: metrics
+      .gauge(
+        "sluice_ledger_node_oldest_state",
+        "Number of the oldest block whose state the node has. 0 for an archive node.",
+        labels,
+      )
+      .with(of),
     seconds: metrics
       .histogram("sluice_ledger_node_seconds", "Response time of a node.", latencyBuckets, labels)
       .with(of),
     failed: (failure) => byCause.get(failure.cause)?.add(1),
     ejected: (reason) => byReason.get(reason)?.add(1),
+  };
+}
+
+export interface PoolMetrics {
+  /** Called when a hedged read has its answer. `won`: the second node was faster. */
+  hedged(outcome: "won" | "lost"): void;
+  /** Called when two nodes gave different answers to a call with a quorum. */
+  disagreed(): void;
+}
+
+export function poolMetrics(metrics: Metrics, upstream: string): PoolMetrics {
+  const hedges = metrics.counter(
+    "sluice_ledger_hedges_total",
+    "Slow reads that were also sent to a second node, by outcome: `won` if its answer came first, else `lost`.",
+    ["upstream", "outcome"],
+  );
+  const disagreements = metrics
+    .counter(
+      "sluice_ledger_disagreements_total",
+      "Calls with a quorum to which two nodes gave different answers.",
+      ["upstream"],
+    )
+    .with({ upstream });
+  const byOutcome = {
+    won: hedges.with({ upstream, outcome: "won" }),
+    lost: hedges.with({ upstream, outcome: "lost" }),
+  };
+  return {
+    hedged: (outcome) => byOutcome[outcome].add(1),
+    disagreed: () => disagreements.add(1),
   };
 }

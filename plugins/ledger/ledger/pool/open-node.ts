@@ -21,6 +21,7 @@ export type NodesConfig = Pick<
   | "probeMs"
   | "maxLag"
   | "maxHeadAgeMs"
+  | "hedging"
 >;
 
 export interface NodeOptions {

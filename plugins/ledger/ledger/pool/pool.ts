@@ -1,18 +1,23 @@
 /**
  * Distributes calls over the nodes of an upstream. A call goes to the less busy of two usable nodes, which are chosen
- * round-robin. A read that fails is retried on at most two other nodes.
+ * round-robin among those that have its block. A read that fails is retried on at most two other nodes, and a slow one
+ * is also sent to a second node.
  */
 import { chooseBackend, roundRobin } from "sluice-gateway/http";
 import type { Clock, Log, Metrics } from "sluice-gateway/plugin";
 import type { NodePool, NodeRequest, NodeStatus, NodeTarget } from "../node-pool.ts";
-import { NodeCall } from "./node-call.ts";
-import type { Failure } from "./failure.ts";
-import { isRetryableElsewhere } from "./node-error.ts";
+import { failures, type Failure } from "./failure.ts";
+import { discardedState, isRetryableElsewhere } from "./node-error.ts";
 import { openNodes, type NodesConfig } from "./open-node.ts";
-import type { PooledNode } from "./pooled-node.ts";
+import { NodeAgreement } from "./node-agreement.ts";
+import { Hedging } from "./hedging.ts";
 import { NodeHealth } from "./node-health.ts";
+import { poolMetrics, type PoolMetrics } from "./node-metrics.ts";
+import { Attempt, PooledCall, type AttemptListener } from "./pooled-call.ts";
+import type { PooledNode } from "./pooled-node.ts";
+import { QuorumCall } from "./quorum-call.ts";
 
-/** The first attempt and two retries. */
+/** The first attempt and two more. */
 const maxAttempts = 3;
 
 export interface PoolOptions {
@@ -32,19 +37,28 @@ export interface OpenPool extends NodePool {
 
 /** Connects to the nodes of an upstream and starts to probe them. Throws if a URL is invalid. */
 export function openPool(options: PoolOptions): OpenPool {
-  const { upstream, clock, log, metrics, batching = true } = options;
-  const nodes = openNodes({ upstream, clock, log, metrics, batching });
-  return new Pool(new NodeHealth({ ...upstream, nodes, clock, log }), clock);
+  return new Pool(options);
 }
 
-class Pool implements OpenPool {
+class Pool implements OpenPool, AttemptListener {
   readonly #health: NodeHealth;
   readonly #clock: Clock;
+  readonly #metrics: PoolMetrics;
+  /** Undefined for a single node, which cannot disagree. */
+  readonly #agreement: NodeAgreement | undefined;
+  readonly #hedging: Hedging | undefined;
   readonly #sampler = roundRobin(1);
 
-  constructor(health: NodeHealth, clock: Clock) {
-    this.#health = health;
+  constructor({ upstream, clock, log, metrics, batching = true }: PoolOptions) {
+    const nodes = openNodes({ upstream, clock, log, metrics, batching });
+    const isAlone = nodes.length === 1;
     this.#clock = clock;
+    this.#metrics = poolMetrics(metrics, upstream.name);
+    this.#agreement = isAlone ? undefined : new NodeAgreement(nodes, clock);
+    this.#hedging =
+      isAlone || !upstream.hedging ? undefined : new Hedging(clock, (call) => this.#hedge(call));
+    const onProbed = (node: PooledNode): void => this.#agreement?.probed(node, this.#health);
+    this.#health = new NodeHealth({ ...upstream, nodes, clock, log, onProbed });
   }
 
   get finalized(): number | undefined {
@@ -72,110 +86,171 @@ class Pool implements OpenPool {
   }
 
   status(): readonly NodeStatus[] {
-    return this.#health.nodes.map(({ label, exclusionReason, observed, client }) => ({
+    return this.#health.nodes.map(({ label, exclusionReason, observed, oldestState, client }) => ({
       node: label,
       exclusionReason,
       best: observed?.best,
       finalized: observed?.finalized,
+      oldestState,
       inFlight: client.inFlight,
     }));
   }
 
   targets(): readonly NodeTarget[] {
-    const { usable, lastResort } = this.#health;
-    const nodes = usable.length > 0 ? usable : lastResort;
-    return nodes.toSorted((a, b) => (b.observed?.best ?? 0) - (a.observed?.best ?? 0));
+    return this.#callable.toSorted((a, b) => (b.observed?.best ?? 0) - (a.observed?.best ?? 0));
   }
 
   send(request: NodeRequest): void {
-    const node = this.#choose();
-    if (node === undefined) return queueMicrotask(() => request.onError("unreachable"));
-    this.#sendTo(node, new PooledCall(request, this, node));
+    if ((request.quorum ?? 1) > 1) {
+      const quorum = new QuorumCall(request, this.#metrics, (asked, except) =>
+        this.#ask(asked, except),
+      );
+      return quorum.start();
+    }
+    const call = new PooledCall(request, this.#clock.monotonic());
+    const node = this.#choose(call);
+    if (node === undefined) return queueMicrotask(() => call.giveUp(undefined));
+    this.#sendTo(node, call);
+    if (request.retry) this.#hedging?.sent(call);
   }
 
-  close(): Promise<void> {
-    return this.#health.close();
+  async close(): Promise<void> {
+    this.#hedging?.close();
+    this.#agreement?.close();
+    await this.#health.close();
   }
 
-  /** Called when a node has answered. Returns true if the answer is final, false if the call is retried elsewhere. */
   onAnswer(
-    call: PooledCall,
+    attempt: Attempt,
     kind: "result" | "error",
     bytes: Buffer,
     start: number,
     end: number,
-  ): boolean {
-    const { node } = call;
-    node.metrics.seconds.observe((this.#clock.monotonic() - call.sentAt) / 1000);
-    if (node.succeeded()) this.#health.review();
-    if (kind === "result") return true;
-    const next = this.#next(call);
-    if (next === undefined || !isRetryableElsewhere(bytes, start, end)) return true;
-    call.nodeError ??= Buffer.from(bytes.subarray(start, end));
-    this.#sendTo(next, call);
+  ): void {
+    const { call, node, sentAt } = attempt;
+    const { method } = call.request;
+    const ms = this.#clock.monotonic() - sentAt;
+    node.metrics.seconds.observe(ms / 1000);
+    this.#hedging?.answered(method, ms);
+    if (kind === "result" && this.#agreement?.isFinalizedHead(method) === true)
+      void this.#agreeOnHead(this.#agreement, attempt, bytes.toString("latin1", start, end));
+    else this.#judge(attempt, kind, bytes, start, end);
+  }
+
+  onError({ call, node }: Attempt, failure: Failure): void {
+    node.metrics.failed(failure);
+    if (failure.countsAgainstNode) this.#health.failed(node);
+    call.attempts--;
+    if (call.isDone || call.attempts > 0) return;
+    this.#retry(call, failure);
+  }
+
+  /** Ends the call with the highest finalized head that a node has reported. */
+  async #agreeOnHead(agreement: NodeAgreement, attempt: Attempt, head: string): Promise<void> {
+    const { call, node } = attempt;
+    const agreed = Buffer.from(await agreement.finalizedHead(call.request.method, head, node));
+    this.#judge(attempt, "result", agreed, 0, agreed.length);
+  }
+
+  #judge(
+    attempt: Attempt,
+    kind: "result" | "error",
+    bytes: Buffer,
+    start: number,
+    end: number,
+  ): void {
+    const { call, node } = attempt;
+    call.attempts--;
+    const isFinal =
+      kind === "result"
+        ? this.#isFinalResult(attempt, bytes, start, end)
+        : this.#isFinalError(attempt, bytes, start, end);
+    if (call.isDone) return;
+    if (isFinal) {
+      if (call.isHedged) this.#metrics.hedged(node === call.tried[0] ? "lost" : "won");
+      return call.answer(kind, bytes, start, end);
+    }
+    call.keep(kind, bytes, start, end);
+    if (call.attempts === 0) this.#retry(call, undefined);
+  }
+
+  /** Returns false if another node may have a better result. */
+  #isFinalResult({ call, node }: Attempt, bytes: Buffer, start: number, end: number): boolean {
+    const verdict = this.#agreement?.judgeResult(call.request, node, bytes, start, end) ?? "fine";
+    if (verdict !== "fault") {
+      this.#succeeded(node);
+      return verdict === "fine";
+    }
+    node.metrics.failed(failures.emptyAnswer);
+    this.#health.failed(node);
     return false;
   }
 
-  /** Called when a node did not answer. Returns true if the call has failed, false if it is retried elsewhere. */
-  onError(call: PooledCall, failure: Failure): boolean {
-    const { node } = call;
-    node.metrics.failed(failure);
-    if (failure.countsAgainstNode) this.#health.failed(node);
-    const next = failure.retryElsewhere ? this.#next(call) : undefined;
-    if (next === undefined) return true;
-    this.#sendTo(next, call);
+  /** Returns false if another node may have a result. */
+  #isFinalError({ call, node }: Attempt, bytes: Buffer, start: number, end: number): boolean {
+    this.#succeeded(node);
+    if (!isRetryableElsewhere(bytes, start, end)) return true;
+    if (discardedState(bytes, start, end)) this.#agreement?.discarded(call.request.block, node);
     return false;
+  }
+
+  #succeeded(node: PooledNode): void {
+    if (node.succeeded()) this.#health.review();
+  }
+
+  /** Sends the call to another node, or ends it if it must not be sent again or no node is left. */
+  #retry(call: PooledCall, failure: Failure | undefined): void {
+    const mayRetry = call.request.retry && failure?.retryElsewhere !== false;
+    const next = mayRetry ? this.#next(call) : undefined;
+    if (next === undefined) call.giveUp(failure);
+    else this.#sendTo(next, call);
+  }
+
+  /** Returns false if there is no second node. */
+  #hedge(call: PooledCall): boolean {
+    const node = this.#next(call);
+    if (node === undefined) return false;
+    call.isHedged = true;
+    this.#sendTo(node, call);
+    return true;
+  }
+
+  /** Sends a call to one node only, and returns that node. Undefined if all nodes are among `except`. */
+  #ask(request: NodeRequest, except: readonly PooledNode[]): PooledNode | undefined {
+    const call = new PooledCall(request, this.#clock.monotonic());
+    const node = this.#choose(call, except);
+    if (node !== undefined) this.#sendTo(node, call);
+    return node;
   }
 
   #sendTo(node: PooledNode, call: PooledCall): void {
-    call.node = node;
-    call.sentAt = this.#clock.monotonic();
-    node.client.send(call);
+    call.tried.push(node);
+    call.attempts++;
+    node.client.send(new Attempt(call, node, this.#clock.monotonic(), this));
   }
 
-  /** Returns the node on which a call is retried. Undefined if it must not be retried, or no node is left. */
+  /** Returns the node for the next attempt. Undefined if no node is left, or enough were tried. */
   #next(call: PooledCall): PooledNode | undefined {
-    if (!call.retry || call.tried.length + 1 >= maxAttempts) return undefined;
-    call.tried = [...call.tried, call.node];
-    return this.#choose(call.tried);
+    return call.tried.length < maxAttempts ? this.#choose(call, call.tried) : undefined;
   }
 
-  /** Returns the less busy of the next two nodes that are not in `tried`. Undefined if all nodes are. */
-  #choose(tried?: readonly PooledNode[]): PooledNode | undefined {
+  /** The usable nodes, or, while there are none, the last resort. */
+  get #callable(): readonly PooledNode[] {
     const { usable, lastResort } = this.#health;
-    return chooseBackend(usable.length > 0 ? usable : lastResort, this.#sampler, tried);
+    return usable.length > 0 ? usable : lastResort;
+  }
+
+  /**
+   * Returns the less busy of the next two nodes that have the block of the call, or else of the next two nodes.
+   * Undefined if all nodes are among `except`.
+   */
+  #choose({ request }: PooledCall, except: readonly PooledNode[] = none): PooledNode | undefined {
+    const nodes = this.#callable;
+    const having = this.#agreement?.nodesWith(request.block, nodes, this.finalized) ?? nodes;
+    const node = chooseBackend(having, this.#sampler, except);
+    if (node !== undefined || having === nodes) return node;
+    return chooseBackend(nodes, this.#sampler, except);
   }
 }
 
-/** A request with the nodes that it was sent to. */
-class PooledCall extends NodeCall {
-  readonly #request: NodeRequest;
-  readonly #pool: Pool;
-  /** The node that is working on the call. */
-  node: PooledNode;
-  /** The nodes that the call was sent to before. */
-  tried: readonly PooledNode[] = [];
-  /** Time of the monotonic clock in milliseconds when the call was sent to `node`. */
-  sentAt = 0;
-  /** A node's error that is answered if no other node gives a better answer. */
-  nodeError: Buffer | undefined;
-
-  constructor(request: NodeRequest, pool: Pool, node: PooledNode) {
-    super(request);
-    this.#request = request;
-    this.#pool = pool;
-    this.node = node;
-  }
-
-  onAnswer(kind: "result" | "error", bytes: Buffer, start: number, end: number): void {
-    if (!this.#pool.onAnswer(this, kind, bytes, start, end)) return;
-    this.#request.onAnswer(kind, bytes, start, end);
-  }
-
-  onError(failure: Failure): void {
-    if (!this.#pool.onError(this, failure)) return;
-    const { nodeError } = this;
-    if (nodeError !== undefined) this.#request.onAnswer("error", nodeError, 0, nodeError.length);
-    else this.#request.onError(failure.reason);
-  }
-}
+const none: readonly PooledNode[] = [];

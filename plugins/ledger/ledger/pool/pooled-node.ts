@@ -58,11 +58,17 @@ export class PooledNode implements Backend {
   previousExclusionReason: ExclusionReason | undefined;
   /** The last observation. It is kept while the node is unreachable. */
   observed: Observation | undefined;
+  /**
+   * Number of blocks before the best one whose state the node has; Infinity for an archive node. Undefined if it is not
+   * known. Set by `StateDepths`.
+   */
+  stateDepth: number | undefined;
   /** Incremented when the genesis, software or runtime of the node changes, or its chain starts again. */
   changes = 0;
   /** True after the first probe has succeeded or failed. */
   probed = false;
-  readonly #probeClient: NodeClient;
+  /** Used for calls of the pool itself. */
+  readonly probeClient: NodeClient;
   readonly #clock: Clock;
   /** Called after each probe. Set by `NodeHealth`. */
   onProbed: () => void = () => {};
@@ -84,7 +90,7 @@ export class PooledNode implements Backend {
     this.url = parts.url;
     this.client = parts.client;
     this.metrics = parts.metrics;
-    this.#probeClient = parts.probeClient;
+    this.probeClient = parts.probeClient;
     this.#clock = parts.clock;
     this.ejection = new Ejection(ejectionPolicy, parts.clock, () => void this.probe());
   }
@@ -105,6 +111,13 @@ export class PooledNode implements Backend {
     return this.#probesBackwards > 0 ? "finalized_backwards" : undefined;
   }
 
+  /** Number of the oldest block whose state the node has. Undefined if it is not known. */
+  get oldestState(): number | undefined {
+    const { stateDepth, observed } = this;
+    if (stateDepth === undefined || observed === undefined) return undefined;
+    return Math.max(0, observed.best - stateDepth);
+  }
+
   /** Milliseconds since the last observed change of the node's head. */
   get headAgeMs(): number {
     return this.#clock.monotonic() - this.#headMovedAt;
@@ -112,7 +125,7 @@ export class PooledNode implements Backend {
 
   /** System error code of the last failed connection, for the log. */
   get lastError(): string | undefined {
-    return this.#probeClient.lastError ?? this.client.lastError;
+    return this.probeClient.lastError ?? this.client.lastError;
   }
 
   /** Description of the last probe's failure, for the log. Undefined if it succeeded. */
@@ -135,13 +148,13 @@ export class PooledNode implements Backend {
   async close(): Promise<void> {
     this.ejection.close();
     this.onProbed = () => {};
-    await Promise.all([this.client.close(), this.#probeClient.close()]);
+    await Promise.all([this.client.close(), this.probeClient.close()]);
     await this.#probing;
   }
 
   async #probe(): Promise<void> {
     const answersBefore = this.#answers;
-    const result = await probe(this.#probeClient);
+    const result = await probe(this.probeClient);
     if (result.kind === "observed") this.#observe(result.observed);
     else this.#missProbe(result, this.#answers > answersBefore);
     this.probed = true;

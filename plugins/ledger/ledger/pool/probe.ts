@@ -12,7 +12,9 @@ export interface Observation {
   readonly genesis: string;
   /** Block numbers. */
   readonly best: number;
+  readonly bestHash: string | undefined;
   readonly finalized: number | undefined;
+  readonly finalizedHash: string | undefined;
   readonly syncing: boolean;
   /** False if the node should have peers and has none. */
   readonly hasNeededPeers: boolean;
@@ -33,7 +35,7 @@ export interface ProbeFailed {
   readonly detail: string;
 }
 
-type Reply = { readonly kind: "value"; readonly value: unknown } | ProbeFailed;
+export type Reply = { readonly kind: "value"; readonly value: unknown } | ProbeFailed;
 
 /** Never rejects. The calls are sent one after the other, so that a probe puts little load on the node. */
 export async function probe(client: NodeClient): Promise<ProbeResult> {
@@ -46,7 +48,13 @@ export async function probe(client: NodeClient): Promise<ProbeResult> {
   const best = blockNumber(header.value);
   if (best === undefined) return bad("chain_getHeader", "a header without a block number");
   if (!isHash(genesis.value)) return bad("chain_getBlockHash", "no block hash");
-  const finalized = await askFinalized(client);
+  const bestHash = await ask(client, "chain_getBlockHash", [best]);
+  if (bestHash.kind === "failed") return bestHash;
+  const finalizedHash = await ask(client, "chain_getFinalizedHead");
+  if (finalizedHash.kind === "failed") return finalizedHash;
+  const finalized = isHash(finalizedHash.value)
+    ? await ask(client, "chain_getHeader", [finalizedHash.value])
+    : finalizedHash;
   if (finalized.kind === "failed") return finalized;
   const version = await ask(client, "system_version");
   if (version.kind === "failed") return version;
@@ -57,7 +65,9 @@ export async function probe(client: NodeClient): Promise<ProbeResult> {
     observed: {
       genesis: genesis.value,
       best,
+      bestHash: hashOf(bestHash.value),
       finalized: blockNumber(finalized.value),
+      finalizedHash: hashOf(finalizedHash.value),
       ...readHealth(health.value),
       version: typeof version.value === "string" ? version.value : undefined,
       runtime: readRuntime(runtime.value),
@@ -65,14 +75,12 @@ export async function probe(client: NodeClient): Promise<ProbeResult> {
   };
 }
 
-async function askFinalized(client: NodeClient): Promise<Reply> {
-  const hash = await ask(client, "chain_getFinalizedHead");
-  if (hash.kind === "failed" || typeof hash.value !== "string") return hash;
-  return ask(client, "chain_getHeader", [hash.value]);
-}
-
 /** Calls a method. A node's error is a reply without a value, unless it means that the node is busy. */
-function ask(client: NodeClient, method: string, params: readonly unknown[] = []): Promise<Reply> {
+export function ask(
+  client: NodeClient,
+  method: string,
+  params: readonly unknown[] = [],
+): Promise<Reply> {
   return new Promise((resolve) => client.send(new ProbeCall(method, params, resolve)));
 }
 
@@ -113,6 +121,10 @@ function isHash(value: unknown): value is string {
   return typeof value === "string" && /^0x[0-9a-f]{1,128}$/i.test(value);
 }
 
+function hashOf(value: unknown): string | undefined {
+  return isHash(value) ? value.toLowerCase() : undefined;
+}
+
 function readHealth(value: unknown): {
   readonly syncing: boolean;
   readonly hasNeededPeers: boolean;
@@ -130,7 +142,7 @@ function readRuntime(value: unknown): string | undefined {
 }
 
 /** Returns the block number of a header. Nodes write it in hexadecimal, with or without padding. */
-function blockNumber(header: unknown): number | undefined {
+export function blockNumber(header: unknown): number | undefined {
   if (!isObject(header)) return undefined;
   const { number } = header;
   const value =

@@ -13,14 +13,15 @@ import { manualClock, type ManualClock } from "../../../../src/testing/clock.ts"
 import { startTestGateway, type TestGateway } from "../../../../plugins/contracts/testing.ts";
 import { closed, listening } from "../../../e2e/rpc-node.ts";
 import { bodyOf, fakeExchange, fakeHost, keyPrincipal, missing } from "../../fakes.ts";
+import { withDefaults } from "../../with-defaults.ts";
 
 const mebibyte = 1024 * 1024;
 const lease = 60_000;
 
 function headersHook(
-  options: Parameters<typeof idempotency.start>[0] = {},
+  options: Partial<Parameters<typeof idempotency.start>[0]> = {},
 ): (x: Exchange) => Reply | void {
-  const hooks = idempotency.start(options, fakeHost()) as StepHooks;
+  const hooks = idempotency.start(withDefaults(idempotency, options), fakeHost()) as StepHooks;
   return (x) => hooks.requestHeaders?.(x, hooks.createState?.(x)) as Reply | void;
 }
 

@@ -25,7 +25,9 @@ for (let seed = firstSeed; steps < maxSteps; seed++) {
   for (const kind of ["failing", "ordinary"] as const) {
     const replicas = 2 + (Math.abs(seed) % 3);
     const run = fc.property(histories(kind, 400), (history) => {
-      const world = runHistory(history, { replicas, isReliable: kind === "ordinary" });
+      const locals = Math.abs(seed) % (replicas + 1);
+      const isReliable = kind === "ordinary";
+      const world = runHistory(history, { replicas, locals, isReliable });
       steps += history.length;
       for (const [what, times] of Object.entries(world.seen))
         seen[what] = (seen[what] ?? 0) + times;
@@ -42,7 +44,7 @@ console.log(`seed ${firstSeed}: ${steps} steps in ${seconds} s`, seen);
 
 for (const [name, parts] of Object.entries(mutants)) {
   const run = fc.property(histories("failing", 400), (history) => {
-    runHistory(history, { replicas: 3, parts });
+    runHistory(history, { replicas: 3, locals: 2, parts });
   });
   const { failed, numRuns } = fc.check(run, {
     numRuns: 2_000,

@@ -4,7 +4,7 @@ import { createSeal } from "../../../../src/store/seal.ts";
 import { createDatabase, runSql } from "../../../store/servers.ts";
 import { upgrade } from "../shipping/fixture.ts";
 
-const secret = "a secret of these gateways";
+export const secret = "a secret of these gateways";
 
 /** A call of `/call` costs 7 milli-CU, and one of `/held`, which an upstream answers, costs 50. */
 export const pipeline = `version: 1

@@ -5,6 +5,8 @@ import { setTimeout as wait } from "node:timers/promises";
 import { startTestGateway, type TestGateway } from "../../../../plugins/contracts/testing.ts";
 import { startFaultProxy, type FaultProxy } from "../../../store/fault-proxy.ts";
 import { runSql, startPgBouncer } from "../../../store/servers.ts";
+import { join } from "node:path";
+import { readUsage } from "../../../../plugins/billing/metering/read-usage.ts";
 import { charge, meterFixture, principalOf } from "../metering/fixture.ts";
 import { until } from "../shipping/fixture.ts";
 import { call, charged, pipeline, preparedDatabase, spend } from "./gateway-fixture.ts";
@@ -225,17 +227,48 @@ test("with async durability an answer does not wait, and its charge is recorded"
   await until(async () => (await charged(database))?.["charges"] === 1);
 });
 
-test("a gateway with local durability uses the database alone", async (t) => {
+test("gateways with and without a journal spend one budget to the last charge", async (t) => {
   const database = await preparedDatabase(t);
-  {
-    await using _shared = await start(database);
-    await assert.rejects(start(database, { DURABILITY: "local" }), /SLUICE_STORE_IN_USE/);
-  }
-  await using _local = await start(database, { DURABILITY: "local", REPLICA_NAME: "local-one" });
-  await assert.rejects(
-    start(database),
-    /SLUICE_STORE_IN_USE: another gateway, "local-one", uses the PostgreSQL database alone/,
+  await using one = await start(database, { DURABILITY: "local" });
+  await using two = await start(database, { DURABILITY: "local" });
+  await using three = await start(database);
+  const urls = [one.url, two.url, three.url];
+  assert.deepEqual(await spend(urls, one.key, 6), { 200: 142, 429: 6 });
+  await until(async () => (await charged(database))?.["charges"] === 142);
+  assert.deepEqual(await charged(database), { charges: 142, used: 994, requests: 142 });
+  const journals = [one, two].map(({ folder }) => [...readUsage(join(folder, "data"))].length);
+  assert.ok(
+    journals.every((count) => count > 0 && count < 142),
+    journals.join(" "),
   );
+});
+
+test("the credit of a silent journal is not given to others until an operator forgets it", async (t) => {
+  const database = await preparedDatabase(t);
+  await using one = await start(database, { DURABILITY: "local", REPLICA_NAME: "one" });
+  await using two = await start(database, { DURABILITY: "local", REPLICA_NAME: "two" });
+  const held = async (): Promise<number> => {
+    const rows = await runSql(
+      database,
+      "SELECT sum(sluice.held(granted, spent))::int AS held FROM sluice.leases l JOIN sluice.replicas r ON r.id = l.replica WHERE r.name = 'two'",
+    );
+    return Number(rows[0]?.["held"]);
+  };
+  assert.equal(await call(two.url, one.key), 200);
+  await until(async () => (await charged(database))?.["charges"] === 1);
+  assert.ok((await held()) > 0);
+  const heldBefore = await held();
+  // As if it had been cut off. It is live again as soon as it is heard, and keeps its credit.
+  await runSql(database, "UPDATE sluice.replicas SET state = 'silent' WHERE name = 'two'");
+  await until(async () => {
+    const [row] = await runSql(database, "SELECT state FROM sluice.replicas WHERE name = 'two'");
+    return row?.["state"] === "live";
+  });
+  assert.equal(await held(), heldBefore);
+  // A gateway that an operator has forgotten registers again, and serves.
+  await runSql(database, "SELECT * FROM sluice.credit_end('two')");
+  await until(async () => (await call(two.url, one.key)) === 200);
+  await until(async () => (await charged(database))?.["charges"] === 2);
 });
 
 test("credit that a gateway charged in its own journal stays charged when gateways share it", async (t) => {

@@ -33,6 +33,7 @@ const failing = [
   ...ordinary,
   weighted(4, record("deliver", fc.record({ which, keep: fc.constant(true) }))),
   weighted(4, record("lose", fc.record({ which }))),
+  weighted(4, record("sync", fc.record({ place, isWritten: fc.boolean() }))),
   weighted(2, record("force", fc.record({ place, key, cost }))),
   weighted(1, record("crash", fc.record({ place }))),
   weighted(2, record("pause", fc.record({ place }))),
@@ -88,6 +89,8 @@ function runStep(world: World, step: Step): void {
       return world.deliver(step.which, step.keep);
     case "lose":
       return world.lose(step.which);
+    case "sync":
+      return world.sync(step.place, step.isWritten);
     case "crash":
       return world.crash(step.place % world.processes.length);
     case "pause":

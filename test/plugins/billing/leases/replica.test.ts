@@ -199,6 +199,28 @@ test("batches that a restored ledger has lost are posted again, and leases are s
   world.finish();
 });
 
+test("a replica posts again what a restored ledger has lost, even if the ledger fences it afterwards", () => {
+  const world = started(2);
+  world.reserve(0, 1, 100);
+  world.flow(50);
+  world.restoreBefore(() => {
+    world.settle(0, 0, [50]);
+    world.flow(50);
+  });
+  assert.equal(world.ledger.charges.length, 0, "the charge is lost");
+  // The replica is paused before it can notice that.
+  world.process(0).isPaused = true;
+  world.pass(12_000, 250);
+  assert.equal(world.ledger.replicas.get(1)?.state, "fenced");
+  world.process(0).isPaused = false;
+  world.flow(600);
+  assert.deepEqual(
+    world.ledger.charges.map(({ splitMilliCu }) => splitMilliCu[0]),
+    [50],
+  );
+  world.finish();
+});
+
 test("a scope that was charged is counted from zero after a while, and the ledger keeps the sum", () => {
   const world = started(1);
   world.setLimits("ws_1", included);

@@ -14,12 +14,15 @@ import type {
 } from "../../../../plugins/billing/leases/leased-reservation.ts";
 import type { ScopeRow } from "../../../../plugins/billing/leases/ledger-rows.ts";
 import type { MemoryLedger } from "../../../../plugins/billing/leases/memory-ledger.ts";
+import type { Disk } from "./disk.ts";
 import type { LedgerReplica } from "../../../../plugins/billing/leases/replica.ts";
 
 /** One process. Its place in the world is taken by another one after a crash. */
 export interface Process {
   readonly replica: LedgerReplica;
   readonly name: string;
+  /** Its journal (`local`). */
+  readonly disk: Disk | undefined;
   /** A paused process neither sends nor receives. */
   isPaused: boolean;
   readonly open: Opened[];
@@ -171,6 +174,10 @@ export abstract class Witness {
         for (const id of opened.ids)
           assert.ok(!this.charged.has(id), `charge ${id} was given up, and is posted`);
       }
+      if (state === "written") {
+        for (const id of opened.ids)
+          assert.ok(process.disk?.has(id), `charge ${id} is answered, and not on disk`);
+      }
       if (state === "posted") {
         this.seen.posted++;
         for (const id of opened.ids)
@@ -193,7 +200,9 @@ export abstract class Witness {
         if (reservation.account.workspaceId !== id && reservation.account.keyId !== id) continue;
         if (reservation.state === "waiting" || reservation.state === "open")
           total += reservation.costMilliCu;
-        const isOnItsWay = reservation.state === "settling" && !this.charged.has(ids[0]!);
+        const isOnItsWay =
+          (reservation.state === "settling" || reservation.state === "written") &&
+          !this.charged.has(ids[0]!);
         if (isOnItsWay) for (const { costMilliCu } of reservation.lines ?? []) total += costMilliCu;
       }
       used.set(id, total);
@@ -278,7 +287,7 @@ export abstract class Witness {
       }
       for (const id of opened.ids) {
         if (this.charged.has(id)) ids.add(id);
-        else assert.notEqual(reservation.state, "posted", `charge ${id} is lost`);
+        else assert.ok(!["written", "posted"].includes(reservation.state), `charge ${id} is lost`);
       }
     }
     assert.equal(ids.size, this.charged.size);

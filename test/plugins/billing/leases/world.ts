@@ -11,6 +11,8 @@ import {
   type Standing,
 } from "../../../../plugins/billing/leases/ledger.ts";
 import type { LeasedReservation } from "../../../../plugins/billing/leases/leased-reservation.ts";
+import type { ChargeLane } from "../../../../plugins/billing/leases/charge-lane.ts";
+import { JournalLane } from "../../../../plugins/billing/leases/journal-lane.ts";
 import { MemoryLedger } from "../../../../plugins/billing/leases/memory-ledger.ts";
 import { PostLane } from "../../../../plugins/billing/leases/post-lane.ts";
 import {
@@ -19,6 +21,7 @@ import {
   type Reply,
 } from "../../../../plugins/billing/leases/replica.ts";
 import { periodOf } from "../../../../plugins/billing/metering/periods.ts";
+import { Disk } from "./disk.ts";
 import { drop, keyIds, Witness, type Opened, type Process } from "./witness.ts";
 
 const details = {
@@ -36,11 +39,15 @@ const details = {
 export interface Parts {
   readonly ledger: (now: () => number) => MemoryLedger;
   readonly lane: () => PostLane;
+  /** The lane of a start on a disk. `lastStart`: the one that the ledger knows. `number`: that of the new start. */
+  readonly journalLane: (disk: Disk, lastStart: number, number: () => number) => ChargeLane;
 }
 
 export const correctParts: Parts = {
   ledger: (now) => new MemoryLedger(now),
   lane: () => new PostLane(),
+  journalLane: (journal, lastStart, pickNumber) =>
+    new JournalLane({ journal, lastStart, pickNumber, onChange: () => {} }),
 };
 
 /** A message between a process and the ledger. */
@@ -53,6 +60,8 @@ interface Packet {
 
 export interface WorldOptions {
   readonly replicas: number;
+  /** Number of the replicas that have a journal (`local`). */
+  readonly locals?: number;
   readonly parts?: Parts;
   /** True if refusals must be justified: no messages are lost, and no process stops. */
   readonly isReliable?: boolean;
@@ -62,10 +71,13 @@ export class World extends Witness {
   readonly #parts: Parts;
   network: Packet[] = [];
   #counter = 0;
+  readonly #disks: readonly Disk[];
+  #lastNumber = 2 ** 47;
 
-  constructor({ replicas, parts = correctParts, isReliable = false }: WorldOptions) {
+  constructor({ replicas, locals = 0, parts = correctParts, isReliable = false }: WorldOptions) {
     super(parts.ledger, isReliable);
     this.#parts = parts;
+    this.#disks = Array.from({ length: locals }, (_, place) => new Disk(`journal ${place}`));
     this.setLimits("ws_1", {
       kind: "workspace",
       includedMilliCu: 600,
@@ -85,8 +97,24 @@ export class World extends Witness {
 
   start(place: number): void {
     const name = `replica ${place}`;
-    const replica = new LedgerReplica(name, "settled", this.#parts.lane());
-    this.processes[place] = { replica, name, isPaused: false, open: [] };
+    const disk = this.#disks[place];
+    const replica = new LedgerReplica(
+      name,
+      disk === undefined ? "settled" : "local",
+      disk === undefined ? this.#parts.lane() : this.#startOn(disk),
+    );
+    this.processes[place] = { replica, name, disk, isPaused: false, open: [] };
+  }
+
+  #startOn(disk: Disk): ChargeLane {
+    const row = [...this.ledger.replicas.values()].find(({ journal }) => journal === disk.id);
+    return this.#parts.journalLane(disk, row?.start ?? 0, () => ++this.#lastNumber);
+  }
+
+  /** Writes what a process has appended to its disk. */
+  sync(place: number, isWritten = true): void {
+    const process = this.process(place);
+    if (!process.isPaused) process.disk?.sync(isWritten);
   }
 
   /** Stops the process at this position without a message. */
@@ -95,6 +123,7 @@ export class World extends Witness {
     this.network = this.network.filter(
       (packet) => packet.process !== process || packet.message !== undefined,
     );
+    process.disk?.crash();
     this.start(place);
   }
 
@@ -173,6 +202,8 @@ export class World extends Witness {
     if (reply !== undefined && this.processes.includes(process)) {
       process.replica.receive(this.now, reply);
       this.notice(process);
+      // A registration of the process before it has arrived late. A gateway ends then, and is started again.
+      if (process.replica.isReplaced) this.crash(this.processes.indexOf(process));
     }
   }
 
@@ -184,7 +215,10 @@ export class World extends Witness {
   flow(ms: number): void {
     for (let passed = 0; passed < ms; passed += 5) {
       this.now += 5;
-      for (const place of this.processes.keys()) this.send(place);
+      for (const place of this.processes.keys()) {
+        this.sync(place);
+        this.send(place);
+      }
       for (let at = 0; at < this.network.length;) {
         const { sentAt, process } = this.network[at]!;
         if (this.now - sentAt < 10 || process.isPaused) at++;
@@ -196,6 +230,7 @@ export class World extends Witness {
 
   /** Sends and delivers everything of one process at once. */
   exchange(place: number): void {
+    this.sync(place);
     this.send(place);
     const process = this.process(place);
     for (let at = 0; at < this.network.length;) {
@@ -209,7 +244,10 @@ export class World extends Witness {
     const { no, kind } = message;
     if (kind === "lease") return { no, kind, reply: this.#lease(message.request) };
     if (kind === "post") return { no, kind, reply: this.#post(message.request) };
-    if (kind === "register") return { no, kind, reply: ledger.register(message.name) };
+    if (kind === "register") {
+      const { name, mode, start } = message;
+      return { no, kind, reply: ledger.register(name, mode, start) };
+    }
     if (kind === "feed") return { no, kind, reply: ledger.feed(message.replica) };
     if (kind === "leave") return { no, kind, reply: ledger.leave(message.replica) };
     const reply = ledger.fence(message.replica);

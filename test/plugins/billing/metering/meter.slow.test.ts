@@ -54,6 +54,8 @@ test("a settled charge is in the journal when its promise resolves", async (t) =
     method: "completions",
     model: "A/b-1",
     requestId: "abc",
+    route: undefined,
+    taken: undefined,
     agent: undefined,
     pricing: undefined,
     usedMilliCu: 320,

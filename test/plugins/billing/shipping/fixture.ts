@@ -1,14 +1,16 @@
-/** A meter whose charges are copied to a database of their own. */
+/** Meters with a journal whose charges are copied to a database. */
 import assert from "node:assert/strict";
 import type { TestContext } from "node:test";
 import { setTimeout as wait } from "node:timers/promises";
-import { openShipping } from "../../../../plugins/billing/shipping/open.ts";
+import { openGatewayJournal } from "../../../../plugins/billing/leases/gateway-journal.ts";
+import type { LeasedMeter } from "../../../../plugins/billing/leases/leased-meter.ts";
+import { openLeasedMeter } from "../../../../plugins/billing/leases/start.ts";
 import { shippedMigrations } from "../../../../src/pipeline/load/migrations.ts";
 import { readUsage } from "../../../../plugins/billing/metering/read-usage.ts";
 import { usageJson } from "../../../../plugins/billing/metering/usage-json.ts";
 import { systemClock } from "../../../../src/clock.ts";
 import { createMetrics, type RenderedMetrics } from "../../../../src/metrics.ts";
-import type { Log } from "../../../../src/plugin.ts";
+import type { Clock, Log } from "../../../../src/plugin.ts";
 import { openPostgres } from "../../../../src/store/postgres/postgres.ts";
 import { upgradeSchema } from "../../../../src/store/postgres/migrations.ts";
 import { createSeal } from "../../../../src/store/seal.ts";
@@ -26,20 +28,22 @@ export async function upgrade(url: string, secret = seal): Promise<void> {
   }
 }
 
-export interface Shipping {
+/** A meter with a journal whose charges are copied to a database. */
+export interface LocalMeter extends Pick<LeasedMeter, "reserve" | "reserveWithoutLimit"> {
   readonly metrics: RenderedMetrics;
   /** Logged lines, as `level message`. */
   readonly logged: readonly string[];
+  readonly isWritable: () => boolean;
   close(): Promise<void>;
 }
 
-/** Starts the copy of a folder. It ends with the test. Rejects with StoreError. */
-export async function ship(
+/** Opens a meter on the journal of a folder. It ends with the test. Rejects with StoreError. */
+export async function openLocal(
   t: TestContext,
   dataDir: string,
   url: string,
-  { replica = "one" } = {},
-): Promise<Shipping> {
+  { replica = "one", clock = systemClock }: { replica?: string; clock?: Clock } = {},
+): Promise<LocalMeter> {
   const metrics = createMetrics();
   const logged: string[] = [];
   const log = (level: string) => (_: object, message: string) =>
@@ -53,11 +57,21 @@ export async function ship(
   };
   const database = openPostgres({ url, replica, metrics, statementMs: 1_000 });
   t.after(() => database.close());
-  const options = { dataDir, database, version: "test", metrics };
-  const shipping = await openShipping({ ...options, clock: systemClock, log: lines });
-  const close = (): Promise<void> => shipping.close();
+  const host = { clock, log: lines, metrics, version: "test", store: { redis: undefined } };
+  const journal = await openGatewayJournal({ ...host, dataDir });
+  t.after(() => journal.close());
+  const meter = await openLeasedMeter(database, "local", host, journal);
+  let closing: Promise<void> | undefined;
+  const close = (): Promise<void> => (closing ??= meter.close().then(() => journal.close()));
   t.after(close);
-  return { metrics, logged, close };
+  return {
+    reserve: (...args) => meter.reserve(...args),
+    reserveWithoutLimit: (...args) => meter.reserveWithoutLimit(...args),
+    metrics,
+    logged,
+    isWritable: () => meter.writable,
+    close,
+  };
 }
 
 /** Waits until a condition holds. Throws after 30 seconds, so that a broken copy fails its test. */

@@ -1,5 +1,7 @@
 /** Whole gateways with `store.postgres`. */
 import assert from "node:assert/strict";
+import { cpSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { StartError } from "../../../../src/start-error.ts";
@@ -81,7 +83,7 @@ test("a gateway copies its charges, and continues to serve for seconds while Pos
   through.port = String(proxy.port);
   await using gateway = await start(through.href);
   const dataDir = join(gateway.folder, "data");
-  assert.equal(await call(gateway), 200);
+  for (let n = 0; n < 10; n++) assert.equal(await call(gateway), 200);
   await assertCopied(dataDir, url.href);
   proxy.refuses = true;
   proxy.reset();
@@ -128,8 +130,18 @@ test("without DATABASE_URL the gateway is the embedded one", async () => {
   assert.doesNotMatch(metrics, /sluice_(store|ship|post)_/);
 });
 
-test("a second gateway on the same database does not start", async (t) => {
+test("a second gateway on the same folder does not start, and one on a restored folder neither", async (t) => {
   const url = await preparedDatabase(t);
-  await using _first = await start(url);
-  await assert.rejects(start(url), /SLUICE_STORE_IN_USE: another gateway, "gateway-a"/);
+  const folder = mkdtempSync(join(tmpdir(), "sluice-local-"));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  const [dataDir, backup] = [join(folder, "data"), join(folder, "backup")];
+  {
+    await using first = await start(url, { DATA_DIR: dataDir });
+    assert.equal(await call(first), 200);
+    await assert.rejects(start(url, { DATA_DIR: dataDir }), /SLUICE_STORE_IN_USE: .* data folder/);
+    cpSync(dataDir, backup, { recursive: true });
+    assert.equal(await call(first), 200);
+    await assertCopied(dataDir, url);
+  }
+  await assert.rejects(start(url, { DATA_DIR: backup }), /SLUICE_STORE_RESTORED/);
 });

@@ -82,6 +82,7 @@ export function fakeModel(modelId = "Demo/Echo-1"): FakeModel {
     activeWorkers: 1,
     offer: {
       modelId,
+      network: "test",
       get activeWorkers() {
         return model.activeWorkers;
       },

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
   Activity,
+  keptExchanges,
   quantile,
   RecentCounter,
   stepMs,
@@ -81,17 +82,23 @@ test("counts an exchange in the tally of its group and in that of all callers", 
   assert.equal(activity.group("ws_3").requests.total, 0);
 });
 
-test("keeps single exchanges only while somebody is viewing, and only the newest hundred", () => {
+test("keeps single exchanges only while somebody is viewing, and only the newest 2,000", () => {
   const activity = new Activity();
   activity.settled(ended({ requestId: "before" }));
   assert.deepEqual(activity.all.watch(start), []);
-  const records = Array.from({ length: 120 }, (_, i) =>
+  const records = Array.from({ length: keptExchanges + 20 }, (_, i) =>
     ended({ at: start + i, requestId: `r${i}` }),
   );
   for (const record of records) activity.settled(record);
-  const seen = activity.all.watch(start + 1_000);
-  assert.equal(seen.length, 100);
-  assert.equal(seen[0], records.at(-1));
+  const seen = activity.all.watch(start + 5_000);
+  assert.equal(seen.length, keptExchanges);
+  assert.deepEqual(
+    seen.map(({ facts }) => facts.requestId),
+    records
+      .slice(20)
+      .toReversed()
+      .map(({ facts }) => facts.requestId),
+  );
   activity.settled(ended({ at: start + 60_000, requestId: "unseen" }));
   assert.deepEqual(activity.all.watch(start + 61_000), []);
 });

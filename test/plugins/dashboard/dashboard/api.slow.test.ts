@@ -46,6 +46,7 @@ test("live: it shows calls, refusals with their reasons, and single exchanges wh
       route: "/call",
       status: 200,
       key_id: gateway.keyId,
+      key_name: "test",
       workspace_id: gateway.workspaceId,
       request_id: "",
       used_cu_milli: 500,
@@ -179,7 +180,7 @@ test("keys: their windows are shown with their usage and the time at which they 
   for (let i = 0; i < 4; i++) assert.equal(await call(gateway, gateway.key), 200);
   assert.equal(await call(gateway, gateway.key), 429);
   const { body } = await ask(gateway, `keys?q=${gateway.keyId.slice(4)}`, { cookie });
-  assert.equal(body.truncated, false);
+  assert.equal(body.has_more, false);
   assert.equal(body.keys.length, 1);
   const [key] = body.keys;
   assert.equal(key.id, gateway.keyId);
@@ -466,4 +467,180 @@ test("while the store cannot be read, the API reports that and the page is still
     });
   }
   assert.equal((await fetch(`${gateway.adminUrl}/dashboard`)).status, 200);
+});
+
+test("live: the latest requests are filtered by status, code, key, route, call and request id", async () => {
+  await using gateway = await startWatched();
+  const cookie = await signIn(gateway, gateway.key);
+  await ask(gateway, "live", { cookie });
+  const calls = [
+    () => call(gateway, gateway.key),
+    () => call(gateway, gateway.tenant.key),
+    () => call(gateway, undefined),
+    () => call(gateway, gateway.key, "/free"),
+  ];
+  for (const [before, send] of calls.entries()) {
+    await send();
+    // A client can have its answer before the exchange is recorded.
+    while ((await ask(gateway, "live", { cookie })).body.searched === before);
+  }
+  const found = async (query: string): Promise<string[]> => {
+    const { status, body } = await ask(gateway, `live?${query}`, { cookie });
+    assert.equal(status, 200, query);
+    assert.equal(body.searched, 4);
+    return body.exchanges.map(
+      (each: { route: string; status: number }) => `${each.route} ${each.status}`,
+    );
+  };
+  assert.deepEqual(await found("status=4xx"), ["/call 401"]);
+  assert.deepEqual(await found("status=401&route=CALL"), ["/call 401"]);
+  assert.deepEqual(await found("status=403"), []);
+  assert.deepEqual(await found("code=unauth"), ["/call 401"]);
+  assert.deepEqual(await found("route=/fr"), ["/free 200"]);
+  assert.deepEqual(await found(`key=${gateway.tenant.keyId}`), ["/call 200"]);
+  assert.equal((await found("key=TEST")).length, 3);
+  assert.deepEqual(await found("key=nobody"), []);
+  assert.deepEqual(await found("call=state_call"), []);
+  const { body } = await ask(gateway, "live", { cookie });
+  assert.equal(body.exchanges[0].key_name, "test");
+  assert.deepEqual(await found(`request=${body.exchanges[0].request_id}`), ["/free 200"]);
+  for (const wrong of ["status=abc", "status=4x", `code=${"x".repeat(101)}`, "other=1"]) {
+    assert.equal((await ask(gateway, `live?${wrong}`, { cookie })).status, 400, wrong);
+  }
+  // The filter by a key's name finds only keys of the viewer's own workspace.
+  const own = await signIn(gateway, gateway.tenant.key);
+  await ask(gateway, "live", { cookie: own });
+  await call(gateway, gateway.tenant.key);
+  while ((await ask(gateway, "live", { cookie: own })).body.searched < 1);
+  const other = await ask(gateway, `live?key=${gateway.keyId}`, { cookie: own });
+  assert.deepEqual(other.body.exchanges, []);
+});
+
+test("a change with the same Idempotency-Key is made once, and the text of a key is not stored", async () => {
+  await using gateway = await startWatched();
+  const cookie = await signIn(gateway, gateway.key);
+  const { workspaceId } = gateway;
+  const headers = { "idempotency-key": "form-00000001" };
+  const purchase = `workspaces/${workspaceId}/purchase`;
+  const body = { amount_cu_milli: 500 };
+  const bought = await ask(gateway, purchase, { cookie, body, headers });
+  const again = await ask(gateway, purchase, { cookie, body, headers });
+  assert.equal(bought.status, 200);
+  assert.deepEqual(again.body, bought.body);
+  assert.equal(again.headers.get("idempotent-replayed"), "true");
+  assert.equal(again.body.workspace.purchased_cu_milli, 500);
+  const other = await ask(gateway, purchase, { cookie, body: { amount_cu_milli: 1 }, headers });
+  assert.equal(other.body.error_code, "GATEWAY_IDEMPOTENCY_KEY_MISMATCH");
+
+  const key = { workspace_id: workspaceId, name: "k", capabilities: ["ledger:read"] };
+  const form = { cookie, body: key, headers: { "idempotency-key": "form-00000002" } };
+  const made = await ask(gateway, "keys", form);
+  assert.match(made.body.secret, /^gateway_dev_/);
+  const repeated = await ask(gateway, "keys", form);
+  assert.equal(repeated.status, 201);
+  assert.equal(repeated.body.secret, undefined);
+  assert.equal(repeated.body.key.id, made.body.key.id);
+
+  // A refused change is not stored: the corrected form may be sent with the same key.
+  const third = { cookie, headers: { "idempotency-key": "form-00000003" } };
+  const wrong = await ask(gateway, purchase, { ...third, body: { amount_cu_milli: 0 } });
+  assert.equal(wrong.body.error_code, "GATEWAY_SCHEMA_VIOLATION");
+  assert.equal((await ask(gateway, purchase, { ...third, body })).status, 200);
+  for (const value of [undefined, "short", "with a space"]) {
+    const keyless = await ask(gateway, purchase, {
+      cookie,
+      body,
+      headers: { "idempotency-key": value },
+    });
+    assert.equal(keyless.body.error_code, "GATEWAY_INVALID_IDEMPOTENCY_KEY");
+  }
+});
+
+test("workspaces: created, changed and searched by platform administrators only, and recorded with the actor", async () => {
+  await using gateway = await startWatched();
+  const cookie = await signIn(gateway, gateway.key);
+  const post = (path: string, body: object): ReturnType<typeof ask> =>
+    ask(gateway, path, { cookie, body });
+  const made = await post("workspaces", { name: "Acme", plan: "startup" });
+  assert.equal(made.status, 201);
+  const { id } = made.body.workspace;
+  const limited = await post(`workspaces/${id}/settings`, { overage_limit_cu_milli: 10 });
+  assert.equal(limited.body.workspace.overage_limit_cu_milli, 10);
+  const unlimited = await post(`workspaces/${id}/settings`, { overage_limit_cu_milli: null });
+  assert.equal(unlimited.body.workspace.overage_limit_cu_milli, undefined);
+  assert.equal((await post(`workspaces/${id}/downgrade`, { plan: "enterprise" })).status, 409);
+  const pending = await post(`workspaces/${id}/downgrade`, { plan: "free" });
+  assert.equal(pending.body.pending_plan, "free");
+  assert.equal((await post(`workspaces/${id}/cancel-downgrade`, {})).body.pending_plan, undefined);
+  assert.equal((await post(`workspaces/${id}/cancel-downgrade`, {})).status, 409);
+  assert.equal((await post("workspaces/ws_none/purchase", { amount_cu_milli: 1 })).status, 404);
+  assert.equal((await post(`workspaces/${id}/settings`, { plan: "gold" })).status, 400);
+
+  const found = await ask(gateway, "workspaces?q=ACM", { cookie });
+  assert.deepEqual(
+    found.body.workspaces.map((each: { id: string }) => each.id),
+    [id],
+  );
+  const { body } = await ask(gateway, `changes?workspace=${id}`, { cookie });
+  assert.deepEqual(
+    body.changes.map((each: { action: string; actor: string }) => `${each.action} ${each.actor}`),
+    [
+      `workspace.cancel-downgrade ${gateway.keyId}`,
+      `workspace.downgrade ${gateway.keyId}`,
+      `workspace.set ${gateway.keyId}`,
+      `workspace.set ${gateway.keyId}`,
+      `workspace.create ${gateway.keyId}`,
+    ],
+  );
+  const older = await ask(gateway, `changes?workspace=${id}&before=${body.changes[3].id}`, {
+    cookie,
+  });
+  assert.equal(older.body.changes.length, 1);
+  assert.equal((await ask(gateway, "changes?before=x", { cookie })).status, 400);
+
+  const tenant = await signIn(gateway, gateway.tenant.key);
+  const own = await ask(gateway, "workspaces", { cookie: tenant });
+  assert.deepEqual(
+    own.body.workspaces.map((each: { id: string }) => each.id),
+    [gateway.tenant.workspaceId],
+  );
+  assert.equal((await ask(gateway, `changes?workspace=${id}`, { cookie: tenant })).status, 404);
+  const visible = await ask(gateway, "changes", { cookie: tenant });
+  assert.ok(
+    visible.body.changes.every(
+      (each: { workspace_id: string }) => each.workspace_id === gateway.tenant.workspaceId,
+    ),
+  );
+  const settings = `workspaces/${gateway.tenant.workspaceId}/settings`;
+  const tried = await ask(gateway, settings, { cookie: tenant, body: { plan: "enterprise" } });
+  assert.equal(tried.status, 403);
+});
+
+test("keys: an edit changes the given members, null removes a limit, and nobody grants more than they may", async () => {
+  await using gateway = await startWatched();
+  const cookie = await signIn(gateway, gateway.key);
+  const edit = `keys/${gateway.tenant.keyId}/edit`;
+  const set = await ask(gateway, edit, {
+    cookie,
+    body: { name: "new", rps_limit: 5, cu_limit_24h_milli: 100, expires_in_seconds: 3600 },
+  });
+  assert.equal(set.body.key.name, "new");
+  assert.equal(set.body.key.rps_limit, 5);
+  assert.ok(set.body.key.expires_at !== undefined);
+  const cleared = await ask(gateway, edit, {
+    cookie,
+    body: { rps_limit: null, expires_in_seconds: null },
+  });
+  assert.equal(cleared.body.key.rps_limit, undefined);
+  assert.equal(cleared.body.key.expires_at, undefined);
+  assert.equal(cleared.body.key.cu_limit_24h_milli, 100);
+  assert.equal((await ask(gateway, edit, { cookie, body: {} })).status, 400);
+  const tenant = await signIn(gateway, gateway.tenant.key);
+  const grant = { capabilities: ["platform:admin"] };
+  assert.equal((await ask(gateway, edit, { cookie: tenant, body: grant })).status, 403);
+  const foreign = `keys/${gateway.keyId}/edit`;
+  assert.equal((await ask(gateway, foreign, { cookie: tenant, body: { name: "x" } })).status, 404);
+  const pages = await ask(gateway, "keys?page=1", { cookie });
+  assert.deepEqual([pages.body.keys, pages.body.has_more], [[], false]);
+  assert.equal((await ask(gateway, "keys?page=-1", { cookie })).status, 400);
 });

@@ -1,6 +1,7 @@
 /**
  * A whole gateway for tests of its dashboard, with a surface that costs credit, a free one, and keys of administrators.
  */
+import { randomUUID } from "node:crypto";
 import {
   startTestGateway,
   type TestGateway,
@@ -82,6 +83,8 @@ export async function ask(
     "x-sluice-dashboard": "1",
     origin: method === "GET" ? undefined : adminUrl,
     cookie,
+    // Each call is a form of its own, unless the test gives a key.
+    "idempotency-key": method === "GET" ? undefined : randomUUID(),
     "content-type": text === undefined ? undefined : "application/json",
     ...more.headers,
   };

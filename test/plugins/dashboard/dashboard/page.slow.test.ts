@@ -1,5 +1,7 @@
 /** The dashboard in a real Chromium, over a gateway that serves real calls. */
 import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
 import { after, test, type TestContext } from "node:test";
 import type { Browser, BrowserContextOptions, Page } from "playwright-core";
 import { openChromium } from "../../../browser.ts";
@@ -47,6 +49,19 @@ async function enter({ page }: Opened, key: string): Promise<void> {
 function view(page: Page, name: string): Promise<void> {
   return page.getByRole("navigation").getByRole("link", { name }).click();
 }
+
+/** The views of a platform administrator. */
+const viewNames = [
+  "Live",
+  "Usage",
+  "Spend",
+  "Keys",
+  "Workspaces",
+  "Changes",
+  "Health",
+  "Pipeline",
+  "Playground",
+];
 
 /** Runs a test with a new gateway and the browser of this file. Skips the test if there is no browser. */
 async function both(
@@ -166,6 +181,116 @@ test("a key is created, shown once, rotated and revoked", (t) =>
     assert.deepEqual(opened.problems, []);
   }));
 
+test("the latest requests are filtered, the filters are in the address, and pausing stops the list", (t) =>
+  both(t, async (browser, gateway) => {
+    const opened = await open(browser, gateway);
+    const { page } = opened;
+    await enter(opened, gateway.key);
+    await page.getByText("No requests yet", { exact: true }).waitFor();
+    await call(gateway, gateway.key);
+    await call(gateway, undefined);
+    const latest = page.getByRole("table", { name: "The latest requests, newest first" });
+    await latest.getByText("No valid key").waitFor();
+    await page.getByRole("searchbox", { name: "Key, by name or id" }).fill("test");
+    await latest.getByText("No valid key").waitFor({ state: "detached" });
+    assert.equal(await latest.getByRole("row").count(), 2);
+    assert.match(page.url(), /#\/live\?key=test$/);
+    await page.getByLabel("Status").selectOption("5xx");
+    await page.getByText("No request matches the filters").waitFor();
+    await page.reload();
+    await page.getByText("No request matches the filters").waitFor();
+    assert.equal(await page.getByLabel("Status").inputValue(), "5xx");
+    await page.getByRole("button", { name: "Clear filters" }).click();
+    await latest.getByText("No valid key").waitFor();
+    assert.equal(await page.getByLabel("Key, by name or id").inputValue(), "");
+
+    await page.getByRole("button", { name: "Pause" }).click();
+    await call(gateway, gateway.key, "/free");
+    await page.getByText("3 since the start").waitFor();
+    assert.equal(await latest.getByText("/free").count(), 0);
+    await page.getByRole("button", { name: "Resume" }).click();
+    await latest.getByText("/free").waitFor();
+    await page.getByRole("link", { name: "No valid key" }).click();
+    await latest.getByText("/free").waitFor({ state: "detached" });
+    assert.match(page.url(), /#\/live\?code=GATEWAY_UNAUTHORIZED$/);
+    assert.deepEqual(opened.problems, []);
+  }));
+
+test("a workspace gets a plan, credit and a limit, a key is edited, and the changes are recorded", (t) =>
+  both(t, async (browser, gateway) => {
+    const opened = await open(browser, gateway);
+    const { page } = opened;
+    await enter(opened, gateway.key);
+    await view(page, "Workspaces");
+    await page.getByRole("button", { name: "New workspace" }).click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByLabel("Name").fill("Acme");
+    await dialog.getByLabel("Plan").selectOption("startup");
+    await dialog.getByRole("button", { name: "Create workspace" }).click();
+    const row = page.getByRole("row", { name: "Acme" });
+    await row.getByText("startup").waitFor();
+
+    await page.getByRole("button", { name: "Credit: Acme" }).click();
+    await dialog.getByLabel("Credit in CU").fill("2.5");
+    await dialog.getByRole("button", { name: "Add credit" }).click();
+    // The browser asks for the confirmation.
+    assert.equal(await dialog.isVisible(), true);
+    await dialog.getByLabel("Charge the workspace for 2.5 CU").check();
+    await dialog.getByRole("button", { name: "Add credit" }).click();
+    await row.getByText("2.5 CU").waitFor();
+    await page.getByRole("button", { name: "Limit: Acme" }).click();
+    await dialog.getByLabel("Limit of overage in CU").fill("0.75");
+    await dialog.getByRole("button", { name: "Save limit" }).click();
+    await row.getByText("0.75 CU").waitFor();
+    await page.getByRole("button", { name: "Plan: Acme" }).click();
+    await dialog.getByLabel("New plan").selectOption("free");
+    await dialog.getByLabel("When").selectOption("period");
+    await dialog.getByRole("button", { name: "Change plan" }).click();
+    await row.getByText(/^free from/).waitFor();
+    await page.getByRole("button", { name: "Keep plan: Acme" }).click();
+    await dialog.getByRole("button", { name: "Cancel the downgrade" }).click();
+    await row.getByText(/^free from/).waitFor({ state: "detached" });
+
+    await view(page, "Keys");
+    await page.getByRole("button", { name: "Edit test" }).first().click();
+    await dialog.getByLabel("Name").fill("renamed");
+    await dialog.getByLabel("CU in 30 days").fill("7");
+    await dialog.getByRole("button", { name: "Save" }).click();
+    await page.getByRole("row", { name: "renamed" }).getByText("of 7 CU").waitFor();
+
+    await view(page, "Changes");
+    const changes = page.getByRole("table", { name: "Changes, newest first" });
+    await changes
+      .getByRole("row", { name: /workspace\.purchase.*amount_cu_milli: 2500/ })
+      .waitFor();
+    await page.getByRole("searchbox").fill("renamed");
+    await changes.getByText("workspace.purchase").waitFor({ state: "detached" });
+    assert.equal(await changes.getByRole("row").count(), 2);
+    assert.deepEqual(opened.problems, []);
+  }));
+
+test("the pipeline shows the routes in use first, and the faults of a file that was refused", (t) =>
+  both(t, async (browser, gateway) => {
+    const opened = await open(browser, gateway);
+    const { page } = opened;
+    await call(gateway, gateway.key, "/free");
+    await enter(opened, gateway.key);
+    await view(page, "Pipeline");
+    await page.getByText("Generation 1, loaded at").waitFor();
+    const first = page.getByRole("list", { name: /^Steps of/ }).first();
+    assert.equal(await first.getAttribute("aria-label"), "Steps of /free");
+    const text = await readFile(join(gateway.folder, "pipeline.yaml"), "utf8");
+    await gateway.write(text.replace("meter: { price", "meterr: { price"));
+    assert.equal((await gateway.gateway.reloader.reload("test")).length, 1);
+    await page.getByText("pipeline.yaml was not loaded").waitFor();
+    await page.getByText(/^line 14, column \d+: /).waitFor();
+    await page.getByText("Did you mean meter?").waitFor();
+    await gateway.write(text);
+    assert.deepEqual(await gateway.gateway.reloader.reload("test"), []);
+    await page.getByText("pipeline.yaml was not loaded").waitFor({ state: "detached" });
+    assert.deepEqual(opened.problems, []);
+  }));
+
 /** Returns the element in focus and whether its focus is visible. While a control of the browser has the focus, it is the body. */
 const focusNow = `(() => {
   const e = document.activeElement;
@@ -219,15 +344,15 @@ test("everything can be done with the keyboard, and the focus is always visible"
     await dialog.waitFor({ state: "detached" });
     assert.equal(await page.evaluate("document.activeElement.textContent"), "New key");
 
-    // The table is replaced every few seconds, and the focus stays on the same element.
+    // The table is updated every few seconds, and the focus stays on the same element.
     await tabTo(page, "Revoke test");
-    const id: string = await page.evaluate("document.activeElement.dataset.focus");
+    await page.evaluate("globalThis.focused = document.activeElement");
     for (let i = 0; i < 2; i++) {
       const asked = page.waitForResponse((response) => response.url().includes("/api/keys?"));
       await page.evaluate('document.dispatchEvent(new Event("visibilitychange"))');
       await asked;
     }
-    assert.equal(await page.evaluate("document.activeElement.dataset.focus"), id);
+    assert.equal(await page.evaluate("document.activeElement === globalThis.focused"), true);
     assert.deepEqual(opened.problems, []);
   }));
 
@@ -275,7 +400,7 @@ test("text has a contrast of at least 4.5 to 1, light and dark", (t) =>
       const opened = await open(browser, gateway, { colorScheme });
       const { page } = opened;
       await enter(opened, gateway.key);
-      for (const name of ["Live", "Usage", "Keys", "Health", "Pipeline"]) {
+      for (const name of viewNames) {
         await view(page, name);
         await page.locator(".loading").first().waitFor({ state: "detached" });
         const faint = await page.evaluate(`[...document.querySelectorAll("body *")]
@@ -301,7 +426,7 @@ test("on a phone, no view has to be scrolled sideways", (t) =>
       page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth");
     assert.equal(await excess(), 0, "the sign-in page");
     await enter(opened, gateway.key);
-    for (const name of ["Live", "Usage", "Keys", "Health", "Pipeline"]) {
+    for (const name of viewNames) {
       await view(page, name);
       await page.locator(".loading").first().waitFor({ state: "detached" });
       assert.equal(await excess(), 0, name);
@@ -342,7 +467,7 @@ test("the administrator of a workspace sees its views, and is signed out when th
     const { page } = opened;
     await enter(opened, tenant.key);
     const links = page.getByRole("navigation").getByRole("link");
-    assert.deepEqual(await links.allTextContents(), ["Live", "Usage", "Keys"]);
+    assert.deepEqual(await links.allTextContents(), ["Live", "Usage", "Spend", "Keys", "Changes"]);
     await view(page, "Keys");
     await page.getByText(tenant.keyId).waitFor();
     assert.equal(await page.getByText(gateway.keyId).count(), 0);
@@ -368,4 +493,59 @@ test("while the gateway does not answer, the page keeps its data and reports the
     assert.equal(await page.getByText("1 since the start").isVisible(), true);
     await page.unroute("**/api/live");
     await page.getByText("Not up to date").waitFor({ state: "hidden" });
+  }));
+
+test("Spend breaks the charges of a range down, and saves them as CSV", (t) =>
+  both(t, async (browser, gateway) => {
+    const opened = await open(browser, gateway);
+    const { page } = opened;
+    await enter(opened, gateway.key);
+    await view(page, "Spend");
+    await page.getByText("Nothing was charged").waitFor();
+    assert.equal(await call(gateway, gateway.key), 200);
+    assert.equal(await call(gateway, gateway.tenant.key), 200);
+    // The answer of the gateway is cached for ten seconds, and another range has another answer.
+    await page.getByRole("button", { name: "12 months" }).click();
+    const rows = page.getByRole("table", { name: "Spend by workspace" });
+    await rows.getByText(gateway.tenant.workspaceId).waitFor();
+    await page.getByText("$0.000001, 2 charges").waitFor();
+    await page.getByRole("button", { name: "Route" }).press("Enter");
+    await page.getByRole("table", { name: "Spend by route" }).getByText("/call").waitFor();
+    const [file] = await Promise.all([
+      page.waitForEvent("download"),
+      page.getByRole("button", { name: "Save as CSV" }).click(),
+    ]);
+    assert.match(file.suggestedFilename(), /^spend-by-route-\d{4}-\d\d-01-\d{4}-\d\d-01\.csv$/);
+    await page.getByLabel("Workspace", { exact: true }).selectOption(gateway.tenant.workspaceId);
+    await page.getByText("plan free").waitFor();
+    await page.getByText("of 1,000 CU").first().waitFor();
+    await page.getByLabel("First day (UTC)").fill("2020-01-01");
+    await page.getByText("Not up to date: ").waitFor();
+    assert.match(opened.problems.splice(0).join(), /^error: Failed to load resource.* 400 /);
+  }));
+
+test("Health shows requests, latency and errors over time, for all routes and for one", (t) =>
+  both(t, async (browser, gateway) => {
+    assert.equal(await call(gateway, gateway.key), 200);
+    assert.equal(await call(gateway, undefined), 401);
+    assert.equal(await call(gateway, gateway.key, "/free"), 200);
+    const opened = await open(browser, gateway, { viewport: { width: 390, height: 800 } });
+    const { page } = opened;
+    await enter(opened, gateway.key);
+    await view(page, "Health");
+    const routes = page.getByRole("table", { name: "Health by route" });
+    await routes.getByRole("button", { name: "/call" }).waitFor();
+    await page
+      .getByRole("table", { name: "Requests by error" })
+      .getByText("No valid key")
+      .waitFor();
+    await routes.getByRole("button", { name: "/free" }).press("Enter");
+    await page.getByRole("heading", { name: "Health over time: /free" }).waitFor();
+    await page.getByText("request, 0 failed").waitFor();
+    await page.getByRole("button", { name: "Show all requests" }).click();
+    await page.getByRole("button", { name: "Model" }).click();
+    await page.getByText("No model has served a request in this range.").waitFor();
+    const width = Number(await page.evaluate("document.documentElement.scrollWidth"));
+    assert.ok(width <= 390, `${width}`);
+    assert.deepEqual(opened.problems, []);
   }));

@@ -5,8 +5,9 @@ import rateLimit from "../../../../plugins/edge/rate-limit/index.ts";
 import type { Host, Reply, StepHooks } from "../../../../src/plugin.ts";
 import { manualClock, type ManualClock } from "../../../../src/testing/clock.ts";
 import { bodyOf, fakeExchange, fakeHead, fakeHost, keyPrincipal, unknownKey } from "../../fakes.ts";
+import { withDefaults } from "../../with-defaults.ts";
 
-type Options = Parameters<typeof rateLimit.start>[0];
+type Options = Partial<Parameters<typeof rateLimit.start>[0]>;
 
 interface Caller {
   readonly principal?: Principal;
@@ -25,7 +26,10 @@ interface Setup {
 
 async function setUp(options: Options = {}, host: Partial<Host> = {}): Promise<Setup> {
   const clock = manualClock();
-  const hooks = await rateLimit.start(options, fakeHost({ clock, ...host }));
+  const hooks = await rateLimit.start(
+    withDefaults(rateLimit, options),
+    fakeHost({ clock, ...host }),
+  );
   const exchange = ({ principal, address = "192.0.2.1" }: Caller) =>
     fakeExchange({
       address,

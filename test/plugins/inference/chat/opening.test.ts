@@ -6,6 +6,7 @@ import { createCompletion } from "../../../../plugins/inference/chat/completion.
 import { complete } from "../../../../plugins/inference/chat/completion-reader.ts";
 import { readChatRequest } from "../../../../plugins/inference/chat/request.ts";
 import { StreamedCompletion } from "../../../../plugins/inference/chat/streamed-completion.ts";
+import { systemClock } from "../../../../src/clock.ts";
 import type { Exchange, Reply, Sink } from "../../../../src/plugin.ts";
 import { chatBody } from "./gateway.ts";
 import { fakeExchange } from "../../fakes.ts";
@@ -64,6 +65,7 @@ function scene(): Scene {
   let reader: AnswerReader | undefined;
   const offer: Offer = {
     modelId: "Test/Model-1",
+    network: "test",
     activeWorkers: 1,
     maxOutputTokens: 1,
     maxMilliCu: () => 0,
@@ -95,7 +97,12 @@ function scene(): Scene {
   const reading = readChatRequest(chatBody({ stream: true }));
   assert.ok(reading.ok);
   const { body, ...request } = reading.request;
-  const answer = complete(StreamedCompletion, createCompletion(x, request, charge), body, offer);
+  const answer = complete(
+    StreamedCompletion,
+    createCompletion(x, request, charge, systemClock),
+    body,
+    offer,
+  );
   return {
     x,
     events,

@@ -1,6 +1,7 @@
 /** The surface `ledger-ws`: calls over WebSocket, through the shipped pipeline, with a node that answers given bytes. */
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
+import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import {
   startTestGateway,
@@ -26,7 +27,14 @@ before(async () => {
         "ledger-ws: { upstream: ledger }",
         "ledger-ws: { upstream: ledger, connectionsPerKey: 3 }",
       )
-      .replace("aliases: {", "connections: 64\n    aliases: {"),
+      .replace("aliases: {", "connections: 64\n    aliases: {")
+      .replace(
+        "websocket: true\n    run: [{ use: ledger }]",
+        "websocket: true\n    run: [{ use: ledger }, failing-step]",
+      )
+      .concat(
+        `plugins: { failing-step: ${JSON.stringify(join(import.meta.dirname, "failing-step.ts"))} }\n`,
+      ),
     env: { LEDGER_RPC_URL: node.url },
   });
   await until(async () => (await fetch(`${gateway.url}/readyz`)).ok);
@@ -179,6 +187,20 @@ describe("limits of a connection", () => {
         data: { errorCode: "GATEWAY_RATE_LIMITED" },
       },
     });
+  });
+
+  it("a step that fails at a message refuses its calls, and the connection stays open", async () => {
+    const { key, workspaceId } = gateway.issue({});
+    const headers = { "x-fail": "1" };
+    await using client = await connectWs(gateway.url + path, { key, headers });
+    for (const id of ["1", "2"]) {
+      const { error } = JSON.parse(await client.ask(request("system_chain", "[]", id))) as {
+        error: object;
+      };
+      const data = { errorCode: "GATEWAY_INTERNAL_ERROR" };
+      assert.deepEqual(error, { code: -32603, message: "Internal Error", data });
+    }
+    assert.equal(await usedBy(workspaceId), 0);
   });
 
   it("a key that is revoked meanwhile can no longer be used", async () => {

@@ -7,7 +7,7 @@ import { hash } from "./fixture.ts";
 
 const methods = createWhitelist({
   aliases: {},
-  methods: { system_health: {}, author_submitExtrinsic: {} },
+  methods: { system_health: {}, custom_write: {} },
 });
 
 function immutable(
@@ -162,7 +162,7 @@ describe("other answers", () => {
       "account_nextIndex",
       "system_dryRunAt",
       "author_pendingExtrinsics",
-      "author_submitExtrinsic",
+      "custom_write",
       "grandpa_proveFinality",
       "mmr_generateProof",
       "sidechain_getEpochCommittee",

@@ -20,6 +20,7 @@ export function upstreamConfig(more: Partial<PoolConfig> = {}): PoolConfig {
     aliases: {},
     methods: {},
     cacheBytes: 1 << 20,
+    hedging: false,
     singleFlight: true,
     batchParallel: 4,
     probeMs: 1000,

@@ -34,8 +34,8 @@ describe("a call", () => {
   });
 
   it("states whether it may be retried and whether it is cheap", () => {
-    const { ledger, pool } = testLedger({ methods: { author_submitExtrinsic: {} } });
-    void call(ledger, "author_submitExtrinsic", '["0x"]');
+    const { ledger, pool } = testLedger({ methods: { custom_write: {} } });
+    void call(ledger, "custom_write", '["0x"]');
     void call(ledger, "system_chain");
     void call(ledger, "state_call", "[]");
     assert.deepEqual(
@@ -273,10 +273,10 @@ describe("single flight", () => {
   });
 
   it("does not join calls that depend on the pool, write, or have different params", () => {
-    const { ledger, pool } = testLedger({ methods: { author_submitExtrinsic: {} } });
+    const { ledger, pool } = testLedger({ methods: { custom_write: {} } });
     for (const name of [
       "system_accountNextIndex",
-      "author_submitExtrinsic",
+      "custom_write",
       "system_dryRun",
       "author_pendingExtrinsics",
     ]) {

@@ -38,6 +38,7 @@ test("a pool has the documented defaults", async () => {
     methods: {},
     cacheBytes: 64 * 1_048_576,
     singleFlight: true,
+    hedging: true,
     batchParallel: 8,
     probeMs: 2_000,
     maxLag: 8,

@@ -43,6 +43,12 @@ export function scriptedNode(script: Script): ScriptedNode {
       unsubscribing: new Map(),
       open: () => Promise.resolve({ kind: "failed" }),
     },
+    follows: { methods: undefined, open: () => Promise.resolve({ kind: "failed" }) },
+    submissions: {
+      methods: new Map(),
+      ending: new Map(),
+      submit: () => Promise.resolve({ kind: "failed" }),
+    },
     rpc: () => {
       throw new Error("the decoder sends no bodies");
     },

@@ -24,6 +24,8 @@ const notifications: Readonly<Record<string, string>> = {
   state_subscribeRuntimeVersion: "state_runtimeVersion",
   state_subscribeStorage: "state_storage",
   grandpa_subscribeJustifications: "grandpa_justifications",
+  author_submitAndWatchExtrinsic: "author_extrinsicUpdate",
+  transactionWatch_v1_submitAndWatch: "transactionWatch_v1_watchEvent",
 };
 
 interface Subscriber {
@@ -38,6 +40,8 @@ export class ChainNode implements AsyncDisposable {
   runtime = '{"specName":"test","specVersion":1}';
   /** The values of storage keys as JSON text. */
   readonly storage = new Map<string, string>();
+  /** Answers by method: the members `result` or `error` as JSON text. Empty if the node does not answer. */
+  readonly answers = new Map<string, string>();
   readonly subscribers = new Set<Subscriber>();
   /** Every call as `method params`, without probes of the pool. */
   readonly calls: string[] = [];
@@ -123,8 +127,11 @@ export class ChainNode implements AsyncDisposable {
       socket.send(`{"jsonrpc":"2.0","id":${id},"result":${result}}`);
     const isHead = method === "chain_getHeader" && params.length > 0;
     if (isHead || !(method in healthyNode)) this.calls.push(`${method} ${JSON.stringify(params)}`);
+    const scripted = this.answers.get(method);
+    if (scripted === "") return;
+    if (scripted !== undefined) return socket.send(`{"jsonrpc":"2.0","id":${id},${scripted}}`);
     if (method in notifications) return this.#subscribe(socket, method, params, reply);
-    if (method.includes("unsubscribe")) {
+    if (/unsubscribe|unwatch/.test(method)) {
       const found = [...this.subscribers].find((each) => each.id === params[0]);
       if (found !== undefined) this.subscribers.delete(found);
       return reply(String(found !== undefined));

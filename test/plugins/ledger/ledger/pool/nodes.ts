@@ -63,6 +63,7 @@ export function startPool(
     probeMs: PROBE_MS,
     maxLag: 10,
     maxHeadAgeMs: undefined,
+    hedging: false,
     ...over,
   };
   const pool = openPool({ upstream, clock, log, metrics, batching: over.batching ?? false });

@@ -197,6 +197,8 @@ test("a read is retried from an HTTP node to a WebSocket node and back", async (
   await using under = startPool([http.url, ws.url]);
   await under.pool.firstProbe;
   assert.deepEqual(under.exclusionReasons(), [undefined, undefined]);
+  // The WebSocket is busy while the depth of the node's state is measured.
+  await until(() => under.pool.status().every(({ oldestState }) => oldestState !== undefined));
   const answers = [await under.outcome(), await under.outcome()];
   assert.deepEqual(answers.toSorted(), ['"http"', '"ws"']);
   ws.script = (_text, socket) => socket.terminate();

@@ -1,0 +1,41 @@
+/**
+ * Measures how long a commit takes while something else is measured: PostgreSQL's own share of a latency. One connection
+ * inserts a row, and waits for 20 ms after each commit.
+ */
+import { setTimeout as wait } from "node:timers/promises";
+import { Client } from "pg";
+
+export interface CommitProbe extends AsyncDisposable {
+  /** Returns a percentile of the times of the commits so far, in milliseconds. */
+  percentile(percent: number): number;
+}
+
+const pauseMs = 20;
+
+/** Starts to commit rows to a table of its own, until the probe is disposed of. */
+export async function startCommitProbe(url: string): Promise<CommitProbe> {
+  const client = new Client({ connectionString: url });
+  await client.connect();
+  await client.query("CREATE TABLE IF NOT EXISTS commit_probe (at timestamptz)");
+  const times: number[] = [];
+  let isOver = false;
+  const committing = (async () => {
+    while (!isOver) {
+      const started = performance.now();
+      await client.query("INSERT INTO commit_probe VALUES (now())");
+      times.push(performance.now() - started);
+      await wait(pauseMs);
+    }
+  })();
+  return {
+    percentile(percent) {
+      const sorted = times.toSorted((a, b) => a - b);
+      return sorted[Math.floor((sorted.length * percent) / 100)] ?? Number.NaN;
+    },
+    async [Symbol.asyncDispose]() {
+      isOver = true;
+      await committing;
+      await client.end();
+    },
+  };
+}

@@ -1,0 +1,91 @@
+/** A node with `chainHead_v1_follow`, whose chain the benchmark extends. */
+import { once } from "node:events";
+import type { AddressInfo } from "node:net";
+import { WebSocketServer, type WebSocket } from "ws";
+
+const hashAt = (number: number): string => `0x${number.toString(16).padStart(64, "0")}`;
+
+const answers: Readonly<Record<string, unknown>> = {
+  system_health: { peers: 3, isSyncing: false, shouldHavePeers: true },
+  chain_getFinalizedHead: hashAt(1),
+  chain_getBlockHash: hashAt(1),
+  chain_getHeader: { number: "0x1" },
+  system_version: "1",
+  state_getRuntimeVersion: { specName: "test", specVersion: 1 },
+  rpc_methods: { methods: [] },
+};
+
+export class BenchNode {
+  #best = 1;
+  readonly #follows = new Map<WebSocket, string[]>();
+  readonly #server: WebSocketServer;
+
+  static async start(): Promise<BenchNode> {
+    const server = new WebSocketServer({ host: "127.0.0.1", port: 0 });
+    await once(server, "listening");
+    return new BenchNode(server);
+  }
+
+  private constructor(server: WebSocketServer) {
+    this.#server = server;
+    server.on("connection", (socket) => {
+      socket.on("error", () => {});
+      socket.on("close", () => this.#follows.delete(socket));
+      socket.on("message", (data) => this.#answer(socket, (data as Buffer).toString()));
+    });
+  }
+
+  get url(): string {
+    return `ws://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+  }
+
+  /** Number of follows. */
+  get follows(): number {
+    return [...this.#follows.values()].flat().length;
+  }
+
+  /** Adds a block and finalizes it: three events for each follow. */
+  advance(): void {
+    const parent = hashAt(this.#best);
+    const hash = hashAt(++this.#best);
+    for (const event of [
+      `{"event":"newBlock","blockHash":"${hash}","parentBlockHash":"${parent}","newRuntime":null}`,
+      `{"event":"bestBlockChanged","bestBlockHash":"${hash}"}`,
+      `{"event":"finalized","finalizedBlockHashes":["${hash}"],"prunedBlockHashes":[]}`,
+    ]) {
+      for (const [socket, ids] of this.#follows) for (const id of ids) notify(socket, id, event);
+    }
+  }
+
+  /** Ends all connections and the port. */
+  async stop(): Promise<void> {
+    const closed = once(this.#server, "close");
+    this.#server.close();
+    for (const socket of this.#server.clients) socket.terminate();
+    await closed;
+  }
+
+  #answer(socket: WebSocket, text: string): void {
+    const { id, method } = JSON.parse(text) as { id: number; method: string };
+    const say = (result: unknown): void =>
+      socket.send(JSON.stringify({ jsonrpc: "2.0", id, result }));
+    if (method !== "chainHead_v1_follow") return say(answers[method] ?? null);
+    const ids = this.#follows.get(socket) ?? [];
+    const subscription = `f${ids.length}`;
+    this.#follows.set(socket, [...ids, subscription]);
+    say(subscription);
+    const hash = hashAt(this.#best);
+    notify(
+      socket,
+      subscription,
+      `{"event":"initialized","finalizedBlockHashes":["${hash}"],"finalizedBlockRuntime":{"type":"valid","spec":{}}}`,
+    );
+    notify(socket, subscription, `{"event":"bestBlockChanged","bestBlockHash":"${hash}"}`);
+  }
+}
+
+function notify(socket: WebSocket, subscription: string, event: string): void {
+  socket.send(
+    `{"jsonrpc":"2.0","method":"chainHead_v1_followEvent","params":{"subscription":"${subscription}","result":${event}}}`,
+  );
+}

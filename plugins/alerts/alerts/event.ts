@@ -1,0 +1,28 @@
+/** The events that the webhook receives. The JSON of each type is described in docs/alerts.md. */
+
+export type AlertType =
+  | "backend.ejected"
+  | "backend.returned"
+  | "reload.failed"
+  | "reload.recovered"
+  | "disk.low"
+  | "disk.recovered"
+  | "export.stuck"
+  | "export.recovered"
+  | "limit.reached";
+
+/** An event without what all events of a gateway have in common. */
+export interface Alert {
+  readonly type: AlertType;
+  /** One sentence for people. */
+  readonly summary: string;
+  /** Members of `data` that belong to the type. */
+  readonly data: object;
+}
+
+/** Maximum length of a text that comes from outside, such as the name of a worker. */
+const maxText = 200;
+
+export function cut(text: string): string {
+  return text.length > maxText ? `${text.slice(0, maxText).toWellFormed()}…` : text;
+}

@@ -1,0 +1,163 @@
+/** Finds what is wrong with the gateway: ejected backends, a failed reload, a stuck export and a full disk. */
+import { statfs } from "node:fs/promises";
+import type { BackendStatus, RunningGateway } from "sluice-gateway/plugin";
+import { isObject } from "sluice-gateway/toolkit";
+import { cut } from "./event.ts";
+import type { Problem } from "./problems.ts";
+
+/** Maximum number of faults of pipeline.yaml in an alert. */
+const maxFaults = 10;
+
+/** Returns the servers that the gateway does not use because they fail. A default address that nobody set is left out. */
+export function ejectedBackends({ backends }: Pick<RunningGateway, "backends">): Problem[] {
+  return backends.filter(({ isDefault }) => isDefault !== true).flatMap(ejectedServers);
+}
+
+function ejectedServers({ kind, title, ready, details }: BackendStatus): Problem[] {
+  const found = serversOf(details).map(({ name, state }) => {
+    const server = cut(name);
+    const data = { kind, backend: cut(title), server };
+    return backendProblem(`${title} ${name}`, data, `${server} of ${cut(title)}`, cut(state));
+  });
+  if (found.length > 0 || ready === true) return found;
+  return [backendProblem(title, { kind, backend: cut(title) }, cut(title), cut(ready))];
+}
+
+function backendProblem(id: string, data: object, name: string, reason: string): Problem {
+  return {
+    id: `backend ${id}`,
+    raised: {
+      type: "backend.ejected",
+      summary: `${name} is not used: ${reason}`,
+      data: { ...data, reason },
+    },
+    resolved: { type: "backend.returned", summary: `${name} is used again`, data },
+  };
+}
+
+/** States of servers that are in use, or that an operator or the network has taken out of use. */
+const expectedStates = new Set(["usable", "active", "busy", "draining", "not admitted"]);
+
+/** Reads the servers that are ejected from the details of an upstream (`urls`), a pool of nodes, or a network. */
+function serversOf(
+  details: object | undefined,
+): { readonly name: string; readonly state: string }[] {
+  if (details === undefined) return [];
+  const { urls, nodes, workers } = details as Readonly<Record<string, unknown>>;
+  return [urls, nodes, workers].flatMap((list) =>
+    (Array.isArray(list) ? (list as unknown[]) : []).flatMap((server) => {
+      if (!isObject(server)) return [];
+      const { name, state } = server;
+      if (typeof name !== "string" || typeof state !== "string") return [];
+      return expectedStates.has(state) ? [] : [{ name, state }];
+    }),
+  );
+}
+
+export function failedReload({
+  reload,
+  generation,
+}: Pick<RunningGateway, "reload" | "generation">): Problem[] {
+  const { faults } = reload as { readonly faults?: unknown };
+  if (!Array.isArray(faults) || faults.length === 0) return [];
+  const listed = (faults as unknown[])
+    .slice(0, maxFaults)
+    .map((fault) => faultJson(isObject(fault) ? fault : {}));
+  const [first] = listed;
+  return [
+    {
+      id: "reload",
+      raised: {
+        type: "reload.failed",
+        summary: `pipeline.yaml could not be loaded, and the last good one keeps serving: ${first?.message ?? ""}`,
+        data: { generation, fault_count: faults.length, faults: listed },
+      },
+      resolved: { type: "reload.recovered", summary: "pipeline.yaml is loaded again", data: {} },
+    },
+  ];
+}
+
+function faultJson({ code, message, at }: Readonly<Record<string, unknown>>): {
+  readonly code: string;
+  readonly message: string;
+  readonly line: number | undefined;
+} {
+  const line = isObject(at) && typeof at["line"] === "number" ? at["line"] : undefined;
+  return { code: textOf(code), message: cut(textOf(message)), line };
+}
+
+function textOf(value: unknown): string {
+  return typeof value === "string" ? value : "";
+}
+
+/** `stuckAfterMs`: maximum age of a charge that waits for delivery. */
+export function stuckExport(
+  { metric }: Pick<RunningGateway, "metric">,
+  stuckAfterMs: number,
+): Problem[] {
+  const valueOf = (name: string): number => metric(name)[0]?.value ?? 0;
+  const isRefused = valueOf("sluice_usage_export_stopped") === 1;
+  const lagSeconds = Math.round(valueOf("sluice_usage_export_lag_seconds"));
+  if (!isRefused && lagSeconds * 1000 <= stuckAfterMs) return [];
+  const reason = isRefused ? "refused" : "behind";
+  return [
+    {
+      id: "export",
+      raised: {
+        type: "export.stuck",
+        summary: isRefused
+          ? "the billing system refuses the charges, and the delivery has stopped"
+          : `a charge has been waiting for its delivery to the billing system for ${lagSeconds} seconds`,
+        data: { reason, lag_seconds: lagSeconds },
+      },
+      resolved: {
+        type: "export.recovered",
+        summary: "charges are delivered to the billing system again",
+        data: {},
+      },
+    },
+  ];
+}
+
+/** Sizes of a file system in bytes. */
+export interface DiskSpace {
+  readonly freeBytes: number;
+  readonly totalBytes: number;
+}
+
+/** Returns the space of the file system of a folder. Undefined if it cannot be read, for example without the folder. */
+export async function diskSpace(folder: string): Promise<DiskSpace | undefined> {
+  try {
+    const { bavail, blocks, bsize } = await statfs(folder);
+    return { freeBytes: bavail * bsize, totalBytes: blocks * bsize };
+  } catch {
+    return undefined;
+  }
+}
+
+export function lowDisk(
+  space: DiskSpace | undefined,
+  folder: string,
+  minFreePercent: number,
+): Problem[] {
+  if (space === undefined || space.totalBytes <= 0) return [];
+  const freePercent = (100 * space.freeBytes) / space.totalBytes;
+  if (freePercent >= minFreePercent) return [];
+  const shown = Math.floor(freePercent * 10) / 10;
+  const data = { folder, free_bytes: space.freeBytes, total_bytes: space.totalBytes };
+  return [
+    {
+      id: "disk",
+      raised: {
+        type: "disk.low",
+        summary: `${shown} % of the disk of the data folder is free`,
+        data: { ...data, free_percent: shown },
+      },
+      resolved: {
+        type: "disk.recovered",
+        summary: `at least ${minFreePercent} % of the disk of the data folder is free again`,
+        data: { folder },
+      },
+    },
+  ];
+}

@@ -1,0 +1,19 @@
+/** Service `alerts`: posts signed events to a webhook of the operator. */
+import { defineService } from "sluice-gateway/plugin";
+import { sections, type Options } from "./options.ts";
+
+export default defineService<Options, undefined>({
+  name: "alerts",
+  description:
+    "Posts signed events to a webhook: limits, ejected backends, failed reloads, a stuck export, a full disk.",
+  sections,
+  uses: ["gateway"],
+  usesIfInstalled: ["accounts", "metering"],
+  dryRun: () => undefined,
+  async start({ alerts }, host, context) {
+    const { url, secret } = alerts;
+    if (url === undefined || secret === undefined) return { service: undefined };
+    const { startAlerts } = await import("./start.ts");
+    return { service: undefined, ...startAlerts({ ...alerts, url, secret }, host, context) };
+  },
+});

@@ -1,0 +1,55 @@
+/** The section `alerts` of pipeline.yaml. */
+import type { JsonSchema } from "sluice-gateway/plugin";
+import { integerSchema } from "sluice-gateway/toolkit";
+
+/** The section after validation, with defaults. */
+export interface Options {
+  readonly alerts: AlertOptions;
+}
+
+interface AlertOptions {
+  readonly url?: string;
+  readonly secret?: string;
+  readonly minFreePercent: number;
+  readonly stuckAfter: string;
+}
+
+/** The options of alerts that are sent. */
+export type ActiveOptions = Required<AlertOptions>;
+
+const alerts: JsonSchema = {
+  type: "object",
+  description: "Posts signed events to a webhook of the operator.",
+  additionalProperties: false,
+  default: {},
+  dependentRequired: { url: ["secret"] },
+  properties: {
+    url: {
+      type: "string",
+      format: "http-url",
+      description: "URL to which the alerts are posted. Without it, nothing is watched or sent.",
+    },
+    secret: {
+      type: "string",
+      // 24 to 64 bytes, the sizes that Standard Webhooks allows.
+      pattern:
+        "^whsec_(?=[A-Za-z0-9+/=]{32,88}$)([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$",
+      description:
+        "Key that signs the alerts: `whsec_` and 24 to 64 bytes in base64. Required if `url` is set.",
+    },
+    minFreePercent: integerSchema(
+      10,
+      [1, 99],
+      "An alert is sent if less than this part of the disk of the data folder is free, in percent.",
+    ),
+    stuckAfter: {
+      type: "string",
+      format: "short-duration",
+      default: "15m",
+      description:
+        "An alert is sent if a charge waits longer than this for its delivery to the billing system.",
+    },
+  },
+};
+
+export const sections = { alerts };

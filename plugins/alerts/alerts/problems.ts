@@ -1,0 +1,54 @@
+/**
+ * Remembers the problems that were reported, so that each is reported once, and its end once. A problem that comes and
+ * goes is reported at most once per `quietMs`.
+ */
+import type { Alert } from "./event.ts";
+
+/** Something that is wrong now. */
+export interface Problem {
+  /** Identifies the problem from one look to the next. */
+  readonly id: string;
+  readonly raised: Alert;
+  readonly resolved: Alert;
+}
+
+/** Minimum time between two alerts about the same problem. */
+const quietMs = 600_000;
+/** Maximum number of problems that are remembered. A backend can list any number of workers. */
+const maxProblems = 1_000;
+
+interface Known {
+  /** Milliseconds since 1970. */
+  readonly raisedAt: number;
+  /** The alert to send when the problem has ended. Undefined if it has ended. */
+  resolved: Alert | undefined;
+}
+
+export class Problems {
+  readonly #known = new Map<string, Known>();
+
+  /**
+   * Returns the alerts to send. `current`: all problems of one source, whose ids begin with `prefix`. `now`:
+   * milliseconds since 1970.
+   */
+  update(prefix: string, current: readonly Problem[], now: number): Alert[] {
+    const ids = new Set(current.map(({ id }) => id));
+    const alerts: Alert[] = [];
+    for (const [id, known] of this.#known) {
+      if (!id.startsWith(prefix) || ids.has(id)) continue;
+      if (known.resolved !== undefined) alerts.push(known.resolved);
+      known.resolved = undefined;
+      // The wall clock can jump back.
+      if (Math.abs(now - known.raisedAt) >= quietMs) this.#known.delete(id);
+    }
+    for (const { id, raised, resolved } of current) {
+      const known = this.#known.get(id);
+      if (known?.resolved !== undefined) continue;
+      if (known !== undefined && Math.abs(now - known.raisedAt) < quietMs) continue;
+      if (known === undefined && this.#known.size >= maxProblems) continue;
+      this.#known.set(id, { raisedAt: now, resolved });
+      alerts.push(raised);
+    }
+    return alerts;
+  }
+}

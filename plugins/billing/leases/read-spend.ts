@@ -1,0 +1,78 @@
+/** Reads the spend of a range of days from PostgreSQL, after the new charges of all gateways were added to the sums. */
+import type { Postgres } from "sluice-gateway/plugin";
+import type { SpendAnswer, SpendQuery } from "sluice-gateway/services";
+import { number, text, type Row } from "sluice-gateway/store";
+import { amountsOf, spendOf, type NamedSum } from "../metering/spend/spend-of.ts";
+import { maxSeries } from "../metering/usage-report-json.ts";
+
+/** Number of charges that one statement adds to the sums. */
+const chargesPerTurn = 200_000;
+/** Time after which the caller must ask again. */
+const maxTurnMs = 5_000;
+
+/** Parameters: scope, member, start and end of the range as dates. Whole months of all workspaces are
+ * read as months. */
+const groupsQuery = `
+  WITH range AS (
+    SELECT $3::date AS start, $4::date AS stop,
+      CASE $1 WHEN '' THEN date_trunc('month', $3::date + interval '1 month' - interval '1 day')::date
+        ELSE $4::date END AS first,
+      CASE $1 WHEN '' THEN date_trunc('month', $4::date::timestamp)::date ELSE $3::date END AS past)
+  SELECT name, sum(calls)::float8 AS calls, sum(included)::float8 AS included,
+    sum(purchased)::float8 AS purchased, sum(overage)::float8 AS overage,
+    sum(input_tokens)::float8 AS input_tokens, sum(output_tokens)::float8 AS output_tokens
+  FROM sluice.spend, range
+  WHERE scope = $1 AND member = $2 AND (
+    (span = 'month' AND spend.start >= first AND spend.start < past) OR
+    (span = 'day' AND spend.start >= range.start AND spend.start < range.stop
+      AND (first >= past OR spend.start < first OR spend.start >= past)))
+  GROUP BY name
+  ORDER BY sum(included + purchased + overage) DESC, name`;
+
+/** Parameters: scope, member, start and end of the range, and names, or null for the sum of all. */
+const daysQuery = `
+  SELECT name, day, used FROM (
+    SELECT CASE WHEN $5::text[] IS NULL THEN '' ELSE name END AS name, (start - $3::date)::int AS day,
+      sum(included + purchased + overage)::float8 AS used
+    FROM sluice.spend
+    WHERE scope = $1 AND member = $2 AND span = 'day' AND start >= $3::date AND start < $4::date
+      AND ($5::text[] IS NULL OR name = ANY ($5))
+    GROUP BY 1, 2) AS each`;
+
+/** Rejects with DatabaseFailure. */
+export async function readSpend(database: Postgres, query: SpendQuery): Promise<SpendAnswer> {
+  const until = performance.now() + maxTurnMs;
+  for (;;) {
+    const statement = "SELECT sluice.add_spend($1) AS more";
+    const [row] = await database.query("usage", statement, [chargesPerTurn]);
+    if (row?.["more"] !== true) break;
+    if (performance.now() >= until) return { kind: "building" };
+  }
+  const range = [query.workspaceId ?? "", dateOf(query.from), dateOf(query.to)] as const;
+  const [scope, from, to] = range;
+  const rows = await database.query("usage", groupsQuery, [scope, query.by, from, to]);
+  const groups = rows.map(sumOf);
+  const top = rows.slice(0, maxSeries).map((row) => text(row, "name"));
+  const count = (query.to - query.from) / 86_400_000;
+  const read = (member: string, names: readonly string[] | null): Promise<readonly Row[]> =>
+    database.query("usage", daysQuery, [scope, member, from, to, names]);
+  const fill = (days: readonly Row[]): number[] => {
+    const values = Array<number>(count).fill(0);
+    for (const row of days) values[number(row, "day")] = number(row, "used");
+    return values;
+  };
+  // The member `tool` has the fewest rows, and every charge counts in every member.
+  const days = fill(await read("tool", null));
+  const byName = Map.groupBy(await read(query.by, top), (row) => text(row, "name"));
+  const series = top.map((name) => fill(byName.get(name) ?? []));
+  return { kind: "done", spend: spendOf(query, groups, days, series) };
+}
+
+function dateOf(time: number): string {
+  return new Date(time).toISOString().slice(0, 10);
+}
+
+function sumOf(row: Row): NamedSum {
+  const name = text(row, "name");
+  return { name: name === "" ? undefined : name, ...amountsOf(row) };
+}

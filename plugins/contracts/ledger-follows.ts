@@ -1,0 +1,102 @@
+/**
+ * The methods `chainHead_v1_*` of the service `ledger`, from the JSON-RPC interface specification of the ecosystem. Clients
+ * share one `chainHead_v1_follow` at the node per value of `withRuntime`.
+ */
+import type { SubscriptionMethod } from "./ledger-subscriptions.ts";
+
+/** A method with its price. */
+export interface FollowMethod {
+  readonly name: string;
+  readonly cuMilli: number;
+}
+
+/** The methods that are charged. The price of `storage` is per item. The other methods of the family are free. */
+export interface FollowMethods {
+  readonly follow: SubscriptionMethod;
+  readonly header: FollowMethod;
+  readonly body: FollowMethod;
+  readonly storage: FollowMethod;
+  readonly call: FollowMethod;
+}
+
+/** Receives the events of a follow. Its methods must not throw. */
+export interface FollowListener {
+  /** `result`: JSON text, which is the same for all clients. The first event is `initialized`. */
+  onEvent(result: string): void;
+  /** Called at most once, and nothing is called after it: the follow has ended, and the client must start another one. */
+  onStop(): void;
+}
+
+/** One operation at a pinned block. Hexadecimal strings have their prefix 0x. */
+export type FollowOperation =
+  | { readonly kind: "body"; readonly hash: string }
+  | {
+      readonly kind: "call";
+      readonly hash: string;
+      readonly function: string;
+      readonly parameters: string;
+    }
+  | {
+      /** One item of `chainHead_v1_storage`. */
+      readonly kind: "storage";
+      readonly hash: string;
+      readonly key: string;
+      readonly type: string;
+      readonly childTrie: string | null;
+    };
+
+/**
+ * The end of an operation. `error`: the node's message as JSON text. `inaccessible`: repeating the operation may succeed.
+ */
+export type OperationEnd =
+  | { readonly kind: "done" }
+  | { readonly kind: "error"; readonly error: string }
+  | { readonly kind: "inaccessible" };
+
+/** Receives the results of an operation. Its methods must not throw, and none is called before `operate` has returned. */
+export interface OperationListener {
+  /** `value`: JSON text of the member `value` (body), `output` (call) or `items` (storage; called any number of times). */
+  onResult(value: string): void;
+  /** True while the client has results to read. The node may have to wait for `resume` then. */
+  readonly isBehind: boolean;
+  /** Called once, unless the operation is stopped. */
+  onEnd(end: OperationEnd): void;
+}
+
+export interface ClientOperation {
+  /** Continues after `isBehind` has become false. */
+  resume(): void;
+  /** Ends the operation. The listener is not called after this. Returns true if the node has begun to work on it. */
+  stop(): boolean;
+}
+
+/** The follow of one client, with the blocks that this client has pinned. Hashes are in lower case. */
+export interface ClientFollow {
+  /** Starts the events. Call it at most once. */
+  start(listener: FollowListener): void;
+  /** Ends the follow and unpins what only this client has pinned. The listener is not called after this. */
+  close(): void;
+  hasPinned(hash: string): boolean;
+  /** Unpins these different blocks. Returns false, and unpins none, if one of them is not pinned. */
+  unpin(hashes: readonly string[]): boolean;
+  /** Returns the node's answer as JSON text. Undefined if the node is lost. Never rejects. */
+  header(
+    hash: string,
+  ): Promise<{ readonly kind: "result" | "error"; readonly text: string } | undefined>;
+  /** Starts an operation at a pinned block. Undefined if too many operations wait for the node. */
+  operate(operation: FollowOperation, listener: OperationListener): ClientOperation | undefined;
+}
+
+export type OpenedFollow =
+  | { readonly kind: "open"; readonly follow: ClientFollow }
+  /** The node has refused. `error`: the JSON-RPC error as JSON text. */
+  | { readonly kind: "error"; readonly error: string }
+  /** No node answered. */
+  | { readonly kind: "failed" };
+
+export interface LedgerFollows {
+  /** Undefined if pipeline.yaml has removed `chainHead_v1_follow`. */
+  readonly methods: FollowMethods | undefined;
+  /** Opens a follow. Never rejects. */
+  open(withRuntime: boolean): Promise<OpenedFollow>;
+}

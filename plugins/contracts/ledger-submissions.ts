@@ -1,0 +1,50 @@
+/**
+ * Submitting extrinsics through the service `ledger`, for clients that stay connected. The node that has accepted an
+ * extrinsic is the only one that is ever sent it.
+ */
+import type { SubscriptionMethod } from "./ledger-subscriptions.ts";
+
+/** A method that submits an extrinsic and continues until it is ended. `openMilliCu` is the price of the submission. */
+export interface SubmissionMethod extends SubscriptionMethod {
+  /**
+   * `legacy`: `author_submitAndWatchExtrinsic`. `watch`: `transactionWatch_v1_submitAndWatch`. `broadcast`:
+   * `transaction_v1_broadcast`, which has no notifications.
+   */
+  readonly kind: "legacy" | "watch" | "broadcast";
+  /** The method that ends it. */
+  readonly endMethod: string;
+}
+
+/** Receives the notifications of a watched extrinsic. Its methods must not throw. */
+export interface SubmissionListener {
+  /** `result`: JSON text, as the node wrote it. `isLast`: nothing is called after this. */
+  onNotification(result: string, isLast: boolean): void;
+  /** Called at most once: the node is lost, and nobody knows what became of the extrinsic. */
+  onLost(): void;
+}
+
+/** A submitted extrinsic of one client. */
+export interface ClientSubmission {
+  /** Starts the notifications. Call it at most once. */
+  start(listener: SubmissionListener): void;
+  /** Ends the watch or the broadcast at the node. The listener is not called after this. */
+  close(): void;
+}
+
+export type SubmissionAnswer =
+  | { readonly kind: "open"; readonly submission: ClientSubmission }
+  /** The node has refused. `error`: the JSON-RPC error as JSON text. */
+  | { readonly kind: "error"; readonly error: string }
+  /** Nothing was sent or broadcast, because too many submissions are open. */
+  | { readonly kind: "full" }
+  /** No node answered. The extrinsic may have been submitted. */
+  | { readonly kind: "failed" };
+
+export interface LedgerSubmissions {
+  /** The methods that submit, by name. */
+  readonly methods: ReadonlyMap<string, SubmissionMethod>;
+  /** The methods that began a submission, by the name of the method that ends it. */
+  readonly ending: ReadonlyMap<string, SubmissionMethod>;
+  /** Submits an extrinsic to one node, once. `extrinsic`: hexadecimal with 0x. Never rejects. */
+  submit(method: SubmissionMethod, extrinsic: string): Promise<SubmissionAnswer>;
+}

@@ -1,0 +1,19 @@
+/** Facts about who served an exchange, for the health over time. */
+
+/** A chat completion that a model has begun to answer. */
+export interface CompletionFact {
+  /** Listed name of the model. */
+  readonly model: string;
+  readonly inputTokens: number;
+  readonly outputTokens: number;
+  /** Milliseconds from the request to the first piece of a streamed answer. Undefined for whole answers. */
+  readonly firstTokenMs: number | undefined;
+}
+
+declare module "sluice-gateway/plugin" {
+  interface Facts {
+    /** Name of the entry of `upstreams` or `networks` that the request was meant for. */
+    upstream: string;
+    completion: CompletionFact;
+  }
+}

@@ -1,0 +1,155 @@
+/** Reports the health over time: requests, errors, latency, time to first token and tokens, in steps of a range. */
+import { setImmediate as turn } from "node:timers/promises";
+import type { FastifyReply } from "fastify";
+import { sendJson, sendRefusal } from "../answer.ts";
+import { queryOf } from "../input.ts";
+import type { DashboardParts } from "../parts.ts";
+import type { AddRoute } from "../route.ts";
+import { percentile, type Counts } from "./histogram.ts";
+import { spanMs, type HistoryQuery, type HistoryRow, type Span } from "./store.ts";
+import { addStored, newSum, type ExchangeSum, type SumKind } from "./sums.ts";
+
+const minuteMs = 60_000;
+const hourMs = 60 * minuteMs;
+
+interface Range {
+  readonly span: Span;
+  readonly stepMs: number;
+  readonly steps: number;
+}
+
+// A map, because names come from the URL and an object also has inherited members.
+const ranges: ReadonlyMap<string, Range> = new Map([
+  ["1h", { span: "minute", stepMs: minuteMs, steps: 60 }],
+  ["24h", { span: "minute", stepMs: 15 * minuteMs, steps: 96 }],
+  ["7d", { span: "hour", stepMs: hourMs, steps: 168 }],
+  ["30d", { span: "hour", stepMs: 6 * hourMs, steps: 120 }],
+]);
+
+const kinds: readonly SumKind[] = ["all", "route", "upstream", "model"];
+/** Maximum number of names in an answer, those with the most requests. */
+const maxNames = 50;
+/** Number of rows between two turns of the event loop. */
+const rowsPerTurn = 1_000;
+
+export function historyRoutes(add: AddRoute, parts: DashboardParts): void {
+  add(
+    "GET",
+    "history",
+    async (_viewer, request, reply) => {
+      const query = queryOf(request.url, ["range", "by", "name"]);
+      const range = ranges.get(query?.["range"] ?? "");
+      const kind = kinds.find((each) => each === query?.["by"]);
+      if (query === undefined || range === undefined || kind === undefined) {
+        const message =
+          "invalid query, expected range=1h, 24h, 7d or 30d, by=all, route, upstream or model, and name";
+        return sendRefusal(reply, "GATEWAY_INVALID_PARAMS", { message });
+      }
+      return answer(parts, { range, kind, name: query["name"] }, reply);
+    },
+    "platform",
+  );
+}
+
+interface Question {
+  readonly range: Range;
+  readonly kind: SumKind;
+  /** The name whose steps are asked for. Undefined for the sum of all exchanges. */
+  readonly name: string | undefined;
+}
+
+async function answer(
+  { history, clock, log }: DashboardParts,
+  { range, kind, name }: Question,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const { span, stepMs, steps } = range;
+  const last = Math.floor(clock.now() / stepMs) * stepMs;
+  const from = last - (steps - 1) * stepMs;
+  const times = { span, from, to: last + stepMs };
+  const read = (query: HistoryQuery): Promise<readonly HistoryRow[]> => history.read(query);
+  try {
+    const rows = await read({ ...times, kind });
+    const byName = await summed(rows, (row) => row.name);
+    const chosen =
+      name === undefined && kind !== "all" ? await read({ ...times, kind: "all" }) : rows;
+    const wanted = name === undefined ? chosen : chosen.filter((row) => row.name === name);
+    const byStep = await summed(wanted, ({ at }) => Math.floor((at - from) / stepMs));
+    const total = await summed(wanted, () => "");
+    return sendJson(reply, 200, {
+      from: new Date(from).toISOString(),
+      step_seconds: stepMs / 1000,
+      steps,
+      // Rows are written every minute, and each covers a minute or an hour.
+      resolution_seconds: spanMs[span] / 1000,
+      by: kind,
+      name,
+      total: sumJson(total.get("") ?? newSum()),
+      names: Array.from(byName, ([each, sum]) => ({ name: each, ...sumJson(sum) }))
+        .toSorted((a, b) => b.requests - a.requests || (a.name < b.name ? -1 : 1))
+        .slice(0, maxNames),
+      name_count: byName.size,
+      series: seriesJson(Array.from({ length: steps }, (_, step) => byStep.get(step) ?? newSum())),
+    });
+  } catch (error) {
+    log.error({ err: error }, "dashboard: cannot read the health over time");
+    return sendRefusal(reply, "GATEWAY_SERVICE_UNAVAILABLE");
+  }
+}
+
+/** Adds up rows by a key. Other work runs in between, because a range can have tens of thousands of rows. */
+async function summed<Key>(
+  rows: readonly HistoryRow[],
+  keyOf: (row: HistoryRow) => Key,
+): Promise<Map<Key, ExchangeSum>> {
+  const sums = new Map<Key, ExchangeSum>();
+  for (const [index, row] of rows.entries()) {
+    if (index % rowsPerTurn === rowsPerTurn - 1) await turn();
+    const key = keyOf(row);
+    const sum = sums.get(key) ?? newSum();
+    sums.set(key, sum);
+    addStored(sum, row.sum);
+  }
+  return sums;
+}
+
+function sumJson(sum: ExchangeSum): {
+  readonly requests: number;
+  readonly [member: string]: unknown;
+} {
+  return {
+    requests: sum.n,
+    failed: sum.failed,
+    codes: sum.codes,
+    p50_ms: shown(sum.ms, 0.5),
+    p95_ms: shown(sum.ms, 0.95),
+    p99_ms: shown(sum.ms, 0.99),
+    first_token_p50_ms: shown(sum.first, 0.5),
+    first_token_p95_ms: shown(sum.first, 0.95),
+    input_tokens: sum.inTokens,
+    output_tokens: sum.outTokens,
+  };
+}
+
+/** Percentiles of steps without requests are null. */
+function seriesJson(steps: readonly ExchangeSum[]): object {
+  const quantiles = (counts: (sum: ExchangeSum) => Counts, q: number): (number | null)[] =>
+    steps.map((sum) => shown(counts(sum), q) ?? null);
+  return {
+    requests: steps.map(({ n }) => n),
+    failed: steps.map(({ failed }) => failed),
+    refused: steps.map(({ codes }) => Object.values(codes).reduce((sum, n) => sum + n, 0)),
+    p50_ms: quantiles(({ ms }) => ms, 0.5),
+    p95_ms: quantiles(({ ms }) => ms, 0.95),
+    p99_ms: quantiles(({ ms }) => ms, 0.99),
+    first_token_p50_ms: quantiles(({ first }) => first, 0.5),
+    first_token_p95_ms: quantiles(({ first }) => first, 0.95),
+    input_tokens: steps.map(({ inTokens }) => inTokens),
+    output_tokens: steps.map(({ outTokens }) => outTokens),
+  };
+}
+
+function shown(counts: Counts, q: number): number | undefined {
+  const ms = percentile(counts, q);
+  return ms === undefined ? undefined : Math.round(ms * 100) / 100;
+}

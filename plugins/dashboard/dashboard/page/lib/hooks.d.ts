@@ -1,0 +1,2 @@
+/** The listener serves preact/hooks under this name. */
+export * from "preact/hooks";

@@ -1,0 +1,80 @@
+/** Calls the gateway's API. The session is a cookie that scripts cannot read. */
+
+export class ApiError extends Error {
+  constructor(status, code, message) {
+    super(message);
+    this.status = status;
+    this.code = code;
+  }
+}
+
+const base = "/dashboard/api/";
+
+/**
+ * Returns the JSON of the answer. Throws ApiError, with status 0 if there is no answer. After a 401, the page shows the
+ * sign-in form.
+ * `once`: key with which a change that is sent several times is made once.
+ * @param {string} path
+ * @param {{ method?: string, body?: object, once?: string, signal?: AbortSignal }} [options]
+ * @returns {Promise<any>}
+ */
+export function ask(path, options) {
+  return request(path, options, (response) => response.json());
+}
+
+/**
+ * Returns the text of an answer that is not JSON. Fails as `ask` does.
+ * @param {string} path
+ * @returns {Promise<string>}
+ */
+export function askText(path) {
+  return request(path, {}, (response) => (response.ok ? response.text() : response.json()));
+}
+
+/**
+ * @param {string} path
+ * @param {{ method?: string, body?: object, once?: string, signal?: AbortSignal } | undefined} options
+ * @param {(response: Response) => Promise<any>} read
+ */
+async function request(path, { method = "GET", body, once, signal } = {}, read) {
+  const headers = { "x-sluice-dashboard": "1" };
+  if (body !== undefined) headers["content-type"] = "application/json";
+  if (once !== undefined) headers["idempotency-key"] = once;
+  let response;
+  let answer;
+  try {
+    response = await fetch(base + path, {
+      method,
+      headers,
+      signal,
+      cache: "no-store",
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+    });
+    answer = response.status === 204 ? undefined : await read(response);
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    throw new ApiError(0, "", "the gateway does not answer");
+  }
+  if (response.ok) return answer;
+  // The sign-in form itself shows why a key is refused.
+  if (response.status === 401 && path !== "session") {
+    document.dispatchEvent(new CustomEvent("signedout"));
+  }
+  throw new ApiError(response.status, answer.error_code, answer.error);
+}
+
+/**
+ * Sends a change. Returns its result.
+ * @param {string} path
+ * @param {object} body
+ * @param {string} once
+ */
+export function change(path, body, once) {
+  return ask(path, { method: "POST", body, once });
+}
+
+/** Returns a new key for a form. `crypto.randomUUID` is missing on pages without TLS. */
+export function newFormKey() {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}

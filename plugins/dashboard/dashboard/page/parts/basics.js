@@ -1,0 +1,81 @@
+/** The small parts of the views: panels, badges, lists of facts, and texts for missing data. */
+import { html } from "./html.js";
+
+/**
+ * A section with a heading. `aside`: element next to the heading.
+ * @param {{ title: any, aside?: any, class?: string, children?: any }} props
+ */
+export function Panel({ title, aside, class: kind = "", children }) {
+  return html`<section class=${`panel ${kind}`}>
+    <div class="panel-head">
+      <h2>${title}</h2>
+      ${aside}
+    </div>
+    ${children}
+  </section>`;
+}
+
+/** The text that is shown if there are no data. */
+export function Empty({ title, children }) {
+  return html`<div class="empty">
+    <strong>${title}</strong>
+    <p>${children}</p>
+  </div>`;
+}
+
+export function Loading() {
+  return html`<p class="loading">Loading…</p>`;
+}
+
+/** A coloured word. `meaning`: `ok`, `warn`, `bad` or `quiet`. */
+export function Badge({ meaning, children }) {
+  return html`<span class=${`badge ${meaning}`}>${children}</span>`;
+}
+
+/** Reports that polling fails, while the view keeps its previous data. `error`: undefined if it works. */
+export function ErrorLine({ error }) {
+  return html`<p class="error-line" role="alert" hidden=${error === undefined}>
+    ${error !== undefined && `Not up to date: ${error.message}. Trying again.`}
+  </p>`;
+}
+
+/** A list of names and values. Its children are `Fact`s. */
+export function Facts({ class: kind = "", children }) {
+  return html`<dl class=${`facts ${kind}`}>${children}</dl>`;
+}
+
+/** @param {{ name: string, class?: string, children?: any }} props `class`: `wide` for the whole width */
+export function Fact({ name, class: kind, children }) {
+  return html`<div class=${kind}>
+    <dt>${name}</dt>
+    <dd>${children}</dd>
+  </div>`;
+}
+
+/** A line icon of 16 by 16 pixels. */
+export function Icon({ path }) {
+  return html`<svg viewBox="0 0 16 16" class="icon" aria-hidden="true"><path d=${path} /></svg>`;
+}
+
+/** A mark in the colour of a line of a chart. `colour`: name of a custom property without its dashes. */
+export function Swatch({ colour }) {
+  return html`<i class="swatch" aria-hidden="true" style=${{ "--swatch": `var(--${colour})` }} />`;
+}
+
+/** A list of bars. Its children are `Bar`s. */
+export function Bars({ children }) {
+  return html`<ul class="bars">
+    ${children}
+  </ul>`;
+}
+
+/**
+ * A named bar with a value. `fill`: 0 to 1. `meaning`: `warn` or `bad`. `note`: text below the value.
+ * @param {{ fill: number, name: any, value: any, note: any, meaning?: string }} props
+ */
+export function Bar({ fill, name, value, note, meaning }) {
+  return html`<li class=${meaning} style=${{ "--fill": fill }}>
+    <span>${name}</span>
+    <span class="number"><b>${value}</b><small>${note}</small></span>
+  </li>`;
+}

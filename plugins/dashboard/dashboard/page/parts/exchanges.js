@@ -1,0 +1,69 @@
+/** Shows requests that have ended, one per row. */
+import { Badge } from "./basics.js";
+import { explain } from "./explanation.js";
+import * as format from "./format.js";
+import { html } from "./html.js";
+import { linkTo } from "./router.js";
+import { Table } from "./table.js";
+
+const columns = [
+  { title: "Time" },
+  { title: "Request" },
+  { title: "Result" },
+  { title: "Duration", number: true },
+  { title: "Charged", number: true },
+  { title: "Key" },
+];
+
+/** `isPlatform`: true if the time is a button that opens the explanation. */
+export function ExchangeTable({ exchanges, isPlatform }) {
+  return html`<${Table}
+    caption="The latest requests, newest first"
+    kind="feed"
+    columns=${columns}
+    rows=${exchanges.map((each) => exchangeRow(each, isPlatform))}
+  />`;
+}
+
+function exchangeRow(exchange, isPlatform) {
+  const { time, ms, method, route, status, code, calls, gateway, request_id: id } = exchange;
+  const cells = [
+    isPlatform && id !== undefined
+      ? html`<${ExplanationButton} id=${id} time=${time} />`
+      : html`<span>${format.timeOfDay(time)}</span>`,
+    html`<b>${method}</b> <span class="path">${route}</span>${" "}
+      ${calls !== undefined && html`<span class="quiet">${format.callsText(calls)}</span>`}
+      ${gateway !== undefined && html`<span class="quiet"> on ${gateway}</span>`}`,
+    html`<${Badge} meaning=${meaning(status, code)}>${status === 0 ? "client left" : status}<//>
+      ${code !== undefined && html`<span class="quiet">${format.reason(code)}</span>`}`,
+    format.duration(ms),
+    exchange.used_cu_milli === undefined ? format.none : format.cuAligned(exchange.used_cu_milli),
+    keyOf(exchange),
+  ];
+  return { key: `${id} ${time} ${gateway}`, cells };
+}
+
+function ExplanationButton({ id, time }) {
+  return html`<button
+    type="button"
+    class="link"
+    aria-label=${`Explain the request at ${format.timeOfDay(time)}`}
+    onClick=${() => explain(id)}
+  >
+    ${format.timeOfDay(time)}
+  </button>`;
+}
+
+function meaning(status, code) {
+  if (status >= 500) return "bad";
+  if (status === 0) return "quiet";
+  return code === undefined && status < 400 ? "ok" : "warn";
+}
+
+/** Returns the name of the key as a link to its requests, and the first digits of its id. */
+function keyOf({ key_id: id, key_name: name }) {
+  if (id === undefined) return format.none;
+  return html`<a href=${linkTo("live", { key: id })} title=${id}>
+    ${name === undefined || name === "" ? html`<code>${id.slice(0, 12)}</code>` : name}
+  </a>`;
+}

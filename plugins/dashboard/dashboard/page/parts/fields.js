@@ -1,0 +1,106 @@
+/** Fields of forms and filters. */
+import { html, useId, useEffect, useRef } from "./html.js";
+import { useAnswer } from "./poll.js";
+
+/** Time after the last key press before a search begins. */
+const typingMs = 250;
+
+/**
+ * A field with a label. `hint`: description of valid values. `control`: returns the control for these attributes.
+ * @param {{ label: string, hint?: string, control: (attributes: object) => any }} props
+ */
+export function Field({ label, hint, control }) {
+  const id = useId();
+  const describedBy = hint === undefined ? undefined : `${id}-hint`;
+  return html`<div class="field">
+    <label for=${id}>${label}</label>
+    ${control({ id, "aria-describedby": describedBy })}
+    ${hint !== undefined && html`<small id=${describedBy} class="hint">${hint}</small>`}
+  </div>`;
+}
+
+/** A list of choices with a label. `options`: pairs of a value and its text. */
+export function SelectField({ label, hint, name, options, value }) {
+  const choices = options.map(
+    ([each, text]) => html`<option value=${each} selected=${each === value}>${text}</option>`,
+  );
+  return html`<${Field}
+    label=${label}
+    hint=${hint}
+    control=${(attributes) =>
+      html`<select name=${name} ...${attributes}>
+        ${choices}
+      </select>`}
+  />`;
+}
+
+/** A text field with a label. All other attributes are those of the input. */
+export function InputField({ label, hint, ...input }) {
+  return html`<${Field}
+    label=${label}
+    hint=${hint}
+    control=${(attributes) => html`<input autocomplete="off" ...${input} ...${attributes} />`}
+  />`;
+}
+
+/**
+ * A group of buttons of which one is selected.
+ * @param {{ label: string, options: [string, string][], chosen: string, choose: (value: string) => void }} props
+ */
+export function Choice({ label, options, chosen, choose }) {
+  return html`<div class="choice" role="group" aria-label=${label}>
+    ${options.map(
+      ([value, text]) =>
+        html`<button
+          type="button"
+          aria-pressed=${value === chosen ? "true" : "false"}
+          onClick=${() => choose(value)}
+        >
+          ${text}
+        </button>`,
+    )}
+  </div>`;
+}
+
+/**
+ * A search field. `search`: called with the text shortly after the last key press. `value`: the text that is searched
+ * for; when it changes otherwise, the field shows it.
+ */
+export function SearchField({ label, placeholder, value, search }) {
+  const field = useRef(/** @type {HTMLInputElement | null} */ (null));
+  const timer = useRef(0);
+  useEffect(() => () => clearTimeout(timer.current), []);
+  useEffect(() => {
+    if (field.current !== null && field.current.value.trim() !== value) field.current.value = value;
+  }, [value]);
+  return html`<input
+    type="search"
+    placeholder=${placeholder}
+    aria-label=${label}
+    maxlength="100"
+    ref=${field}
+    onInput=${({ currentTarget }) => {
+      clearTimeout(timer.current);
+      timer.current = setTimeout(() => search(currentTarget.value.trim()), typingMs);
+    }}
+  />`;
+}
+
+/**
+ * A list of workspaces. The view's own polling shows the error if they cannot be read. All attributes except `first`,
+ * the text of the first choice, are those of the select element.
+ * @param {{ first?: string, value?: string, [attribute: string]: any }} props
+ */
+export function WorkspaceSelect({ first = "All workspaces", value = "", ...attributes }) {
+  const { data } = useAnswer("workspaces?choices=1");
+  const workspaces = data?.workspaces ?? [];
+  const isMissing = value !== "" && workspaces.every(({ id }) => id !== value);
+  return html`<select ...${attributes}>
+    <option value="">${first}</option>
+    ${isMissing && html`<option value=${value} selected>${value.slice(0, 11)}</option>`}
+    ${workspaces.map(
+      ({ id, name }) =>
+        html`<option value=${id} selected=${id === value}>${name} (${id.slice(0, 11)})</option>`,
+    )}
+  </select>`;
+}

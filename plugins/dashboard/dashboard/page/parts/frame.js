@@ -1,0 +1,72 @@
+/** The frame of the page: the bar with the navigation, and the open view. */
+import { Empty, Icon } from "./basics.js";
+import { html, useEffect, useErrorBoundary, useRef } from "./html.js";
+import { linkTo, place, replaceView } from "./router.js";
+
+/** `views`: the views of the page. `signOut`: called when the user signs out. */
+export function Frame({ session, views, signOut }) {
+  const shown = views.filter(({ platform }) => !platform || session.scope === "platform");
+  const open = shown.find(({ name }) => name === place.value.view) ?? shown[0];
+  useEffect(() => {
+    if (place.peek().view !== open.name) replaceView(open.name);
+    document.title = `${open.title} · Sluice`;
+    scrollTo(0, 0);
+  }, [open.name]);
+  return html`<header class="bar">
+      <p class="mark">
+        <img src="/dashboard/assets/icon.svg" alt="" width="24" height="24" />
+        <span>Sluice</span>
+        <span class=${`badge ${session.environment === "prod" ? "bad" : "quiet"}`}>
+          ${session.environment}
+        </span>
+      </p>
+      <nav aria-label="Views">
+        ${shown.map((each) => html`<${ViewLink} key=${each.name} ...${each} isOpen=${each === open} />`)}
+      </nav>
+      <${Who} session=${session} signOut=${signOut} />
+    </header>
+    <main id="content" tabindex="-1">
+      <h1 class="unseen" aria-live="polite">${open.title}</h1>
+      <${Guard} key=${open.name}><${open.view} session=${session} /><//>
+    </main>`;
+}
+
+/** A link of the navigation, which a phone scrolls sideways. */
+function ViewLink({ name, title, isOpen }) {
+  const link = useRef(/** @type {HTMLElement | null} */ (null));
+  useEffect(() => {
+    if (isOpen) link.current?.scrollIntoView({ block: "nearest", inline: "nearest" });
+  }, [isOpen]);
+  return html`<a ref=${link} href=${linkTo(name)} aria-current=${isOpen ? "page" : undefined}>
+    ${title}
+  </a>`;
+}
+
+function Who({ session, signOut }) {
+  const { key_name: keyName, key_id: keyId, workspace, scope } = session;
+  return html`<div class="who">
+    <span class="who-name" title=${keyId}>
+      <span>${keyName === "" ? keyId : keyName}</span>
+      <small>${scope === "platform" ? "whole deployment" : workspace.name}</small>
+    </span>
+    <button
+      class="plain"
+      type="button"
+      aria-label="Switch between light and dark"
+      onClick=${() => document.dispatchEvent(new CustomEvent("themetoggle"))}
+    >
+      <${Icon} path="M8 2.5a5.5 5.5 0 1 0 0 11zM8 2.5a5.5 5.5 0 0 1 0 11" />
+    </button>
+    <button class="plain" type="button" onClick=${signOut}>Sign out</button>
+  </div>`;
+}
+
+/** Shows a text instead of a view that has failed, so that the navigation stays usable. */
+function Guard({ children }) {
+  const [error, retry] = useErrorBoundary((thrown) => reportError(thrown));
+  if (error === undefined) return children;
+  return html`<${Empty} title="This view has failed">
+    The browser's console has the details.${" "}
+    <button type="button" class="link" onClick=${retry}>Try again</button>
+  <//>`;
+}

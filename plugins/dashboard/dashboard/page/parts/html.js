@@ -1,0 +1,12 @@
+/**
+ * The library of the page: Preact, with templates (htm) instead of JSX, so that the page needs no build. Text never
+ * becomes markup. All other files import it from here.
+ */
+import htm from "../lib/htm.js";
+import { h } from "../lib/preact.js";
+
+export const html = htm.bind(h);
+
+export { render } from "../lib/preact.js";
+export { useEffect, useErrorBoundary, useId, useMemo, useRef, useState } from "../lib/hooks.js";
+export { signal } from "../lib/signals.js";

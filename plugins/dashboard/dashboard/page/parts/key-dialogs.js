@@ -1,0 +1,212 @@
+/** Dialogs to create, rotate and revoke keys. */
+import { change } from "./api.js";
+import { Dialog, FormDialog, openDialog, SecretDialog } from "./dialog.js";
+import { Field, InputField, SelectField, WorkspaceSelect } from "./fields.js";
+import { html } from "./html.js";
+
+const defaultCapabilities = ["ledger:read", "platform:read", "docs:read", "inference"];
+
+const lifetimes = [
+  ["", "never"],
+  ["3600", "in 1 hour"],
+  ["86400", "in 1 day"],
+  ["2592000", "in 30 days"],
+  ["7776000", "in 90 days"],
+  ["31536000", "in 1 year"],
+];
+
+const overlaps = [
+  ["86400", "24 hours"],
+  ["0", "0 seconds (it ends at once)"],
+  ["3600", "1 hour"],
+  ["604800", "7 days"],
+];
+
+/** An answer that is repeated has no secret, because only its hash is stored. */
+function showSecret(secret, text, done) {
+  const dialog =
+    secret === undefined
+      ? html`<${Dialog} title="The key exists already" onClose=${done}>
+          ${(close) =>
+            html`<p>
+                This form was sent before, and the answer was lost. The text of the key cannot be
+                shown again: rotate the key to get a new one.
+              </p>
+              <div class="dialog-end">
+                <button type="button" class="primary" onClick=${close}>Close</button>
+              </div>`}
+        <//>`
+      : html`<${SecretDialog} secret=${secret} onClose=${done}>
+          ${text} Only its hash is stored, so it cannot be shown again.
+        <//>`;
+  openDialog(dialog);
+}
+
+export function CreateDialog({ session, done }) {
+  const submit = async (form, once) => {
+    const { secret, key } = await change("keys", wantedKey(form, session), once);
+    showSecret(secret, `The key “${key.name}” is ready to use.`, done);
+  };
+  const workspace = (attributes) =>
+    html`<${WorkspaceSelect}
+      first="Choose a workspace"
+      name="workspace"
+      required
+      ...${attributes}
+    />`;
+  return html`<${FormDialog} title="New key" action="Create key" submit=${submit}>
+    ${session.scope === "platform" && html`<${Field} label="Workspace" control=${workspace} />`}
+    <${InputField}
+      label="Name"
+      hint="Purpose or owner of the key"
+      name="name"
+      required
+      maxlength="200"
+    />
+    <${KeyFields} capabilities=${session.capabilities} />
+  <//>`;
+}
+
+/** The fields of the capabilities and limits. `of`: the key to edit. Undefined for a new one. */
+function KeyFields({ capabilities, of: key }) {
+  const granted = key?.capabilities ?? defaultCapabilities;
+  const lifetime = key === undefined ? lifetimes : [["keep", "as before"], ...lifetimes];
+  return html`<fieldset>
+      <legend>Capabilities</legend>
+      <div class="checks">
+        ${capabilities.map(
+          (name) =>
+            html`<label class="check">
+              <input
+                type="checkbox"
+                name="capability"
+                value=${name}
+                defaultChecked=${granted.includes(name)}
+              />
+              <code>${name}</code>
+            </label>`,
+        )}
+      </div>
+    </fieldset>
+    <div class="pair">
+      <${InputField}
+        label="CU in 24 hours"
+        hint="Leave empty for no limit"
+        name="day"
+        ...${amount}
+        defaultValue=${units(key?.cu_limit_24h_milli)}
+      />
+      <${InputField}
+        label="CU in 30 days"
+        hint="Leave empty for no limit"
+        name="month"
+        ...${amount}
+        defaultValue=${units(key?.cu_limit_30d_milli)}
+      />
+    </div>
+    <div class="pair">
+      <${InputField}
+        label="Requests per second"
+        hint="Leave empty for the rate of the plan"
+        name="rps"
+        ...${amount}
+        min="0.001"
+        step="any"
+        defaultValue=${key?.rps_limit}
+      />
+      <${SelectField} label="Expires" name="life" options=${lifetime} />
+    </div>
+    <${InputField}
+      label="Allowed addresses"
+      hint="IP addresses or blocks. Leave empty to allow every address."
+      name="addresses"
+      placeholder="10.0.0.0/8, 2001:db8::/32"
+      defaultValue=${key?.allowed_addresses?.join(", ")}
+    />`;
+}
+
+/** Returns milli-CU as CU. */
+function units(milli) {
+  return milli === undefined ? undefined : milli / 1000;
+}
+
+export function EditDialog({ of: key, session, done }) {
+  const submit = async (form, once) => {
+    await change(`keys/${key.id}/edit`, changesOf(form), once);
+    done();
+  };
+  return html`<${FormDialog} title=${`Edit ${titleOf(key)}`} action="Save" submit=${submit}>
+    <${InputField} label="Name" name="name" required maxlength="200" defaultValue=${key.name} />
+    <${KeyFields} capabilities=${session.capabilities} of=${key} />
+  <//>`;
+}
+
+const amount = { type: "number", min: "0", step: "0.001", inputmode: "decimal" };
+
+export function RotateDialog({ of: key, done }) {
+  const submit = async (form, once) => {
+    const body = { overlap_seconds: Number(form.get("overlap")) };
+    const { secret } = await change(`keys/${key.id}/rotate`, body, once);
+    showSecret(secret, `This key replaces ${titleOf(key)}.`, done);
+  };
+  return html`<${FormDialog} title=${`Rotate ${titleOf(key)}`} action="Rotate" submit=${submit}>
+    <p>This creates a new key with the same capabilities and limits.</p>
+    <${SelectField} label="Keep the old key valid for" name="overlap" options=${overlaps} />
+  <//>`;
+}
+
+export function RevokeDialog({ of: key, done }) {
+  const submit = async (_, once) => {
+    await change(`keys/${key.id}/revoke`, {}, once);
+    done();
+  };
+  return html`<${FormDialog}
+    title=${`Revoke ${titleOf(key)}?`}
+    action="Revoke"
+    danger
+    submit=${submit}
+  >
+    <p>The key ends at once and cannot be restored. Requests with it are answered with 401.</p>
+    <p><code>${key.id}</code></p>
+  <//>`;
+}
+
+function titleOf({ id, name }) {
+  return name === "" ? id : `“${name}”`;
+}
+
+/** Reads the fields that a new key and an edited one share: undefined for an empty field. Throws RangeError. */
+function readFields(form) {
+  const text = (name) => String(form.get(name) ?? "").trim();
+  const given = (name, convert) => (text(name) === "" ? undefined : convert(text(name)));
+  const capabilities = form.getAll("capability");
+  if (capabilities.length === 0) throw new RangeError("select at least one capability");
+  const milli = (value) => Math.round(Number(value) * 1000);
+  return {
+    name: text("name"),
+    capabilities,
+    cu_limit_24h_milli: given("day", milli),
+    cu_limit_30d_milli: given("month", milli),
+    rps_limit: given("rps", Number),
+    expires_in_seconds: given("life", (value) => (value === "keep" ? value : Number(value))),
+    allowed_addresses: given("addresses", (list) =>
+      list.split(/[\s,]+/).filter((each) => each !== ""),
+    ),
+  };
+}
+
+/** Returns the API's input for a new key. */
+function wantedKey(form, session) {
+  const workspace = String(form.get("workspace") ?? "");
+  return {
+    workspace_id: session.scope === "platform" ? workspace : session.workspace.id,
+    ...readFields(form),
+  };
+}
+
+/** Returns the API's input for an edited key: an empty field removes its limit. */
+function changesOf(form) {
+  const { expires_in_seconds: life, ...fields } = readFields(form);
+  const all = { ...fields, ...(life !== "keep" && { expires_in_seconds: life }) };
+  return Object.fromEntries(Object.entries(all).map(([name, value]) => [name, value ?? null]));
+}

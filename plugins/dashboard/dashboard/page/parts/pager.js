@@ -1,0 +1,18 @@
+/** Links to the pages of a long list. */
+import { html } from "./html.js";
+import { setFilters } from "./router.js";
+
+/** `page`: number of the open page, from 0 on, which is the filter `page` of the address. */
+export function Pager({ page, hasMore }) {
+  if (page === 0 && !hasMore) return null;
+  const open = (wanted) => setFilters({ page: wanted === 0 ? "" : String(wanted) });
+  return html`<nav class="pager" aria-label="Pages">
+    <button type="button" class="plain" disabled=${page === 0} onClick=${() => open(page - 1)}>
+      Previous
+    </button>
+    <span class="quiet">Page ${page + 1}</span>
+    <button type="button" class="plain" disabled=${!hasMore} onClick=${() => open(page + 1)}>
+      Next
+    </button>
+  </nav>`;
+}

@@ -1,0 +1,93 @@
+/** Sends a call of the playground, and reads its answer while it arrives. */
+import { ApiError } from "./api.js";
+
+/** The key for calls. It is stored only here, and is removed when the user leaves the view or reloads the page. */
+let key = "";
+
+/** @param {string} value */
+export function setKey(value) {
+  key = value.trim();
+}
+
+/**
+ * The head of an answer. `costMilliCu`: undefined if the answer does not report it.
+ *
+ * @typedef {{ status: number, requestId: string, costMilliCu: number | undefined }} CallHead
+ */
+
+/**
+ * Sends a call. `took`: called with the text so far whenever more of the answer has arrived. Resolves when the answer
+ * is complete. Throws ApiError if the gateway does not answer.
+ * @param {"chat" | "models" | "tools" | "node"} kind
+ * @param {object | undefined} body
+ * @param {(text: string) => void} [took]
+ * @returns {Promise<CallHead & { text: string }>}
+ */
+export async function callGateway(kind, body, took = () => {}) {
+  if (key === "") throw new ApiError(0, "", "enter an API key first");
+  let response;
+  try {
+    response = await fetch("/dashboard/api/playground", {
+      method: "POST",
+      headers: { "x-sluice-dashboard": "1", "content-type": "application/json" },
+      body: JSON.stringify({ kind, key, ...(body !== undefined && { body }) }),
+      cache: "no-store",
+    });
+  } catch {
+    throw new ApiError(0, "", "the gateway does not answer");
+  }
+  const status = response.headers.get("x-playground-status");
+  if (status === null) {
+    const { error_code: code, error } = await response.json();
+    if (response.status === 401) document.dispatchEvent(new CustomEvent("signedout"));
+    throw new ApiError(response.status, code, error);
+  }
+  const cost = response.headers.get("x-playground-cost-milli-cu");
+  let text = "";
+  try {
+    const decoded = response.body?.pipeThrough(new TextDecoderStream()).getReader();
+    for (;;) {
+      const { done, value } = (await decoded?.read()) ?? { done: true, value: "" };
+      if (done) break;
+      text += value;
+      took(text);
+    }
+  } catch {
+    throw new ApiError(0, "", "the answer broke off");
+  }
+  return {
+    status: Number(status),
+    requestId: response.headers.get("x-request-id") ?? "",
+    costMilliCu: cost === null ? undefined : Number(cost),
+    text,
+  };
+}
+
+/**
+ * Reads a streamed chat. An event that is not complete yet is ignored. A text that is not a stream has no content.
+ * @param {string} text
+ * @returns {{ content: string, costMilliCu: number | undefined }}
+ */
+export function readChat(text) {
+  let content = "";
+  let costMilliCu;
+  for (const line of text.split("\n")) {
+    if (!line.startsWith("data: {")) continue;
+    const part = parsed(line.slice("data: ".length));
+    content += part?.choices?.[0]?.delta?.content ?? "";
+    costMilliCu = part?.usage?.usedCUMilli ?? costMilliCu;
+  }
+  return { content, costMilliCu };
+}
+
+/**
+ * Parses JSON. Undefined if the text is not JSON.
+ * @param {string} text
+ */
+export function parsed(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

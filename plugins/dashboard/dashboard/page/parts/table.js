@@ -1,0 +1,47 @@
+/** Tables of data. On a phone, each row becomes a card. */
+import { html } from "./html.js";
+
+/**
+ * A table with a caption for screen readers. The first cell of a row is its heading. `kind`: a class that changes how
+ * it looks on a phone.
+ * @param {{
+ *   caption: string,
+ *   columns: { title: string, number?: boolean, kind?: string }[],
+ *   rows: { key: string, cells: any[] }[],
+ *   kind?: string,
+ * }} props
+ */
+export function Table({ caption, columns, rows, kind = "" }) {
+  return html`<div class=${`table ${kind}`}>
+    <table>
+      <caption class="unseen">
+        ${caption}
+      </caption>
+      <thead>
+        <tr>
+          ${columns.map((column) => html`<th scope="col" class=${classOf(column)}>${column.title}</th>`)}
+        </tr>
+      </thead>
+      <tbody>
+        ${rows.map(
+          ({ key, cells }) =>
+            html`<tr key=${key}>
+              ${cells.map((cell, i) => cellOf(columns[i], cell, i === 0))}
+            </tr>`,
+        )}
+      </tbody>
+    </table>
+  </div>`;
+}
+
+/** The cells have the title of their column, for narrow screens. */
+function cellOf(column, content, isHeading) {
+  return isHeading
+    ? html`<th scope="row" data-title=${column.title}>${content}</th>`
+    : html`<td data-title=${column.title} class=${classOf(column)}>${content}</td>`;
+}
+
+/** @param {{ number?: boolean, kind?: string }} column */
+function classOf({ number, kind }) {
+  return number ? "number" : kind;
+}

@@ -1,0 +1,119 @@
+/** The names of the groups of a spend report, and the price of their overage. */
+import type { Plan, SpendAmounts, SpendGroup, SpendMember } from "sluice-gateway/services";
+import { valueUsd } from "./money.ts";
+import type { DashboardParts } from "./parts.ts";
+
+/** `usdPerCu`: undefined if the plan has no overage. */
+interface OveragePrice {
+  readonly usdPerCu: Plan["overageUsdPerCu"];
+}
+
+export interface GroupNames {
+  /** Returns the name of a workspace or key. Undefined for other groups, which are named by their id. */
+  title(id: string | undefined): string | undefined;
+  /** Undefined if the group has charges of several plans. */
+  price(id: string | undefined): OveragePrice | undefined;
+}
+
+interface Wanted {
+  readonly by: SpendMember;
+  readonly workspaceId: string | undefined;
+}
+
+/** Above this number of groups, all workspaces or keys are read at once. */
+const maxSingle = 100;
+
+export async function namesOf(
+  parts: DashboardParts,
+  { by, workspaceId }: Wanted,
+  groups: readonly SpendGroup[],
+): Promise<GroupNames> {
+  const own = workspaceId === undefined ? undefined : await priceOf(parts, workspaceId);
+  if (by !== "workspace" && by !== "key") {
+    return { title: () => undefined, price: () => own };
+  }
+  const ids = groups.flatMap(({ name }) => (name === undefined ? [] : [name]));
+  const found =
+    by === "workspace" ? await workspacesOf(parts, ids) : await keysOf(parts, workspaceId, ids);
+  return {
+    title: (id = "") => found.get(id)?.title,
+    price: (id = "") => own ?? found.get(id)?.price,
+  };
+}
+
+type Found = ReadonlyMap<string, { readonly title: string; readonly price?: OveragePrice }>;
+
+async function workspacesOf(parts: DashboardParts, ids: readonly string[]): Promise<Found> {
+  const { admin } = parts.accounts;
+  const workspaces =
+    ids.length > maxSingle
+      ? await admin.listWorkspaces(Number.MAX_SAFE_INTEGER)
+      : (await Promise.all(ids.map(async (id) => admin.findWorkspace(id)))).filter(
+          (workspace) => workspace !== undefined,
+        );
+  return new Map(
+    workspaces.map(({ id, name, plan }) => [
+      id,
+      { title: name, price: { usdPerCu: admin.plan(plan).overageUsdPerCu } },
+    ]),
+  );
+}
+
+async function keysOf(
+  parts: DashboardParts,
+  workspaceId: string | undefined,
+  ids: readonly string[],
+): Promise<Found> {
+  const { admin } = parts.accounts;
+  const search = { workspaceId, text: "", activeAt: undefined, limit: Number.MAX_SAFE_INTEGER };
+  const keys =
+    ids.length > maxSingle
+      ? (await admin.searchKeys(search)).map(({ key }) => key)
+      : (await Promise.all(ids.map(async (id) => admin.findKey(id)))).filter(
+          (key) => key !== undefined,
+        );
+  const known = new Set(ids);
+  const shown = keys.filter(({ id }) => known.has(id));
+  const workspaces = await workspacesOf(parts, [...new Set(shown.map((key) => key.workspaceId))]);
+  return new Map(
+    shown.map((key) => [
+      key.id,
+      { title: key.name, ...pricePart(workspaces.get(key.workspaceId)?.price) },
+    ]),
+  );
+}
+
+function pricePart(price: OveragePrice | undefined): { readonly price?: OveragePrice } {
+  return price === undefined ? {} : { price };
+}
+
+export async function priceOf(
+  { accounts: { admin } }: DashboardParts,
+  workspaceId: string,
+): Promise<OveragePrice | undefined> {
+  const workspace = await admin.findWorkspace(workspaceId);
+  return workspace && { usdPerCu: admin.plan(workspace.plan).overageUsdPerCu };
+}
+
+/** Returns the members of a sum. `value_usd` is the credit at 1,000,000 CU per USD. */
+export function amountsJson(sum: SpendAmounts): {
+  readonly calls: number;
+  readonly used_cu_milli: number;
+  readonly included_cu_milli: number;
+  readonly purchased_cu_milli: number;
+  readonly overage_cu_milli: number;
+  readonly input_tokens: number;
+  readonly output_tokens: number;
+  readonly value_usd: string;
+} {
+  return {
+    calls: sum.calls,
+    used_cu_milli: sum.usedMilliCu,
+    included_cu_milli: sum.includedMilliCu,
+    purchased_cu_milli: sum.purchasedMilliCu,
+    overage_cu_milli: sum.overageMilliCu,
+    input_tokens: sum.inputTokens,
+    output_tokens: sum.outputTokens,
+    value_usd: valueUsd(sum.usedMilliCu),
+  };
+}

@@ -1,0 +1,101 @@
+/** Reports how much of its plan a workspace has used, and what the month is expected to end with. */
+import type { Plan, Workspace, WorkspaceUsage } from "sluice-gateway/services";
+import { overageUsd, valueUsd } from "./money.ts";
+import type { DashboardParts } from "./parts.ts";
+
+export const dayMs = 86_400_000;
+/** A gateway that has its first charge counts as if it had been used for an hour, so that the forecast is not absurd. */
+const minTodayMs = 3_600_000;
+/**
+ * Maximum number of whole days before today whose mean, with today, is expected for the rest of the month. Days before
+ * the first charge do not count.
+ */
+const meanDays = 7;
+
+/**
+ * Returns the usage of this calendar month (UTC) with its forecast, and for one workspace its plan and limits.
+ * Undefined if the charges cannot be read now.
+ */
+export async function planJson(
+  parts: DashboardParts,
+  workspaceId: string | undefined,
+): Promise<object | undefined> {
+  const { clock, metering, accounts } = parts;
+  const now = clock.now();
+  const date = new Date(now);
+  const start = Date.UTC(date.getUTCFullYear(), date.getUTCMonth());
+  const end = Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1);
+  const today = Math.floor(now / dayMs) * dayMs;
+  const from = Math.min(start, today - meanDays * dayMs);
+  const query = { workspaceId, from, to: today + dayMs, by: "tool", limit: 0 } as const;
+  const answer = await metering.usage.spend(query);
+  if (answer.kind !== "done") return undefined;
+  const { days } = answer.spend;
+  const used = sum(days.slice((start - from) / dayMs));
+  const recent = days.slice(-(meanDays + 1));
+  const forecast = forecastMilliCu({ used, recent, now, today, end });
+  const month = {
+    start: new Date(start).toISOString(),
+    end: new Date(end).toISOString(),
+    used_cu_milli: used,
+    forecast_cu_milli: forecast,
+    forecast_value_usd: valueUsd(forecast),
+  };
+  const workspace =
+    workspaceId === undefined ? undefined : await accounts.admin.findWorkspace(workspaceId);
+  if (workspace === undefined) return month;
+  const drawn = await metering.workspaceUsage(workspace.id);
+  const purchasedLeft = await metering.purchasedLeft(workspace);
+  const plan = accounts.admin.plan(workspace.plan);
+  const limits = limitsOf(workspace, plan, drawn, purchasedLeft);
+  const overage = Math.min(
+    limits.overage,
+    Math.max(drawn.overageMilliCu, forecast - limits.includedAndPurchased),
+  );
+  return {
+    ...month,
+    plan: workspace.plan,
+    plan_includes_cu_milli: plan.includedMilliCu,
+    included_cu_milli: drawn.includedMilliCu,
+    purchased_cu_milli: drawn.purchasedMilliCu,
+    purchased_left_cu_milli: purchasedLeft,
+    overage_cu_milli: drawn.overageMilliCu,
+    overage_limit_cu_milli: workspace.overageLimitCuMilli,
+    overage_usd_per_cu: plan.overageUsdPerCu,
+    // The limit of a plan with unlimited overage is undefined.
+    limit_cu_milli: Number.isFinite(limits.total) ? limits.total : undefined,
+    forecast_overage_usd: overageUsd(Math.max(0, overage), plan.overageUsdPerCu),
+  };
+}
+
+/** All times are in milliseconds since 1970. `recent`: milli-CU of each of the last days and of today. */
+function forecastMilliCu(month: {
+  readonly used: number;
+  readonly recent: readonly number[];
+  readonly now: number;
+  readonly today: number;
+  readonly end: number;
+}): number {
+  const { used, recent, now, today, end } = month;
+  const first = recent.findIndex((milliCu) => milliCu > 0);
+  if (first === -1) return used;
+  const wholeDays = recent.length - 1 - first;
+  const perMs = sum(recent) / (wholeDays * dayMs + Math.max(now - today, minTodayMs));
+  return used + Math.round(perMs * (end - now));
+}
+
+/** Amounts in milli-CU that the workspace may use in this month. */
+function limitsOf(
+  { overageLimitCuMilli }: Workspace,
+  { includedMilliCu, overageUsdPerCu }: Plan,
+  drawn: WorkspaceUsage,
+  purchasedLeft: number,
+): { readonly includedAndPurchased: number; readonly overage: number; readonly total: number } {
+  const overage = overageUsdPerCu === undefined ? 0 : (overageLimitCuMilli ?? Infinity);
+  const includedAndPurchased = includedMilliCu + drawn.purchasedMilliCu + purchasedLeft;
+  return { includedAndPurchased, overage, total: includedAndPurchased + overage };
+}
+
+function sum(values: readonly number[]): number {
+  return values.reduce((all, value) => all + value, 0);
+}

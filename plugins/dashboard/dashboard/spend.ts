@@ -1,0 +1,217 @@
+/**
+ * Reports the spend of whole days by workspace, key, model, tool, method, route or tag, in CU and in USD, as JSON and
+ * as CSV.
+ */
+import type { FastifyReply, FastifyRequest } from "fastify";
+import {
+  parseTime,
+  spendMembers,
+  type Spend,
+  type SpendAnswer,
+  type SpendMember,
+  type SpendQuery,
+} from "sluice-gateway/services";
+import { csvLine } from "sluice-gateway/toolkit";
+import { sendJson, sendRefusal } from "./answer.ts";
+import { queryOf } from "./input.ts";
+import { overageSumUsd, overageUsd } from "./money.ts";
+import type { DashboardParts } from "./parts.ts";
+import type { AddRoute } from "./route.ts";
+import type { Viewer } from "./session.ts";
+import { dayMs, planJson } from "./spend-plan.ts";
+import { amountsJson, namesOf, priceOf, type GroupNames } from "./spend-names.ts";
+
+/** Maximum number of days in a range. */
+const maxDays = 1_830;
+/** Maximum number of groups in the view, and in a CSV file. */
+const shownGroups = 100;
+const csvGroups = 50_000;
+const keepMs = 10_000;
+const maxAnswers = 64;
+
+/** A question whose parameters are valid. */
+interface Question {
+  readonly from: number;
+  readonly to: number;
+  readonly by: SpendMember;
+  readonly workspaceId: string | undefined;
+}
+
+export function spendRoutes(add: AddRoute, parts: DashboardParts): void {
+  const ask = cachedSpend(parts);
+  add("GET", "spend", async (viewer, request, reply) => {
+    const question = await questionOf(parts, viewer, request, reply);
+    if (question === undefined) return reply;
+    const answer = await ask({ ...question, limit: shownGroups });
+    if (answer.kind !== "done") return sendUnavailable(reply, answer);
+    return sendJson(reply, 200, await spendJson(parts, question, answer.spend));
+  });
+  add("GET", "spend.csv", async (viewer, request, reply) => {
+    const question = await questionOf(parts, viewer, request, reply);
+    if (question === undefined) return reply;
+    const answer = await ask({ ...question, limit: csvGroups });
+    if (answer.kind !== "done") return sendUnavailable(reply, answer);
+    const text = await spendCsv(parts, question, answer.spend);
+    const name = `spend-by-${question.by}-${dateOf(question.from)}-${dateOf(question.to)}.csv`;
+    void reply.header("content-disposition", `attachment; filename="${name}"`);
+    return reply.code(200).type("text/csv; charset=utf-8").send(text);
+  });
+}
+
+/** Returns the question. Undefined if the reply was sent. */
+async function questionOf(
+  { accounts }: DashboardParts,
+  viewer: Viewer,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<Question | undefined> {
+  const query = queryOf(request.url, ["from", "to", "by", "workspace"]);
+  const from = dayOf(query?.["from"]);
+  const to = dayOf(query?.["to"]);
+  const by = spendMembers.find((member) => member === query?.["by"]);
+  if (query === undefined || from === undefined || to === undefined || by === undefined) {
+    const message = `invalid query, expected from and to (dates such as 2026-01-31), by (${spendMembers.join(", ")}) and workspace`;
+    sendRefusal(reply, "GATEWAY_INVALID_PARAMS", { message });
+    return undefined;
+  }
+  if (from >= to || to - from > maxDays * dayMs) {
+    const message = `expected a range of 1 to ${maxDays} days, got ${dateOf(from)} to ${dateOf(to)}`;
+    sendRefusal(reply, "GATEWAY_INVALID_PARAMS", { message });
+    return undefined;
+  }
+  const wanted = query["workspace"];
+  const isOutside = viewer.only !== undefined && wanted !== undefined && wanted !== viewer.only;
+  const workspaceId = viewer.only ?? wanted;
+  if (
+    isOutside ||
+    (workspaceId !== undefined && (await accounts.admin.findWorkspace(workspaceId)) === undefined)
+  ) {
+    sendRefusal(reply, "GATEWAY_NOT_FOUND");
+    return undefined;
+  }
+  return { from, to, by, workspaceId };
+}
+
+/** Returns the midnight of a date. Undefined if the text is not a date. */
+function dayOf(text: string | undefined): number | undefined {
+  return text?.length === 10 ? parseTime(text) : undefined;
+}
+
+function sendUnavailable(reply: FastifyReply, { kind }: SpendAnswer): FastifyReply {
+  const message =
+    kind === "building"
+      ? "the charges of the past are being added up; try again in a moment"
+      : "the spend cannot be read now";
+  return sendRefusal(reply, "GATEWAY_SERVICE_UNAVAILABLE", { message });
+}
+
+/** Several viewers of the same figures cost one report. */
+function cachedSpend({
+  metering,
+  clock,
+}: DashboardParts): (query: SpendQuery) => Promise<SpendAnswer> {
+  const kept = new Map<string, { readonly until: number; readonly answer: Promise<SpendAnswer> }>();
+  return async (query) => {
+    const now = clock.now();
+    for (const [name, { until }] of kept) if (until <= now) kept.delete(name);
+    const name = JSON.stringify(query);
+    const found = kept.get(name);
+    if (found !== undefined) return found.answer;
+    if (kept.size >= maxAnswers) return { kind: "unavailable" };
+    const answer = metering.usage.spend(query);
+    kept.set(name, { until: now + keepMs, answer });
+    if ((await answer).kind !== "done") kept.delete(name);
+    return answer;
+  };
+}
+
+async function spendJson(parts: DashboardParts, question: Question, spend: Spend): Promise<object> {
+  const { from, to, by, workspaceId } = question;
+  const names = await namesOf(parts, question, spend.groups);
+  return {
+    from: dateOf(from),
+    to: dateOf(to),
+    by,
+    workspace: workspaceId,
+    total: {
+      ...amountsJson(spend.total),
+      overage_usd: await totalOverageUsd(parts, question, spend),
+    },
+    groups: spend.groups.map((group) => ({
+      id: group.name,
+      name: names.title(group.name),
+      ...amountsJson(group),
+      overage_usd: groupOverageUsd(names, group),
+    })),
+    group_count: spend.groupCount,
+    days: spend.days,
+    series: spend.series,
+    plan: await planJson(parts, workspaceId),
+  };
+}
+
+/** The price of overage is known for the charges of one plan. */
+function groupOverageUsd(names: GroupNames, group: Spend["groups"][number]): string | undefined {
+  if (group.overageMilliCu === 0) return "0";
+  const price = names.price(group.name);
+  return price && overageUsd(group.overageMilliCu, price.usdPerCu);
+}
+
+async function totalOverageUsd(
+  parts: DashboardParts,
+  question: Question,
+  spend: Spend,
+): Promise<string | undefined> {
+  if (spend.total.overageMilliCu === 0) return "0";
+  if (question.workspaceId !== undefined) {
+    const price = await priceOf(parts, question.workspaceId);
+    return price && overageUsd(spend.total.overageMilliCu, price.usdPerCu);
+  }
+  const { from, to } = question;
+  const workspaces = {
+    workspaceId: undefined,
+    from,
+    to,
+    by: "workspace",
+    limit: csvGroups,
+  } as const;
+  const answer = await parts.metering.usage.spend(workspaces);
+  if (answer.kind !== "done" || answer.spend.groupCount > csvGroups) return undefined;
+  const { groups } = answer.spend;
+  const names = await namesOf(parts, { ...question, by: "workspace" }, groups);
+  return overageSumUsd(
+    groups.map(({ name, overageMilliCu }) => ({
+      milliCu: overageMilliCu,
+      usdPerCu: names.price(name)?.usdPerCu,
+    })),
+  );
+}
+
+async function spendCsv(parts: DashboardParts, question: Question, spend: Spend): Promise<string> {
+  const names = await namesOf(parts, question, spend.groups);
+  const columns = [
+    "calls",
+    "used_cu_milli",
+    "included_cu_milli",
+    "purchased_cu_milli",
+    "overage_cu_milli",
+    "input_tokens",
+    "output_tokens",
+    "value_usd",
+  ] as const;
+  const lines = spend.groups.map((group) => {
+    const amounts = amountsJson(group);
+    return csvLine([
+      group.name ?? "",
+      names.title(group.name) ?? "",
+      ...columns.map((column) => amounts[column]),
+      groupOverageUsd(names, group) ?? "",
+    ]);
+  });
+  const head = csvLine([question.by, "name", ...columns, "overage_usd"]);
+  return [head, ...lines].map((line) => `${line}\r\n`).join("");
+}
+
+function dateOf(time: number): string {
+  return new Date(time).toISOString().slice(0, 10);
+}

@@ -1,0 +1,171 @@
+/** Routes for workspaces: their plans, purchases and limits, and the audit log with a search. */
+import type { FastifyReply, FastifyRequest } from "fastify";
+import type { Awaitable } from "sluice-gateway/plugin";
+import type { PlanName, Workspace, WorkspaceAnswer } from "sluice-gateway/services";
+import { andThen } from "sluice-gateway/toolkit";
+import { sendJson, sendRefusal } from "./answer.ts";
+import {
+  addChange,
+  refused,
+  refusedAs,
+  type Author,
+  type ChangeWork,
+  type Outcome,
+} from "./change.ts";
+import { checker, pageOf, queryOf } from "./input.ts";
+import type { DashboardParts } from "./parts.ts";
+import type { AddRoute } from "./route.ts";
+import type { Viewer } from "./session.ts";
+
+/** Number of workspaces of a page. */
+const maxWorkspaces = 50;
+/** Number of workspaces of a page for lists of choices. */
+const maxChoices = 500;
+const maxChanges = 100;
+const maxTextLength = 100;
+
+const plan = { enum: ["free", "developer", "startup", "enterprise"] };
+const amount = { type: "integer", minimum: 1, maximum: Number.MAX_SAFE_INTEGER };
+const limit = {
+  anyOf: [{ type: "integer", minimum: 0, maximum: Number.MAX_SAFE_INTEGER }, { type: "null" }],
+};
+
+interface WantedWorkspace {
+  readonly name: string;
+  readonly plan: PlanName;
+  readonly overage_limit_cu_milli?: number;
+}
+
+interface Settings {
+  readonly plan?: PlanName;
+  readonly overage_limit_cu_milli?: number | null;
+}
+
+const isNew = body<WantedWorkspace>(["name", "plan"], {
+  name: { type: "string", minLength: 1, maxLength: 200, format: "printable" },
+  plan,
+  overage_limit_cu_milli: limit.anyOf[0],
+});
+const isSettings = body<Settings>([], { plan, overage_limit_cu_milli: limit });
+const isPlan = body<{ readonly plan: PlanName }>(["plan"], { plan });
+const isAmount = body<{ readonly amount_cu_milli: number }>(["amount_cu_milli"], {
+  amount_cu_milli: amount,
+});
+const isNothing = body<object>([], {});
+
+type ReadBody<T> = (value: unknown) => { readonly value: T } | { readonly wrong: string };
+
+/** Returns a function that reads a body with these members, of which the first are required. */
+function body<T>(required: readonly string[], properties: object): ReadBody<T> {
+  const check = checker({ type: "object", properties, required, additionalProperties: false });
+  return (value) => {
+    const wrong = check(value);
+    // The schema and the type are equivalent.
+    return wrong === undefined ? { value: value as T } : { wrong };
+  };
+}
+
+export function workspaceRoutes(add: AddRoute, parts: DashboardParts): void {
+  const { admin, workspaces } = parts.accounts;
+  add("GET", "workspaces", (viewer, request, reply) => list(parts, viewer, request, reply));
+  add("GET", "changes", (viewer, request, reply) => changes(parts, viewer, request, reply));
+  const change = <T>(
+    path: string,
+    read: ReadBody<T>,
+    work: (id: string, value: T, by: Author) => Awaitable<Outcome>,
+  ): void => {
+    const found: ChangeWork = async (_, __, request, by) => {
+      const wanted = read(request.body);
+      if ("wrong" in wanted) return refused("GATEWAY_SCHEMA_VIOLATION", wanted.wrong);
+      return work((request.params as { id?: string }).id ?? "", wanted.value, by);
+    };
+    // Here, only operators can change money and plans. Customers use the API, which asks for confirmation.
+    addChange(add, parts, path, found, "platform");
+  };
+  const shown = async (workspace: Workspace, status: 200 | 201 = 200): Promise<Outcome> => {
+    return { status, body: { workspace: await admin.workspaceJson(workspace) } };
+  };
+  change("workspaces", isNew, async (_, wanted, by) => {
+    const { name, plan: first, overage_limit_cu_milli: overageLimitCuMilli } = wanted;
+    return shown(await admin.createWorkspace({ name, plan: first, overageLimitCuMilli }, by), 201);
+  });
+  change("workspaces/:id/settings", isSettings, async (id, wanted, by) => {
+    const overageLimitCuMilli = wanted.overage_limit_cu_milli;
+    const changed = await admin.setWorkspace(id, { plan: wanted.plan, overageLimitCuMilli }, by);
+    return "failed" in changed ? refusedAs(changed) : shown(changed);
+  });
+  change("workspaces/:id/downgrade", isPlan, (id, { plan: lower }, by) =>
+    andThen(workspaces.downgrade(id, lower, by), answered),
+  );
+  change("workspaces/:id/cancel-downgrade", isNothing, (id, _, by) =>
+    andThen(workspaces.cancelDowngrade(id, by), answered),
+  );
+  change("workspaces/:id/purchase", isAmount, (id, { amount_cu_milli: milli }, by) =>
+    andThen(workspaces.purchase(id, milli, by), answered),
+  );
+}
+
+const refusals = {
+  notFound: "GATEWAY_NOT_FOUND",
+  conflict: "GATEWAY_CONFLICT",
+  invalid: "GATEWAY_INVALID_PARAMS",
+  unavailable: "GATEWAY_SERVICE_UNAVAILABLE",
+} as const;
+
+function answered(answer: WorkspaceAnswer<object>): Outcome {
+  if (answer.kind === "done") return { status: 200, body: answer.value };
+  return refused(refusals[answer.kind], "message" in answer ? answer.message : undefined);
+}
+
+async function list(
+  { accounts: { admin } }: DashboardParts,
+  viewer: Viewer,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const query = queryOf(request.url, ["q", "page", "choices"]);
+  const page = pageOf(query?.["page"]);
+  const text = query?.["q"] ?? "";
+  if (query === undefined || page === undefined || text.length > maxTextLength) {
+    const message = "invalid query, expected q, page and choices";
+    return sendRefusal(reply, "GATEWAY_INVALID_PARAMS", { message });
+  }
+  const rows = query["choices"] === undefined ? maxWorkspaces : maxChoices;
+  const search = { text, skip: page * rows, limit: rows + 1 };
+  const found =
+    viewer.only === undefined ? await admin.searchWorkspaces(search) : [viewer.workspace];
+  const shown = found.slice(0, rows);
+  return sendJson(reply, 200, {
+    workspaces: await Promise.all(shown.map(async (each) => admin.workspaceJson(each))),
+    page,
+    has_more: found.length > rows,
+  });
+}
+
+async function changes(
+  { accounts: { admin } }: DashboardParts,
+  viewer: Viewer,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const query = queryOf(request.url, ["q", "workspace", "before"]);
+  const { q: text = "", workspace, before } = query ?? {};
+  const isBefore = before === undefined || /^\d{1,15}$/.test(before);
+  if (query === undefined || text.length > maxTextLength || !isBefore) {
+    const message = "invalid query, expected q, workspace, and before (the id of a change)";
+    return sendRefusal(reply, "GATEWAY_INVALID_PARAMS", { message });
+  }
+  if (viewer.only !== undefined && workspace !== undefined && workspace !== viewer.only) {
+    return sendRefusal(reply, "GATEWAY_NOT_FOUND");
+  }
+  const found = await admin.searchChanges({
+    workspaceId: viewer.only ?? workspace,
+    text,
+    before: before === undefined ? undefined : Number(before),
+    limit: maxChanges + 1,
+  });
+  return sendJson(reply, 200, {
+    changes: found.slice(0, maxChanges),
+    has_more: found.length > maxChanges,
+  });
+}

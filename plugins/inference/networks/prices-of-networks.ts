@@ -1,0 +1,20 @@
+/** The prices in the sections `networks` and `rate`, which must be equal on all gateways that share credit. */
+
+interface Entry {
+  readonly price_per_token_nano?: string;
+  readonly rate?: unknown;
+}
+
+/** URLs may differ, because each gateway may reach a network in another way. */
+export function pricesOfNetworks({
+  networks,
+  rate,
+}: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
+  // The section has been validated.
+  const entries = (networks ?? {}) as Readonly<Record<string, Entry | null>>;
+  const prices = Object.entries(entries).map(([name, entry]) => [
+    name,
+    { price: entry?.price_per_token_nano, rate: entry?.rate },
+  ]);
+  return { networks: Object.fromEntries(prices) as object, rate };
+}

@@ -1,0 +1,115 @@
+/** Reads the parameters of the methods that need the connection. They are given by position or by name. */
+import type { FollowOperation } from "sluice-gateway/services";
+import { isObject, parseJson } from "sluice-gateway/toolkit";
+
+/** Names of the parameters, in order. */
+const names: Readonly<Record<string, readonly string[]>> = {
+  chainHead_v1_follow: ["withRuntime"],
+  chainHead_v1_unfollow: ["followSubscription"],
+  chainHead_v1_header: ["followSubscription", "hash"],
+  chainHead_v1_body: ["followSubscription", "hash"],
+  chainHead_v1_call: ["followSubscription", "hash", "function", "callParameters"],
+  chainHead_v1_storage: ["followSubscription", "hash", "items", "childTrie"],
+  chainHead_v1_continue: ["followSubscription", "operationId"],
+  chainHead_v1_stopOperation: ["followSubscription", "operationId"],
+  chainHead_v1_unpin: ["followSubscription", "hashOrHashes"],
+  author_submitAndWatchExtrinsic: ["bytes"],
+  author_unwatchExtrinsic: ["subscription"],
+  transactionWatch_v1_submitAndWatch: ["transaction"],
+  transactionWatch_v1_unwatch: ["subscription"],
+  transaction_v1_broadcast: ["transaction"],
+  transaction_v1_stop: ["operationId"],
+};
+
+const storageTypes: ReadonlySet<unknown> = new Set([
+  "value",
+  "hash",
+  "closestDescendantMerkleValue",
+  "descendantsValues",
+  "descendantsHashes",
+]);
+
+interface StorageItem {
+  readonly key: string;
+  readonly type: string;
+}
+
+/** A parameter that is missing or has the wrong type. `message` names it. */
+export class InvalidParam extends Error {}
+
+/** Returns the parameters in order; missing ones are undefined. `params`: valid JSON text, or empty. */
+export function readParams(method: string, params: string): readonly unknown[] {
+  const expected = names[method] ?? [];
+  const value = params === "" ? [] : parseJson(params);
+  if (isObject(value)) return expected.map((name) => value[name]);
+  const list: readonly unknown[] = Array.isArray(value) ? value : [];
+  if (list.length > expected.length) throw new InvalidParam("too many parameters");
+  return list;
+}
+
+export function readText(value: unknown, name: string): string {
+  if (typeof value !== "string") throw new InvalidParam(`${name}: expected a string`);
+  return value;
+}
+
+export function readBoolean(value: unknown, name: string): boolean {
+  if (typeof value !== "boolean") throw new InvalidParam(`${name}: expected a boolean`);
+  return value;
+}
+
+/** Returns the hash in lower case. */
+export function readHash(value: unknown, name: string): string {
+  const hash = readHex(value, name);
+  if (hash.length > 130) throw new InvalidParam(`${name}: expected a hash`);
+  return hash;
+}
+
+/** Returns the hashes in lower case. */
+export function readHashes(value: unknown, name: string): readonly string[] {
+  return Array.isArray(value)
+    ? (value as readonly unknown[]).map((each) => readHash(each, name))
+    : [readHash(value, name)];
+}
+
+/** Returns hexadecimal with 0x, in lower case. The specification allows the empty string for no bytes. */
+export function readHex(value: unknown, name: string): string {
+  if (value === "") return "0x";
+  if (typeof value !== "string" || !/^0x(?:[0-9a-f]{2})*$/i.test(value)) {
+    throw new InvalidParam(`${name}: expected a hexadecimal string with 0x`);
+  }
+  return value.toLowerCase();
+}
+
+/** Returns the parts of an operation: one, or the items of `chainHead_v1_storage`. `method`: name of its method. */
+export function readOperation(
+  method: string,
+  hash: string,
+  params: readonly unknown[],
+): readonly FollowOperation[] {
+  if (method === "chainHead_v1_body") return [{ kind: "body", hash }];
+  if (method === "chainHead_v1_call") {
+    const name = readText(params[2], "function");
+    return [
+      { kind: "call", hash, function: name, parameters: readHex(params[3], "callParameters") },
+    ];
+  }
+  const childTrie = readChildTrie(params[3]);
+  return readItems(params[2]).map((item) => ({ kind: "storage", hash, childTrie, ...item }));
+}
+
+function readItems(value: unknown): readonly StorageItem[] {
+  if (!Array.isArray(value) || value.length === 0) {
+    throw new InvalidParam("items: expected a list with at least one item");
+  }
+  return (value as readonly unknown[]).map((item) => {
+    const { key, type } = isObject(item) ? item : {};
+    if (!storageTypes.has(type)) {
+      throw new InvalidParam(`items: expected a type of ${[...storageTypes].join(", ")}`);
+    }
+    return { key: readHex(key, "items: key"), type: String(type) };
+  });
+}
+
+function readChildTrie(value: unknown): string | null {
+  return value === null || value === undefined ? null : readHex(value, "childTrie");
+}

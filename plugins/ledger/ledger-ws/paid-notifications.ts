@@ -1,0 +1,126 @@
+/**
+ * The notifications of one connection. A notification is sent after its charge is on disk. Notifications that arrive while
+ * a charge is being written are charged together.
+ */
+import type { SubscriptionMethod } from "sluice-gateway/services";
+import type { Payer } from "./payer.ts";
+import { unavailable, type CallRefusal } from "./rpc-error.ts";
+
+/** The error of a call or subscription, as JSON text, with its code for logs and metrics. */
+export type Refusal = Pick<CallRefusal, "error"> & { readonly code: string };
+
+/** A subscription of the client. */
+export interface NotifiedSubscription {
+  readonly id: string;
+  readonly method: SubscriptionMethod;
+  readonly isOpen: boolean;
+  /** Ends the subscription, because its notifications cannot be paid for. */
+  refuse(refusal: Refusal): void;
+}
+
+interface Notification {
+  readonly to: NotifiedSubscription;
+  readonly result: string;
+  /** Called after it was sent. */
+  readonly onSent: (() => void) | undefined;
+}
+
+export interface PaidNotificationsDeps {
+  readonly payer: Payer;
+  /** Sends a text message. */
+  readonly send: (message: string) => void;
+  /** Called when the number of bytes that wait to be charged has changed. */
+  readonly onWaiting: (bytes: number) => void;
+  /** Called for an exception, which ends the connection. */
+  readonly onError: (error: unknown) => void;
+}
+
+export class PaidNotifications {
+  readonly #deps: PaidNotificationsDeps;
+  #waiting: Notification[] = [];
+  #waitingBytes = 0;
+  #isClosed = false;
+  #sending: Promise<void> | undefined;
+
+  constructor(deps: PaidNotificationsDeps) {
+    this.#deps = deps;
+  }
+
+  /** `result`: JSON text. `onSent`: called after it was sent, unless the subscription ends before. */
+  add(to: NotifiedSubscription, result: string, onSent?: () => void): void {
+    if (this.#isClosed) return;
+    this.#waiting.push({ to, result, onSent });
+    this.#waitingBytes += result.length;
+    this.#deps.onWaiting(this.#waitingBytes);
+    this.#sending ??= this.#sendAll()
+      .catch(this.#deps.onError)
+      .finally(() => (this.#sending = undefined));
+  }
+
+  /** Drops what has not been sent. Resolves when all charges have been written. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.#waiting = [];
+    await this.#sending;
+  }
+
+  async #sendAll(): Promise<void> {
+    while (this.#waiting.length > 0 && !this.#isClosed) {
+      const batch = this.#waiting;
+      this.#waiting = [];
+      await this.#sendPaid(batch);
+      for (const { result } of batch) this.#waitingBytes -= result.length;
+    }
+  }
+
+  /** Sends the notifications after their charge is written. If the credit does not cover all, charges them one by one. */
+  async #sendPaid(batch: readonly Notification[]): Promise<void> {
+    const wanted = batch.filter(({ to }) => to.isOpen);
+    if (wanted.length === 0) return;
+    const lines = linesOf(wanted);
+    const payment = await this.#deps.payer.reserve(sumOf(lines));
+    if ("error" in payment) {
+      if (wanted.length > 1) for (const one of wanted) await this.#sendPaid([one]);
+      else for (const { to } of wanted) to.refuse(payment);
+      return;
+    }
+    // Notifications of subscriptions that have ended meanwhile are not charged.
+    if (this.#isClosed || wanted.every(({ to }) => !to.isOpen)) return payment.release();
+    const isPaid = await payment.settle(lines);
+    for (const { to, result, onSent } of wanted) {
+      if (this.#isClosed || !to.isOpen) continue;
+      if (isPaid) {
+        this.#deps.send(notificationOf(to, `"result":${result}`));
+        onSent?.();
+      } else to.refuse(unavailable);
+    }
+  }
+}
+
+/** `member`: `"result":…` or `"error":…`. The members have the order of Substrate nodes. */
+export function notificationOf(
+  { id, method }: Pick<NotifiedSubscription, "id" | "method">,
+  member: string,
+): string {
+  return `{"jsonrpc":"2.0","method":"${method.notification}","params":{"subscription":"${id}",${member}}}`;
+}
+
+interface Line {
+  readonly method: string;
+  readonly costMilliCu: number;
+}
+
+/** Returns one line per method, for all its notifications. Free ones have none. */
+function linesOf(batch: readonly Notification[]): readonly Line[] {
+  const costs = new Map<string, number>();
+  for (const { to } of batch) {
+    const { name, notificationMilliCu } = to.method;
+    if (notificationMilliCu === 0) continue;
+    costs.set(name, (costs.get(name) ?? 0) + notificationMilliCu);
+  }
+  return Array.from(costs, ([method, costMilliCu]) => ({ method, costMilliCu }));
+}
+
+function sumOf(lines: readonly Line[]): number {
+  return lines.reduce((sum, { costMilliCu }) => sum + costMilliCu, 0);
+}

@@ -1,0 +1,53 @@
+/** The methods of the group `chainHead_v1`. Source: the JSON-RPC interface specification; prices: decisions.md section 14. */
+import type { FollowMethod, FollowMethods } from "sluice-gateway/services";
+import type { PoolConfig } from "../options.ts";
+
+const followMethod = "chainHead_v1_follow";
+const openMilliCu = 1000;
+const notificationMilliCu = 100;
+
+/** Prices in milli-CU. They are those of the comparable reads; storage is priced per item. */
+const prices = {
+  chainHead_v1_header: 200,
+  chainHead_v1_body: 1000,
+  chainHead_v1_storage: 500,
+  chainHead_v1_call: 5000,
+} as const;
+
+/** All names, in the order of `rpc_methods`. */
+export const followNames: readonly string[] = [
+  ...Object.keys(prices),
+  "chainHead_v1_continue",
+  followMethod,
+  "chainHead_v1_stopOperation",
+  "chainHead_v1_unfollow",
+  "chainHead_v1_unpin",
+].toSorted();
+
+export function isFollowMethod(name: string): boolean {
+  return followNames.includes(name);
+}
+
+/** Returns the methods with the prices of a deployment. Undefined if the option `methods` removes the group. */
+export function createFollowMethods({
+  methods,
+}: Pick<PoolConfig, "methods">): FollowMethods | undefined {
+  const change = methods[followMethod];
+  if (change === false) return undefined;
+  const priced = (name: keyof typeof prices): FollowMethod => {
+    const own = methods[name];
+    return { name, cuMilli: (own === false ? undefined : own?.cuMilli) ?? prices[name] };
+  };
+  return {
+    follow: {
+      name: followMethod,
+      notification: "chainHead_v1_followEvent",
+      openMilliCu: change?.cuMilli ?? openMilliCu,
+      notificationMilliCu: change?.notificationCuMilli ?? notificationMilliCu,
+    },
+    header: priced("chainHead_v1_header"),
+    body: priced("chainHead_v1_body"),
+    storage: priced("chainHead_v1_storage"),
+    call: priced("chainHead_v1_call"),
+  };
+}

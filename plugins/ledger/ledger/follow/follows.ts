@@ -1,0 +1,238 @@
+/**
+ * The follows of a pool: at most one per value of `withRuntime`, on one WebSocket to one node. If the node is lost, all
+ * clients are stopped, and the next follow uses another node.
+ */
+import type { Clock, Log, Metrics } from "sluice-gateway/plugin";
+import type { FollowMethods, LedgerFollows, OpenedFollow } from "sluice-gateway/services";
+import type { AnswerCache } from "../cache.ts";
+import { FeedConnection, type FeedAnswer } from "../feed/feed-connection.ts";
+import { TargetChoice } from "../feed/target-choice.ts";
+import type { NodePool, NodeTarget } from "../node-pool.ts";
+import type { PoolConfig } from "../options.ts";
+import { followMetrics, type FollowMetrics } from "./follow-metrics.ts";
+import { SharedFollow, type FollowLink } from "./shared-follow.ts";
+
+/** A follow without clients is kept for this time, because a client often follows again. */
+const unusedMs = 5_000;
+/** A follow that lived for this time shows that its node works. */
+const stableMs = 10_000;
+const retryMs = 200;
+const maxRetryMs = 5_000;
+const checkMs = 1_000;
+const maxMessageBytes = 16 * 1_048_576;
+
+export interface FollowsParts {
+  readonly upstream: Pick<
+    PoolConfig,
+    "name" | "connectMs" | "headersMs" | "idleMs" | "answerBytes" | "singleFlight"
+  >;
+  readonly methods: FollowMethods | undefined;
+  readonly pool: Pick<NodePool, "targets">;
+  readonly cache: AnswerCache;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly metrics: Metrics;
+}
+
+/** The outcome of a follow at the node. */
+type Opened =
+  | { readonly kind: "open"; readonly follow: SharedFollow }
+  | { readonly kind: "error"; readonly error: string }
+  | { readonly kind: "failed" };
+
+const failed: OpenedFollow & Opened = { kind: "failed" };
+
+export class Follows implements LedgerFollows {
+  readonly methods: FollowMethods | undefined;
+  readonly #parts: FollowsParts;
+  readonly #metrics: FollowMetrics;
+  readonly #nodes: TargetChoice;
+  readonly #answerMs: number;
+  readonly #check: Disposable;
+  /** Follows that are open or being opened, by `withRuntime`. */
+  readonly #open = new Map<boolean, Promise<Opened>>();
+  /** Open follows with the node's id of the subscription as JSON text. */
+  readonly #shared = new Map<SharedFollow, string>();
+  #connection: FeedConnection | undefined;
+  #target: NodeTarget | undefined;
+  #connectedAt = 0;
+  /** Number of nodes that were lost soon after each other. */
+  #failures = 0;
+  /** Time of the monotonic clock before which no connection is made. */
+  #notBefore = 0;
+  #isClosed = false;
+
+  constructor(parts: FollowsParts) {
+    const { upstream, pool, clock, metrics } = parts;
+    this.#parts = parts;
+    this.methods = parts.methods;
+    this.#metrics = followMetrics(upstream.name, metrics);
+    this.#nodes = new TargetChoice(pool, clock);
+    this.#answerMs = upstream.headersMs + upstream.idleMs;
+    this.#check = clock.every(checkMs, () => this.#checkTarget());
+  }
+
+  async open(withRuntime: boolean): Promise<OpenedFollow> {
+    // A node that is lost meanwhile is replaced by another one.
+    for (let attempt = 0; attempt <= this.#nodes.count; attempt++) {
+      if (this.#isClosed) return failed;
+      const opened = await this.#opened(withRuntime);
+      if (opened.kind === "error") return opened;
+      if (opened.kind === "open" && !opened.follow.hasEnded) {
+        return { kind: "open", follow: opened.follow.join() };
+      }
+    }
+    return failed;
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#check[Symbol.dispose]();
+    this.#disconnect();
+  }
+
+  #opened(withRuntime: boolean): Promise<Opened> {
+    let opened = this.#open.get(withRuntime);
+    if (opened === undefined) {
+      opened = this.#follow(withRuntime).then((result) => {
+        const isCurrent = this.#open.get(withRuntime) === opened;
+        if (result.kind !== "open" && isCurrent) this.#open.delete(withRuntime);
+        return result;
+      });
+      this.#open.set(withRuntime, opened);
+    }
+    return opened;
+  }
+
+  /** Opens a follow at a node. Never rejects. */
+  async #follow(withRuntime: boolean): Promise<Opened> {
+    await this.#delay();
+    const connection = this.#connect();
+    if (connection === undefined || !(await connection.opened)) return failed;
+    let follow: SharedFollow | undefined;
+    const params = JSON.stringify([withRuntime]);
+    const answer = await connection.subscribe("chainHead_v1_follow", params, (id) => {
+      const opened = new SharedFollow(id, withRuntime, this.#linkOf(connection, withRuntime));
+      follow = opened;
+      this.#shared.set(opened, id);
+      this.#report();
+      return (result) => opened.receive(result);
+    });
+    if (answer === undefined || this.#connection !== connection) return failed;
+    if (answer.kind === "result") return follow === undefined ? failed : { kind: "open", follow };
+    if (this.#open.size <= 1) this.#disconnect();
+    return { kind: "error", error: answer.text };
+  }
+
+  #linkOf(connection: FeedConnection, withRuntime: boolean): FollowLink {
+    const { clock, cache, upstream } = this.#parts;
+    return {
+      clock,
+      cache,
+      answerMs: this.#answerMs,
+      sharing: upstream.singleFlight,
+      send: (method: string, params: string, onAnswer: (answer: FeedAnswer) => void) =>
+        connection.send(method, params, onAnswer),
+      onBroken: (reason) => {
+        if (this.#connection === connection) this.#lost(reason);
+      },
+      onUnused: () => {
+        clock.after(unusedMs, () => this.#unfollow(connection, withRuntime));
+      },
+      onChange: () => this.#report(),
+    };
+  }
+
+  /** Ends the follow at the node if it still has no clients. */
+  #unfollow(connection: FeedConnection, withRuntime: boolean): void {
+    if (this.#connection !== connection) return;
+    void this.#open.get(withRuntime)?.then((opened) => {
+      if (opened.kind !== "open" || opened.follow.clients > 0 || opened.follow.hasEnded) return;
+      const id = this.#shared.get(opened.follow);
+      this.#open.delete(withRuntime);
+      this.#shared.delete(opened.follow);
+      opened.follow.end();
+      if (id !== undefined) connection.unsubscribe("chainHead_v1_unfollow", id);
+      if (this.#shared.size === 0 && this.#open.size === 0) this.#disconnect();
+      this.#report();
+    });
+  }
+
+  /** Delays the next connection if nodes are lost repeatedly, so that clients that follow again do not cause a loop. */
+  #delay(): Promise<void> {
+    const { clock } = this.#parts;
+    const ms = this.#notBefore - clock.monotonic();
+    if (ms <= 0) return Promise.resolve();
+    return new Promise((resolve) => clock.after(ms, resolve));
+  }
+
+  #connect(): FeedConnection | undefined {
+    if (this.#isClosed) return undefined;
+    if (this.#connection !== undefined) return this.#connection;
+    const target = this.#nodes.choose();
+    if (target === undefined) return undefined;
+    const { upstream, clock } = this.#parts;
+    const limits = {
+      connectMs: upstream.connectMs,
+      answerMs: this.#answerMs,
+      messageBytes: Math.min(upstream.answerBytes, maxMessageBytes),
+      // Each follow limits its own events. Those of operations are not limited, because the gateway requests them.
+      baseRate: Infinity,
+    };
+    const connection = new FeedConnection(target.url, clock, limits, (reason) => {
+      if (this.#connection === connection) this.#lost(reason);
+    });
+    this.#connection = connection;
+    this.#target = target;
+    this.#connectedAt = clock.monotonic();
+    return connection;
+  }
+
+  /** Stops all clients. The next follow uses another node, or the same one if there is no other. */
+  #lost(reason: string): void {
+    const target = this.#target;
+    if (target === undefined) return;
+    const { clock, log } = this.#parts;
+    log.warn({ node: target.label, reason }, "the follows end, because their node is lost");
+    this.#nodes.avoid(target);
+    const now = clock.monotonic();
+    if (now - this.#connectedAt >= stableMs) this.#failures = 0;
+    this.#failures++;
+    // The other nodes are tried at once.
+    const repeated = this.#failures - Math.max(1, this.#nodes.count - 1);
+    if (repeated > 0) this.#notBefore = now + Math.min(maxRetryMs, retryMs * 2 ** repeated);
+    this.#metrics.stops.add(this.#shared.size);
+    this.#disconnect();
+  }
+
+  #disconnect(): void {
+    const connection = this.#connection;
+    this.#connection = undefined;
+    this.#target = undefined;
+    this.#open.clear();
+    const shared = [...this.#shared.keys()];
+    this.#shared.clear();
+    for (const follow of shared) follow.end();
+    connection?.close();
+    this.#report();
+  }
+
+  /** Leaves a node that the pool no longer uses, if it uses another one. */
+  #checkTarget(): void {
+    const target = this.#target;
+    if (target !== undefined && this.#nodes.isUnusable(target))
+      this.#lost("the node is not usable");
+  }
+
+  #report(): void {
+    let clients = 0;
+    let blocks = 0;
+    for (const follow of this.#shared.keys()) {
+      clients += follow.clients;
+      blocks += follow.pinnedBlocks;
+    }
+    this.#metrics.follows.set(this.#shared.size);
+    this.#metrics.clients.set(clients);
+    this.#metrics.pinnedBlocks.set(blocks);
+  }
+}

@@ -1,0 +1,307 @@
+/** One `chainHead_v1_follow` at the node, and the clients that share it. */
+import type {
+  ClientFollow,
+  ClientOperation,
+  FollowListener,
+  FollowOperation,
+  OperationListener,
+} from "sluice-gateway/services";
+import type { FeedAnswer } from "../feed/feed-connection.ts";
+import { memberAt } from "../json-part.ts";
+import { BlockTree, type Block, type TreeChange } from "./block-tree.ts";
+import { Operations, type OperationsDeps } from "./operations.ts";
+
+/**
+ * Maximum number of blocks that clients keep pinned after they were finalized or pruned. Clients that still hold the
+ * oldest one then are stopped, because a node that has to keep too many blocks stops the follow of all.
+ */
+const maxRetired = 128;
+/** Maximum number of events per second, without those of operations that the gateway has started. */
+const maxEventRate = 5_000;
+
+/** The connection to the node. */
+export interface FollowLink extends Pick<
+  OperationsDeps,
+  "clock" | "answerMs" | "cache" | "sharing"
+> {
+  /** `params`: JSON text of an array. */
+  send(method: string, params: string, onAnswer: (answer: FeedAnswer) => void): void;
+  /** Called when the follow can no longer be used: the node has stopped it or broken the protocol. */
+  onBroken(reason: string): void;
+  /** Called when the last client has left. */
+  onUnused(): void;
+  /** Called when the number of pinned blocks or clients may have changed. */
+  onChange(): void;
+}
+
+export class SharedFollow {
+  /** The node's id of the subscription as JSON text. */
+  readonly #id: string;
+  readonly #link: FollowLink;
+  readonly #tree: BlockTree;
+  readonly #operations: Operations;
+  readonly #clients = new Set<FollowClient>();
+  /** Blocks that nobody holds, until they are unpinned at the node together. */
+  #unpinning: string[] = [];
+  /** Headers that are being read, by hash. */
+  readonly #headers = new Map<string, Promise<HeaderAnswer>>();
+  #hasEnded = false;
+  #rateSince = 0;
+  #rateCount = 0;
+
+  constructor(id: string, withRuntime: boolean, link: FollowLink) {
+    this.#id = id;
+    this.#link = link;
+    this.#tree = new BlockTree(withRuntime, (block) => this.#unpin(block));
+    this.#operations = new Operations({
+      ...link,
+      send: (method, params, onAnswer) => link.send(method, `[${id},${params}]`, onAnswer),
+      release: (block) => this.#tree.release(block),
+    });
+  }
+
+  get clients(): number {
+    return this.#clients.size;
+  }
+
+  get pinnedBlocks(): number {
+    return this.#tree.size;
+  }
+
+  get hasEnded(): boolean {
+    return this.#hasEnded;
+  }
+
+  /** Adds a client, which keeps the follow alive until it is closed. */
+  join(): ClientFollow {
+    const client = new FollowClient(this, this.#tree);
+    this.#clients.add(client);
+    this.#link.onChange();
+    return client;
+  }
+
+  /** Accepts a notification of the node. `result`: JSON text. */
+  receive(result: string): void {
+    if (this.#hasEnded) return;
+    const event = memberAt(result, ["event"])?.slice(1, -1) ?? "";
+    if (event === "stop") return this.#link.onBroken("the node stopped the follow");
+    if (event.startsWith("operation") && this.#operations.receive(event, result)) return;
+    if (this.#isFlooded()) return this.#link.onBroken("too many events");
+    // An event of an operation that has been stopped.
+    if (event.startsWith("operation")) return;
+    const change = this.#tree.accept(result);
+    switch (change.kind) {
+      case "invalid":
+        return this.#link.onBroken(`invalid event ${event.slice(0, 32)}`);
+      case "ignored":
+        return;
+      case "initialized":
+        for (const client of this.#clients) client.begin();
+        return this.#link.onChange();
+      case "newBlock":
+      case "best":
+      case "finalized":
+      default:
+        for (const client of this.#clients) client.change(change, result);
+    }
+    if (change.kind === "finalized") {
+      this.#tree.settle(change.pruned);
+      this.#stopHolders();
+    }
+    this.#link.onChange();
+  }
+
+  /** Ends the follow for all clients. They may start another one. */
+  end(): void {
+    if (this.#hasEnded) return;
+    this.#hasEnded = true;
+    this.#operations.close();
+    const clients = [...this.#clients];
+    this.#clients.clear();
+    for (const client of clients) client.stop();
+  }
+
+  leave(client: FollowClient): void {
+    if (!this.#clients.delete(client)) return;
+    this.#link.onChange();
+    if (this.#clients.size === 0) this.#link.onUnused();
+  }
+
+  header(block: Block): Promise<HeaderAnswer> {
+    const running = this.#headers.get(block.hash);
+    if (running !== undefined) return running;
+    const { cache } = this.#link;
+    const answers = cache?.answersOf("chainHead_v1_header");
+    const cached = answers && cache?.get(answers, block.hash);
+    if (cached !== undefined) return Promise.resolve({ kind: "result", text: cached.toString() });
+    const { promise, resolve } = Promise.withResolvers<HeaderAnswer>();
+    this.#headers.set(block.hash, promise);
+    this.#link.send("chainHead_v1_header", `[${this.#id},"${block.hash}"]`, (answer) => {
+      this.#headers.delete(block.hash);
+      const isHeader = answer?.kind === "result" && answer.text.startsWith('"');
+      if (isHeader && answers !== undefined) cache?.set(answers, block.hash, answer.text);
+      resolve(answer);
+    });
+    return promise;
+  }
+
+  operate(
+    block: Block,
+    operation: FollowOperation,
+    listener: OperationListener,
+  ): ClientOperation | undefined {
+    return this.#operations.start(block, operation, listener);
+  }
+
+  #isFlooded(): boolean {
+    const now = this.#link.clock.monotonic();
+    if (now - this.#rateSince >= 1000) {
+      this.#rateSince = now;
+      this.#rateCount = 0;
+    }
+    return ++this.#rateCount > maxEventRate;
+  }
+
+  /** Stops the clients that hold a block for too long. */
+  #stopHolders(): void {
+    for (;;) {
+      const oldest = this.#tree.oldestRetired(maxRetired);
+      if (oldest === undefined) return;
+      const holders = [...this.#clients].filter((client) => client.holds(oldest));
+      // Operations hold a block for a limited time only.
+      if (holders.length === 0) return;
+      for (const client of holders) {
+        this.#clients.delete(client);
+        client.stop();
+        client.releaseAll();
+      }
+      if (this.#clients.size === 0) this.#link.onUnused();
+    }
+  }
+
+  #unpin({ hash }: Block): void {
+    if (this.#hasEnded) return;
+    if (this.#unpinning.push(hash) > 1) return;
+    queueMicrotask(() => {
+      const hashes = JSON.stringify(this.#unpinning);
+      this.#unpinning = [];
+      if (this.#hasEnded) return;
+      this.#link.send("chainHead_v1_unpin", `[${this.#id},${hashes}]`, () => {});
+      this.#link.onChange();
+    });
+  }
+}
+
+/** Undefined if the node is lost. */
+type HeaderAnswer = { readonly kind: "result" | "error"; readonly text: string } | undefined;
+
+class FollowClient implements ClientFollow {
+  readonly #follow: SharedFollow;
+  readonly #tree: BlockTree;
+  #pinned = new Set<Block>();
+  /** Blocks that were not reported to the client, because they do not descend from its first finalized block. */
+  #omitted: Set<string> | undefined;
+  #listener: FollowListener | undefined;
+  #hasBegun = false;
+  #hasEnded = false;
+
+  constructor(follow: SharedFollow, tree: BlockTree) {
+    this.#follow = follow;
+    this.#tree = tree;
+  }
+
+  start(listener: FollowListener): void {
+    if (this.#hasEnded) return listener.onStop();
+    this.#listener = listener;
+    this.begin();
+  }
+
+  /** Sends the first events as soon as the client is started and the node has sent `initialized`. */
+  begin(): void {
+    if (this.#hasBegun || this.#listener === undefined || !this.#tree.isInitialized) return;
+    this.#hasBegun = true;
+    const { events, blocks, omitted } = this.#tree.replay();
+    this.#pinned = new Set(blocks);
+    if (omitted.size > 0) this.#omitted = new Set(omitted);
+    for (const event of events) this.#listener?.onEvent(event);
+  }
+
+  /** `result`: the event as JSON text. */
+  change(change: TreeChange, result: string): void {
+    if (!this.#hasBegun) return;
+    if (change.kind === "newBlock") {
+      const { block } = change;
+      if (this.#omitted?.has(block.parent) === true) {
+        this.#omitted.add(block.hash);
+        return;
+      }
+      block.holders++;
+      this.#pinned.add(block);
+    }
+    this.#listener?.onEvent(this.#omitted === undefined ? result : this.#visible(change, result));
+  }
+
+  stop(): void {
+    this.#hasEnded = true;
+    this.#listener?.onStop();
+    this.#listener = undefined;
+  }
+
+  close(): void {
+    if (this.#hasEnded) return;
+    this.#hasEnded = true;
+    this.#listener = undefined;
+    this.releaseAll();
+    this.#follow.leave(this);
+  }
+
+  holds(block: Block): boolean {
+    return this.#pinned.has(block);
+  }
+
+  hasPinned(hash: string): boolean {
+    const block = this.#tree.block(hash);
+    return block !== undefined && this.#pinned.has(block);
+  }
+
+  unpin(hashes: readonly string[]): boolean {
+    const blocks = hashes.map((hash) => this.#tree.block(hash));
+    if (!blocks.every((block) => block !== undefined && this.#pinned.has(block))) return false;
+    for (const block of blocks) {
+      if (block === undefined || !this.#pinned.delete(block)) continue;
+      this.#tree.release(block);
+    }
+    return true;
+  }
+
+  releaseAll(): void {
+    const pinned = this.#pinned;
+    this.#pinned = new Set();
+    for (const block of pinned) this.#tree.release(block);
+  }
+
+  header(hash: string): Promise<HeaderAnswer> {
+    const block = this.#tree.block(hash);
+    return block === undefined ? Promise.resolve(undefined) : this.#follow.header(block);
+  }
+
+  operate(operation: FollowOperation, listener: OperationListener): ClientOperation | undefined {
+    const block = this.#tree.block(operation.hash);
+    return block && this.#follow.operate(block, operation, listener);
+  }
+
+  /** Returns an event without the blocks that were never reported to this client. */
+  #visible(change: TreeChange, result: string): string {
+    if (change.kind !== "finalized") return result;
+    const omitted = this.#omitted;
+    const isVisible = ({ hash }: Block): boolean => omitted?.delete(hash) !== true;
+    const pruned = change.pruned.filter(isVisible).map(({ hash }) => hash);
+    if (omitted?.size === 0) this.#omitted = undefined;
+    const finalized = change.finalized.map(({ hash }) => hash);
+    return JSON.stringify({
+      event: "finalized",
+      finalizedBlockHashes: finalized,
+      prunedBlockHashes: pruned,
+    });
+  }
+}

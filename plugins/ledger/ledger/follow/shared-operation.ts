@@ -1,0 +1,108 @@
+/** One operation at the node, and the clients that share its results. */
+import type { ClientOperation, OperationEnd, OperationListener } from "sluice-gateway/services";
+import type { Block } from "./block-tree.ts";
+
+/** Results above this number of characters are passed on, but not kept for clients that join later or for the cache. */
+const maxKept = 4 * 1_048_576;
+
+export interface OperationOwner {
+  /** Called when a client has read its results. */
+  onResume(operation: SharedOperation): void;
+  /** Called when the last client has stopped the operation. */
+  onAbandoned(operation: SharedOperation): void;
+}
+
+/** An operation as it is sent to the node. */
+export interface OperationRequest {
+  /** Equal for operations with the same results. */
+  readonly key: string;
+  readonly method: string;
+  /** The parameters after the subscription, as JSON text without brackets. */
+  readonly params: string;
+  /** Name of the member that has the results in the node's events. */
+  readonly member: string;
+}
+
+export class SharedOperation {
+  readonly request: OperationRequest;
+  /** The block, which stays pinned at the node until the node has started. */
+  readonly block: Block;
+  /** The node's id of the operation. Undefined before the node has started. */
+  id: string | undefined;
+  isSent = false;
+  /** True while the node waits for `chainHead_v1_continue`. */
+  isWaiting = false;
+  /** The results so far. Undefined if they are too large to keep. */
+  kept: string[] | undefined = [];
+  timeout: Disposable | undefined;
+  #end: OperationEnd | undefined;
+  #keptChars = 0;
+  /** Number of clients, including those that have not got the results so far. */
+  #clients = 0;
+  readonly #owner: OperationOwner;
+  readonly #listeners = new Set<OperationListener>();
+
+  constructor(request: OperationRequest, block: Block, owner: OperationOwner) {
+    this.request = request;
+    this.block = block;
+    this.#owner = owner;
+  }
+
+  get hasEnded(): boolean {
+    return this.#end !== undefined;
+  }
+
+  /** True if every client has results to read. */
+  get isBehind(): boolean {
+    for (const listener of this.#listeners) if (!listener.isBehind) return false;
+    return this.#listeners.size > 0;
+  }
+
+  /** Adds a client, which first gets the results so far. Possible while they are kept. */
+  join(listener: OperationListener): ClientOperation {
+    let isStopped = false;
+    this.#clients++;
+    if (this.#clients === 1) this.#listeners.add(listener);
+    else {
+      queueMicrotask(() => {
+        if (!isStopped) this.#catchUp(listener);
+      });
+    }
+    return {
+      resume: () => {
+        if (this.isWaiting) this.#owner.onResume(this);
+      },
+      stop: () => {
+        if (isStopped) return this.isSent;
+        isStopped = true;
+        this.#listeners.delete(listener);
+        this.#clients--;
+        if (this.#clients === 0 && !this.hasEnded) this.#owner.onAbandoned(this);
+        return this.isSent;
+      },
+    };
+  }
+
+  result(value: string): void {
+    this.#keptChars += value.length;
+    if (this.#keptChars > maxKept) this.kept = undefined;
+    this.kept?.push(value);
+    for (const listener of this.#listeners) listener.onResult(value);
+  }
+
+  end(end: OperationEnd): void {
+    if (this.#end !== undefined) return;
+    this.#end = end;
+    this.timeout?.[Symbol.dispose]();
+    const listeners = [...this.#listeners];
+    this.#listeners.clear();
+    for (const listener of listeners) listener.onEnd(end);
+  }
+
+  #catchUp(listener: OperationListener): void {
+    if (this.kept === undefined) return listener.onEnd({ kind: "inaccessible" });
+    for (const value of this.kept) listener.onResult(value);
+    if (this.#end === undefined) this.#listeners.add(listener);
+    else listener.onEnd(this.#end);
+  }
+}

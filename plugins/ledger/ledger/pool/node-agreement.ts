@@ -1,0 +1,146 @@
+/**
+ * Knowledge of a pool of several nodes about the blocks of each node. With it, a read at a block goes to a node that
+ * has the block, wrong empty answers are recognised, and the finalized head does not go back between nodes.
+ */
+import type { Clock } from "sluice-gateway/plugin";
+import type { BlockOfCall, NodeRequest } from "../node-pool.ts";
+import { isEmpty, judgeEmpty, type EmptyAnswer } from "./empty-answer.ts";
+import { FinalizedHead } from "./finalized-head.ts";
+import { KnownBlocks } from "./known-blocks.ts";
+import { ask, blockNumber } from "./probe.ts";
+import type { PooledNode } from "./pooled-node.ts";
+import { StateDepths } from "./state-depth.ts";
+
+const finalizedHead = "chain_getFinalizedHead";
+const finalizedHeight = "archive_v1_finalizedHeight";
+/** Methods whose result is the hash of a block that the node has. */
+const returnsHash: ReadonlySet<string> = new Set(["chain_getBlockHash", "chain_getHead"]);
+
+export class NodeAgreement {
+  readonly #blocks: KnownBlocks;
+  readonly #depths: StateDepths;
+  readonly #finalized: FinalizedHead;
+  #epoch = 0;
+  #best: number | undefined;
+
+  constructor(nodes: readonly PooledNode[], clock: Clock) {
+    this.#blocks = new KnownBlocks(clock);
+    this.#depths = new StateDepths(clock);
+    this.#finalized = new FinalizedHead(nodes);
+  }
+
+  /** Called after each probe of a node. `pool`: the epoch and best block of the pool after the probe. */
+  probed(
+    node: PooledNode,
+    pool: { readonly epoch: number; readonly best: number | undefined },
+  ): void {
+    if (pool.epoch !== this.#epoch) {
+      this.#epoch = pool.epoch;
+      this.#blocks.clear();
+      this.#finalized.reset();
+    }
+    this.#best = pool.best;
+    const { observed } = node;
+    if (observed === undefined || node.isEjected) return;
+    const { best, bestHash, finalized: number, finalizedHash: hash } = observed;
+    if (bestHash !== undefined) this.#blocks.reported(bestHash, best, node);
+    if (hash !== undefined && number !== undefined) {
+      this.#blocks.reported(hash, number, node);
+      this.#finalized.reported(hash, number, node);
+    }
+    this.#depths.probed(node);
+  }
+
+  /**
+   * Returns those of `nodes` that have the block, or all of them if that is not known. `finalized`: highest block that
+   * every node has finalized.
+   */
+  nodesWith(
+    block: BlockOfCall | undefined,
+    nodes: readonly PooledNode[],
+    finalized: number | undefined,
+  ): readonly PooledNode[] {
+    if (block === undefined || nodes.length < 2) return nodes;
+    const { hash, needsState } = block;
+    const number = block.number ?? (hash === undefined ? undefined : this.#blocks.numberOf(hash));
+    if (number !== undefined && number <= (finalized ?? -1)) {
+      if (!needsState) return nodes;
+      return those(nodes, (node) => number >= (node.oldestState ?? 0));
+    }
+    if (hash === undefined)
+      return those(nodes, ({ observed }) => (number ?? 0) <= (observed?.best ?? 0));
+    const reporters = this.#blocks.reportersOfNew(hash);
+    return those(nodes, (node) => reporters.includes(node));
+  }
+
+  /** Learns from a result, and decides whether it can be right. */
+  judgeResult(
+    request: NodeRequest,
+    node: PooledNode,
+    bytes: Buffer,
+    start: number,
+    end: number,
+  ): EmptyAnswer {
+    if (isEmpty(bytes, start, end)) return judgeEmpty(request, node, this.#blocks, this.#best);
+    if (returnsHash.has(request.method)) {
+      const hash = readHash(bytes.toString("latin1", start, Math.min(end, start + maxHashText)));
+      if (hash !== undefined) this.#blocks.reported(hash, request.block?.number, node);
+    }
+    return "fine";
+  }
+
+  /** Called when a node has answered that it discarded the state at a block. */
+  discarded(block: BlockOfCall | undefined, node: PooledNode): void {
+    const { oldestState } = node;
+    if (block?.hash === undefined || oldestState === undefined || oldestState === 0) return;
+    this.#blocks.isAtMost(block.hash, oldestState - 1);
+  }
+
+  /** Returns true for the methods that `finalizedHead` must be called for. */
+  isFinalizedHead(method: string): boolean {
+    return method === finalizedHead || method === finalizedHeight;
+  }
+
+  /**
+   * Returns the answer to one of these methods: that of the node, or the one that another node has given if the node is
+   * behind. Returns `null` if the node does not have its own finalized head. Never rejects. `answer`: JSON text.
+   */
+  async finalizedHead(method: string, answer: string, node: PooledNode): Promise<string> {
+    if (method === finalizedHeight) {
+      const height = Number(answer);
+      if (!Number.isSafeInteger(height) || height < 0) return answer;
+      return String(this.#finalized.reportedHeight(height, node));
+    }
+    const hash = readHash(answer);
+    if (hash === undefined || hash === this.#finalized.hash) return answer;
+    let number = this.#blocks.numberOf(hash);
+    if (number === undefined) {
+      const header = await ask(node.probeClient, "chain_getHeader", [hash]);
+      number = header.kind === "value" ? blockNumber(header.value) : undefined;
+      if (number === undefined) return "null";
+      this.#blocks.reported(hash, number, node);
+    }
+    return JSON.stringify(this.#finalized.reported(hash, number, node));
+  }
+
+  close(): void {
+    this.#depths.close();
+  }
+}
+
+/** Length of the longest block hash as JSON text. */
+const maxHashText = 132;
+
+/** Returns the hash in lower case. Undefined if the JSON text is not a hash. */
+function readHash(text: string): string | undefined {
+  return /^"0x[0-9a-f]{1,128}"$/i.test(text) ? text.slice(1, -1).toLowerCase() : undefined;
+}
+
+/** Returns the nodes for which `has` is true, or all if there are none. */
+function those(
+  nodes: readonly PooledNode[],
+  has: (node: PooledNode) => boolean,
+): readonly PooledNode[] {
+  const having = nodes.filter(has);
+  return having.length > 0 ? having : nodes;
+}

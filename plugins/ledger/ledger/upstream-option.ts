@@ -1,0 +1,6 @@
+/** Schema of the option with which a surface names its nodes. */
+export const upstreamOption = {
+  description: "Name of the entry in `upstreams` that has the nodes.",
+  type: "string",
+  format: "upstream-name",
+} as const;

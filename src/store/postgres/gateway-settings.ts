@@ -1,0 +1,49 @@
+/**
+ * The settings of each gateway that must be equal on all gateways with the same database, as digests in the table
+ * `gateways`. Each gateway applies its own settings, so a difference is reported, but no gateway is refused because of
+ * it.
+ */
+import { isObject } from "../../is-object.ts";
+import { text, type Row } from "../row.ts";
+import type { Migration } from "./migrations.ts";
+
+/** A digest per section of pipeline.yaml. */
+export type SettingsDigests = Readonly<Record<string, string>>;
+
+/** Gateways of older releases write no digests. */
+export const settingsMigration: Migration = {
+  name: "settings of gateways",
+  sql: "ALTER TABLE sluice.gateways ADD COLUMN settings jsonb NOT NULL DEFAULT '{}'",
+};
+
+/** A gateway that has been silent for longer is not compared. */
+const silentMs = 5_000;
+
+/** Selects the name and the settings of the gateways that run. */
+export const selectSettings = `SELECT id, name, settings::text AS settings FROM sluice.gateways
+  WHERE sluice.now_ms() - heard_at < ${silentMs} ORDER BY name, id`;
+
+/** The gateways whose settings differ, and the names of the sections. */
+export interface Difference {
+  readonly gateways: readonly string[];
+  readonly sections: readonly string[];
+}
+
+/** Returns the difference between these settings and those of the rows of `selectSettings`. Undefined if they are equal. */
+export function differenceFrom(own: SettingsDigests, rows: readonly Row[]): Difference | undefined {
+  const gateways: string[] = [];
+  const sections = new Set<string>();
+  for (const row of rows) {
+    const theirs: unknown = JSON.parse(text(row, "settings"));
+    if (!isObject(theirs)) continue;
+    // Another release may have other sections, whose settings cannot be compared.
+    const differing = Object.entries(theirs).filter(
+      ([section, digest]) => Object.hasOwn(own, section) && own[section] !== digest,
+    );
+    if (differing.length === 0) continue;
+    gateways.push(text(row, "name"));
+    for (const [section] of differing) sections.add(section);
+  }
+  if (gateways.length === 0) return undefined;
+  return { gateways, sections: [...sections].toSorted() };
+}

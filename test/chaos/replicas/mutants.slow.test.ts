@@ -1,0 +1,74 @@
+/**
+ * Each mutant makes the mistake that it stands for, and the function without a mutant does not. The command `npm run
+ * chaos -- --mutant all`, which takes some minutes, shows that the campaign finds the mutants.
+ */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { upgrade } from "../../plugins/billing/shipping/fixture.ts";
+import { createDatabase, runSql } from "../../store/servers.ts";
+import { applyMutant, mutantNames, type MutantName } from "./mutants.ts";
+
+const row = {
+  time: "2026-11-01T00:00:00Z",
+  seq: 1,
+  workspace_id: "ws_1",
+  key_id: "key_1",
+  surface: "s",
+  method: "m",
+  request_id: "r",
+  included_cu_milli: 7,
+  purchased_cu_milli: 0,
+  overage_cu_milli: 0,
+  input_tokens: 0,
+  output_tokens: 0,
+  estimated: false,
+  outcome: "complete",
+  taken: [7, 0, 0],
+  key_taken: 7,
+};
+const post = `SELECT sluice.credit_post(1, 1, 1, '${JSON.stringify([row])}')`;
+
+/** Returns the number of charges after a batch was sent twice, or the code of the error of the second time. */
+async function sendTwice(url: string): Promise<unknown> {
+  try {
+    await runSql(url, post, post);
+  } catch (error) {
+    return (error as { readonly code: string }).code;
+  }
+  return countCharges(url);
+}
+
+/** Returns the number of charges after a batch has arrived from a replica that had been fenced. */
+async function sendLate(url: string): Promise<unknown> {
+  await runSql(
+    url,
+    "TRUNCATE sluice.charges",
+    "UPDATE sluice.replicas SET state = 'fenced', posted = 0",
+    post,
+  );
+  return countCharges(url);
+}
+
+async function countCharges(url: string): Promise<unknown> {
+  const [counted] = await runSql(url, "SELECT count(*)::int AS charges FROM sluice.charges");
+  return counted?.["charges"];
+}
+
+const uniqueViolation = "23505";
+/** Outcomes of a batch that is sent twice, and of one that arrives after a fence. */
+const outcomes: Readonly<Record<MutantName | "none", readonly unknown[]>> = {
+  none: [1, 0],
+  "no comparison": [uniqueViolation, 0],
+  "no comparison, no primary key": [2, 0],
+  "no fence": [1, 1],
+};
+
+for (const name of ["none", ...mutantNames] as const) {
+  test(`a batch that is sent twice, and one after a fence, with the mutant: ${name}`, async (t) => {
+    const url = await createDatabase(t);
+    await upgrade(url);
+    await runSql(url, "SELECT sluice.credit_register('one', 'settled', 'test')");
+    if (name !== "none") await applyMutant(url, name);
+    assert.deepEqual([await sendTwice(url), await sendLate(url)], outcomes[name]);
+  });
+}

@@ -1,0 +1,103 @@
+/** Extrinsics that PAPI and @polkadot/api submit over WebSocket, through the gateway to a real runtime. */
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { after, before, test } from "node:test";
+import { ApiPromise, Keyring, WsProvider } from "@polkadot/api";
+import { createClient, type PolkadotClient } from "polkadot-api";
+import { getPolkadotSigner } from "polkadot-api/signer";
+import { getWsProvider } from "polkadot-api/ws";
+import { startTestGateway, type TestGateway } from "../../plugins/contracts/testing.ts";
+import { until } from "../plugins/ledger/until.ts";
+import { resultOf } from "../plugins/ledger/demo/rpc-client.ts";
+import { startChopsticks, withoutSpecs, type Chopsticks } from "./chopsticks.ts";
+
+let chain: Chopsticks;
+let gateway: TestGateway;
+let papi: PolkadotClient;
+let api: ApiPromise;
+if (withoutSpecs === false) {
+  before(async () => {
+    chain = await startChopsticks();
+    const shipped = await readFile(new URL("../../pipeline.yaml", import.meta.url), "utf8");
+    gateway = await startTestGateway({
+      pipeline: shipped.replaceAll(
+        "ledger-ws: { upstream: ledger }",
+        "ledger-ws: { upstream: ledger, write: true }",
+      ),
+      env: { LEDGER_RPC_URL: chain.url },
+      account: { capabilities: ["ledger:read", "ledger:write"] },
+    });
+    const url = `${gateway.url.replace("http:", "ws:")}/v1/ledger/ws/${gateway.key}`;
+    papi = createClient(getWsProvider(url));
+    api = await ApiPromise.create({
+      provider: new WsProvider(url),
+      noInitWarn: true,
+      throwOnConnect: true,
+    });
+  });
+  after(async () => {
+    papi?.destroy();
+    await api?.disconnect();
+    await gateway?.[Symbol.asyncDispose]();
+    await chain?.[Symbol.asyncDispose]();
+  });
+}
+const options = { skip: withoutSpecs };
+
+const newBlock = async (): Promise<unknown> => resultOf(chain.url, "dev_newBlock", {});
+const pending = async (): Promise<number> =>
+  ((await resultOf(chain.url, "author_pendingExtrinsics")) as readonly unknown[]).length;
+
+test("@polkadot/api: signAndSend reports each state to the finalization", options, async () => {
+  const alice = new Keyring({ type: "sr25519" }).addFromUri("//Alice");
+  const states: string[] = [];
+  await api.tx.system.remarkWithEvent("0x12").signAndSend(alice, ({ status }) => {
+    states.push(status.type);
+  });
+  await until(() => states.includes("Broadcast"));
+  assert.equal(await pending(), 1);
+  await newBlock();
+  await until(() => states.includes("Finalized"));
+  assert.deepEqual(states, ["Ready", "Broadcast", "InBlock", "Finalized"]);
+});
+
+test("@polkadot/api: send without a watch returns the hash", options, async () => {
+  const alice = new Keyring({ type: "sr25519" }).addFromUri("//Alice");
+  const remark = await api.tx.system.remark("0x13").signAsync(alice);
+  const hash = await api.rpc.author.submitExtrinsic(remark);
+  assert.equal(hash.toHex(), remark.hash.toHex());
+  await newBlock();
+  assert.equal(await pending(), 0);
+  await assert.rejects(api.rpc.author.submitExtrinsic(remark), /stale/);
+});
+
+test("PAPI: signSubmitAndWatch and signAndSubmit reach the finalization", options, async () => {
+  const pair = new Keyring({ type: "sr25519" }).addFromUri("//Bob");
+  const signer = getPolkadotSigner(pair.publicKey, "Sr25519", (input) => pair.sign(input));
+  const { tx } = papi.getUnsafeApi();
+  const remark = (): ReturnType<(typeof tx)[string][string]> =>
+    tx["System"]!["remark_with_event"]!({ remark: new Uint8Array([1, 2]) });
+  const events: string[] = [];
+  const failures: unknown[] = [];
+  remark()
+    .signSubmitAndWatch(signer)
+    .subscribe({
+      next: ({ type }) => void events.push(type),
+      error: (error: unknown) => void failures.push(error),
+    });
+  await until(() => events.includes("broadcasted") || failures.length > 0);
+  assert.deepEqual(failures, []);
+  await until(async () => (await pending()) === 1);
+  await newBlock();
+  await until(() => events.includes("finalized") || failures.length > 0);
+  assert.deepEqual(failures, []);
+  assert.deepEqual(
+    [...new Set(events)],
+    ["signed", "broadcasted", "txBestBlocksState", "finalized"],
+  );
+
+  const submitted = remark().signAndSubmit(signer);
+  await until(async () => (await pending()) === 1);
+  await newBlock();
+  assert.equal((await submitted).ok, true);
+});

@@ -1,0 +1,189 @@
+import assert from "node:assert/strict";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { test, type TestContext } from "node:test";
+import * as fc from "fast-check";
+import type { Clock, SettledExchange } from "sluice-gateway/plugin";
+import {
+  addCounts,
+  addDuration,
+  percentile,
+  type Counts,
+} from "../../../../../plugins/dashboard/dashboard/history/histogram.ts";
+import { HistoryRecorder } from "../../../../../plugins/dashboard/dashboard/history/recorder.ts";
+import { openHistoryFile } from "../../../../../plugins/dashboard/dashboard/history/sqlite-store.ts";
+import type {
+  HistoryRow,
+  HistoryStore,
+  Span,
+} from "../../../../../plugins/dashboard/dashboard/history/store.ts";
+import {
+  addStored,
+  newSum,
+  type ExchangeSum,
+} from "../../../../../plugins/dashboard/dashboard/history/sums.ts";
+import { manualClock } from "../../../../../src/testing/clock.ts";
+
+const noon = Date.UTC(2026, 10, 21, 12);
+const minute = 60_000;
+const log = { debug() {}, info() {}, warn() {}, error() {}, child: () => log };
+
+function exchange(more: Partial<SettledExchange> = {}): SettledExchange {
+  return {
+    arrivedAt: noon,
+    ms: 10,
+    method: "GET",
+    route: { path: "/a" },
+    status: 200,
+    code: undefined,
+    facts: { requestId: undefined, caller: undefined },
+    calls: undefined,
+    ...more,
+  };
+}
+
+function folderOf(t: TestContext): string {
+  const folder = mkdtempSync(join(tmpdir(), "sluice-history-"));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+async function sumOf(
+  store: HistoryStore,
+  kind: string,
+  name: string,
+  span: Span = "minute",
+): Promise<ExchangeSum> {
+  const sum = newSum();
+  for (const row of await store.read({ span, kind, from: 0, to: Infinity })) {
+    if (row.name === name) addStored(sum, row.sum);
+  }
+  return sum;
+}
+
+test("percentiles of added histograms are within 10 % of the exact ones", () => {
+  const durations = fc.array(fc.double({ min: 0.2, max: 100_000, noNaN: true }), {
+    minLength: 1,
+    maxLength: 200,
+  });
+  fc.assert(
+    fc.property(durations, durations, (one, other) => {
+      const counts: Counts = {};
+      const more: Counts = {};
+      for (const ms of one) addDuration(counts, ms);
+      for (const ms of other) addDuration(more, ms);
+      addCounts(counts, more);
+      const all = [...one, ...other].toSorted((a, b) => a - b);
+      for (const q of [0.5, 0.95, 0.99]) {
+        const exact = all[Math.ceil(q * all.length) - 1] ?? 0;
+        const found = percentile(counts, q) ?? 0;
+        assert.ok(found > exact / 1.2 && found < exact * 1.2, `${found} for ${exact}`);
+      }
+    }),
+  );
+  assert.equal(percentile({}, 0.5), undefined);
+});
+
+test("exchanges are counted by route, upstream and model, across a restart", async (t) => {
+  const folder = folderOf(t);
+  const clock = manualClock(noon);
+  const first = new HistoryRecorder({ store: openHistoryFile(folder), clock, log });
+  const completion = { model: "A/b", inputTokens: 3, outputTokens: 4, firstTokenMs: 20 };
+  first.settled(
+    exchange({ facts: { requestId: undefined, caller: undefined, upstream: "net", completion } }),
+  );
+  first.settled(exchange({ status: 429, code: "GATEWAY_RATE_LIMITED" }));
+  await first.flush();
+  first.settled(exchange({ status: 502, code: "GATEWAY_UPSTREAM_FAILED" }));
+  await first.close();
+
+  const store = openHistoryFile(folder);
+  const second = new HistoryRecorder({ store, clock, log });
+  second.settled(exchange({ status: 101, ms: 3_600_000, arrivedAt: noon - 3_600_000 }));
+  await second.flush();
+  for (const span of ["minute", "hour"] as const) {
+    const all = await sumOf(store, "all", "", span);
+    assert.deepEqual([all.n, all.failed], [4, 1]);
+    assert.deepEqual(all.codes, { GATEWAY_RATE_LIMITED: 1, GATEWAY_UPSTREAM_FAILED: 1 });
+    // The duration of the WebSocket does not count.
+    assert.equal(
+      Object.values(all.ms).reduce((sum, n) => sum + n, 0),
+      3,
+    );
+  }
+  assert.equal((await sumOf(store, "route", "/a")).n, 4);
+  const model = await sumOf(store, "model", "A/b");
+  assert.deepEqual([model.n, model.inTokens, model.outTokens], [1, 3, 4]);
+  const firstToken = percentile(model.first, 0.5) ?? 0;
+  assert.ok(firstToken > 15 && firstToken < 25);
+  assert.equal((await sumOf(store, "upstream", "net")).n, 1);
+  await second.close();
+});
+
+test("rows are pruned by age, and distinct names are bounded", async (t) => {
+  const time = manualClock(noon);
+  // A month has too many minutes to run the timer in each.
+  const clock: Clock = {
+    now: () => time.now(),
+    monotonic: () => time.monotonic(),
+    after: (ms, task) => time.after(ms, task),
+    every: () => ({ [Symbol.dispose]() {} }),
+  };
+  const store = openHistoryFile(folderOf(t));
+  const recorder = new HistoryRecorder({ store, clock, log });
+  for (let route = 0; route < 300; route++) {
+    recorder.settled(exchange({ route: { path: `/${route}` } }));
+  }
+  await recorder.flush();
+  const read = (span: Span): readonly HistoryRow[] =>
+    store.read({ span, kind: "route", from: 0, to: Infinity }) as readonly HistoryRow[];
+  assert.ok(read("minute").length <= 101);
+  assert.equal((await sumOf(store, "route", "other")).n, 300 - (read("minute").length - 1));
+  time.advance(26 * 60 * minute);
+  recorder.settled(exchange({ arrivedAt: clock.now() }));
+  await recorder.flush();
+  assert.equal(read("minute").length, 1);
+  time.advance(32 * 24 * 60 * minute);
+  recorder.settled(exchange({ arrivedAt: clock.now() }));
+  await recorder.flush();
+  assert.equal(read("hour").length, 1);
+  await recorder.close();
+});
+
+test("a store that fails loses nothing when it works again, and an exchange that ends late counts", async () => {
+  const clock = manualClock(noon);
+  const rows = new Map<string, HistoryRow>();
+  let isDown = true;
+  const store: HistoryStore = {
+    write(given) {
+      if (isDown) throw new Error("no store");
+      for (const row of given) rows.set(`${row.span} ${row.at} ${row.kind} ${row.name}`, row);
+    },
+    prune() {},
+    read: () => [...rows.values()],
+    close() {},
+  };
+  const recorder = new HistoryRecorder({ store, clock, log });
+  recorder.settled(exchange());
+  clock.advance(minute);
+  await recorder.flush();
+  isDown = false;
+  clock.advance(minute);
+  await recorder.flush();
+  // Its minute has been stored and forgotten, so it counts in the next one.
+  recorder.settled(exchange());
+  clock.advance(minute);
+  await recorder.close();
+  const sum = newSum();
+  for (const row of rows.values()) {
+    if (row.span === "minute" && row.kind === "all") addStored(sum, row.sum);
+  }
+  assert.equal(sum.n, 2);
+});
+
+test("a stored text that is not a sum adds nothing", () => {
+  const sum = newSum();
+  for (const text of ["", "{", "null", "[]", '{"n":"1"}']) addStored(sum, text);
+  assert.deepEqual(sum, newSum());
+});

@@ -1,0 +1,124 @@
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { test } from "node:test";
+import { readUsage } from "../../../../plugins/billing/metering/read-usage.ts";
+import { manualClock } from "../../../../src/testing/clock.ts";
+import { ask, call, signIn, startWatched } from "./gateway.ts";
+
+const noon = Date.UTC(2026, 10, 21, 12);
+const november = "from=2026-11-01&to=2026-12-01";
+
+test("the spend of a range has the figures of the journal, by every member", async () => {
+  await using gateway = await startWatched({ clock: manualClock(noon) });
+  const cookie = await signIn(gateway, gateway.key);
+  await call(gateway, gateway.key);
+  await call(gateway, gateway.key);
+  await call(gateway, gateway.tenant.key);
+  const used = [...readUsage(join(gateway.folder, "data"))].reduce(
+    (sum, row) => sum + row.usedMilliCu,
+    0,
+  );
+  for (const by of ["workspace", "key", "model", "tool", "method", "route", "tag"]) {
+    const { status, body } = await ask(gateway, `spend?${november}&by=${by}`, { cookie });
+    assert.equal(status, 200);
+    assert.equal(body.total.used_cu_milli, used);
+    const sum = body.groups.reduce(
+      (all: number, group: { used_cu_milli: number }) => all + group.used_cu_milli,
+      0,
+    );
+    assert.equal(sum, used, by);
+  }
+  const { body } = await ask(gateway, `spend?${november}&by=route`, { cookie });
+  assert.deepEqual(body.groups, [
+    {
+      id: "/call",
+      calls: 3,
+      used_cu_milli: 1500,
+      included_cu_milli: 1500,
+      purchased_cu_milli: 0,
+      overage_cu_milli: 0,
+      input_tokens: 0,
+      output_tokens: 0,
+      value_usd: "0.0000015",
+      overage_usd: "0",
+    },
+  ]);
+  assert.equal(body.days.length, 30);
+  assert.equal(body.days[20], 1500);
+  assert.deepEqual(body.series, [body.days]);
+});
+
+test("a workspace has its plan use, its limit and the forecast of its month", async () => {
+  const clock = manualClock(noon);
+  await using gateway = await startWatched({ clock });
+  const cookie = await signIn(gateway, gateway.tenant.key);
+  await call(gateway, gateway.tenant.key);
+  await call(gateway, gateway.key);
+  const { body } = await ask(gateway, `spend?${november}&by=key`, { cookie });
+  assert.equal(body.workspace, gateway.tenant.workspaceId);
+  assert.equal(body.total.used_cu_milli, 500);
+  assert.deepEqual(body.plan, {
+    start: "2026-11-01T00:00:00.000Z",
+    end: "2026-12-01T00:00:00.000Z",
+    used_cu_milli: 500,
+    // 500 milli-CU in half a day, for the 9.5 days that are left.
+    forecast_cu_milli: 500 + 500 * 19,
+    forecast_value_usd: "0.00001",
+    plan: "free",
+    plan_includes_cu_milli: 1_000_000,
+    included_cu_milli: 500,
+    purchased_cu_milli: 0,
+    purchased_left_cu_milli: 0,
+    overage_cu_milli: 0,
+    limit_cu_milli: 1_000_000,
+    forecast_overage_usd: "0",
+  });
+});
+
+test("CSV has one line per group", async () => {
+  await using gateway = await startWatched({ clock: manualClock(noon) });
+  const cookie = await signIn(gateway, gateway.key);
+  await call(gateway, gateway.key);
+  const response = await fetch(
+    `${gateway.adminUrl}/dashboard/api/spend.csv?${november}&by=workspace`,
+    { headers: { cookie, "x-sluice-dashboard": "1" } },
+  );
+  assert.equal(response.status, 200);
+  assert.equal(response.headers.get("content-type"), "text/csv; charset=utf-8");
+  assert.equal(
+    response.headers.get("content-disposition"),
+    'attachment; filename="spend-by-workspace-2026-11-01-2026-12-01.csv"',
+  );
+  const [head, line, end] = (await response.text()).split("\r\n");
+  assert.equal(
+    head,
+    "workspace,name,calls,used_cu_milli,included_cu_milli,purchased_cu_milli,overage_cu_milli,input_tokens,output_tokens,value_usd,overage_usd",
+  );
+  assert.match(
+    line ?? "",
+    new RegExp(`^${gateway.workspaceId},[^,]+,1,500,500,0,0,0,0,0.0000005,0$`),
+  );
+  assert.equal(end, "");
+});
+
+test("invalid questions are refused, and other workspaces are not shown", async () => {
+  await using gateway = await startWatched({ clock: manualClock(noon) });
+  const cookie = await signIn(gateway, gateway.tenant.key);
+  for (const query of [
+    "",
+    "from=2026-11-01&to=2026-11-01&by=key",
+    "from=2026-11-02&to=2026-11-01&by=key",
+    "from=2020-01-01&to=2026-11-01&by=key",
+    "from=2026-11-01T00:00:00Z&to=2026-11-02&by=key",
+    `${november}&by=weather`,
+    `${november}&by=key&more=1`,
+  ]) {
+    const { status, body } = await ask(gateway, `spend?${query}`, { cookie });
+    assert.deepEqual([status, body.error_code], [400, "GATEWAY_INVALID_PARAMS"], query);
+  }
+  const other = `spend?${november}&by=key&workspace=${gateway.workspaceId}`;
+  assert.equal((await ask(gateway, other, { cookie })).status, 404);
+  const unknown = await ask(gateway, `spend.csv?${november}&by=key&workspace=ws_none`, { cookie });
+  assert.equal(unknown.status, 404);
+  assert.equal((await ask(gateway, `spend?${november}&by=key`)).status, 401);
+});
