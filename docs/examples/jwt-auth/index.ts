@@ -3,7 +3,6 @@ import { createRemoteJWKSet, customFetch, jwtVerify, type JWTPayload } from "jos
 import { defineStep } from "sluice-gateway/plugin";
 import {
   capabilities,
-  type Anonymous,
   type KeyPrincipal,
   type PlanName,
 } from "sluice-gateway/services";
