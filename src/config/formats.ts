@@ -8,6 +8,7 @@ import { isAddressBlock } from "../address-list.ts";
 import { durationMs, durationPattern } from "../duration.ts";
 import { parseRedisUrl } from "../store/redis/redis-url.ts";
 import { fragmentPointer, isPointer } from "../json-pointer.ts";
+import { isLoopback } from "./loopback.ts";
 
 export interface Format {
   /** Completes "expected …". */
@@ -30,6 +31,12 @@ export function splitUrls(text: string): string[] {
 function isUrl(text: string, schemes: readonly string[]): boolean {
   const url = URL.parse(text);
   return url !== null && url.hostname !== "" && schemes.includes(url.protocol);
+}
+
+/** Returns true for a URL whose traffic nobody else can read or change. */
+function isPrivateUrl(text: string): boolean {
+  if (isUrl(text, ["https:"])) return true;
+  return isUrl(text, ["http:"]) && isLoopback(new URL(text).hostname);
 }
 
 function isOrigin(text: string): boolean {
@@ -77,6 +84,11 @@ export const formats = {
   "http-url": {
     expected: "an http or https URL",
     test: (text) => isUrl(text, httpSchemes),
+    pattern: "^https?://",
+  },
+  "https-url": {
+    expected: "an https URL, or an http URL of this machine (loopback)",
+    test: isPrivateUrl,
     pattern: "^https?://",
   },
   "http-or-websocket-url": {

@@ -5,6 +5,7 @@ import { pointerKey } from "../json-pointer.ts";
 import type { Config } from "./config.ts";
 import { fault, type Fault } from "./fault.ts";
 import { splitUrls } from "./formats.ts";
+import { isLoopback } from "./loopback.ts";
 
 /** A setting of a section that belongs to a module. */
 export interface ProductionProblem {
@@ -89,7 +90,6 @@ export function plaintextProblems(
   });
 }
 
-const loopback = blocks(["127.0.0.0", 8], ["::1", 128]);
 /** Loopback, link-local and private addresses: RFC 1918, RFC 4193, RFC 6598. */
 const privateBlocks = blocks(
   ["127.0.0.0", 8],
@@ -111,12 +111,6 @@ function blocks(...entries: readonly (readonly [string, number])[]): BlockList {
 
 function family(address: string): "ipv4" | "ipv6" {
   return isIP(address) === 6 ? "ipv6" : "ipv4";
-}
-
-function isLoopback(host: string): boolean {
-  const name = host.replace(/^\[|\]$/g, "").toLowerCase();
-  if (name === "localhost" || name.endsWith(".localhost")) return true;
-  return isIP(name) !== 0 && loopback.check(name, family(name));
 }
 
 /** Returns true if only this machine or a private network can reach a listener at this address. */
