@@ -7,8 +7,8 @@ import type { ApiKey, Capability, Plan, PlanName, Workspace } from "./principal.
 import type { ChangeJson, WorkspaceJson } from "./workspaces.ts";
 
 /**
- * Author and time (milliseconds since 1970) of a change. `actor` is `cli:<user>`, or the id of a key; then `requestId`
- * is the id of its request.
+ * Author and time (milliseconds since 1970) of a change. `actor` is `cli:<user>`, the id of a key, or
+ * `oidc:<subject> (<e-mail>)` for a user of an OpenID provider. For the last two, `requestId` is the id of the request.
  */
 export interface ChangeAuthor {
   readonly actor: string;

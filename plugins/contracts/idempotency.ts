@@ -3,7 +3,7 @@ import type { Awaitable } from "sluice-gateway/plugin";
 
 /** A request with an idempotency key. */
 export interface IdempotentRequest {
-  /** The API key that sent the request. Each API key has its own idempotency keys. */
+  /** The API key, or the user of the dashboard, that sent the request. Each has its own idempotency keys. */
   readonly apiKeyId: string;
   readonly key: string;
   /** SHA-256 of the request, in hex: equal requests have equal fingerprints. */

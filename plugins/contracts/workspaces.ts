@@ -27,7 +27,7 @@ export interface ChangeJson {
   /** Increases in the order of commits. */
   readonly id: number;
   readonly time: string;
-  /** Id of the key that made the change, or `cli:<user>`. */
+  /** Id of the key that made the change, `cli:<user>`, or `oidc:<subject> (<e-mail>)` for a user of an OpenID provider. */
   readonly actor: string;
   readonly request_id?: string;
   /** Missing if the change concerns the whole deployment. */

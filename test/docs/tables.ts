@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { excessReasons, gatewayErrors, sluiceErrors, statusReasons } from "../../src/errors.ts";
 import type { JsonSchema } from "../../src/plugin.ts";
 import { sections } from "../../plugins/alerts/alerts/options.ts";
+import { oidcSchema } from "../../plugins/dashboard/dashboard/options.ts";
 import { knownMethods } from "../../plugins/ledger/ledger/methods.ts";
 import { createSeal } from "../../src/store/seal.ts";
 import { startTestGateway } from "../../plugins/contracts/testing.ts";
@@ -29,6 +30,7 @@ export async function renderTables(): Promise<Map<string, { page: string; table:
     ["optional", { page: "node-proxy.md", table: methodTable(true) }],
     ["metrics", { page: "operations.md", table: metrics }],
     ["alerts", { page: "alerts.md", table: optionRows(sections.alerts) }],
+    ["oidc", { page: "dashboard.md", table: optionRows(oidcSchema) }],
     ["tools", { page: "tools.md", table: tools }],
     ["published licences", { page: "licences.md", table: await publishedLicences() }],
     ["licences", { page: "licences.md", table: lockedLicences() }],

@@ -112,7 +112,11 @@ const audit = {
         properties: {
           id: { type: "integer" },
           time,
-          actor: { description: "Id of a key, or `cli:` and a user.", ...text },
+          actor: {
+            description:
+              "Id of a key, `cli:` and a user, or `oidc:` and the subject and e-mail address of a user of an OpenID provider.",
+            ...text,
+          },
           request_id: text,
           workspace_id: text,
           key_id: text,

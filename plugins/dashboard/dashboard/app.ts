@@ -14,7 +14,9 @@ import { playgroundRoutes } from "./playground.ts";
 import type { DashboardParts } from "./parts.ts";
 import { signedInRoutes } from "./route.ts";
 import { routesView } from "./routes-view.ts";
-import { createSessions } from "./session.ts";
+import type { OidcSignIn } from "./oidc/routes.ts";
+import { hasRole } from "./oidc/user.ts";
+import { createSessions, type Sessions } from "./session.ts";
 import { signInRoutes } from "./sign-in.ts";
 import { spendRoutes } from "./spend.ts";
 import { usageRoutes } from "./usage.ts";
@@ -36,19 +38,37 @@ async function pages(scope: FastifyInstance, parts: DashboardParts): Promise<voi
   guard(scope);
   refuseUnknown(scope);
   servePages(scope);
-  await scope.register(async (api) => apiRoutes(api, parts), { prefix: "/api" });
+  const { oidc, environment } = parts;
+  const sessions = createSessions(
+    parts,
+    (user) => oidc !== undefined && hasRole(user, oidc.options, environment),
+  );
+  const signIn = await openOidc(parts);
+  signIn?.addCallback(scope, sessions);
+  await scope.register(async (api) => apiRoutes(api, parts, sessions, signIn), { prefix: "/api" });
 }
 
-function apiRoutes(api: FastifyInstance, parts: DashboardParts): void {
+/** Loads the package openid-client only if a provider is configured. */
+async function openOidc(parts: DashboardParts): Promise<OidcSignIn | undefined> {
+  if (parts.oidc === undefined) return undefined;
+  const { openOidcSignIn } = await import("./oidc/routes.ts");
+  return openOidcSignIn(parts, parts.oidc);
+}
+
+function apiRoutes(
+  api: FastifyInstance,
+  parts: DashboardParts,
+  sessions: Sessions,
+  oidc: OidcSignIn | undefined,
+): void {
   // A hook of these routes and not a check of the path, because the path may contain percent-encoded letters.
   api.addHook("onRequest", (request, reply, done) => {
     const message = crossSiteProblem(request);
     if (message === undefined) done();
     else sendRefusal(reply, "GATEWAY_PERMISSION_DENIED", { message });
   });
-  const sessions = createSessions(parts);
   const add = signedInRoutes(api, parts, sessions);
-  signInRoutes(api, parts, sessions);
+  signInRoutes(api, parts, sessions, oidc);
   keyRoutes(add, parts);
   workspaceRoutes(add, parts);
   usageRoutes(add, parts);

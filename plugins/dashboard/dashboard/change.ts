@@ -1,6 +1,6 @@
 /**
  * Changes of accounts by the forms of the page. Each form sends an Idempotency-Key, so that a change that is sent twice
- * is made once, and each change is recorded in the audit log with the viewer's key and the id of the request.
+ * is made once, and each change is recorded in the audit log with its author and the id of the request.
  */
 import { hash } from "node:crypto";
 import type { FastifyReply, FastifyRequest } from "fastify";
@@ -71,10 +71,10 @@ async function changeOnce(
     const message = "the header Idempotency-Key must have 8 to 100 visible ASCII characters";
     return sendRefusal(reply, "GATEWAY_INVALID_IDEMPOTENCY_KEY", { message });
   }
-  const by = { actor: viewer.key.id, at: parts.clock.now(), requestId: request.id };
+  const by = { actor: viewer.actor, at: parts.clock.now(), requestId: request.id };
   const text = `${request.method} ${request.url}\n${JSON.stringify(request.body ?? null)}`;
   const attempt = {
-    apiKeyId: viewer.key.id,
+    apiKeyId: viewer.id,
     // A client of the API cannot have the same key, because a space is not allowed there.
     key: `dashboard ${key}`,
     fingerprint: hash("sha256", text),

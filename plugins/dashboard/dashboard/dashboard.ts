@@ -1,6 +1,7 @@
 /** The operator's dashboard on the admin listener. It is loaded when the first user opens it. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { FastifyInstance } from "fastify";
+import { requestSender } from "sluice-gateway/http";
 import { createAttemptLimiter, type AttemptLimiter } from "sluice-gateway/limits";
 import type { GatewayInfo, Host, ServiceContext, ServiceHooks } from "sluice-gateway/plugin";
 import { Activity } from "./activity.ts";
@@ -9,14 +10,16 @@ import { liveActivity, type LiveQuestion } from "./live.ts";
 import { openHistoryTable } from "./history/postgres-store.ts";
 import { HistoryRecorder } from "./history/recorder.ts";
 import { openHistoryFile } from "./history/sqlite-store.ts";
+import type { OidcOptions } from "./options.ts";
 import { askAllGateways } from "./other-gateways.ts";
 import type { DashboardParts } from "./parts.ts";
 
 /** Maximum number of attempts to sign in per address and minute, including successful ones. */
 const maxAttempts = 10;
 
-/** Returns the handler of the requests whose path begins with /dashboard. */
+/** Returns the handler of the requests whose path begins with /dashboard. `oidc`: the provider that users sign in at. */
 export function openDashboard(
+  oidc: OidcOptions | undefined,
   host: Host,
   { keep }: Pick<ServiceContext, "keep">,
 ): NonNullable<ServiceHooks<undefined>["admin"]> {
@@ -57,6 +60,7 @@ export function openDashboard(
     accounts: host.use("accounts"),
     metering: host.use("metering"),
     attempts: keep("attempts to sign in", newLimiter, () => undefined),
+    oidc: oidc && { options: oidc, send: requestSender() },
   };
   let app: Promise<FastifyInstance> | undefined;
   return (request, response) => {

@@ -1,13 +1,15 @@
 /** Service `dashboard`: the operator's page on the admin listener, and its JSON API. */
 import { defineService } from "sluice-gateway/plugin";
+import { oidcOptions, sections, type Options } from "./options.ts";
 
-export default defineService<Record<string, never>, undefined>({
+export default defineService<Options, undefined>({
   name: "dashboard",
   description: "The operator's dashboard on the admin listener.",
+  sections,
   uses: ["gateway", "accounts", "metering"],
   dryRun: () => undefined,
-  async start(_, host, context) {
+  async start(options, host, context) {
     const { openDashboard } = await import("./dashboard.ts");
-    return { service: undefined, admin: openDashboard(host, context) };
+    return { service: undefined, admin: openDashboard(oidcOptions(options), host, context) };
   },
 });

@@ -64,7 +64,7 @@ async function list(
         rotated_to: key.rotatedTo,
         windows: { "24h": windowJson(day, openMilliCu), "30d": windowJson(month, openMilliCu) },
         /** True if this viewer may rotate and revoke the key. */
-        manageable: mayGrant(viewer.only, key.capabilities),
+        manageable: viewer.mayChange && mayGrant(viewer.only, key.capabilities),
       };
     }),
   );

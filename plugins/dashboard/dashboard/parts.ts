@@ -1,10 +1,12 @@
 /** The parts of the gateway that the dashboard shows and changes. */
+import type { SendRequest } from "sluice-gateway/http";
 import type { AttemptLimiter } from "sluice-gateway/limits";
 import type { GatewayInfo, Host } from "sluice-gateway/plugin";
 import type { Accounts, Metering } from "sluice-gateway/services";
 import type { HealthGateways } from "./health.ts";
 import type { HistoryRecorder } from "./history/recorder.ts";
 import type { LiveGateways } from "./live.ts";
+import type { OidcOptions } from "./options.ts";
 
 type FromHost = "environment" | "seal" | "claims" | "clock" | "log" | "version";
 
@@ -19,4 +21,11 @@ export interface DashboardParts extends Pick<Host, FromHost> {
   readonly history: HistoryRecorder;
   /** Counts the attempts to sign in, per address. */
   readonly attempts: AttemptLimiter;
+  /** Undefined if users can sign in with keys only. */
+  readonly oidc: OidcParts | undefined;
+}
+
+export interface OidcParts {
+  readonly options: OidcOptions;
+  readonly send: SendRequest;
 }

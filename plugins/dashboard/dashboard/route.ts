@@ -12,7 +12,10 @@ export type Handler = (
   reply: FastifyReply,
 ) => FastifyReply | Promise<FastifyReply>;
 
-/** Adds a route below /dashboard/api for users who are signed in. `platform`: only for keys with `platform:admin`. */
+/**
+ * Adds a route below /dashboard/api for users who are signed in. `platform`: only for users who may see the whole
+ * deployment. A user who may only read is refused unless the method is GET.
+ */
 export type AddRoute = (
   method: "GET" | "POST",
   path: string,
@@ -37,6 +40,10 @@ export function signedInRoutes(
           }
           if (who === "platform" && viewer.only !== undefined) {
             return sendRefusal(reply, "GATEWAY_PERMISSION_DENIED");
+          }
+          if (method !== "GET" && !viewer.mayChange) {
+            const message = "your role may read everything, but change nothing";
+            return sendRefusal(reply, "GATEWAY_PERMISSION_DENIED", { message });
           }
           return handler(viewer, request, reply);
         }),

@@ -2,31 +2,53 @@
  * Sessions of signed-in users. The key is sent once, to sign in. After that, the browser has a sealed cookie with the
  * key's id, which scripts cannot read. If the page kept the key in memory instead, any injected script could read it,
  * and users would have to enter it after every reload. The key is looked up at every request, so a key that is revoked
- * or loses its capabilities has no access at once.
+ * or loses its capabilities has no access at once. The session of a user of the OpenID provider has their role instead,
+ * which is checked against the options at every request.
  */
 import { randomUUID } from "node:crypto";
 import type { FastifyRequest } from "fastify";
 import { addressList, addressReader } from "sluice-gateway/http";
 import type { Capability, KeyRecord, Workspace } from "sluice-gateway/services";
+import { isSecurePage, readCookie, setCookie, type CookieKind } from "./cookies.ts";
+import type { OidcUser } from "./oidc/user.ts";
 import type { DashboardParts } from "./parts.ts";
 
 const purpose = "dashboard session";
+const kind: CookieKind = {
+  prefix: "sluice_dashboard",
+  path: "/dashboard",
+  sameSite: "Strict",
+};
 /** A working day. After that, the user must sign in again. */
 const lifeMs = 8 * 3_600_000;
 
-/** A signed-in user, and what they may see. */
-export interface Viewer {
-  readonly key: KeyRecord;
-  readonly workspace: Workspace;
-  /** The only workspace that the viewer may see. Undefined for the whole deployment. */
-  readonly only: string | undefined;
+/** A signed-in user, and what they may see and change. */
+export interface Viewer extends Account {
   /** Milliseconds since 1970. */
   readonly expiresAt: number;
 }
 
+interface Account {
+  /** The key or the user of the OpenID provider that signed in. */
+  readonly by: { readonly key: KeyRecord } | { readonly user: OidcUser };
+  /** Id of the key, or `oidc:` and the subject of the user. */
+  readonly id: string;
+  /** The author of changes in the audit log: the id, and the e-mail address of a user. */
+  readonly actor: string;
+  /** The workspace of the key or of the user. Undefined for a user of the whole deployment. */
+  readonly workspace: Workspace | undefined;
+  /** The only workspace that the viewer may see. Undefined for the whole deployment. */
+  readonly only: string | undefined;
+  /** False if the viewer may only read. */
+  readonly mayChange: boolean;
+}
+
+/** What a session is for: the id of a key, or a user of the OpenID provider. */
+export type SessionOf = { readonly key: string } | { readonly user: OidcUser };
+
 export interface Sessions {
-  /** Returns the cookie of a new session for this key. */
-  begin(keyId: string, request: FastifyRequest): string;
+  /** Returns the cookie of a new session. `origin`: that of the page. */
+  begin(of: SessionOf, request: FastifyRequest, origin: string | undefined): string;
   /** Returns the viewer. Undefined if there is no session, or it has ended. Rejects with a StoreError. */
   viewer(request: FastifyRequest): Promise<Viewer | undefined>;
   /** Ends the session of this request, for every gateway on this store and after a restart. Rejects with a StoreError. */
@@ -35,17 +57,18 @@ export interface Sessions {
   noCookie(request: FastifyRequest): string;
 }
 
-interface Note {
-  readonly id: string;
-  readonly key: string;
-}
+type Note = SessionOf & { readonly id: string };
 
-export function createSessions(parts: DashboardParts): Sessions {
-  const { seal, claims, environment, clock } = parts;
+/** `isStillValid`: returns false if the options do not give a user their role any more. */
+export function createSessions(
+  parts: DashboardParts,
+  isStillValid: (user: OidcUser) => boolean,
+): Sessions {
+  const { seal, claims, clock } = parts;
   const { admin } = parts.accounts;
 
   const open = (request: FastifyRequest): (Note & { expiresAt: number }) | undefined => {
-    const token = cookieOf(request);
+    const token = readCookie(kind, request);
     const opened = token === undefined ? undefined : seal.open(purpose, token);
     if (opened === undefined || clock.now() >= opened.expiresAt) return undefined;
     // Only `begin` seals for this purpose.
@@ -53,34 +76,59 @@ export function createSessions(parts: DashboardParts): Sessions {
     return claims.hasEnded(endOf(note)) ? undefined : { ...note, expiresAt: opened.expiresAt };
   };
 
+  const ofUser = async (user: OidcUser): Promise<Account | undefined> => {
+    if (!isStillValid(user)) return undefined;
+    const { workspaceId: only } = user;
+    const workspace = only === undefined ? undefined : await admin.findWorkspace(only);
+    if (only !== undefined && workspace === undefined) return undefined;
+    return { by: { user }, ...namesOf(user), workspace, only, mayChange: user.role !== "viewer" };
+  };
+
   return {
-    begin(keyId, request) {
-      const note: Note = { id: randomUUID(), key: keyId };
+    begin(of, request, origin) {
+      const note: Note = { ...of, id: randomUUID() };
       const token = seal.seal(purpose, note, clock.now() + lifeMs);
-      return cookie(request, token, lifeMs / 1000);
+      const isSecure = isSecurePage(origin);
+      return setCookie(kind, request, token, { seconds: lifeMs / 1000, isSecure });
     },
     async viewer(request) {
       const session = open(request);
       if (session === undefined) return undefined;
-      const key = await admin.findKey(session.key);
-      // Another deployment may use the same store.
-      if (key?.environment !== environment || admin.keyState(key) !== "active") return undefined;
-      if (!mayEnter(key, addressOf(request))) return undefined;
-      const workspace = await admin.findWorkspace(key.workspaceId);
-      if (workspace === undefined) return undefined;
-      return {
-        key,
-        workspace,
-        only: key.capabilities.has("platform:admin") ? undefined : key.workspaceId,
-        expiresAt: session.expiresAt,
-      };
+      const account =
+        "user" in session
+          ? await ofUser(session.user)
+          : await ofKey(parts, session.key, addressOf(request));
+      return account && { ...account, expiresAt: session.expiresAt };
     },
     async end(request) {
       const session = open(request);
       if (session !== undefined) await claims.end(endOf(session), session.expiresAt);
     },
-    noCookie: (request) => cookie(request, "", 0),
+    noCookie(request) {
+      const isSecure = isSecurePage(request.headers.origin);
+      return setCookie(kind, request, "", { seconds: 0, isSecure });
+    },
   };
+}
+
+async function ofKey(
+  { accounts: { admin }, environment }: DashboardParts,
+  id: string,
+  address: string,
+): Promise<Account | undefined> {
+  const key = await admin.findKey(id);
+  // Another deployment may use the same store.
+  if (key?.environment !== environment || admin.keyState(key) !== "active") return undefined;
+  if (!mayEnter(key, address)) return undefined;
+  const workspace = await admin.findWorkspace(key.workspaceId);
+  if (workspace === undefined) return undefined;
+  const only = key.capabilities.has("platform:admin") ? undefined : key.workspaceId;
+  return { by: { key }, id, actor: id, workspace, only, mayChange: true };
+}
+
+function namesOf({ subject, email }: OidcUser): Pick<Account, "id" | "actor"> {
+  const id = `oidc:${subject}`;
+  return { id, actor: email === undefined ? id : `${id} (${email})` };
 }
 
 /** Returns the id of a session in `host.claims`. */
@@ -103,27 +151,4 @@ export function maySignIn(granted: ReadonlySet<Capability>): boolean {
 function mayEnter(key: KeyRecord, address: string): boolean {
   if (!maySignIn(key.capabilities)) return false;
   return key.allowedAddresses === undefined || addressList(key.allowedAddresses)(address);
-}
-
-/** The name contains the port, because cookies ignore ports and two gateways on one machine need separate sessions. */
-function cookieName(request: FastifyRequest): string {
-  return `sluice_dashboard_${request.socket.localPort ?? 0}`;
-}
-
-/** Adds `Secure` if the page was loaded over TLS (from a proxy), which the origin of the request shows. */
-function cookie(request: FastifyRequest, value: string, seconds: number): string {
-  const secure = request.headers.origin?.startsWith("https://") === true ? "; Secure" : "";
-  const name = cookieName(request);
-  return `${name}=${value}; Path=/dashboard; Max-Age=${seconds}; HttpOnly; SameSite=Strict${secure}`;
-}
-
-/**
- * Returns the session cookie. Undefined if there is none or more than one, because other servers on this host can set
- * cookies, and users must not work in a session that is not theirs.
- */
-function cookieOf(request: FastifyRequest): string | undefined {
-  const head = `${cookieName(request)}=`;
-  const pairs = (request.headers.cookie ?? "").split(";").map((pair) => pair.trim());
-  const [own, ...planted] = pairs.filter((pair) => pair.startsWith(head));
-  return planted.length === 0 ? own?.slice(head.length) : undefined;
 }

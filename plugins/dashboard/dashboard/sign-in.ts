@@ -6,8 +6,9 @@ import type { AttemptLimiter } from "sluice-gateway/limits";
 import { capabilities } from "sluice-gateway/services";
 import { isObject } from "sluice-gateway/toolkit";
 import { sendJson, sendRefusal } from "./answer.ts";
-import { stored } from "./route.ts";
+import type { OidcSignIn } from "./oidc/routes.ts";
 import type { DashboardParts } from "./parts.ts";
+import { stored } from "./route.ts";
 import { mayGrant } from "./wanted-key.ts";
 import { addressOf, maySignIn, type Sessions, type Viewer } from "./session.ts";
 
@@ -17,16 +18,29 @@ export function signInRoutes(
   api: FastifyInstance,
   parts: DashboardParts,
   sessions: Sessions,
+  oidc: OidcSignIn | undefined,
 ): void {
-  api.post("/session", async (request, reply) => {
+  const limited = async (
+    request: FastifyRequest,
+    reply: FastifyReply,
+    work: () => Promise<FastifyReply>,
+  ): Promise<FastifyReply> => {
     const waitSeconds = await tooMany(parts.attempts, addressOf(request));
-    if (waitSeconds !== undefined) {
-      const headers = ["retry-after", String(waitSeconds)];
-      const message = "too many attempts to sign in";
-      return sendRefusal(reply, "GATEWAY_RATE_LIMITED", { message, headers });
-    }
-    return stored(parts, reply, () => signIn(parts, sessions, request, reply));
-  });
+    if (waitSeconds === undefined) return work();
+    const headers = ["retry-after", String(waitSeconds)];
+    const message = "too many attempts to sign in";
+    return sendRefusal(reply, "GATEWAY_RATE_LIMITED", { message, headers });
+  };
+  api.post("/session", (request, reply) =>
+    limited(request, reply, () =>
+      stored(parts, reply, () => signIn(parts, sessions, request, reply)),
+    ),
+  );
+  if (oidc !== undefined) {
+    api.post("/session/oidc", (request, reply) =>
+      limited(request, reply, () => oidc.begin(request, reply)),
+    );
+  }
   api.delete("/session", (request, reply) =>
     stored(parts, reply, async () => {
       // The browser removes the cookie even if the end of the session cannot be stored.
@@ -42,7 +56,7 @@ export function signInRoutes(
       return sendJson(
         reply,
         200,
-        viewer === undefined ? { signed_in: false } : sessionJson(parts, viewer),
+        viewer === undefined ? signedOutJson(parts) : sessionJson(parts, viewer),
       );
     }),
   );
@@ -84,19 +98,29 @@ async function signIn(
     return sendRefusal(reply, "GATEWAY_PERMISSION_DENIED", { message: noRight });
   }
   log.info({ address: addressOf(request), key: key.id }, "dashboard: signed in");
-  return sendJson(reply.header("set-cookie", sessions.begin(key.id, request)), 200, {
-    key_id: key.id,
-  });
+  const cookie = sessions.begin({ key: key.id }, request, request.headers.origin);
+  return sendJson(reply.header("set-cookie", cookie), 200, { key_id: key.id });
 }
 
-function sessionJson(parts: DashboardParts, { key, workspace, only, expiresAt }: Viewer): object {
+/** `oidc`: the name of the provider at which users can sign in. */
+function signedOutJson({ oidc }: DashboardParts): object {
+  return { signed_in: false, ...(oidc !== undefined && { oidc: { name: oidc.options.name } }) };
+}
+
+function sessionJson(
+  parts: DashboardParts,
+  { by, workspace, only, mayChange, expiresAt }: Viewer,
+): object {
+  const granted = mayChange ? capabilities.filter((each) => mayGrant(only, [each])) : [];
   return {
     signed_in: true,
-    key_id: key.id,
-    key_name: key.name,
-    workspace: { id: workspace.id, name: workspace.name },
+    ...("key" in by
+      ? { key_id: by.key.id, key_name: by.key.name }
+      : { subject: by.user.subject, email: by.user.email, role: by.user.role }),
+    workspace: workspace && { id: workspace.id, name: workspace.name },
     scope: only === undefined ? "platform" : "workspace",
-    capabilities: capabilities.filter((each) => mayGrant(only, [each])),
+    may_change: mayChange,
+    capabilities: granted,
     environment: parts.environment,
     version: parts.version,
     expires_at: new Date(expiresAt).toISOString(),

@@ -132,8 +132,8 @@ async function list(
   }
   const rows = query["choices"] === undefined ? maxWorkspaces : maxChoices;
   const search = { text, skip: page * rows, limit: rows + 1 };
-  const found =
-    viewer.only === undefined ? await admin.searchWorkspaces(search) : [viewer.workspace];
+  const own = viewer.workspace === undefined ? [] : [viewer.workspace];
+  const found = viewer.only === undefined ? await admin.searchWorkspaces(search) : own;
   const shown = found.slice(0, rows);
   return sendJson(reply, 200, {
     workspaces: await Promise.all(shown.map(async (each) => admin.workspaceJson(each))),

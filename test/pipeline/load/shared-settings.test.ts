@@ -9,6 +9,7 @@ const sections = {
   rate: "0.25",
   networks: { classic: { url: "http://one", price_per_token_nano: "12" }, off: null },
   upstreams: { ledger: { urls: "http://one", methods: { a: { cuMilli: 7 } } }, other: null },
+  dashboard: { oidc: { clientSecret: "one", roles: { admin: ["ops"] } } },
 };
 
 type Sections = Readonly<Record<string, unknown>>;
@@ -20,7 +21,7 @@ async function changed(more: Sections, environment: "dev" | "prod" = "dev"): Pro
   return Object.keys(before).filter((section) => before[section] !== after[section]);
 }
 
-test("plans, prices, metering and the environment must be equal", async () => {
+test("plans, prices, metering, roles and the environment must be equal", async () => {
   assert.deepEqual(await changed({}), []);
   assert.deepEqual(await changed({}, "prod"), ["environment"]);
   assert.deepEqual(await changed({ plans: { free: { includedCu: 10, rps: 2 } } }), []);
@@ -31,6 +32,9 @@ test("plans, prices, metering and the environment must be equal", async () => {
   assert.deepEqual(await changed({ networks }), ["networks"]);
   const ledger = { ...sections.upstreams.ledger, methods: { a: { cuMilli: 8 } } };
   assert.deepEqual(await changed({ upstreams: { ledger, other: null } }), ["upstreams"]);
+  const { oidc } = sections.dashboard;
+  const roles = { admin: ["ops", "staff"] };
+  assert.deepEqual(await changed({ dashboard: { oidc: { ...oidc, roles } } }), ["dashboard"]);
 });
 
 test("addresses and credentials of backends may differ", async () => {
@@ -41,4 +45,6 @@ test("addresses and credentials of backends may differ", async () => {
   assert.deepEqual(await changed({ networks: { ...networks, classic } }), []);
   const ledger = { ...upstreams.ledger, urls: "http://two" };
   assert.deepEqual(await changed({ upstreams: { ...upstreams, ledger } }), []);
+  const oidc = { ...sections.dashboard.oidc, clientSecret: "two" };
+  assert.deepEqual(await changed({ dashboard: { oidc } }), []);
 });

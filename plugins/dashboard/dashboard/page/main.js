@@ -7,14 +7,16 @@ import { views } from "./views.js";
 import { SignIn } from "./views/sign-in.js";
 
 /** The content of the page: nothing until the session has been read, the sign-in form with a note, or the views. */
-const shown = signal(/** @type {{ session?: any, note?: string } | undefined} */ (undefined));
+const shown = signal(
+  /** @type {{ session?: any, note?: string, oidc?: { name: string } } | undefined} */ (undefined),
+);
 
 /** `note`: shown in the sign-in form if nobody is signed in. */
 async function begin(note) {
   closeDialogs();
   try {
     const session = await ask("session");
-    shown.value = session.signed_in ? { session } : { note };
+    shown.value = session.signed_in ? { session } : { note, oidc: session.oidc };
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
     shown.value = { note: `The session could not be checked: ${error.message}.` };
@@ -33,8 +35,10 @@ async function signOut() {
 
 function App() {
   if (shown.value === undefined) return null;
-  const { session, note } = shown.value;
-  if (session === undefined) return html`<${SignIn} key=${note} note=${note} entered=${begin} />`;
+  const { session, note, oidc } = shown.value;
+  if (session === undefined) {
+    return html`<${SignIn} key=${note} note=${note} oidc=${oidc} entered=${begin} />`;
+  }
   return html`<${Frame} session=${session} views=${views} signOut=${() => void signOut()} />`;
 }
 

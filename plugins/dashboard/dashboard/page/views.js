@@ -11,7 +11,8 @@ import { WorkspacesView } from "./views/workspaces.js";
 
 /**
  * `name`: the first part of the address. `view`: a component that gets `{ session }`. `platform`: true if it shows data
- * of the whole deployment, so that only a platform administrator may open it.
+ * of the whole deployment, so that only users who may see all of it can open it. `changes`: true if it is of no use to
+ * users who may only read.
  */
 export const views = [
   { name: "live", title: "Live", view: LiveView, platform: false },
@@ -22,5 +23,5 @@ export const views = [
   { name: "changes", title: "Changes", view: ChangesView, platform: false },
   { name: "health", title: "Health", view: HealthView, platform: true },
   { name: "pipeline", title: "Pipeline", view: PipelineView, platform: true },
-  { name: "playground", title: "Playground", view: PlaygroundView, platform: true },
+  { name: "playground", title: "Playground", view: PlaygroundView, platform: true, changes: true },
 ];

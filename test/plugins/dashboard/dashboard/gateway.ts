@@ -32,10 +32,17 @@ export interface Watched extends TestGateway {
   readonly tenant: TestKey;
 }
 
-/** The gateway's first key has `platform:admin`. */
-export async function startWatched(more: { readonly clock?: Clock } = {}): Promise<Watched> {
+/** The gateway's first key has `platform:admin`. `append`: further sections of pipeline.yaml. */
+export async function startWatched(
+  options: {
+    readonly clock?: Clock;
+    readonly env?: Readonly<Record<string, string>>;
+    readonly append?: string;
+  } = {},
+): Promise<Watched> {
+  const { append = "", ...more } = options;
   const gateway = await startTestGateway({
-    pipeline,
+    pipeline: pipeline + append,
     account: { capabilities: ["platform:admin", "ledger:read"], cuLimit24hMilli: 2_000 },
     ...more,
   });

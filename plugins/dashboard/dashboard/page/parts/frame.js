@@ -5,7 +5,10 @@ import { linkTo, place, replaceView } from "./router.js";
 
 /** `views`: the views of the page. `signOut`: called when the user signs out. */
 export function Frame({ session, views, signOut }) {
-  const shown = views.filter(({ platform }) => !platform || session.scope === "platform");
+  const shown = views.filter(
+    ({ platform, changes }) =>
+      (!platform || session.scope === "platform") && (!changes || session.may_change),
+  );
   const open = shown.find(({ name }) => name === place.value.view) ?? shown[0];
   useEffect(() => {
     if (place.peek().view !== open.name) replaceView(open.name);
@@ -43,11 +46,13 @@ function ViewLink({ name, title, isOpen }) {
 }
 
 function Who({ session, signOut }) {
-  const { key_name: keyName, key_id: keyId, workspace, scope } = session;
+  const { key_name: keyName, key_id: keyId, subject, email, workspace, scope } = session;
+  const id = keyId ?? subject;
+  const sees = scope === "platform" ? "whole deployment" : workspace.name;
   return html`<div class="who">
-    <span class="who-name" title=${keyId}>
-      <span>${keyName === "" ? keyId : keyName}</span>
-      <small>${scope === "platform" ? "whole deployment" : workspace.name}</small>
+    <span class="who-name" title=${id}>
+      <span>${[keyName, email].find((name) => name) ?? id}</span>
+      <small>${session.may_change ? sees : `${sees}, read only`}</small>
     </span>
     <button
       class="plain"

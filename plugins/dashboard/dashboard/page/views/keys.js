@@ -55,7 +55,10 @@ export function KeysView({ session }) {
         chosen=${state}
         choose=${(chosen) => setFilters({ state: chosen, page: "" })}
       />
-      <button class="primary end" type="button" onClick=${create}>New key</button>
+      ${
+        session.may_change &&
+        html`<button class="primary end" type="button" onClick=${create}>New key</button>`
+      }
     </div>
     <${Panel} title="Keys">
       ${
@@ -104,6 +107,7 @@ function cellsOf(key, session, done) {
 
 function Actions({ of: key, title, session, done }) {
   if (key.state !== "active") return html`<span class="quiet">${format.none}</span>`;
+  if (!session.may_change) return html`<span class="quiet">read only</span>`;
   if (!key.manageable) return html`<span class="quiet">needs platform:admin</span>`;
   const action = (word, dialog) =>
     html`<button

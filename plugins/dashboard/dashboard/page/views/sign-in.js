@@ -1,28 +1,40 @@
-/** The sign-in form: asks for a key and sends it once, without storing it. */
+/** The sign-in form: asks for a key and sends it once, without storing it, or goes to the OpenID provider. */
 import { ask, ApiError } from "../parts/api.js";
 import { html, useEffect, useRef, useState } from "../parts/html.js";
 
-/** `note`: why the form is shown. `entered`: called when the session has started. */
-export function SignIn({ note, entered }) {
+/** `note`: why the form is shown. `oidc`: the provider, if there is one. `entered`: called when the session has started. */
+export function SignIn({ note, oidc, entered }) {
   const field = useRef(/** @type {HTMLInputElement | null} */ (null));
   const [error, setError] = useState(note ?? "");
   const [isBusy, setBusy] = useState(false);
   useEffect(() => field.current?.focus(), []);
-  const submit = async (input) => {
+  const attempt = async (work) => {
     setBusy(true);
     setError("");
     try {
-      await ask("session", { method: "POST", body: { key: input.value.trim() } });
-      input.value = "";
-      await entered();
+      await work();
     } catch (thrown) {
       if (!(thrown instanceof ApiError)) throw thrown;
-      setError(`Not signed in: ${thrown.message}.`);
-      input.select();
+      const code = thrown.status >= 500 ? ` (${thrown.code})` : "";
+      setError(`Not signed in: ${thrown.message}${code}.`);
+      field.current?.select();
     } finally {
       setBusy(false);
     }
   };
+  const submit = () =>
+    attempt(async () => {
+      const input = field.current;
+      if (input === null) return;
+      await ask("session", { method: "POST", body: { key: input.value.trim() } });
+      input.value = "";
+      await entered();
+    });
+  const leave = () =>
+    attempt(async () => {
+      const { url } = await ask("session/oidc", { method: "POST" });
+      location.assign(url);
+    });
   // Password managers store the key under the name in the hidden field.
   return html`<main id="content" class="door" tabindex="-1">
     <form
@@ -30,7 +42,7 @@ export function SignIn({ note, entered }) {
       method="post"
       onSubmit=${(event) => {
         event.preventDefault();
-        void submit(field.current);
+        void submit();
       }}
     >
       <input type="text" autocomplete="username" value="sluice" hidden readonly />
@@ -55,6 +67,13 @@ export function SignIn({ note, entered }) {
       </p>
       <p id="key-error" class="field-error" role="alert">${error}</p>
       <button class="primary" type="submit" disabled=${isBusy}>Sign in</button>
+      ${
+        oidc !== undefined &&
+        html`<p class="or">or</p>
+          <button type="button" class="plain" disabled=${isBusy} onClick=${() => void leave()}>
+            Sign in with ${oidc.name}
+          </button>`
+      }
     </form>
   </main>`;
 }

@@ -27,7 +27,7 @@ const columns = [
   { title: "Actions" },
 ];
 
-export function WorkspacesView() {
+export function WorkspacesView({ session }) {
   const text = filter("q");
   const query = new URLSearchParams({ q: text, page: filter("page", "0") });
   const { data, error, refresh } = usePolled(`workspaces?${query}`, everyMs);
@@ -40,19 +40,24 @@ export function WorkspacesView() {
         value=${text}
         search=${(q) => setFilters({ q, page: "" })}
       />
-      <button
-        class="primary end"
-        type="button"
-        onClick=${() => openDialog(html`<${NewWorkspaceDialog} done=${refresh} />`)}
-      >
-        New workspace
-      </button>
+      ${
+        session.may_change &&
+        html`<button
+          class="primary end"
+          type="button"
+          onClick=${() => openDialog(html`<${NewWorkspaceDialog} done=${refresh} />`)}
+        >
+          New workspace
+        </button>`
+      }
     </div>
-    <${Panel} title="Workspaces"><${Workspaces} answer=${data} done=${refresh} /><//>
+    <${Panel} title="Workspaces">
+      <${Workspaces} answer=${data} session=${session} done=${refresh} />
+    <//>
   </div>`;
 }
 
-function Workspaces({ answer, done }) {
+function Workspaces({ answer, session, done }) {
   if (answer === undefined) return html`<${Loading} />`;
   const { workspaces, page, has_more: hasMore } = answer;
   if (workspaces.length === 0 && page === 0) {
@@ -60,12 +65,12 @@ function Workspaces({ answer, done }) {
       Change the search, or create a new workspace.
     <//>`;
   }
-  const rows = workspaces.map((each) => ({ key: each.id, cells: cellsOf(each, done) }));
+  const rows = workspaces.map((each) => ({ key: each.id, cells: cellsOf(each, session, done) }));
   return html`<${Table} caption="Workspaces, newest first" columns=${columns} rows=${rows} />
     <${Pager} page=${page} hasMore=${hasMore} />`;
 }
 
-function cellsOf(workspace, done) {
+function cellsOf(workspace, session, done) {
   const { id, name, plan, pending_plan: pending, overage_limit_cu_milli: limit } = workspace;
   const action = (word, dialog) =>
     html`<button
@@ -91,9 +96,12 @@ function cellsOf(workspace, done) {
       ${format.day(workspace.created_at)}
     </span>`,
     html`<span class="actions">
-      ${action("Plan", PlanDialog)} ${action("Credit", PurchaseDialog)}
-      ${action("Limit", LimitDialog)}
-      ${pending !== undefined && action("Keep plan", CancelDowngradeDialog)}
+      ${
+        session.may_change &&
+        html`${action("Plan", PlanDialog)} ${action("Credit", PurchaseDialog)}
+        ${action("Limit", LimitDialog)}
+        ${pending !== undefined && action("Keep plan", CancelDowngradeDialog)}`
+      }
       <a
         class="button"
         href=${linkTo("changes", { workspace: id })}

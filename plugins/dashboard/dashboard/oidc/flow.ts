@@ -1,0 +1,74 @@
+/**
+ * A sign-in that is on its way: what the gateway must know when the provider sends the browser back. It is in a sealed
+ * cookie, so any replica can finish the sign-in.
+ */
+import { createHmac, randomUUID } from "node:crypto";
+import type { FastifyRequest } from "fastify";
+import { isSecurePage, readCookie, setCookie, type CookieKind } from "../cookies.ts";
+import type { DashboardParts } from "../parts.ts";
+
+const purpose = "dashboard sign-in";
+/** The provider sends the browser back by a navigation from another site, with which `Strict` cookies are not sent. */
+const kind: CookieKind = {
+  prefix: "sluice_sign_in",
+  path: "/dashboard/oidc",
+  sameSite: "Lax",
+};
+const lifeMs = 600_000;
+
+export interface Flow {
+  readonly id: string;
+  /** The origin of the page, to which the provider sends the browser back. */
+  readonly origin: string;
+  /** The provider at which the sign-in has begun (`providerId`). */
+  readonly provider: string;
+}
+
+/** The values that tie the answer of the provider to this browser. */
+export interface FlowSecrets {
+  readonly state: string;
+  readonly nonce: string;
+  /** The code verifier of PKCE (RFC 7636). */
+  readonly verifier: string;
+}
+
+export interface Flows {
+  begin(request: FastifyRequest, origin: string, provider: string): { flow: Flow; cookie: string };
+  /** Returns the flow of this browser. Undefined if there is none, or it has expired. */
+  open(request: FastifyRequest): Flow | undefined;
+  /** Uses the flow up. Resolves to false if that has happened before. Rejects with a StoreError. */
+  finish(flow: Flow): Promise<boolean>;
+  secretsOf(flow: Flow): FlowSecrets;
+  /** Returns the cookie that removes the flow's cookie. */
+  noCookie(request: FastifyRequest, flow: Flow): string;
+}
+
+export function createFlows({ seal, claims }: Pick<DashboardParts, "seal" | "claims">): Flows {
+  const key = seal.key("dashboard sign-in secrets");
+  /** Derived from the id, because browsers can read what is sealed. */
+  const secret = (name: string, { id }: Flow): string =>
+    createHmac("sha256", key).update(`${name}\n${id}`).digest("base64url");
+  return {
+    begin(request, origin, provider) {
+      const flow: Flow = { id: randomUUID(), origin, provider };
+      const token = seal.seal(purpose, flow, claims.now() + lifeMs);
+      const limits = { seconds: lifeMs / 1000, isSecure: isSecurePage(origin) };
+      return { flow, cookie: setCookie(kind, request, token, limits) };
+    },
+    open(request) {
+      const token = readCookie(kind, request);
+      const opened = token === undefined ? undefined : seal.open(purpose, token);
+      if (opened === undefined || claims.now() >= opened.expiresAt) return undefined;
+      // Only `begin` seals for this purpose.
+      return opened.value as Flow;
+    },
+    finish: async ({ id }) => claims.claim(`${purpose} ${id}`, claims.now() + lifeMs),
+    secretsOf: (flow) => ({
+      state: secret("state", flow),
+      nonce: secret("nonce", flow),
+      verifier: secret("verifier", flow),
+    }),
+    noCookie: (request, { origin }) =>
+      setCookie(kind, request, "", { seconds: 0, isSecure: isSecurePage(origin) }),
+  };
+}

@@ -1,0 +1,164 @@
+/**
+ * Sign-in at an OpenID provider. The page asks for the address at the provider and goes there. The provider sends the
+ * browser back to /dashboard/oidc/callback, where the session begins.
+ */
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import type { GatewayCode } from "sluice-gateway/plugin";
+import { StoreError } from "sluice-gateway/store";
+import { sendJson, sendRefusal } from "../answer.ts";
+import type { OidcOptions } from "../options.ts";
+import type { DashboardParts, OidcParts } from "../parts.ts";
+import { addressOf, type Sessions } from "../session.ts";
+import { createFlows, type Flow, type Flows } from "./flow.ts";
+import { openProvider, ProviderError, type Provider } from "./provider.ts";
+import { sendRefusalPage } from "./refusal-page.ts";
+import { providerId, userOf } from "./user.ts";
+
+interface OidcDeps {
+  readonly parts: DashboardParts;
+  readonly options: OidcOptions;
+  readonly provider: Provider;
+  readonly flows: Flows;
+}
+
+/** The two ends of a sign-in. */
+export interface OidcSignIn {
+  /** Answers with the address at the provider. */
+  begin(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply>;
+  /** Adds the route to which the provider sends the browser back. */
+  addCallback(scope: FastifyInstance, sessions: Sessions): void;
+}
+
+export function openOidcSignIn(parts: DashboardParts, { options, send }: OidcParts): OidcSignIn {
+  const provider = openProvider({ options, send, clock: parts.clock });
+  const deps: OidcDeps = { parts, options, provider, flows: createFlows(parts) };
+  return {
+    begin: (request, reply) => begin(deps, request, reply),
+    addCallback: (scope, sessions) => {
+      // HEAD would use up the sign-in.
+      scope.get("/oidc/callback", { exposeHeadRoute: false }, (request, reply) =>
+        callback(deps, sessions, request, reply),
+      );
+    },
+  };
+}
+
+async function begin(
+  { parts: { environment, log }, options, provider, flows }: OidcDeps,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  // The origin has been compared with the Host header.
+  const { origin = "" } = request.headers;
+  const id = providerId(options, environment);
+  const { flow, cookie } = flows.begin(request, origin, id);
+  try {
+    const url = await provider.signInUrl(
+      flows.secretsOf(flow),
+      `${origin}/dashboard/oidc/callback`,
+    );
+    return await sendJson(reply.header("set-cookie", cookie), 200, { url });
+  } catch (error) {
+    if (!(error instanceof ProviderError)) throw error;
+    log.warn({ reason: error.message }, "dashboard: the OpenID provider cannot be used");
+    return sendRefusal(reply, "GATEWAY_SERVICE_UNAVAILABLE", { message: awayMessage(options) });
+  }
+}
+
+function awayMessage({ name }: OidcOptions): string {
+  return `${name} cannot be reached or gives no valid answer; try again later, or sign in with a key`;
+}
+
+interface Refused {
+  readonly code: GatewayCode;
+  /** For the user. */
+  readonly message: string;
+  /** For the log. */
+  readonly reason?: string;
+}
+
+async function callback(
+  deps: OidcDeps,
+  sessions: Sessions,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const { log } = deps.parts;
+  const address = addressOf(request);
+  const end = await finish(deps, sessions, request, reply).catch((error: unknown): Refused => {
+    if (!(error instanceof StoreError)) throw error;
+    log.error({ err: error }, "dashboard: cannot use the store");
+    return { code: "GATEWAY_SERVICE_UNAVAILABLE", message: "the gateway cannot use its store" };
+  });
+  if (typeof end !== "string") {
+    const { code, message, reason = message } = end;
+    log.warn({ address, reason, requestId: request.id }, "dashboard: sign-in refused");
+    return sendRefusalPage(reply, request.id, code, message);
+  }
+  // The browser does not send a `Strict` cookie with this redirect, which comes from another site. That does no harm,
+  // because the page itself needs no session. Its own requests send the cookie.
+  return reply.header("set-cookie", end).code(303).header("location", "/dashboard").send();
+}
+
+/** Resolves to the cookie of the new session. */
+async function finish(
+  deps: OidcDeps,
+  sessions: Sessions,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<string | Refused> {
+  const { parts, options, flows } = deps;
+  const flow = flows.open(request);
+  if (flow === undefined || flow.provider !== providerId(options, parts.environment))
+    return notOpen;
+  const returned = new URL(request.url, flow.origin);
+  const states = returned.searchParams.getAll("state");
+  if (states.length !== 1 || states[0] !== flows.secretsOf(flow).state) return notOpen;
+  if (!(await flows.finish(flow))) return notOpen;
+  void reply.header("set-cookie", flows.noCookie(request, flow));
+  const read = await readUser(deps, returned, flow);
+  if (!("user" in read)) return read;
+  const { user } = read;
+  const { workspaceId, role } = user;
+  if (workspaceId !== undefined) {
+    const workspace = await parts.accounts.admin.findWorkspace(workspaceId);
+    if (workspace === undefined) return denied(`the workspace ${workspaceId} does not exist`);
+  }
+  parts.log.info({ address: addressOf(request), user: user.subject, role }, "dashboard: signed in");
+  return sessions.begin({ user }, request, flow.origin);
+}
+
+const notOpen: Refused = {
+  code: "GATEWAY_INVALID_PARAMS",
+  message:
+    "this sign-in has expired, has already ended, or was begun in another browser or another tab; sign in again",
+};
+
+function denied(message: string): Refused {
+  return { code: "GATEWAY_PERMISSION_DENIED", message };
+}
+
+async function readUser(
+  { parts: { environment }, options, provider, flows }: OidcDeps,
+  returned: URL,
+  flow: Flow,
+): Promise<Refused | Exclude<ReturnType<typeof userOf>, { readonly refused: string }>> {
+  try {
+    const claims = await provider.claimsOf(returned, flows.secretsOf(flow));
+    const read = userOf(claims, options, environment);
+    return "refused" in read ? denied(read.refused) : read;
+  } catch (error) {
+    if (!(error instanceof ProviderError)) throw error;
+    return error.isAway
+      ? {
+          code: "GATEWAY_SERVICE_UNAVAILABLE",
+          message: awayMessage(options),
+          reason: error.message,
+        }
+      : {
+          code: "GATEWAY_UNAUTHORIZED",
+          message: `${options.name} did not confirm the sign-in`,
+          reason: error.message,
+        };
+  }
+}

@@ -1,0 +1,114 @@
+/** Maps the claims of the OpenID provider to a user with a role. Claims are hostile input. */
+import { hash } from "node:crypto";
+import type { Environment } from "sluice-gateway/plugin";
+import { isObject } from "sluice-gateway/toolkit";
+import { roles, type ClaimName, type OidcOptions, type Role } from "../options.ts";
+
+export type Claims = Readonly<Record<string, unknown>>;
+
+/** A user of the OpenID provider. A session contains it, in a cookie of at most 4,096 bytes. */
+export interface OidcUser {
+  /** Identifies the provider and the deployment for which the user has signed in. */
+  readonly provider: string;
+  /** Id of the user at the provider. */
+  readonly subject: string;
+  readonly email?: string;
+  readonly role: Role;
+  /** The value of the claim that gave the role. */
+  readonly value: string;
+  /** The only workspace that the user may see. Undefined for the whole deployment. */
+  readonly workspaceId?: string;
+}
+
+/** Returns a short text that differs if the provider, the client or the environment differ. */
+export function providerId(
+  { issuer, clientId }: Pick<OidcOptions, "issuer" | "clientId">,
+  environment: Environment,
+): string {
+  return hash("sha256", JSON.stringify([issuer, clientId, environment]), "base64url");
+}
+
+/** Returns true if the options still give the user the role. */
+export function hasRole(
+  { provider, role, value }: OidcUser,
+  options: OidcOptions,
+  environment: Environment,
+): boolean {
+  const isMapped = options.roles[role]?.includes(value) === true;
+  return isMapped && provider === providerId(options, environment);
+}
+
+/** OpenID Connect Core section 2 limits a subject to 255 ASCII characters. Spaces would make the audit log ambiguous. */
+const subjectForm = /^[!-~]{1,255}$/;
+/** RFC 5321 limits a path to 256 characters. */
+const emailForm = /^[!-'*-~]{1,254}$/;
+const workspaceForm = /^[\w-]{1,64}$/;
+
+/** `refused`: the reason why the user may not sign in, for people. */
+export function userOf(
+  claims: Claims,
+  options: OidcOptions,
+  environment: Environment,
+): { readonly user: OidcUser } | { readonly refused: string } {
+  const { sub: subject, email, email_verified: isVerified } = claims;
+  if (typeof subject !== "string" || !subjectForm.test(subject)) {
+    return { refused: "the provider sent a subject that is not 1 to 255 visible ASCII characters" };
+  }
+  const found = roleIn(textsAt(claims, options.rolesClaim), options);
+  if (found === undefined) {
+    return {
+      refused: `your account has no role here; its claim ${nameOf(options.rolesClaim)} has none of the values that give one`,
+    };
+  }
+  const user = {
+    provider: providerId(options, environment),
+    subject,
+    // An address that the user has typed and nobody has verified could be another person's.
+    ...(typeof email === "string" &&
+      emailForm.test(email) &&
+      isVerified !== false &&
+      isVerified !== "false" && { email }),
+    ...found,
+  };
+  if (found.role !== "workspaceAdmin") return { user };
+  const [workspaceId = "", ...more] = textsAt(claims, options.workspaceClaim);
+  if (!workspaceForm.test(workspaceId) || more.length > 0) {
+    const name = nameOf(options.workspaceClaim);
+    return { refused: `your role needs the id of one workspace in the claim ${name}` };
+  }
+  return { user: { ...user, workspaceId } };
+}
+
+function roleIn(
+  given: readonly string[],
+  options: OidcOptions,
+): { readonly role: Role; readonly value: string } | undefined {
+  for (const role of roles) {
+    const value = options.roles[role]?.find((each) => given.includes(each));
+    if (value !== undefined) return { role, value };
+  }
+  return undefined;
+}
+
+/** Returns true if the claims contain a claim, with any value. */
+export function hasClaim(claims: Claims, name: ClaimName): boolean {
+  return claimAt(claims, name) !== undefined;
+}
+
+function claimAt(claims: Claims, name: ClaimName): unknown {
+  let found: unknown = claims;
+  for (const member of [name].flat()) {
+    if (!isObject(found) || !Object.hasOwn(found, member)) return undefined;
+    found = found[member];
+  }
+  return found;
+}
+
+/** Returns the texts of a claim that is a text or a list. */
+function textsAt(claims: Claims, name: ClaimName): string[] {
+  return [claimAt(claims, name)].flat().filter((each) => typeof each === "string");
+}
+
+function nameOf(name: ClaimName): string {
+  return `"${[name].flat().join(".")}"`;
+}
