@@ -10,6 +10,8 @@ import { fileURLToPath } from "node:url";
 import { Ajv } from "ajv";
 import manifest from "../../package.json" with { type: "json" };
 import { loadTemplates } from "../../src/commands/init.ts";
+import { startScriptedProvider } from "../plugins/dashboard/dashboard/oidc/scripted-provider.ts";
+import { enter, section } from "../plugins/dashboard/dashboard/oidc/fixture.ts";
 import { installPackage } from "./package-fixture.ts";
 
 const templates = Object.keys(await loadTemplates());
@@ -147,6 +149,28 @@ routes:
   assert.equal((await fetch(url)).status, 200);
   assert.equal((await fetch(`${url}/closed`)).status, 403);
   assert.equal((await fetch(`${adminUrl}/metrics`)).status, 200);
+});
+
+test("the dashboard of the package signs a user of an OpenID provider in", async () => {
+  const folder = join(app, "signed-in");
+  mkdirSync(folder);
+  await using provider = await startScriptedProvider();
+  writeFileSync(
+    join(folder, "pipeline.yaml"),
+    `version: 1
+server: { port: "\${PORT}" }
+admin: { port: "\${ADMIN_PORT}" }
+${section(provider.issuer)}
+routes:
+  - { path: /, methods: [GET], to: front-page }
+`,
+  );
+  await using server = await serve(folder, ["start"]);
+  const adminUrl = server.listening["admin_url"] ?? "";
+  const cookie = await enter({ adminUrl }, provider, { sub: "u", groups: ["ops"] });
+  const headers = { cookie, "x-sluice-dashboard": "1" };
+  const session = await fetch(`${adminUrl}/dashboard/api/session`, { headers });
+  assert.match(await session.text(), /"subject":"u","role":"admin"/);
 });
 
 test("sluice dev answers a charged call, searches the documentation and shows the dashboard", async () => {
