@@ -79,7 +79,7 @@ export async function runCampaign(options: CampaignOptions): Promise<CampaignRes
   const audit = await readAudit(postgres.primary.url);
   const once = onceOnly(known, audit.purchases, transfers);
   const disruptions = redisDisruptions(done, redisWarnings);
-  const history = historyOf({ accounts, sender, audit, known, done, once, disruptions });
+  const history = historyOf({ accounts, sender, audit, known, once, disruptions });
   const violations = check(history);
   return {
     figures: figuresOf(history, violations, audit, done),
@@ -96,11 +96,10 @@ function historyOf(parts: {
   readonly sender: Sender;
   readonly audit: Audit;
   readonly known: Known;
-  readonly done: readonly DoneFault[];
   readonly once: History["onceOnly"];
   readonly disruptions: readonly Disruption[];
 }): History {
-  const { accounts, sender, audit, known, done, once, disruptions } = parts;
+  const { accounts, sender, audit, known, once, disruptions } = parts;
   const { charges, exceeded, sums, purchased } = audit;
   return {
     calls: sender.calls,

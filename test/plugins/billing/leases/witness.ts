@@ -184,17 +184,17 @@ export abstract class Witness {
     }
   }
 
-  /** Returns true if a reservation and what may be in use exceed one of its limits. */
-  #isFull({ account, costMilliCu }: LeasedReservation): boolean {
+  /** Returns true if what may be in use, the reservation included, exceeds one of its limits. */
+  #isFull({ account }: LeasedReservation): boolean {
     const { workspaceId, workspaceLimits, keyId, keyLimits } = account;
     return (
-      this.#isScopeFull(workspaceId, workspaceLimits, costMilliCu) ||
-      (keyLimits !== undefined && this.#isScopeFull(keyId, keyLimits, costMilliCu))
+      this.#isScopeFull(workspaceId, workspaceLimits) ||
+      (keyLimits !== undefined && this.#isScopeFull(keyId, keyLimits))
     );
   }
 
   /** The limits may have changed since the reservation was made, so the lower ones count. */
-  #isScopeFull(id: string, limits: Limits, costMilliCu: number): boolean {
+  #isScopeFull(id: string, limits: Limits): boolean {
     return [limits, this.#limits.get(id) ?? limits].some(
       (each) => this.#usedNow(id, each) > totalOf(each),
     );
