@@ -47,9 +47,9 @@ export class RunningSums {
 
   add(exchange: SettledExchange): void {
     const { upstream, completion } = exchange.facts;
-    count(runningSum(this.#routes, exchange.route.path), exchange);
-    if (upstream !== undefined) count(runningSum(this.#upstreams, upstream), exchange);
-    if (completion !== undefined) count(runningSum(this.#models, completion.model), exchange);
+    countIn(runningSum(this.#routes, exchange.route.path), exchange);
+    if (upstream !== undefined) countIn(runningSum(this.#upstreams, upstream), exchange);
+    if (completion !== undefined) countIn(runningSum(this.#models, completion.model), exchange);
   }
 
   /** Adds everything to the sums of a minute or an hour. Every exchange has a route, so the routes are all of them. */
@@ -72,7 +72,7 @@ function runningSum(sums: Map<string, ExchangeSum>, wanted: string): ExchangeSum
   return sum;
 }
 
-function count(sum: ExchangeSum, { status, code, ms, facts }: SettledExchange): void {
+function countIn(sum: ExchangeSum, { status, code, ms, facts }: SettledExchange): void {
   sum.n++;
   if (status >= 500 || status === 0) sum.failed++;
   if (code !== undefined) sum.codes[code] = (sum.codes[code] ?? 0) + 1;
