@@ -255,8 +255,12 @@ export class LedgerReplica {
     }
   }
 
-  /** Handles a reply. A reply to a message that counts as lost is ignored. */
+  /**
+   * Handles a reply. A reply to a message that counts as lost is ignored: after a pause of the process, its numbers may
+   * be old.
+   */
   receive(now: number, message: Reply): void {
+    this.#findLost(now);
     const { no, kind, reply } = message;
     const sent = this.#sent.get(kind);
     if (sent?.no !== no || this.#isGone) return;

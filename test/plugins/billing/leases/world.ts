@@ -63,8 +63,6 @@ export interface WorldOptions {
   /** Number of the replicas that have a journal (`local`). */
   readonly locals?: number;
   readonly parts?: Parts;
-  /** True if refusals must be justified: no messages are lost, and no process stops. */
-  readonly isReliable?: boolean;
 }
 
 export class World extends Witness {
@@ -74,8 +72,8 @@ export class World extends Witness {
   readonly #disks: readonly Disk[];
   #lastNumber = 2 ** 47;
 
-  constructor({ replicas, locals = 0, parts = correctParts, isReliable = false }: WorldOptions) {
-    super(parts.ledger, isReliable);
+  constructor({ replicas, locals = 0, parts = correctParts }: WorldOptions) {
+    super(parts.ledger);
     this.#parts = parts;
     this.#disks = Array.from({ length: locals }, (_, place) => new Disk(`journal ${place}`));
     this.setLimits("ws_1", {
@@ -135,10 +133,16 @@ export class World extends Witness {
     const process = this.process(place);
     if (process.isPaused) return;
     const account = this.account(keyIds[key % keyIds.length]!);
-    const before = this.usedNow(account);
     const reservation = process.replica.reserve(this.now, account, costMilliCu, isForced);
-    const opened: Opened = { reservation, process, startedAt: this.now, ids: [], maxUsed: before };
+    const opened: Opened = {
+      reservation,
+      process,
+      startedAt: this.now,
+      ids: [],
+      couldBeRefused: false,
+    };
     this.opened.set(reservation, opened);
+    this.noteUse(opened);
     if (reservation.state === "refused") this.checkRemembered(opened);
     else process.open.push(opened);
     this.seen.reserved++;
