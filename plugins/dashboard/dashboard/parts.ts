@@ -8,7 +8,7 @@ import type { HistoryRecorder } from "./history/recorder.ts";
 import type { LiveGateways } from "./live.ts";
 import type { OidcOptions } from "./options.ts";
 
-type FromHost = "environment" | "seal" | "claims" | "clock" | "log" | "version";
+type FromHost = "environment" | "seal" | "claims" | "clock" | "log" | "store" | "version";
 
 export interface DashboardParts extends Pick<Host, FromHost> {
   readonly gateway: GatewayInfo;

@@ -154,7 +154,17 @@ test("a viewer reads everything and changes nothing", async () => {
   const { body } = await ask(gateway, "session", { cookie });
   assert.deepEqual([body.role, body.scope, body.may_change], ["viewer", "platform", false]);
   assert.deepEqual(body.capabilities, []);
-  for (const path of ["live", "keys", "workspaces", "changes", "health", "routes", "playground"]) {
+  for (const path of [
+    "live",
+    "keys",
+    "workspaces",
+    "changes",
+    "health",
+    "routes",
+    "pipeline-file",
+    "stores",
+    "spend",
+  ]) {
     assert.equal((await ask(gateway, path, { cookie })).status, 200, path);
   }
   const { keys } = (await ask(gateway, "keys", { cookie })).body;

@@ -112,7 +112,6 @@ test("a viewer has no buttons for changes, and no playground", (t) =>
     const links = page.getByRole("navigation").getByRole("link");
     assert.deepEqual(await links.allTextContents(), [
       "Live",
-      "Usage",
       "Spend",
       "Keys",
       "Workspaces",
