@@ -163,7 +163,7 @@ test("a viewer reads everything and changes nothing", async () => {
     "routes",
     "pipeline-file",
     "stores",
-    "spend",
+    "playground",
   ]) {
     assert.equal((await ask(gateway, path, { cookie })).status, 200, path);
   }
