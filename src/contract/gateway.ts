@@ -137,8 +137,10 @@ export interface HookStatus {
   readonly timed: number;
   /** Time of all measured calls. */
   readonly seconds: number;
-  /** Number of calls that were refused or failed, by code. */
+  /** Number of calls that were refused, by code. */
   readonly refusals: Readonly<Record<string, number>>;
+  /** Number of calls that were tried and failed, by code, such as `GATEWAY_SERVICE_UNAVAILABLE`. */
+  readonly failures: Readonly<Record<string, number>>;
   /** Number of times at which the plugin threw an exception or broke its contract. */
   readonly errors: number;
   /** Number of calls that exceeded a time limit. */

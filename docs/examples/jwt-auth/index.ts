@@ -1,11 +1,7 @@
 /** Authenticates callers by the access tokens of an OpenID provider, in place of API keys. */
 import { createRemoteJWKSet, customFetch, jwtVerify, type JWTPayload } from "jose";
 import { defineStep } from "sluice-gateway/plugin";
-import {
-  capabilities,
-  type KeyPrincipal,
-  type PlanName,
-} from "sluice-gateway/services";
+import { capabilities, type KeyPrincipal, type PlanName } from "sluice-gateway/services";
 import { BoundedMap } from "sluice-gateway/toolkit";
 import { missing, plans, positive, unauthorized } from "./claims.ts";
 

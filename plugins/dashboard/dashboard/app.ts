@@ -12,6 +12,7 @@ import { liveRoutes } from "./live-routes.ts";
 import { servePages } from "./pages.ts";
 import { playgroundRoutes } from "./playground.ts";
 import type { DashboardParts } from "./parts.ts";
+import { pluginsView } from "./plugins-view.ts";
 import { signedInRoutes } from "./route.ts";
 import { routesView } from "./routes-view.ts";
 import { createSessions } from "./session.ts";
@@ -63,6 +64,12 @@ function apiRoutes(api: FastifyInstance, parts: DashboardParts): void {
     "platform",
   );
   add("GET", "routes", (_viewer, _, reply) => sendJson(reply, 200, routesView(parts)), "platform");
+  add(
+    "GET",
+    "plugins",
+    (_viewer, _, reply) => sendJson(reply, 200, pluginsView(parts)),
+    "platform",
+  );
   add("GET", "explain", (_viewer, request, reply) => explain(parts, request, reply), "platform");
 }
 

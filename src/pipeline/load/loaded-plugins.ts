@@ -1,7 +1,8 @@
 /** The facts about the loaded plugins, for the service `gateway`. */
 import { grantsOf } from "../../contract/permissions.ts";
+import { callFailure } from "../../errors.ts";
 import type { RenderedMetrics } from "../../metrics.ts";
-import type { HookStatus, LoadedPlugin, Plugin, PluginFacts } from "../../plugin.ts";
+import type { LoadedPlugin, Plugin, PluginFacts } from "../../plugin.ts";
 import { version } from "../../version.ts";
 import type { PluginData } from "./plugin-file.ts";
 
@@ -62,9 +63,18 @@ export function withCounts(
 }
 
 /** The counts of one hook while they are added up. */
-type Sums = { -readonly [Name in Exclude<keyof HookStatus, "hook">]: HookStatus[Name] } & {
+interface Sums {
+  timed: number;
+  seconds: number;
+  errors: number;
+  timeouts: number;
   readonly refusals: Record<string, number>;
-};
+  readonly failures: Record<string, number>;
+}
+
+function noCounts(): Sums {
+  return { timed: 0, seconds: 0, refusals: {}, failures: {}, errors: 0, timeouts: 0 };
+}
 
 /** Returns the counts by plugin and hook. Those of a step are added up over all routes. */
 function countsOfAll(metrics: ReadMetrics): Map<string, Map<string, Sums>> {
@@ -72,7 +82,7 @@ function countsOfAll(metrics: ReadMetrics): Map<string, Map<string, Sums>> {
   const sumsOf = ({ step, plugin = step, hook = "request" }: Labels): Sums => {
     const hooks = all.get(plugin ?? "") ?? new Map<string, Sums>();
     all.set(plugin ?? "", hooks);
-    const sums = hooks.get(hook) ?? { timed: 0, seconds: 0, refusals: {}, errors: 0, timeouts: 0 };
+    const sums = hooks.get(hook) ?? noCounts();
     hooks.set(hook, sums);
     return sums;
   };
@@ -83,9 +93,10 @@ function countsOfAll(metrics: ReadMetrics): Map<string, Map<string, Sums>> {
       }
     }
     for (const { labels, value } of metrics.read(`${family}_refusals_total`)) {
-      const { refusals } = sumsOf(labels);
       const { code = "" } = labels;
-      refusals[code] = (refusals[code] ?? 0) + value;
+      const { refusals, failures } = sumsOf(labels);
+      const byCode = callFailure(code).isFailure === true ? failures : refusals;
+      byCode[code] = (byCode[code] ?? 0) + value;
     }
   }
   return all;

@@ -104,7 +104,8 @@ test("the calls of a plugin's tools are counted for the plugin", async () => {
   }
   assert.deepEqual(countsOf((await plugins(gateway)).get("acme-dice"), "tool"), {
     timed: 4,
-    refusals: { GATEWAY_INTERNAL_ERROR: 1, GATEWAY_CONFLICT: 1, GATEWAY_PERMISSION_DENIED: 1 },
+    refusals: { GATEWAY_CONFLICT: 1, GATEWAY_PERMISSION_DENIED: 1 },
+    failures: { GATEWAY_INTERNAL_ERROR: 1 },
     errors: 1,
     timeouts: 0,
   });
@@ -126,7 +127,7 @@ test("what fails in a service is counted: timers, reports, requests on the admin
   let found = (await plugins(gateway)).get("acme-clock");
   // The time of a request on the admin listener ends when its connection has taken the whole answer.
   while (countsOf(found, "admin").timed !== 2) found = (await plugins(gateway)).get("acme-clock");
-  const none = { refusals: {}, timeouts: 0 };
+  const none = { refusals: {}, failures: {}, timeouts: 0 };
   assert.deepEqual(countsOf(found, "start"), { ...none, timed: 1, errors: 0 });
   assert.deepEqual(countsOf(found, "initialized"), { ...none, timed: 1, errors: 0 });
   assert.deepEqual(countsOf(found, "timer"), { ...none, timed: 3, errors: 3 });

@@ -60,6 +60,7 @@ const viewNames = [
   "Changes",
   "Health",
   "Pipeline",
+  "Plugins",
   "Playground",
 ];
 
