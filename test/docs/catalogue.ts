@@ -2,7 +2,7 @@
  * Renders docs/plugin-catalogue.md: the model plugins from their files sluice-plugin.json, without running their code,
  * and the plugins that ship with Sluice from their modules.
  */
-import { globSync, readFileSync } from "node:fs";
+import { existsSync, globSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import {
   grantsOfData,
@@ -41,7 +41,9 @@ export async function renderCatalogue(): Promise<string> {
     .flatMap((path) => {
       // The test of the model plugins compares these files with the code.
       const { plugins } = JSON.parse(readFileSync(join(root, path), "utf8")) as PluginFile;
-      const link = `${dirname(path).replace("docs/", "")}/index.ts`;
+      const folder = dirname(path);
+      const file = existsSync(join(root, folder, "README.md")) ? "README.md" : "index.ts";
+      const link = `${folder.replace("docs/", "")}/${file}`;
       return Object.values(plugins).map((data): Listed => ({ data, link }));
     });
   return [

@@ -216,6 +216,7 @@ function describe(
   });
   const config: Config = {
     file: "/pipeline.yaml",
+    text: "",
     keyAt: () => at,
     sectionOf: () => undefined,
     environment: "dev",
