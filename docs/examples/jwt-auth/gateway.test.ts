@@ -43,6 +43,8 @@ before(async () => {
     MODELS_URL: models.url,
   };
   gateway = await startTestGateway({ pipeline, env, account: { plan: "developer" } });
+  // The gateway is ready when it has read the models.
+  while ((await fetch(`${gateway.url}/readyz`)).status !== 200) await new Promise(setImmediate);
 });
 
 after(async () => {
