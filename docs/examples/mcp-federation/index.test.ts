@@ -172,6 +172,31 @@ test("invalid tools are skipped, and errors of one call keep the connection", as
   assert.ok(!tested.lines.some((line) => line.includes("is away")));
 });
 
+test("schemas of an older draft are accepted if they are valid in the current one", async () => {
+  const properties = { text: { type: "string" } };
+  const $schema = "http://json-schema.org/draft-07/schema#";
+  const closed = { ...object, $schema, properties, additionalProperties: false };
+  const tuple = { type: "array", items: [{ type: "string" }] };
+  const listed = [
+    { name: "echo", inputSchema: closed, outputSchema: { ...object, $schema } },
+    { name: "tuple", inputSchema: { ...closed, properties: { tuple } } },
+  ];
+  await using upstream = await server((message) => {
+    if (message.method === "tools/list") return result(message, { tools: listed });
+    if (message.method !== "tools/call") return undefined;
+    return result(message, { content: [], structuredContent: { a: 1 } });
+  });
+  await using tested = await started(upstream, { echo: 1, tuple: 1 });
+  assert.deepEqual(
+    tested.catalogue.list.map(({ name, inputSchema }) => [name, inputSchema]),
+    [["acme_echo", { ...object, properties, additionalProperties: false }]],
+  );
+  assert.ok(tested.lines.some((line) => line.startsWith('skipped: tool "acme_tuple"')));
+  assert.equal((await tested.call("acme_echo", { text: "hi" })).ok, true);
+  const wrong = await tested.call("acme_echo", { txet: "hi" });
+  assert.equal(!wrong.ok && wrong.code, "GATEWAY_SCHEMA_VIOLATION");
+});
+
 test("hints of a tool are kept, and a tool without hints is not shown as harmless", async () => {
   const hints = { title: "Read", readOnlyHint: true };
   const listed = [

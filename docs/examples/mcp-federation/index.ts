@@ -28,6 +28,9 @@ const server = {
 const seconds = { type: "integer", minimum: 1, maximum: 86_400, default: 30 };
 /** Maximum length of the text of a failed tool. */
 const maxTextChars = 2_000;
+/** Many servers name an old draft for schemas that are valid in the current one. */
+const withoutDraft = (schema: Input): Input =>
+  Object.fromEntries(Object.entries(schema).filter(([name]) => name !== "$schema"));
 
 export default defineTools<Options>({
   name: "mcp-federation",
@@ -96,8 +99,8 @@ function remote(prefix: string, { url, tools: prices, headers = {} }: Server, ho
         const tool: Tool<Input> = {
           name: `${prefix}_${name}`.replaceAll(/\W/g, "_"),
           description,
-          inputSchema: { ...inputSchema },
-          ...(outputSchema && { outputSchema: { ...outputSchema } }),
+          inputSchema: withoutDraft(inputSchema),
+          ...(outputSchema && { outputSchema: withoutDraft(outputSchema) }),
           price: prices[name] ?? 0,
           capability: undefined,
           annotations: {
