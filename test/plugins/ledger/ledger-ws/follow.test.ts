@@ -5,33 +5,32 @@ import { after, afterEach, before, describe, it } from "node:test";
 import { startTestGateway, type TestGateway } from "../../../../plugins/contracts/testing.ts";
 import { request } from "../ledger/fixture.ts";
 import { FollowNode, hashAt, runtimeOf } from "../ledger/follow/follow-node.ts";
+import { untilNodesUp } from "../nodes-up.ts";
 import { until } from "../until.ts";
 import { FollowClient } from "./follow-client.ts";
 
 const shipped = await readFile(new URL("../../../../pipeline.yaml", import.meta.url), "utf8");
 
+const stack = new AsyncDisposableStack();
 let first: FollowNode;
 let second: FollowNode;
 let gateway: TestGateway;
 const clients: FollowClient[] = [];
 
 before(async () => {
-  first = await FollowNode.start();
-  second = await FollowNode.start();
+  first = stack.use(await FollowNode.start());
+  second = stack.use(await FollowNode.start());
   gateway = await startTestGateway({
     pipeline: shipped.replace("aliases: {", "probeMs: 100\n    aliases: {"),
     env: { LEDGER_RPC_URL: `${first.url},${second.url}` },
   });
-  await until(async () => (await fetch(`${gateway.url}/readyz`)).ok);
+  stack.use(gateway);
+  await untilNodesUp(gateway, 2);
 });
 afterEach(async () => {
   for (const client of clients.splice(0)) await client.close();
 });
-after(async () => {
-  await gateway[Symbol.asyncDispose]();
-  await first[Symbol.asyncDispose]();
-  await second[Symbol.asyncDispose]();
-});
+after(() => stack.disposeAsync());
 
 async function connect(limits: { cuLimit24hMilli?: number } = {}): Promise<FollowClient> {
   const { key, workspaceId } = gateway.issue(limits);
@@ -423,6 +422,7 @@ describe("the loss of the node", () => {
     const all = [await connect(), await connect()];
     const ids = await Promise.all(all.map((client) => client.follow(true)));
     for (const client of all) await client.event("initialized");
+    await untilNodesUp(gateway, 2);
     const lost = current();
     lost.isHolding = true;
     await all[0]!.start("call", [ids[0], lost.best, "Slow_call", "0x02"]);
