@@ -1,0 +1,70 @@
+/** Reads the parameters of `archive_v1_storage` and `archive_v1_storageDiff`. */
+import type { ArchiveRequest } from "sluice-gateway/services";
+import { isObject } from "sluice-gateway/toolkit";
+import {
+  InvalidParam,
+  readChildTrie,
+  readHash,
+  readHex,
+  readList,
+  readStorageItem,
+} from "./rpc-params.ts";
+
+/** Maximum number of items, because an item whose key does not exist costs nothing. */
+const maxItems = 128;
+
+/** Returns the request for the node, which contains only what the specification defines. */
+export function readArchiveRequest(method: string, params: readonly unknown[]): ArchiveRequest {
+  const hash = readHash(params[0], "hash");
+  return method === "archive_v1_storage"
+    ? { hash, params: storageParams(hash, params) }
+    : { hash, params: diffParams(hash, params) };
+}
+
+function storageParams(hash: string, [, items, childTrie]: readonly unknown[]): string {
+  const read = readItems(items).map((item) => {
+    const { paginationStartKey: start } = isObject(item) ? item : {};
+    const { key, type } = readStorageItem(item);
+    if (start === undefined || start === null) return { key, type };
+    if (!type.startsWith("descendants")) {
+      throw new InvalidParam("items: paginationStartKey is only valid for descendants");
+    }
+    return { key, type, paginationStartKey: readHex(start, "items: paginationStartKey") };
+  });
+  return JSON.stringify([hash, read, readChildTrie(childTrie)]);
+}
+
+function diffParams(hash: string, [, items, previous]: readonly unknown[]): string {
+  const read = isMissing(items) ? wholeTrie : readItems(items).map(readDiffItem);
+  const from = isMissing(previous) ? null : readHash(previous, "previousHash");
+  return JSON.stringify([hash, read, from]);
+}
+
+/** The specification allows a call without items, but nodes that are built from polkadot-sdk require them. */
+const wholeTrie = [{ key: "0x", returnType: "value" }] as const;
+
+function readDiffItem(item: unknown): object {
+  const { key, returnType, childTrieKey } = isObject(item) ? item : {};
+  if (returnType !== "value" && returnType !== "hash") {
+    throw new InvalidParam("items: expected a returnType of value, hash");
+  }
+  return {
+    key: isMissing(key) ? "0x" : readHex(key, "items: key"),
+    returnType,
+    ...(!isMissing(childTrieKey) && {
+      childTrieKey: readHex(childTrieKey, "items: childTrieKey"),
+    }),
+  };
+}
+
+function readItems(value: unknown): readonly unknown[] {
+  const items = readList(value, "items");
+  if (items.length > maxItems) {
+    throw new InvalidParam(`items: expected at most ${maxItems} items, got ${items.length}`);
+  }
+  return items;
+}
+
+function isMissing(value: unknown): value is undefined | null {
+  return value === undefined || value === null;
+}
