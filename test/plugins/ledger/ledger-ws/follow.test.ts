@@ -21,7 +21,12 @@ before(async () => {
   first = stack.use(await FollowNode.start());
   second = stack.use(await FollowNode.start());
   gateway = await startTestGateway({
-    pipeline: shipped.replace("aliases: {", "probeMs: 100\n    aliases: {"),
+    pipeline: shipped
+      .replace("aliases: {", "probeMs: 100\n    aliases: {")
+      .replaceAll(
+        "ledger-ws: { upstream: ledger }",
+        "ledger-ws: { upstream: ledger, followsPerKey: 3, operationsPerKey: 20 }",
+      ),
     env: { LEDGER_RPC_URL: `${first.url},${second.url}` },
   });
   stack.use(gateway);
@@ -32,8 +37,10 @@ afterEach(async () => {
 });
 after(() => stack.disposeAsync());
 
-async function connect(limits: { cuLimit24hMilli?: number } = {}): Promise<FollowClient> {
-  const { key, workspaceId } = gateway.issue(limits);
+async function connect(
+  limits: { cuLimit24hMilli?: number } = {},
+  { key, workspaceId } = gateway.issue(limits),
+): Promise<FollowClient> {
   const client = await FollowClient.connect(gateway.url, key, async () => {
     const usage = await gateway.gateway.use("metering")!.workspaceUsage(workspaceId);
     return usage.includedMilliCu;
@@ -107,6 +114,19 @@ describe("a follow", () => {
     for (const wrong of [[], ["true"], [true, 1], [null]]) {
       assert.equal(await client.error("follow", wrong), -32602);
     }
+  });
+
+  it("is refused above the limit of its key, on whichever connection, until another one has ended", async () => {
+    const key = gateway.issue({});
+    const [one, two] = [await connect({}, key), await connect({}, key)];
+    const id = await one.follow(true);
+    await one.follow(false);
+    await two.follow(true);
+    assert.equal(await two.error("follow", [true]), -32800);
+    assert.equal(await one.ask("unfollow", [id]), "null");
+    await two.event("initialized", await two.follow(false));
+    const other = await connect();
+    await other.event("initialized", await other.follow(true));
   });
 
   it("is free if it is refused, and ends with stop when the credit is used up", async () => {
@@ -262,6 +282,31 @@ describe("operations", () => {
     for (const wrong of [[], [{ key: "0x1", type: "value" }], [{ key: "0x01", type: "x" }], "x"]) {
       assert.equal(await client.error("storage", [id, hash, wrong, null]), -32602);
     }
+  });
+
+  it("are limited per key on all its connections, and a client that leaves frees its places", async () => {
+    const key = gateway.issue({});
+    const [one, two] = [await connect({}, key), await connect({}, key)];
+    const ids = [await one.follow(true), await two.follow(true)] as const;
+    await one.event("initialized");
+    await two.event("initialized");
+    const hash = first.best;
+    current().isHolding = true;
+    const items = (from: number, count: number): object =>
+      Array.from({ length: count }, (_, n) => ({ key: `0x66${from + n}`, type: "value" }));
+    await one.start("storage", [ids[0], hash, items(10, 15), null]);
+    const answer = JSON.parse(await two.ask("storage", [ids[1], hash, items(30, 8), null]));
+    assert.equal(answer.discardedItems, 3);
+    assert.equal(await two.ask("body", [ids[1], hash]), '{"result":"limitReached"}');
+    await one.close();
+    await until(async () => {
+      const { result } = JSON.parse(await two.ask("body", [ids[1], hash]));
+      return result === "started";
+    });
+    current().release();
+    await two.event("operationStorageDone");
+    const other = await connect();
+    await other.event("initialized", await other.follow(true));
   });
 
   it("of more clients than the node has places wait for a place", async () => {
