@@ -163,10 +163,10 @@ export class FollowCalls {
     const parts = readOperation(method.name, hash, params);
     if (open === undefined) return replies.answer(call, limitReached);
     const { upstream } = open;
+    if (!upstream.follow.hasPinned(hash)) return this.#refuse(call, followErrors.invalidBlock);
     if (method.name === "chainHead_v1_call" && !upstream.withRuntime) {
       return this.#refuse(call, followErrors.withoutRuntime);
     }
-    if (!upstream.follow.hasPinned(hash)) return this.#refuse(call, followErrors.invalidBlock);
     const started = await upstream.operate(method, parts, (event) =>
       replies.send(notificationOf(open, `"result":${event}`)),
     );
