@@ -404,7 +404,6 @@ describe("operations", () => {
 });
 
 describe("a client that follows the guide of the specification", () => {
-  // Also the shape of subxt's traffic. It was written by hand from the specification.
   it("reads storage at the finalized block, unpins what it no longer needs, and holds one block", async () => {
     const client = await connect();
     const id = await client.follow(true);
