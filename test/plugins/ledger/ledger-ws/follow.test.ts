@@ -502,6 +502,58 @@ describe("the loss of the node", () => {
   });
 });
 
+describe("a client that does not read", () => {
+  it("is closed with 1013 when 4 MiB wait for it, and the others continue", async () => {
+    const [slow, other] = [await connect(), await connect()];
+    await slow.event("initialized", await slow.follow(true));
+    const id = await other.follow(true);
+    await other.event("initialized", id);
+    slow.pause();
+    const large = `{"type":"valid","spec":{"specName":"${"x".repeat(500_000)}"}}`;
+    // The connection holds a few megabytes until the gateway notices.
+    while (current().follows.size > 0 && (await followClients()) === 2) {
+      const block = extend(0, large);
+      assert.ok((await other.event("newBlock", id)).includes(block));
+      finalize([block]);
+      assert.equal(await other.ask("unpin", [id, block]), "null");
+    }
+    slow.resume();
+    assert.equal(await slow.closed, 1013);
+    const block = extend();
+    assert.ok((await other.event("newBlock", id)).includes(block));
+    finalize([block]);
+    assert.equal(await other.count("stop"), 0);
+  });
+});
+
+/** Number of follows of clients at the gateway. */
+async function followClients(): Promise<number> {
+  const text = await (await fetch(`${gateway.adminUrl}/metrics`)).text();
+  return Number(/^sluice_ledger_follow_clients\{.*\} (\d+)$/m.exec(text)?.[1]);
+}
+
+describe("a node that lags", () => {
+  it("is left: its follows get stop, and the next ones use a node that does not lag", async () => {
+    await using ahead = await FollowNode.start();
+    await using behind = await FollowNode.start();
+    const own = await startTestGateway({
+      pipeline: shipped.replace("aliases: {", "probeMs: 100\n    aliases: {"),
+      env: { LEDGER_RPC_URL: `${behind.url},${ahead.url}` },
+    });
+    await using _ = own;
+    await untilNodesUp(own, 2);
+    const client = await FollowClient.connect(own.url, own.key, () => Promise.resolve(0));
+    clients.push(client);
+    const id = await client.follow(true);
+    await client.event("initialized", id);
+    assert.equal(behind.follows.size, 1, "equal nodes are used in the order of the file");
+    ahead.answers.set("chain_getHeader", { number: "0x78" });
+    await client.event("stop", id);
+    await client.event("initialized", await client.follow(true));
+    assert.deepEqual([behind.follows.size, ahead.follows.size], [0, 1]);
+  });
+});
+
 describe("a gateway that stops", () => {
   it("sends stop to the follows, and closes with 1001", async () => {
     const own = await startTestGateway({ pipeline: shipped, env: { LEDGER_RPC_URL: first.url } });
