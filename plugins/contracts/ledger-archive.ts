@@ -5,6 +5,8 @@
 import type { ClientSubscription, SubscriptionMethod } from "./ledger-subscriptions.ts";
 
 export interface ArchiveMethod extends SubscriptionMethod {
+  /** True if `openMilliCu` is the price of one item of the request. */
+  readonly isPerItem: boolean;
   /** The event that reports a failure. Nothing follows it. */
   readonly errorEvent: string;
 }
@@ -13,6 +15,8 @@ export interface ArchiveMethod extends SubscriptionMethod {
 export interface ArchiveRequest {
   /** The block, in lower case with 0x. */
   readonly hash: string;
+  /** Number of items. */
+  readonly items: number;
   /** All parameters as JSON text of an array. */
   readonly params: string;
 }

@@ -46,13 +46,15 @@ test("the accounts of a block are read in one subscription", { skip: withoutSpec
   )) as string[];
   assert.ok(keys.length >= 6);
   const expected = await Promise.all(
-    keys.map(async (key) => [key, await resultOf(chain.url, "state_getStorage", key, hash)]),
+    keys.map(
+      async (key) => [key, await resultOf(chain.url, "state_getStorage", key, hash)] as const,
+    ),
   );
   await using client = await connectWs(`${gateway.url}/v1/ledger/rpc`, { key: gateway.key });
   const items = [{ key: accounts, type: "descendantsValues" }];
   const call = request("archive_v1_storage", JSON.stringify([hash, items, null]));
   const { result: id } = JSON.parse(await client.ask(call)) as { result: string };
-  const read: unknown[] = [];
+  const read = new Map<string, unknown>();
   for (;;) {
     const { method, params } = JSON.parse(await client.next()) as Message;
     assert.equal(method, "archive_v1_storageEvent");
@@ -60,7 +62,7 @@ test("the accounts of a block are read in one subscription", { skip: withoutSpec
     const { event, key, value } = params.result;
     if (event === "storageDone") break;
     assert.equal(event, "storage");
-    read.push([key, value]);
+    read.set(key, value);
   }
-  assert.deepEqual(read.toSorted(), expected.toSorted());
+  assert.deepEqual(read, new Map(expected));
 });

@@ -52,8 +52,12 @@ export class ArchiveCalls {
     return answerParams(call, replies, async (params) => {
       if (method !== undefined) {
         const request = readArchiveRequest(method.name, params);
-        return this.#open.open(call, method, async () =>
-          this.#pausing(await archive.open(method, request)),
+        const priced = method.isPerItem ? request.items : 1;
+        return this.#open.open(
+          call,
+          method,
+          async () => this.#pausing(await archive.open(method, request)),
+          method.openMilliCu * priced,
         );
       }
       const id = readText(params[0], "subscription");

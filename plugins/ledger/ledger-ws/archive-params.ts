@@ -10,18 +10,15 @@ import {
   readStorageItem,
 } from "./rpc-params.ts";
 
-/** Maximum number of items, because an item whose key does not exist costs nothing. */
-const maxItems = 128;
+const maxItems = 1024;
 
 /** Returns the request for the node, which contains only what the specification defines. */
 export function readArchiveRequest(method: string, params: readonly unknown[]): ArchiveRequest {
   const hash = readHash(params[0], "hash");
-  return method === "archive_v1_storage"
-    ? { hash, params: storageParams(hash, params) }
-    : { hash, params: diffParams(hash, params) };
+  return method === "archive_v1_storage" ? storageRequest(hash, params) : diffRequest(hash, params);
 }
 
-function storageParams(hash: string, [, items, childTrie]: readonly unknown[]): string {
+function storageRequest(hash: string, [, items, childTrie]: readonly unknown[]): ArchiveRequest {
   const read = readItems(items).map((item) => {
     const { paginationStartKey: start } = isObject(item) ? item : {};
     const { key, type } = readStorageItem(item);
@@ -31,13 +28,14 @@ function storageParams(hash: string, [, items, childTrie]: readonly unknown[]): 
     }
     return { key, type, paginationStartKey: readHex(start, "items: paginationStartKey") };
   });
-  return JSON.stringify([hash, read, readChildTrie(childTrie)]);
+  const params = JSON.stringify([hash, read, readChildTrie(childTrie)]);
+  return { hash, items: read.length, params };
 }
 
-function diffParams(hash: string, [, items, previous]: readonly unknown[]): string {
+function diffRequest(hash: string, [, items, previous]: readonly unknown[]): ArchiveRequest {
   const read = isMissing(items) ? wholeTrie : readItems(items).map(readDiffItem);
   const from = isMissing(previous) ? null : readHash(previous, "previousHash");
-  return JSON.stringify([hash, read, from]);
+  return { hash, items: read.length, params: JSON.stringify([hash, read, from]) };
 }
 
 /** The specification allows a call without items, but nodes that are built from polkadot-sdk require them. */

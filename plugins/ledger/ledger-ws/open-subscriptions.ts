@@ -76,11 +76,12 @@ export class OpenSubscriptions<
     return this.#open.values();
   }
 
-  /** Opens a subscription, charges it and answers the call. */
+  /** Opens a subscription, charges it and answers the call. `openMilliCu`: the price to open it. */
   async open(
     call: RpcCall,
     method: Method,
     openUpstream: () => Promise<Opened<Upstream>>,
+    openMilliCu = method.openMilliCu,
   ): Promise<void> {
     const { max, places } = this.#rules;
     if (this.#open.size + this.#opening >= max || places.take() === 0) {
@@ -89,7 +90,7 @@ export class OpenSubscriptions<
     this.#opening++;
     let isOpen = false;
     try {
-      isOpen = await this.#openPaid(call, method, openUpstream);
+      isOpen = await this.#openPaid(call, method, openUpstream, openMilliCu);
     } finally {
       this.#opening--;
       if (!isOpen) places.release();
@@ -126,9 +127,10 @@ export class OpenSubscriptions<
     call: RpcCall,
     method: Method,
     openUpstream: () => Promise<Opened<Upstream>>,
+    openMilliCu: number,
   ): Promise<boolean> {
     const { payer, replies } = this.#deps;
-    const { name, openMilliCu } = method;
+    const { name } = method;
     const refuse = (refusal: Refusal): false => {
       replies.refuse(call, refusal, name);
       return false;

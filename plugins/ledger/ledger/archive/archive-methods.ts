@@ -5,7 +5,8 @@
 import type { ArchiveMethod } from "sluice-gateway/services";
 import type { PoolConfig } from "../options.ts";
 
-/** decisions.md section 14. */
+/** decisions.md section 14: an item costs what `chainHead_v1_storage` costs. */
+const itemMilliCu = 500;
 const openMilliCu = 1000;
 const notificationMilliCu = 100;
 
@@ -19,11 +20,12 @@ export interface KnownArchiveMethod extends ArchiveMethod {
 
 const known: readonly Pick<
   KnownArchiveMethod,
-  "name" | "notification" | "events" | "errorEvent" | "stop"
+  "name" | "notification" | "isPerItem" | "events" | "errorEvent" | "stop"
 >[] = [
   {
     name: "archive_v1_storage",
     notification: "archive_v1_storageEvent",
+    isPerItem: true,
     events: ["storage", "storageDone"],
     errorEvent: "storageError",
     stop: ["archive_v1_stopStorage"],
@@ -31,6 +33,7 @@ const known: readonly Pick<
   {
     name: "archive_v1_storageDiff",
     notification: "archive_v1_storageDiffEvent",
+    isPerItem: false,
     events: ["storageDiff", "storageDiffDone"],
     errorEvent: "storageDiffError",
     stop: ["archive_v1_stopStorageDiff", "archive_v1_storageDiff_stopStorageDiff"],
@@ -56,7 +59,7 @@ export function createArchiveMethods(changes: PoolConfig["methods"]): ArchiveMet
     if (change === false) continue;
     const method: KnownArchiveMethod = {
       ...each,
-      openMilliCu: change?.cuMilli ?? openMilliCu,
+      openMilliCu: change?.cuMilli ?? (each.isPerItem ? itemMilliCu : openMilliCu),
       notificationMilliCu: change?.notificationCuMilli ?? notificationMilliCu,
     };
     methods.set(method.name, method);

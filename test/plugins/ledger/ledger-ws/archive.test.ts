@@ -97,7 +97,7 @@ describe("a read of archive_v1", () => {
     const id = await reader.begin();
     assert.equal(await reader.client.next(), notification(id, value("0x01")));
     assert.equal(await reader.client.next(), notification(id, done));
-    assert.equal(await reader.used(), 1000 + 2 * 100);
+    assert.equal(await reader.used(), 500 + 2 * 100);
     assert.deepEqual(sent(), [`${storage} ["${hash}",[{"key":"0x01","type":"value"}],null]`]);
     assert.deepEqual(await reader.call("archive_v1_stopStorage", [id]), {
       jsonrpc: "2.0",
@@ -105,7 +105,11 @@ describe("a read of archive_v1", () => {
       result: null,
     });
     assert.equal(sent().length, 1, "the node has finished");
-    assert.equal(await reader.used(), 1000 + 2 * 100, "stopping is free");
+    assert.equal(await reader.used(), 500 + 2 * 100, "stopping is free");
+    const three = ["0x01", "0x02", "0x03"].map((key) => ({ key, type: "hash" }));
+    await reader.begin(storage, [hash, three]);
+    for (let n = 0; n < 2; n++) await reader.client.next();
+    assert.equal(await reader.used(), 2 * (500 + 200) + 2 * 500, "each item has its price");
   });
 
   it("of a difference has its own events, and asks for the whole trie if no items are given", async () => {
@@ -117,6 +121,7 @@ describe("a read of archive_v1", () => {
     assert.equal(await reader.client.next(), notification(id, change, diff));
     assert.equal(await reader.client.next(), notification(id, end, diff));
     assert.deepEqual(sent(), [`${diff} ["${hash}",[{"key":"0x","returnType":"value"}],null]`]);
+    assert.equal(await reader.used(), 1000 + 2 * 100);
     const some = [{ key: "0xAB", returnType: "hash", childTrieKey: "0xcd", more: 1 }];
     await reader.begin(diff, [hash, some, hash]);
     assert.equal(
@@ -140,7 +145,7 @@ describe("a read of archive_v1", () => {
       assert.equal((await reader.call(stop, [id])).result, null);
       await until(() => reading() === 0);
     }
-    assert.equal(await reader.used(), 3 * 1000);
+    assert.equal(await reader.used(), 500 + 2 * 1000);
   });
 
   it("ends at the node when the client leaves", async () => {
@@ -153,7 +158,7 @@ describe("a read of archive_v1", () => {
   });
 
   it("ends with the error of its protocol when the credit is used up", async () => {
-    await using reader = await connect({ cuLimit24hMilli: 1150 });
+    await using reader = await connect({ cuLimit24hMilli: 650 });
     for (const node of nodes()) node.events = [value("0x01")];
     const id = await reader.begin();
     assert.equal(await reader.client.next(), notification(id, value("0x01")));
@@ -164,7 +169,7 @@ describe("a read of archive_v1", () => {
       notification(id, JSON.stringify({ event: "storageError", error })),
     );
     await until(() => reading() === 0);
-    assert.equal(await reader.used(), 1100);
+    assert.equal(await reader.used(), 600);
     assert.equal((await reader.call(storage, [hash, items, null])).error?.code, -32005);
   });
 
@@ -198,10 +203,10 @@ describe("a pool with nodes that differ", () => {
       assert.equal(await reader.client.next(), notification(id, done));
     }
     second.refusal = methodNotFound;
-    const before = await reader.used();
+    const used = await reader.used();
     const { error } = await reader.call(storage, [hash, items, null]);
     assert.deepEqual(error, JSON.parse(methodNotFound));
-    assert.equal(await reader.used(), before, "a refusal is free");
+    assert.equal(await reader.used(), used, "a refusal is free");
   });
 
   it("reads from another node if the first one fails before its first result", async () => {
@@ -238,7 +243,7 @@ describe("limits of reads", () => {
       [storage, item({ paginationStartKey: "0x02" })],
       [storage, [hash, items, 7]],
       [storage, [hash, items, null, null]],
-      [storage, [hash, Array.from({ length: 129 }, () => items[0])]],
+      [storage, [hash, Array.from({ length: 1025 }, () => items[0])]],
       [diff, [hash, [{ key: "0x01" }]]],
       [diff, [hash, [], null]],
       [diff, [hash, null, "x"]],
@@ -292,14 +297,14 @@ describe("limits of reads", () => {
     reader.client.send(request(storage, JSON.stringify([hash, items, null])));
     await until(() => reading() === 0 && first.unreadBytes + second.unreadBytes > 0);
     const used = await reader.used();
-    assert.ok(used < 1000 + count * 100, "not all events were taken from the node");
+    assert.ok(used < 500 + count * 100, "not all events were taken from the node");
     reader.client.socket.resume();
     const id = (JSON.parse(await reader.client.next()) as Answer).result;
     for (const event of events) {
       assert.equal(await reader.client.next(), notification(String(id), event));
     }
     assert.equal(await reader.client.next(), notification(String(id), done));
-    assert.equal(await reader.used(), 1000 + (count + 1) * 100);
+    assert.equal(await reader.used(), 500 + (count + 1) * 100);
   });
 });
 

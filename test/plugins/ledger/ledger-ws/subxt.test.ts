@@ -87,16 +87,19 @@ describe("subxt with the backend that it chooses by rpc_methods", () => {
     const archive = await client.call("archive_v1_storage", hash, values.slice(0, 1), null);
     assert.equal(archive.error?.code, -32601);
     await client.request("chainHead_v1_storage", follow, hash, values, null);
-    const items: unknown[] = [];
+    const items = new Set<unknown>();
     for (;;) {
       const event = await client.next(follow);
       if (event.event === "operationStorageDone") break;
-      if (event.event === "operationStorageItems") items.push(...event.items!);
+      if (event.event === "operationStorageItems") for (const item of event.items!) items.add(item);
     }
-    assert.deepEqual(items.toSorted(), [
-      { key: "0x01", value: "0x2a" },
-      { key: "0x02", value: "0x2a" },
-    ]);
+    assert.deepEqual(
+      items,
+      new Set([
+        { key: "0x01", value: "0x2a" },
+        { key: "0x02", value: "0x2a" },
+      ]),
+    );
     // A map is iterated by the hashes of its descendants.
     const map = [{ key: "0xdd", type: "descendantsHashes" }];
     await client.request("chainHead_v1_storage", follow, hash, map, null);
@@ -137,8 +140,8 @@ describe("subxt with the legacy backend", () => {
     result("state_getStorage", '"0x2a"');
 
     assert.equal(await client.request("chain_getBlockHash", 0), hashOf(0));
-    const hash = await client.request("chain_getFinalizedHead");
-    assert.equal(hash, hashOf(node.best));
+    const hash = hashOf(node.best);
+    assert.equal(await client.request("chain_getFinalizedHead"), hash);
     const header = await client.request("chain_getHeader", hash);
     assert.deepEqual(header, JSON.parse(headerOf(node.best)));
     for (const [name, params] of [
@@ -154,7 +157,7 @@ describe("subxt with the legacy backend", () => {
     assert.deepEqual(await client.request("state_getKeysPaged", "0xdd", 64, null, hash), [
       "0xdd01",
     ]);
-    result("state_queryStorageAt", `[{"block":"${String(hash)}","changes":[["0xdd01","0x07"]]}]`);
+    result("state_queryStorageAt", `[{"block":"${hash}","changes":[["0xdd01","0x07"]]}]`);
     await client.request("state_queryStorageAt", ["0xdd01"], hash);
     result("state_getKeysPaged", "[]");
     assert.deepEqual(await client.request("state_getKeysPaged", "0xdd", 64, "0xdd01", hash), []);
