@@ -4,9 +4,9 @@ import { HealthView } from "./views/health.js";
 import { KeysView } from "./views/keys.js";
 import { LiveView } from "./views/live.js";
 import { PipelineView } from "./views/pipeline.js";
+import { PluginsView } from "./views/plugins.js";
 import { SpendView } from "./views/spend.js";
 import { PlaygroundView } from "./views/playground.js";
-import { UsageView } from "./views/usage.js";
 import { WorkspacesView } from "./views/workspaces.js";
 
 /**
@@ -15,12 +15,12 @@ import { WorkspacesView } from "./views/workspaces.js";
  */
 export const views = [
   { name: "live", title: "Live", view: LiveView, platform: false },
-  { name: "usage", title: "Usage", view: UsageView, platform: false },
   { name: "spend", title: "Spend", view: SpendView, platform: false },
   { name: "keys", title: "Keys", view: KeysView, platform: false },
   { name: "workspaces", title: "Workspaces", view: WorkspacesView, platform: true },
   { name: "changes", title: "Changes", view: ChangesView, platform: false },
   { name: "health", title: "Health", view: HealthView, platform: true },
   { name: "pipeline", title: "Pipeline", view: PipelineView, platform: true },
+  { name: "plugins", title: "Plugins", view: PluginsView, platform: true },
   { name: "playground", title: "Playground", view: PlaygroundView, platform: true },
 ];
