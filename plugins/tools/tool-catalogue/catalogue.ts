@@ -1,5 +1,13 @@
 /** The catalogue of all tools of the deployment. All calls of tools go through it. */
-import type { Claims, Clock, Log, Metrics, Seal, ToolsHooks } from "sluice-gateway/plugin";
+import type {
+  Claims,
+  Clock,
+  HookCounts,
+  Log,
+  Metrics,
+  Seal,
+  ToolsHooks,
+} from "sluice-gateway/plugin";
 import {
   toolFailure,
   type CatalogueEntry,
@@ -13,8 +21,10 @@ import {
 } from "sluice-gateway/services";
 import type { CataloguedTool } from "./catalogued-tool.ts";
 import { createConfirmations, withToken } from "./confirmation.ts";
+import { counted } from "./counted-document.ts";
 import { createSchemaCompiler } from "./input-schema.ts";
 import type { Nesting, NestingTools } from "./nesting.ts";
+import { BrokenContract } from "./result-checks.ts";
 import { toolMetrics } from "./tool-metrics.ts";
 import { ToolRun, type RunParts } from "./tool-run.ts";
 
@@ -30,14 +40,16 @@ export interface CatalogueParts {
 export interface Catalogue extends Tools {
   /**
    * Adds the tools, resources and prompts of one plugin. Returns one sentence per problem; what is invalid is skipped.
-   * Later changes of the plugin's tools are found when the catalogue is read.
+   * Later changes of the plugin's tools are found when the catalogue is read. `counts`: returns the counts of the plugin
+   * for its calls of one kind.
    */
-  add(hooks: ToolsHooks): string[];
+  add(hooks: ToolsHooks, counts: (hook: string) => HookCounts): string[];
 }
 
 /** A plugin with its tools. `given`: the array that the plugin returned last. */
 interface ToolSource {
   readonly hooks: ToolsHooks;
+  readonly counts: (hook: string) => HookCounts;
   given: ToolsHooks["tools"];
   catalogued: readonly CataloguedTool[];
 }
@@ -74,19 +86,21 @@ class LiveCatalogue implements Catalogue, NestingTools {
     this.#parts = { clock, log, tools: this, confirmations: createConfirmations(parts) };
   }
 
-  add(hooks: ToolsHooks): string[] {
+  add(hooks: ToolsHooks, counts: (hook: string) => HookCounts): string[] {
     const { tools, resources = [], resourceTemplates = [], prompts = [] } = hooks;
-    const source: ToolSource = { hooks, given: [], catalogued: [] };
+    const source: ToolSource = { hooks, counts, given: [], catalogued: [] };
     this.#sources.push(source);
     const problems = this.#replaceTools(source, tools);
     const note = (what: string, problem: string | undefined): void => {
       if (problem !== undefined) problems.push(`${what} ${problem}`);
     };
     for (const resource of resources) {
-      note(`resource "${resource.uri}"`, this.#addResource(resource));
+      note(`resource "${resource.uri}"`, this.#addResource(resource, counts));
     }
-    for (const prompt of prompts) note(`prompt "${prompt.name}"`, this.#addPrompt(prompt));
-    this.resourceTemplates.push(...resourceTemplates);
+    for (const prompt of prompts) note(`prompt "${prompt.name}"`, this.#addPrompt(prompt, counts));
+    for (const template of resourceTemplates) {
+      this.resourceTemplates.push(counted(template, "read", counts("resource")));
+    }
     return problems;
   }
 
@@ -106,6 +120,7 @@ class LiveCatalogue implements Catalogue, NestingTools {
           hooks.onInvalid ?? ((problem) => this.#parts.log.warn({ problem }, "a tool is missing"));
         for (const problem of this.#replaceTools(source, tools)) onInvalid(problem);
       } catch (error) {
+        source.counts("tool").failed("throw");
         this.#parts.log.error({ err: error }, "the changed tools of a plugin cannot be used");
       }
     }
@@ -127,7 +142,7 @@ class LiveCatalogue implements Catalogue, NestingTools {
         const made =
           this.#problemOf(tool.name) ??
           before.get(tool) ??
-          this.#catalogue(tool as unknown as Tool);
+          this.#catalogue(tool as unknown as Tool, source.counts("tool"));
         if (typeof made === "string") problems.push(`tool "${tool.name}" ${made}`);
         else {
           this.#tools.set(tool.name, made);
@@ -147,23 +162,23 @@ class LiveCatalogue implements Catalogue, NestingTools {
     return this.#tools.has(name) ? "already exists" : undefined;
   }
 
-  #addResource(resource: Resource): string | undefined {
+  #addResource(resource: Resource, counts: (hook: string) => HookCounts): string | undefined {
     const { uri } = resource;
     if (!URL.canParse(uri) || uri.includes("#")) return "is not an absolute URI without a fragment";
     if (this.#uris.has(uri)) return "already exists";
     this.#uris.add(uri);
-    this.resources.push(resource);
+    this.resources.push(counted(resource, "read", counts("resource")));
     return undefined;
   }
 
-  #addPrompt(prompt: Prompt): string | undefined {
+  #addPrompt(prompt: Prompt, counts: (hook: string) => HookCounts): string | undefined {
     if (this.prompts.some((other) => other.name === prompt.name)) return "already exists";
-    this.prompts.push(prompt);
+    this.prompts.push(counted(prompt, "get", counts("prompt")));
     return undefined;
   }
 
   /** Returns the tool with its compiled schemas, or a text with the problem of the tool. */
-  #catalogue(tool: Tool): CataloguedTool | string {
+  #catalogue(tool: Tool, counts: HookCounts): CataloguedTool | string {
     const write = tool.write === true;
     const inputSchema = write ? withToken(tool.inputSchema) : tool.inputSchema;
     const check = this.#compile(inputSchema);
@@ -196,6 +211,7 @@ class LiveCatalogue implements Catalogue, NestingTools {
       check,
       checkOutput,
       metrics: toolMetrics(this.#metrics, tool.name),
+      counts,
       costOf: varies ? (input) => amount(price.of(input)) : () => estimatedCUMilli,
     };
   }
@@ -231,5 +247,5 @@ function isAmount(milli: unknown): milli is number {
 
 function amount(milli: unknown): number {
   if (isAmount(milli)) return milli;
-  throw new Error(`invalid price: ${String(milli)} milli-CU`);
+  throw new BrokenContract(`invalid price: ${String(milli)} milli-CU`);
 }

@@ -16,14 +16,17 @@ function changing(...first: Tool<never>[]): { tools: Tool<never>[] } {
 
 describe("the catalogue", () => {
   it("follows the tools of a plugin and keeps the order of the plugins", async () => {
-    const { catalogue, call } = bench(named("a"));
+    const { catalogue, counts, call } = bench(named("a"));
     const plugin = changing(named("b1"));
-    catalogue.add({
-      get tools() {
-        return plugin.tools;
+    catalogue.add(
+      {
+        get tools() {
+          return plugin.tools;
+        },
       },
-    });
-    catalogue.add({ tools: [named("c")] });
+      counts,
+    );
+    catalogue.add({ tools: [named("c")] }, counts);
     const names = (): string[] => catalogue.list.map(({ name }) => name);
     const before = catalogue.list;
     assert.deepEqual(names(), ["a", "b1", "c"]);
@@ -45,28 +48,34 @@ describe("the catalogue", () => {
   });
 
   it("keeps the tools that are the same objects", () => {
-    const { catalogue } = bench();
+    const { catalogue, counts } = bench();
     const kept = named("kept");
     const plugin = changing(kept);
-    catalogue.add({
-      get tools() {
-        return plugin.tools;
+    catalogue.add(
+      {
+        get tools() {
+          return plugin.tools;
+        },
       },
-    });
+      counts,
+    );
     const [entry] = catalogue.list;
     plugin.tools = [named("more"), kept];
     assert.equal(catalogue.list[1], entry);
   });
 
   it("lets a call that has begun end after its tool was removed", async () => {
-    const { catalogue, call } = bench();
+    const { catalogue, counts, call } = bench();
     const { promise, resolve } = Promise.withResolvers<{ ok: true; value: number }>();
     const plugin = changing(named("slow", { call: () => promise }));
-    catalogue.add({
-      get tools() {
-        return plugin.tools;
+    catalogue.add(
+      {
+        get tools() {
+          return plugin.tools;
+        },
       },
-    });
+      counts,
+    );
     const outcome = call("slow", {});
     plugin.tools = [];
     assert.deepEqual(catalogue.list, []);
@@ -75,21 +84,27 @@ describe("the catalogue", () => {
   });
 
   it("skips an invalid tool and one with the name of another plugin's tool", async () => {
-    const { catalogue, call, warnings } = bench(named("a"));
+    const { catalogue, counts, call, warnings } = bench(named("a"));
     const plugin = changing();
     const problems: string[] = [];
-    catalogue.add({
-      get tools() {
-        return plugin.tools;
+    catalogue.add(
+      {
+        get tools() {
+          return plugin.tools;
+        },
+        onInvalid: (problem) => void problems.push(problem),
       },
-      onInvalid: (problem) => void problems.push(problem),
-    });
+      counts,
+    );
     const other = changing();
-    catalogue.add({
-      get tools() {
-        return other.tools;
+    catalogue.add(
+      {
+        get tools() {
+          return other.tools;
+        },
       },
-    });
+      counts,
+    );
     plugin.tools = [named("a"), named("b", { price: -1 }), named("good")];
     assert.deepEqual(
       catalogue.list.map(({ name }) => name),
@@ -107,7 +122,7 @@ describe("the catalogue", () => {
   });
 
   it("keeps running if a plugin fails while its tools are read", async () => {
-    const { catalogue, call, errors } = bench(named("a"));
+    const { catalogue, counts, call, errors } = bench(named("a"));
     const failures: (() => Tool<never>[])[] = [
       () => {
         throw new Error("no tools now");
@@ -118,11 +133,14 @@ describe("the catalogue", () => {
     ];
     let next: () => Tool<never>[] = () => first;
     const first = [named("b")];
-    catalogue.add({
-      get tools() {
-        return next();
+    catalogue.add(
+      {
+        get tools() {
+          return next();
+        },
       },
-    });
+      counts,
+    );
     for (const failure of failures) {
       const made: { tools?: Tool<never>[] } = {};
       next = () => (made.tools ??= failure());
