@@ -188,12 +188,13 @@ function isPlaced(text: string, plugin: string): boolean {
   return text.split(new RegExp(`(?<![\\w-])${plugin}(?![\\w-])`)).length > 3;
 }
 
-function grantLines({ services, hosts, env, body }: Grants): string[] {
+function grantLines({ services, hosts, env, body, deployment }: Grants): string[] {
   const list = (values: readonly string[]): string => values.join(", ") || "none";
   return [
     `services              ${list(services)}`,
     `servers               ${list(hosts).replace(/^\*$/, "any")}`,
     `environment variables ${list(env)}`,
     `bodies                ${body}`,
+    `deployment            ${list(deployment)}`,
   ];
 }
