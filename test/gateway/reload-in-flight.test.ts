@@ -99,7 +99,10 @@ async function start(t: TestContext): Promise<TestGateway> {
 }
 
 /** Makes the next request wait for `release`. `entered` resolves when it waits. */
-function holdNext(t: TestContext): { readonly entered: Promise<void>; release(): void } {
+function holdNext(t: TestContext): {
+  readonly entered: Promise<void>;
+  readonly release: () => void;
+} {
   const entered = Promise.withResolvers<void>();
   const released = Promise.withResolvers<void>();
   t.after(() => released.resolve());
