@@ -4,12 +4,13 @@ import { dirname, resolve } from "node:path";
 import { systemClock } from "../clock.ts";
 import { routeTitle } from "../config/check.ts";
 import { defaultTimeoutMs, type Config, type StepUse } from "../config/config.ts";
-import { orderFaults, printFault, shownPath, type Fault } from "../config/fault.ts";
+import { fault, orderFaults, printFault, shownPath, type Fault } from "../config/fault.ts";
 import { productionFaults } from "../config/production.ts";
 import { publishedSchema } from "../config/publish.ts";
 import { installedPlugins } from "../pipeline/load/installed-plugins.ts";
 import { loadShipped } from "../pipeline/load/load.ts";
 import { shippedModules } from "../pipeline/load/modules.ts";
+import type { LinkedPlugin } from "../pipeline/load/load.ts";
 import { checkFile, type CheckResult, type ValidatedConfig } from "../pipeline/load/check-file.ts";
 import { dryRun } from "../pipeline/load/dry-run.ts";
 import { UsageError, type Command, type CommandContext, type OptionValues } from "./command.ts";
@@ -35,7 +36,7 @@ package with a file sluice-plugin.json does not run: that file describes its plu
   --write-schema FILE   write the JSON Schema of pipeline.yaml to FILE, for completion in editors. It has the options of
                         all plugins that ship with Sluice, of those in node_modules beside the file, and of the
                         plugins that pipeline.yaml names
-  --json                the same as --format json: print { ok, file, faults, routes } as one JSON document
+  --json                the same as --format json: print { ok, file, faults, linked, routes } as one JSON document
 
 Exit code 0 without faults, else 1.`,
   mayUseShippedPipeline: true,
@@ -64,32 +65,39 @@ Exit code 0 without faults, else 1.`,
       const all = new Map([...plugins, ...installed, ...validated.plugins]);
       await writeFile(resolve(target), schemaText(publishedSchema(all.values())));
     }
-    print[format](context, validated, faults);
+    print[format](context, { validated, faults, linked: checked.linked });
     return faults.length === 0 ? 0 : 1;
   },
 };
 
 /** Returns what should not go to production in the part of the file that could be read. */
-async function strictFaults({ startable }: CheckResult): Promise<readonly Fault[]> {
+async function strictFaults({ startable, linked }: CheckResult): Promise<readonly Fault[]> {
   if (startable === undefined) return [];
   const { production } = await shippedModules();
-  return orderFaults(productionFaults(startable.config, production));
+  const ofLinks = linked.map(({ name, source, file, at }) => {
+    const message = `the plugin "${name}" is local code, because the package ${source} is a link to ${file}`;
+    return fault("SLUICE_STRICT_LINKED", message, { at });
+  });
+  return orderFaults([...productionFaults(startable.config, production), ...ofLinks]);
 }
 
-type Print = (
-  context: CommandContext,
-  validated: ValidatedConfig | undefined,
-  faults: readonly Fault[],
-) => void;
+/** What the command has found. */
+interface Found {
+  readonly validated: ValidatedConfig | undefined;
+  readonly faults: readonly Fault[];
+  readonly linked: readonly LinkedPlugin[];
+}
+
+type Print = (context: CommandContext, found: Found) => void;
 
 const print = {
   text: printProse,
   json: printJson,
-  sarif: ({ print: line }, _, faults) => line(JSON.stringify(sarifLog(faults, process.cwd()))),
-  github(context, validated, faults) {
-    for (const line of githubLines(faults, process.cwd())) context.print(line);
+  sarif: ({ print: line }, { faults }) => line(JSON.stringify(sarifLog(faults, process.cwd()))),
+  github(context, found) {
+    for (const line of githubLines(found.faults, process.cwd())) context.print(line);
     // A log of GitHub Actions shows other lines as they are.
-    if (faults.length === 0) printProse(context, validated, faults);
+    if (found.faults.length === 0) printProse(context, found);
   },
 } as const satisfies Record<string, Print>;
 
@@ -110,11 +118,7 @@ export function schemaText(schema: object): string {
   return `${JSON.stringify(schema, undefined, 2)}\n`;
 }
 
-function printJson(
-  context: CommandContext,
-  validated: ValidatedConfig | undefined,
-  faults: readonly Fault[],
-): void {
+function printJson(context: CommandContext, { validated, faults, linked }: Found): void {
   const cwd = process.cwd();
   const shown = faults.map(({ at, ...fault }) => ({
     ...fault,
@@ -125,16 +129,13 @@ function printJson(
       ok: faults.length === 0,
       file: shownPath(context.configFile, cwd),
       faults: shown,
+      linked: linked.map(({ name, source, file }) => ({ plugin: name, package: source, file })),
       ...(validated !== undefined && { routes: orderOf(validated.config) }),
     }),
   );
 }
 
-function printProse(
-  context: CommandContext,
-  validated: ValidatedConfig | undefined,
-  faults: readonly Fault[],
-): void {
+function printProse(context: CommandContext, { validated, faults, linked }: Found): void {
   const cwd = process.cwd();
   for (const fault of faults) context.print(printFault(fault, cwd));
   const file = shownPath(context.configFile, cwd);
@@ -143,6 +144,11 @@ function printProse(
   } else if (validated !== undefined) {
     context.print(`${file} has no faults.\n`);
     for (const line of printOrder(validated.config)) context.print(line);
+    if (linked.length > 0)
+      context.print("\nLocal code under the name of a package, without a lock:");
+    for (const { name, source, file } of linked) {
+      context.print(`  ${name}: ${source} is a link to ${shownPath(file, cwd)}`);
+    }
   }
 }
 

@@ -4,7 +4,7 @@ import type { Config } from "../../config/config.ts";
 import { orderFaults, type Fault } from "../../config/fault.ts";
 import { readConfig, type ParsedConfig } from "../../config/read.ts";
 import type { Plugin } from "../../plugin.ts";
-import { loadPlugins, type LoadOptions } from "./load.ts";
+import { loadPlugins, type LinkedPlugin, type LoadOptions } from "./load.ts";
 import { shippedServices } from "./modules.ts";
 
 type Env = Readonly<Record<string, string | undefined>>;
@@ -23,6 +23,7 @@ export interface CheckResult {
   readonly faults: readonly Fault[];
   /** One sentence for each change on disk that only a restart can load. */
   readonly outdated: readonly string[];
+  readonly linked: readonly LinkedPlugin[];
 }
 
 /** Reads the file, imports its plugins and proves their order. Does not start any plugin. */
@@ -50,9 +51,10 @@ export async function checkParsed(
       startable: undefined,
       faults: orderFaults(faults),
       outdated: [],
+      linked: [],
     };
   }
-  const { plugins, faults: unloaded, outdated } = await loadPlugins(config, options);
+  const { plugins, faults: unloaded, outdated, linked } = await loadPlugins(config, options);
   const checked = checkPlugins(config, plugins, faults);
   const all = [...faults, ...unloaded, ...checked.faults];
   return {
@@ -60,5 +62,6 @@ export async function checkParsed(
     startable: { config: checked.startable, plugins },
     faults: orderFaults(all),
     outdated,
+    linked,
   };
 }

@@ -23,11 +23,13 @@ import {
   locatePackage,
   locatePath,
 } from "./locate-plugin.ts";
-import { lockFaults, lockPath, readLock, type LockFile } from "./lock-file.ts";
+import { linkFaults, lockFaults, lockPath, readLock, type LockFile } from "./lock-file.ts";
 import { pluginProblems } from "./manifest.ts";
 import { shippedFolder, shippedModules } from "./modules.ts";
 import {
+  dataIn,
   matchesData,
+  packageInPath,
   packageOf,
   pluginFromData,
   readPluginFile,
@@ -40,6 +42,16 @@ export interface Loaded {
   readonly faults: readonly Fault[];
   /** One sentence for each change on disk that only a restart can load. */
   readonly outdated: readonly string[];
+  readonly linked: readonly LinkedPlugin[];
+}
+
+/** A plugin that pipeline.yaml names by a package which is a link to local code (`npm link`, npm workspaces). */
+export interface LinkedPlugin {
+  readonly name: string;
+  readonly source: string;
+  /** Path of the module. */
+  readonly file: string;
+  readonly at: Position;
 }
 
 /** Returns the module files of the plugins that ship with Sluice, by plugin name in alphabetical order. */
@@ -63,6 +75,7 @@ export async function loadPlugins(config: Config, options: LoadOptions = {}): Pr
   const plugins = new Map<string, Plugin>();
   const faults: Fault[] = [];
   const outdated = refreshLocalModules();
+  const linked: LinkedPlugin[] = [];
   const lock = readLockOrFault(config, faults);
   const add = (name: string, result: Plugin | Fault[]): void => {
     if (Array.isArray(result)) faults.push(...result);
@@ -73,7 +86,7 @@ export async function loadPlugins(config: Config, options: LoadOptions = {}): Pr
     else if (shipped.has(name)) {
       const message = `invalid plugin name "${name}": a plugin that ships with Sluice has this name`;
       faults.push(fault("SLUICE_PLUGIN_SHADOWS", message, { at }));
-    } else add(name, await loadThirdParty({ name, source, at, config, lock, asData }));
+    } else add(name, await loadThirdParty({ name, source, at, config, lock, asData, linked }));
   }
   const uses = allUses(config).filter((use) => use.name !== "" && !config.plugins.has(use.name));
   for (const [name, [first]] of Map.groupBy(uses, (use) => use.name)) {
@@ -97,7 +110,7 @@ export async function loadPlugins(config: Config, options: LoadOptions = {}): Pr
     faults.push(fault("SLUICE_PLUGIN_UNKNOWN", `unknown plugin "${name}"`, { at, didYouMean }));
   }
   faults.push(...fastifyFaults(config));
-  return { plugins, faults, outdated };
+  return { plugins, faults, outdated, linked };
 }
 
 /** Returns the shipped services that these plugins use, directly or through other services, and those that always run. */
@@ -140,7 +153,7 @@ function fastifyFaults(config: Config): Fault[] {
 }
 
 /** Loads every plugin that ships with Sluice. A plugin that does not load is skipped, and its faults are returned. */
-export async function loadShipped(): Promise<Omit<Loaded, "outdated">> {
+export async function loadShipped(): Promise<Pick<Loaded, "plugins" | "faults">> {
   const plugins = new Map<string, Plugin>();
   const faults: Fault[] = [];
   const { services } = await shippedModules();
@@ -174,10 +187,12 @@ interface ThirdParty extends Pick<LoadOptions, "asData"> {
   readonly at: Position;
   readonly config: Config;
   readonly lock: LockFile | undefined;
+  /** Receives the plugin if its package is a link. */
+  readonly linked: LinkedPlugin[];
 }
 
 async function loadThirdParty(wanted: ThirdParty): Promise<Plugin | Fault[]> {
-  const { name, source, at, config, lock, asData } = wanted;
+  const { name, source, at, config, lock, asData, linked } = wanted;
   const folder = dirname(config.file);
   const url = isPath(source) ? locatePath(source, folder) : locatePackage(source, folder);
   if (url === undefined) {
@@ -188,16 +203,29 @@ async function loadThirdParty(wanted: ThirdParty): Promise<Plugin | Fault[]> {
       fault("SLUICE_PLUGIN_NOT_FOUND", `plugin "${name}": ${what} not found`, { at, didYouMean }),
     ];
   }
-  const installed = isPath(source) ? undefined : packageOf(url);
-  const file = installed && readPluginFile(installed);
+  if (isPath(source)) {
+    const didYouMean = packageInPath(source) ?? packageInPath(url);
+    if (didYouMean === undefined) return importPlugin(name, url, at);
+    const message = `plugin "${name}": ${source} is a file of a package in node_modules`;
+    return [fault("SLUICE_PLUGIN_PACKAGE", message, { at, didYouMean })];
+  }
+  const installed = packageOf(url);
+  if (installed === undefined) {
+    const path = fileURLToPath(url);
+    const locked = lock === undefined ? [] : linkFaults(lock, source, path, at);
+    if (locked.length > 0) return locked;
+    linked.push({ name, source, file: path, at });
+    return importPlugin(name, url, at);
+  }
+  const file = readPluginFile(installed);
   if (typeof file === "string") return [fault("SLUICE_PLUGIN_FILE", file, { at })];
-  const data = installed && file?.plugins[`.${source.slice(installed.name.length)}`];
-  if (installed !== undefined && data !== undefined && asData === true) {
+  const data = file && dataIn(file, source);
+  if (data !== undefined && asData === true) {
     const plugin = checkedPlugin(name, pluginFromData(data), at);
     const locked = lock === undefined ? [] : lockFaults(lock, source, installed, data, at);
     return locked.length > 0 ? locked : plugin;
   }
-  if (installed !== undefined && lock !== undefined) {
+  if (lock !== undefined) {
     // Code that was not accepted must not run, not even to read a manifest.
     const locked = lockFaults(lock, source, installed, data ?? noData(name), at);
     if (locked.length > 0) return locked;
