@@ -120,8 +120,8 @@ export function schemaText(schema: object): string {
 
 function printJson(context: CommandContext, { validated, faults, linked }: Found): void {
   const cwd = process.cwd();
-  const shown = faults.map(({ at, ...fault }) => ({
-    ...fault,
+  const shown = faults.map(({ at, ...rest }) => ({
+    ...rest,
     ...(at !== undefined && { file: shownPath(at.file, cwd), line: at.line, col: at.col }),
   }));
   context.print(
@@ -137,7 +137,7 @@ function printJson(context: CommandContext, { validated, faults, linked }: Found
 
 function printProse(context: CommandContext, { validated, faults, linked }: Found): void {
   const cwd = process.cwd();
-  for (const fault of faults) context.print(printFault(fault, cwd));
+  for (const each of faults) context.print(printFault(each, cwd));
   const file = shownPath(context.configFile, cwd);
   if (faults.length > 0) {
     context.printToStderr(`${file}: ${faults.length} ${faults.length === 1 ? "fault" : "faults"}`);
@@ -146,8 +146,8 @@ function printProse(context: CommandContext, { validated, faults, linked }: Foun
     for (const line of printOrder(validated.config)) context.print(line);
     if (linked.length > 0)
       context.print("\nLocal code under the name of a package, without a lock:");
-    for (const { name, source, file } of linked) {
-      context.print(`  ${name}: ${source} is a link to ${shownPath(file, cwd)}`);
+    for (const { name, source, file: module } of linked) {
+      context.print(`  ${name}: ${source} is a link to ${shownPath(module, cwd)}`);
     }
   }
 }
