@@ -4,33 +4,6 @@
  */
 import type { UsageMember } from "./workspaces.ts";
 
-export interface UsageSeriesQuery {
-  /** All workspaces if undefined. */
-  readonly workspaceId: string | undefined;
-  /** Start of the range (inclusive) in milliseconds since 1970, a multiple of `stepMs`. */
-  readonly from: number;
-  readonly stepMs: number;
-  readonly steps: number;
-}
-
-export interface Series {
-  /** Undefined for the sum of all series that are not listed. */
-  readonly name: string | undefined;
-  readonly calls: number;
-  readonly usedMilliCu: number;
-  /** Milli-CU of each step. */
-  readonly values: readonly number[];
-}
-
-/** Each list contains the largest series in descending order, then the sum of the others. */
-export interface UsageSeries {
-  readonly calls: number;
-  readonly usedMilliCu: number;
-  readonly surfaces: readonly Series[];
-  readonly workspaces: readonly Series[];
-  readonly keys: readonly Series[];
-}
-
 /** The charges of a workspace in a range of time. */
 export interface UsageRange {
   readonly workspaceId: string;
@@ -88,9 +61,11 @@ export interface Spend {
   readonly groups: readonly SpendGroup[];
   /** Number of all groups. */
   readonly groupCount: number;
-  /** Milli-CU of each day of the range. */
-  readonly days: readonly number[];
-  /** Milli-CU of the largest groups on each day, in the order of `groups`. */
+  /** An hour for ranges of at most two days with few charges, else a day. */
+  readonly stepMs: number;
+  /** Milli-CU of each step of the range. */
+  readonly steps: readonly number[];
+  /** Milli-CU of the largest groups in each step, in the order of `groups`. */
   readonly series: readonly (readonly number[])[];
 }
 
@@ -109,11 +84,6 @@ export type UsageReport =
 export interface UsageReports {
   /** Adds up the charges of a workspace by group. The result of an aborted report is ignored. Never rejects. */
   report(range: UsageRange, signal?: AbortSignal): Promise<UsageReport>;
-  /**
-   * Adds up the charges over time. Resolves to undefined if too many reports are waiting or the report takes too long.
-   * Never rejects.
-   */
-  series(query: UsageSeriesQuery): Promise<UsageSeries | undefined>;
   /**
    * Adds up the charges of whole days by one member. The figures include every charge that was settled before the call.
    * Never rejects.

@@ -84,6 +84,8 @@ export interface ServerConfig {
 
 export interface Config {
   readonly file: string;
+  /** The text of the file, before environment variables are expanded. */
+  readonly text: string;
   /**
    * Returns the position of the key at a JSON Pointer (`/store/data`). If the key is missing, returns the position of
    * the nearest enclosing key, or the top of the file.

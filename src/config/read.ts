@@ -48,7 +48,7 @@ export function parseConfig(
 ): ParsedConfig {
   const { root, faults } = readYaml(text, file, env);
   if (root?.kind === "map") {
-    const shaped = shapeConfig(root, file, env, services);
+    const shaped = shapeConfig(root, { file, text }, env, services);
     return { config: shaped.config, faults: [...faults, ...shaped.faults] };
   }
   if (faults.length > 0) return { config: undefined, faults };

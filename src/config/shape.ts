@@ -66,7 +66,7 @@ function readingSchema(services: readonly SectionOwner[]): JsonSchema {
 
 export function shapeConfig(
   root: LocatedMap,
-  file: string,
+  { file, text }: Pick<Config, "file" | "text">,
   env: Environment,
   services: readonly SectionOwner[],
 ): { config: Config; faults: Fault[] } {
@@ -81,6 +81,7 @@ export function shapeConfig(
   const expander = createExpander(find(root, "/lists"));
   const config: Config = {
     file,
+    text,
     sectionOf: ({ line, col }) =>
       [...sections]
         .toSorted(([, a], [, b]) => a.keyAt.line - b.keyAt.line || a.keyAt.col - b.keyAt.col)

@@ -18,6 +18,8 @@ export interface RunningGateway {
   readonly generation: number;
   /** The result of the last reload, as in /pipelines. */
   readonly reload: object;
+  /** pipeline.yaml as it was loaded. `text`: before environment variables are expanded. `path`: an absolute path. */
+  readonly file: { readonly path: string; readonly text: string };
   /** Whether the gateway can serve, as in /readyz. */
   readonly ready: boolean;
   /** Maps each check to `ok`, or to the reason why it failed. */

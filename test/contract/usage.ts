@@ -112,44 +112,41 @@ export function describeUsage(name: string, open: (t: TestContext) => Awaitable<
       });
     });
 
-    test("charges over time have the largest names and the sum of the others", async (t) => {
+    test("the spend of two days has hours, of the largest names and of all charges", async (t) => {
       const { meter, usage, now } = await open(t);
-      const from = Math.floor(now() / day) * day - day;
+      const started = now();
       for (let key = 1; key <= 8; key++) {
         await charge(meter, "ws_1", `key_${key}`, { ...block, costMilliCu: 100 * key });
       }
       await charge(meter, "ws_2", "key_9", chat);
-      const series = await usage.series({ workspaceId: "ws_1", from, stepMs: day, steps: 3 });
-      assert.ok(series !== undefined);
-      assert.deepEqual([series.calls, series.usedMilliCu], [8, 3600]);
+      const hour = 3_600_000;
+      const to = (Math.floor(now() / day) + 1) * day;
+      const from = to - 2 * day;
+      const read = async (by: SpendMember, workspaceId?: string): Promise<Spend> => {
+        const answer = await usage.spend({ workspaceId, from, to, by, limit: 100 });
+        if (answer.kind !== "done") throw new Error(`${answer.kind} instead of done`);
+        return answer.spend;
+      };
+      const own = await read("key", "ws_1");
+      const sum = (values: readonly number[]): number =>
+        values.reduce((one, each) => one + each, 0);
+      assert.deepEqual([own.stepMs, own.steps.length, sum(own.steps)], [hour, 48, 3600]);
+      assert.deepEqual(own.series.map(sum), [800, 700, 600, 500, 400, 300]);
+      // The charges are made in the same hour, or in two if an hour begins.
+      const charged = new Set([started, now()].map((time) => Math.floor((time - from) / hour)));
+      for (const [step, milliCu] of own.steps.entries()) {
+        assert.ok(milliCu === 0 || charged.has(step), `${milliCu} in hour ${step}`);
+      }
+      const all = await read("tool");
+      assert.deepEqual([sum(all.steps), all.series.map(sum)], [3607, [3607]]);
+      const byModel = await read("model");
+      assert.deepEqual(byModel.series.map(sum), [3600, 7]);
       assert.deepEqual(
-        series.keys.map((each) => [each.name, each.calls, each.usedMilliCu]),
-        [
-          ["key_8", 1, 800],
-          ["key_7", 1, 700],
-          ["key_6", 1, 600],
-          ["key_5", 1, 500],
-          ["key_4", 1, 400],
-          ["key_3", 1, 300],
-          [undefined, 2, 300],
-        ],
+        (await read("workspace")).groups.map((group) => group.name),
+        ["ws_1", "ws_2"],
       );
-      const [ledger] = series.surfaces;
-      assert.equal(ledger?.name, "ledger-rpc");
-      assert.equal(ledger.values.length, 3);
-      assert.equal(ledger.values[0], 0);
-      assert.equal(
-        ledger.values.reduce((sum, value) => sum + value, 0),
-        3600,
-      );
-      const all = await usage.series({ workspaceId: undefined, from, stepMs: day, steps: 3 });
-      assert.deepEqual(
-        all?.workspaces.map((each) => [each.name, each.usedMilliCu]),
-        [
-          ["ws_1", 3600],
-          ["ws_2", 7],
-        ],
-      );
+      const none = await read("key", "ws_unknown");
+      assert.deepEqual([none.stepMs, none.steps.length, none.series], [hour, 48, []]);
     });
 
     test("the spend has the figures of the usage report, and includes charges that were just made", async (t) => {
@@ -227,10 +224,10 @@ export function describeUsage(name: string, open: (t: TestContext) => Awaitable<
       });
       assert.equal(keys.groupCount, 1);
       assert.deepEqual(
-        keys.days.toSorted((a, b) => b - a),
+        keys.steps.toSorted((a, b) => b - a),
         [1046, 0, 0],
       );
-      assert.deepEqual(keys.series, [keys.days]);
+      assert.deepEqual(keys.series, [keys.steps]);
     });
   });
 }

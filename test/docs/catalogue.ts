@@ -1,5 +1,5 @@
 /** Renders docs/plugin-catalogue.md from manifests as data: those that ship with Sluice, and files sluice-plugin.json. */
-import { globSync, readFileSync } from "node:fs";
+import { existsSync, globSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import {
   grantsOfData,
@@ -37,7 +37,9 @@ export async function renderCatalogue(): Promise<string> {
     .flatMap((path) => {
       // The test of the model plugins compares these files with the code.
       const { plugins } = JSON.parse(readFileSync(join(root, path), "utf8")) as PluginFile;
-      const link = `${dirname(path).replace("docs/", "")}/index.ts`;
+      const folder = dirname(path);
+      const file = existsSync(join(root, folder, "README.md")) ? "README.md" : "index.ts";
+      const link = `${folder.replace("docs/", "")}/${file}`;
       return Object.values(plugins).map((data): Listed => ({ data, link }));
     });
   return [

@@ -214,6 +214,7 @@ function describe(
   });
   const config: Config = {
     file: "/pipeline.yaml",
+    text: "",
     keyAt: () => at,
     sectionOf: () => undefined,
     environment: "dev",

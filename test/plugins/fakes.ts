@@ -113,7 +113,6 @@ export function fakeMetering(meter: Partial<Meter>): Metering {
     usage: {
       report: () => Promise.resolve({ kind: "unavailable" }),
       spend: () => Promise.resolve({ kind: "unavailable" }),
-      series: () => Promise.resolve(undefined),
     },
     ...meter,
   };

@@ -18,12 +18,10 @@ import { periodOf } from "../metering/periods.ts";
 /** After this time of waiting, a later source is asked for although another replica may hold slack of an earlier one. */
 const anySourceMs = 300;
 /**
- * After this time of waiting, a reservation is refused with the numbers of the ledger although another replica has not
- * answered the recall. An answer takes up to 430 ms if every message takes 10 ms: the others poll every 250 ms and may
- * have a request on its way. On a busy machine it takes longer, and a refusal must not be wrong for that reason.
+ * After this time of waiting, a reservation ends, because the ledger or another replica has not answered. It is not
+ * refused: credit that another replica does not use may be left. An answer to a recall takes up to 430 ms if every
+ * message takes 10 ms, because the others poll every 250 ms and may have a request on its way.
  */
-const refuseMs = 1_500;
-/** After this time without an answer of the ledger, a reservation ends. */
 const giveUpMs = 2_000;
 /** Maximum number of scopes that one lease request states. */
 const maxWants = 500;
@@ -195,16 +193,12 @@ export class LeasedCredit {
     for (const reservation of asked) {
       const recall = scope.waiting.get(reservation);
       if (recall === undefined) continue;
-      reservation.reached = granted.reached;
       if (recall === 0) scope.waiting.set(reservation, granted.recall);
-      if (granted.answered >= (recall || granted.recall)) this.#refuse(now, scope, reservation);
+      if (granted.answered < (recall || granted.recall)) continue;
+      reservation.reached = granted.reached;
+      scope.remember(now, reservation.costMilliCu, granted.reached);
+      this.#giveUp(reservation, "refused");
     }
-  }
-
-  #refuse(now: number, scope: Lease, reservation: LeasedReservation): void {
-    const { reached, costMilliCu } = reservation;
-    if (reached !== undefined) scope.remember(now, costMilliCu, reached);
-    this.#giveUp(reservation, "refused");
   }
 
   #giveUp(reservation: LeasedReservation, state: "refused" | "unavailable"): void {
@@ -227,10 +221,7 @@ export class LeasedCredit {
     this.#scopes.sweep(now, (scope) => this.#asked?.has(scope) === true);
     for (const reservation of this.#reservations) {
       if (reservation.state !== "waiting") continue;
-      const waitedMs = now - reservation.waitsSince;
-      if (reservation.reached !== undefined && waitedMs >= refuseMs) {
-        this.#giveUp(reservation, "refused");
-      } else if (waitedMs >= giveUpMs) this.#giveUp(reservation, "unavailable");
+      if (now - reservation.waitsSince >= giveUpMs) this.#giveUp(reservation, "unavailable");
     }
   }
 
@@ -253,7 +244,6 @@ export class LeasedCredit {
       reservation.state = "waiting";
       reservation.heldIn.length = 0;
       reservation.waitsSince = now;
-      reservation.reached = undefined;
       this.#reservations.add(reservation);
       this.#admit(reservation);
     }

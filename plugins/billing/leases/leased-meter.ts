@@ -118,8 +118,17 @@ export class LeasedMeter implements Pick<Meter, "reserve" | "reserveWithoutLimit
     metrics.openReservations.set(replica.credit.reservations);
     metrics.queuedCharges.set(replica.queuedCharges);
     let slackMilliCu = 0;
-    for (const lease of replica.credit.scopes) slackMilliCu += lease.slackMilliCu;
+    let reservedMilliCu = 0;
+    let scopes = 0;
+    for (const lease of replica.credit.scopes) {
+      const slack = lease.slackMilliCu;
+      slackMilliCu += slack;
+      reservedMilliCu += lease.reserved;
+      if (slack > 0 || lease.reserved > 0) scopes++;
+    }
     metrics.slackMilliCu.set(slackMilliCu);
+    metrics.reservedMilliCu.set(reservedMilliCu);
+    metrics.scopes.set(scopes);
     this.#deps.shipping?.lagSeconds.set(this.#lagMs() / 1000);
   }
 
@@ -127,8 +136,8 @@ export class LeasedMeter implements Pick<Meter, "reserve" | "reserveWithoutLimit
   #lagMs(): number {
     const { replica, shipping, clock } = this.#deps;
     const { queuedSince } = replica;
-    if (replica.isBehind)
-      return Math.max(0, clock.now() - (shipping?.journal.readSince ?? Infinity));
+    const readSince = replica.isBehind ? shipping?.journal.readSince : undefined;
+    if (readSince !== undefined) return Math.max(0, clock.now() - readSince);
     return queuedSince === undefined ? 0 : clock.monotonic() - queuedSince;
   }
 }

@@ -36,7 +36,7 @@ export interface LeasedLine {
  * | written     | charged, and in the journal of this replica (`local`); the ledger has not confirmed it         |
  * | posted      | charged, and confirmed                                                                         |
  * | refused     | a limit is reached: `reached`                                                                  |
- * | unavailable | the ledger did not answer                                                                      |
+ * | unavailable | the ledger, or another replica that holds credit, did not answer                               |
  * | released    | ended without a charge                                                                         |
  * | lost        | certainly not charged: the replica was fenced and the credit could not be reserved again, or the |
  * |             | ledger could not be reached before the charge was sent                                          |

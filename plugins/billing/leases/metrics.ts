@@ -6,6 +6,8 @@ import { postMetrics, type PostMetrics } from "../shipping/metrics.ts";
 export interface LeaseMetrics extends ChargeMetrics, PostMetrics {
   readonly waits: Counter;
   readonly slackMilliCu: Gauge;
+  readonly reservedMilliCu: Gauge;
+  readonly scopes: Gauge;
   readonly queuedCharges: Gauge;
   readonly recalls: Counter;
   readonly fenced: Counter;
@@ -33,6 +35,11 @@ export function leaseMetrics(metrics: Metrics): LeaseMetrics {
       "sluice_lease_slack_cu_milli",
       "Milli-CU that this gateway holds and has neither charged nor reserved.",
     ),
+    reservedMilliCu: gauge(
+      "sluice_lease_reserved_cu_milli",
+      "Milli-CU that this gateway holds for requests that are running.",
+    ),
+    scopes: gauge("sluice_lease_scopes", "Workspaces and keys in which this gateway holds credit."),
     queuedCharges: gauge(
       "sluice_post_waiting_rows",
       "Charges that are not sent to PostgreSQL yet, sampled every second.",

@@ -1,8 +1,16 @@
 /** Reads the spend of a range of days from PostgreSQL, after the new charges of all gateways were added to the sums. */
 import type { Postgres } from "sluice-gateway/plugin";
-import type { SpendAnswer, SpendQuery } from "sluice-gateway/services";
-import { number, text, type Row } from "sluice-gateway/store";
+import type { SpendAnswer, SpendMember, SpendQuery } from "sluice-gateway/services";
+import { number, optionalText, text, type Row } from "sluice-gateway/store";
 import { amountsOf, spendOf, type NamedSum } from "../metering/spend/spend-of.ts";
+import {
+  hourMs,
+  hoursOf,
+  maxHourlyCharges,
+  stepMsOf,
+  type SpendSteps,
+} from "../metering/spend/steps.ts";
+import { dayMs } from "../metering/spend/schema.ts";
 import { maxSeries } from "../metering/usage-report-json.ts";
 
 /** Number of charges that one statement adds to the sums. */
@@ -39,6 +47,28 @@ const daysQuery = `
       AND ($5::text[] IS NULL OR name = ANY ($5))
     GROUP BY 1, 2) AS each`;
 
+/** The members as columns of the charges. */
+const memberColumns: Readonly<Record<SpendMember, string>> = {
+  workspace: "workspace_id",
+  key: "key_id",
+  model: "model",
+  tool: "CASE WHEN surface IN ('tool-rpc', 'mcp') THEN method END",
+  method: "method",
+  route: "route",
+  tag: "agent ->> 'name'",
+};
+
+/** Parameters: scope, start and end of the range in milliseconds, and names. The name of all others is null. */
+const hoursQuery = (by: SpendMember): string => `
+  SELECT CASE WHEN name = ANY ($4::text[]) THEN name END AS name, hour, sum(used)::float8 AS used FROM (
+    SELECT coalesce(${memberColumns[by]}, '') AS name,
+      floor((extract(epoch FROM time) * 1000 - $2::float8) / ${hourMs})::int AS hour,
+      included_cu_milli + purchased_cu_milli + overage_cu_milli AS used
+    FROM sluice.charges
+    WHERE time >= to_timestamp($2::float8 / 1000) AND time < to_timestamp($3::float8 / 1000)
+      AND ($1 = '' OR workspace_id = $1)) AS each
+  GROUP BY 1, 2`;
+
 /** Rejects with DatabaseFailure. */
 export async function readSpend(database: Postgres, query: SpendQuery): Promise<SpendAnswer> {
   const until = performance.now() + maxTurnMs;
@@ -48,24 +78,52 @@ export async function readSpend(database: Postgres, query: SpendQuery): Promise<
     if (row?.["more"] !== true) break;
     if (performance.now() >= until) return { kind: "building" };
   }
-  const range = [query.workspaceId ?? "", dateOf(query.from), dateOf(query.to)] as const;
-  const [scope, from, to] = range;
-  const rows = await database.query("usage", groupsQuery, [scope, query.by, from, to]);
+  const { from, to, by, workspaceId: scope = "" } = query;
+  const rows = await database.query("usage", groupsQuery, [scope, by, dateOf(from), dateOf(to)]);
   const groups = rows.map(sumOf);
   const top = rows.slice(0, maxSeries).map((row) => text(row, "name"));
-  const count = (query.to - query.from) / 86_400_000;
+  const charges = groups.reduce((sum, { calls }) => sum + calls, 0);
+  const hasHours = stepMsOf(query) === hourMs && charges <= maxHourlyCharges;
+  const read = hasHours ? readHours : readDays;
+  return { kind: "done", spend: spendOf(query, groups, await read(database, query, top)) };
+}
+
+/** `top`: the names whose steps are wanted. Rejects with DatabaseFailure. */
+async function readDays(
+  database: Postgres,
+  { from, to, by, workspaceId: scope = "" }: SpendQuery,
+  top: readonly string[],
+): Promise<SpendSteps> {
   const read = (member: string, names: readonly string[] | null): Promise<readonly Row[]> =>
-    database.query("usage", daysQuery, [scope, member, from, to, names]);
+    database.query("usage", daysQuery, [scope, member, dateOf(from), dateOf(to), names]);
   const fill = (days: readonly Row[]): number[] => {
-    const values = Array<number>(count).fill(0);
+    const values = Array<number>((to - from) / dayMs).fill(0);
     for (const row of days) values[number(row, "day")] = number(row, "used");
     return values;
   };
   // The member `tool` has the fewest rows, and every charge counts in every member.
-  const days = fill(await read("tool", null));
-  const byName = Map.groupBy(await read(query.by, top), (row) => text(row, "name"));
-  const series = top.map((name) => fill(byName.get(name) ?? []));
-  return { kind: "done", spend: spendOf(query, groups, days, series) };
+  const steps = fill(await read("tool", null));
+  const byName = Map.groupBy(await read(by, top), (row) => text(row, "name"));
+  return { stepMs: dayMs, steps, series: top.map((name) => fill(byName.get(name) ?? [])) };
+}
+
+/** Like `readDays`, from the charges of the range, because the sums have no hours. */
+async function readHours(
+  database: Postgres,
+  { from, to, by, workspaceId: scope = "" }: SpendQuery,
+  top: readonly string[],
+): Promise<SpendSteps> {
+  const rows = await database.query("usage", hoursQuery(by), [scope, from, to, top]);
+  const steps = hoursOf({ from, to });
+  const series = new Map<string | null, number[]>(top.map((name) => [name, hoursOf({ from, to })]));
+  for (const row of rows) {
+    const hour = number(row, "hour");
+    const used = number(row, "used");
+    steps[hour] = (steps[hour] ?? 0) + used;
+    const values = series.get(optionalText(row, "name") ?? null);
+    if (values !== undefined) values[hour] = used;
+  }
+  return { stepMs: hourMs, steps, series: [...series.values()] };
 }
 
 function dateOf(time: number): string {

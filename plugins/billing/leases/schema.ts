@@ -206,7 +206,6 @@ BEGIN
         spent = CASE WHEN v_is_new THEN v_zero ELSE known.spent END;
   SELECT greatest(recall, v_answers), is_tight INTO v_recall, v_tight
     FROM sluice.scopes WHERE id = v_scope;
-  v_left := sluice.left_in(v_scope, p_want -> 'limits', v_now);
 
   FOR v_other IN
     SELECT l.slack, l.recall FROM sluice.leases l JOIN sluice.replicas r ON r.id = l.replica
@@ -220,6 +219,9 @@ BEGIN
       v_has_new_slack := v_has_new_slack OR v_other.recall = v_recall;
     END IF;
   END LOOP;
+  -- After the others: a replica that is fenced between the two statements counts as silent, and not as one that has
+  -- answered while its credit still counts as held.
+  v_left := sluice.left_in(v_scope, p_want -> 'limits', v_now);
   IF NOT (p_want ->> 'anySource')::boolean THEN
     FOR i IN REVERSE v_reach .. 1 LOOP
       IF v_other_slack[i] > 0 THEN v_reach := i; END IF;

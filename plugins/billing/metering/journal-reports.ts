@@ -1,15 +1,12 @@
 /** Usage reports from the journal. The background threads of the gateway make them, because they read many charges. */
 import { threadModule } from "sluice-gateway/package-files";
 import type { ComputeThreads, Log } from "sluice-gateway/plugin";
-import type { SpendAnswer, UsageReports, UsageSeries } from "sluice-gateway/services";
+import type { SpendAnswer, UsageReports } from "sluice-gateway/services";
 import type { SpendJob } from "./spend/spend-report.ts";
 import { maxGroups } from "./usage-report-json.ts";
 import type { UsageReportJob } from "./usage-report.ts";
-import type { UsageSeriesJob } from "./usage-series.ts";
 
 const reportModule = threadModule("plugins/billing/metering/usage-report");
-const seriesModule = threadModule("plugins/billing/metering/usage-series");
-
 const spendModule = threadModule("plugins/billing/metering/spend/spend-report");
 
 /** `dataDir`: the folder of the journal. */
@@ -36,12 +33,6 @@ export function createJournalReports(
       if (done === undefined) return { kind: "unavailable" };
       if (done.bytes === undefined) return { kind: "tooManyGroups", maxGroups };
       return { kind: "done", json: done.bytes };
-    },
-    async series(query) {
-      const input: UsageSeriesJob = { dataDir, ...query };
-      const done = await run(seriesModule, input);
-      // The result of the job, which `usageSeries` returns.
-      return done && (JSON.parse(new TextDecoder().decode(done.bytes)) as UsageSeries);
     },
     async spend(query) {
       const input: SpendJob = { dataDir, ...query };

@@ -25,6 +25,5 @@ export const meteringWithoutJournal: Metering = {
   usage: {
     report: () => Promise.resolve({ kind: "unavailable" }),
     spend: () => Promise.resolve({ kind: "unavailable" }),
-    series: () => Promise.resolve(undefined),
   },
 };

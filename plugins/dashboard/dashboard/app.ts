@@ -10,14 +10,13 @@ import { queryOf } from "./input.ts";
 import { keyRoutes } from "./key-routes.ts";
 import { liveRoutes } from "./live-routes.ts";
 import { servePages } from "./pages.ts";
+import { pipelineRoutes } from "./pipeline-routes.ts";
 import { playgroundRoutes } from "./playground.ts";
 import type { DashboardParts } from "./parts.ts";
 import { signedInRoutes } from "./route.ts";
-import { routesView } from "./routes-view.ts";
 import { createSessions } from "./session.ts";
 import { signInRoutes } from "./sign-in.ts";
 import { spendRoutes } from "./spend.ts";
-import { usageRoutes } from "./usage.ts";
 import { workspaceRoutes } from "./workspace-routes.ts";
 
 const bodyBytes = 16 * 1024;
@@ -51,18 +50,17 @@ function apiRoutes(api: FastifyInstance, parts: DashboardParts): void {
   signInRoutes(api, parts, sessions);
   keyRoutes(add, parts);
   workspaceRoutes(add, parts);
-  usageRoutes(add, parts);
   spendRoutes(add, parts);
   historyRoutes(add, parts);
   playgroundRoutes(add, parts);
   liveRoutes(add, parts);
+  pipelineRoutes(add, parts);
   add(
     "GET",
     "health",
     async (_viewer, _, reply) => sendJson(reply, 200, await health(parts)),
     "platform",
   );
-  add("GET", "routes", (_viewer, _, reply) => sendJson(reply, 200, routesView(parts)), "platform");
   add("GET", "explain", (_viewer, request, reply) => explain(parts, request, reply), "platform");
 }
 

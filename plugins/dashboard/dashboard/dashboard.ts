@@ -28,8 +28,8 @@ export function openDashboard(
     () => observed(gateway),
     (part) => part.stop(),
   );
-  const { environment, seal, claims, clock, log, version } = host;
-  const { postgres, replicas } = host.store;
+  const { environment, seal, claims, clock, log, store, version } = host;
+  const { postgres, replicas } = store;
   const all = { replicas, name: postgres?.replica, version, log };
   const open = <T extends Disposable>(name: string, make: () => T): T =>
     keep(name, make, (part) => part[Symbol.dispose]());
@@ -40,6 +40,7 @@ export function openDashboard(
     claims,
     clock,
     log,
+    store,
     gateway,
     liveGateways: open("live of all gateways", () =>
       askAllGateways(all, "dashboard live 2", (question: LiveQuestion) =>
@@ -47,7 +48,7 @@ export function openDashboard(
       ),
     ),
     healthGateways: open("health of all gateways", () =>
-      askAllGateways(all, "dashboard health 1", () => gatewayHealth(gateway)),
+      askAllGateways(all, "dashboard health 2", () => gatewayHealth(gateway)),
     ),
     history: keep(
       "health over time",

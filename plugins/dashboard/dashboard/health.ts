@@ -1,4 +1,5 @@
 /** Reports the state of every node and worker, of the process itself, and of all gateways on the same database. */
+import { createHash } from "node:crypto";
 import type { GatewayInfo } from "sluice-gateway/plugin";
 import { readyState } from "./live.ts";
 import type { AllGateways, GatewayPart } from "./other-gateways.ts";
@@ -13,8 +14,16 @@ export interface GatewayHealth {
   /** True if the gateway reaches the store. Undefined without the store. */
   readonly postgres: boolean | undefined;
   readonly redis: boolean | undefined;
+  /** A digest of the text of its pipeline.yaml, to compare it with those of other gateways. */
+  readonly fileDigest: string;
+  /** True if the file on disk has faults, so that it was not loaded. */
+  readonly isReloadRefused: boolean;
   /** Credit that it holds in reserve, in milli-CU. Undefined if it shares no credit. */
   readonly slackMilliCu: number | undefined;
+  /** Credit that it holds for requests that are running, in milli-CU. Undefined if it shares no credit. */
+  readonly reservedMilliCu: number | undefined;
+  /** Number of workspaces and keys in which it holds credit. Undefined if it shares no credit. */
+  readonly leasedScopes: number | undefined;
   /** Difference between the clock of the database and its own. */
   readonly clockOffsetSeconds: number | undefined;
   /** Number of other gateways with other settings. Undefined without a database, and from older releases. */
@@ -37,7 +46,11 @@ export function gatewayHealth(gateway: GatewayInfo): GatewayHealth {
     generation: running.generation,
     postgres: isUp("sluice_store_postgres_up"),
     redis: isUp("sluice_store_redis_up"),
+    fileDigest: createHash("sha256").update(running.file.text).digest("hex"),
+    isReloadRefused: metric("sluice_reload_failed") === 1,
     slackMilliCu: metric("sluice_lease_slack_cu_milli"),
+    reservedMilliCu: metric("sluice_lease_reserved_cu_milli"),
+    leasedScopes: metric("sluice_lease_scopes"),
     clockOffsetSeconds: metric("sluice_clock_offset_seconds"),
     otherSettings: metric("sluice_gateways_with_other_settings"),
   };
@@ -64,7 +77,10 @@ export async function health({
     ledgers: detailsOf("ledger"),
     upstreams: detailsOf("upstream"),
     networks: detailsOf("network"),
-    ...(own?.name !== undefined && { gateways: parts.map(gatewayJson), complete: isComplete }),
+    ...(own?.name !== undefined && {
+      gateways: parts.map((part) => gatewayJson(part, own)),
+      complete: isComplete,
+    }),
   };
 }
 
@@ -75,13 +91,11 @@ function processState(): Pick<GatewayHealth, "uptimeSeconds" | "memoryBytes"> {
   };
 }
 
-function gatewayJson({
-  name,
-  version,
-  isOwn,
-  value,
-  heardMsAgo,
-}: GatewayPart<GatewayHealth>): object {
+/** `own`: the gateway that shows the view. */
+function gatewayJson(
+  { name, version, isOwn, value, heardMsAgo }: GatewayPart<GatewayHealth>,
+  own: GatewayPart<GatewayHealth>,
+): object {
   return {
     name,
     version,
@@ -95,7 +109,11 @@ function gatewayJson({
       generation: value.generation,
       postgres: value.postgres,
       redis: value.redis,
+      same_file: value.fileDigest === own.value?.fileDigest,
+      reload_refused: value.isReloadRefused,
       slack_cu_milli: value.slackMilliCu,
+      reserved_cu_milli: value.reservedMilliCu,
+      leased_scopes: value.leasedScopes,
       clock_offset_seconds: value.clockOffsetSeconds,
       other_settings: value.otherSettings,
     }),

@@ -6,7 +6,7 @@ import type { HealthGateways } from "./health.ts";
 import type { HistoryRecorder } from "./history/recorder.ts";
 import type { LiveGateways } from "./live.ts";
 
-type FromHost = "environment" | "seal" | "claims" | "clock" | "log" | "version";
+type FromHost = "environment" | "seal" | "claims" | "clock" | "log" | "store" | "version";
 
 export interface DashboardParts extends Pick<Host, FromHost> {
   readonly gateway: GatewayInfo;

@@ -30,7 +30,8 @@ export async function planJson(
   const query = { workspaceId, from, to: today + dayMs, by: "tool", limit: 0 } as const;
   const answer = await metering.usage.spend(query);
   if (answer.kind !== "done") return undefined;
-  const { days } = answer.spend;
+  // The range has more than two days, so its steps are days.
+  const { steps: days } = answer.spend;
   const used = sum(days.slice((start - from) / dayMs));
   const recent = days.slice(-(meanDays + 1));
   const forecast = forecastMilliCu({ used, recent, now, today, end });

@@ -144,7 +144,8 @@ async function spendJson(parts: DashboardParts, question: Question, spend: Spend
       overage_usd: groupOverageUsd(names, group),
     })),
     group_count: spend.groupCount,
-    days: spend.days,
+    step_seconds: spend.stepMs / 1000,
+    steps: spend.steps,
     series: spend.series,
     plan: await planJson(parts, workspaceId),
   };

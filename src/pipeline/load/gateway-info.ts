@@ -54,6 +54,7 @@ export function gatewayInfo(
         ...parts.ready(),
         generation: generation.number,
         reload: parts.reload(),
+        file: { path: generation.config.file, text: generation.config.text },
         origin,
         explain,
         explainEverywhere,

@@ -4,15 +4,7 @@
  */
 import { Client } from "pg";
 import { runSql } from "../../store/servers.ts";
-import type { Charge, Exceeded, Holding, KeptSum, LimitedScope, Silence } from "./history.ts";
-
-/**
- * PostgreSQL hears a replica every 250 ms. A refusal waits 1.5 seconds for the answers to a recall, and an answer takes
- * two messages of the replica: one that fetches the recall, and one that states what it keeps. If the answer was missing,
- * one of the two took more than 750 ms. A replica that was heard in shorter intervals has therefore answered, and what it
- * held justifies no refusal. Charges that it posted meanwhile may hide such an interval, which makes the rule stricter.
- */
-const gapMs = 700;
+import type { Charge, Exceeded, Holding, KeptSum, LimitedScope } from "./history.ts";
 
 /**
  * The trigger is deferred, so that it sees the whole transaction. Its statement has a separate snapshot, in which a
@@ -23,7 +15,6 @@ CREATE SCHEMA audit;
 CREATE TABLE audit.limits (scope text PRIMARY KEY, kind text NOT NULL, milli bigint NOT NULL);
 CREATE TABLE audit.holdings (at bigint, scope text, replica bigint, held bigint);
 CREATE TABLE audit.states (at bigint, replica bigint, state text);
-CREATE TABLE audit.gaps (replica bigint, since bigint, until bigint);
 CREATE TABLE audit.exceeded (scope text, charged bigint, held bigint, capacity bigint);
 
 CREATE FUNCTION audit.note_holding() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -46,14 +37,6 @@ BEGIN
 END $$;
 CREATE TRIGGER note AFTER UPDATE OF state ON sluice.replicas
   FOR EACH ROW EXECUTE FUNCTION audit.note_state();
-
-CREATE FUNCTION audit.note_gap() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-  INSERT INTO audit.gaps VALUES (NEW.id, OLD.heard_at, NEW.heard_at);
-  RETURN NULL;
-END $$;
-CREATE TRIGGER note_gap AFTER UPDATE OF heard_at ON sluice.replicas
-  FOR EACH ROW WHEN (NEW.heard_at - OLD.heard_at > ${gapMs}) EXECUTE FUNCTION audit.note_gap();
 
 CREATE FUNCTION audit.check_scope() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -97,8 +80,6 @@ export interface Audit {
   readonly charges: readonly Charge[];
   readonly holdings: readonly Holding[];
   readonly states: readonly StateChange[];
-  /** Times in which PostgreSQL did not hear a replica, for example because the machine was busy. */
-  readonly gaps: readonly Silence[];
   readonly exceeded: readonly Exceeded[];
   readonly sums: readonly KeptSum[];
   /** Number of purchases by amount, and their sum by workspace. */
@@ -131,8 +112,6 @@ export async function readAudit(url: string): Promise<Audit> {
       FROM audit.holdings h JOIN sluice.replicas r ON r.id = h.replica ORDER BY at`),
     states: await read(`SELECT at, name AS replica, s.state
       FROM audit.states s JOIN sluice.replicas r ON r.id = s.replica ORDER BY at`),
-    gaps: await read(`SELECT name AS replica, since AS from, until AS to
-      FROM audit.gaps g JOIN sluice.replicas r ON r.id = g.replica`),
     exceeded: await read(`SELECT scope, charged AS "chargedMilliCu", held AS "heldMilliCu",
       capacity AS "limitMilliCu" FROM audit.exceeded`),
     sums: [

@@ -9,7 +9,7 @@ import { readAudit, startAudit, type Audit } from "./audit.ts";
 import { check, type Violations } from "./checker.ts";
 import { onceOnly, readOnce, runClients, type Known } from "./clients.ts";
 import { deploy, type CampaignPrograms, type Deployment } from "./deployment.ts";
-import { figuresOf, silencesOf, type Figures } from "./figures.ts";
+import { figuresOf, type Figures } from "./figures.ts";
 import type { Disruption, History } from "./history.ts";
 import { applyMutant, type MutantName } from "./mutants.ts";
 import { redisDisruptions } from "./redis-disruptions.ts";
@@ -79,7 +79,7 @@ export async function runCampaign(options: CampaignOptions): Promise<CampaignRes
   const audit = await readAudit(postgres.primary.url);
   const once = onceOnly(known, audit.purchases, transfers);
   const disruptions = redisDisruptions(done, redisWarnings);
-  const history = historyOf({ accounts, sender, audit, known, done, once, disruptions });
+  const history = historyOf({ accounts, sender, audit, known, once, disruptions });
   const violations = check(history);
   return {
     figures: figuresOf(history, violations, audit, done),
@@ -96,16 +96,14 @@ function historyOf(parts: {
   readonly sender: Sender;
   readonly audit: Audit;
   readonly known: Known;
-  readonly done: readonly DoneFault[];
   readonly once: History["onceOnly"];
   readonly disruptions: readonly Disruption[];
 }): History {
-  const { accounts, sender, audit, known, done, once, disruptions } = parts;
-  const { charges, holdings, exceeded, sums, purchased } = audit;
+  const { accounts, sender, audit, known, once, disruptions } = parts;
+  const { charges, exceeded, sums, purchased } = audit;
   return {
     calls: sender.calls,
     charges,
-    holdings,
     exceeded,
     sums,
     scopes: accounts.scopes.map((scope) => ({
@@ -115,7 +113,6 @@ function historyOf(parts: {
     onceOnly: once,
     revocations: known.revocations,
     rates: [{ keyId: accounts.slow.keyId, ...rateLimit, disruptions }],
-    silences: silencesOf(done, audit),
   };
 }
 

@@ -47,8 +47,6 @@ function historyOf(more: Partial<History>): History {
     onceOnly: [],
     revocations: [],
     rates: [],
-    silences: [],
-    holdings: [],
     sums: [],
     exceeded: [],
     ...more,
@@ -145,29 +143,6 @@ describe("refusals", () => {
     assert.deepEqual(broken({ calls: [paid, open, refusal], charges, scopes }), {});
     const later = callOf("later", { start: 10_011, end: 10_020, isWhole: false });
     assert.deepEqual(broken({ calls: [paid, later, refusal], charges, scopes }), {
-      unjustified: 1,
-    });
-  });
-
-  test("credit that a silent replica holds justifies it, and the reserve of another one does not", () => {
-    const holdings = [{ at: 5_000, scope: key, replica: "two-1", heldMilliCu: 5 }];
-    const given = { calls: [paid, refusal], charges, scopes: [limitOf(14)], holdings };
-    assert.deepEqual(broken(given), { unjustified: 1 });
-    const silence = { replica: "two-1", from: 4_000, to: 12_000 };
-    assert.deepEqual(broken({ ...given, silences: [silence] }), {});
-    const another = { ...silence, replica: "three-1" };
-    assert.deepEqual(broken({ ...given, silences: [another] }), { unjustified: 1 });
-    assert.deepEqual(broken({ ...given, silences: [{ ...silence, replica: undefined }] }), {});
-    const before = { ...silence, to: 6_000 };
-    assert.deepEqual(broken({ ...given, silences: [before] }), { unjustified: 1 });
-    const later = [{ at: 11_000, scope: key, replica: "two-1", heldMilliCu: 5 }];
-    const short = { ...given, holdings: later, calls: [paid, { ...refusal, end: 12_000 }] };
-    assert.deepEqual(broken({ ...short, silences: [{ ...silence, to: 9_000 }] }), {
-      unjustified: 1,
-    });
-    assert.deepEqual(broken({ ...short, silences: [{ ...silence, to: 10_000 }] }), {});
-    const freed = [...holdings, { at: 6_000, scope: key, replica: "two-1", heldMilliCu: 0 }];
-    assert.deepEqual(broken({ ...given, holdings: freed, silences: [silence] }), {
       unjustified: 1,
     });
   });

@@ -1,8 +1,7 @@
 /** The figures of a campaign, as docs/replicas.md shows them. */
 import type { Audit } from "./audit.ts";
 import { cutCalls, isAnswered, overshootOf, type Violations } from "./checker.ts";
-import type { History, Silence } from "./history.ts";
-import { unjustifiedRefusals } from "./refusals.ts";
+import type { History } from "./history.ts";
 import type { DoneFault } from "./run-faults.ts";
 import type { FaultKind } from "./schedule.ts";
 
@@ -21,9 +20,6 @@ export interface Figures {
   /** Requests that a credit limit refused, and the number of those for which there was credit. */
   readonly refused: number;
   readonly unjustified: number;
-  /** Refusals that only the credit of silent replicas explains, and those of them that no injected fault explains. */
-  readonly refusedBySilence: number;
-  readonly refusedByBusyMachine: number;
   /** Charges whose answer did not arrive completely. */
   readonly cut: number;
   readonly repeated: number;
@@ -55,8 +51,6 @@ export function figuresOf(
   const confirmed = history.revocations.filter(
     ({ confirmedBy, notConfirmedBy }) => confirmedBy.length > 0 && notConfirmedBy.length === 0,
   );
-  const refusedWith = (silences: readonly Silence[]): number =>
-    unjustifiedRefusals({ ...history, silences }).length - violations.unjustified.length;
   return {
     requests: history.calls.length,
     answered: history.calls.filter(isAnswered).length,
@@ -72,8 +66,6 @@ export function figuresOf(
     refused: history.calls.filter(({ status, maxMilliCu }) => status === 429 && maxMilliCu > 0)
       .length,
     unjustified: violations.unjustified.length,
-    refusedBySilence: refusedWith([]),
-    refusedByBusyMachine: refusedWith(silencesOf(done, { ...audit, gaps: [] })),
     cut: cutCalls(history),
     repeated: violations.repeated.length,
     fenced: audit.states.filter(({ state }) => state === "fenced").length,
@@ -85,20 +77,6 @@ export function figuresOf(
     ),
     serveAgainMs: serveAgain(history, done),
   };
-}
-
-/** Time after the repair in which a replica may still not answer recalls. */
-const afterMs = 3_000;
-
-/** Returns the times in which replicas may hold credit without answering: until they are repaired or fenced. */
-export function silencesOf(done: readonly DoneFault[], audit: Audit): Silence[] {
-  const broken = done.flatMap((fault): Silence[] => {
-    const { kind, replica, begunAt: from, repairedAt } = fault;
-    // In the last case, only the connection for charges is affected.
-    if (kind.endsWith("Redis") || kind === "deliver a batch twice") return [];
-    return [{ replica, from, to: endOf(fault, audit) ?? repairedAt + afterMs }];
-  });
-  return [...broken, ...audit.gaps];
 }
 
 /** Returns the time at which the credit of a killed replica was free. Undefined if it was not killed. */

@@ -77,12 +77,6 @@ export interface Interval {
   readonly to: number;
 }
 
-/** A time in which a replica may hold credit without answering. */
-export interface Silence extends Interval {
-  /** Undefined if it concerns all replicas. */
-  readonly replica: string | undefined;
-}
-
 /** From `at` on, a replica held this amount of a scope. */
 export interface Holding {
   readonly at: number;
@@ -106,8 +100,6 @@ export interface History {
   readonly onceOnly: readonly OnceOnly[];
   readonly revocations: readonly Revocation[];
   readonly rates: readonly RateLimit[];
-  readonly silences: readonly Silence[];
-  readonly holdings: readonly Holding[];
   readonly sums: readonly KeptSum[];
   /** What the audit in the database has found. */
   readonly exceeded: readonly Exceeded[];

@@ -1,16 +1,16 @@
 /** Finds refusals for which there was credit. */
-import type { Call, History, Holding, Interval, LimitedScope } from "./history.ts";
+import type { Call, History, Interval, LimitedScope } from "./history.ts";
 
 /**
- * A refusal may be based on numbers of this age: a refusal is remembered for a second, and the reservation that caused
- * it may have waited for two seconds.
+ * A refusal may be based on numbers of this age: a refusal is remembered for a second, and the reply that caused it may
+ * have been on its way for two seconds.
  */
 const oldestMs = 3_000;
 
 /**
- * A refusal is justified if, at some instant, what was charged, what was possibly open, what silent replicas held, and
- * the call itself exceeded a limit. The reserves of replicas do not justify a refusal, because replicas give them back
- * when they are asked.
+ * A refusal is justified if, at some instant, what was charged, what was possibly open, and the call itself exceeded a
+ * limit. The reserves of replicas do not justify a refusal: they are asked for them, and a call whose question is not
+ * answered ends with 503.
  */
 export function unjustifiedRefusals(history: History): string[] {
   const charged = new Map<string, number>();
@@ -34,12 +34,11 @@ export function unjustifiedRefusals(history: History): string[] {
       const used = others
         .filter((each) => each !== call)
         .reduce((sum, each) => sum + mayCount(each, time, charged.get(each.id)), 0);
-      const silent = heldSilently(history, scope.id, time);
-      return { used, silent, limit: scope.limitMilliCu };
+      return { used, limit: scope.limitMilliCu };
     });
     const { maxMilliCu: cost } = call;
-    if (reasons.some(({ used, silent, limit }) => used + silent + cost > limit)) continue;
-    const numbers = reasons.map(({ used, silent, limit }) => `${used} + ${silent} of ${limit}`);
+    if (reasons.some(({ used, limit }) => used + cost > limit)) continue;
+    const numbers = reasons.map(({ used, limit }) => `${used} of ${limit}`);
     found.push(`${call.id} was refused ${cost} with ${numbers.join(", ")} in use`);
   }
   return found;
@@ -50,41 +49,4 @@ function mayCount(call: Call, { from, to }: Interval, charged: number | undefine
   if (call.start > to) return 0;
   if (charged !== undefined) return Math.max(charged, call.end >= from ? call.maxMilliCu : 0);
   return call.end >= from ? call.maxMilliCu : 0;
-}
-
-/** A replica that does not answer a recall for this time is not waited for. */
-const recallMs = 1_500;
-
-/**
- * Returns the largest amount that replicas held of a scope in this time while they were silent, or so soon after it
- * that a recall may still have been open.
- */
-function heldSilently({ silences, holdings }: History, scope: string, time: Interval): number {
-  const silent = silences
-    .filter(({ from, to }) => from <= time.to && to >= time.from)
-    .map(({ replica, from, to }) => ({
-      replica,
-      from: Math.max(from, time.from),
-      to: Math.min(to + recallMs, time.to),
-    }));
-  if (silent.length === 0) return 0;
-  let sum = 0;
-  for (const [replica, own] of Map.groupBy(
-    holdings.filter((each) => each.scope === scope),
-    (each) => each.replica,
-  )) {
-    const times = silent.filter((each) => [undefined, replica].includes(each.replica));
-    sum += Math.max(0, ...times.map((each) => mostHeld(own, each)));
-  }
-  return sum;
-}
-
-function mostHeld(holdings: readonly Holding[], { from, to }: Interval): number {
-  let before = 0;
-  let most = 0;
-  for (const { at, heldMilliCu } of holdings) {
-    if (at < from) before = heldMilliCu;
-    else if (at <= to) most = Math.max(most, heldMilliCu);
-  }
-  return Math.max(before, most);
 }

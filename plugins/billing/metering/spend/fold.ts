@@ -3,16 +3,13 @@
  * rows per name instead of every charge.
  */
 import type { DatabaseSync } from "node:sqlite";
-import { spendMembers, type SpendMember } from "sluice-gateway/services";
+import { spendMembers } from "sluice-gateway/services";
 import { number, text, transaction } from "sluice-gateway/store";
-import { readChargeText } from "../charge-text.ts";
 import { commitsWithin } from "../commits.ts";
 import { singleRow } from "../journal-reader.ts";
 import { at, kind, RecordCursor } from "../records.ts";
+import { ChargeNames } from "./charge-names.ts";
 import { dayMs, monthNumber, span } from "./schema.ts";
-
-/** The surfaces whose charges are those of tools. Their methods are the names of the tools. */
-const toolSurfaces = ["tool-rpc", "mcp"];
 
 /** Amounts in the order of the columns: calls, the three draws, input tokens, output tokens. */
 type Amounts = [number, number, number, number, number, number];
@@ -47,13 +44,7 @@ export function addNewCharges(turn: Turn, isLate: () => boolean): boolean {
 function addTurn({ sums, journal, maxCharges }: Turn): number {
   const after = lastRead(sums, journal);
   const days = new Map<number, DaySums>();
-  const tags = new TagNumbers(sums);
-  const tools = new Set(
-    journal
-      .prepare(`SELECT id FROM names WHERE name IN (${toolSurfaces.map(() => "?").join(", ")})`)
-      .all(...toolSurfaces)
-      .map((row) => number(row, "id")),
-  );
+  const names = new ChargeNames(sums, journal);
   let charges = 0;
   let last = after;
   for (const { seq, records } of commitsWithin(journal, -Infinity, Infinity, after + 1)) {
@@ -61,7 +52,7 @@ function addTurn({ sums, journal, maxCharges }: Turn): number {
     const cursor = new RecordCursor(records);
     while (cursor.next()) {
       if (cursor.kind !== kind.charge) continue;
-      addCharge(days, cursor, tags, tools);
+      addCharge(days, cursor, names);
       charges++;
     }
     last = seq;
@@ -75,8 +66,7 @@ function addTurn({ sums, journal, maxCharges }: Turn): number {
 function addCharge(
   days: Map<number, DaySums>,
   cursor: RecordCursor,
-  tags: TagNumbers,
-  tools: ReadonlySet<number>,
+  chargeNames: ChargeNames,
 ): void {
   const field = at.charge;
   const day = Math.floor(cursor.float(field.time) / dayMs);
@@ -86,16 +76,7 @@ function addCharge(
     days.set(day, sums);
   }
   const workspace = cursor.uint(field.workspace);
-  const method = cursor.uint(field.method);
-  const names: Readonly<Record<SpendMember, number>> = {
-    workspace,
-    key: cursor.uint(field.key),
-    model: cursor.uint(field.model),
-    tool: tools.has(cursor.uint(field.surface)) ? method : 0,
-    method,
-    route: cursor.route,
-    tag: tags.of(cursor.text(field.text)),
-  };
+  const names = chargeNames.of(cursor);
   const amounts: Amounts = [
     1,
     cursor.float(field.included),
@@ -105,8 +86,7 @@ function addCharge(
     cursor.float(field.outputTokens),
   ];
   for (const [member, byName] of sums.entries()) {
-    const name = names[spendMembers[member] ?? "key"];
-    addAmounts(byName, workspace * nameLimit + name, amounts);
+    addAmounts(byName, workspace * nameLimit + (names[member] ?? 0), amounts);
   }
 }
 
@@ -194,29 +174,4 @@ function commitOf(journal: DatabaseSync, seq: number): CommitRow | undefined {
 
 function uidOf(journal: DatabaseSync): string {
   return text(singleRow(journal, "SELECT uid FROM journal"), "uid");
-}
-
-/** Numbers the names of agents. Clients choose these texts, so the journal does not list them as names. */
-class TagNumbers {
-  readonly #insert: ReturnType<DatabaseSync["prepare"]>;
-  readonly #find: ReturnType<DatabaseSync["prepare"]>;
-  #known = new Map<string, number>();
-
-  constructor(sums: DatabaseSync) {
-    this.#insert = sums.prepare("INSERT INTO tags (name) VALUES (?) ON CONFLICT DO NOTHING");
-    this.#find = sums.prepare("SELECT id FROM tags WHERE name = ?");
-  }
-
-  /** `chargeText`: see charge-text.ts. */
-  of(chargeText: string): number {
-    if (!chargeText.includes("\n")) return 0;
-    const name = readChargeText(chargeText).agent?.name;
-    if (name === undefined) return 0;
-    const known = this.#known.get(name);
-    if (known !== undefined) return known;
-    this.#insert.run(name);
-    const id = Number(this.#find.get(name)?.["id"]);
-    this.#known.set(name, id);
-    return id;
-  }
 }

@@ -1,6 +1,7 @@
 /** Builds the answer about the spend from its sums, in the same way for every store. */
 import type { Spend, SpendAmounts, SpendGroup, SpendQuery } from "sluice-gateway/services";
 import { number, type Row } from "sluice-gateway/store";
+import { stepMsOf, type SpendSteps } from "./steps.ts";
 
 export type NamedSum = SpendGroup;
 
@@ -30,12 +31,11 @@ const none: SpendAmounts = {
   outputTokens: 0,
 };
 
-/** `groups`: all groups in descending order. `days`: empty if no day has a charge. */
+/** `groups`: all groups in descending order. */
 export function spendOf(
-  { from, to, limit }: SpendQuery,
+  { limit }: Pick<SpendQuery, "limit">,
   groups: readonly NamedSum[],
-  days: readonly number[],
-  series: readonly (readonly number[])[],
+  steps: SpendSteps,
 ): Spend {
   const total: Record<keyof SpendAmounts, number> = { ...none };
   for (const group of groups) {
@@ -51,7 +51,13 @@ export function spendOf(
     total,
     groups: groups.slice(0, limit),
     groupCount: groups.length,
-    days: days.length > 0 ? days : Array<number>((to - from) / 86_400_000).fill(0),
-    series,
+    ...steps,
   };
+}
+
+/** The answer if the store has no charge of the workspace. */
+export function noSpend(query: SpendQuery): Spend {
+  const stepMs = stepMsOf(query);
+  const steps = Array<number>((query.to - query.from) / stepMs).fill(0);
+  return spendOf(query, [], { stepMs, steps, series: [] });
 }

@@ -9,20 +9,28 @@ import { journalPath } from "../journal-schema.ts";
 import { maxSeries } from "../usage-report-json.ts";
 import { addNewCharges } from "./fold.ts";
 import { dayMs, memberNumber, monthNumber, monthStart, openSpendDatabase, span } from "./schema.ts";
-import { amountsOf, spendOf, type NamedSum } from "./spend-of.ts";
+import { amountsOf, noSpend, spendOf, type NamedSum } from "./spend-of.ts";
+import { readHours } from "./read-hours.ts";
+import { maxHourlyCharges, type SpendSteps } from "./steps.ts";
 
 export interface SpendJob extends SpendQuery {
   readonly dataDir: string;
 }
 
-export interface TurnLimits {
+export interface SpendLimits {
   /** Time after which a job that adds up the past ends, so that other jobs of the thread run. */
   readonly turnMs: number;
   /** Number of charges that are added to the sums in one transaction. */
   readonly charges: number;
+  /** Maximum number of charges in a range with hours. */
+  readonly hourlyCharges: number;
 }
 
-const defaultLimits: TurnLimits = { turnMs: 5_000, charges: 200_000 };
+const defaultLimits: SpendLimits = {
+  turnMs: 5_000,
+  charges: 200_000,
+  hourlyCharges: maxHourlyCharges,
+};
 
 /** Runs in a thread of the pool. Returns a `SpendAnswer` as JSON. Throws StoreError. */
 export default function run(job: SpendJob): unknown {
@@ -30,9 +38,9 @@ export default function run(job: SpendJob): unknown {
 }
 
 /** Throws StoreError. */
-export function spendAnswer(job: SpendJob, limits: TurnLimits = defaultLimits): SpendAnswer {
+export function spendAnswer(job: SpendJob, limits: SpendLimits = defaultLimits): SpendAnswer {
   const { dataDir } = job;
-  if (!hasJournal(dataDir)) return { kind: "done", spend: spendOf(job, [], [], []) };
+  if (!hasJournal(dataDir)) return { kind: "done", spend: noSpend(job) };
   const journal = openJournalReader(dataDir);
   try {
     const sums = openSpendDatabase(dataDir);
@@ -41,7 +49,7 @@ export function spendAnswer(job: SpendJob, limits: TurnLimits = defaultLimits): 
       const isLate = (): boolean => performance.now() >= until;
       const isDone = addNewCharges({ sums, journal, maxCharges: limits.charges }, isLate);
       if (!isDone) return { kind: "building" };
-      return { kind: "done", spend: readSpend(sums, journal, job) };
+      return { kind: "done", spend: readSpend(sums, journal, job, limits) };
     } finally {
       sums.close();
     }
@@ -52,10 +60,15 @@ export function spendAnswer(job: SpendJob, limits: TurnLimits = defaultLimits): 
   }
 }
 
-function readSpend(sums: DatabaseSync, journal: DatabaseSync, job: SpendJob): Spend {
+function readSpend(
+  sums: DatabaseSync,
+  journal: DatabaseSync,
+  job: SpendJob,
+  { hourlyCharges }: SpendLimits,
+): Spend {
   const names = new NameReader(journal);
   const scope = job.workspaceId === undefined ? 0 : nameNumber(journal, job.workspaceId);
-  if (scope === undefined) return spendOf(job, [], [], []);
+  if (scope === undefined) return noSpend(job);
   const all = readGroups(sums, scope, job);
   const largest = all.toSorted((a, b) => b.usedMilliCu - a.usedMilliCu || a.name - b.name);
   const groups = largest.map(({ name, ...sum }, index): NamedSum => ({
@@ -63,9 +76,9 @@ function readSpend(sums: DatabaseSync, journal: DatabaseSync, job: SpendJob): Sp
     // A name is read only if it is shown.
     name: index < job.limit ? nameOf(sums, names, job.by, name) : undefined,
   }));
-  const days: number[] = readDays(sums, scope, job);
-  const series = largest.map(({ name }) => name).slice(0, maxSeries);
-  return spendOf(job, groups, days, readSeries(sums, scope, job, series));
+  const top = largest.map(({ name }) => name).slice(0, maxSeries);
+  const hours = readHours(sums, journal, { ...job, scope, names: top, maxCharges: hourlyCharges });
+  return spendOf(job, groups, hours ?? readDays(sums, scope, job, top));
 }
 
 /** A sum with the number of its name. */
@@ -99,8 +112,18 @@ function readGroups(sums: DatabaseSync, scope: number, { by, from, to }: SpendJo
   return rows.map((row) => ({ name: number(row, "name"), ...amountsOf(row) }));
 }
 
+function readDays(
+  sums: DatabaseSync,
+  scope: number,
+  job: SpendJob,
+  names: readonly number[],
+): SpendSteps {
+  const steps = readTotals(sums, scope, job);
+  return { stepMs: dayMs, steps, series: readSeries(sums, scope, job, names) };
+}
+
 /** Returns the milli-CU of each day. The member `tool` has the fewest rows, and every charge counts in every member. */
-function readDays(sums: DatabaseSync, scope: number, { from, to }: SpendJob): number[] {
+function readTotals(sums: DatabaseSync, scope: number, { from, to }: SpendJob): number[] {
   const days = Array<number>((to - from) / dayMs).fill(0);
   const rows = sums
     .prepare(

@@ -6,7 +6,6 @@ import { LiveView } from "./views/live.js";
 import { PipelineView } from "./views/pipeline.js";
 import { SpendView } from "./views/spend.js";
 import { PlaygroundView } from "./views/playground.js";
-import { UsageView } from "./views/usage.js";
 import { WorkspacesView } from "./views/workspaces.js";
 
 /**
@@ -15,7 +14,6 @@ import { WorkspacesView } from "./views/workspaces.js";
  */
 export const views = [
   { name: "live", title: "Live", view: LiveView, platform: false },
-  { name: "usage", title: "Usage", view: UsageView, platform: false },
   { name: "spend", title: "Spend", view: SpendView, platform: false },
   { name: "keys", title: "Keys", view: KeysView, platform: false },
   { name: "workspaces", title: "Workspaces", view: WorkspacesView, platform: true },

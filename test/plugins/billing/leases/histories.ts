@@ -1,7 +1,8 @@
 /** Random histories of the lease protocol, made by fast-check and run in a world. */
+import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import { unlimitedMilliCu } from "../../../../plugins/billing/leases/ledger.ts";
-import { World, type WorldOptions } from "./world.ts";
+import { World, type Parts, type WorldOptions } from "./world.ts";
 
 const place = fc.nat({ max: 3 });
 const which = fc.nat({ max: 9 });
@@ -69,6 +70,43 @@ export function runHistory(steps: readonly Step[], options: WorldOptions): World
   }
   world.finish();
   return world;
+}
+
+/** Histories that random steps hardly ever contain, by the mistake that they show. */
+export const knownHistories: Readonly<Record<string, (world: World) => void>> = {
+  "a late registration frees credit": (world) => {
+    world.send(0);
+    world.deliver(0, true);
+    const [registration] = world.network.splice(0, 1);
+    assert.ok(registration?.message?.kind === "register");
+    world.exchange(0);
+    world.reserve(0, 0, 300);
+    world.flow(300);
+    world.network.unshift(registration);
+    world.deliver(0);
+    world.reserve(1, 0, 300);
+    world.flow(300);
+  },
+  "the journal is not awaited": (world) => {
+    world.flow(100);
+    world.reserve(0, 0, 300);
+    world.flow(300);
+    world.settle(0, 0, [100]);
+    world.sync(0);
+    world.crash(0);
+    world.exchange(0);
+    world.reserve(1, 0, 300);
+    world.exchange(1);
+    world.settle(1, 0, [100]);
+    world.flow(1_000);
+  },
+};
+
+/** Runs a known history with two replicas, one of which has a journal. */
+export function runKnownHistory(history: (world: World) => void, parts?: Parts): void {
+  const world = new World({ replicas: 2, locals: 1, ...(parts !== undefined && { parts }) });
+  history(world);
+  world.finish();
 }
 
 function runStep(world: World, step: Step): void {

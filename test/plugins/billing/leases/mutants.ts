@@ -4,6 +4,8 @@ import { MemoryLedger } from "../../../../plugins/billing/leases/memory-ledger.t
 import type {
   Amounts,
   JournalStart,
+  LeaseReply,
+  LeaseRequest,
   Registered,
   ReplicaMode,
   Standing,
@@ -96,6 +98,15 @@ class CommitSkipped extends JournalLane {
   }
 }
 
+/** A refusal does not wait until the others have given back what they do not use. */
+class RecallsNotAwaited extends MemoryLedger {
+  override lease(request: LeaseRequest): LeaseReply {
+    const reply = super.lease(request);
+    const granted = reply.granted?.map((each) => ({ ...each, answered: each.recall }));
+    return { ...reply, granted };
+  }
+}
+
 /** The lane of a wrong version on a disk. */
 const laneOn =
   (Lane: typeof JournalLane): Parts["journalLane"] =>
@@ -128,6 +139,7 @@ export const mutants: Readonly<Record<string, Parts>> = {
     ...correctParts,
     ledger: (now) => new EarlierStartAccepted(now),
   },
+  "recalls are not awaited": { ...correctParts, ledger: (now) => new RecallsNotAwaited(now) },
   "the journal is not awaited": { ...correctParts, journalLane: laneOn(JournalNotAwaited) },
   "a commit is skipped": { ...correctParts, journalLane: laneOn(CommitSkipped) },
   "posted twice after a lost reply": {

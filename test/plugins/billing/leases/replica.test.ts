@@ -110,6 +110,38 @@ test("a reservation that does not fit is refused with the numbers of the ledger,
   world.finish();
 });
 
+test("a reservation is not refused while a silent replica holds slack, and fits after its fence", () => {
+  const world = started(2);
+  world.setLimits("ws_1", included);
+  world.reserve(0, 1, 290);
+  world.flow(50);
+  world.process(0).isPaused = true;
+  world.reserve(1, 1, 310);
+  const [first] = world.process(1).open;
+  world.flow(2_200);
+  assert.equal(first?.reservation.state, "unavailable");
+  world.pass(12_000, 100);
+  world.reserve(1, 1, 310);
+  world.flow(500);
+  assert.equal(world.process(1).open[0]?.reservation.state, "open");
+  world.process(0).isPaused = false;
+  world.finish();
+});
+
+test("a reply that arrives after a pause is ignored, because its numbers are old", () => {
+  const world = started(1);
+  world.setLimits("ws_1", included);
+  world.reserve(0, 1, 601);
+  world.send(0);
+  const [opened] = world.process(0).open;
+  while (world.network.some(({ message }) => message !== undefined)) world.deliver(0);
+  assert.ok(world.network.some(({ reply }) => reply?.kind === "lease"));
+  world.now += 3_000;
+  while (world.network.length > 0) world.deliver(0);
+  assert.equal(opened?.reservation.state, "waiting");
+  world.finish();
+});
+
 test("slack of a silent replica does not keep others from the next source", () => {
   const world = started(2);
   world.setLimits("ws_1", { ...included, purchasedMilliCu: 300 });
@@ -259,6 +291,28 @@ test("charges behind a batch without a reply are given up after 5 seconds, and t
   world.reserve(0, 1, 400);
   world.flow(100);
   assert.equal(world.process(0).open[0]?.reservation.state, "open");
+  world.finish();
+});
+
+test("a replica with a journal that was fenced says since when its charges wait", () => {
+  const world = new World({ replicas: 1, locals: 1 });
+  world.flow(100);
+  world.reserve(0, 1, 100);
+  world.flow(50);
+  const { replica } = world.process(0);
+  const since = world.now;
+  world.settle(0, 0, [100]);
+  world.sync(0);
+  assert.equal(replica.queuedSince, since);
+  for (const [id, row] of world.ledger.replicas) {
+    row.state = "fenced";
+    world.ledger.scopes.forEach(({ leases }) => leases.delete(id));
+  }
+  world.exchange(0);
+  assert.equal(replica.seen.fenced, 1);
+  assert.equal(replica.queuedSince, since, "while it registers again");
+  world.flow(300);
+  assert.equal(replica.queuedSince, undefined, "after its charges are posted");
   world.finish();
 });
 

@@ -35,8 +35,8 @@ export interface Opened {
   readonly startedAt: number;
   /** Ids of its charges after it was settled. */
   ids: readonly string[];
-  /** The largest amount that could be in use in each of its scopes while it waited. */
-  readonly maxUsed: Map<string, number>;
+  /** True if the credit that may have been in use exceeded a limit at some instant while it waited. */
+  couldBeRefused: boolean;
 }
 
 export const keyIds = ["key_a", "key_b", "key_c"] as const;
@@ -55,8 +55,6 @@ export abstract class Witness {
   now = Date.UTC(2026, 0, 15, 12);
   readonly ledger: MemoryLedger;
   readonly processes: Process[] = [];
-  /** True if refusals must be justified. */
-  readonly #isReliable: boolean;
   readonly opened = new Map<LeasedReservation, Opened>();
   readonly #limits = new Map<string, Limits>();
   /** The highest limits that each scope ever had, because lowering a limit does not take back what was granted. */
@@ -77,9 +75,8 @@ export abstract class Witness {
     recalls: 0,
   };
 
-  constructor(makeLedger: (now: () => number) => MemoryLedger, isReliable: boolean) {
+  constructor(makeLedger: (now: () => number) => MemoryLedger) {
     this.ledger = makeLedger(() => this.now);
-    this.#isReliable = isReliable;
   }
 
   setLimits(scope: string, limits: Limits): void {
@@ -187,37 +184,49 @@ export abstract class Witness {
     }
   }
 
-  /** Returns the posted, unposted, reserved and requested amounts in the scopes of an account, as clients see them. */
-  usedNow(account: Account): Map<string, number> {
-    const used = new Map<string, number>();
-    for (const id of [account.workspaceId, account.keyId]) {
-      const limits = this.#limits.get(id);
-      if (limits === undefined) continue;
-      const scope = this.ledger.scopes.get(id);
-      let total =
-        scope === undefined ? 0 : Math.max(...left(limits, this.#posted(scope, limits.kind)));
-      for (const { reservation, ids } of this.opened.values()) {
-        if (reservation.account.workspaceId !== id && reservation.account.keyId !== id) continue;
-        if (reservation.state === "waiting" || reservation.state === "open")
-          total += reservation.costMilliCu;
-        const isOnItsWay =
-          (reservation.state === "settling" || reservation.state === "written") &&
-          !this.charged.has(ids[0]!);
-        if (isOnItsWay) for (const { costMilliCu } of reservation.lines ?? []) total += costMilliCu;
-      }
-      used.set(id, total);
-    }
-    return used;
+  /** Returns true if what may be in use, the reservation included, exceeds one of its limits. */
+  #isFull({ account }: LeasedReservation): boolean {
+    const { workspaceId, workspaceLimits, keyId, keyLimits } = account;
+    return (
+      this.#isScopeFull(workspaceId, workspaceLimits) ||
+      (keyLimits !== undefined && this.#isScopeFull(keyId, keyLimits))
+    );
   }
 
-  /** A refusal is justified if, at some instant of the request, the credit that might be in use left no room. */
-  #checkRefusal({ reservation, maxUsed }: Opened): void {
-    if (!this.#isReliable) return;
-    const isJustified = [...maxUsed].some(([id, used]) => used > totalOf(this.#limits.get(id)!));
-    assert.ok(
-      isJustified,
-      `refused ${reservation.costMilliCu}, with ${JSON.stringify([...maxUsed])} in use`,
+  /** The limits may have changed since the reservation was made, so the lower ones count. */
+  #isScopeFull(id: string, limits: Limits): boolean {
+    return [limits, this.#limits.get(id) ?? limits].some(
+      (each) => this.#usedNow(id, each) > totalOf(each),
     );
+  }
+
+  /**
+   * Returns what is posted, what clients have reserved or settled, what they ask for, and what replicas hold that are
+   * not live: their charges may still be posted (`local`).
+   */
+  #usedNow(id: string, limits: Limits): number {
+    const scope = this.ledger.scopes.get(id);
+    let total =
+      scope === undefined ? 0 : Math.max(...left(limits, this.#posted(scope, limits.kind)));
+    for (const [replica, { granted, spent }] of scope?.leases ?? []) {
+      if (this.ledger.replicas.get(replica)?.state === "live") continue;
+      total += Math.max(0, sum(granted) - sum(spent));
+    }
+    for (const { reservation, ids } of this.opened.values()) {
+      if (reservation.account.workspaceId !== id && reservation.account.keyId !== id) continue;
+      if (reservation.state === "waiting" || reservation.state === "open")
+        total += reservation.costMilliCu;
+      const isOnItsWay =
+        (reservation.state === "settling" || reservation.state === "written") &&
+        !this.charged.has(ids[0]!);
+      if (isOnItsWay) for (const { costMilliCu } of reservation.lines ?? []) total += costMilliCu;
+    }
+    return total;
+  }
+
+  /** A refusal is justified if, at some instant of the request, the credit that may have been in use left no room. */
+  #checkRefusal({ reservation, couldBeRefused }: Opened): void {
+    assert.ok(couldBeRefused, `refused ${reservation.costMilliCu} although credit was left`);
   }
 
   checkRemembered({ reservation, process }: Opened): void {
@@ -233,7 +242,7 @@ export abstract class Witness {
 
   /** Checks the invariants that hold after each step. */
   check(): void {
-    if (this.#isReliable) this.#noteUse();
+    for (const { open } of this.processes) open.forEach((opened) => this.noteUse(opened));
     for (const [id, scope] of this.ledger.scopes) {
       const limits = this.#limits.get(id);
       if (limits === undefined) continue;
@@ -263,15 +272,9 @@ export abstract class Witness {
     }
   }
 
-  #noteUse(): void {
-    for (const { open } of this.processes) {
-      for (const { reservation, maxUsed } of open) {
-        if (reservation.state !== "waiting") continue;
-        for (const [id, used] of this.usedNow(reservation.account)) {
-          maxUsed.set(id, Math.max(used, maxUsed.get(id) ?? 0));
-        }
-      }
-    }
+  noteUse(opened: Opened): void {
+    if (opened.couldBeRefused || opened.reservation.state !== "waiting") return;
+    opened.couldBeRefused = this.#isFull(opened.reservation);
   }
 
   /** Every answered reservation has its charges, and every charge has a reservation that is not given up. */

@@ -15,11 +15,8 @@ import type { ChargeLane } from "../../../../plugins/billing/leases/charge-lane.
 import { JournalLane } from "../../../../plugins/billing/leases/journal-lane.ts";
 import { MemoryLedger } from "../../../../plugins/billing/leases/memory-ledger.ts";
 import { PostLane } from "../../../../plugins/billing/leases/post-lane.ts";
-import {
-  LedgerReplica,
-  type Message,
-  type Reply,
-} from "../../../../plugins/billing/leases/replica.ts";
+import { LedgerReplica } from "../../../../plugins/billing/leases/replica.ts";
+import type { Message, Reply } from "../../../../plugins/billing/leases/replica-messages.ts";
 import { periodOf } from "../../../../plugins/billing/metering/periods.ts";
 import { Disk } from "./disk.ts";
 import { drop, keyIds, Witness, type Opened, type Process } from "./witness.ts";
@@ -63,8 +60,6 @@ export interface WorldOptions {
   /** Number of the replicas that have a journal (`local`). */
   readonly locals?: number;
   readonly parts?: Parts;
-  /** True if refusals must be justified: no messages are lost, and no process stops. */
-  readonly isReliable?: boolean;
 }
 
 export class World extends Witness {
@@ -74,8 +69,8 @@ export class World extends Witness {
   readonly #disks: readonly Disk[];
   #lastNumber = 2 ** 47;
 
-  constructor({ replicas, locals = 0, parts = correctParts, isReliable = false }: WorldOptions) {
-    super(parts.ledger, isReliable);
+  constructor({ replicas, locals = 0, parts = correctParts }: WorldOptions) {
+    super(parts.ledger);
     this.#parts = parts;
     this.#disks = Array.from({ length: locals }, (_, place) => new Disk(`journal ${place}`));
     this.setLimits("ws_1", {
@@ -135,10 +130,16 @@ export class World extends Witness {
     const process = this.process(place);
     if (process.isPaused) return;
     const account = this.account(keyIds[key % keyIds.length]!);
-    const before = this.usedNow(account);
     const reservation = process.replica.reserve(this.now, account, costMilliCu, isForced);
-    const opened: Opened = { reservation, process, startedAt: this.now, ids: [], maxUsed: before };
+    const opened: Opened = {
+      reservation,
+      process,
+      startedAt: this.now,
+      ids: [],
+      couldBeRefused: false,
+    };
     this.opened.set(reservation, opened);
+    this.noteUse(opened);
     if (reservation.state === "refused") this.checkRemembered(opened);
     else process.open.push(opened);
     this.seen.reserved++;

@@ -29,21 +29,23 @@ function nameIn(row: UsageRow, by: SpendMember): string | undefined {
 /** Adds up the charges of the journal one by one. */
 function addedUp(dataDir: string, { from, to, by, workspaceId }: Omit<SpendJob, "limit">): object {
   const sums = new Map<string | undefined, number>();
-  const days = Array<number>((to - from) / day).fill(0);
+  const stepMs = to - from <= 2 * day ? 3_600_000 : day;
+  const steps = Array<number>((to - from) / stepMs).fill(0);
   for (const row of readUsage(dataDir, { from, to })) {
     if (workspaceId !== undefined && row.workspaceId !== workspaceId) continue;
     const name = nameIn(row, by);
     sums.set(name, (sums.get(name) ?? 0) + row.usedMilliCu);
-    const place = Math.floor((row.time - from) / day);
-    days[place] = (days[place] ?? 0) + row.usedMilliCu;
+    const place = Math.floor((row.time - from) / stepMs);
+    steps[place] = (steps[place] ?? 0) + row.usedMilliCu;
   }
-  return { sums, days };
+  return { sums, stepMs, steps };
 }
 
 const start = Date.UTC(2026, 0, 15);
 const charges = fc.array(
   fc.record({
     days: fc.integer({ min: 0, max: 40 }),
+    minutes: fc.integer({ min: 0, max: 1_439 }),
     workspace: fc.constantFrom("ws_1", "ws_2"),
     key: fc.constantFrom("key_1", "key_2", "key_3"),
     surface: fc.constantFrom("mcp", "ledger-rpc"),
@@ -59,7 +61,7 @@ const charges = fc.array(
 test("the spend of random ranges is the sum of the charges in the journal, to the milli-CU", async (t) => {
   const ranges = fc.record({
     first: fc.integer({ min: -20, max: 200 }),
-    days: fc.integer({ min: 1, max: 150 }),
+    days: fc.oneof(fc.integer({ min: 1, max: 2 }), fc.integer({ min: 1, max: 150 })),
     by: fc.constantFrom(...spendMembers),
     workspaceId: fc.constantFrom(undefined, "ws_1", "ws_2", "ws_unknown"),
   });
@@ -72,7 +74,7 @@ test("the spend of random ranges is the sum of the charges in the journal, to th
         const meter = await open();
         clock.advance(start - clock.now() + 10 * day);
         for (const each of all) {
-          clock.advance(each.days * day);
+          clock.advance(each.days * day + each.minutes * 60_000);
           const principal = principalOf({
             key: { id: each.key },
             workspace: { id: each.workspace },
@@ -92,13 +94,14 @@ test("the spend of random ranges is the sum of the charges in the journal, to th
           from: start,
           to: start + day,
         } as const;
-        spendAnswer({ ...job, limit: 1 }, { turnMs: 0, charges: 3 });
+        spendAnswer({ ...job, limit: 1 }, { turnMs: 0, charges: 3, hourlyCharges: 1 });
         for (const { first, days, by, workspaceId } of some) {
           const from = start + first * day;
           const query = { dataDir, workspaceId, by, from, to: from + days * day };
           const spend = spendOf(query);
           const sums = new Map(spend.groups.map(({ name, usedMilliCu }) => [name, usedMilliCu]));
-          assert.deepEqual({ sums, days: spend.days }, addedUp(dataDir, query));
+          const { stepMs, steps } = spend;
+          assert.deepEqual({ sums, stepMs, steps }, addedUp(dataDir, query));
           for (const [place, values] of spend.series.entries()) {
             const sum = values.reduce((one, other) => one + other, 0);
             assert.equal(sum, spend.groups[place]?.usedMilliCu);
@@ -147,7 +150,7 @@ test("a long past is added up in several turns", async (t) => {
   const job = { dataDir, workspaceId: undefined, by: "tool", from, to: from + day } as const;
   const turns = Array.from(
     { length: 3 },
-    () => spendAnswer({ ...job, limit: 1 }, { turnMs: 0, charges: 2 }).kind,
+    () => spendAnswer({ ...job, limit: 1 }, { turnMs: 0, charges: 2, hourlyCharges: 1 }).kind,
   );
   assert.deepEqual(turns, ["building", "building", "done"]);
   assert.equal(spendOf(job).total.calls, 4);
@@ -156,8 +159,31 @@ test("a long past is added up in several turns", async (t) => {
 test("without a journal, nothing was spent", (t) => {
   const { dataDir } = meterFixture(t);
   const from = Date.UTC(2026, 0, 15);
-  const spend = spendOf({ dataDir, workspaceId: undefined, by: "key", from, to: from + 2 * day });
-  assert.deepEqual([spend.total.calls, spend.groups, spend.days], [0, [], [0, 0]]);
+  const job = { dataDir, workspaceId: undefined, by: "key", from } as const;
+  const spend = spendOf({ ...job, to: from + 3 * day });
+  assert.deepEqual([spend.total.calls, spend.groups, spend.steps], [0, [], [0, 0, 0]]);
+  const { stepMs, steps } = spendOf({ ...job, to: from + 2 * day });
+  assert.deepEqual([stepMs, steps], [3_600_000, Array(48).fill(0)]);
+});
+
+test("a range of two days has days if it has many charges of any workspace", async (t) => {
+  const { dataDir, clock, open } = meterFixture(t);
+  const meter = await open();
+  for (const id of ["ws_1", "ws_1", "ws_2"]) {
+    const taken = meter.reserve(principalOf({ workspace: { id } }), 10, about);
+    assert.equal(taken.kind, "reserved");
+    if (taken.kind === "reserved") {
+      await taken.settle([{ surface: "mcp", method: "m", costMilliCu: 10 }]);
+    }
+  }
+  const from = Math.floor(clock.now() / day) * day;
+  const job = { dataDir, workspaceId: "ws_2", by: "tool", from, to: from + 2 * day } as const;
+  const read = (hourlyCharges: number): unknown => {
+    const answer = spendAnswer({ ...job, limit: 1 }, { turnMs: 5_000, charges: 10, hourlyCharges });
+    return answer.kind === "done" && [answer.spend.stepMs, answer.spend.steps.length];
+  };
+  assert.deepEqual(read(2), [day, 2]);
+  assert.deepEqual(read(3), [3_600_000, 48]);
 });
 
 test("the report is a job of the thread pool, and fails with a StoreError if spend.db is damaged", async (t) => {

@@ -53,7 +53,6 @@ function view(page: Page, name: string): Promise<void> {
 /** The views of a platform administrator. */
 const viewNames = [
   "Live",
-  "Usage",
   "Spend",
   "Keys",
   "Workspaces",
@@ -62,6 +61,27 @@ const viewNames = [
   "Pipeline",
   "Playground",
 ];
+
+/** The parts of the view Pipeline that are not shown at first. */
+const pipelineParts = ["File", "Gateways and stores"];
+
+/** Opens the views one after the other, and the parts of Pipeline. The file on disk differs, with a fault. */
+async function* eachView(page: Page, gateway: Watched): AsyncGenerator<string> {
+  const text = await readFile(join(gateway.folder, "pipeline.yaml"), "utf8");
+  await gateway.write(text.replace("meter: { price", "meterr: { price"));
+  assert.equal((await gateway.gateway.reloader.reload("test")).length, 1);
+  for (const name of viewNames) {
+    await view(page, name);
+    await page.locator(".loading").first().waitFor({ state: "detached" });
+    yield name;
+  }
+  await view(page, "Pipeline");
+  for (const name of pipelineParts) {
+    await page.getByRole("button", { name, exact: true }).click();
+    await page.getByRole("table").first().waitFor();
+    yield name;
+  }
+}
 
 /** Runs a test with a new gateway and the browser of this file. Skips the test if there is no browser. */
 async function both(
@@ -104,11 +124,13 @@ test("after signing in, the views show the requests of the gateway and follow th
     await explanation.getByRole("row", { name: /authorize.*refused/ }).waitFor();
     await explanation.getByRole("button", { name: "Close" }).click();
 
-    await view(page, "Usage");
-    await page.getByRole("row", { name: /discovery.*0\.500 CU.*100\.0%/ }).waitFor();
-    await page.getByRole("button", { name: "Workspace" }).click();
-    await page.getByRole("row", { name: new RegExp(gateway.workspaceId) }).waitFor();
-    await page.getByRole("button", { name: "30 d" }).click();
+    await view(page, "Spend");
+    await page.getByRole("button", { name: "Route", exact: true }).click();
+    await page.getByRole("row", { name: /\/call.*0\.500 CU.*100\.0%/ }).waitFor();
+    await page.getByRole("button", { name: "Today" }).click();
+    await page.getByRole("img", { name: "Credit Units per hour" }).waitFor();
+    await page.getByRole("button", { name: "12 months" }).click();
+    await page.getByRole("img", { name: "Credit Units per day" }).waitFor();
     await page.getByText("1 charge").waitFor();
 
     await view(page, "Health");
@@ -400,9 +422,7 @@ test("text has a contrast of at least 4.5 to 1, light and dark", (t) =>
       const opened = await open(browser, gateway, { colorScheme });
       const { page } = opened;
       await enter(opened, gateway.key);
-      for (const name of viewNames) {
-        await view(page, name);
-        await page.locator(".loading").first().waitFor({ state: "detached" });
+      for await (const name of eachView(page, gateway)) {
         const faint = await page.evaluate(`[...document.querySelectorAll("body *")]
           .filter((e) => [...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim() !== ""))
           .filter((e) => e.checkVisibility() && !["SCRIPT", "NOSCRIPT", "OPTION"].includes(e.tagName))
@@ -426,11 +446,7 @@ test("on a phone, no view has to be scrolled sideways", (t) =>
       page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth");
     assert.equal(await excess(), 0, "the sign-in page");
     await enter(opened, gateway.key);
-    for (const name of viewNames) {
-      await view(page, name);
-      await page.locator(".loading").first().waitFor({ state: "detached" });
-      assert.equal(await excess(), 0, name);
-    }
+    for await (const name of eachView(page, gateway)) assert.equal(await excess(), 0, name);
     await view(page, "Keys");
     await page.getByRole("button", { name: "New key" }).click();
     assert.equal(await excess(), 0, "a dialog");
@@ -467,7 +483,7 @@ test("the administrator of a workspace sees its views, and is signed out when th
     const { page } = opened;
     await enter(opened, tenant.key);
     const links = page.getByRole("navigation").getByRole("link");
-    assert.deepEqual(await links.allTextContents(), ["Live", "Usage", "Spend", "Keys", "Changes"]);
+    assert.deepEqual(await links.allTextContents(), ["Live", "Spend", "Keys", "Changes"]);
     await view(page, "Keys");
     await page.getByText(tenant.keyId).waitFor();
     assert.equal(await page.getByText(gateway.keyId).count(), 0);

@@ -43,9 +43,44 @@ test("the spend of a range has the figures of the journal, by every member", asy
       overage_usd: "0",
     },
   ]);
-  assert.equal(body.days.length, 30);
-  assert.equal(body.days[20], 1500);
-  assert.deepEqual(body.series, [body.days]);
+  assert.deepEqual([body.step_seconds, body.steps.length], [86_400, 30]);
+  assert.equal(body.steps[20], 1500);
+  assert.deepEqual(body.series, [body.steps]);
+});
+
+test("a range of at most two days has hours", async () => {
+  const clock = manualClock(noon);
+  await using gateway = await startWatched({ clock });
+  const cookie = await signIn(gateway, gateway.key);
+  await call(gateway, gateway.key);
+  clock.advance(3_600_000);
+  await call(gateway, gateway.tenant.key);
+  const today = await ask(gateway, "spend?from=2026-11-21&to=2026-11-22&by=workspace", { cookie });
+  assert.deepEqual([today.body.step_seconds, today.body.steps.length], [3_600, 24]);
+  assert.deepEqual(today.body.steps.slice(11, 15), [0, 500, 500, 0]);
+  assert.deepEqual(today.body.series.map((values: number[]) => values.slice(12, 14)).toSorted(), [
+    [0, 500],
+    [500, 0],
+  ]);
+  const own = `spend?from=2026-11-20&to=2026-11-22&by=key&workspace=${gateway.tenant.workspaceId}`;
+  const { body } = await ask(gateway, own, { cookie });
+  assert.deepEqual([body.steps.length, body.steps[37], body.total.calls], [48, 500, 1]);
+  const three = await ask(gateway, "spend?from=2026-11-19&to=2026-11-22&by=key", { cookie });
+  assert.deepEqual([three.body.step_seconds, three.body.steps], [86_400, [0, 0, 1000]]);
+});
+
+test("an answer is cached for ten seconds and then computed again", async () => {
+  const clock = manualClock(noon);
+  await using gateway = await startWatched({ clock });
+  const cookie = await signIn(gateway, gateway.key);
+  const used = async (): Promise<number> =>
+    (await ask(gateway, `spend?${november}&by=key`, { cookie })).body.total.used_cu_milli;
+  await call(gateway, gateway.key);
+  assert.equal(await used(), 500);
+  await call(gateway, gateway.key);
+  assert.equal(await used(), 500);
+  clock.advance(10_000);
+  assert.equal(await used(), 1_000);
 });
 
 test("a workspace has its plan use, its limit and the forecast of its month", async () => {

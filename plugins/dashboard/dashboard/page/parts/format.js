@@ -58,6 +58,11 @@ export function bytes(n) {
   return `${whole.format(n / 1_048_576)} MiB`;
 }
 
+/** Formats the size of a file, in KiB below 1 MiB. */
+export function size(n) {
+  return n < 1_048_576 ? `${whole.format(Math.ceil(n / 1024))} KiB` : bytes(n);
+}
+
 const clock = new Intl.DateTimeFormat("en-GB", { timeStyle: "medium" });
 const minutes = new Intl.DateTimeFormat("en-GB", { timeStyle: "short" });
 const dayAndTime = new Intl.DateTimeFormat("en-GB", {

@@ -1,12 +1,22 @@
-/** The view Pipeline: the state of pipeline.yaml, and the compiled routes, those in use first. Requests run from left to right to the surface that answers. */
+/**
+ * The view Pipeline: the state of pipeline.yaml, and the compiled routes, those in use first. Requests run from left to
+ * right to the surface that answers. Two further lists show the file, and the gateways with their stores.
+ */
 import { Badge, Empty, ErrorLine, Loading, Panel } from "../parts/basics.js";
 import { Choice } from "../parts/fields.js";
 import * as format from "../parts/format.js";
 import { html } from "../parts/html.js";
 import { usePolled } from "../parts/poll.js";
 import { filter, setFilters } from "../parts/router.js";
+import { PipelineFile } from "./pipeline-file.js";
+import { PipelineStores } from "./pipeline-stores.js";
 
 const everyMs = 5_000;
+const parts = [
+  ["routes", "Routes"],
+  ["file", "File"],
+  ["stores", "Gateways and stores"],
+];
 const which = [
   ["all", "All routes"],
   ["used", "With requests"],
@@ -14,16 +24,32 @@ const which = [
 
 export function PipelineView() {
   const { data, error } = usePolled("routes", everyMs);
-  const chosen = filter("routes", "all");
+  const part = filter("show", "routes");
   return html`<div class="view">
     <${ErrorLine} error=${error} />
     ${data !== undefined && html`<${Reload} reload=${data.reload} generation=${data.generation} />`}
     <div class="tools">
       <${Choice}
+        label="Show"
+        options=${parts}
+        chosen=${part}
+        choose=${(show) => setFilters({ show })}
+      />
+    </div>
+    ${part === "file" && html`<${PipelineFile} faults=${data?.reload.faults ?? []} />`}
+    ${part === "stores" && html`<${PipelineStores} />`}
+    ${part !== "file" && part !== "stores" && html`<${AllRoutes} routes=${data?.routes} />`}
+  </div>`;
+}
+
+function AllRoutes({ routes }) {
+  const chosen = filter("routes", "all");
+  return html`<div class="tools">
+      <${Choice}
         label="Routes"
         options=${which}
         chosen=${chosen}
-        choose=${(routes) => setFilters({ routes })}
+        choose=${(wanted) => setFilters({ routes: wanted })}
       />
     </div>
     <p class="hint">
@@ -31,8 +57,7 @@ export function PipelineView() {
       since this pipeline was loaded and includes waiting; under load, only a sample of the requests
       is timed. Requests are counted since the start of the process.
     </p>
-    <div class="routes"><${Routes} routes=${data?.routes} which=${chosen} /></div>
-  </div>`;
+    <div class="routes"><${Routes} routes=${routes} which=${chosen} /></div>`;
 }
 
 /** The state of pipeline.yaml: the loaded generation, and the faults of a file that was refused. */

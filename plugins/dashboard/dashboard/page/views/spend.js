@@ -33,6 +33,8 @@ const members = {
 };
 /** Ranges by name, in whole days (UTC). */
 const presets = {
+  today: ["Today", (today) => [today, today + dayMs]],
+  "2d": ["2 d", (today) => [today - dayMs, today + dayMs]],
   month: ["This month", (today) => [monthStart(today, 0), monthStart(today, 1)]],
   last: ["Last month", (today) => [monthStart(today, -1), monthStart(today, 0)]],
   "30d": ["30 d", (today) => [today - 29 * dayMs, today + dayMs]],
@@ -86,7 +88,10 @@ export function SpendView({ session }) {
     </div>
     ${data?.plan !== undefined && html`<${Month} month=${data.plan} />`}
     <${Panel} title=${`Spend by ${members[by][0].toLowerCase()}`} aside=${data && total(data)}>
-      <${Chart} label="Credit Units per day" data=${chart} />
+      <${Chart}
+        label=${data?.step_seconds === 3_600 ? "Credit Units per hour" : "Credit Units per day"}
+        data=${chart}
+      />
       ${isCurrent ? html`<${Groups} answer=${data} />` : html`<${Loading} />`}
     <//>
   </div>`;
@@ -165,18 +170,18 @@ function usd(text) {
   return text === undefined ? format.none : `$${text}`;
 }
 
-/** The largest groups, and the rest of each day. */
-function chartData({ from, days, series, groups }) {
+/** The largest groups, and the rest of each step. */
+function chartData({ from, step_seconds: stepSeconds, steps, series, groups }) {
   const lines = series.map((values, i) => ({
     label: nameOf(groups[i]),
     colour: `series-${i + 1}`,
     values,
   }));
-  const rest = days.map((all, day) => series.reduce((left, values) => left - values[day], all));
+  const rest = steps.map((all, step) => series.reduce((left, values) => left - values[step], all));
   if (rest.some((value) => value > 0)) {
     lines.push({ label: "Others", colour: "series-7", values: rest });
   }
-  return { from: `${from}T00:00:00Z`, stepSeconds: 86_400, unit: format.cuBrief, lines };
+  return { from: `${from}T00:00:00Z`, stepSeconds, unit: format.cuBrief, lines };
 }
 
 function nameOf({ id, name }, by = "") {

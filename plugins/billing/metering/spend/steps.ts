@@ -1,0 +1,23 @@
+/** The steps of a spend report: hours for a short range with few charges, else days. */
+import type { Spend, SpendQuery } from "sluice-gateway/services";
+import { dayMs } from "./schema.ts";
+
+export type SpendSteps = Pick<Spend, "stepMs" | "steps" | "series">;
+
+export const hourMs = 3_600_000;
+/** Maximum number of days of a range with hours. */
+const maxHourlyDays = 2;
+/** Maximum number of charges that are read for hours. Reading them takes about half a second. */
+export const maxHourlyCharges = 500_000;
+
+type Range = Pick<SpendQuery, "from" | "to">;
+
+/** Returns the length of the steps of a range with few charges. */
+export function stepMsOf({ from, to }: Range): number {
+  return to - from <= maxHourlyDays * dayMs ? hourMs : dayMs;
+}
+
+/** Returns a zero for each hour of the range. */
+export function hoursOf({ from, to }: Range): number[] {
+  return Array<number>((to - from) / hourMs).fill(0);
+}

@@ -1,0 +1,82 @@
+/** Compares pipeline.yaml as it runs with the file on disk, line by line. */
+import { readFile, stat } from "node:fs/promises";
+import { diffArrays } from "diff";
+import { maskSecrets } from "./mask-secrets.ts";
+import type { DashboardParts } from "./parts.ts";
+
+/** Maximum size of a file on disk that is read. */
+const maxBytes = 1_048_576;
+/**
+ * Maximum number of lines that are added and removed. With more, the whole file counts as changed. The time of the
+ * comparison grows with its square, and 500 changes take about 50 ms.
+ */
+const maxChanges = 500;
+
+/**
+ * A row of the comparison. `running` and `disk` are line numbers from 1 on. A line that was added has no `running`, and
+ * a line that was removed has no `disk`.
+ */
+interface ComparedLine {
+  readonly text: string;
+  readonly running?: number;
+  readonly disk?: number;
+}
+
+/** The text of a file, or the reason why it cannot be shown. */
+type DiskFile = { readonly text: string } | { readonly problem: string };
+
+/** Returns the running file and its difference from the file on disk, with secrets hidden, for JSON. */
+export async function pipelineFile({ gateway }: Pick<DashboardParts, "gateway">): Promise<object> {
+  const { file, generation } = gateway.running();
+  const { path, text } = file;
+  const disk = await readDisk(path);
+  const about = { path, generation };
+  if ("problem" in disk) {
+    return { ...about, state: "unreadable", problem: disk.problem, lines: compare(text, text) };
+  }
+  return {
+    ...about,
+    state: disk.text === text ? "same" : "different",
+    lines: compare(text, disk.text),
+  };
+}
+
+async function readDisk(path: string): Promise<DiskFile> {
+  try {
+    const { size } = await stat(path);
+    if (size > maxBytes) return { problem: `it has more than ${maxBytes} bytes` };
+    return { text: await readFile(path, "utf8") };
+  } catch (error) {
+    const code = error instanceof Error && "code" in error ? String(error.code) : "unknown";
+    return { problem: code === "ENOENT" ? "it does not exist" : `it cannot be read (${code})` };
+  }
+}
+
+/** The texts are compared before secrets are hidden, so a changed secret is a changed line. */
+export function compare(running: string, disk: string): ComparedLine[] {
+  const [before, after] = [linesOf(running), linesOf(disk)];
+  const [shownBefore, shownAfter] = [linesOf(maskSecrets(running)), linesOf(maskSecrets(disk))];
+  const changes = diffArrays(before, after, { maxEditLength: maxChanges }) ?? [
+    { count: before.length, removed: true, added: false },
+    { count: after.length, removed: false, added: true },
+  ];
+  const lines: ComparedLine[] = [];
+  let [inRunning, onDisk] = [0, 0];
+  for (const { count, removed, added } of changes) {
+    for (let n = 0; n < count; n++) {
+      const text = (added ? shownAfter[onDisk] : shownBefore[inRunning]) ?? "";
+      lines.push({
+        text,
+        ...(!added && { running: ++inRunning }),
+        ...(!removed && { disk: ++onDisk }),
+      });
+    }
+  }
+  return lines;
+}
+
+function linesOf(text: string): string[] {
+  const lines = text.split(/\r?\n/);
+  if (lines.at(-1) === "") lines.pop();
+  return lines;
+}

@@ -1,0 +1,76 @@
+/** Reports the stores of this gateway: the databases in its data folder, PostgreSQL and Redis. */
+import { readdir, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import type { Store } from "sluice-gateway/plugin";
+
+/** Maximum time for which a SQLite database is waited for. */
+const busyMs = 100;
+/** Maximum number of databases that are shown. */
+const maxDatabases = 50;
+
+interface StoreState {
+  readonly kind: "SQLite" | "PostgreSQL" | "Redis";
+  readonly name: string;
+  /** Whether the store answers. */
+  readonly up: boolean;
+  /** The reason why it does not. */
+  readonly problem?: string;
+  /** Number of migrations that have run. Redis has none. */
+  readonly schema_version?: number;
+  /** Size of the file and of its write-ahead log. */
+  readonly bytes?: number;
+}
+
+/** Never rejects. */
+export async function storeStates(store: Store): Promise<StoreState[]> {
+  const { folder, postgres, redis } = store;
+  const states = await sqliteStates(folder);
+  if (postgres !== undefined) states.push(await postgresState(postgres));
+  if (redis !== undefined) states.push({ kind: "Redis", name: "store.redis", up: redis.isUp });
+  return states;
+}
+
+async function sqliteStates(folder: string): Promise<StoreState[]> {
+  // With a database in PostgreSQL, a gateway may have no data folder.
+  const names = await readdir(folder).catch(() => []);
+  const databases = names.filter((name) => name.endsWith(".db")).toSorted();
+  return Promise.all(databases.slice(0, maxDatabases).map((name) => sqliteState(folder, name)));
+}
+
+async function sqliteState(folder: string, name: string): Promise<StoreState> {
+  const file = join(folder, name);
+  try {
+    // The log contains commits that are not in the file yet. It may be missing.
+    const [{ size }, log] = [await stat(file), await stat(`${file}-wal`).catch(() => undefined)];
+    const bytes = size + (log?.size ?? 0);
+    return { kind: "SQLite", name, up: true, schema_version: userVersion(file), bytes };
+  } catch (error) {
+    return { kind: "SQLite", name, up: false, problem: codeOf(error) };
+  }
+}
+
+function userVersion(file: string): number {
+  const db = new DatabaseSync(file, { readOnly: true, timeout: busyMs });
+  try {
+    return Number(db.prepare("PRAGMA user_version").get()?.["user_version"]);
+  } finally {
+    db.close();
+  }
+}
+
+async function postgresState(postgres: NonNullable<Store["postgres"]>): Promise<StoreState> {
+  const about = { kind: "PostgreSQL", name: postgres.place } as const;
+  const { schemaVersion } = await import("sluice-gateway/postgres");
+  try {
+    return { ...about, up: true, schema_version: await schemaVersion(postgres) };
+  } catch (error) {
+    return { ...about, up: false, problem: codeOf(error) };
+  }
+}
+
+/** Returns the code of an error of the system, of SQLite or of PostgreSQL, or `no answer`. */
+function codeOf(error: unknown): string {
+  const code = error instanceof Error && "code" in error ? error.code : undefined;
+  return typeof code === "string" ? code : "no answer";
+}
