@@ -45,7 +45,7 @@ export interface Loaded {
   readonly linked: readonly LinkedPlugin[];
 }
 
-/** A plugin that pipeline.yaml names by a package which is a link to local code (`npm link`, npm workspaces). */
+/** A plugin that pipeline.yaml names by a package which is a link to local code, as `npm link` makes it. */
 export interface LinkedPlugin {
   readonly name: string;
   readonly source: string;

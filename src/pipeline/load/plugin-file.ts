@@ -57,7 +57,7 @@ export function dataIn({ plugins }: PluginFile, source: string): PluginData | un
   return plugins[source.replace(/^(?:@[^/]+\/)?[^/]+/, ".")];
 }
 
-/** Returns whether the folder of a package in node_modules is a link to local code (`npm link`, npm workspaces). */
+/** Returns whether the folder of a package in node_modules is a link to local code, as `npm link` makes it. */
 export function isLinked({ folder }: InstalledPackage): boolean {
   return !`${realpathSync(folder)}/`.includes("/node_modules/");
 }
