@@ -10,7 +10,6 @@ import { publishedSchema } from "../config/publish.ts";
 import { installedPlugins } from "../pipeline/load/installed-plugins.ts";
 import { loadShipped } from "../pipeline/load/load.ts";
 import { shippedModules } from "../pipeline/load/modules.ts";
-import type { LinkedPlugin } from "../pipeline/load/load.ts";
 import { checkFile, type CheckResult, type ValidatedConfig } from "../pipeline/load/check-file.ts";
 import { dryRun } from "../pipeline/load/dry-run.ts";
 import { UsageError, type Command, type CommandContext, type OptionValues } from "./command.ts";
@@ -58,6 +57,7 @@ Exit code 0 without faults, else 1.`,
       const { onlineFaults } = await import("./online-check.ts");
       faults.push(...(await onlineFaults(checked.startable.config, systemClock)));
     }
+    const linked = checked.startable === undefined ? [] : linkedPlugins(checked.startable);
     const target = values["write-schema"];
     if (typeof target === "string" && validated !== undefined) {
       const { plugins } = await loadShipped();
@@ -65,20 +65,35 @@ Exit code 0 without faults, else 1.`,
       const all = new Map([...plugins, ...installed, ...validated.plugins]);
       await writeFile(resolve(target), schemaText(publishedSchema(all.values())));
     }
-    print[format](context, { validated, faults, linked: checked.linked });
+    print[format](context, { validated, faults, linked });
     return faults.length === 0 ? 0 : 1;
   },
 };
 
 /** Returns what should not go to production in the part of the file that could be read. */
-async function strictFaults({ startable, linked }: CheckResult): Promise<readonly Fault[]> {
+async function strictFaults({ startable }: CheckResult): Promise<readonly Fault[]> {
   if (startable === undefined) return [];
   const { production } = await shippedModules();
-  const ofLinks = linked.map(({ name, source, file, at }) => {
-    const message = `the plugin "${name}" is local code, because the package ${source} is a link to ${file}`;
-    return fault("SLUICE_STRICT_LINKED", message, { at });
+  const { plugins } = startable.config;
+  const ofLinks = linkedPlugins(startable).map(({ plugin, package: name, file }) => {
+    const message = `the plugin "${plugin}" is local code, because the package ${name} is a link to ${file}`;
+    return fault("SLUICE_STRICT_LINKED", message, { at: plugins.get(plugin)?.at });
   });
   return orderFaults([...productionFaults(startable.config, production), ...ofLinks]);
+}
+
+/** A plugin that pipeline.yaml names by a package which is a link to local code, as `npm link` makes it. */
+interface LinkedPlugin {
+  readonly plugin: string;
+  readonly package: string | undefined;
+  /** Path of the module. */
+  readonly file: string | undefined;
+}
+
+function linkedPlugins({ origins }: ValidatedConfig): readonly LinkedPlugin[] {
+  return [...origins]
+    .filter(([, { from }]) => from === "link")
+    .map(([plugin, { source, file }]) => ({ plugin, package: source, file }));
 }
 
 /** What the command has found. */
@@ -129,7 +144,7 @@ function printJson(context: CommandContext, { validated, faults, linked }: Found
       ok: faults.length === 0,
       file: shownPath(context.configFile, cwd),
       faults: shown,
-      linked: linked.map(({ name, source, file }) => ({ plugin: name, package: source, file })),
+      linked,
       ...(validated !== undefined && { routes: orderOf(validated.config) }),
     }),
   );
@@ -146,8 +161,8 @@ function printProse(context: CommandContext, { validated, faults, linked }: Foun
     for (const line of printOrder(validated.config)) context.print(line);
     if (linked.length > 0)
       context.print("\nLocal code under the name of a package, without a lock:");
-    for (const { name, source, file: module } of linked) {
-      context.print(`  ${name}: ${source} is a link to ${shownPath(module, cwd)}`);
+    for (const { plugin, package: name, file: module = "" } of linked) {
+      context.print(`  ${plugin}: ${name} is a link to ${shownPath(module, cwd)}`);
     }
   }
 }

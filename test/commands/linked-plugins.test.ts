@@ -95,6 +95,8 @@ test("a linked package is local code: its code decides, and the check states it"
   const made = linkedProject(t);
   assert.deepEqual(await made.codes("acme"), []);
   assert.equal(made.imported(), 1);
+  const { startable } = await checkFile(made.configFile, {});
+  assert.equal(startable?.origins.get("acme")?.from, "link");
   const file = join(made.folder, "packages/acme/index.js");
   const { code: exit, out } = await made.run(check);
   assert.equal(exit, 0);
@@ -172,8 +174,8 @@ test("a link to another node_modules folder is a package, as pnpm installs it", 
   assert.equal(made.imported(), 1);
   writeFileSync(join(made.folder, "pipeline.lock"), "# empty\n");
   assert.deepEqual(await made.codes("acme"), ["SLUICE_LOCK_MISSING"]);
-  const { linked } = await checkFile(made.configFile, {}, { asData: true });
-  assert.deepEqual(linked, []);
+  const { startable } = await checkFile(made.configFile, {}, { asData: true });
+  assert.equal(startable?.origins.get("acme")?.from, "package");
 });
 
 test("a package is locked although its package.json is missing or another one is nearer", async (t) => {

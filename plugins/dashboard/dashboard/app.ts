@@ -13,6 +13,7 @@ import { servePages } from "./pages.ts";
 import { pipelineRoutes } from "./pipeline-routes.ts";
 import { playgroundRoutes } from "./playground.ts";
 import type { DashboardParts } from "./parts.ts";
+import { pluginsView } from "./plugins-view.ts";
 import { signedInRoutes } from "./route.ts";
 import { createSessions } from "./session.ts";
 import { signInRoutes } from "./sign-in.ts";
@@ -59,6 +60,12 @@ function apiRoutes(api: FastifyInstance, parts: DashboardParts): void {
     "GET",
     "health",
     async (_viewer, _, reply) => sendJson(reply, 200, await health(parts)),
+    "platform",
+  );
+  add(
+    "GET",
+    "plugins",
+    (_viewer, _, reply) => sendJson(reply, 200, pluginsView(parts)),
     "platform",
   );
   add("GET", "explain", (_viewer, request, reply) => explain(parts, request, reply), "platform");

@@ -4,7 +4,7 @@ import type { Config } from "../../config/config.ts";
 import { orderFaults, type Fault } from "../../config/fault.ts";
 import { readConfig, type ParsedConfig } from "../../config/read.ts";
 import type { Plugin } from "../../plugin.ts";
-import { loadPlugins, type LinkedPlugin, type LoadOptions } from "./load.ts";
+import { loadPlugins, type Loaded, type LoadOptions } from "./load.ts";
 import { shippedServices } from "./modules.ts";
 
 type Env = Readonly<Record<string, string | undefined>>;
@@ -13,6 +13,7 @@ type Env = Readonly<Record<string, string | undefined>>;
 export interface ValidatedConfig {
   readonly config: Config;
   readonly plugins: ReadonlyMap<string, Plugin>;
+  readonly origins: Loaded["origins"];
 }
 
 /** The result of checking a file. `validated` is defined only if there are no faults. */
@@ -23,7 +24,6 @@ export interface CheckResult {
   readonly faults: readonly Fault[];
   /** One sentence for each change on disk that only a restart can load. */
   readonly outdated: readonly string[];
-  readonly linked: readonly LinkedPlugin[];
 }
 
 /** Reads the file, imports its plugins and proves their order. Does not start any plugin. */
@@ -51,17 +51,15 @@ export async function checkParsed(
       startable: undefined,
       faults: orderFaults(faults),
       outdated: [],
-      linked: [],
     };
   }
-  const { plugins, faults: unloaded, outdated, linked } = await loadPlugins(config, options);
+  const { plugins, origins, faults: unloaded, outdated } = await loadPlugins(config, options);
   const checked = checkPlugins(config, plugins, faults);
   const all = [...faults, ...unloaded, ...checked.faults];
   return {
-    validated: all.length === 0 ? { config: checked.config, plugins } : undefined,
-    startable: { config: checked.startable, plugins },
+    validated: all.length === 0 ? { config: checked.config, plugins, origins } : undefined,
+    startable: { config: checked.startable, plugins, origins },
     faults: orderFaults(all),
     outdated,
-    linked,
   };
 }

@@ -24,7 +24,7 @@ type Env = Readonly<Record<string, string | undefined>>;
 
 /** Returns the faults of a file that was checked, including those of starting the part that can be started. */
 export async function dryRun(
-  { validated, startable, faults }: Omit<CheckResult, "outdated" | "linked">,
+  { validated, startable, faults }: Omit<CheckResult, "outdated">,
   env: Env,
 ): Promise<Pick<CheckResult, "validated" | "faults">> {
   if (startable === undefined) return { validated, faults };

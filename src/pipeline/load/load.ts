@@ -24,6 +24,7 @@ import {
   locatePath,
 } from "./locate-plugin.ts";
 import { linkFaults, lockFaults, lockPath, readLock, type LockFile } from "./lock-file.ts";
+import type { PluginOrigin } from "./loaded-plugins.ts";
 import { pluginProblems } from "./manifest.ts";
 import { shippedFolder, shippedModules } from "./modules.ts";
 import {
@@ -39,19 +40,11 @@ import {
 export interface Loaded {
   /** The plugins of the configuration that could be loaded, by the name in the configuration. */
   readonly plugins: ReadonlyMap<string, Plugin>;
+  /** Where the plugins come from, by the same names. A plugin without an entry ships with Sluice. */
+  readonly origins: ReadonlyMap<string, PluginOrigin>;
   readonly faults: readonly Fault[];
   /** One sentence for each change on disk that only a restart can load. */
   readonly outdated: readonly string[];
-  readonly linked: readonly LinkedPlugin[];
-}
-
-/** A plugin that pipeline.yaml names by a package which is a link to local code, as `npm link` makes it. */
-export interface LinkedPlugin {
-  readonly name: string;
-  readonly source: string;
-  /** Path of the module. */
-  readonly file: string;
-  readonly at: Position;
 }
 
 /** Returns the module files of the plugins that ship with Sluice, by plugin name in alphabetical order. */
@@ -73,26 +66,33 @@ export async function loadPlugins(config: Config, options: LoadOptions = {}): Pr
   const { given = new Map(), asData = false } = options;
   const shipped = shippedPlugins();
   const plugins = new Map<string, Plugin>();
+  const origins = new Map<string, PluginOrigin>();
   const faults: Fault[] = [];
   const outdated = refreshLocalModules();
-  const linked: LinkedPlugin[] = [];
   const lock = readLockOrFault(config, faults);
   const add = (name: string, result: Plugin | Fault[]): void => {
     if (Array.isArray(result)) faults.push(...result);
     else plugins.set(name, result);
   };
+  const addGiven = (name: string, at: Position): void => {
+    origins.set(name, { from: "code", source: undefined });
+    add(name, checkedPlugin(name, given.get(name), at));
+  };
   for (const [name, { source, at }] of config.plugins) {
-    if (given.has(name)) add(name, checkedPlugin(name, given.get(name), at));
+    if (given.has(name)) addGiven(name, at);
     else if (shipped.has(name)) {
       const message = `invalid plugin name "${name}": a plugin that ships with Sluice has this name`;
       faults.push(fault("SLUICE_PLUGIN_SHADOWS", message, { at }));
-    } else add(name, await loadThirdParty({ name, source, at, config, lock, asData, linked }));
+    } else {
+      const foundAt = (origin: PluginOrigin): void => void origins.set(name, origin);
+      add(name, await loadThirdParty({ name, source, at, config, lock, asData, foundAt }));
+    }
   }
   const uses = allUses(config).filter((use) => use.name !== "" && !config.plugins.has(use.name));
   for (const [name, [first]] of Map.groupBy(uses, (use) => use.name)) {
     const file = shipped.get(name);
     if (first === undefined) continue;
-    if (given.has(name)) add(name, checkedPlugin(name, given.get(name), first.at));
+    if (given.has(name)) addGiven(name, first.at);
     else if (file !== undefined) {
       add(name, await importPlugin(name, pathToFileURL(file).href, first.at));
     }
@@ -110,7 +110,7 @@ export async function loadPlugins(config: Config, options: LoadOptions = {}): Pr
     faults.push(fault("SLUICE_PLUGIN_UNKNOWN", `unknown plugin "${name}"`, { at, didYouMean }));
   }
   faults.push(...fastifyFaults(config));
-  return { plugins, faults, outdated, linked };
+  return { plugins, origins, faults, outdated };
 }
 
 /** Returns the shipped services that these plugins use, directly or through other services, and those that always run. */
@@ -187,12 +187,12 @@ interface ThirdParty extends Pick<LoadOptions, "asData"> {
   readonly at: Position;
   readonly config: Config;
   readonly lock: LockFile | undefined;
-  /** Receives the plugin if its package is a link. */
-  readonly linked: LinkedPlugin[];
+  /** Called when the module of the plugin was found. */
+  readonly foundAt: (origin: PluginOrigin) => void;
 }
 
 async function loadThirdParty(wanted: ThirdParty): Promise<Plugin | Fault[]> {
-  const { name, source, at, config, lock, asData, linked } = wanted;
+  const { name, source, at, config, lock, asData, foundAt } = wanted;
   const folder = dirname(config.file);
   const url = isPath(source) ? locatePath(source, folder) : locatePackage(source, folder);
   if (url === undefined) {
@@ -205,7 +205,10 @@ async function loadThirdParty(wanted: ThirdParty): Promise<Plugin | Fault[]> {
   }
   if (isPath(source)) {
     const didYouMean = packageInPath(source) ?? packageInPath(url);
-    if (didYouMean === undefined) return importPlugin(name, url, at);
+    if (didYouMean === undefined) {
+      foundAt({ from: "path", source });
+      return importPlugin(name, url, at);
+    }
     const message = `plugin "${name}": ${source} is a file of a package in node_modules`;
     return [fault("SLUICE_PLUGIN_PACKAGE", message, { at, didYouMean })];
   }
@@ -214,12 +217,14 @@ async function loadThirdParty(wanted: ThirdParty): Promise<Plugin | Fault[]> {
     const path = fileURLToPath(url);
     const locked = lock === undefined ? [] : linkFaults(lock, source, path, at);
     if (locked.length > 0) return locked;
-    linked.push({ name, source, file: path, at });
+    foundAt({ from: "link", source, file: path });
     return importPlugin(name, url, at);
   }
   const file = readPluginFile(installed);
   if (typeof file === "string") return [fault("SLUICE_PLUGIN_FILE", file, { at })];
   const data = file && dataIn(file, source);
+  const { version } = installed;
+  foundAt({ from: "package", source, version, data, isLocked: lock?.has(source) });
   if (data !== undefined && asData === true) {
     const plugin = checkedPlugin(name, pluginFromData(data), at);
     const locked = lock === undefined ? [] : lockFaults(lock, source, installed, data, at);
