@@ -40,8 +40,8 @@ export interface CatalogueParts {
 export interface Catalogue extends Tools {
   /**
    * Adds the tools, resources and prompts of one plugin. Returns one sentence per problem; what is invalid is skipped.
-   * Later changes of the plugin's tools are found when the catalogue is read.
-   * `counts`: returns the counts of the plugin for its calls of one kind.
+   * Later changes of the plugin's tools are found when the catalogue is read. `counts`: returns the counts of the plugin
+   * for its calls of one kind.
    */
   add(hooks: ToolsHooks, counts: (hook: string) => HookCounts): string[];
 }
@@ -49,7 +49,6 @@ export interface Catalogue extends Tools {
 /** A plugin with its tools. `given`: the array that the plugin returned last. */
 interface ToolSource {
   readonly hooks: ToolsHooks;
-  /** Returns the counts of the plugin for its calls of one kind. */
   readonly counts: (hook: string) => HookCounts;
   given: ToolsHooks["tools"];
   catalogued: readonly CataloguedTool[];
@@ -121,6 +120,7 @@ class LiveCatalogue implements Catalogue, NestingTools {
           hooks.onInvalid ?? ((problem) => this.#parts.log.warn({ problem }, "a tool is missing"));
         for (const problem of this.#replaceTools(source, tools)) onInvalid(problem);
       } catch (error) {
+        source.counts("tool").failed("throw");
         this.#parts.log.error({ err: error }, "the changed tools of a plugin cannot be used");
       }
     }
