@@ -68,7 +68,13 @@ test("plugins are reported with their origin, version, contract and grants", asy
     origin: "package",
     source: "acme-kit/dice",
     isLocked: true,
-    grants: { services: [], hosts: ["dice.acme.com:443"], env: ["ACME_KEY"], body: "none" },
+    grants: {
+      services: [],
+      hosts: ["dice.acme.com:443"],
+      env: ["ACME_KEY"],
+      body: "none",
+      deployment: [],
+    },
   });
   assert.deepEqual(facts("acme-plugins"), {
     name: "acme-plugins",
@@ -76,7 +82,13 @@ test("plugins are reported with their origin, version, contract and grants", asy
     description: "Lists the plugins.",
     origin: "path",
     source: "./acme-plugins.js",
-    grants: { services: ["acme-clock", "gateway"], hosts: [], env: [], body: "write" },
+    grants: {
+      services: ["acme-clock", "gateway"],
+      hosts: [],
+      env: [],
+      body: "write",
+      deployment: [],
+    },
   });
   const { kind, origin, version: shipped } = found.get("authenticate") ?? {};
   assert.deepEqual([kind, origin, shipped], ["step", "sluice", version]);
