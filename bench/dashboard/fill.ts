@@ -1,0 +1,239 @@
+/**
+ * Makes a data folder with many keys and a year of charges, as an embedded gateway would have written it. The rows are
+ * inserted directly, many per transaction.
+ */
+import { DatabaseSync } from "node:sqlite";
+import { createKey } from "../../plugins/billing/accounts/embedded/keys.ts";
+import { openAccountsDatabase } from "../../plugins/billing/accounts/embedded/schema.ts";
+import { createWorkspace } from "../../plugins/billing/accounts/embedded/workspaces.ts";
+import { chargeText } from "../../plugins/billing/metering/charge-text.ts";
+import { openJournalDatabase } from "../../plugins/billing/metering/journal-schema.ts";
+import { maxRecordBytes, writeCharge } from "../../plugins/billing/metering/records.ts";
+import { Views } from "../../plugins/billing/metering/views.ts";
+import { addDuration } from "../../plugins/dashboard/dashboard/history/histogram.ts";
+import { openHistoryFile } from "../../plugins/dashboard/dashboard/history/sqlite-store.ts";
+import {
+  keepMs,
+  spanMs,
+  type HistoryRow,
+} from "../../plugins/dashboard/dashboard/history/store.ts";
+import { newSum } from "../../plugins/dashboard/dashboard/history/sums.ts";
+import { transaction } from "../../src/store/sqlite.ts";
+import { createRandom, type Random } from "../soak/random.ts";
+
+export interface Amount {
+  readonly workspaces: number;
+  readonly keys: number;
+  readonly chargesPerDay: number;
+  readonly days: number;
+}
+
+export interface Filled {
+  /** A key with `platform:admin`. */
+  readonly adminKey: string;
+  /** The workspace of `someKey`. */
+  readonly workspaceId: string;
+  readonly someKey: string;
+  readonly charges: number;
+}
+
+const dayMs = 86_400_000;
+const chargesPerCommit = 20;
+const commitsPerTransaction = 5_000;
+/** The windows of a key, in milli-CU. A charge costs 1,000 on average. */
+const windows = { cuLimit24hMilli: 3_000, cuLimit30dMilli: 50_000 };
+
+/** `now`: milliseconds since 1970. */
+export function fillDataFolder(dataDir: string, amount: Amount, now: number): Filled {
+  const random = createRandom(1);
+  const accounts = makeAccounts(dataDir, amount, now - amount.days * dayMs);
+  const charges = makeCharges(dataDir, amount, accounts, random, now);
+  makeHistory(dataDir, random, now);
+  const [first] = accounts.keys;
+  if (first === undefined) throw new Error("expected at least one key");
+  return {
+    adminKey: accounts.adminKey,
+    workspaceId: first.workspaceId,
+    someKey: first.id,
+    charges,
+  };
+}
+
+interface Accounts {
+  readonly adminKey: string;
+  readonly keys: readonly { readonly id: string; readonly workspaceId: string }[];
+}
+
+function makeAccounts(dataDir: string, { workspaces, keys }: Amount, at: number): Accounts {
+  const db = openAccountsDatabase(dataDir);
+  try {
+    return transaction(db, () => {
+      const by = { at, actor: "bench", requestId: undefined };
+      const plan = "enterprise" as const;
+      const ids = Array.from(
+        { length: workspaces },
+        (_, n) => createWorkspace(db, { name: `Workspace ${n}`, plan }, by).id,
+      );
+      const issue = (
+        n: number,
+        more: object,
+      ): { id: string; workspaceId: string; text: string } => {
+        const workspaceId = ids[n % ids.length] ?? "";
+        const wanted = { workspaceId, name: `key ${n}`, environment: "dev", ...more } as const;
+        const issued = createKey(db, { capabilities: ["ledger:read"], ...wanted }, by);
+        if (!("text" in issued)) throw new Error("a key was not created");
+        return { id: issued.key.id, workspaceId, text: issued.text };
+      };
+      const all = Array.from({ length: keys }, (_, n) => issue(n, windows));
+      return { adminKey: issue(0, { capabilities: ["platform:admin"] }).text, keys: all };
+    });
+  } finally {
+    db.close();
+  }
+}
+
+/** Charges at even intervals until now, with random keys and names. Returns their number. */
+function makeCharges(
+  dataDir: string,
+  { chargesPerDay, days }: Amount,
+  { keys }: Accounts,
+  random: Random,
+  now: number,
+): number {
+  const db = openJournalDatabase(dataDir);
+  try {
+    db.exec("PRAGMA synchronous = OFF; PRAGMA wal_autocheckpoint = 10000");
+    const names = new Names();
+    const keyNames = keys.map(
+      ({ id, workspaceId }) => [names.of(id), names.of(workspaceId)] as const,
+    );
+    const models = numbered(names, 12, (n) => `Vendor/model-${n}`);
+    const methods = numbered(names, 40, (n) => `chain_method${n}`);
+    const tools = numbered(names, 20, (n) => `tool_${n}`);
+    const routes = numbered(names, 10, (n) => `/v1/route-${n}`);
+    const [rpc, mcp, chat] = [names.of("ledger-rpc"), names.of("mcp"), names.of("chat")];
+    const completions = names.of("completions");
+    const put = db.prepare("INSERT INTO commits VALUES (?, ?, ?, ?)");
+    const views = Views.load(db);
+    const bytes = Buffer.alloc(chargesPerCommit * maxRecordBytes);
+    const target = { bytes, view: new DataView(bytes.buffer, bytes.byteOffset, bytes.length) };
+    const all = chargesPerDay * days;
+    const first = now - days * dayMs;
+    const stepMs = (days * dayMs) / all;
+    names.store(db);
+    let made = 0;
+    let seq = 0;
+    const commit = (): void => {
+      let end = 0;
+      const firstAt = Math.floor(first + made * stepMs);
+      let time = firstAt;
+      for (let n = 0; n < chargesPerCommit && made < all; n++, made++) {
+        time = Math.floor(first + made * stepMs);
+        const [key, workspace] = random.pick(keyNames);
+        const kind = random.int(3);
+        const agent = random.int(4) === 0 ? agentNamed(`agent ${random.int(20)}`) : undefined;
+        end += writeCharge(target, end, {
+          key,
+          workspace,
+          surface: kind === 0 ? rpc : kind === 1 ? mcp : chat,
+          method: kind === 0 ? random.pick(methods) : kind === 1 ? random.pick(tools) : completions,
+          model: kind === 2 ? random.pick(models) : 0,
+          outcome: 0,
+          time,
+          split: {
+            includedMilliCu: random.int(2_000),
+            purchasedMilliCu: 0,
+            overageMilliCu: 0,
+          },
+          inputTokens: kind === 2 ? random.int(4_000) : 0,
+          outputTokens: kind === 2 ? random.int(1_000) : 0,
+          estimated: false,
+          route: random.pick(routes),
+          intent: 0,
+          text: chargeText(`request-${made}`, agent),
+        });
+      }
+      const records = Buffer.from(bytes.subarray(0, end));
+      put.run(++seq, firstAt, time, records);
+      views.fold(records);
+    };
+    while (made < all) {
+      transaction(db, () => {
+        for (let n = 0; n < commitsPerTransaction && made < all; n++) commit();
+        views.write(db, seq);
+      });
+      views.written();
+    }
+    return made;
+  } finally {
+    db.close();
+  }
+}
+
+function agentNamed(name: string): Parameters<typeof chargeText>[1] {
+  return {
+    name,
+    version: undefined,
+    sessionId: undefined,
+    provider: undefined,
+    capabilities: undefined,
+  };
+}
+
+/** The table `names` of the journal. */
+class Names {
+  readonly #ids = new Map<string, number>();
+
+  of(name: string): number {
+    const known = this.#ids.get(name) ?? this.#ids.size + 1;
+    this.#ids.set(name, known);
+    return known;
+  }
+
+  store(db: DatabaseSync): void {
+    const put = db.prepare("INSERT INTO names VALUES (?, ?)");
+    transaction(db, () => {
+      for (const [name, id] of this.#ids) put.run(id, name);
+    });
+  }
+}
+
+function numbered(names: Names, count: number, name: (n: number) => string): number[] {
+  return Array.from({ length: count }, (_, n) => names.of(name(n)));
+}
+
+/** The health over time with as many names as a gateway stores. */
+function makeHistory(dataDir: string, random: Random, now: number): void {
+  const store = openHistoryFile(dataDir);
+  try {
+    for (const [span, ms] of Object.entries(spanMs) as ["minute" | "hour", number][]) {
+      for (let at = Math.floor((now - keepMs[span]) / ms) * ms; at < now; at += ms) {
+        store.write(historyRows(span, at, random));
+      }
+    }
+  } finally {
+    store.close();
+  }
+}
+
+const historyNames: readonly (readonly [kind: string, count: number])[] = [
+  ["all", 1],
+  ["route", 60],
+  ["upstream", 9],
+  ["model", 30],
+];
+
+function historyRows(span: "minute" | "hour", at: number, random: Random): HistoryRow[] {
+  return historyNames.flatMap(([kind, count]) =>
+    Array.from({ length: count }, (_, n) => {
+      const sum = newSum();
+      for (let request = 0; request < 10; request++) {
+        sum.n++;
+        addDuration(sum.ms, 1 + random.int(500));
+      }
+      if (random.int(5) === 0) sum.codes["GATEWAY_RATE_LIMITED"] = 1;
+      const name = kind === "all" ? "" : `${kind} ${n}`;
+      return { span, at, kind, name, sum: JSON.stringify(sum) };
+    }),
+  );
+}
