@@ -2,8 +2,8 @@
  * Makes a data folder with many keys and a year of charges, as an embedded gateway would have written it. The rows are
  * inserted directly, many per transaction.
  */
-import { DatabaseSync } from "node:sqlite";
-import { createKey } from "../../plugins/billing/accounts/embedded/keys.ts";
+import type { DatabaseSync } from "node:sqlite";
+import { createKey, listKeys } from "../../plugins/billing/accounts/embedded/keys.ts";
 import { openAccountsDatabase } from "../../plugins/billing/accounts/embedded/schema.ts";
 import { createWorkspace } from "../../plugins/billing/accounts/embedded/workspaces.ts";
 import { chargeText } from "../../plugins/billing/metering/charge-text.ts";
@@ -34,7 +34,6 @@ export interface Filled {
   /** The workspace of `someKey`. */
   readonly workspaceId: string;
   readonly someKey: string;
-  readonly charges: number;
 }
 
 const dayMs = 86_400_000;
@@ -43,50 +42,54 @@ const commitsPerTransaction = 5_000;
 /** The windows of a key, in milli-CU. A charge costs 1,000 on average. */
 const windows = { cuLimit24hMilli: 3_000, cuLimit30dMilli: 50_000 };
 
-/** `now`: milliseconds since 1970. */
-export function fillDataFolder(dataDir: string, amount: Amount, now: number): Filled {
+/** Returns the number of charges. `now`: milliseconds since 1970. */
+export function fillDataFolder(dataDir: string, amount: Amount, now: number): number {
   const random = createRandom(1);
-  const accounts = makeAccounts(dataDir, amount, now - amount.days * dayMs);
-  const charges = makeCharges(dataDir, amount, accounts, random, now);
+  const keys = makeKeys(dataDir, amount, now - amount.days * dayMs);
+  const charges = makeCharges(dataDir, amount, keys, random, now);
   makeHistory(dataDir, random, now);
-  const [first] = accounts.keys;
-  if (first === undefined) throw new Error("expected at least one key");
-  return {
-    adminKey: accounts.adminKey,
-    workspaceId: first.workspaceId,
-    someKey: first.id,
-    charges,
-  };
+  return charges;
 }
 
-interface Accounts {
-  readonly adminKey: string;
-  readonly keys: readonly { readonly id: string; readonly workspaceId: string }[];
+interface Key {
+  readonly id: string;
+  readonly workspaceId: string;
 }
 
-function makeAccounts(dataDir: string, { workspaces, keys }: Amount, at: number): Accounts {
+function makeKeys(dataDir: string, { workspaces, keys }: Amount, at: number): Key[] {
   const db = openAccountsDatabase(dataDir);
   try {
+    const by = { at, actor: "bench", requestId: undefined };
     return transaction(db, () => {
-      const by = { at, actor: "bench", requestId: undefined };
-      const plan = "enterprise" as const;
-      const ids = Array.from(
-        { length: workspaces },
-        (_, n) => createWorkspace(db, { name: `Workspace ${n}`, plan }, by).id,
-      );
-      const issue = (
-        n: number,
-        more: object,
-      ): { id: string; workspaceId: string; text: string } => {
+      const ids = Array.from({ length: workspaces }, (_, n) => {
+        const wanted = { name: `Workspace ${n}`, plan: "enterprise" } as const;
+        return createWorkspace(db, wanted, by).id;
+      });
+      return Array.from({ length: keys }, (_, n) => {
         const workspaceId = ids[n % ids.length] ?? "";
-        const wanted = { workspaceId, name: `key ${n}`, environment: "dev", ...more } as const;
-        const issued = createKey(db, { capabilities: ["ledger:read"], ...wanted }, by);
+        const about = { workspaceId, name: `key ${n}`, environment: "dev" } as const;
+        const issued = createKey(db, { ...about, ...windows, capabilities: ["ledger:read"] }, by);
         if (!("text" in issued)) throw new Error("a key was not created");
-        return { id: issued.key.id, workspaceId, text: issued.text };
-      };
-      const all = Array.from({ length: keys }, (_, n) => issue(n, windows));
-      return { adminKey: issue(0, { capabilities: ["platform:admin"] }).text, keys: all };
+        return { id: issued.key.id, workspaceId };
+      });
     });
+  } finally {
+    db.close();
+  }
+}
+
+/** Adds a key with `platform:admin` to a filled data folder. */
+export function addAdministrator(dataDir: string, at: number): Filled {
+  const db = openAccountsDatabase(dataDir);
+  try {
+    const [first] = listKeys(db);
+    if (first === undefined) throw new Error("expected a data folder with keys");
+    const { id: someKey, workspaceId } = first;
+    const about = { workspaceId, name: "operator", environment: "dev" } as const;
+    const by = { at, actor: "bench", requestId: undefined };
+    const issued = createKey(db, { ...about, capabilities: ["platform:admin"] }, by);
+    if (!("text" in issued)) throw new Error("a key was not created");
+    return { adminKey: issued.text, workspaceId, someKey };
   } finally {
     db.close();
   }
@@ -96,7 +99,7 @@ function makeAccounts(dataDir: string, { workspaces, keys }: Amount, at: number)
 function makeCharges(
   dataDir: string,
   { chargesPerDay, days }: Amount,
-  { keys }: Accounts,
+  keys: readonly Key[],
   random: Random,
   now: number,
 ): number {

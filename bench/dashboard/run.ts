@@ -3,7 +3,7 @@
  * built gateway on it, opens every view in Chromium and prints the time until the view is shown. The second part
  * measures one look at all limits, as the section `alerts` makes it once per minute.
  *
- *   npm run bench -- --dashboard
+ *   npm run bench -- --dashboard [--folder a-folder-with-data]
  */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { loadavg, tmpdir } from "node:os";
@@ -17,7 +17,7 @@ import { launch } from "../../test/browser.ts";
 import { builtSluice } from "../load/built-package.ts";
 import { freePort } from "../load/ports.ts";
 import { startPeer } from "../load/process.ts";
-import { fillDataFolder, type Amount, type Filled } from "./fill.ts";
+import { addAdministrator, fillDataFolder, type Amount, type Filled } from "./fill.ts";
 
 const amount: Amount = { workspaces: 500, keys: 10_000, chargesPerDay: 10_000, days: 365 };
 const gatewayCore = 0;
@@ -190,19 +190,22 @@ function middle(values: readonly number[]): number {
   return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN;
 }
 
-export async function measureDashboard(): Promise<void> {
-  const folder = mkdtempSync(join(tmpdir(), "sluice-bench-dashboard-"));
+/** `given`: a folder that an earlier run has kept. By default the data are made, and deleted at the end. */
+export async function measureDashboard(given: string | undefined): Promise<void> {
+  const folder = given ?? mkdtempSync(join(tmpdir(), "sluice-bench-dashboard-"));
   try {
-    writeFileSync(join(folder, "pipeline.yaml"), pipeline);
-    const started = performance.now();
-    const filled = fillDataFolder(join(folder, "data"), amount, Date.now());
-    const seconds = ((performance.now() - started) / 1000).toFixed(0);
-    console.log(`${amount.keys} keys and ${filled.charges} charges, made in ${seconds} s`);
+    if (given === undefined) {
+      writeFileSync(join(folder, "pipeline.yaml"), pipeline);
+      const started = performance.now();
+      fillDataFolder(join(folder, "data"), amount, Date.now());
+      const seconds = ((performance.now() - started) / 1000).toFixed(0);
+      console.log(`${amount.keys} keys and ${amount.days} days of charges, made in ${seconds} s`);
+    }
     console.log(`load average: ${loadavg()[0]?.toFixed(1)}`);
-    await measureViews(folder, filled);
+    await measureViews(folder, addAdministrator(join(folder, "data"), Date.now()));
     await measureAlerts(folder);
     console.log(`load average: ${loadavg()[0]?.toFixed(1)}`);
   } finally {
-    rmSync(folder, { recursive: true, force: true });
+    if (given === undefined) rmSync(folder, { recursive: true, force: true });
   }
 }

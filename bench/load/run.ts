@@ -40,6 +40,7 @@ const { values } = parseArgs({
     replicas: { type: "boolean", default: false },
     follow: { type: "boolean", default: false },
     dashboard: { type: "boolean", default: false },
+    folder: { type: "string" },
     // This script sets it for the process that makes the load.
     drive: { type: "string" },
   },
@@ -158,7 +159,7 @@ else if (values.plot) writePlots();
 else if (values.start) await measureStarts();
 else if (values.replicas) await measureReplicas(values.only);
 else if (values.follow) await measureFollows();
-else if (values.dashboard) await measureDashboard();
+else if (values.dashboard) await measureDashboard(values.folder);
 else await main();
 
 async function main(): Promise<void> {
