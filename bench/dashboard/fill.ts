@@ -26,6 +26,9 @@ export interface Amount {
   readonly keys: number;
   readonly chargesPerDay: number;
   readonly days: number;
+  /** Numbers of routes and of models. */
+  readonly routes: number;
+  readonly models: number;
 }
 
 export interface Filled {
@@ -36,18 +39,30 @@ export interface Filled {
   readonly someKey: string;
 }
 
+const workspaceNames = ["Search team", "Support bots", "Wallet app", "Research", "Block explorer"];
+const modelNames = [
+  "Qwen/Qwen3-32B",
+  "meta/Llama-3.3-70B",
+  "deepseek/DeepSeek-V3",
+  "google/Gemma-3",
+];
+const routeNames = ["/v1/ledger/rpc", "/v1/chat/completions", "/mcp", "/rpc"];
+const methodNames = ["chain_getBlock", "state_getStorage", "system_health", "chain_getHeader"];
+const toolNames = ["ledger_getBlock", "ledger_getAccount", "search_docs", "inference_models"];
+const agentNames = ["Planner", "Indexer", "Support agent", "Nightly report"];
+
 const dayMs = 86_400_000;
 const chargesPerCommit = 20;
 const commitsPerTransaction = 5_000;
 /** The windows of a key, in milli-CU. A charge costs 1,000 on average. */
-const windows = { cuLimit24hMilli: 3_000, cuLimit30dMilli: 50_000 };
+const windows = { cuLimit24hMilli: 10_000, cuLimit30dMilli: 200_000 };
 
 /** Returns the number of charges. `now`: milliseconds since 1970. */
 export function fillDataFolder(dataDir: string, amount: Amount, now: number): number {
   const random = createRandom(1);
   const keys = makeKeys(dataDir, amount, now - amount.days * dayMs);
   const charges = makeCharges(dataDir, amount, keys, random, now);
-  makeHistory(dataDir, random, now);
+  makeHistory(dataDir, amount, random, now);
   return charges;
 }
 
@@ -62,7 +77,8 @@ function makeKeys(dataDir: string, { workspaces, keys }: Amount, at: number): Ke
     const by = { at, actor: "bench", requestId: undefined };
     return transaction(db, () => {
       const ids = Array.from({ length: workspaces }, (_, n) => {
-        const wanted = { name: `Workspace ${n}`, plan: "enterprise" } as const;
+        const name = workspaceNames[n] ?? `Workspace ${n}`;
+        const wanted = { name, plan: "enterprise" } as const;
         return createWorkspace(db, wanted, by).id;
       });
       return Array.from({ length: keys }, (_, n) => {
@@ -98,11 +114,12 @@ export function addAdministrator(dataDir: string, at: number): Filled {
 /** Charges at even intervals until now, with random keys and names. Returns their number. */
 function makeCharges(
   dataDir: string,
-  { chargesPerDay, days }: Amount,
+  amount: Amount,
   keys: readonly Key[],
   random: Random,
   now: number,
 ): number {
+  const { chargesPerDay, days } = amount;
   const db = openJournalDatabase(dataDir);
   try {
     db.exec("PRAGMA synchronous = OFF; PRAGMA wal_autocheckpoint = 10000");
@@ -110,10 +127,11 @@ function makeCharges(
     const keyNames = keys.map(
       ({ id, workspaceId }) => [names.of(id), names.of(workspaceId)] as const,
     );
-    const models = numbered(names, 12, (n) => `Vendor/model-${n}`);
-    const methods = numbered(names, 40, (n) => `chain_method${n}`);
-    const tools = numbered(names, 20, (n) => `tool_${n}`);
-    const routes = numbered(names, 10, (n) => `/v1/route-${n}`);
+    const models = numbered(names, modelNames, amount.models, "model");
+    const methods = numbered(names, methodNames, 40, "method");
+    const tools = numbered(names, toolNames, 20, "tool");
+    const routes = numbered(names, routeNames, Math.min(amount.routes, 10), "route");
+    const agents = namesOf(agentNames, 20, "agent");
     const [rpc, mcp, chat] = [names.of("ledger-rpc"), names.of("mcp"), names.of("chat")];
     const completions = names.of("completions");
     const put = db.prepare("INSERT INTO commits VALUES (?, ?, ?, ?)");
@@ -134,7 +152,7 @@ function makeCharges(
         time = Math.floor(first + made * stepMs);
         const [key, workspace] = random.pick(keyNames);
         const kind = random.int(3);
-        const agent = random.int(4) === 0 ? agentNamed(`agent ${random.int(20)}`) : undefined;
+        const agent = random.int(4) === 0 ? agentNamed(random.pick(agents)) : undefined;
         end += writeCharge(target, end, {
           key,
           workspace,
@@ -201,17 +219,21 @@ class Names {
   }
 }
 
-function numbered(names: Names, count: number, name: (n: number) => string): number[] {
-  return Array.from({ length: count }, (_, n) => names.of(name(n)));
+/** Returns `count` names: those of the list, and further ones with a number. */
+function namesOf(list: readonly string[], count: number, what: string): string[] {
+  return Array.from({ length: count }, (_, n) => list[n] ?? `${what}-${n}`);
 }
 
-/** The health over time with as many names as a gateway stores. */
-function makeHistory(dataDir: string, random: Random, now: number): void {
+function numbered(names: Names, list: readonly string[], count: number, what: string): number[] {
+  return namesOf(list, count, what).map((name) => names.of(name));
+}
+
+function makeHistory(dataDir: string, amount: Amount, random: Random, now: number): void {
   const store = openHistoryFile(dataDir);
   try {
     for (const [span, ms] of Object.entries(spanMs) as ["minute" | "hour", number][]) {
       for (let at = Math.floor((now - keepMs[span]) / ms) * ms; at < now; at += ms) {
-        store.write(historyRows(span, at, random));
+        store.write(historyRows(span, at, amount, random));
       }
     }
   } finally {
@@ -219,23 +241,30 @@ function makeHistory(dataDir: string, random: Random, now: number): void {
   }
 }
 
-const historyNames: readonly (readonly [kind: string, count: number])[] = [
-  ["all", 1],
-  ["route", 60],
-  ["upstream", 9],
-  ["model", 30],
-];
-
-function historyRows(span: "minute" | "hour", at: number, random: Random): HistoryRow[] {
-  return historyNames.flatMap(([kind, count]) =>
-    Array.from({ length: count }, (_, n) => {
+function historyRows(
+  span: "minute" | "hour",
+  at: number,
+  { routes, models }: Amount,
+  random: Random,
+): HistoryRow[] {
+  const kinds = {
+    all: [""],
+    route: namesOf(routeNames, routes, "route"),
+    upstream: ["node", "model"],
+    model: namesOf(modelNames, models, "model"),
+  };
+  // Less is done at night.
+  const hour = new Date(at).getUTCHours();
+  const requests = 4 + Math.round(8 * Math.sin((Math.PI * hour) / 24));
+  return Object.entries(kinds).flatMap(([kind, names]) =>
+    names.map((name) => {
       const sum = newSum();
-      for (let request = 0; request < 10; request++) {
+      for (let request = 0; request < requests; request++) {
         sum.n++;
-        addDuration(sum.ms, 1 + random.int(500));
+        addDuration(sum.ms, 5 + random.int(60) + (random.int(20) === 0 ? 300 : 0));
       }
-      if (random.int(5) === 0) sum.codes["GATEWAY_RATE_LIMITED"] = 1;
-      const name = kind === "all" ? "" : `${kind} ${n}`;
+      if (random.int(8) === 0) sum.codes["GATEWAY_RATE_LIMITED"] = 1 + random.int(2);
+      if (random.int(200) === 0) sum.failed = 1;
       return { span, at, kind, name, sum: JSON.stringify(sum) };
     }),
   );

@@ -19,7 +19,15 @@ import { freePort } from "../load/ports.ts";
 import { startPeer } from "../load/process.ts";
 import { addAdministrator, fillDataFolder, type Amount, type Filled } from "./fill.ts";
 
-const amount: Amount = { workspaces: 500, keys: 10_000, chargesPerDay: 10_000, days: 365 };
+const amount: Amount = {
+  workspaces: 500,
+  keys: 10_000,
+  chargesPerDay: 10_000,
+  days: 365,
+  // A gateway stores at most 100 names per minute.
+  routes: 60,
+  models: 30,
+};
 const gatewayCore = 0;
 const rounds = 4;
 /** Time limit of a view, and of adding up the past. */
