@@ -255,13 +255,13 @@ function historyRows(
   };
   // Less is done at night.
   const hour = new Date(at).getUTCHours();
-  const requests = 4 + Math.round(8 * Math.sin((Math.PI * hour) / 24));
+  const requests = 10 + Math.round(25 * Math.sin((Math.PI * hour) / 24));
   return Object.entries(kinds).flatMap(([kind, names]) =>
     names.map((name) => {
       const sum = newSum();
       for (let request = 0; request < requests; request++) {
         sum.n++;
-        addDuration(sum.ms, 5 + random.int(60) + (random.int(20) === 0 ? 300 : 0));
+        addDuration(sum.ms, 5 + random.int(60) + (random.int(40) === 0 ? 300 : 0));
       }
       if (random.int(8) === 0) sum.codes["GATEWAY_RATE_LIMITED"] = 1 + random.int(2);
       if (random.int(200) === 0) sum.failed = 1;
