@@ -1,5 +1,8 @@
-/** Renders docs/plugin-catalogue.md from manifests as data: those that ship with Sluice, and files sluice-plugin.json. */
-import { globSync, readFileSync } from "node:fs";
+/**
+ * Renders docs/plugin-catalogue.md: the model plugins from their files sluice-plugin.json, without running their code,
+ * and the plugins that ship with Sluice from their modules.
+ */
+import { existsSync, globSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import {
   grantsOfData,
@@ -21,7 +24,8 @@ interface Listed {
 const heading = `# Plugin catalogue
 
 This page is generated from the manifests of the plugins. A package of plugins contains its manifests as data in the file
-\`sluice-plugin.json\`, which \`sluice plugin pack\` writes. [Writing plugins](writing-plugins.md) explains the terms.
+\`sluice-plugin.json\`, which \`sluice plugin pack\` writes. The manifests of the model plugins are read from these files.
+Those of the plugins that ship with Sluice are read from their modules. [Writing plugins](writing-plugins.md) explains the terms.
 
 An option without a default may be missing. Its description then says what applies.
 `;
@@ -37,7 +41,9 @@ export async function renderCatalogue(): Promise<string> {
     .flatMap((path) => {
       // The test of the model plugins compares these files with the code.
       const { plugins } = JSON.parse(readFileSync(join(root, path), "utf8")) as PluginFile;
-      const link = `${dirname(path).replace("docs/", "")}/index.ts`;
+      const folder = dirname(path);
+      const file = existsSync(join(root, folder, "README.md")) ? "README.md" : "index.ts";
+      const link = `${folder.replace("docs/", "")}/${file}`;
       return Object.values(plugins).map((data): Listed => ({ data, link }));
     });
   return [

@@ -1,83 +1,242 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { exportJWK, generateKeyPair, SignJWT } from "jose";
-import { manualClock, scriptedUpstream, testStep } from "sluice-gateway/testing";
+import { exportJWK, generateKeyPair, SignJWT, UnsecuredJWT } from "jose";
+import type { AccountsAdmin, PlanName, Workspace } from "sluice-gateway/services";
+import {
+  manualClock,
+  scriptedUpstream,
+  testStep,
+  type UpstreamReply,
+} from "sluice-gateway/testing";
 import plugin from "./index.ts";
 
 const { publicKey, privateKey } = await generateKeyPair("ES256");
 const jwk = { ...(await exportJWK(publicKey)), kid: "k1", alg: "ES256" };
+const keys: UpstreamReply = { body: { keys: [jwk] } };
 const issuer = "https://id.acme.test";
+const clock = manualClock();
+const now = Math.floor(clock.now() / 1000);
+const rules = { issuer, audience: "gateway" };
 
-function token(clock: { now(): number }, audience = "gateway", claims = {}): Promise<string> {
-  const now = Math.floor(clock.now() / 1000);
-  return new SignJWT({ org_id: "ws_acme", scope: "openid ledger:read", ...claims })
-    .setProtectedHeader({ alg: "ES256", kid: "k1" })
-    .setIssuer(issuer)
-    .setAudience(audience)
-    .setSubject("ada")
-    .setIssuedAt(now)
-    .setExpirationTime(now + 60)
-    .sign(privateKey);
+const about = { iss: issuer, aud: "gateway", sub: "ada", iat: now, exp: now + 60 };
+const claims = { ...about, org_id: "ws_acme", scope: "openid ledger:read" };
+
+function token(changes: object = {}, header: object = {}, key: unknown = privateKey) {
+  return new SignJWT({ ...claims, ...changes })
+    .setProtectedHeader({ alg: "ES256", kid: "k1", ...header })
+    .sign(key as typeof privateKey);
 }
 
-test("claims become the workspace, the capabilities and the limits of the caller", async () => {
-  await using provider = await scriptedUpstream([{ body: { keys: [jwk] } }]);
-  const clock = manualClock();
-  const options = { issuer, audience: "gateway", jwks: provider.url, rps: 7, dailyMilliCu: 500 };
-  await using tested = await testStep(plugin, { options, clock });
-  const headers = { authorization: `Bearer ${await token(clock)}` };
-  const { status, slots } = await tested.send({ headers });
-  assert.equal(status, 200);
-  assert.equal(slots.principal?.kind, "key");
-  const key = slots.principal.kind === "key" ? slots.principal.key : undefined;
-  assert.equal(key?.workspaceId, "ws_acme");
-  assert.deepEqual([...(key?.capabilities ?? [])], ["ledger:read"]);
-  assert.deepEqual([key?.rpsLimit, key?.cuLimit24hMilli], [7, 500]);
-  assert.equal((await tested.send({ headers })).status, 200);
-  assert.equal(provider.requests.length, 1);
-  clock.advance(61_000);
-  const expired = await tested.send({ headers });
-  assert.deepEqual(expired.slots.principal, { kind: "anonymous", reason: "unauthorized" });
-  const other = { authorization: `Bearer ${await token(clock, "another")}` };
-  const wrong = await tested.send({ headers: other });
-  assert.deepEqual(wrong.slots.principal, { kind: "anonymous", reason: "unauthorized" });
-  const { principal } = (await tested.send()).slots;
-  assert.deepEqual(principal, { kind: "anonymous", reason: "missing authorization header" });
-});
+const bearer = (text: string) => ({ headers: { authorization: `Bearer ${text}` } });
 
-test("with a resource, the step answers its metadata and refusals name it", async () => {
-  const options = {
-    issuer,
-    audience: "gateway",
-    jwks: "http://127.0.0.1:9",
-    resource: "https://gw.test/mcp",
+/** The accounts of a gateway with the workspace `ws_acme`, whose plan a test can change. */
+function accountsWith(plan: PlanName) {
+  const state = { plan, isAway: false, reads: 0 };
+  const terms = { rps: 50, includedMilliCu: 1_000, overageUsdPerCu: undefined };
+  const admin = {
+    plan: (name: PlanName) => ({ name, ...terms }),
+    async findWorkspace(id: string): Promise<Workspace | undefined> {
+      state.reads++;
+      if (state.isAway) throw new Error("no database");
+      if (id !== "ws_acme") return undefined;
+      const later = { pendingPlan: undefined, pendingPlanAt: undefined };
+      const paid = { purchasedTotalMilliCu: 7, overageLimitCuMilli: 9 };
+      return { id, name: "Acme", plan: state.plan, createdAt: 1, ...later, ...paid };
+    },
   };
-  const surface = (): { status: number } => ({ status: 401 });
-  await using tested = await testStep(plugin, { options, surface });
-  const path = "/.well-known/oauth-protected-resource";
-  const answer = await tested.send({ path });
-  assert.deepEqual(answer.json(), {
-    resource: "https://gw.test/mcp",
-    authorization_servers: [issuer],
-  });
-  const refused = await tested.send();
-  assert.equal(
-    refused.headers["www-authenticate"],
-    `Bearer resource_metadata="https://gw.test${path}"`,
+  // The plugin calls no other methods.
+  return { state, services: { accounts: { admin: admin as unknown as AccountsAdmin } } };
+}
+
+test("claims become the capabilities and limits of the caller, and the workspace has its plan", async () => {
+  await using provider = await scriptedUpstream([keys]);
+  const { state, services } = accountsWith("startup");
+  const clock = manualClock();
+  const options = { ...rules, jwks: provider.url, rps: 7, dailyMilliCu: 500 };
+  await using tested = await testStep(plugin, { options, services, clock });
+  const request = bearer(await token());
+  const { status, slots } = await tested.send(request);
+  assert.equal(status, 200);
+  assert.ok(slots.principal?.kind === "key");
+  const { key, workspace, plan, rps } = slots.principal;
+  assert.deepEqual(
+    [key.id, key.workspaceId, [...key.capabilities]],
+    ["oidc_ada", "ws_acme", ["ledger:read"]],
+  );
+  assert.deepEqual([key.rpsLimit, key.cuLimit24hMilli, rps], [7, 500, 7]);
+  assert.deepEqual(
+    [workspace.name, workspace.purchasedTotalMilliCu, plan.name],
+    ["Acme", 7, "startup"],
+  );
+  const again = await tested.send(request);
+  assert.equal(again.slots.principal, slots.principal, "the same object");
+  assert.deepEqual([provider.requests.length, state.reads], [1, 1]);
+
+  // Another plan of the workspace takes effect within a second.
+  state.plan = "free";
+  clock.advance(1_000);
+  const changed = (await tested.send(request)).slots.principal;
+  assert.ok(changed?.kind === "key" && changed.plan.name === "free");
+  // The caller remains known while the accounts cannot be read.
+  state.isAway = true;
+  clock.advance(1_000);
+  assert.equal((await tested.send(request)).slots.principal, changed);
+  const unknown = await tested.send(bearer(await token({ sub: "eve" })));
+  assert.equal(unknown.status, 503);
+
+  clock.advance(58_000);
+  const expired = (await tested.send(request)).slots.principal;
+  assert.deepEqual(expired, { kind: "anonymous", reason: "unauthorized" });
+});
+
+test("claims of the token replace the plan and the options, up to the limits of the plan", async () => {
+  await using provider = await scriptedUpstream([keys]);
+  const { services } = accountsWith("startup");
+  const options = {
+    ...rules,
+    jwks: provider.url,
+    rps: 7,
+    scopeClaim: "scp",
+    workspaceClaim: "tid",
+  };
+  await using tested = await testStep(plugin, { options, services, clock: manualClock() });
+  const more = { tid: "ws_acme", scp: ["inference", "x"], plan: "developer", daily_milli_cu: 9 };
+  const { principal } = (await tested.send(bearer(await token({ ...more, rps: 300 })))).slots;
+  assert.ok(principal?.kind === "key");
+  const { key, workspace, plan, rps } = principal;
+  assert.deepEqual(
+    [plan.name, workspace.plan, rps, key.cuLimit24hMilli],
+    ["developer", "developer", 50, 9],
+  );
+  assert.deepEqual([...key.capabilities], ["inference"]);
+  // Values that make no sense are treated as missing.
+  const wrong = { ...more, plan: "royal", rps: -1, daily_milli_cu: "9" };
+  const other = (await tested.send(bearer(await token(wrong)))).slots.principal;
+  assert.ok(other?.kind === "key");
+  assert.deepEqual(
+    [other.plan.name, other.rps, other.key.cuLimit24hMilli],
+    ["startup", 7, undefined],
   );
 });
 
-test("claims of the token replace the limits of the options", async () => {
-  await using provider = await scriptedUpstream([{ body: { keys: [jwk] } }]);
-  const clock = manualClock();
-  const options = { issuer, audience: "gateway", jwks: provider.url, plan: "startup" } as const;
-  await using tested = await testStep(plugin, { options, clock });
-  const claims = { rps: 3, daily_milli_cu: 9 };
-  const headers = { authorization: `Bearer ${await token(clock, "gateway", claims)}` };
-  const { principal } = (await tested.send({ headers })).slots;
-  assert.ok(principal?.kind === "key");
-  assert.deepEqual(
-    [principal.rps, principal.key.cuLimit24hMilli, principal.plan.name],
-    [3, 9, "startup"],
+test("an unknown workspace is refused, unless the token or the options name a plan", async () => {
+  await using provider = await scriptedUpstream([keys]);
+  const { services } = accountsWith("startup");
+  const options = { ...rules, jwks: provider.url };
+  await using tested = await testStep(plugin, { options, services, clock: manualClock() });
+  const planOf = async (changes: object): Promise<string | undefined> => {
+    const { principal } = (await tested.send(bearer(await token(changes)))).slots;
+    return principal?.kind === "key" ? principal.plan.name : principal?.reason;
+  };
+  const org_id = "org_9";
+  assert.equal(await planOf({ org_id }), "unauthorized");
+  assert.equal(await planOf({ org_id: undefined }), "unauthorized");
+  assert.equal(await planOf({ org_id, plan: "free" }), "free");
+  await tested.reload({ ...options, plan: "developer" });
+  assert.equal(await planOf({ org_id }), "developer");
+  assert.equal(await planOf({}), "startup");
+});
+
+const other = await generateKeyPair("ES256");
+const secret = new TextEncoder().encode(JSON.stringify(jwk));
+const refused: Readonly<Record<string, () => string | Promise<string>>> = {
+  "has expired": () => token({ exp: now - 1 }),
+  "never expires": () => token({ exp: undefined }),
+  "is not valid yet": () => token({ nbf: now + 60 }),
+  "is from another issuer": () => token({ iss: "https://id.other.test" }),
+  "has no issuer": () => token({ iss: undefined }),
+  "is for another audience": () => token({ aud: "another" }),
+  "has no audience": () => token({ aud: undefined }),
+  "has no subject": () => token({ sub: undefined }),
+  "names an unknown key": () => token({}, { kid: "k2" }),
+  "was signed by another key": () => token({}, {}, other.privateKey),
+  "was changed": async () => {
+    const [head, , signature] = (await token()).split(".");
+    const body = Buffer.from(JSON.stringify({ ...claims, sub: "eve" })).toString("base64url");
+    return `${head}.${body}.${signature}`;
+  },
+  "is not signed (alg none)": () => new UnsecuredJWT(claims).encode(),
+  "is not signed and names a key": async () => {
+    const head = Buffer.from('{"alg":"none","kid":"k1"}').toString("base64url");
+    return `${head}.${(await token()).split(".")[1]}.`;
+  },
+  "is signed with the public key as the secret of HS256": () => token({}, { alg: "HS256" }, secret),
+  "is not JSON": () => "e30.e30.e30",
+};
+
+test("tokens that are not valid are refused", async (t) => {
+  await using provider = await scriptedUpstream([keys]);
+  const { services } = accountsWith("startup");
+  const options = { ...rules, jwks: provider.url };
+  await using tested = await testStep(plugin, { options, services, clock: manualClock() });
+  for (const [what, made] of Object.entries(refused)) {
+    await t.test(`a token that ${what}`, async () => {
+      const { status, slots } = await tested.send(bearer(await made()));
+      assert.equal(status, 200, "public routes work with such a token");
+      assert.deepEqual(slots.principal, { kind: "anonymous", reason: "unauthorized" });
+    });
+  }
+  assert.equal((await tested.send(bearer(await token()))).slots.principal?.kind, "key");
+  assert.equal(
+    provider.requests.length,
+    1,
+    "an unknown key does not make each request ask the provider",
   );
+});
+
+for (const authorization of [
+  "",
+  "Bearer",
+  "Bearer ",
+  "bearer a.b.c",
+  "Bearer  a.b.c",
+  "Basic YTpi",
+  "Bearer a.b",
+  "Bearer a.b.c d",
+  "Bearer gateway_dev_0",
+  "a.b.c",
+]) {
+  test(`the header ${JSON.stringify(authorization)} is not a bearer token`, async () => {
+    const options = { ...rules, jwks: "http://127.0.0.1:9" };
+    await using tested = await testStep(plugin, { options, ...accountsWith("free") });
+    const { principal } = (await tested.send({ headers: { authorization } })).slots;
+    assert.deepEqual(principal, { kind: "anonymous", reason: "invalid authorization format" });
+  });
+}
+
+for (const [what, reply] of Object.entries({
+  "an error": { status: 500 },
+  "a page": { body: "<html>" },
+  "no keys": { body: { keys: "none" } },
+  "half an answer": { body: '{"keys":', breaks: true },
+  "a redirect": { status: 302, headers: { location: "http://127.0.0.1:9" } },
+} satisfies Record<string, UpstreamReply>)) {
+  test(`while the provider answers with ${what}, tokens cannot be checked, and afterwards they can`, async () => {
+    let isBroken = true;
+    await using provider = await scriptedUpstream(() => (isBroken ? reply : keys));
+    const options = { ...rules, jwks: provider.url };
+    const { services } = accountsWith("free");
+    await using tested = await testStep(plugin, { options, services, clock: manualClock() });
+    const request = bearer(await token());
+    assert.equal((await tested.send(request)).status, 503);
+    assert.ok(tested.lines.some((line) => line.startsWith("a token could not be checked")));
+    // A token that is not valid by itself is refused without the provider.
+    const { principal } = (await tested.send(bearer("a.b.c"))).slots;
+    assert.deepEqual(principal, { kind: "anonymous", reason: "unauthorized" });
+    isBroken = false;
+    assert.equal((await tested.send(request)).slots.principal?.kind, "key");
+  });
+}
+
+test("while the provider is away, known callers are served and others cannot be checked", async () => {
+  const provider = await scriptedUpstream([keys]);
+  const { services } = accountsWith("free");
+  const options = { ...rules, jwks: provider.url };
+  await using tested = await testStep(plugin, { options, services, clock: manualClock() });
+  const request = bearer(await token());
+  assert.equal((await tested.send(request)).slots.principal?.kind, "key");
+  await provider[Symbol.asyncDispose]();
+  assert.equal((await tested.send(request)).slots.principal?.kind, "key");
+  await tested.reload({ ...options, audience: "gateway2" });
+  assert.equal((await tested.send(request)).status, 503);
 });

@@ -66,7 +66,9 @@ export class JournalLane implements ChargeLane {
   #writingOld = 0;
   #written: Written[] = [];
   #unposted: Unposted[] = [];
-  /** Number of their charges. It is kept, because it is read for each reservation and an outage leaves many. */
+  /** Time since which charges wait that were made before the replica was fenced. Undefined if all are posted. */
+  #earlierSince: number | undefined;
+  /** Number of charges in `#unposted`. It is kept, because it is read for each reservation and an outage leaves many. */
   #queuedCharges = 0;
   /** Number of the last commit that the ledger has. Undefined before this start has registered. */
   #posted: number | undefined;
@@ -94,7 +96,7 @@ export class JournalLane implements ChargeLane {
   }
 
   get queuedSince(): number | undefined {
-    return this.#unposted[0]?.since;
+    return this.#earlierSince ?? this.#unposted[0]?.since;
   }
 
   get isWritable(): boolean {
@@ -174,6 +176,7 @@ export class JournalLane implements ChargeLane {
 
   restart(): { readonly posted: readonly Settlement[]; readonly unposted: readonly Settlement[] } {
     this.#era++;
+    this.#earlierSince = this.queuedSince;
     this.#writingOld += this.#writing;
     this.#writing = 0;
     this.#unposted = [];
@@ -191,6 +194,7 @@ export class JournalLane implements ChargeLane {
   #continueAfter(posted: number): void {
     if (posted === this.#posted) return;
     this.#posted = posted;
+    if (this.#last !== undefined && posted >= this.#last) this.#earlierSince = undefined;
     this.#loaded = undefined;
   }
 

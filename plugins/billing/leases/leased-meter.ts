@@ -136,8 +136,8 @@ export class LeasedMeter implements Pick<Meter, "reserve" | "reserveWithoutLimit
   #lagMs(): number {
     const { replica, shipping, clock } = this.#deps;
     const { queuedSince } = replica;
-    if (replica.isBehind)
-      return Math.max(0, clock.now() - (shipping?.journal.readSince ?? Infinity));
+    const readSince = replica.isBehind ? shipping?.journal.readSince : undefined;
+    if (readSince !== undefined) return Math.max(0, clock.now() - readSince);
     return queuedSince === undefined ? 0 : clock.monotonic() - queuedSince;
   }
 }

@@ -7,7 +7,8 @@ import { guarded } from "sluice-gateway/toolkit";
 import type { CreditLedger, PostRequest, Standing } from "./ledger.ts";
 import type { Account, LeasedLine, LeasedReservation } from "./leased-reservation.ts";
 import type { LeaseMetrics } from "./metrics.ts";
-import type { LedgerReplica, Message, Reply } from "./replica.ts";
+import type { LedgerReplica } from "./replica.ts";
+import type { Message, Reply } from "./replica-messages.ts";
 
 export interface LedgerLinkDeps {
   readonly ledger: CreditLedger;

@@ -1,58 +1,17 @@
 /**
  * The replica's side of the lease protocol: reservations (`credit`), charges on their way (`#lane`), and the messages of
  * both. It has no timers and no sockets: its owner passes the time, sends `messages` and hands in the replies, in any
- * order. A reply that is missing for `lostMs` counts as lost.
+ * order.
  */
 import type { ChargeLane } from "./charge-lane.ts";
-import {
-  localOutageMs,
-  type FeedReply,
-  type JournalStart,
-  type LeaseReply,
-  type LeaseRequest,
-  type PostRequest,
-  type Registered,
-  type ReplicaMode,
-  type Standing,
-} from "./ledger.ts";
+import { localOutageMs, type JournalStart, type Registered, type ReplicaMode } from "./ledger.ts";
 import { LeasedCredit } from "./leased-credit.ts";
 import type { Account, LeasedLine, LeasedReservation, Settlement } from "./leased-reservation.ts";
 import { PostLane } from "./post-lane.ts";
-
-/** A message of a replica. `no`: number of the message, which the reply repeats. */
-export type Message = { readonly no: number } & (
-  | {
-      readonly kind: "register";
-      readonly name: string;
-      readonly mode: ReplicaMode;
-      readonly start: JournalStart | undefined;
-    }
-  | { readonly kind: "feed" | "fence" | "leave"; readonly replica: number }
-  | { readonly kind: "lease"; readonly request: LeaseRequest }
-  | { readonly kind: "post"; readonly request: PostRequest }
-);
-
-export type Reply = { readonly no: number } & (
-  | { readonly kind: "register"; readonly reply: Registered }
-  | { readonly kind: "feed"; readonly reply: FeedReply }
-  | { readonly kind: "lease"; readonly reply: LeaseReply }
-  | { readonly kind: "post" | "leave"; readonly reply: Standing }
-  | { readonly kind: "fence"; readonly reply: readonly number[] }
-);
-
-type Kind = Message["kind"];
-
-/** A message in flight, with what the ledger had confirmed when it was sent. */
-interface Sent {
-  readonly no: number;
-  readonly at: number;
-  readonly posted: number;
-  readonly leaseNo: number;
-}
+import { MessagesInFlight, type Confirmed, type Message, type Reply } from "./replica-messages.ts";
 
 const feedMs = 250;
 const fenceMs = 1_000;
-const lostMs = 2_000;
 /** A message that has failed is sent again after this time. */
 const retryMs = 100;
 /** A replica that has received no recalls for this time requests no credit. */
@@ -82,18 +41,7 @@ export class LedgerReplica {
   readonly #lane: ChargeLane;
   /** Number that the ledger gave to this replica. Undefined while it is not registered. */
   #replica: number | undefined;
-  #no = 0;
-  /** At most one message of each kind is in flight. */
-  readonly #sent = new Map<Kind, Sent>();
-  /** The earliest time of the next message of each kind. */
-  readonly #nextAt: Record<Kind, number> = {
-    register: 0,
-    feed: 0,
-    fence: 0,
-    lease: 0,
-    post: 0,
-    leave: 0,
-  };
+  readonly #inFlight = new MessagesInFlight();
   #heardAt = -Infinity;
   /** The newest charge and lease request that the ledger has confirmed. */
   #posted = 0;
@@ -205,7 +153,7 @@ export class LedgerReplica {
     const messages: Message[] = [];
     const replica = this.#replica;
     const { start } = this.#lane;
-    if (start !== "later" && this.#mustRegister(start) && this.#maySend("register", now)) {
+    if (start !== "later" && this.#mustRegister(start) && this.#inFlight.maySend("register", now)) {
       const no = this.#send("register", now);
       messages.push({ no, kind: "register", name: this.#name, mode: this.#mode, start });
     }
@@ -222,35 +170,35 @@ export class LedgerReplica {
 
   /** Charges that are queued behind a batch without a reply are given up, because a caller waits for them. */
   #giveUpUnsent(now: number): void {
-    const isBlocked = this.#replica === undefined || !this.#maySend("post", now);
+    const isBlocked = this.#replica === undefined || !this.#inFlight.maySend("post", now);
     if (this.#mode !== "settled" || !isBlocked) return;
     for (const late of this.#lane.removeQueued(now - unsentMs)) this.#credit.takeBack(late);
   }
 
   #speak(now: number, replica: number, messages: Message[]): void {
     for (const kind of ["feed", "fence"] as const) {
-      if (!this.#maySend(kind, now)) continue;
-      this.#nextAt[kind] = now + (kind === "feed" ? feedMs : fenceMs);
+      if (!this.#inFlight.maySend(kind, now)) continue;
+      this.#inFlight.wait(kind, now + (kind === "feed" ? feedMs : fenceMs));
       messages.push({ no: this.#send(kind, now), kind, replica });
     }
     const mayLease =
-      !this.#isBehind && this.#maySend("lease", now) && now - this.#heardAt <= staleMs;
+      !this.#isBehind && this.#inFlight.maySend("lease", now) && now - this.#heardAt <= staleMs;
     const wants = mayLease ? this.#credit.request(now) : [];
     if (wants.length > 0) {
       const no = this.#send("lease", now);
-      this.#nextAt.lease = now + (wants.length > few ? batchMs : 0);
+      if (wants.length > few) this.#inFlight.wait("lease", now + batchMs);
       messages.push({ no, kind: "lease", request: { replica, leaseNo: no, wants } });
     }
-    const batch = this.#maySend("post", now) ? this.#lane.request(now) : undefined;
+    const batch = this.#inFlight.maySend("post", now) ? this.#lane.request(now) : undefined;
     if (batch !== undefined) {
       const { first, last, charges, encoded } = batch;
       const no = this.#send("post", now);
-      this.#nextAt.post = now + (charges.length > few ? batchMs : 0);
+      if (charges.length > few) this.#inFlight.wait("post", now + batchMs);
       const request = { replica, first, last, charges, ...(encoded !== undefined && { encoded }) };
       messages.push({ no, kind: "post", request });
     }
     const isDone = this.#isDraining && this.#credit.reservations === 0 && this.#lane.isEmpty;
-    if (isDone && !this.#isBehind && this.#maySend("leave", now)) {
+    if (isDone && !this.#isBehind && this.#inFlight.maySend("leave", now)) {
       messages.push({ no: this.#send("leave", now), kind: "leave", replica });
     }
   }
@@ -261,11 +209,9 @@ export class LedgerReplica {
    */
   receive(now: number, message: Reply): void {
     this.#findLost(now);
-    const { no, kind, reply } = message;
-    const sent = this.#sent.get(kind);
-    if (sent?.no !== no || this.#isGone) return;
-    this.#sent.delete(kind);
-    if (kind === "fence") return;
+    const { kind, reply } = message;
+    const sent = this.#inFlight.remove(message);
+    if (sent === undefined || this.#isGone || kind === "fence") return;
     this.#offsetMs = reply.time - now;
     this.#moveTo(now);
     if (kind === "register") this.#register(now, reply);
@@ -277,10 +223,10 @@ export class LedgerReplica {
   }
 
   /** The message failed: it counts as lost. A reply that arrives nevertheless is ignored. */
-  failed(now: number, { no, kind }: Message): void {
-    if (this.#sent.get(kind)?.no !== no) return;
-    this.#nextAt[kind] = now + retryMs;
-    this.#lose(now, kind);
+  failed(now: number, message: Message): void {
+    if (this.#inFlight.remove(message) === undefined) return;
+    this.#inFlight.wait(message.kind, now + retryMs);
+    this.#lose(now, message.kind);
     this.#passOn(now);
   }
 
@@ -294,20 +240,20 @@ export class LedgerReplica {
     // An operator has ended this start.
     if (!isBehind && reply.state !== "live") return this.#startAgain(now, reply.posted);
     if (!this.#isBehind) {
-      this.#no = Math.max(this.#no, reply.leaseNo);
+      this.#inFlight.continueAfter(reply.leaseNo);
       this.#posted = reply.posted;
       this.#leaseNo = reply.leaseNo;
-      this.#nextAt.feed = 0;
+      this.#inFlight.wait("feed", now);
       this.#lane.registered(reply.posted);
     }
     this.#replica = reply.replica;
     this.#isBehind = isBehind;
-    this.#nextAt.register = isBehind ? now + behindMs : 0;
+    this.#inFlight.wait("register", isBehind ? now + behindMs : now);
   }
 
   #hear(
     now: number,
-    sent: Sent,
+    sent: Confirmed,
     { kind, reply }: Exclude<Reply, { kind: "register" | "fence" }>,
   ): void {
     // Numbers that are lower than those confirmed before mean that the ledger was restored from a backup.
@@ -340,7 +286,7 @@ export class LedgerReplica {
     this.seen.fenced++;
     this.#replica = undefined;
     this.#isBehind = false;
-    this.#sent.clear();
+    this.#inFlight.clear();
     const settlements = this.#lane.restart(posted);
     this.#confirm(settlements.posted);
     this.#credit.restart(
@@ -378,26 +324,15 @@ export class LedgerReplica {
     if (this.#offsetMs !== undefined) this.#credit.moveTo(now + this.#offsetMs);
   }
 
-  /** Returns true if no message of this kind is in flight, and it is not too early for the next one. */
-  #maySend(kind: Kind, now: number): boolean {
-    return !this.#sent.has(kind) && now >= this.#nextAt[kind];
-  }
-
-  #send(kind: Kind, now: number): number {
-    this.#no++;
-    this.#sent.set(kind, { no: this.#no, at: now, posted: this.#posted, leaseNo: this.#leaseNo });
-    return this.#no;
+  #send(kind: Message["kind"], now: number): number {
+    return this.#inFlight.add(kind, now, { posted: this.#posted, leaseNo: this.#leaseNo });
   }
 
   #findLost(now: number): void {
-    for (const [kind, { at }] of this.#sent) {
-      if (now - at < lostMs) continue;
-      this.#lose(now, kind);
-    }
+    for (const kind of this.#inFlight.removeLost(now)) this.#lose(now, kind);
   }
 
-  #lose(now: number, kind: Kind): void {
-    this.#sent.delete(kind);
+  #lose(now: number, kind: Message["kind"]): void {
     if (kind === "lease") this.#credit.receive(now, undefined);
     if (kind === "post") this.#lane.lost();
   }

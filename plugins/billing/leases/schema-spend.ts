@@ -1,4 +1,5 @@
 /** The daily and monthly sums of charges in PostgreSQL. */
+import { placesPerCommit } from "../metering/charge-number.ts";
 import type { Migration } from "sluice-gateway/postgres";
 
 /**
@@ -32,7 +33,7 @@ BEGIN
   FOR v_replica IN
     SELECT * FROM (
       SELECT r.id, coalesce(s.seq, -1) AS after,
-        CASE mode WHEN 'local' THEN posted * 1000000 + 999999 ELSE posted END AS last
+        CASE mode WHEN 'local' THEN (posted + 1) * ${placesPerCommit} - 1 ELSE posted END AS last
       FROM sluice.replicas r LEFT JOIN sluice.spend_read s ON s.replica = r.id) AS each
     WHERE last > after ORDER BY id
   LOOP

@@ -2,6 +2,7 @@
  * Tables of the replicas, their charges and the credit of several replicas, and the small functions that the others
  * call. Amounts are in milli-CU, in arrays with one entry per source; times are in milliseconds since 1970.
  */
+import { placesPerCommit } from "../metering/charge-number.ts";
 import { dayWindow, monthWindow } from "../metering/windows.ts";
 import { silenceMs } from "./memory-ledger.ts";
 
@@ -13,7 +14,7 @@ import { silenceMs } from "./memory-ledger.ts";
  * `posted` is the number of its last charge in `charges`. For a journal it is the number of the last commit, and
  * `posted_check` is a digest of that commit. `ReplicaState` in ledger.ts describes the states.
  *
- * `seq` of a charge is its number, or the number of its commit times 1,000,000 plus its place in the commit.
+ * `seq` of a charge is its number. For a journal it contains the number of the commit: see charge-number.ts.
  */
 const replicasAndCharges = `
 CREATE SEQUENCE sluice.sessions;
@@ -60,7 +61,7 @@ CREATE TABLE sluice.charges (
 CREATE INDEX charges_by_workspace ON sluice.charges (workspace_id, time);
 
 CREATE VIEW sluice.usage AS
-  SELECT format('chg_%s_%s_%s', r.journal, c.seq / 1000000, c.seq % 1000000) AS id,
+  SELECT format('chg_%s_%s_%s', r.journal, c.seq / ${placesPerCommit}, c.seq % ${placesPerCommit}) AS id,
     c.*, c.included_cu_milli + c.purchased_cu_milli + c.overage_cu_milli AS used_cu_milli
   FROM sluice.charges c JOIN sluice.replicas r ON r.id = c.replica;
 `;

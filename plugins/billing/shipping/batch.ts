@@ -2,6 +2,7 @@
  * Reads the next commits of the journal and encodes their charges for the database. This is a job of a thread, because
  * thousands of charges per second would block the event loop.
  */
+import { placesPerCommit } from "../metering/charge-number.ts";
 import { transferredResult } from "sluice-gateway/compute";
 import { explain } from "sluice-gateway/store";
 import { commitsWithin, NameReader } from "../metering/commits.ts";
@@ -42,9 +43,6 @@ interface BatchHead extends Pick<Batch, "first" | "last" | "count" | "more"> {
 const maxCharges = 1_000;
 const maxChars = 512 * 1024;
 const maxCommits = 2_000;
-
-/** Places of charges in a commit are below this number: the ring that holds a commit has 4 MiB. */
-const placesPerCommit = 1_000_000;
 
 /** Runs in a thread of the pool. Returns undefined if all commits have been posted. Throws StoreError. */
 export default function batchBytes({ dataDir, after, upTo }: BatchJob): unknown {

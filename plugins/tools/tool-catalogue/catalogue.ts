@@ -1,5 +1,13 @@
 /** The catalogue of all tools of the deployment. All calls of tools go through it. */
-import type { Claims, Clock, Log, Metrics, Seal, ToolsHooks } from "sluice-gateway/plugin";
+import type {
+  Claims,
+  Clock,
+  HookCounts,
+  Log,
+  Metrics,
+  Seal,
+  ToolsHooks,
+} from "sluice-gateway/plugin";
 import {
   toolFailure,
   type CatalogueEntry,
@@ -13,8 +21,10 @@ import {
 } from "sluice-gateway/services";
 import type { CataloguedTool } from "./catalogued-tool.ts";
 import { createConfirmations, withToken } from "./confirmation.ts";
+import { counted } from "./counted-document.ts";
 import { createSchemaCompiler } from "./input-schema.ts";
 import type { Nesting, NestingTools } from "./nesting.ts";
+import { BrokenContract } from "./result-checks.ts";
 import { toolMetrics } from "./tool-metrics.ts";
 import { ToolRun, type RunParts } from "./tool-run.ts";
 
@@ -30,8 +40,9 @@ export interface CatalogueParts {
 export interface Catalogue extends Tools {
   /**
    * Adds the tools, resources and prompts of one plugin. Returns one sentence per problem; what is invalid is skipped.
+   * `counts`: returns the counts of the plugin for its calls of one kind.
    */
-  add(hooks: ToolsHooks): string[];
+  add(hooks: ToolsHooks, counts: (hook: string) => HookCounts): string[];
 }
 
 const notNested: Nesting = { depth: 0, stop: undefined };
@@ -65,39 +76,44 @@ class LiveCatalogue implements Catalogue, NestingTools {
     this.#parts = { clock, log, tools: this, confirmations: createConfirmations(parts) };
   }
 
-  add({ tools, resources = [], resourceTemplates = [], prompts = [] }: ToolsHooks): string[] {
+  add(
+    { tools, resources = [], resourceTemplates = [], prompts = [] }: ToolsHooks,
+    counts: (hook: string) => HookCounts,
+  ): string[] {
     const problems: string[] = [];
     const note = (what: string, problem: string | undefined): void => {
       if (problem !== undefined) problems.push(`${what} ${problem}`);
     };
     for (const tool of tools) {
       // The input is validated by the schema of the tool before each call, which justifies the cast.
-      note(`tool "${tool.name}"`, this.#addTool(tool as unknown as Tool));
+      note(`tool "${tool.name}"`, this.#addTool(tool as unknown as Tool, counts("tool")));
     }
     for (const resource of resources) {
-      note(`resource "${resource.uri}"`, this.#addResource(resource));
+      note(`resource "${resource.uri}"`, this.#addResource(resource, counts));
     }
-    for (const prompt of prompts) note(`prompt "${prompt.name}"`, this.#addPrompt(prompt));
-    this.resourceTemplates.push(...resourceTemplates);
+    for (const prompt of prompts) note(`prompt "${prompt.name}"`, this.#addPrompt(prompt, counts));
+    for (const template of resourceTemplates) {
+      this.resourceTemplates.push(counted(template, "read", counts("resource")));
+    }
     return problems;
   }
 
-  #addResource(resource: Resource): string | undefined {
+  #addResource(resource: Resource, counts: (hook: string) => HookCounts): string | undefined {
     const { uri } = resource;
     if (!URL.canParse(uri) || uri.includes("#")) return "is not an absolute URI without a fragment";
     if (this.#uris.has(uri)) return "already exists";
     this.#uris.add(uri);
-    this.resources.push(resource);
+    this.resources.push(counted(resource, "read", counts("resource")));
     return undefined;
   }
 
-  #addPrompt(prompt: Prompt): string | undefined {
+  #addPrompt(prompt: Prompt, counts: (hook: string) => HookCounts): string | undefined {
     if (this.prompts.some((other) => other.name === prompt.name)) return "already exists";
-    this.prompts.push(prompt);
+    this.prompts.push(counted(prompt, "get", counts("prompt")));
     return undefined;
   }
 
-  #addTool(tool: Tool): string | undefined {
+  #addTool(tool: Tool, counts: HookCounts): string | undefined {
     if (!toolName.test(tool.name))
       return "has an invalid name; expected a letter and up to 63 letters, digits and underscores";
     if (this.#tools.has(tool.name)) return "already exists";
@@ -133,6 +149,7 @@ class LiveCatalogue implements Catalogue, NestingTools {
       check,
       checkOutput,
       metrics: toolMetrics(this.#metrics, tool.name),
+      counts,
       costOf: varies ? (input) => amount(price.of(input)) : () => estimatedCUMilli,
     });
     this.list.push(entry);
@@ -168,5 +185,5 @@ function isAmount(milli: unknown): milli is number {
 
 function amount(milli: unknown): number {
   if (isAmount(milli)) return milli;
-  throw new Error(`invalid price: ${String(milli)} milli-CU`);
+  throw new BrokenContract(`invalid price: ${String(milli)} milli-CU`);
 }

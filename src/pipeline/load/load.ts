@@ -24,6 +24,7 @@ import {
   locatePath,
 } from "./locate-plugin.ts";
 import { lockFaults, lockPath, readLock, type LockFile } from "./lock-file.ts";
+import type { PluginOrigin } from "./loaded-plugins.ts";
 import { pluginProblems } from "./manifest.ts";
 import { shippedFolder, shippedModules } from "./modules.ts";
 import {
@@ -37,6 +38,8 @@ import {
 export interface Loaded {
   /** The plugins of the configuration that could be loaded, by the name in the configuration. */
   readonly plugins: ReadonlyMap<string, Plugin>;
+  /** Where the plugins come from, by the same names. A plugin without an entry ships with Sluice. */
+  readonly origins: ReadonlyMap<string, PluginOrigin>;
   readonly faults: readonly Fault[];
   /** One sentence for each change on disk that only a restart can load. */
   readonly outdated: readonly string[];
@@ -61,6 +64,7 @@ export async function loadPlugins(config: Config, options: LoadOptions = {}): Pr
   const { given = new Map(), asData = false } = options;
   const shipped = shippedPlugins();
   const plugins = new Map<string, Plugin>();
+  const origins = new Map<string, PluginOrigin>();
   const faults: Fault[] = [];
   const outdated = refreshLocalModules();
   const lock = readLockOrFault(config, faults);
@@ -68,18 +72,25 @@ export async function loadPlugins(config: Config, options: LoadOptions = {}): Pr
     if (Array.isArray(result)) faults.push(...result);
     else plugins.set(name, result);
   };
+  const addGiven = (name: string, at: Position): void => {
+    origins.set(name, { from: "code", source: undefined });
+    add(name, checkedPlugin(name, given.get(name), at));
+  };
   for (const [name, { source, at }] of config.plugins) {
-    if (given.has(name)) add(name, checkedPlugin(name, given.get(name), at));
+    if (given.has(name)) addGiven(name, at);
     else if (shipped.has(name)) {
       const message = `invalid plugin name "${name}": a plugin that ships with Sluice has this name`;
       faults.push(fault("SLUICE_PLUGIN_SHADOWS", message, { at }));
-    } else add(name, await loadThirdParty({ name, source, at, config, lock, asData }));
+    } else {
+      const foundAt = (origin: PluginOrigin): void => void origins.set(name, origin);
+      add(name, await loadThirdParty({ name, source, at, config, lock, asData, foundAt }));
+    }
   }
   const uses = allUses(config).filter((use) => use.name !== "" && !config.plugins.has(use.name));
   for (const [name, [first]] of Map.groupBy(uses, (use) => use.name)) {
     const file = shipped.get(name);
     if (first === undefined) continue;
-    if (given.has(name)) add(name, checkedPlugin(name, given.get(name), first.at));
+    if (given.has(name)) addGiven(name, first.at);
     else if (file !== undefined) {
       add(name, await importPlugin(name, pathToFileURL(file).href, first.at));
     }
@@ -97,7 +108,7 @@ export async function loadPlugins(config: Config, options: LoadOptions = {}): Pr
     faults.push(fault("SLUICE_PLUGIN_UNKNOWN", `unknown plugin "${name}"`, { at, didYouMean }));
   }
   faults.push(...fastifyFaults(config));
-  return { plugins, faults, outdated };
+  return { plugins, origins, faults, outdated };
 }
 
 /** Returns the shipped services that these plugins use, directly or through other services, and those that always run. */
@@ -140,7 +151,7 @@ function fastifyFaults(config: Config): Fault[] {
 }
 
 /** Loads every plugin that ships with Sluice. A plugin that does not load is skipped, and its faults are returned. */
-export async function loadShipped(): Promise<Omit<Loaded, "outdated">> {
+export async function loadShipped(): Promise<Pick<Loaded, "plugins" | "faults">> {
   const plugins = new Map<string, Plugin>();
   const faults: Fault[] = [];
   const { services } = await shippedModules();
@@ -174,10 +185,12 @@ interface ThirdParty extends Pick<LoadOptions, "asData"> {
   readonly at: Position;
   readonly config: Config;
   readonly lock: LockFile | undefined;
+  /** Called when the module of the plugin was found. */
+  readonly foundAt: (origin: PluginOrigin) => void;
 }
 
 async function loadThirdParty(wanted: ThirdParty): Promise<Plugin | Fault[]> {
-  const { name, source, at, config, lock, asData } = wanted;
+  const { name, source, at, config, lock, asData, foundAt } = wanted;
   const folder = dirname(config.file);
   const url = isPath(source) ? locatePath(source, folder) : locatePackage(source, folder);
   if (url === undefined) {
@@ -192,6 +205,13 @@ async function loadThirdParty(wanted: ThirdParty): Promise<Plugin | Fault[]> {
   const file = installed && readPluginFile(installed);
   if (typeof file === "string") return [fault("SLUICE_PLUGIN_FILE", file, { at })];
   const data = installed && file?.plugins[`.${source.slice(installed.name.length)}`];
+  foundAt({
+    from: isPath(source) ? "path" : "package",
+    source,
+    version: installed?.version,
+    data,
+    isLocked: installed && lock?.has(source),
+  });
   if (installed !== undefined && data !== undefined && asData === true) {
     const plugin = checkedPlugin(name, pluginFromData(data), at);
     const locked = lock === undefined ? [] : lockFaults(lock, source, installed, data, at);

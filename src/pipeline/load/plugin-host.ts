@@ -3,7 +3,8 @@ import type { Config } from "../../config/config.ts";
 import { PermissionError } from "../../contract/permissions.ts";
 import { runGuarded } from "../../guard.ts";
 import { PluginClient } from "../../http/upstream/plugin-client.ts";
-import type { Host, Plugin, ServiceName, ServiceTypes } from "../../plugin.ts";
+import type { Awaitable, Host, Plugin, ServiceName, ServiceTypes } from "../../plugin.ts";
+import type { PluginCounts } from "../observe/plugin-counts.ts";
 import { storageOf } from "../../store/plugin-entries.ts";
 import { version } from "../../version.ts";
 import type { HostResources } from "./host-resources.ts";
@@ -16,19 +17,20 @@ export interface PluginHost {
   readonly close: () => Promise<void>;
 }
 
-/** `find`: returns a service by its name; undefined if there is none. */
+/** `counts`: the counts of the plugin. `find`: returns a service by its name; undefined if there is none. */
 export function createHost(
   plugin: HostUser,
   mode: Host["mode"],
   config: Pick<Config, "environment" | "file">,
   resources: HostResources,
+  counts: PluginCounts,
   find: (name: string) => unknown,
 ): PluginHost {
   const { log: rootLog, clock, metrics, seal, claims, store, compute, gateway } = resources;
   const log = rootLog.child({ plugin: plugin.name });
   const required = found(plugin.uses, find);
   const optional = found(plugin.usesIfInstalled, find);
-  const timers = new PluginTimers(plugin.name, log, clock);
+  const timers = new PluginTimers(plugin.name, log, clock, counts);
   const clients: PluginClient[] = [];
   let isClosed = false;
   const { environment, file } = config;
@@ -108,13 +110,15 @@ class PluginTimers {
   readonly #plugin: string;
   readonly #log: Host["log"];
   readonly #clock: Host["clock"];
+  readonly #counts: PluginCounts;
   readonly #running = new Set<Disposable>();
   readonly #closed = new AbortController();
 
-  constructor(plugin: string, log: Host["log"], clock: Host["clock"]) {
+  constructor(plugin: string, log: Host["log"], clock: Host["clock"], counts: PluginCounts) {
     this.#plugin = plugin;
     this.#log = log;
     this.#clock = clock;
+    this.#counts = counts;
   }
 
   every(ms: number, task: Parameters<Host["every"]>[1]): Disposable {
@@ -131,9 +135,11 @@ class PluginTimers {
     };
     const failed = (error: unknown): void =>
       this.#log.error({ err: error }, "a timer of the plugin failed");
+    const counts = this.#counts("timer");
+    const run = (): Awaitable<void> => counts.call(() => task(signal));
     const timer = this.#clock.every(ms, () => {
       if (isRunning) return;
-      const result = runGuarded(task, failed, signal);
+      const result = runGuarded(run, failed);
       if (!(result instanceof Promise)) return;
       isRunning = true;
       result.then(ended, ended);

@@ -3,7 +3,8 @@ import { refuse } from "../../errors.ts";
 import type { Reply } from "../../plugin.ts";
 import { addTrace } from "../observe/trace-header.ts";
 import type { LiveExchange } from "./exchange.ts";
-import { responseChunk, responseEnd, responseHeaders, runHooks } from "./hooks.ts";
+import { responseChunk, responseEnd, responseHeaders } from "./hook-phases.ts";
+import { runHooks } from "./hooks.ts";
 import { LiveResponseHead } from "./response-head.ts";
 import { countFailure } from "./step-failures.ts";
 

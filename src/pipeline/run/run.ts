@@ -8,14 +8,9 @@ import type { Outcome, Reply } from "../../plugin.ts";
 import { matchesCondition } from "../load/compile.ts";
 import { answerOf } from "./around.ts";
 import type { LiveExchange } from "./exchange.ts";
-import {
-  admitMessage,
-  requestBody,
-  requestHeaders,
-  runHooks,
-  settled,
-  type HookPhase,
-} from "./hooks.ts";
+import { admitMessage } from "./admit-message.ts";
+import { requestBody, requestHeaders, settled, type HookPhase } from "./hook-phases.ts";
+import { runHooks } from "./hooks.ts";
 import {
   afterHooks,
   fail,

@@ -5,9 +5,9 @@ import {
   responseChunk,
   responseEnd,
   responseHeaders,
-  runHooks,
   type ReplaceableChunk,
-} from "./hooks.ts";
+} from "./hook-phases.ts";
+import { runHooks } from "./hooks.ts";
 import { fail, writeHead } from "./reply.ts";
 import { LiveResponseHead } from "./response-head.ts";
 import type { FailedOutcome } from "./states.ts";

@@ -4,7 +4,7 @@
  */
 import { Pool, types, type CustomTypesConfig, type PoolClient } from "pg";
 import type { Metrics } from "../../contract/metrics.ts";
-import type { ConnectionLimits, Postgres } from "../../contract/store.ts";
+import type { ConnectionLimits, Postgres, RunStatement } from "../../contract/store.ts";
 import { countRoundTrips } from "../round-trips.ts";
 import type { Row } from "../row.ts";
 import { placeOf, PostgresFailure } from "./failure.ts";
@@ -66,6 +66,20 @@ export function openPostgres(options: PostgresOptions): PostgresPool {
     return (await answered(client.query<Row>(text, [...values]))).rows;
   };
 
+  /**
+   * Rolls a transaction back that failed, so that its locks have ended when the caller learns of it. Returns false if
+   * the connection must not be used again; closing it rolls back, too.
+   */
+  const rollBack = async (client: PoolClient, lane: string, error: unknown): Promise<boolean> => {
+    if (error instanceof PostgresFailure && !error.isRefused) return false;
+    try {
+      await runOn(client, lane, "ROLLBACK", []);
+      return true;
+    } catch {
+      return false;
+    }
+  };
+
   const open = (limits: ConnectionLimits): Postgres => {
     const pool = new Pool({
       connectionString: url,
@@ -112,15 +126,21 @@ export function openPostgres(options: PostgresOptions): PostgresPool {
       },
       async transaction(lane, work) {
         const client = await connect();
+        let hasEnded = false;
+        const run: RunStatement = (text, values = []) =>
+          hasEnded
+            ? Promise.reject(new Error("the transaction has ended"))
+            : runOn(client, lane, text, values);
         try {
           await runOn(client, lane, "BEGIN", []);
-          const result = await work((text, values = []) => runOn(client, lane, text, values));
+          const result = await work(run);
+          hasEnded = true;
           await runOn(client, lane, "COMMIT", []);
           client.release();
           return result;
         } catch (error) {
-          // Closing the connection rolls the transaction back.
-          client.release(true);
+          hasEnded = true;
+          client.release(!(await rollBack(client, lane, error)));
           throw error;
         }
       },

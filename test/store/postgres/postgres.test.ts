@@ -3,6 +3,7 @@ import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { createServer, type AddressInfo, type Socket } from "node:net";
 import { test, type TestContext } from "node:test";
+import type { RunStatement } from "../../../src/contract/store.ts";
 import { createMetrics, type RenderedMetrics } from "../../../src/metrics.ts";
 import { explainPostgres, PostgresFailure } from "../../../src/store/postgres/failure.ts";
 import { openPostgres, type PostgresPool } from "../../../src/store/postgres/postgres.ts";
@@ -117,6 +118,24 @@ test("a transaction commits everything or nothing, also when its work throws", a
     { code: "23505" },
   );
   assert.deepEqual(await pool.query("test", "SELECT id FROM kept"), [{ id: 1 }]);
+});
+
+test("when a transaction has failed, its locks have ended, and its work can send nothing more", async (t) => {
+  const url = await createDatabase(t);
+  const { pool } = open(t, url);
+  const { pool: other } = open(t, url);
+  let late: RunStatement | undefined;
+  const lock = "SELECT pg_try_advisory_xact_lock(7) AS locked";
+  for (let n = 0; n < 20; n++) {
+    const failed = pool.transaction("test", async (run) => {
+      late = run;
+      assert.deepEqual(await run(lock), [{ locked: true }]);
+      throw new Error("a bug");
+    });
+    await assert.rejects(failed, /a bug/);
+    assert.deepEqual(await other.query("test", lock), [{ locked: true }]);
+  }
+  await assert.rejects(async () => late?.("SELECT 1"), /the transaction has ended/);
 });
 
 test("a server that violates the protocol fails statements, and the process continues", async (t) => {

@@ -2,6 +2,7 @@
  * Starts the usage export of gateways that share credit in PostgreSQL. Every gateway runs an exporter, and the one that
  * holds the job delivers the charges of all.
  */
+import { placesPerCommit } from "../charge-number.ts";
 import type { Clock, Log, Metrics, Postgres } from "sluice-gateway/plugin";
 import { number } from "sluice-gateway/store";
 import type { UsageExportConfig } from "../options.ts";
@@ -109,6 +110,6 @@ async function firstPosition(database: Postgres, dataDir: string): Promise<Share
   if (row === undefined) return start;
   return {
     ...start,
-    read: new Map([[number(row, "id"), Number(commit) * 1_000_000 + Number(place)]]),
+    read: new Map([[number(row, "id"), Number(commit) * placesPerCommit + Number(place)]]),
   };
 }

@@ -1,4 +1,5 @@
 /** Reads the charges of all gateways from PostgreSQL. The charges of each gateway are in the order of their commits. */
+import { placesPerCommit } from "../charge-number.ts";
 import type { Postgres } from "sluice-gateway/plugin";
 import { number, text, type Row } from "sluice-gateway/store";
 import type { UsageRange } from "../read-usage.ts";
@@ -21,12 +22,12 @@ export type ChargeTimes = Omit<UsageRange, "after">;
  * the journal of another start at any time. A replica that leases credit is never continued after its end.
  */
 const replicasQuery = `SELECT id, mode <> 'local' AND state IN ('fenced', 'gone') AS has_ended,
-    CASE mode WHEN 'local' THEN posted * 1000000 + 999999 ELSE posted END AS last
+    CASE mode WHEN 'local' THEN (posted + 1) * ${placesPerCommit} - 1 ELSE posted END AS last
   FROM sluice.replicas ORDER BY id`;
 
 /** Parameters: ids of replicas, their last numbers read and their last numbers; maximum number per replica; times. */
 const chargesQuery = `SELECT r.id AS replica, c.seq,
-    format('chg_%s_%s_%s', r.journal, c.seq / 1000000, c.seq % 1000000) AS id,
+    format('chg_%s_%s_%s', r.journal, c.seq / ${placesPerCommit}, c.seq % ${placesPerCommit}) AS id,
     to_char(c.time AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS time,
     workspace_id, key_id, surface, method, model, request_id,
     included_cu_milli + purchased_cu_milli + overage_cu_milli AS used_cu_milli,

@@ -10,7 +10,7 @@ import {
   type HistoryStore,
   type Span,
 } from "./store.ts";
-import { addExchange, namesOf, type Sums } from "./sums.ts";
+import { namesOf, RunningSums, type Sums } from "./sums.ts";
 
 export interface RecorderDeps {
   readonly store: HistoryStore;
@@ -31,8 +31,8 @@ export class HistoryRecorder {
     minute: new Map(),
     hour: new Map(),
   };
-  /** The period of each span that the last exchange was added to. */
-  readonly #current: Partial<Record<Span, { readonly at: number; readonly sums: Sums }>> = {};
+  /** The minute of the last exchange. What it has counted is not in `#pending` yet. */
+  #running = new RunningSums(0);
   readonly #timer: Disposable;
   #writing: Promise<void> = Promise.resolve();
   #failed = false;
@@ -47,7 +47,9 @@ export class HistoryRecorder {
   settled(exchange: SettledExchange): void {
     // Periods that end before the last write are stored, and may be forgotten.
     const endedAt = Math.max(exchange.arrivedAt + exchange.ms, this.#writtenAt);
-    for (const span of spans) addExchange(this.#sumsAt(span, endedAt), exchange);
+    const minute = startOf("minute", endedAt);
+    if (minute !== this.#running.at) this.#passOn(minute);
+    this.#running.add(exchange);
   }
 
   /**
@@ -70,21 +72,24 @@ export class HistoryRecorder {
     this.#deps.store.close();
   }
 
-  #sumsAt(span: Span, time: number): Sums {
-    const at = Math.floor(time / spanMs[span]) * spanMs[span];
-    const current = this.#current[span];
-    if (current?.at === at) return current.sums;
-    const pending = this.#pending[span];
-    const sums: Sums = pending.get(at) ?? new Map();
-    pending.set(at, sums);
-    this.#current[span] = { at, sums };
-    return sums;
+  /** Adds the running sums to those of their minute and hour, and starts new ones. */
+  #passOn(minute: number): void {
+    const { at } = this.#running;
+    for (const span of spans) {
+      const pending = this.#pending[span];
+      const start = startOf(span, at);
+      const sums: Sums = pending.get(start) ?? new Map();
+      this.#running.addTo(sums);
+      if (sums.size > 0) pending.set(start, sums);
+    }
+    this.#running = new RunningSums(minute);
   }
 
   async #write(): Promise<void> {
     const { store, clock, log } = this.#deps;
     const now = clock.now();
     this.#writtenAt = Math.max(this.#writtenAt, now);
+    this.#passOn(startOf("minute", now));
     const rows: HistoryRow[] = [];
     for (const span of spans) {
       for (const [at, sums] of this.#pending[span]) {
@@ -114,12 +119,14 @@ export class HistoryRecorder {
   /** Forgets the periods that were stored and are over. An exchange that ends later starts the next period. */
   #forgetPast(now: number): void {
     for (const span of spans) {
-      const current = Math.floor(now / spanMs[span]) * spanMs[span];
+      const current = startOf(span, now);
       for (const at of this.#pending[span].keys()) {
-        if (at >= current) continue;
-        this.#pending[span].delete(at);
-        if (this.#current[span]?.at === at) this.#current[span] = undefined;
+        if (at < current) this.#pending[span].delete(at);
       }
     }
   }
+}
+
+function startOf(span: Span, time: number): number {
+  return Math.floor(time / spanMs[span]) * spanMs[span];
 }

@@ -33,15 +33,46 @@ export function newSum(): ExchangeSum {
   return { n: 0, failed: 0, codes: {}, ms: {}, first: {}, inTokens: 0, outTokens: 0 };
 }
 
-export function addExchange(sums: Sums, exchange: SettledExchange): void {
-  const { upstream, completion } = exchange.facts;
-  addTo(sumOf(sums, "all", ""), exchange);
-  addTo(sumOf(sums, "route", exchange.route.path), exchange);
-  if (upstream !== undefined) addTo(sumOf(sums, "upstream", upstream), exchange);
-  if (completion !== undefined) addTo(sumOf(sums, "model", completion.model), exchange);
+/** The exchanges that end in one minute. A request adds to two or three sums; the rest is done by `addTo`. */
+export class RunningSums {
+  /** Start of the minute in milliseconds since 1970. */
+  readonly at: number;
+  readonly #routes = new Map<string, ExchangeSum>();
+  readonly #upstreams = new Map<string, ExchangeSum>();
+  readonly #models = new Map<string, ExchangeSum>();
+
+  constructor(at: number) {
+    this.at = at;
+  }
+
+  add(exchange: SettledExchange): void {
+    const { upstream, completion } = exchange.facts;
+    countIn(runningSum(this.#routes, exchange.route.path), exchange);
+    if (upstream !== undefined) countIn(runningSum(this.#upstreams, upstream), exchange);
+    if (completion !== undefined) countIn(runningSum(this.#models, completion.model), exchange);
+  }
+
+  /** Adds everything to the sums of a minute or an hour. Every exchange has a route, so the routes are all of them. */
+  addTo(sums: Sums): void {
+    for (const [name, sum] of this.#routes) {
+      addSum(sumOf(sums, "all", ""), sum);
+      addSum(sumOf(sums, "route", name), sum);
+    }
+    for (const [name, sum] of this.#upstreams) addSum(sumOf(sums, "upstream", name), sum);
+    for (const [name, sum] of this.#models) addSum(sumOf(sums, "model", name), sum);
+  }
 }
 
-function addTo(sum: ExchangeSum, { status, code, ms, facts }: SettledExchange): void {
+function runningSum(sums: Map<string, ExchangeSum>, wanted: string): ExchangeSum {
+  const known = sums.get(wanted);
+  if (known !== undefined) return known;
+  const name = sums.size < maxSums ? wanted : "other";
+  const sum = sums.get(name) ?? newSum();
+  sums.set(name, sum);
+  return sum;
+}
+
+function countIn(sum: ExchangeSum, { status, code, ms, facts }: SettledExchange): void {
   sum.n++;
   if (status >= 500 || status === 0) sum.failed++;
   if (code !== undefined) sum.codes[code] = (sum.codes[code] ?? 0) + 1;
@@ -72,7 +103,10 @@ export function namesOf(key: string): readonly [kind: string, name: string] {
 /** Adds a sum that was stored as JSON. A stored text that is not a sum adds nothing. */
 export function addStored(to: ExchangeSum, json: string): void {
   const sum = parsed(json);
-  if (sum === undefined) return;
+  if (sum !== undefined) addSum(to, sum);
+}
+
+function addSum(to: ExchangeSum, sum: ExchangeSum): void {
   to.n += sum.n;
   to.failed += sum.failed;
   for (const [code, count] of Object.entries(sum.codes)) {

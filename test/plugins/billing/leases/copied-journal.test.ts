@@ -3,11 +3,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { JournalLane } from "../../../../plugins/billing/leases/journal-lane.ts";
 import { MemoryLedger } from "../../../../plugins/billing/leases/memory-ledger.ts";
-import {
-  LedgerReplica,
-  type Message,
-  type Reply,
-} from "../../../../plugins/billing/leases/replica.ts";
+import { LedgerReplica } from "../../../../plugins/billing/leases/replica.ts";
+import type { Message, Reply } from "../../../../plugins/billing/leases/replica-messages.ts";
 import { Disk } from "./disk.ts";
 
 const account = {

@@ -15,11 +15,8 @@ import type { ChargeLane } from "../../../../plugins/billing/leases/charge-lane.
 import { JournalLane } from "../../../../plugins/billing/leases/journal-lane.ts";
 import { MemoryLedger } from "../../../../plugins/billing/leases/memory-ledger.ts";
 import { PostLane } from "../../../../plugins/billing/leases/post-lane.ts";
-import {
-  LedgerReplica,
-  type Message,
-  type Reply,
-} from "../../../../plugins/billing/leases/replica.ts";
+import { LedgerReplica } from "../../../../plugins/billing/leases/replica.ts";
+import type { Message, Reply } from "../../../../plugins/billing/leases/replica-messages.ts";
 import { periodOf } from "../../../../plugins/billing/metering/periods.ts";
 import { Disk } from "./disk.ts";
 import { drop, keyIds, Witness, type Opened, type Process } from "./witness.ts";

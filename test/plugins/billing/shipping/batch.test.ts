@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { placesPerCommit } from "../../../../plugins/billing/metering/charge-number.ts";
 import { test, type TestContext } from "node:test";
 import { readBatch, type Batch } from "../../../../plugins/billing/shipping/batch.ts";
 import { systemClock } from "../../../../src/clock.ts";
@@ -35,7 +36,7 @@ test("a batch has the charges of the commits after the last one that was posted"
   );
   const [row, ...others] = JSON.parse(batch.rows.toString()) as Record<string, unknown>[];
   assert.deepEqual(others, []);
-  assert.equal(Math.floor(Number(row?.["seq"]) / 1_000_000), 2);
+  assert.equal(Math.floor(Number(row?.["seq"]) / placesPerCommit), 2);
   assert.equal(row?.["included_cu_milli"], 2);
   assert.equal(await read(2), undefined);
 });

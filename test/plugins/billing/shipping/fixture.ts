@@ -87,6 +87,7 @@ export async function until(isTrue: () => Promise<boolean>): Promise<void> {
 export async function assertCopied(dataDir: string, url: string): Promise<void> {
   const expected = [...readUsage(dataDir)].map((row) => ({
     ...usageJson(row),
+    route: row.route ?? null,
     included: row.includedMilliCu,
     purchased: row.purchasedMilliCu,
     overage: row.overageMilliCu,
@@ -111,6 +112,7 @@ export async function assertCopied(dataDir: string, url: string): Promise<void> 
     outcome: row["outcome"],
     ...(row["agent"] !== null && { agent: row["agent"] }),
     ...(row["pricing"] !== null && { pricing: row["pricing"] }),
+    route: row["route"],
     included: Number(row["included_cu_milli"]),
     purchased: Number(row["purchased_cu_milli"]),
     overage: Number(row["overage_cu_milli"]),

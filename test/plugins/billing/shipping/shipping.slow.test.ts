@@ -1,5 +1,6 @@
 /** Meters with a journal (`local`) on a real PostgreSQL: every charge of the journal is in the database exactly once. */
 import assert from "node:assert/strict";
+import { placesPerCommit } from "../../../../plugins/billing/metering/charge-number.ts";
 import { cpSync } from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
@@ -40,7 +41,7 @@ async function pay(
   meter: LocalMeter,
   principal: KeyPrincipal,
   lines: ChargeLine,
-  more: { requestId?: string; agent?: ReturnType<typeof agentOf> } = {},
+  more: { requestId?: string; route?: string; agent?: ReturnType<typeof agentOf> } = {},
 ): Promise<void> {
   const reserved = await meter.reserve(principal, lines.costMilliCu, { ...about, ...more });
   if (reserved.kind !== "reserved") throw new Error(`${reserved.kind} instead of reserved`);
@@ -88,7 +89,7 @@ test("charges made before and after the gateway shared credit are in the databas
       asOf: "2026-01-15T11:00:00.000Z",
     },
   } as const;
-  await pay(meter, paid, chat, { requestId: "r'\"\\", agent });
+  await pay(meter, paid, chat, { requestId: "r'\"\\", route: "/v1/chat", agent });
   await assertCopied(dataDir, url);
   // The earlier charge counts at its own time, so it has left the window.
   const [row] = await runSql(url, "SELECT day FROM sluice.windows('key_1', sluice.now_ms())");
@@ -201,7 +202,8 @@ test("charges that the database has lost are sent again", async (t) => {
   // Simulates a failover to a standby that had not received the latest commits.
   await runSql(
     url,
-    "BEGIN; UPDATE sluice.replicas SET posted = 1; DELETE FROM sluice.charges WHERE seq >= 2000000; COMMIT",
+    `BEGIN; UPDATE sluice.replicas SET posted = 1;
+      DELETE FROM sluice.charges WHERE seq >= ${2 * placesPerCommit}; COMMIT`,
   );
   await pay(meter, principalOf(), line(5));
   await assertCopied(dataDir, url);
