@@ -33,6 +33,7 @@ const others: typeof views = [
   ["keys", "keys", "key 17"],
   ["workspaces", "workspaces", "Research"],
   ["changes", "changes", "key 17"],
+  ["plugins", "plugins", "ledger-rpc"],
   ["playground", "playground", "Public address"],
 ];
 const sizes = {
