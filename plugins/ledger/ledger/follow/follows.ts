@@ -79,7 +79,7 @@ export class Follows implements LedgerFollows {
       const opened = await this.#opened(withRuntime);
       if (opened.kind === "error") return opened;
       if (opened.kind === "open" && !opened.follow.hasEnded) {
-        return { kind: "open", follow: opened.follow.join() };
+        return { kind: "open", subscription: opened.follow.join() };
       }
     }
     return failed;

@@ -122,6 +122,7 @@ export interface Bench {
   readonly clock: ManualClock;
   /** Error lines that were logged, for example for a bug of a tool. */
   readonly errors: string[];
+  readonly warnings: readonly string[];
   readonly claimed: Set<string>;
   readonly call: (name: string, input: unknown, by?: ToolCaller) => Promise<ToolOutcome>;
 }
@@ -129,11 +130,12 @@ export interface Bench {
 export function bench(...tools: Tool<never>[]): Bench {
   const clock = manualClock();
   const errors: string[] = [];
+  const warnings: string[] = [];
   const claimed = new Set<string>();
   const log: Log = {
     debug() {},
     info() {},
-    warn() {},
+    warn: (fields, message) => void warnings.push(`${message} ${JSON.stringify(fields)}`),
     error: (fields, message) => void errors.push(`${message} ${JSON.stringify(fields)}`),
     child: () => log,
   };
@@ -156,7 +158,7 @@ export function bench(...tools: Tool<never>[]): Bench {
   const problems = catalogue.add({ tools }, counts);
   if (problems.length > 0) throw new Error(problems.join());
   const call: Bench["call"] = async (name, input, by = caller()) => catalogue.call(name, input, by);
-  return { metrics, counts, catalogue, clock, errors, claimed, call };
+  return { metrics, counts, catalogue, clock, errors, warnings, claimed, call };
 }
 
 /** Lets every promise that can settle do so. */
