@@ -90,10 +90,13 @@ interface Caller {
   readonly model: string | undefined;
 }
 
-async function openCaller({ url, issue }: TestGateway): Promise<Caller> {
+async function openCaller(target: TestGateway): Promise<Caller> {
   const capabilities = ["ledger:read", "inference", "platform:read"] as const;
-  const keys = [issue({ capabilities }).key, issue({ capabilities, rpsLimit: 20 }).key];
-  const models = await send(`${url}/v1/models`, keys[0] ?? "", undefined);
+  const keys = [
+    target.issue({ capabilities }).key,
+    target.issue({ capabilities, rpsLimit: 20 }).key,
+  ];
+  const models = await send(`${target.url}/v1/models`, keys[0] ?? "", undefined);
   const { data } = models as { data: { id: string }[] };
   return { keys, model: data[0]?.id };
 }

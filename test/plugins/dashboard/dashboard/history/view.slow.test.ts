@@ -52,7 +52,7 @@ test("the sums of a day are read from hours and from the minutes at its ends", a
       ] as const) {
         const at = Math.floor(time / ms) * ms;
         const name = `/${place}`;
-        store.write([
+        await store.write([
           { span, at, kind: "route", name, sum: JSON.stringify(sum) },
           { span, at, kind: "all", name: "", sum: JSON.stringify(sum) },
         ]);
