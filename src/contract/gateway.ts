@@ -114,10 +114,10 @@ export interface PluginFacts {
   /** The versions of the contract that it works with. Undefined if the manifest does not say. */
   readonly contract: string | undefined;
   /**
-   * `sluice`: it ships with Sluice. `package`: from an installed package. `path`: from a file that pipeline.yaml names.
-   * `code`: a test has defined it.
+   * `sluice`: it ships with Sluice. `package`: from an installed package. `link`: from a package that is a link to
+   * local code. `path`: from a file that pipeline.yaml names. `code`: a test has defined it.
    */
-  readonly origin: "sluice" | "package" | "path" | "code";
+  readonly origin: "sluice" | "package" | "link" | "path" | "code";
   /** Its value under `plugins:` in pipeline.yaml. Undefined if it is not listed there. */
   readonly source: string | undefined;
   /** Whether pipeline.lock lists it. Undefined if there is no such file, or if the plugin is not from a package. */

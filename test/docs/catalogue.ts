@@ -76,7 +76,7 @@ function readmeOf(place: string): string {
 
 function sectionOf({ data, link }: Listed): string {
   const { name, kind, description, contract } = data;
-  const { services, hosts, env, body } = grantsOfData(data);
+  const { services, hosts, env, body, deployment } = grantsOfData(data);
   const list = (values: readonly string[]): string => values.map(code).join(", ");
   const slots = ["provides", "needs", "wants"].flatMap((member) => {
     const found = data[member];
@@ -89,8 +89,9 @@ function sectionOf({ data, link }: Listed): string {
     ...(services.length === 0 ? [] : [`services: ${list(services)}`]),
     ...(hosts.length === 0 ? [] : [`servers: ${hosts.includes("*") ? "any" : list(hosts)}`]),
     ...(env.length === 0 ? [] : [`environment variables: ${list(env)}`]),
-    // Without `permissions`, the manifest says nothing about bodies.
-    ...(data.permissions === undefined ? [] : [`bodies: ${body}`]),
+    ...(deployment.length === 0 ? [] : [`parts of the deployment: ${list(deployment)}`]),
+    // Without `permissions`, the manifest says nothing about bodies. Only steps need a permission for them.
+    ...(data.permissions === undefined || kind !== "step" ? [] : [`bodies: ${body}`]),
     ...(contract === undefined ? [] : [`contract: ${code(contract)}`]),
   ];
   return [

@@ -5,6 +5,7 @@ export default defineService<Record<string, never>, undefined>({
   name: "dashboard",
   description: "The operator's dashboard on the admin listener.",
   uses: ["gateway", "accounts", "metering"],
+  permissions: { deployment: ["store", "seal", "claims"] },
   dryRun: () => undefined,
   async start(_, host, context) {
     const { openDashboard } = await import("./dashboard.ts");

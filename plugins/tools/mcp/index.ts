@@ -83,6 +83,7 @@ export default defineSurface<Options>({
   needs: { principal: "answer", charge: "answer" },
   wants: { requestId: "answer", trace: "answer" },
   uses: ["tool-catalogue"],
+  permissions: { deployment: ["store", "seal", "claims"] },
   operation: (_, place, host) => operationAt(place, host.use("tool-catalogue").list),
   start(options, host) {
     const server = createServer(options, host);

@@ -6,6 +6,7 @@ export default defineService<Record<string, never>, Tools>({
   name: "tool-catalogue",
   description: "The catalogue of tools, resources and prompts that all tool surfaces share.",
   uses: ["tools"],
+  permissions: { deployment: ["seal", "claims"] },
   async start(_, host) {
     const { createCatalogue } = await import("./catalogue.ts");
     const catalogue = createCatalogue(host);

@@ -2,6 +2,7 @@
 import type { Config, PluginUse, RouteConfig, StepUse } from "../../config/config.ts";
 import { fault, type Fault, type Position } from "../../config/fault.ts";
 import { dependents } from "../../config/services.ts";
+import { isObject } from "../../is-object.ts";
 import { bodyHookProblem, PermissionError } from "../../contract/permissions.ts";
 import { deprecatedHooks } from "../../contract/version.ts";
 import { storeFault } from "../../config/store-fault.ts";
@@ -265,6 +266,8 @@ export class Builder {
       const { keep } = holder;
       const isDefault = (pointer: string): boolean => this.#config.isDefault(pointer);
       const hooks = await service.start(options, host, { keep, isDefault });
+      // A plugin in JavaScript can return anything.
+      if (!isObject(hooks)) throw new Error("`start` must return an object with hooks");
       const stop = async (): Promise<void> => {
         try {
           await hooks.stop?.();

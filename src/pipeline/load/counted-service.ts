@@ -10,22 +10,24 @@ export function countedService(
   hooks: ServiceHooks<unknown>,
   counts: PluginCounts,
 ): ServiceHooks<unknown> {
-  const initialized = hooks.initialized?.bind(hooks);
-  const ready = hooks.ready?.bind(hooks);
-  const backends = hooks.backends?.bind(hooks);
-  const admin = hooks.admin?.bind(hooks);
+  const has = (hook: keyof ServiceHooks<unknown>): boolean => hooks[hook] !== undefined;
+  // Each member returns what the hook of the service returns.
   return {
     get service() {
       return hooks.service;
     },
-    ...(initialized && { initialized: () => counts("initialized").call(initialized) }),
-    ...(ready && { ready: checked(counts("ready"), ready, isState) }),
-    ...(backends && { backends: checked(counts("backends"), backends, Array.isArray) }),
-    ...(admin && {
-      admin: (request: IncomingMessage, response: ServerResponse): unknown =>
-        counts("admin").call(() => answered(() => admin(request, response), response)),
+    ...(has("initialized") && {
+      initialized: (): unknown => counts("initialized").call(() => hooks.initialized?.()),
     }),
-  };
+    ...(has("ready") && { ready: checked(counts("ready"), () => hooks.ready?.(), isState) }),
+    ...(has("backends") && {
+      backends: checked(counts("backends"), () => hooks.backends?.(), Array.isArray),
+    }),
+    ...(has("admin") && {
+      admin: (request: IncomingMessage, response: ServerResponse): unknown =>
+        counts("admin").call(() => answered(() => hooks.admin?.(request, response), response)),
+    }),
+  } as ServiceHooks<unknown>;
 }
 
 /** Resolves when the response has ended, so that the time of the call includes work after the hook has returned. */
@@ -38,11 +40,11 @@ async function answered(run: () => unknown, response: ServerResponse): Promise<v
 }
 
 /** Returns a function that counts a result which the contract does not allow. Its caller handles such a result. */
-function checked<Result>(
+function checked(
   counts: HookCounts,
-  run: () => Result,
+  run: () => unknown,
   isAllowed: (result: unknown) => boolean,
-): () => Result {
+): () => unknown {
   return () => {
     const result = counts.call(run);
     if (!isAllowed(result)) counts.failed("contract");

@@ -23,12 +23,14 @@ import {
   locatePackage,
   locatePath,
 } from "./locate-plugin.ts";
-import { lockFaults, lockPath, readLock, type LockFile } from "./lock-file.ts";
+import { linkFaults, lockFaults, lockPath, readLock, type LockFile } from "./lock-file.ts";
 import type { PluginOrigin } from "./loaded-plugins.ts";
 import { pluginProblems } from "./manifest.ts";
 import { shippedFolder, shippedModules } from "./modules.ts";
 import {
+  dataIn,
   matchesData,
+  packageInPath,
   packageOf,
   pluginFromData,
   readPluginFile,
@@ -201,23 +203,34 @@ async function loadThirdParty(wanted: ThirdParty): Promise<Plugin | Fault[]> {
       fault("SLUICE_PLUGIN_NOT_FOUND", `plugin "${name}": ${what} not found`, { at, didYouMean }),
     ];
   }
-  const installed = isPath(source) ? undefined : packageOf(url);
-  const file = installed && readPluginFile(installed);
+  if (isPath(source)) {
+    const didYouMean = packageInPath(source) ?? packageInPath(url);
+    if (didYouMean === undefined) {
+      foundAt({ from: "path", source });
+      return importPlugin(name, url, at);
+    }
+    const message = `plugin "${name}": ${source} is a file of a package in node_modules`;
+    return [fault("SLUICE_PLUGIN_PACKAGE", message, { at, didYouMean })];
+  }
+  const installed = packageOf(url);
+  if (installed === undefined) {
+    const path = fileURLToPath(url);
+    const locked = lock === undefined ? [] : linkFaults(lock, source, path, at);
+    if (locked.length > 0) return locked;
+    foundAt({ from: "link", source, file: path });
+    return importPlugin(name, url, at);
+  }
+  const file = readPluginFile(installed);
   if (typeof file === "string") return [fault("SLUICE_PLUGIN_FILE", file, { at })];
-  const data = installed && file?.plugins[`.${source.slice(installed.name.length)}`];
-  foundAt({
-    from: isPath(source) ? "path" : "package",
-    source,
-    version: installed?.version,
-    data,
-    isLocked: installed && lock?.has(source),
-  });
-  if (installed !== undefined && data !== undefined && asData === true) {
+  const data = file && dataIn(file, source);
+  const { version } = installed;
+  foundAt({ from: "package", source, version, data, isLocked: lock?.has(source) });
+  if (data !== undefined && asData === true) {
     const plugin = checkedPlugin(name, pluginFromData(data), at);
     const locked = lock === undefined ? [] : lockFaults(lock, source, installed, data, at);
     return locked.length > 0 ? locked : plugin;
   }
-  if (installed !== undefined && lock !== undefined) {
+  if (lock !== undefined) {
     // Code that was not accepted must not run, not even to read a manifest.
     const locked = lockFaults(lock, source, installed, data ?? noData(name), at);
     if (locked.length > 0) return locked;

@@ -8,9 +8,11 @@ import type { PluginData } from "./plugin-file.ts";
 
 /** Where a plugin under `plugins:` comes from. */
 export interface PluginOrigin {
-  readonly from: "package" | "path" | "code";
+  readonly from: "package" | "link" | "path" | "code";
   /** Its value under `plugins:`. */
   readonly source: string | undefined;
+  /** Path of its module, if its package is a link to local code (`link`). */
+  readonly file?: string;
   /** Version of its package. */
   readonly version?: string | undefined;
   /** Its manifest in the file `sluice-plugin.json` of its package. */

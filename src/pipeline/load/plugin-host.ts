@@ -1,6 +1,11 @@
 /** The `host` of one plugin instance: what its manifest permits, and what ends when the instance stops. */
 import type { Config } from "../../config/config.ts";
-import { PermissionError } from "../../contract/permissions.ts";
+import {
+  deploymentParts,
+  grantsOf,
+  PermissionError,
+  type DeploymentPart,
+} from "../../contract/permissions.ts";
 import { runGuarded } from "../../guard.ts";
 import { PluginClient } from "../../http/upstream/plugin-client.ts";
 import type { Awaitable, Host, Plugin, ServiceName, ServiceTypes } from "../../plugin.ts";
@@ -34,16 +39,13 @@ export function createHost(
   const clients: PluginClient[] = [];
   let isClosed = false;
   const { environment, file } = config;
-  const host: Host = {
+  const members: Omit<Host, DeploymentPart> = {
     environment,
     mode,
     log,
     clock,
     metrics,
-    store,
     compute,
-    seal,
-    claims,
     storage: storageOf(plugin.name, resources.entries),
     // The plugin that declares the type of a service under a name is the one that provides it.
     use<Name extends ServiceName>(name: Name, options?: { ifInstalled: true }) {
@@ -74,12 +76,32 @@ export function createHost(
     version,
     folder: file.slice(0, file.lastIndexOf("/") + 1) || ".",
   };
+  // `deploymentMembers` adds the members that are missing.
+  const host = deploymentMembers(plugin, members, { store, seal, claims }) as Host;
   const close = async (): Promise<void> => {
     isClosed = true;
     timers.close();
     await Promise.all(clients.map((client) => client.close()));
   };
   return { host, close };
+}
+
+/**
+ * Adds to `host` the parts of the deployment that the manifest permits. The others throw when they are read, and are not
+ * enumerable, so that a plugin can copy its host.
+ */
+function deploymentMembers(plugin: HostUser, host: object, parts: Pick<Host, DeploymentPart>) {
+  const { deployment } = grantsOf(plugin);
+  for (const part of deploymentParts) {
+    const get = (): never => {
+      const message = `plugin "${plugin.name}" must list "${part}" under \`permissions.deployment\``;
+      throw new PermissionError(message);
+    };
+    const isPermitted = deployment.includes(part);
+    const member = isPermitted ? { value: parts[part], enumerable: true } : { get };
+    Object.defineProperty(host, part, member);
+  }
+  return host;
 }
 
 /** Throws an Error if the manifest does not permit the plugin to connect to the server of the URL. */

@@ -67,6 +67,12 @@ test("an exception and a rejection are counted and passed on", async () => {
   assert.deepEqual(values("errors"), each);
 });
 
+test("a member that is not a function fails when it is called", () => {
+  const { counted, values } = countedHooks({ ready: true });
+  assert.throws(() => counted.ready?.(), TypeError);
+  assert.deepEqual(values("errors"), { "ready throw": 1 });
+});
+
 test("the time of an admin request ends with its response", async () => {
   const { counted, values, clock } = countedHooks({ admin() {} });
   const response = new EventEmitter();

@@ -3,8 +3,11 @@ import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
+import { createMetrics } from "../../../src/metrics.ts";
 import { readPipeline, checkParsed } from "../../../src/pipeline/load/check-file.ts";
-import { pluginFacts } from "../../../src/pipeline/load/loaded-plugins.ts";
+import { pluginFacts, withCounts } from "../../../src/pipeline/load/loaded-plugins.ts";
+import { coreMetrics } from "../../../src/pipeline/observe/stats.ts";
+import { RouteStepStats } from "../../../src/pipeline/observe/step-stats.ts";
 import type { HookStatus, LoadedPlugin } from "../../../src/plugin.ts";
 import { manualClock } from "../../../src/testing/clock.ts";
 import { version } from "../../../src/version.ts";
@@ -65,7 +68,13 @@ test("plugins are reported with their origin, version, contract and grants", asy
     origin: "package",
     source: "acme-kit/dice",
     isLocked: true,
-    grants: { services: [], hosts: ["dice.acme.com:443"], env: ["ACME_KEY"], body: "none" },
+    grants: {
+      services: [],
+      hosts: ["dice.acme.com:443"],
+      env: ["ACME_KEY"],
+      body: "none",
+      deployment: [],
+    },
   });
   assert.deepEqual(facts("acme-plugins"), {
     name: "acme-plugins",
@@ -73,7 +82,13 @@ test("plugins are reported with their origin, version, contract and grants", asy
     description: "Lists the plugins.",
     origin: "path",
     source: "./acme-plugins.js",
-    grants: { services: ["acme-clock", "gateway"], hosts: [], env: [], body: "write" },
+    grants: {
+      services: ["acme-clock", "gateway"],
+      hosts: [],
+      env: [],
+      body: "write",
+      deployment: [],
+    },
   });
   const { kind, origin, version: shipped } = found.get("authenticate") ?? {};
   assert.deepEqual([kind, origin, shipped], ["step", "sluice", version]);
@@ -139,6 +154,32 @@ test("what fails in a service is counted: timers, reports, requests on the admin
   assert.ok(backends.timed !== undefined && backends.timed >= 1);
   assert.equal(backends.errors, backends.timed);
   assert.equal(ready.timed, backends.timed);
+});
+
+test("all counts of a step are added up over its routes", () => {
+  const metrics = createMetrics();
+  const core = coreMetrics(metrics);
+  for (const route of ["/a", "/b"]) {
+    const stats = new RouteStepStats(core, route, ["gate", "surface"]);
+    stats.ended(Float64Array.of(500, -1));
+    stats.refused(0, "GATEWAY_CONFLICT");
+    stats.refused(0, "GATEWAY_SERVICE_UNAVAILABLE");
+    stats.failed(0);
+    stats.timedOut(0, "around");
+  }
+  const gate = { kind: "step", name: "gate", description: "", start: () => ({}) } as const;
+  const [plugin] = withCounts(pluginFacts(new Map([["gate", gate]]), new Map()), metrics);
+  assert.deepEqual(plugin?.hooks, [
+    {
+      hook: "request",
+      timed: 2,
+      seconds: 1,
+      refusals: { GATEWAY_CONFLICT: 2 },
+      failures: { GATEWAY_SERVICE_UNAVAILABLE: 2 },
+      errors: 2,
+      timeouts: 2,
+    },
+  ]);
 });
 
 test("the hooks of a step are added up over its routes, and a reload keeps the counts", async () => {

@@ -49,6 +49,42 @@ test("gives the variables that the manifest lists, and no others", () => {
   assert.throws(() => hostOf().host.variable("ACME_KEY"), /permissions\.env/);
 });
 
+test("gives the parts of the deployment that the manifest lists, and no others", () => {
+  for (const part of ["store", "seal", "claims"] as const) {
+    const { host } = hostOf({ permissions: { deployment: [part] } });
+    assert.notEqual(host[part], undefined);
+    const copied = ["store", "seal", "claims"].filter((each) => Object.hasOwn({ ...host }, each));
+    assert.deepEqual(copied, [part]);
+    for (const user of [{}, { permissions: {} }]) {
+      const message = `must list "${part}" under \`permissions\\.deployment\``;
+      assert.throws(() => hostOf(user).host[part], new RegExp(message));
+    }
+  }
+});
+
+test("gives every plugin the members that reach only its own data and work", () => {
+  const { host } = hostOf();
+  const members = Object.entries(Object.getOwnPropertyDescriptors(host))
+    .filter(([, property]) => "value" in property)
+    .map(([name]) => name);
+  // docs/writing-plugins.md lists them. `use`, `variable` and `upstream` check the manifest when they are called.
+  assert.deepEqual(members.toSorted(), [
+    "clock",
+    "compute",
+    "environment",
+    "every",
+    "folder",
+    "log",
+    "metrics",
+    "mode",
+    "storage",
+    "upstream",
+    "use",
+    "variable",
+    "version",
+  ]);
+});
+
 test("runs a timer until the plugin stops or the timer is disposed of", () => {
   const { host, close, clock } = hostOf();
   let [runs, others] = [0, 0];

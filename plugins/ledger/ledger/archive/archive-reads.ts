@@ -132,6 +132,7 @@ export class ArchiveReads implements LedgerArchive {
   }
 
   #resume(read: OpenRead): void {
+    if (!read.isPaused) return;
     read.isPaused = false;
     read.activeAt = this.#clock.monotonic();
     read.source?.link.connection.resume();

@@ -103,5 +103,6 @@ test("only platform administrators read the list of plugins", async () => {
     hosts: ["dice.acme.com:443"],
     env: ["ACME_KEY"],
     body: "none",
+    deployment: [],
   });
 });

@@ -97,7 +97,13 @@ function cellsOf({ name, description, kind, version, contract, origin, source, l
   ];
 }
 
-const origins = { sluice: "Sluice", package: "package", path: "file", code: "code" };
+const origins = {
+  sluice: "Sluice",
+  package: "package",
+  link: "linked package",
+  path: "file",
+  code: "code",
+};
 
 function Origin({ origin, source, locked }) {
   return html`${origins[origin]}
@@ -106,11 +112,12 @@ function Origin({ origin, source, locked }) {
 }
 
 /** What the host gives the plugin. Only the manifests of steps say what they do with bodies. */
-function Grants({ grants: { services, hosts, env, body }, kind }) {
+function Grants({ grants: { services, hosts, env, body, deployment }, kind }) {
   const lines = [
     services.length > 0 && `services: ${services.join(", ")}`,
     hosts.length > 0 && `servers: ${hosts.map((host) => (host === "*" ? "any" : host)).join(", ")}`,
     env.length > 0 && `environment: ${env.join(", ")}`,
+    deployment.length > 0 && `deployment: ${deployment.join(", ")}`,
     kind === "step" && body !== "none" && `bodies: ${body}`,
   ].filter((line) => line !== false);
   if (lines.length === 0) return html`<span class="quiet">nothing</span>`;
