@@ -42,7 +42,7 @@ export function spendRoutes(add: AddRoute, parts: DashboardParts): void {
   add("GET", "spend", async (viewer, request, reply) => {
     const question = await questionOf(parts, viewer, request, reply);
     if (question === undefined) return reply;
-    const answer = await ask({ ...question, limit: shownGroups });
+    const answer = await ask({ ...question, limit: shownGroups, wantsHours: true });
     if (answer.kind !== "done") return sendUnavailable(reply, answer);
     return sendJson(reply, 200, await spendJson(parts, question, answer.spend));
   });
