@@ -173,6 +173,8 @@ const coreFaults = {
   SLUICE_PLUGIN_UNUSED: "Use the plugin, or remove it.",
   SLUICE_PLUGIN_NOT_FOUND:
     "Install the package next to pipeline.yaml, or correct the path (it starts with ./ and is relative to pipeline.yaml).",
+  SLUICE_PLUGIN_PACKAGE:
+    "Write the name of the package instead of the path, so that pipeline.lock and its sluice-plugin.json apply.",
   SLUICE_PLUGIN_IMPORT: "Correct the plugin's module so that it loads without an error.",
   SLUICE_PLUGIN_EXPORT: "Export the plugin as default: `export default defineStep({ … })`.",
   SLUICE_PLUGIN_SHAPE: "Correct the plugin's manifest. The type is in sluice-gateway/plugin.",
@@ -232,6 +234,8 @@ const coreFaults = {
   SLUICE_STRICT_DEFAULT: "Set the variable to the URL of your own backend.",
   SLUICE_STRICT_PLAINTEXT:
     "Use https or wss, or run a proxy that adds TLS on this machine and use its address.",
+  SLUICE_STRICT_LINKED:
+    "Install the package that `sluice plugin pack` writes, or write the path of the folder if it is your own code.",
   SLUICE_LISTEN_FAILED:
     "Stop the process that uses the address, or choose another one: `server` and `admin` in pipeline.yaml, PORT and ADMIN_PORT in the environment.",
   SLUICE_TLS_INVALID:

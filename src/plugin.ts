@@ -20,6 +20,7 @@ export type * from "./contract/compute.ts";
 export type * from "./contract/exchange.ts";
 export type * from "./contract/gateway.ts";
 export type * from "./contract/heads.ts";
+export type * from "./contract/hook-counts.ts";
 export type * from "./contract/host.ts";
 export type * from "./contract/json.ts";
 export type * from "./contract/log.ts";

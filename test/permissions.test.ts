@@ -9,6 +9,7 @@ test("a manifest without permissions grants its services and the change of bodie
     hosts: [],
     env: [],
     body: "write",
+    deployment: [],
   });
 });
 
@@ -18,12 +19,14 @@ test("a missing member of permissions grants nothing", () => {
     hosts: [],
     env: ["ACME_KEY"],
     body: "none",
+    deployment: [],
   });
 });
 
 test("valid permissions have no problems", () => {
   const hosts = ["api.acme.com:443", "127.0.0.1:80", "[::1]:9000", "*"];
-  const valid = [undefined, {}, { hosts }, { env: ["ACME_KEY"] }, { body: "read" }];
+  const deployment = ["store", "seal", "claims"];
+  const valid = [undefined, {}, { hosts }, { env: ["ACME_KEY"] }, { body: "read" }, { deployment }];
   for (const value of valid) assert.deepEqual(permissionProblems(value), []);
 });
 
@@ -31,8 +34,9 @@ test("each wrong member is named", () => {
   const hosts = ["api.acme.com", "https://acme.com:443", "acme.com:0", "ACME.com:443", 5].map(
     (host) => ({ hosts: [host] }),
   );
+  const parts = [{ deployment: ["storage"] }, { deployment: "store" }];
   const wrong = [...hosts, { env: ["A B"] }, { env: "ACME" }, { body: "all" }, { services: [] }];
-  for (const value of [...wrong, null, [], "write"]) {
+  for (const value of [...wrong, ...parts, null, [], "write"]) {
     assert.equal(permissionProblems(value).length, 1, JSON.stringify(value));
   }
 });

@@ -7,6 +7,7 @@
  *   npm run bench -- --start   (start, memory and size: bench/start/run.ts)
  *   npm run bench -- --replicas  (gateways that share PostgreSQL and Redis: bench/replicas/run.ts)
  *   npm run bench -- --follow  (many clients of chainHead_v1_follow: bench/ws/run.ts)
+ *   npm run bench -- --dashboard  (10,000 keys and a year of charges: bench/dashboard/run.ts)
  *   npm run bench -- --plot    (measures nothing, and draws the plots of bench/README.md)
  */
 import { spawnSync } from "node:child_process";
@@ -14,6 +15,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
+import { measureDashboard } from "../dashboard/run.ts";
 import { writePlots } from "../plot.ts";
 import { measureReplicas } from "../replicas/run.ts";
 import { measureStarts } from "../start/run.ts";
@@ -37,6 +39,8 @@ const { values } = parseArgs({
     start: { type: "boolean", default: false },
     replicas: { type: "boolean", default: false },
     follow: { type: "boolean", default: false },
+    dashboard: { type: "boolean", default: false },
+    folder: { type: "string" },
     // This script sets it for the process that makes the load.
     drive: { type: "string" },
   },
@@ -155,6 +159,7 @@ else if (values.plot) writePlots();
 else if (values.start) await measureStarts();
 else if (values.replicas) await measureReplicas(values.only);
 else if (values.follow) await measureFollows();
+else if (values.dashboard) await measureDashboard(values.folder);
 else await main();
 
 async function main(): Promise<void> {

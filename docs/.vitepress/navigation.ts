@@ -37,6 +37,8 @@ const sections: Readonly<Record<string, readonly string[]>> = {
     "docs/writing-plugins",
     "docs/contract-changes",
     "docs/plugin-catalogue",
+    "docs/examples/jwt-auth/README",
+    "docs/examples/mcp-federation/README",
     "plugins/README",
     "plugins/contracts/README",
   ],

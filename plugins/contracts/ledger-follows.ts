@@ -2,7 +2,7 @@
  * The methods `chainHead_v1_*` of the service `ledger`, from the JSON-RPC interface specification of the ecosystem. Clients
  * share one `chainHead_v1_follow` at the node per value of `withRuntime`.
  */
-import type { SubscriptionMethod } from "./ledger-subscriptions.ts";
+import type { ClientSubscription, SubscriptionMethod } from "./ledger-subscriptions.ts";
 
 /** A method with its price. */
 export interface FollowMethod {
@@ -17,14 +17,6 @@ export interface FollowMethods {
   readonly body: FollowMethod;
   readonly storage: FollowMethod;
   readonly call: FollowMethod;
-}
-
-/** Receives the events of a follow. Its methods must not throw. */
-export interface FollowListener {
-  /** `result`: JSON text, which is the same for all clients. The first event is `initialized`. */
-  onEvent(result: string): void;
-  /** Called at most once, and nothing is called after it: the follow has ended, and the client must start another one. */
-  onStop(): void;
 }
 
 /** One operation at a pinned block. Hexadecimal strings have their prefix 0x. */
@@ -70,12 +62,12 @@ export interface ClientOperation {
   stop(): boolean;
 }
 
-/** The follow of one client, with the blocks that this client has pinned. Hashes are in lower case. */
-export interface ClientFollow {
-  /** Starts the events. Call it at most once. */
-  start(listener: FollowListener): void;
-  /** Ends the follow and unpins what only this client has pinned. The listener is not called after this. */
-  close(): void;
+/**
+ * The follow of one client, with the blocks that this client has pinned. Hashes are in lower case. The first event is
+ * `initialized`. When the follow has ended (`onEnd`), the client must start another one. `close` unpins what only this
+ * client has pinned.
+ */
+export interface ClientFollow extends ClientSubscription {
   hasPinned(hash: string): boolean;
   /** Unpins these different blocks. Returns false, and unpins none, if one of them is not pinned. */
   unpin(hashes: readonly string[]): boolean;
@@ -88,7 +80,7 @@ export interface ClientFollow {
 }
 
 export type OpenedFollow =
-  | { readonly kind: "open"; readonly follow: ClientFollow }
+  | { readonly kind: "open"; readonly subscription: ClientFollow }
   /** The node has refused. `error`: the JSON-RPC error as JSON text. */
   | { readonly kind: "error"; readonly error: string }
   /** No node answered. */

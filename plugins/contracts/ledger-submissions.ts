@@ -1,8 +1,8 @@
 /**
- * Submitting extrinsics through the service `ledger`, for clients that stay connected. The node that has accepted an
- * extrinsic is the only one that is ever sent it.
+ * Submitting extrinsics through the service `ledger`, for clients that stay connected. An extrinsic is never sent
+ * to a second node.
  */
-import type { SubscriptionMethod } from "./ledger-subscriptions.ts";
+import type { ClientSubscription, SubscriptionMethod } from "./ledger-subscriptions.ts";
 
 /** A method that submits an extrinsic and continues until it is ended. `openMilliCu` is the price of the submission. */
 export interface SubmissionMethod extends SubscriptionMethod {
@@ -15,24 +15,9 @@ export interface SubmissionMethod extends SubscriptionMethod {
   readonly endMethod: string;
 }
 
-/** Receives the notifications of a watched extrinsic. Its methods must not throw. */
-export interface SubmissionListener {
-  /** `result`: JSON text, as the node wrote it. `isLast`: nothing is called after this. */
-  onNotification(result: string, isLast: boolean): void;
-  /** Called at most once: the node is lost, and nobody knows what became of the extrinsic. */
-  onLost(): void;
-}
-
-/** A submitted extrinsic of one client. */
-export interface ClientSubmission {
-  /** Starts the notifications. Call it at most once. */
-  start(listener: SubmissionListener): void;
-  /** Ends the watch or the broadcast at the node. The listener is not called after this. */
-  close(): void;
-}
-
 export type SubmissionAnswer =
-  | { readonly kind: "open"; readonly submission: ClientSubmission }
+  /** If the node is lost, nobody knows what became of the extrinsic. */
+  | { readonly kind: "open"; readonly subscription: ClientSubscription }
   /** The node has refused. `error`: the JSON-RPC error as JSON text. */
   | { readonly kind: "error"; readonly error: string }
   /** Nothing was sent or broadcast, because too many submissions are open. */

@@ -13,9 +13,9 @@ export interface SubscriptionMethod {
 
 /** Receives the notifications of a subscription. Its methods must not throw. */
 export interface NotificationListener {
-  /** `result`: JSON text, as the node wrote it. */
-  onNotification(result: string): void;
-  /** Called at most once: no node can continue the subscription without a gap. */
+  /** `result`: JSON text, as the node wrote it. `isLast`: nothing is called after this. */
+  onNotification(result: string, isLast: boolean): void;
+  /** Called at most once, and nothing is called after it: the node is lost, and no node can continue the subscription. */
   onEnd(): void;
 }
 

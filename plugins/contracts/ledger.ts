@@ -1,6 +1,7 @@
 /** The service `ledger`: pools of Substrate nodes. Implemented in plugins/ledger/ledger. */
 import type { CallReporter } from "sluice-gateway/plugin";
 import type { Decoder } from "./decoder.ts";
+import type { LedgerArchive } from "./ledger-archive.ts";
 import type { LedgerFollows } from "./ledger-follows.ts";
 import type { LedgerSubmissions } from "./ledger-submissions.ts";
 import type { LedgerSubscriptions } from "./ledger-subscriptions.ts";
@@ -71,6 +72,8 @@ export interface Ledger {
   readonly subscriptions: LedgerSubscriptions;
   /** The methods `chainHead_v1_*`, which also need a client that can be sent notifications. */
   readonly follows: LedgerFollows;
+  /** The subscriptions `archive_v1_*`, which also need a client that can be sent notifications. */
+  readonly archive: LedgerArchive;
   /** Submitting extrinsics, for clients that may write and can be sent notifications. */
   readonly submissions: LedgerSubmissions;
 }

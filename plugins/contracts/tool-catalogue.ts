@@ -14,13 +14,19 @@ declare module "sluice-gateway/plugin" {
     "tool-catalogue": Tools;
   }
   interface ToolsHooks {
+    /**
+     * The tools of the plugin. If they can change later, this member is a getter that returns another array after each
+     * change; the catalogue reads it for every request and call. Tools that are the same objects as before are kept as
+     * they are. A change must not take a name that another plugin uses.
+     */
     readonly tools: readonly Tool<never>[];
     readonly resources?: readonly Resource[];
     readonly resourceTemplates?: readonly ResourceTemplate[];
     readonly prompts?: readonly Prompt[];
     /**
      * Called with one sentence for each invalid tool, resource or prompt, which is then missing. Without this member,
-     * an invalid one is a fault and pipeline.yaml is not loaded. For plugins whose tools come from other servers.
+     * an invalid one is a fault and pipeline.yaml is not loaded, and one that comes later is logged. For plugins whose
+     * tools come from other servers.
      */
     readonly onInvalid?: (problem: string) => void;
   }
@@ -53,8 +59,8 @@ export interface ToolCaller {
 /** The service `tool-catalogue`, which all transports share. */
 export interface Tools {
   /**
-   * The tools in the order of their plugins in pipeline.yaml, then in the order within each plugin. Complete when
-   * surfaces start.
+   * The tools in the order of their plugins in pipeline.yaml, then in the order within each plugin. It is another array
+   * after the tools of a plugin have changed, so read it again for each request.
    */
   readonly list: readonly CatalogueEntry[];
   /** The documents that can be read (MCP `resources/list`, `resources/read`), in the same order. */

@@ -37,6 +37,8 @@ export interface SpendQuery {
   readonly by: SpendMember;
   /** Maximum number of groups. */
   readonly limit: number;
+  /** True for steps of an hour, if the range has at most two days and few charges. */
+  readonly wantsHours?: boolean;
 }
 
 /** The sum of charges. `usedMilliCu` is the sum of the three draws. */
@@ -61,7 +63,7 @@ export interface Spend {
   readonly groups: readonly SpendGroup[];
   /** Number of all groups. */
   readonly groupCount: number;
-  /** An hour for ranges of at most two days with few charges, else a day. */
+  /** A day, or an hour if the query wants hours. */
   readonly stepMs: number;
   /** Milli-CU of each step of the range. */
   readonly steps: readonly number[];

@@ -4,7 +4,7 @@ import { dirname, resolve } from "node:path";
 import { systemClock } from "../clock.ts";
 import { routeTitle } from "../config/check.ts";
 import { defaultTimeoutMs, type Config, type StepUse } from "../config/config.ts";
-import { orderFaults, printFault, shownPath, type Fault } from "../config/fault.ts";
+import { fault, orderFaults, printFault, shownPath, type Fault } from "../config/fault.ts";
 import { productionFaults } from "../config/production.ts";
 import { publishedSchema } from "../config/publish.ts";
 import { installedPlugins } from "../pipeline/load/installed-plugins.ts";
@@ -35,7 +35,7 @@ package with a file sluice-plugin.json does not run: that file describes its plu
   --write-schema FILE   write the JSON Schema of pipeline.yaml to FILE, for completion in editors. It has the options of
                         all plugins that ship with Sluice, of those in node_modules beside the file, and of the
                         plugins that pipeline.yaml names
-  --json                the same as --format json: print { ok, file, faults, routes } as one JSON document
+  --json                the same as --format json: print { ok, file, faults, linked, routes } as one JSON document
 
 Exit code 0 without faults, else 1.`,
   mayUseShippedPipeline: true,
@@ -57,6 +57,7 @@ Exit code 0 without faults, else 1.`,
       const { onlineFaults } = await import("./online-check.ts");
       faults.push(...(await onlineFaults(checked.startable.config, systemClock)));
     }
+    const linked = checked.startable === undefined ? [] : linkedPlugins(checked.startable);
     const target = values["write-schema"];
     if (typeof target === "string" && validated !== undefined) {
       const { plugins } = await loadShipped();
@@ -64,7 +65,7 @@ Exit code 0 without faults, else 1.`,
       const all = new Map([...plugins, ...installed, ...validated.plugins]);
       await writeFile(resolve(target), schemaText(publishedSchema(all.values())));
     }
-    print[format](context, validated, faults);
+    print[format](context, { validated, faults, linked });
     return faults.length === 0 ? 0 : 1;
   },
 };
@@ -73,23 +74,45 @@ Exit code 0 without faults, else 1.`,
 async function strictFaults({ startable }: CheckResult): Promise<readonly Fault[]> {
   if (startable === undefined) return [];
   const { production } = await shippedModules();
-  return orderFaults(productionFaults(startable.config, production));
+  const { plugins } = startable.config;
+  const ofLinks = linkedPlugins(startable).map(({ plugin, package: name, file }) => {
+    const message = `the plugin "${plugin}" is local code, because the package ${name} is a link to ${file}`;
+    return fault("SLUICE_STRICT_LINKED", message, { at: plugins.get(plugin)?.at });
+  });
+  return orderFaults([...productionFaults(startable.config, production), ...ofLinks]);
 }
 
-type Print = (
-  context: CommandContext,
-  validated: ValidatedConfig | undefined,
-  faults: readonly Fault[],
-) => void;
+/** A plugin that pipeline.yaml names by a package which is a link to local code, as `npm link` makes it. */
+interface LinkedPlugin {
+  readonly plugin: string;
+  readonly package: string | undefined;
+  /** Path of the module. */
+  readonly file: string | undefined;
+}
+
+function linkedPlugins({ origins }: ValidatedConfig): readonly LinkedPlugin[] {
+  return [...origins]
+    .filter(([, { from }]) => from === "link")
+    .map(([plugin, { source, file }]) => ({ plugin, package: source, file }));
+}
+
+/** What the command has found. */
+interface Found {
+  readonly validated: ValidatedConfig | undefined;
+  readonly faults: readonly Fault[];
+  readonly linked: readonly LinkedPlugin[];
+}
+
+type Print = (context: CommandContext, found: Found) => void;
 
 const print = {
   text: printProse,
   json: printJson,
-  sarif: ({ print: line }, _, faults) => line(JSON.stringify(sarifLog(faults, process.cwd()))),
-  github(context, validated, faults) {
-    for (const line of githubLines(faults, process.cwd())) context.print(line);
+  sarif: ({ print: line }, { faults }) => line(JSON.stringify(sarifLog(faults, process.cwd()))),
+  github(context, found) {
+    for (const line of githubLines(found.faults, process.cwd())) context.print(line);
     // A log of GitHub Actions shows other lines as they are.
-    if (faults.length === 0) printProse(context, validated, faults);
+    if (found.faults.length === 0) printProse(context, found);
   },
 } as const satisfies Record<string, Print>;
 
@@ -110,14 +133,10 @@ export function schemaText(schema: object): string {
   return `${JSON.stringify(schema, undefined, 2)}\n`;
 }
 
-function printJson(
-  context: CommandContext,
-  validated: ValidatedConfig | undefined,
-  faults: readonly Fault[],
-): void {
+function printJson(context: CommandContext, { validated, faults, linked }: Found): void {
   const cwd = process.cwd();
-  const shown = faults.map(({ at, ...fault }) => ({
-    ...fault,
+  const shown = faults.map(({ at, ...rest }) => ({
+    ...rest,
     ...(at !== undefined && { file: shownPath(at.file, cwd), line: at.line, col: at.col }),
   }));
   context.print(
@@ -125,24 +144,26 @@ function printJson(
       ok: faults.length === 0,
       file: shownPath(context.configFile, cwd),
       faults: shown,
+      linked,
       ...(validated !== undefined && { routes: orderOf(validated.config) }),
     }),
   );
 }
 
-function printProse(
-  context: CommandContext,
-  validated: ValidatedConfig | undefined,
-  faults: readonly Fault[],
-): void {
+function printProse(context: CommandContext, { validated, faults, linked }: Found): void {
   const cwd = process.cwd();
-  for (const fault of faults) context.print(printFault(fault, cwd));
+  for (const each of faults) context.print(printFault(each, cwd));
   const file = shownPath(context.configFile, cwd);
   if (faults.length > 0) {
     context.printToStderr(`${file}: ${faults.length} ${faults.length === 1 ? "fault" : "faults"}`);
   } else if (validated !== undefined) {
     context.print(`${file} has no faults.\n`);
     for (const line of printOrder(validated.config)) context.print(line);
+    if (linked.length > 0)
+      context.print("\nLocal code under the name of a package, without a lock:");
+    for (const { plugin, package: name, file: module = "" } of linked) {
+      context.print(`  ${plugin}: ${name} is a link to ${shownPath(module, cwd)}`);
+    }
   }
 }
 

@@ -11,6 +11,8 @@ import { move, Piscina } from "piscina";
 import type { Clock } from "../contract/clock.ts";
 import type { ComputeJob, ComputeOutcome, ComputeThreads } from "../contract/compute.ts";
 import type { Counter, Metrics } from "../contract/metrics.ts";
+import { threadModule } from "../package-files.ts";
+import type { ThreadJob } from "./run-job.ts";
 
 export interface ComputePool extends ComputeThreads {
   /** Ends every thread. Waiting and running jobs fail as `aborted`. */
@@ -33,6 +35,8 @@ const defaultQueue = 64;
 const defaultTimeoutMs = 20_000;
 /** An idle thread ends after this time. */
 const idleMs = 60_000;
+/** Imports the module of a job in the thread, under its whole URL. */
+const runnerModule = threadModule("src/compute/run-job");
 /** The largest job, of 15 MiB of JSON, needs about a tenth of this. */
 const threadHeapMb = 512;
 
@@ -60,6 +64,7 @@ export function openComputePool(options: ComputeOptions): ComputePool {
     return { ok: false, reason };
   };
   const attempt = async (pool: Piscina, job: ComputeJob): Promise<ComputeOutcome> => {
+    const { module, input } = job;
     const stop = new AbortController();
     let reason: "busy" | "timeout" | "crashed" | "aborted" = "crashed";
     const end = (why: "busy" | "timeout" | "crashed" | "aborted"): void => {
@@ -70,8 +75,8 @@ export function openComputePool(options: ComputeOptions): ComputePool {
     const leave = (): void => end("aborted");
     job.signal?.addEventListener("abort", leave, { once: true });
     try {
-      const bytes: unknown = await pool.run(job.input, {
-        filename: job.module,
+      const bytes: unknown = await pool.run({ module, input } satisfies ThreadJob, {
+        filename: runnerModule,
         // postMessage accepts an array; piscina's type is inferred from the other overload of postMessage.
         transferList: [...job.transfer] as never,
         signal: stop.signal,

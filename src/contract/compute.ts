@@ -1,7 +1,10 @@
 /** `host.compute`: threads for work that would block the event loop. Implemented in src/compute. */
 
 export interface ComputeJob {
-  /** URL of the module whose default export does the work: a function from `input` to bytes or undefined. */
+  /**
+   * URL of the module whose default export does the work: a function from `input` to bytes or undefined. Get it with
+   * `import.meta.resolve`, so that a reload of the plugin's code also reloads the module.
+   */
   readonly module: string;
   /** A value that can be cloned. The buffers in `transfer` are moved, so the caller cannot use them afterwards. */
   readonly input: object;

@@ -2,6 +2,7 @@
  * The service `gateway`: facts about this process and its traffic. Implemented in src/pipeline/load/gateway-info.ts.
  */
 import type { ReportedCalls } from "./called.ts";
+import type { Grants } from "./permissions.ts";
 import type { NotedFacts } from "./slots.ts";
 
 export interface GatewayInfo {
@@ -31,6 +32,8 @@ export interface RunningGateway {
   readonly origin: string;
   /** The routes, and the list for requests that match no route. */
   readonly routes: readonly RouteStatus[];
+  /** The loaded plugins, in alphabetical order. */
+  readonly plugins: readonly LoadedPlugin[];
   /** Returns the explanations of the requests with this id, newest first. */
   explain(requestId: string): readonly object[];
   /** Like `explain`, on this gateway and on the others that use the same database. Never rejects. */
@@ -96,6 +99,54 @@ export interface PluginStatus {
   readonly timeouts: number;
   /** Number of requests that continued without the step (`onError: skip`). */
   readonly skips: number;
+}
+
+/**
+ * The facts of a plugin that its manifest and its package state. Those of a package with a file `sluice-plugin.json` are
+ * read from this file.
+ */
+export interface PluginFacts {
+  readonly name: string;
+  readonly kind: "step" | "surface" | "tools" | "service";
+  readonly description: string;
+  /** Version of its package. Undefined if it is not part of a package. */
+  readonly version: string | undefined;
+  /** The versions of the contract that it works with. Undefined if the manifest does not say. */
+  readonly contract: string | undefined;
+  /**
+   * `sluice`: it ships with Sluice. `package`: from an installed package. `link`: from a package that is a link to
+   * local code. `path`: from a file that pipeline.yaml names. `code`: a test has defined it.
+   */
+  readonly origin: "sluice" | "package" | "link" | "path" | "code";
+  /** Its value under `plugins:` in pipeline.yaml. Undefined if it is not listed there. */
+  readonly source: string | undefined;
+  /** Whether pipeline.lock lists it. Undefined if there is no such file, or if the plugin is not from a package. */
+  readonly isLocked: boolean | undefined;
+  readonly grants: Grants;
+}
+
+/** A loaded plugin with the counts of its code, since the start of the process. */
+export interface LoadedPlugin extends PluginFacts {
+  /** One entry per kind of calls that the plugin has had. */
+  readonly hooks: readonly HookStatus[];
+}
+
+/** Times, refusals and failures of one kind of calls of a plugin. */
+export interface HookStatus {
+  /** `request` for the hooks of a step or surface in requests; else as the label `hook` of the metrics. */
+  readonly hook: string;
+  /** Number of calls whose time was measured. */
+  readonly timed: number;
+  /** Time of all measured calls. */
+  readonly seconds: number;
+  /** Number of calls that were refused, by code. */
+  readonly refusals: Readonly<Record<string, number>>;
+  /** Number of calls that were tried and failed, by code, such as `GATEWAY_SERVICE_UNAVAILABLE`. */
+  readonly failures: Readonly<Record<string, number>>;
+  /** Number of times at which the plugin threw an exception or broke its contract. */
+  readonly errors: number;
+  /** Number of calls that exceeded a time limit. */
+  readonly timeouts: number;
 }
 
 /** An exchange that has ended. Observers must not change it. They may keep it, because it keeps nothing else alive. */

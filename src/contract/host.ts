@@ -15,6 +15,9 @@ export type Environment = "dev" | "stage" | "prod";
 /**
  * The object that a plugin instance gets together with its options. There is one instance per distinct set of options,
  * and it may serve many routes.
+ *
+ * `store`, `seal`, `claims`, `use`, `variable` and `upstream` give what the manifest permits, and throw an Error for
+ * everything else. Every plugin has the other members, which reach nothing but its own data and work.
  */
 export interface Host {
   readonly environment: Environment;
@@ -26,11 +29,13 @@ export interface Host {
   readonly log: Log;
   readonly clock: Clock;
   readonly metrics: Metrics;
-  /** The data folder. */
+  /** The data folder and the shared databases. Needs `store` under `permissions.deployment`. */
   readonly store: Store;
   /** Threads for work that would block requests. */
   readonly compute: Compute;
+  /** Needs `seal` under `permissions.deployment`. */
   readonly seal: Seal;
+  /** Needs `claims` under `permissions.deployment`. */
   readonly claims: Claims;
   /** Small values that the plugin keeps across restarts. */
   readonly storage: PluginStorage;

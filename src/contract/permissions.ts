@@ -11,6 +11,13 @@ import { isObject } from "../is-object.ts";
  */
 export type BodyAccess = "none" | "read" | "write";
 
+/**
+ * A part of the deployment that all plugins share, as the member of `host` with this name. `store`: the data folder and
+ * the shared databases. `seal`: tokens and keys that are derived from the secret of the deployment. `claims`: ids that
+ * can be used once; a plugin can use up and end those of other plugins.
+ */
+export type DeploymentPart = "store" | "seal" | "claims";
+
 /** The member `permissions` of a manifest. A missing member permits nothing. */
 export interface Permissions {
   /**
@@ -21,18 +28,21 @@ export interface Permissions {
   /** Environment variables that `host.variable` returns. */
   readonly env?: readonly string[];
   readonly body?: BodyAccess;
+  /** Members of `host` that reach more than the data of the plugin. */
+  readonly deployment?: readonly DeploymentPart[];
 }
 
 /** A plugin asked its host for something that its manifest does not permit. */
 export class PermissionError extends Error {}
 
-/** Everything that a plugin gets from its host, in full. */
+/** What a manifest permits the plugin to get from its host. Some members of `host` need no permission: see host.ts. */
 export interface Grants {
   /** The services under `uses` and `usesIfInstalled`, in alphabetical order. */
   readonly services: readonly string[];
   readonly hosts: readonly string[];
   readonly env: readonly string[];
   readonly body: BodyAccess;
+  readonly deployment: readonly DeploymentPart[];
 }
 
 /** The members of a manifest that say what its plugin gets. */
@@ -51,8 +61,9 @@ export function grantsOf({
   usesIfInstalled = [],
   permissions = { body: "write" },
 }: GrantingMembers): Grants {
-  const { hosts = [], env = [], body = "none" } = permissions;
-  return { services: [...new Set([...uses, ...usesIfInstalled])].toSorted(), hosts, env, body };
+  const { hosts = [], env = [], body = "none", deployment = [] } = permissions;
+  const services = [...new Set([...uses, ...usesIfInstalled])].toSorted();
+  return { services, hosts, env, body, deployment };
 }
 
 /**
@@ -71,13 +82,14 @@ export function bodyHookProblem(
 }
 
 const bodyAccesses: readonly unknown[] = ["none", "read", "write"] satisfies BodyAccess[];
-const members = ["hosts", "env", "body"];
+export const deploymentParts: readonly DeploymentPart[] = ["store", "seal", "claims"];
+const members = ["hosts", "env", "body", "deployment"];
 
 /** Returns the reasons why `value` is not a valid member `permissions` of a manifest. Empty if it is valid. */
 export function permissionProblems(value: unknown): string[] {
   if (value === undefined) return [];
   if (!isObject(value)) return ["`permissions` must be an object"];
-  const { hosts, env, body } = value;
+  const { hosts, env, body, deployment } = value;
   const problems = Object.keys(value)
     .filter((key) => !members.includes(key))
     .map((key) => `unknown member "${key}" in \`permissions\`: expected ${members.join(", ")}`);
@@ -91,6 +103,9 @@ export function permissionProblems(value: unknown): string[] {
   }
   if (body !== undefined && !bodyAccesses.includes(body)) {
     problems.push("`permissions.body` must be one of none, read, write");
+  }
+  if (!isListOf(deployment, (part) => deploymentParts.some((each) => each === part))) {
+    problems.push(`\`permissions.deployment\` must be a list of ${deploymentParts.join(", ")}`);
   }
   return problems;
 }

@@ -1,4 +1,5 @@
 /** The hooks that plugins of kind `tools` return, and how the service that collects them gets them. */
+import type { HookCounts } from "./hook-counts.ts";
 import type { Awaitable } from "./phase.ts";
 
 /**
@@ -19,4 +20,6 @@ export interface StartedTools {
    * `tools:`, and pipeline.yaml is not loaded. Has an effect only while the caller starts.
    */
   readonly reportInvalid: (problem: string) => void;
+  /** Returns the counts of one kind of calls, such as `tool`. The service that collects the tools adds to them. */
+  readonly counts: (hook: string) => HookCounts;
 }

@@ -180,8 +180,8 @@ async function assemble(
       await swap();
     },
     async restart(plugin) {
-      const { config, plugins } = loaded;
-      loaded = { config, plugins: new Map([...plugins, [plugin.name, { ...plugin }]]) };
+      const { plugins, ...others } = loaded;
+      loaded = { ...others, plugins: new Map([...plugins, [plugin.name, { ...plugin }]]) };
       await swap();
     },
     [Symbol.asyncDispose]: () => stack.disposeAsync(),

@@ -80,6 +80,7 @@ test("--json prints one document: the faults, or the order", async (t) => {
     ok: true,
     file: good.configFile,
     faults: [],
+    linked: [],
     routes: [
       { route: "/web/*", run: ["request-id", "validate (shadow, when)"], to: "forward" },
       { route: "(unmatched)", run: ["request-id"], to: "404, 405" },

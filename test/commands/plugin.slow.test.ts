@@ -115,6 +115,20 @@ test("add installs a tarball, writes its lines and keeps all others, and the gat
   assert.equal((await run(check)).code, 0);
 });
 
+test("add refuses a folder, which npm links: it is local code that no lock can describe", async (t) => {
+  const folder = await newPackage(t, "step");
+  const { configFile, run, folder: home } = commandLine(t);
+  const before = readFileSync(configFile, "utf8");
+  const { code, err } = await run(plugin, "add", folder);
+  assert.equal(code, 1);
+  assert.match(
+    err.join("\n"),
+    /acme-step was installed but not added: it is a link to \S+\/package,/,
+  );
+  assert.equal(readFileSync(configFile, "utf8"), before);
+  assert.equal(existsSync(join(home, "pipeline.lock")), false);
+});
+
 test("a changed file, version or line is refused before the code runs", async (t) => {
   const { configFile, folder, run } = await added(t);
   const module = join(folder, "node_modules/acme-step/index.js");

@@ -59,8 +59,10 @@ test("every code of a fault in pipeline.yaml has a golden case", () => {
     "SLUICE_START_FAILED",
     "SLUICE_STOPPING",
     "SLUICE_RESTART_NEEDED",
-    // They need an installed package: test/commands/plugin.slow.test.ts.
+    // They need a package: test/commands/plugin.slow.test.ts and linked-plugins.test.ts.
     "SLUICE_PLUGIN_FILE",
+    "SLUICE_PLUGIN_PACKAGE",
+    "SLUICE_STRICT_LINKED",
     "SLUICE_LOCK_INVALID",
     "SLUICE_LOCK_MISSING",
     "SLUICE_LOCK_DIFFERS",

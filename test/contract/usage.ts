@@ -123,7 +123,14 @@ export function describeUsage(name: string, open: (t: TestContext) => Awaitable<
       const to = (Math.floor(now() / day) + 1) * day;
       const from = to - 2 * day;
       const read = async (by: SpendMember, workspaceId?: string): Promise<Spend> => {
-        const answer = await usage.spend({ workspaceId, from, to, by, limit: 100 });
+        const answer = await usage.spend({
+          workspaceId,
+          from,
+          to,
+          by,
+          limit: 100,
+          wantsHours: true,
+        });
         if (answer.kind !== "done") throw new Error(`${answer.kind} instead of done`);
         return answer.spend;
       };
@@ -145,6 +152,8 @@ export function describeUsage(name: string, open: (t: TestContext) => Awaitable<
         (await read("workspace")).groups.map((group) => group.name),
         ["ws_1", "ws_2"],
       );
+      const days = await usage.spend({ workspaceId: undefined, from, to, by: "key", limit: 1 });
+      assert.equal(days.kind === "done" && days.spend.stepMs, day);
       const none = await read("key", "ws_unknown");
       assert.deepEqual([none.stepMs, none.steps.length, none.series], [hour, 48, []]);
     });

@@ -1,4 +1,7 @@
-/** Renders docs/plugin-catalogue.md from manifests as data: those that ship with Sluice, and files sluice-plugin.json. */
+/**
+ * Renders docs/plugin-catalogue.md: the model plugins from their files sluice-plugin.json, without running their code,
+ * and the plugins that ship with Sluice from their modules.
+ */
 import { existsSync, globSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import {
@@ -21,7 +24,8 @@ interface Listed {
 const heading = `# Plugin catalogue
 
 This page is generated from the manifests of the plugins. A package of plugins contains its manifests as data in the file
-\`sluice-plugin.json\`, which \`sluice plugin pack\` writes. [Writing plugins](writing-plugins.md) explains the terms.
+\`sluice-plugin.json\`, which \`sluice plugin pack\` writes. The manifests of the model plugins are read from these files.
+Those of the plugins that ship with Sluice are read from their modules. [Writing plugins](writing-plugins.md) explains the terms.
 
 An option without a default may be missing. Its description then says what applies.
 `;
@@ -72,7 +76,7 @@ function readmeOf(place: string): string {
 
 function sectionOf({ data, link }: Listed): string {
   const { name, kind, description, contract } = data;
-  const { services, hosts, env, body } = grantsOfData(data);
+  const { services, hosts, env, body, deployment } = grantsOfData(data);
   const list = (values: readonly string[]): string => values.map(code).join(", ");
   const slots = ["provides", "needs", "wants"].flatMap((member) => {
     const found = data[member];
@@ -85,8 +89,9 @@ function sectionOf({ data, link }: Listed): string {
     ...(services.length === 0 ? [] : [`services: ${list(services)}`]),
     ...(hosts.length === 0 ? [] : [`servers: ${hosts.includes("*") ? "any" : list(hosts)}`]),
     ...(env.length === 0 ? [] : [`environment variables: ${list(env)}`]),
-    // Without `permissions`, the manifest says nothing about bodies.
-    ...(data.permissions === undefined ? [] : [`bodies: ${body}`]),
+    ...(deployment.length === 0 ? [] : [`parts of the deployment: ${list(deployment)}`]),
+    // Without `permissions`, the manifest says nothing about bodies. Only steps need a permission for them.
+    ...(data.permissions === undefined || kind !== "step" ? [] : [`bodies: ${body}`]),
     ...(contract === undefined ? [] : [`contract: ${code(contract)}`]),
   ];
   return [

@@ -1,48 +1,169 @@
 /**
- * Makes the screenshots in docs/images from a running gateway with traffic: `node test/docs/screenshots.ts`. It needs
- * Chromium. Run it after the page has changed.
+ * Makes the screenshots in docs/images from a running gateway with the demo node, the demo model and some traffic:
+ * `node test/docs/screenshots.ts`. It needs Chromium. Run it after the page has changed. With a folder as argument, it
+ * also writes all views there, light and dark and on a phone, so that they can be judged.
  */
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Page } from "playwright-core";
+import type { Browser, Page } from "playwright-core";
+import { fillDataFolder } from "../../bench/dashboard/fill.ts";
+import { createRandom } from "../../bench/soak/random.ts";
+import { startTestGateway, type TestGateway } from "../../plugins/contracts/testing.ts";
+import { systemClock } from "../../src/clock.ts";
+import { startDemos } from "../../src/commands/demo.ts";
+import type { Clock } from "../../src/plugin.ts";
 import { launch } from "../browser.ts";
-import { call, startWatched, type Watched } from "../plugins/dashboard/dashboard/gateway.ts";
 
-const folder = join(import.meta.dirname, "../../docs/images");
-const size = { width: 1120, height: 720 };
+const root = join(import.meta.dirname, "../..");
+const images = join(root, "docs/images");
+const allViews = process.argv[2];
 
-/** The views, and a text that they show when they have data. */
-const views: readonly (readonly [string, string])[] = [
-  ["live", "No valid key"],
-  ["keys", "of 2 CU"],
-  ["workspaces", "no limit"],
-  ["pipeline", "refused"],
+/** The views in the documentation, and a text that they show when they have data. */
+const views: readonly (readonly [name: string, hash: string, text: string])[] = [
+  ["live", "live", "system_health"],
+  ["spend", "spend?range=30d&by=workspace", "Search team"],
+  ["health", "health?range=24h&by=route", "/v1/chat/completions"],
+  ["pipeline", "pipeline?routes=used", "refused"],
 ];
+/** Further views that are only made for judging. */
+const others: typeof views = [
+  ["spend-today", "spend?range=2d&by=model", "Qwen"],
+  ["file", "pipeline?show=file", "same on disk"],
+  ["stores", "pipeline?show=stores", "journal.db"],
+  ["keys", "keys", "key 17"],
+  ["workspaces", "workspaces", "Research"],
+  ["changes", "changes", "key 17"],
+  ["plugins", "plugins", "ledger-rpc"],
+  ["playground", "playground", "Public address"],
+];
+const sizes = {
+  light: { width: 1280, height: 800 },
+  dark: { width: 1280, height: 800 },
+  phone: { width: 390, height: 844 },
+};
+const minutesOfTraffic = 10;
 
-await using gateway = await startWatched();
+const unknownKey = "gateway_dev_00000000000000000000000000000000";
+/** The requests of the last minutes are made at once. Until then, the clock is behind. */
+let behindMs = minutesOfTraffic * 60_000;
+const clock: Clock = { ...systemClock, now: () => Date.now() - behindMs };
+
+await using stack = new AsyncDisposableStack();
+const demo = await startDemos({}, stack);
+const gateway = stack.use(
+  await startTestGateway({
+    pipeline: readFileSync(join(root, "pipeline.yaml"), "utf8"),
+    env: { ...demo.env, LOG_LEVEL: "silent" },
+    account: { capabilities: ["platform:admin"] },
+    clock,
+    prepare(folder) {
+      const amount = {
+        workspaces: 5,
+        keys: 18,
+        chargesPerDay: 800,
+        days: 45,
+        routes: 4,
+        models: 4,
+      };
+      fillDataFolder(join(folder, "data"), amount, clock.now());
+    },
+  }),
+);
+const random = createRandom(7);
+const caller = await openCaller(gateway);
 const browser = await launch();
 try {
-  const page = await browser.newPage({ viewport: size, reducedMotion: "reduce" });
-  await page.goto(`${gateway.adminUrl}/dashboard`);
-  await page.getByLabel("API key").fill(gateway.key);
-  await page.keyboard.press("Enter");
-  await page.getByText("No requests yet", { exact: true }).waitFor();
-  await makeTraffic(gateway);
-  for (const [name, text] of views) await capture(page, name, text);
+  await makePast();
+  await capture(browser, "light", views, images, "dashboard-");
+  if (allViews !== undefined) {
+    for (const size of ["light", "dark", "phone"] as const) {
+      await capture(browser, size, [...views, ...others], allViews, `${size}-`);
+    }
+  }
 } finally {
   await browser.close();
 }
 
-/** Makes calls that are answered and calls that are refused. */
-async function makeTraffic(target: Watched): Promise<void> {
-  for (let i = 0; i < 12; i++) {
-    await call(target, target.tenant.key, i % 3 === 0 ? "/free" : "/call");
-    if (i % 2 === 0) await call(target, target.key);
-    if (i % 4 === 0) await call(target, undefined);
+interface Caller {
+  readonly keys: readonly string[];
+  /** The first model of the demo network. */
+  readonly model: string | undefined;
+}
+
+async function openCaller(target: TestGateway): Promise<Caller> {
+  const capabilities = ["ledger:read", "inference", "platform:read"] as const;
+  const keys = [
+    target.issue({ capabilities }).key,
+    target.issue({ capabilities, rpsLimit: 20 }).key,
+  ];
+  const models = await send(`${target.url}/v1/models`, keys[0] ?? "", undefined);
+  const { data } = models as { data: { id: string }[] };
+  return { keys, model: data[0]?.id };
+}
+
+/** Makes the traffic of the last minutes, in steps of five seconds. */
+async function makePast(): Promise<void> {
+  const steps = minutesOfTraffic * 12;
+  for (let step = 0; step < steps; step++) {
+    behindMs = (steps - 1 - step) * 5_000;
+    await makeCalls(1 + random.int(3) + Math.round(4 * Math.sin(step / 12) ** 2));
   }
 }
 
-async function capture(page: Page, name: string, text: string): Promise<void> {
-  await page.goto(`${gateway.adminUrl}/dashboard#/${name}`);
-  await page.getByText(text).first().waitFor();
-  await page.screenshot({ path: join(folder, `dashboard-${name}.png`) });
+/** Makes calls that are answered and calls that are refused. */
+async function makeCalls(count: number): Promise<void> {
+  const { url } = gateway;
+  const methods = ["system_health", "chain_getHeader", "chain_getBlockHash", "system_chain"];
+  for (let n = 0; n < count; n++) {
+    const key = random.int(15) === 0 ? unknownKey : random.pick(caller.keys);
+    if (random.int(4) === 0) {
+      const messages = [{ role: "user", content: "A lock lifts boats" }];
+      await send(`${url}/v1/chat/completions`, key, { model: caller.model, messages });
+    } else {
+      const call = { jsonrpc: "2.0", id: 1, method: random.pick(methods), params: [] };
+      await send(`${url}/v1/ledger/rpc`, key, call);
+    }
+  }
+}
+
+/** Resolves with the parsed answer. */
+async function send(url: string, key: string, body: object | undefined): Promise<unknown> {
+  const response = await fetch(url, {
+    method: body === undefined ? "GET" : "POST",
+    headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+    ...(body !== undefined && { body: JSON.stringify(body) }),
+  });
+  return response.json();
+}
+
+async function capture(
+  from: Browser,
+  size: keyof typeof sizes,
+  wanted: typeof views,
+  folder: string,
+  prefix: string,
+): Promise<void> {
+  const page = await from.newPage({
+    viewport: sizes[size],
+    colorScheme: size === "dark" ? "dark" : "light",
+    reducedMotion: "reduce",
+  });
+  await signIn(page);
+  await makeCalls(15);
+  for (const [name, hash, text] of wanted) {
+    await page.goto(`${gateway.adminUrl}/dashboard#/${hash}`);
+    await page.getByText(text).filter({ visible: true }).first().waitFor();
+    await page.locator(".loading").first().waitFor({ state: "detached" });
+    const fullPage = folder !== images;
+    await page.screenshot({ path: join(folder, `${prefix}${name}.png`), fullPage });
+  }
+  await page.close();
+}
+
+/** Opens Live, whose latest requests are kept only while somebody watches. */
+async function signIn(page: Page): Promise<void> {
+  await page.goto(`${gateway.adminUrl}/dashboard`);
+  await page.getByLabel("API key").fill(gateway.key);
+  await page.keyboard.press("Enter");
+  await page.getByText("All checks pass.").waitFor();
 }

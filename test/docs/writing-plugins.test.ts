@@ -11,7 +11,8 @@ import { test, type TestContext } from "node:test";
 import { promisify } from "node:util";
 import { checkFile } from "../../src/pipeline/load/check-file.ts";
 import { startGateway } from "../../src/gateway/gateway.ts";
-import { startTestGateway } from "../../plugins/contracts/testing.ts";
+import type { ToolsPlugin } from "../../src/plugin.ts";
+import { manualClock, startTestGateway, testTools } from "../../plugins/contracts/testing.ts";
 import { temporaryFolder } from "../store/folder.ts";
 import { root } from "./tables.ts";
 
@@ -47,6 +48,7 @@ function writeSample(folder: string, name: string): void {
 test("every sample of the page is tested in this file", () => {
   const run = [
     "almanac.ts",
+    "changing.ts",
     "counting.ts",
     "echo-socket.ts",
     "last-caller.ts",
@@ -374,4 +376,18 @@ test("the example compiles, and runs when it is published as JavaScript in a pac
   const gateway = await startGateway({ configFile, env, watch: false });
   t.after(() => gateway.stop());
   await greets(gateway.url);
+});
+
+test("the sample with changing tools adds its tool in the evening", async (t) => {
+  const folder = project(t);
+  writeSample(folder, "changing.ts");
+  await compile(folder, folder);
+  const loaded = (await import(join(folder, "changing.ts"))) as { default: ToolsPlugin };
+  const clock = manualClock(Date.parse("2026-01-15T17:59:00Z"));
+  await using tested = await testTools(loaded.default, { clock });
+  assert.deepEqual(tested.catalogue.list, []);
+  clock.advance(60_000);
+  const outcome = await tested.call("acme_evening");
+  assert.ok(outcome.ok && outcome.json === '"Good evening!"');
+  assert.equal(tested.catalogue.list.length, 1);
 });

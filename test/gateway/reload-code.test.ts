@@ -1,6 +1,6 @@
 /** A reload loads the current code of local plugins, and logs which changes only a restart can load. */
 import assert from "node:assert/strict";
-import { mkdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { startTestGateway, type TestGateway } from "../../plugins/contracts/testing.ts";
@@ -39,7 +39,7 @@ interface Project extends TestGateway {
 async function start(
   t: TestContext,
   files: Readonly<Record<string, string>>,
-  { plugins = "one: ./one.js, two: ./two.js", watch = false, manifest = "" } = {},
+  { plugins = "one: ./one.js, two: ./two.js", watch = false, manifest = "", links = {} } = {},
 ): Promise<Project> {
   const gateway = await startTestGateway({
     pipeline: pipeline(plugins),
@@ -49,6 +49,9 @@ async function start(
       for (const [name, text] of Object.entries(files)) {
         mkdirSync(join(folder, name, ".."), { recursive: true });
         write(join(folder, name), text);
+      }
+      for (const [name, target] of Object.entries(links)) {
+        symlinkSync(join(folder, String(target)), join(folder, name), "dir");
       }
       if (manifest !== "")
         writeFileSync(join(folder, "node_modules/acme-two/package.json"), manifest);
@@ -150,6 +153,22 @@ test("changes that only a restart can load are logged: CommonJS, and packages of
   assert.match(commonJs, /the CommonJS module .*common\.cjs has changed/);
   assert.match(packaged, /two\.js has version 1\.0\.1 on disk, but version 1\.0\.0 is running/);
   assert.equal(await project.says("/one"), "old");
+});
+
+test("a plugin in a linked folder is reloaded, and so are the modules that it imports", async (t) => {
+  const files = {
+    "real/text.js": helper("old"),
+    "real/one.js": surface("one", 'import { text } from "./text.js";', "text"),
+    "two.js": surface("two", "", '"same"'),
+  };
+  const project = await start(t, files, {
+    plugins: "one: ./linked/one.js, two: ./two.js",
+    links: { linked: "real" },
+  });
+  assert.equal(await project.says("/one"), "old");
+  project.save("real/text.js", helper("new"));
+  assert.deepEqual(await project.reload(), []);
+  assert.equal(await project.says("/one"), "new");
 });
 
 test("saving the code of a plugin reloads it where the gateway is strict and watches", async (t) => {

@@ -19,6 +19,7 @@ import { Closer } from "../../src/pipeline/load/closer.ts";
 import { noEntries } from "../../src/store/plugin-entries.ts";
 import { createSeal } from "../../src/store/seal.ts";
 import { KeptParts } from "../../src/pipeline/load/kept-parts.ts";
+import type { PluginOrigin } from "../../src/pipeline/load/loaded-plugins.ts";
 import type { HostResources } from "../../src/pipeline/load/host-resources.ts";
 import type { ExchangeObserver } from "../../src/pipeline/observe/record.ts";
 import { coreMetrics } from "../../src/pipeline/observe/stats.ts";
@@ -105,7 +106,8 @@ export async function serve(
   const serverConfig = { ...server, ...options.server };
   const load = async (wanted: readonly TestRoute[], previous?: Generation): Promise<Generation> => {
     const { config, plugins } = describe(wanted, options.unmatched ?? [], serverConfig);
-    const { generation, faults } = await provision({ config, plugins }, resources, core, previous);
+    const validated = { config, plugins, origins: new Map<string, PluginOrigin>() };
+    const { generation, faults } = await provision(validated, resources, core, previous);
     if (generation === undefined) throw new Error(JSON.stringify(faults));
     return generation;
   };

@@ -26,6 +26,11 @@ export const leftovers: Disposable[] = [];
 let isOver = false;
 leftovers.push({ [Symbol.dispose]: () => void (isOver = true) });
 
+/** Resolves after a number of turns of the event loop, which stand for the work of a backend. */
+async function turns(count: number): Promise<void> {
+  for (let turn = 0; turn < count; turn++) await new Promise(setImmediate);
+}
+
 function tool(name: string, call: Tool<{ readonly name?: string }>["call"]): Tool<never> {
   const inputSchema = { type: "object", properties: { name: { type: "string" } } };
   const description = "Breaks a rule.";
@@ -102,6 +107,64 @@ export const badPlugins: readonly BadPlugin[] = [
           },
         };
       },
+    }),
+  },
+  {
+    rule: "settles",
+    problem: /^time-out: the exchange did not settle within 300 ms$/,
+    plugin: defineSurface({
+      ...about,
+      name: "silent-surface",
+      start: (_, { clock }) => ({
+        async answer({ signal }) {
+          let hasGivenUp = false;
+          // It gives up after its time limit, but does not reply.
+          using _limit = clock.after(30_000, () => (hasGivenUp = true));
+          await turns(20);
+          if (hasGivenUp && !signal.aborted) await new Promise(() => {});
+          return { status: 200 };
+        },
+      }),
+    }),
+  },
+  {
+    rule: "settles",
+    problem: /^time-out: a timer threw: too late$/,
+    plugin: defineSurface({
+      ...about,
+      name: "throwing-timer",
+      start: (_, { clock }) => ({
+        async answer() {
+          using _limit = clock.after(30_000, () => {
+            throw new Error("too late");
+          });
+          await turns(20);
+          return { status: 200 };
+        },
+      }),
+    }),
+  },
+  {
+    rule: "settles",
+    problem: /^time-out: the exchange did not settle within 300 ms$/,
+    plugin: defineSurface({
+      ...about,
+      name: "silent-socket",
+      websocket: true,
+      start: (_, { clock }) => ({
+        async answer(x) {
+          const connection = await x.accept({ protocol: undefined, messageBytes: 1_000 });
+          const closed = Promise.withResolvers<void>();
+          connection.onClose = () => closed.resolve();
+          using _limit = clock.after(30_000, () => {
+            // It removes the only function that ends the answer.
+            connection.onClose = () => {};
+            connection.close(1001, "too late");
+          });
+          await closed.promise;
+          return undefined;
+        },
+      }),
     }),
   },
   {

@@ -34,7 +34,7 @@ before(async () => {
   // The test sends more requests from one address than a gateway allows.
   const pipeline = documented
     .replaceAll("./jwt-auth/", `${import.meta.dirname}/`)
-    .replaceAll("- rate-limit", "- rate-limit: { burst: 1000 }");
+    .replaceAll("- rate-limit", "- rate-limit: { burst: 100000 }");
   const env = {
     OIDC_ISSUER: provider.url,
     OIDC_AUDIENCE: resource,
@@ -43,6 +43,8 @@ before(async () => {
     MODELS_URL: models.url,
   };
   gateway = await startTestGateway({ pipeline, env, account: { plan: "developer" } });
+  // The gateway is ready when it has read the models.
+  while ((await fetch(`${gateway.url}/readyz`)).status !== 200) await new Promise(setImmediate);
 });
 
 after(async () => {
@@ -187,7 +189,7 @@ test("the plan of the workspace limits the caller, and charges go to the workspa
     return answer.headers.get("ratelimit-policy") ?? "";
   };
   // 10 requests per second in the plan `developer`.
-  assert.equal(await policyOf(), '"key";q=1000;w=100');
+  assert.equal(await policyOf(), '"key";q=100000;w=10000');
   const meter = gateway.gateway.use("metering") ?? assert.fail();
   const { includedMilliCu } = await meter.workspaceUsage(gateway.workspaceId);
   assert.ok(includedMilliCu > 0);
@@ -202,5 +204,5 @@ test("the plan of the workspace limits the caller, and charges go to the workspa
     { actor: "test", at: Date.now() },
   );
   // The change takes effect within a second.
-  while ((await policyOf()) !== '"key";q=1000;w=20') await new Promise(setImmediate);
+  while ((await policyOf()) !== '"key";q=100000;w=2000') await new Promise(setImmediate);
 });

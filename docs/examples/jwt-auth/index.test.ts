@@ -240,3 +240,22 @@ test("while the provider is away, known callers are served and others cannot be 
   await tested.reload({ ...options, audience: "gateway2" });
   assert.equal((await tested.send(request)).status, 503);
 });
+
+test("requests that arrive together ask the provider once, and a provider that hangs does not hold them", async () => {
+  const { promise, resolve } = Promise.withResolvers<UpstreamReply>();
+  let isHanging = true;
+  await using provider = await scriptedUpstream(() => (isHanging ? promise : keys));
+  const { services } = accountsWith("free");
+  const options = { ...rules, jwks: provider.url };
+  await using tested = await testStep(plugin, { options, services, clock: manualClock() });
+  const request = bearer(await token());
+  const answers = Array.from({ length: 20 }, () => tested.send(request));
+  while (provider.requests.length === 0) await new Promise(setImmediate);
+  tested.clock.advance(10_000);
+  const statuses = new Set((await Promise.all(answers)).map(({ status }) => status));
+  assert.deepEqual([...statuses], [503]);
+  assert.equal(provider.requests.length, 1);
+  isHanging = false;
+  assert.equal((await tested.send(request)).slots.principal?.kind, "key");
+  resolve({ status: 500 });
+});

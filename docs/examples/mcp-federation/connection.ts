@@ -4,6 +4,7 @@ import {
   ProtocolError,
   SdkError,
   SdkErrorCode,
+  SdkHttpError,
   StreamableHTTPClientTransport,
 } from "@modelcontextprotocol/client";
 import type { Host } from "sluice-gateway/plugin";
@@ -14,6 +15,7 @@ type Fields = Readonly<Record<string, string>>;
 export function connection(prefix: string, url: string, headers: Fields, host: Host) {
   const upstream = host.upstream(url, { answerMs: 30_000, idleMs: 30_000 });
   let connected: Promise<Client> | undefined;
+  let isAway = false;
 
   /** Sends a request over the pooled connections of the gateway, which return whole answers and no endless stream. */
   async function fetch(_: unknown, init: RequestInit = {}): Promise<Response> {
@@ -35,22 +37,34 @@ export function connection(prefix: string, url: string, headers: Fields, host: H
     return client;
   }
 
+  function logAway(isNow: boolean, error?: unknown): void {
+    if (isNow && !isAway) host.log.warn({ err: error, server: prefix }, "an MCP server is away");
+    if (!isNow && isAway) host.log.info({ server: prefix }, "an MCP server answers again");
+    isAway = isNow;
+  }
+
   /** Returns undefined after a failure, which is logged. After a failure of the transport, the next call connects again. */
-  async function ask<T>(question: (client: Client) => Promise<T>): Promise<T | undefined> {
+  async function ask<T>(
+    question: (client: Client) => Promise<T>,
+    isRetry = false,
+  ): Promise<T | undefined> {
     const connecting = (connected ??= connect());
     let client: Client | undefined;
     try {
       client = await connecting;
-      return await question(client);
+      const answer = await question(client);
+      logAway(false);
+      return answer;
     } catch (error) {
-      const isRefusal = client !== undefined && concernsOneRequest(error);
-      const problem = isRefusal
-        ? "a request to an MCP server failed"
-        : "an MCP server does not answer";
-      host.log.warn({ err: error, server: prefix }, problem);
-      if (isRefusal) return undefined;
+      if (client !== undefined && concernsOneRequest(error)) {
+        host.log.warn({ err: error, server: prefix }, "a request to an MCP server failed");
+        return undefined;
+      }
+      // The old client is not closed, because other requests may still run on it.
       if (connected === connecting) connected = undefined;
-      await client?.close().catch(() => {});
+      // A server that was restarted does not know the session. It has not run the request.
+      if (client !== undefined && !isRetry && hasLostSession(error)) return ask(question, true);
+      logAway(true, error);
       return undefined;
     }
   }
@@ -65,4 +79,8 @@ function concernsOneRequest(error: unknown): boolean {
   return (
     error instanceof ProtocolError || (error instanceof SdkError && codes.includes(error.code))
   );
+}
+
+function hasLostSession(error: unknown): boolean {
+  return error instanceof SdkHttpError && error.data?.status === 404;
 }

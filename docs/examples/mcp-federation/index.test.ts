@@ -1,84 +1,162 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { scriptedUpstream, testTools, type UpstreamReply } from "sluice-gateway/testing";
+import {
+  scriptedUpstream,
+  testTools,
+  type ScriptedUpstream,
+  type UpstreamReply,
+} from "sluice-gateway/testing";
 import plugin from "./index.ts";
 
 interface Message {
   readonly id?: number;
   readonly method: string;
-  readonly params?: { readonly arguments?: { readonly text?: string } };
+  readonly params?: {
+    readonly name?: string;
+    readonly requestId?: number;
+    readonly arguments?: { readonly text?: string };
+  };
 }
 
-/** A small server of the protocol: one tool that may be called, and one that may not. */
-function serve({ id, method, params }: Message): UpstreamReply {
-  if (id === undefined) return { status: 202 };
-  const answer = (result: object): UpstreamReply => ({ body: { jsonrpc: "2.0", id, result } });
-  const inputSchema = { type: "object", properties: { text: { type: "string" } } };
-  if (method === "initialize") {
-    const serverInfo = { name: "test", version: "1" };
-    return answer({ protocolVersion: "2025-06-18", capabilities: { tools: {} }, serverInfo });
-  }
-  if (method === "tools/list") {
-    return answer({
-      tools: [
-        { name: "echo", inputSchema },
-        { name: "erase", inputSchema },
-      ],
-    });
-  }
-  if (method === "tools/call") {
-    return answer({ content: [{ type: "text", text: params?.arguments?.text ?? "" }] });
-  }
-  return { body: { jsonrpc: "2.0", id, error: { code: -32_601, message: "unknown method" } } };
+type Reply = UpstreamReply | Promise<UpstreamReply>;
+const object = { type: "object" };
+
+/** A small server of the protocol. `script` replies to some messages itself. */
+function server(script: (message: Message) => Reply | undefined): Promise<ScriptedUpstream> {
+  return scriptedUpstream(({ method, body }) => {
+    // The client also asks for a stream with GET, which this server does not support.
+    if (method !== "POST") return { status: 405 };
+    const message = JSON.parse(body) as Message;
+    return script(message) ?? usualReply(message);
+  });
 }
+
+function result(message: Message, value: object): UpstreamReply {
+  return { body: { jsonrpc: "2.0", id: message.id, result: value } };
+}
+
+const tools = (...names: string[]) => ({
+  tools: names.map((name) => ({ name, inputSchema: object })),
+});
+
+function usualReply(message: Message): UpstreamReply {
+  const { id, method, params } = message;
+  if (id === undefined) return { status: 202 };
+  if (method === "tools/list") return result(message, tools("echo", "erase"));
+  if (method === "tools/call") {
+    return result(message, { content: [{ type: "text", text: params?.arguments?.text ?? "" }] });
+  }
+  if (method !== "initialize") {
+    return { body: { jsonrpc: "2.0", id, error: { code: -32_601, message: "unknown method" } } };
+  }
+  const serverInfo = { name: "test", version: "1" };
+  return result(message, {
+    protocolVersion: "2025-06-18",
+    capabilities: { tools: {} },
+    serverInfo,
+  });
+}
+
+const messagesOf = ({ requests }: ScriptedUpstream): Message[] =>
+  requests.filter(({ body }) => body !== "").map(({ body }) => JSON.parse(body) as Message);
+const countOf = (upstream: ScriptedUpstream, method: string): number =>
+  messagesOf(upstream).filter((message) => message.method === method).length;
+
+/** Starts the plugin with one server and its tool `echo`. */
+function started({ url }: ScriptedUpstream, prices: Record<string, number> = { echo: 5 }) {
+  return testTools(plugin, { options: { servers: { acme: { url, tools: prices } } } });
+}
+
+async function until(condition: () => boolean): Promise<void> {
+  while (!condition()) await new Promise(setImmediate);
+}
+
+const away: UpstreamReply = { status: 503 };
+const moved = ["an MCP server is away", "an MCP server answers again"];
 
 test("allowed tools of other servers are called, and only the tools of a dead server are missing", async () => {
-  let isAway = false;
-  await using upstream = await scriptedUpstream(({ method, body }) => {
-    if (isAway) return { status: 503 };
-    // The client also asks for a stream with GET, which this server does not support.
-    return method === "POST" ? serve(JSON.parse(body) as Message) : { status: 405 };
-  });
+  await using upstream = await server(() => undefined);
   const servers = {
-    acme: { url: upstream.url, tools: { echo: 5, missing: 1 } },
+    acme: { url: upstream.url, tools: { echo: 5, missing: 1 }, headers: { "x-key": "secret" } },
     dead: { url: "http://127.0.0.1:9/mcp", tools: { echo: 5 } },
   };
   await using tested = await testTools(plugin, { options: { servers } });
   const list = tested.catalogue.list.map(({ name, estimatedCUMilli }) => [name, estimatedCUMilli]);
   assert.deepEqual(list, [["acme_echo", 5]]);
   const outcome = await tested.call("acme_echo", { text: "hi" });
-  assert.equal(outcome.ok, true);
-  isAway = true;
-  const failed = await tested.call("acme_echo", { text: "hi" });
-  assert.equal(!failed.ok && failed.code, "GATEWAY_TOOL_EXECUTION_ERROR");
+  assert.ok(outcome.ok);
+  assert.deepEqual(outcome.content, [{ type: "text", text: "hi" }]);
+  assert.ok(upstream.requests.every(({ headers }) => headers["x-key"] === "secret"));
 });
 
-test("invalid tools are skipped, errors keep the connection, and error texts and output schemas are kept", async () => {
-  const object = { type: "object" };
+test("the tools of a server that was away appear when it answers, and follow its list", async () => {
+  let isAway = true;
+  let names = ["echo"];
+  await using upstream = await server((message) => {
+    if (isAway) return away;
+    return message.method === "tools/list" ? result(message, tools(...names)) : undefined;
+  });
+  await using tested = await started(upstream, { echo: 5, more: 6 });
+  const listed = (): string => tested.catalogue.list.map(({ name }) => name).join();
+  const refreshed = async (): Promise<void> => {
+    const before = countOf(upstream, "tools/list");
+    tested.clock.advance(30_000);
+    await until(() => countOf(upstream, "tools/list") > before);
+  };
+  assert.equal(listed(), "");
+  isAway = false;
+  await refreshed();
+  await until(() => listed() === "acme_echo");
+  assert.equal((await tested.call("acme_echo")).ok, true);
+
+  names = ["echo", "more", "erase"];
+  await refreshed();
+  await until(() => listed() === "acme_echo,acme_more");
+  names = ["more"];
+  await refreshed();
+  await until(() => listed() === "acme_more");
+  const list = tested.catalogue.list;
+  await refreshed();
+  assert.equal(tested.catalogue.list, list, "an equal list changes nothing");
+
+  // While the server is away, its tools remain, and calls fail. The log has one line for it.
+  isAway = true;
+  for (const _ of [1, 2]) {
+    const failed = await tested.call("acme_more");
+    assert.equal(!failed.ok && failed.code, "GATEWAY_TOOL_EXECUTION_ERROR");
+  }
+  assert.equal(listed(), "acme_more");
+  isAway = false;
+  assert.equal((await tested.call("acme_more")).ok, true);
+  const lines = tested.lines.filter((line) => line.startsWith("an MCP server"));
+  assert.deepEqual(
+    lines.map((line) => line.split(" {")[0]),
+    // At the start, and later.
+    [...moved, ...moved],
+  );
+});
+
+test("invalid tools are skipped, and errors of one call keep the connection", async () => {
   const names = ["wrong", "a-b", "a.b", "x".repeat(70), "fail", "refuse", "typed"];
-  const tools = names.map((name) => ({
+  const listed = names.map((name) => ({
     name,
     inputSchema: name === "wrong" ? { ...object, properties: { a: { type: "strin" } } } : object,
     ...(name === "typed" && { outputSchema: { ...object, properties: { n: { type: "number" } } } }),
   }));
-  let connections = 0;
-  await using upstream = await scriptedUpstream(({ method, body }) => {
-    if (method !== "POST") return { status: 405 };
-    const message = JSON.parse(body) as Message & { params?: { name?: string } };
-    const { id, params } = message;
-    const answer = (result: object): UpstreamReply => ({ body: { jsonrpc: "2.0", id, result } });
-    if (message.method === "initialize") connections++;
-    if (message.method === "tools/list") return answer({ tools });
-    if (message.method !== "tools/call") return serve(message);
-    if (params?.name === "refuse") {
-      return { body: { jsonrpc: "2.0", id, error: { code: -32_602, message: "bad input" } } };
+  await using upstream = await server((message) => {
+    if (message.method === "tools/list") return result(message, { tools: listed });
+    if (message.method !== "tools/call") return undefined;
+    if (message.params?.name === "refuse") {
+      const error = { code: -32_602, message: "secret of the server" };
+      return { body: { jsonrpc: "2.0", id: message.id, error } };
     }
-    if (params?.name === "typed") return answer({ content: [], structuredContent: { n: 1 } });
-    return answer({ content: [{ type: "text", text: "the month is missing" }], isError: true });
+    if (message.params?.name === "typed") {
+      return result(message, { content: [], structuredContent: { n: 1 } });
+    }
+    const text = "the month is missing";
+    return result(message, { content: [{ type: "text", text }], isError: true });
   });
-  const prices = Object.fromEntries(names.map((name) => [name, 1]));
-  const options = { servers: { acme: { url: upstream.url, tools: prices } } };
-  await using tested = await testTools(plugin, { options });
+  await using tested = await started(upstream, Object.fromEntries(names.map((name) => [name, 1])));
   assert.deepEqual(
     tested.catalogue.list.map(({ name }) => name),
     ["acme_a_b", "acme_fail", "acme_refuse", "acme_typed"],
@@ -90,6 +168,197 @@ test("invalid tools are skipped, errors keep the connection, and error texts and
   assert.equal(!refused.ok && refused.message, "the tool did not answer");
   const typed = await tested.call("acme_typed");
   assert.ok(typed.ok && typed.isStructured === true && typed.json === '{"n":1}');
-  assert.equal(connections, 1);
-  assert.ok(!tested.lines.some((line) => line.includes("does not answer")));
+  assert.equal(countOf(upstream, "initialize"), 1);
+  assert.ok(!tested.lines.some((line) => line.includes("is away")));
+});
+
+test("schemas of an older draft are accepted if they are valid in the current one", async () => {
+  const properties = { text: { type: "string" } };
+  const $schema = "http://json-schema.org/draft-07/schema#";
+  const closed = { ...object, $schema, properties, additionalProperties: false };
+  const tuple = { type: "array", items: [{ type: "string" }] };
+  const listed = [
+    { name: "echo", inputSchema: closed, outputSchema: { ...object, $schema } },
+    { name: "tuple", inputSchema: { ...closed, properties: { tuple } } },
+  ];
+  await using upstream = await server((message) => {
+    if (message.method === "tools/list") return result(message, { tools: listed });
+    if (message.method !== "tools/call") return undefined;
+    return result(message, { content: [], structuredContent: { a: 1 } });
+  });
+  await using tested = await started(upstream, { echo: 1, tuple: 1 });
+  assert.deepEqual(
+    tested.catalogue.list.map(({ name, inputSchema }) => [name, inputSchema]),
+    [["acme_echo", { ...object, properties, additionalProperties: false }]],
+  );
+  assert.ok(tested.lines.some((line) => line.startsWith('skipped: tool "acme_tuple"')));
+  assert.equal((await tested.call("acme_echo", { text: "hi" })).ok, true);
+  const wrong = await tested.call("acme_echo", { txet: "hi" });
+  assert.equal(!wrong.ok && wrong.code, "GATEWAY_SCHEMA_VIOLATION");
+});
+
+test("hints of a tool are kept, and a tool without hints is not shown as harmless", async () => {
+  const hints = { title: "Read", readOnlyHint: true };
+  const listed = [
+    { name: "read", inputSchema: object, annotations: hints },
+    { name: "echo", inputSchema: object },
+  ];
+  await using upstream = await server((message) =>
+    message.method === "tools/list" ? result(message, { tools: listed }) : undefined,
+  );
+  await using tested = await started(upstream, { read: 1, echo: 1 });
+  assert.deepEqual(
+    tested.catalogue.list.map(({ annotations }) => annotations),
+    [
+      { ...hints, destructiveHint: false, openWorldHint: true },
+      { readOnlyHint: false, destructiveHint: true, openWorldHint: true },
+    ],
+  );
+});
+
+const secret = "postgres://admin:secret@10.0.0.1";
+const broken: Readonly<Record<string, (message: Message) => UpstreamReply>> = {
+  "an error status": () => ({ status: 500, body: secret }),
+  "a refusal": () => ({ status: 401, body: { error: secret } }),
+  "a redirect": () => ({ status: 302, headers: { location: `http://127.0.0.1:9/${secret}` } }),
+  "a page": () => ({ headers: { "content-type": "text/html" }, body: `<html>${secret}` }),
+  "half an answer": () => ({ body: `{"jsonrpc":"2.0","${secret}`, breaks: true }),
+  "text that is not JSON": () => ({
+    headers: { "content-type": "application/json" },
+    body: secret,
+  }),
+  "an answer without a result": () => ({ body: { secret } }),
+  "a result without content": (message) => result(message, { content: secret }),
+  "an answer that is too large": (message) =>
+    result(message, { content: [{ type: "text", text: secret.repeat(50_000) }] }),
+  "a JSON-RPC error": ({ id }) => ({
+    body: { jsonrpc: "2.0", id, error: { code: -32_603, message: secret, data: { secret } } },
+  }),
+};
+
+for (const [what, reply] of Object.entries(broken)) {
+  test(`a call that the server answers with ${what} fails without its text, and the next one works`, async () => {
+    let isBroken = false;
+    await using upstream = await server((message) =>
+      isBroken && message.method === "tools/call" ? reply(message) : undefined,
+    );
+    await using tested = await started(upstream);
+    isBroken = true;
+    const failed = await tested.call("acme_echo");
+    assert.equal(!failed.ok && failed.code, "GATEWAY_TOOL_EXECUTION_ERROR");
+    assert.doesNotMatch(JSON.stringify(failed), /secret/);
+    isBroken = false;
+    assert.equal((await tested.call("acme_echo")).ok, true);
+  });
+}
+
+test("the text of a failed tool is bounded, and other content of it is not passed on", async () => {
+  const contents: object[][] = [
+    [{ type: "text", text: "x".repeat(5_000) }],
+    [{ type: "image", data: "AA==", mimeType: "image/png" }],
+    [
+      { type: "text", text: "a" },
+      { type: "text", text: "b" },
+    ],
+  ];
+  await using upstream = await server((message) =>
+    message.method === "tools/call"
+      ? result(message, { content: contents.shift(), isError: true })
+      : undefined,
+  );
+  await using tested = await started(upstream);
+  const messages: string[] = [];
+  for (const _ of [1, 2, 3]) {
+    const failed = await tested.call("acme_echo");
+    assert.ok(!failed.ok);
+    messages.push(failed.message);
+  }
+  assert.deepEqual(messages, ["x".repeat(2_000), "the tool failed", "a\nb"]);
+});
+
+test("an answer in the form of an event stream is read", async () => {
+  await using upstream = await server((message) => {
+    if (message.method !== "tools/call") return undefined;
+    const { body } = result(message, { content: [{ type: "text", text: "streamed" }] });
+    const headers = { "content-type": "text/event-stream" };
+    return { headers, body: `event: message\ndata: ${JSON.stringify(body)}\n\n` };
+  });
+  await using tested = await started(upstream);
+  const outcome = await tested.call("acme_echo");
+  assert.ok(outcome.ok);
+  assert.deepEqual(outcome.content, [{ type: "text", text: "streamed" }]);
+});
+
+test("a connection that breaks in a call fails this call alone", async () => {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  await using upstream = await server((message) => {
+    if (message.method !== "tools/call") return undefined;
+    if (message.params?.arguments?.text === "break") return { body: "{", breaks: true };
+    return promise.then(() => usualReply(message));
+  });
+  await using tested = await started(upstream);
+  const other = tested.call("acme_echo", { text: "other" });
+  await until(() => countOf(upstream, "tools/call") === 1);
+  const failed = await tested.call("acme_echo", { text: "break" });
+  assert.equal(!failed.ok && failed.message, "the tool did not answer");
+  resolve();
+  const outcome = await other;
+  assert.ok(outcome.ok);
+  assert.deepEqual(outcome.content, [{ type: "text", text: "other" }]);
+});
+
+test("a server that was restarted gets a new session, and the call runs once", async () => {
+  let session = 0;
+  let ran = 0;
+  await using upstream = await scriptedUpstream(({ method, headers, body }) => {
+    if (method !== "POST") return { status: 405 };
+    const message = JSON.parse(body) as Message;
+    if (message.method === "initialize") {
+      const { body } = usualReply(message);
+      return { headers: { "mcp-session-id": `s${session}` }, ...(body !== undefined && { body }) };
+    }
+    if (headers["mcp-session-id"] !== `s${session}`) return { status: 404 };
+    if (message.method === "tools/call") ran++;
+    return usualReply(message);
+  });
+  await using tested = await started(upstream);
+  session++;
+  assert.equal((await tested.call("acme_echo")).ok, true);
+  assert.deepEqual([countOf(upstream, "initialize"), ran], [2, 1]);
+});
+
+test("a call that reaches the time limit is cancelled at the server", async () => {
+  const { promise, resolve } = Promise.withResolvers<UpstreamReply>();
+  await using upstream = await server((message) =>
+    message.method === "tools/call" && message.params?.arguments?.text === "slow"
+      ? promise
+      : undefined,
+  );
+  await using tested = await started(upstream);
+  const slow = tested.call("acme_echo", { text: "slow" });
+  await until(() => countOf(upstream, "tools/call") === 1);
+  tested.clock.advance(30_000);
+  const failed = await slow;
+  assert.equal(!failed.ok && failed.code, "GATEWAY_TOOL_EXECUTION_ERROR");
+  await until(() => countOf(upstream, "notifications/cancelled") === 1);
+  const messages = messagesOf(upstream);
+  const call = messages.find(({ method }) => method === "tools/call");
+  const cancelled = messages.find(({ method }) => method === "notifications/cancelled");
+  assert.equal(cancelled?.params?.requestId, call?.id);
+  // The connection is still usable.
+  assert.equal((await tested.call("acme_echo", { text: "next" })).ok, true);
+  assert.equal(countOf(upstream, "initialize"), 1);
+  resolve({ status: 500 });
+});
+
+test("a stop of the plugin ends its calls", async () => {
+  await using upstream = await server((message) =>
+    message.method === "tools/call" ? new Promise(() => {}) : undefined,
+  );
+  const tested = await started(upstream);
+  const call = tested.call("acme_echo");
+  await until(() => countOf(upstream, "tools/call") === 1);
+  await tested[Symbol.asyncDispose]();
+  const failed = await call;
+  assert.equal(!failed.ok && failed.message, "the tool did not answer");
 });

@@ -3,7 +3,10 @@ import { defineTools, type Host } from "sluice-gateway/plugin";
 import { toolFailure, type Content, type Tool, type ToolResult } from "sluice-gateway/services";
 import { connection } from "./connection.ts";
 
-type Options = { readonly servers: Readonly<Record<string, Server>> };
+interface Options {
+  readonly servers: Readonly<Record<string, Server>>;
+  readonly refreshSeconds: number;
+}
 
 /** `tools`: the allowed tools, with their prices in milli-CU. */
 interface Server {
@@ -22,6 +25,12 @@ const server = {
   required: ["url", "tools"],
   additionalProperties: false,
 };
+const seconds = { type: "integer", minimum: 1, maximum: 86_400, default: 30 };
+/** Maximum length of the text of a failed tool. */
+const maxTextChars = 2_000;
+/** Many servers name an old draft for schemas that are valid in the current one. */
+const withoutDraft = (schema: Input): Input =>
+  Object.fromEntries(Object.entries(schema).filter(([name]) => name !== "$schema"));
 
 export default defineTools<Options>({
   name: "mcp-federation",
@@ -31,58 +40,80 @@ export default defineTools<Options>({
     type: "object",
     properties: {
       servers: { type: "object", additionalProperties: server, description: "Servers by prefix." },
+      refreshSeconds: { ...seconds, description: "Pause before the tools are listed again." },
     },
     required: ["servers"],
     additionalProperties: false,
   },
   permissions: { hosts: ["*"], body: "none" },
-  async start({ servers }, host) {
+  async start({ servers, refreshSeconds }, host) {
     const all = Object.entries(servers).map(([prefix, server]) => remote(prefix, server, host));
-    const found = await Promise.all(all.map((each) => each.tools()));
-    const stop = async () => void (await Promise.all(all.map((each) => each.close())));
-    const onInvalid = (problem: string): void => host.log.warn({}, `skipped: ${problem}`);
-    return { tools: found.flat(), onInvalid, stop };
+    let tools: readonly Tool<never>[] = [];
+    const refresh = async () => {
+      const changes = await Promise.all(all.map((each) => each.refresh()));
+      if (changes.includes(true)) tools = all.flatMap((each) => each.tools());
+    };
+    await refresh();
+    host.every(refreshSeconds * 1_000, refresh);
+    return {
+      get tools() {
+        return tools;
+      },
+      onInvalid: (problem) => host.log.warn({}, `skipped: ${problem}`),
+      stop: async () => void (await Promise.all(all.map((each) => each.close()))),
+    };
   },
 });
 
 /** One server. If it cannot be reached, only its own tools are missing. */
-function remote(prefix: string, { url, tools, headers = {} }: Server, host: Host) {
-  const prices = new Map(Object.entries(tools));
+function remote(prefix: string, { url, tools: prices, headers = {} }: Server, host: Host) {
   const { ask, close } = connection(prefix, url, headers, host);
+  let listing: string | undefined;
+  let tools: readonly Tool<never>[] = [];
 
   async function call(name: string, input: Input, signal: AbortSignal): Promise<ToolResult> {
     const result = await ask((client) => client.callTool({ name, arguments: input }, { signal }));
     const failed = (message: string) => toolFailure("GATEWAY_TOOL_EXECUTION_ERROR", message);
+    // The reason is in the log. The caller never gets the text of a transport or protocol error.
     if (result === undefined) return failed("the tool did not answer");
     const content = result.content as readonly Content[];
-    // The tool has written this text for its caller.
-    const texts = content.flatMap(({ text }) => (typeof text === "string" ? [text] : []));
-    if (result.isError === true)
-      return failed(texts.join("\n").slice(0, 2_000) || "the tool failed");
-    return { ok: true, value: result.structuredContent ?? { content }, content };
+    if (result.isError !== true) {
+      return { ok: true, value: result.structuredContent ?? { content }, content };
+    }
+    // The tool has written this text for its caller, as it does with the content of a success.
+    const written = content.flatMap(({ text }) => (typeof text === "string" ? [text] : []));
+    return failed(written.join("\n").slice(0, maxTextChars) || "the tool failed");
   }
 
   return {
-    /** The allowed tools that the server has. If it does not answer, there are none until a restart of the plugin. */
-    async tools(): Promise<Tool<never>[]> {
-      const listed = await ask((client) => client.listTools(undefined, { timeout: 5_000 }));
-      return (listed?.tools ?? []).flatMap(
-        ({ name, description = "", inputSchema, outputSchema, annotations }) => {
-          const price = prices.get(name);
-          if (price === undefined) return [];
-          const tool: Tool<Input> = {
-            name: `${prefix}_${name}`.replaceAll(/\W/g, "_"),
-            description,
-            inputSchema: { ...inputSchema },
-            ...(outputSchema && { outputSchema: { ...outputSchema } }),
-            price,
-            capability: undefined,
-            annotations: { readOnlyHint: annotations?.readOnlyHint === true, openWorldHint: true },
-            call: (input, { signal }) => call(name, input, signal),
-          };
-          return [tool as Tool<never>];
-        },
-      );
+    tools: () => tools,
+    /** Returns true if the tools have changed. While the server is away, they remain as they were. */
+    async refresh(): Promise<boolean> {
+      const options = { timeout: 5_000, cacheMode: "refresh" } as const;
+      const found = await ask((client) => client.listTools(undefined, options));
+      const allowed = found?.tools.filter(({ name }) => Object.hasOwn(prices, name));
+      if (allowed === undefined || JSON.stringify(allowed) === listing) return false;
+      listing = JSON.stringify(allowed);
+      tools = allowed.map(({ name, description = "", inputSchema, outputSchema, annotations }) => {
+        const { title, readOnlyHint = false, destructiveHint = !readOnlyHint } = annotations ?? {};
+        const tool: Tool<Input> = {
+          name: `${prefix}_${name}`.replaceAll(/\W/g, "_"),
+          description,
+          inputSchema: withoutDraft(inputSchema),
+          ...(outputSchema && { outputSchema: withoutDraft(outputSchema) }),
+          price: prices[name] ?? 0,
+          capability: undefined,
+          annotations: {
+            ...(title !== undefined && { title }),
+            readOnlyHint,
+            destructiveHint,
+            openWorldHint: true,
+          },
+          call: (input, { signal }) => call(name, input, signal),
+        };
+        return tool as Tool<never>;
+      });
+      return true;
     },
     close,
   };

@@ -9,6 +9,7 @@ export default defineService<Options, undefined>({
   sections,
   uses: ["gateway"],
   usesIfInstalled: ["accounts", "metering"],
+  permissions: { deployment: ["store", "claims"] },
   dryRun: () => undefined,
   async start({ alerts }, host, context) {
     const { url, secret } = alerts;

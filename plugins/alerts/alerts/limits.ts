@@ -1,7 +1,8 @@
 /**
  * Finds the limits that are nearly used up: the plan of a workspace, and the windows of a key. Only keys with new
- * charges are looked at. Claims make sure that all gateways together report a threshold once per period.
+ * charges are checked. Claims make sure that all gateways together report a threshold once per period.
  */
+import { setImmediate as turn } from "node:timers/promises";
 import type { Clock, Host } from "sluice-gateway/plugin";
 import type { Accounts, Metering, Workspace } from "sluice-gateway/services";
 import { cut, type Alert } from "./event.ts";
@@ -15,7 +16,9 @@ export interface LimitDeps {
 
 const thresholds = [50, 80, 95] as const;
 const dayMs = 86_400_000;
-/** Maximum number of keys with charges of today or yesterday that are looked at: those with the largest charges. */
+/** Maximum time in milliseconds for which a check keeps the gateway from other work. One key can take longer. */
+const sliceMs = 5;
+/** Maximum number of keys with charges of today or yesterday that are checked: those with the largest charges. */
 const maxKeys = 10_000;
 
 /** One limit, and how much of it is used. */
@@ -30,7 +33,7 @@ interface LimitUse {
 
 export class LimitWatch {
   readonly #deps: LimitDeps;
-  /** Milli-CU of each key at the last look. */
+  /** Milli-CU of each key at the last check. */
   #usedByKey: ReadonlyMap<string, number> = new Map();
   /** The thresholds of this day or month that were reported, by any gateway. */
   readonly #reported = new Map<string, number>();
@@ -56,7 +59,9 @@ export class LimitWatch {
     const used = new Map(answer.spend.groups.map((group) => [group.name ?? "", group.usedMilliCu]));
     const changed = [...used].filter(([id, sum]) => this.#usedByKey.get(id) !== sum);
     const workspaces = new Set<string>();
+    const pauses = new Pauses();
     for (const [id] of changed) {
+      await pauses.next();
       const key = await accounts.admin.findKey(id);
       if (key === undefined) continue;
       const { workspaceId, name, cuLimit24hMilli, cuLimit30dMilli } = key;
@@ -68,10 +73,11 @@ export class LimitWatch {
       await this.#check({ ...about, scope: "30d", ...month }, report);
     }
     for (const id of workspaces) {
+      await pauses.next();
       const workspace = await accounts.admin.findWorkspace(id);
       if (workspace !== undefined) await this.#check(await this.#plan(workspace), report);
     }
-    // After a failure, the next look sees the same keys again.
+    // After a failure, the next check sees the same keys again.
     this.#usedByKey = used;
   }
 
@@ -121,6 +127,17 @@ export class LimitWatch {
         limit_cu_milli: limitMilliCu,
       },
     });
+  }
+}
+
+/** Lets the gateway do other work during a long loop, because an embedded store answers at once. */
+class Pauses {
+  #since = performance.now();
+
+  async next(): Promise<void> {
+    if (performance.now() - this.#since < sliceMs) return;
+    await turn();
+    this.#since = performance.now();
   }
 }
 

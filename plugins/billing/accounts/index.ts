@@ -8,6 +8,7 @@ export default defineService<Options, RunningAccounts>({
   description: "Workspaces, API keys, idempotency keys, tickets and the audit log.",
   sections,
   uses: ["metering"],
+  permissions: { deployment: ["store", "seal", "claims"] },
   update(accounts, options) {
     accounts.setPlans(plansOf(options));
   },

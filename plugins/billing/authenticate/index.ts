@@ -54,6 +54,7 @@ export default defineStep<Options>({
   },
   provides: { principal: "requestHeaders", ticket: "requestHeaders" },
   uses: ["accounts"],
+  permissions: { deployment: ["store"] },
   operation: ({ failures }) => ({
     refusals: [
       { code: "GATEWAY_SERVICE_UNAVAILABLE", description: "The API key cannot be checked now." },

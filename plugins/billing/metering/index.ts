@@ -8,6 +8,7 @@ export default defineService<Options, Metering>({
   description: "Reserves and charges credit, and keeps the journal of charges.",
   sections,
   fixedSections: ["metering"],
+  permissions: { deployment: ["store"] },
   async dryRun() {
     const { meteringWithoutJournal } = await import("./without-journal.ts");
     return meteringWithoutJournal;

@@ -6,6 +6,7 @@ export default defineService<Record<string, never>, Confidential>({
   name: "confidential-relay",
   description: "Relays the encrypted stream between clients and enclaves, and stores its receipts.",
   uses: ["networks", "attestation", "enclave-workers", "gateway"],
+  permissions: { deployment: ["store", "seal"] },
   async dryRun(_, host) {
     const { createDryRun } = await import("./dry-run.ts");
     return createDryRun(host);

@@ -1,12 +1,12 @@
 /** The dashboard's page and its JSON API, as a Fastify instance. All paths start with /dashboard. */
 import { randomUUID } from "node:crypto";
-import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
+import { fastify, type FastifyInstance } from "fastify";
 import { parseJson } from "sluice-gateway/toolkit";
 import { answerErrors, sendJson, sendRefusal } from "./answer.ts";
+import { explainRoute } from "./explain-route.ts";
 import { crossSiteProblem, protect } from "./guard.ts";
 import { health } from "./health.ts";
 import { historyRoutes } from "./history/view.ts";
-import { queryOf } from "./input.ts";
 import { keyRoutes } from "./key-routes.ts";
 import { liveRoutes } from "./live-routes.ts";
 import { servePages } from "./pages.ts";
@@ -81,24 +81,7 @@ function apiRoutes(
     async (_viewer, _, reply) => sendJson(reply, 200, await health(parts)),
     "platform",
   );
-  add("GET", "explain", (_viewer, request, reply) => explain(parts, request, reply), "platform");
-}
-
-/** Answers like /explain on the same listener, for users who are signed in. */
-async function explain(
-  { gateway }: DashboardParts,
-  request: FastifyRequest,
-  reply: FastifyReply,
-): Promise<FastifyReply> {
-  const id = queryOf(request.url, ["id"])?.["id"];
-  if (id === undefined) {
-    return sendRefusal(reply, "GATEWAY_INVALID_PARAMS", {
-      message: "missing query parameter `id`",
-    });
-  }
-  const { exchanges, missing } = await gateway.running().explainEverywhere(id);
-  if (exchanges.length === 0) return sendRefusal(reply, "GATEWAY_NOT_FOUND");
-  return sendJson(reply, 200, { exchanges, missing });
+  explainRoute(add, parts);
 }
 
 function guard(scope: FastifyInstance): void {

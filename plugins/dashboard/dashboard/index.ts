@@ -7,6 +7,7 @@ export default defineService<Options, undefined>({
   description: "The operator's dashboard on the admin listener.",
   sections,
   uses: ["gateway", "accounts", "metering"],
+  permissions: { deployment: ["store", "seal", "claims"] },
   dryRun: () => undefined,
   async start(options, host, context) {
     const { openDashboard } = await import("./dashboard.ts");

@@ -74,6 +74,7 @@ export default defineStep<Options>({
     additionalProperties: false,
   },
   wants: { principal: "requestHeaders" },
+  permissions: { deployment: ["store"] },
   operation: () => ({
     refusals: [{ code: "GATEWAY_RATE_LIMITED", description: "Too many requests were sent." }],
     answerHeaders: {

@@ -1,81 +1,66 @@
-/** The methods `chainHead_v1_*` of one connection: its follows and the operations on their blocks. */
-import { randomBytes } from "node:crypto";
-import type { CallReporter } from "sluice-gateway/plugin";
+/** The methods `chainHead_v1_*` of one connection. */
 import type {
-  ClientFollow,
   FollowMethod,
   FollowMethods,
-  FollowOperation,
   LedgerFollows,
+  SubscriptionMethod,
 } from "sluice-gateway/services";
-import { guarded } from "sluice-gateway/toolkit";
-import { Operation } from "./follow-operation.ts";
+import type { RpcCall } from "./call-replies.ts";
+import type { Operation } from "./follow-operation.ts";
+import { FollowUpstream } from "./follow-upstream.ts";
+import type { Places } from "./key-limit.ts";
 import {
-  InvalidParam,
+  OpenSubscriptions,
+  type OpenSubscription,
+  type SubscriptionDeps,
+} from "./open-subscriptions.ts";
+import { notificationOf } from "./paid-notifications.ts";
+import { followErrors, unavailable, upstreamErrorCodes } from "./rpc-error.ts";
+import {
+  answerParams,
   readBoolean,
   readHash,
   readHashes,
   readOperation,
-  readParams,
   readText,
-} from "./follow-params.ts";
-import {
-  notificationOf,
-  type NotifiedSubscription,
-  type PaidNotifications,
-  type Refusal,
-} from "./paid-notifications.ts";
-import type { Payer } from "./payer.ts";
-import {
-  followErrors,
-  internalError,
-  invalidParams,
-  unavailable,
-  upstreamErrorCodes,
-} from "./rpc-error.ts";
-import type { RpcCall } from "./subscriptions.ts";
+} from "./rpc-params.ts";
 
-/** decisions.md section 14. */
+/** Maximum number of follows of a connection (decisions.md section 14). */
 const maxFollows = 2;
-const maxOperations = 16;
 /** Maximum number of characters of results that wait for the client. */
 const maxHeld = 16 * 1_048_576;
 
 const limitReached = '{"result":"limitReached"}';
-const stop = '{"event":"stop"}';
+const stop = '"result":{"event":"stop"}';
 
-export interface FollowCallsDeps {
+export interface FollowCallsDeps extends SubscriptionDeps {
   readonly follows: LedgerFollows;
-  readonly payer: Payer;
-  readonly notifications: PaidNotifications;
-  readonly calls: CallReporter;
-  /** Sends a text message. */
-  readonly send: (message: string) => void;
-  /** True while the client has enough to read. */
+  /** The places of the key for follows and for operations. */
+  readonly followPlaces: Places;
+  readonly operationPlaces: Places;
+  /** True while so much output waits for the client that it gets no more. */
   readonly isBusy: () => boolean;
-  /** Called for an exception, which ends the connection. */
-  readonly onError: (error: unknown) => void;
 }
 
-interface OpenFollow extends NotifiedSubscription {
-  readonly withRuntime: boolean;
-  readonly upstream: ClientFollow;
-  readonly operations: Map<string, Operation>;
-  /** Number of operations whose credit is being reserved. */
-  reserving: number;
-}
+type OpenFollow = OpenSubscription<SubscriptionMethod, FollowUpstream>;
 
 export class FollowCalls {
   readonly #deps: FollowCallsDeps;
-  readonly #open = new Map<string, OpenFollow>();
+  readonly #open: OpenSubscriptions<SubscriptionMethod, FollowUpstream>;
   /** Charges that are being written. */
   readonly #charges = new Set<Promise<unknown>>();
-  #opening = 0;
   #held = 0;
-  #isClosed = false;
 
   constructor(deps: FollowCallsDeps) {
     this.#deps = deps;
+    const tooMany = { code: "LIMIT_REACHED", error: followErrors.tooManyFollows };
+    this.#open = new OpenSubscriptions(deps, {
+      max: maxFollows,
+      places: deps.followPlaces,
+      isAlwaysCharged: false,
+      refuseFull: (call) => deps.replies.refuse(call, tooMany),
+      lastMember: () => stop,
+    });
   }
 
   handles(method: string): boolean {
@@ -84,67 +69,64 @@ export class FollowCalls {
 
   /** Answers a call for which `handles` returns true. Sends the answer, unless it rejects. */
   async answer(call: RpcCall): Promise<void> {
-    const { methods } = this.#deps.follows;
+    const { follows, replies } = this.#deps;
+    const { methods } = follows;
     const handler = handlers.get(call.method);
     if (methods === undefined || handler === undefined) return;
-    try {
-      await handler(this, call, methods, readParams(call.method, call.params));
-    } catch (error) {
-      if (!(error instanceof InvalidParam)) throw error;
-      this.refuse(call, { code: "INVALID_PARAMS", error: invalidParams(error.message) });
-    }
+    await answerParams(call, replies, (params) => handler(this, call, methods, params));
   }
 
   /** Sends `stop` to all follows, because the gateway is stopping. */
   drain(): void {
-    for (const open of this.#open.values()) this.#stop(open);
+    for (const open of this.#open.values()) this.#open.end(open);
   }
 
   /** Ends all follows. Resolves when all charges have been written. */
   async close(): Promise<void> {
-    this.#isClosed = true;
-    for (const open of this.#open.values()) this.#remove(open);
+    this.#open.close();
     await Promise.allSettled(this.#charges);
   }
 
   /** Called when the client has read what was sent. */
   resume(): void {
-    for (const { operations } of this.#open.values()) {
-      for (const operation of operations.values()) operation.resume();
-    }
+    for (const { upstream } of this.#open.values()) upstream.resume();
   }
 
-  async follow(
-    call: RpcCall,
-    { follow }: FollowMethods,
-    params: readonly unknown[],
-  ): Promise<void> {
+  follow(call: RpcCall, { follow }: FollowMethods, params: readonly unknown[]): Promise<void> {
+    const { follows, payer, operationPlaces: places, isBusy } = this.#deps;
     const withRuntime = readBoolean(params[0], "withRuntime");
-    if (this.#open.size + this.#opening >= maxFollows) {
-      return this.refuse(call, { code: "LIMIT_REACHED", error: followErrors.tooManyFollows });
-    }
-    this.#opening++;
-    try {
-      await this.#openPaid(call, follow, withRuntime);
-    } finally {
-      this.#opening--;
-    }
+    return this.#open.open(call, follow, async () => {
+      const opened = await follows.open(withRuntime);
+      if (opened.kind !== "open") return opened;
+      const subscription = new FollowUpstream(opened.subscription, withRuntime, {
+        payer,
+        places,
+        isBusy,
+        hold: (chars) => {
+          this.#held += chars;
+          return this.#held <= maxHeld;
+        },
+        onCharge: (written) => this.#noteCharge(written),
+      });
+      return { kind: "open", subscription };
+    });
   }
 
   unfollow(call: RpcCall, params: readonly unknown[]): void {
-    const open = this.#open.get(readText(params[0], "followSubscription"));
-    if (open !== undefined) this.#remove(open);
-    this.#answer(call, "null");
+    this.#open.remove(readText(params[0], "followSubscription"));
+    this.#deps.replies.answer(call, "null");
   }
 
   unpin(call: RpcCall, params: readonly unknown[]): void {
-    const open = this.#open.get(readText(params[0], "followSubscription"));
+    const open = this.#openFollow(params);
     const hashes = readHashes(params[1], "hashOrHashes");
     if (new Set(hashes).size < hashes.length) {
-      return this.refuse(call, { code: "INVALID_PARAMS", error: followErrors.duplicateHashes });
+      return this.#refuse(call, followErrors.duplicateHashes);
     }
-    if (open !== undefined && !open.upstream.unpin(hashes)) return this.#refuseBlock(call);
-    this.#answer(call, "null");
+    if (open !== undefined && !open.upstream.follow.unpin(hashes)) {
+      return this.#refuse(call, followErrors.invalidBlock);
+    }
+    this.#deps.replies.answer(call, "null");
   }
 
   async header(
@@ -152,192 +134,79 @@ export class FollowCalls {
     { header }: FollowMethods,
     params: readonly unknown[],
   ): Promise<void> {
-    const open = this.#open.get(readText(params[0], "followSubscription"));
+    const { payer, replies } = this.#deps;
+    const open = this.#openFollow(params);
     const hash = readHash(params[1], "hash");
-    if (open === undefined) return this.#answer(call, "null");
-    if (!open.upstream.hasPinned(hash)) return this.#refuseBlock(call);
-    const payment = await this.#deps.payer.reserve(header.cuMilli);
-    if ("error" in payment) return this.refuse(call, payment);
-    const answer = await open.upstream.header(hash);
+    if (open === undefined) return replies.answer(call, "null");
+    const { follow } = open.upstream;
+    if (!follow.hasPinned(hash)) return this.#refuse(call, followErrors.invalidBlock);
+    const payment = await payer.reserve(header.cuMilli);
+    if ("error" in payment) return replies.refuse(call, payment);
+    const answer = await follow.header(hash);
     if (answer === undefined) {
       payment.release();
       // The follow has ended with the node, for which the specification defines this answer.
-      return this.#answer(call, "null");
+      return replies.answer(call, "null");
     }
     if (!(await payment.settle([{ method: header.name, costMilliCu: header.cuMilli }]))) {
-      return this.refuse(call, unavailable);
+      return replies.refuse(call, unavailable);
     }
-    if (answer.kind === "result") return this.#answer(call, answer.text);
-    this.refuse(call, { code: upstreamErrorCodes.error, error: answer.text });
+    if (answer.kind === "result") return replies.answer(call, answer.text);
+    replies.refuse(call, { code: upstreamErrorCodes.error, error: answer.text });
   }
 
   /** Starts an operation. */
   async operate(call: RpcCall, method: FollowMethod, params: readonly unknown[]): Promise<void> {
-    const open = this.#open.get(readText(params[0], "followSubscription"));
+    const { replies } = this.#deps;
+    const open = this.#openFollow(params);
     const hash = readHash(params[1], "hash");
-    const all = readOperation(method.name, hash, params);
-    if (open === undefined) return this.#answer(call, limitReached);
-    if (method.name === "chainHead_v1_call" && !open.withRuntime) {
-      return this.refuse(call, { code: "INVALID_PARAMS", error: followErrors.withoutRuntime });
+    const parts = readOperation(method.name, hash, params);
+    if (open === undefined) return replies.answer(call, limitReached);
+    const { upstream } = open;
+    if (!upstream.follow.hasPinned(hash)) return this.#refuse(call, followErrors.invalidBlock);
+    if (method.name === "chainHead_v1_call" && !upstream.withRuntime) {
+      return this.#refuse(call, followErrors.withoutRuntime);
     }
-    if (!open.upstream.hasPinned(hash)) return this.#refuseBlock(call);
-    const parts = all.slice(0, maxOperations - runningOf(open));
-    if (parts.length === 0) return this.#answer(call, limitReached);
-    const started = await this.#start(open, method, parts);
-    if (started === undefined) return this.#answer(call, limitReached);
-    if (typeof started !== "string") return this.refuse(call, started);
+    const started = await upstream.operate(method, parts, (event) =>
+      replies.send(notificationOf(open, `"result":${event}`)),
+    );
+    if (started === undefined) return replies.answer(call, limitReached);
+    if ("error" in started) return replies.refuse(call, started);
     const isStorage = method.name === "chainHead_v1_storage";
-    const discarded = isStorage ? `,"discardedItems":${all.length - parts.length}` : "";
-    this.#answer(call, `{"result":"started","operationId":"${started}"${discarded}}`);
+    const discarded = isStorage ? `,"discardedItems":${parts.length - started.parts}` : "";
+    replies.answer(call, `{"result":"started","operationId":"${started.id}"${discarded}}`);
   }
 
   continueOperation(call: RpcCall, params: readonly unknown[]): void {
     const operation = this.#operationOf(params);
-    if (operation?.isPaused === false) {
-      return this.refuse(call, { code: "INVALID_PARAMS", error: followErrors.notWaiting });
-    }
-    this.#answer(call, "null");
+    if (operation?.isPaused === false) return this.#refuse(call, followErrors.notWaiting);
+    this.#deps.replies.answer(call, "null");
     operation?.resume(true);
   }
 
   stopOperation(call: RpcCall, params: readonly unknown[]): void {
     this.#operationOf(params)?.stop();
-    this.#answer(call, "null");
+    this.#deps.replies.answer(call, "null");
   }
 
-  refuse(call: RpcCall, { code, error }: Refusal): void {
-    this.#report(call.method, code);
-    this.#deps.send(`{"jsonrpc":"2.0","id":${call.id},"error":${error}}`);
+  #openFollow(params: readonly unknown[]): OpenFollow | undefined {
+    return this.#open.get(readText(params[0], "followSubscription"));
   }
 
   #operationOf(params: readonly unknown[]): Operation | undefined {
     const id = readText(params[1], "operationId");
-    return this.#open.get(readText(params[0], "followSubscription"))?.operations.get(id);
+    return this.#openFollow(params)?.upstream.operation(id);
   }
 
-  async #openPaid(
-    call: RpcCall,
-    method: FollowMethods["follow"],
-    withRuntime: boolean,
-  ): Promise<void> {
-    const { follows, payer, notifications, onError } = this.#deps;
-    const payment = await payer.reserve(method.openMilliCu);
-    if ("error" in payment) return this.refuse(call, payment);
-    const opened = await follows.open(withRuntime);
-    if (opened.kind !== "open") {
-      payment.release();
-      const error = opened.kind === "error" ? opened.error : internalError;
-      return this.refuse(call, { code: upstreamErrorCodes[opened.kind], error });
-    }
-    const upstream = opened.follow;
-    if (this.#isClosed) {
-      upstream.close();
-      return payment.release();
-    }
-    const isPaid = await payment.settle([{ method: method.name, costMilliCu: method.openMilliCu }]);
-    if (!isPaid || this.#isClosed) {
-      upstream.close();
-      return this.refuse(call, unavailable);
-    }
-    const all = this.#open;
-    const open: OpenFollow = {
-      id: newId(),
-      method,
-      withRuntime,
-      upstream,
-      operations: new Map(),
-      reserving: 0,
-      get isOpen() {
-        return all.get(this.id) === this;
-      },
-      refuse: ({ code }) => this.#stop(open, code),
-    };
-    all.set(open.id, open);
-    this.#answer(call, `"${open.id}"`);
-    upstream.start({
-      onEvent: guarded((result: string) => notifications.add(open, result), onError),
-      onStop: guarded(() => this.#stop(open, "UPSTREAM_ERROR"), onError),
-    });
+  /** `error`: JSON text. */
+  #refuse(call: RpcCall, error: string): void {
+    this.#deps.replies.refuse(call, { code: "INVALID_PARAMS", error });
   }
 
-  /** Returns the id of the operation. Undefined if too many operations are running. */
-  async #start(
-    open: OpenFollow,
-    method: FollowMethod,
-    parts: readonly FollowOperation[],
-  ): Promise<string | Refusal | undefined> {
-    const id = newId();
-    open.reserving += parts.length;
-    const payment = await this.#deps.payer
-      .reserve(method.cuMilli * parts.length)
-      .finally(() => (open.reserving -= parts.length));
-    if ("error" in payment) return payment;
-    // The follow may have ended meanwhile.
-    if (!open.isOpen) {
-      payment.release();
-      return undefined;
-    }
-    const operation: Operation = new Operation({
-      id,
-      follow: open.upstream,
-      method,
-      parts,
-      payment,
-      send: (event) => {
-        if (open.isOpen) this.#deps.send(notificationOf(open, `"result":${event}`));
-      },
-      isBusy: this.#deps.isBusy,
-      hold: (chars) => {
-        this.#held += chars;
-        return this.#held <= maxHeld;
-      },
-      onEnd: () => open.operations.delete(id),
-      onCharge: (written) => {
-        const done = written.finally(() => this.#charges.delete(done)).catch(this.#deps.onError);
-        this.#charges.add(done);
-      },
-    });
-    open.operations.set(id, operation);
-    return operation.start() ? id : undefined;
+  #noteCharge(written: Promise<unknown>): void {
+    const done = written.finally(() => this.#charges.delete(done)).catch(this.#deps.onError);
+    this.#charges.add(done);
   }
-
-  /** Sends `stop`, which is free, and ends the follow. */
-  #stop(open: OpenFollow, code?: string): void {
-    if (!open.isOpen) return;
-    this.#remove(open);
-    this.#report(open.method.name, code);
-    this.#deps.send(notificationOf(open, `"result":${stop}`));
-  }
-
-  #remove(open: OpenFollow): void {
-    this.#open.delete(open.id);
-    for (const operation of open.operations.values()) operation.stop();
-    open.upstream.close();
-  }
-
-  #refuseBlock(call: RpcCall): void {
-    this.refuse(call, { code: "INVALID_PARAMS", error: followErrors.invalidBlock });
-  }
-
-  /** `result`: JSON text. */
-  #answer(call: RpcCall, result: string): void {
-    this.#report(call.method);
-    this.#deps.send(`{"jsonrpc":"2.0","id":${call.id},"result":${result}}`);
-  }
-
-  #report(name: string, code?: string): void {
-    this.#deps.calls.called({ kind: "node", name, isListed: true, code });
-  }
-}
-
-function runningOf(open: OpenFollow): number {
-  let running = open.reserving;
-  for (const { size } of open.operations.values()) running += size;
-  return running;
-}
-
-function newId(): string {
-  return randomBytes(12).toString("base64url");
 }
 
 type Handler = (

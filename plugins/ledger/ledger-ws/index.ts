@@ -2,27 +2,46 @@
  * Surface `ledger-ws`: the node's JSON-RPC over WebSocket, whitelisted and metered as over HTTP (decisions.md section
  * 14). The ledger checks and answers the calls.
  */
-import { defineSurface, refuse, type Exchange, type Log, type Reply } from "sluice-gateway/plugin";
+import {
+  defineSurface,
+  refuse,
+  type Exchange,
+  type JsonSchema,
+  type Log,
+  type Reply,
+} from "sluice-gateway/plugin";
 import type { Accounts, Ledger } from "sluice-gateway/services";
 import { upstreamOption } from "../ledger/upstream-option.ts";
 import { callerOf } from "./caller.ts";
-import { KeyConnections } from "./key-connections.ts";
+import { KeyLimit } from "./key-limit.ts";
 import { operation, subprotocol } from "./operation.ts";
-import { messageBytes, Session } from "./session.ts";
+import { messageBytes, Session, type KeyLimits } from "./session.ts";
 
 interface Options {
   readonly upstream: string;
   readonly connectionsPerKey: number;
+  readonly followsPerKey: number;
+  readonly operationsPerKey: number;
+  readonly archiveReadsPerKey: number;
   readonly write: boolean;
 }
 
 interface SurfaceDeps {
   readonly ledger: Ledger;
   readonly accounts: Accounts;
-  readonly connections: KeyConnections;
+  readonly connections: KeyLimit;
+  readonly limits: KeyLimits;
   readonly log: Log;
   readonly write: boolean;
 }
+
+/** The option that limits how many things of a kind each key has open. */
+const perKey = (limit: number, things: string): JsonSchema => ({
+  description: `Maximum number of ${things} per key.`,
+  type: "integer",
+  minimum: 1,
+  default: limit,
+});
 
 export default defineSurface<Options>({
   name: "ledger-ws",
@@ -35,12 +54,10 @@ export default defineSurface<Options>({
     required: ["upstream"],
     properties: {
       upstream: upstreamOption,
-      connectionsPerKey: {
-        description: "Maximum number of open connections per key.",
-        type: "integer",
-        minimum: 1,
-        default: 100,
-      },
+      connectionsPerKey: perKey(100, "open connections"),
+      followsPerKey: perKey(100, "open follows (chainHead_v1_follow)"),
+      operationsPerKey: perKey(256, "chainHead_v1 operations that have not ended"),
+      archiveReadsPerKey: perKey(16, "archive_v1_storage and archive_v1_storageDiff reads"),
       write: {
         description:
           "Also offers the methods that submit extrinsics, to keys with the capability ledger:write.",
@@ -53,12 +70,17 @@ export default defineSurface<Options>({
   wants: { ticket: "answer" },
   uses: ["accounts", "ledger"],
   operation: () => operation,
-  start({ upstream, connectionsPerKey, write }, host) {
+  start({ upstream, write, ...perKeyLimits }, host) {
     const ledger = host.use("ledger").pool(upstream);
     if (ledger === undefined) throw new Error(`there is no upstream named ${upstream}`);
     const accounts = host.use("accounts");
-    const connections = new KeyConnections(connectionsPerKey);
-    const deps: SurfaceDeps = { ledger, accounts, connections, log: host.log, write };
+    const connections = new KeyLimit(perKeyLimits.connectionsPerKey);
+    const limits: KeyLimits = {
+      follows: new KeyLimit(perKeyLimits.followsPerKey),
+      operations: new KeyLimit(perKeyLimits.operationsPerKey),
+      archiveReads: new KeyLimit(perKeyLimits.archiveReadsPerKey),
+    };
+    const deps: SurfaceDeps = { ledger, accounts, connections, limits, log: host.log, write };
     return {
       answer(x) {
         x.note("upstream", upstream);
@@ -70,17 +92,19 @@ export default defineSurface<Options>({
 
 async function answer(
   x: Exchange,
-  { ledger, accounts, connections, log, write }: SurfaceDeps,
+  { ledger, accounts, connections, limits, log, write }: SurfaceDeps,
 ): Promise<Reply | undefined> {
   const caller = callerOf(x, accounts);
   if ("status" in caller) return caller;
-  using place = connections.enter(caller.keyId);
-  if (place === undefined) {
+  const places = connections.of(caller.keyId);
+  if (places.take() === 0) {
     return refuse("GATEWAY_RATE_LIMITED", { message: "the key has too many open connections" });
   }
+  using stack = new DisposableStack();
+  stack.defer(() => places.release());
   const connection = await x.accept({ protocol: selectedProtocol(x), messageBytes });
   const charge = x.get("charge");
-  await new Session(connection, { ledger, caller, charge, x, log, write }).finished;
+  await new Session(connection, { ledger, caller, charge, x, limits, log, write }).finished;
   return undefined;
 }
 

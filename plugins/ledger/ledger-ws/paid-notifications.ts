@@ -3,11 +3,9 @@
  * a charge is being written are charged together.
  */
 import type { SubscriptionMethod } from "sluice-gateway/services";
+import type { Refusal } from "./call-replies.ts";
 import type { Payer } from "./payer.ts";
-import { unavailable, type CallRefusal } from "./rpc-error.ts";
-
-/** The error of a call or subscription, as JSON text, with its code for logs and metrics. */
-export type Refusal = Pick<CallRefusal, "error"> & { readonly code: string };
+import { unavailable } from "./rpc-error.ts";
 
 /** A subscription of the client. */
 export interface NotifiedSubscription {
@@ -29,8 +27,10 @@ export interface PaidNotificationsDeps {
   readonly payer: Payer;
   /** Sends a text message. */
   readonly send: (message: string) => void;
-  /** Called when the number of bytes that wait to be charged has changed. */
-  readonly onWaiting: (bytes: number) => void;
+  /** Called before a notification is added. `bytes`: the number of bytes that already wait to be charged. */
+  readonly onAdd: (bytes: number) => void;
+  /** Called after notifications were sent. */
+  readonly onSent: () => void;
   /** Called for an exception, which ends the connection. */
   readonly onError: (error: unknown) => void;
 }
@@ -46,12 +46,17 @@ export class PaidNotifications {
     this.#deps = deps;
   }
 
+  /** Number of bytes of notifications that wait to be charged. */
+  get waitingBytes(): number {
+    return this.#waitingBytes;
+  }
+
   /** `result`: JSON text. `onSent`: called after it was sent, unless the subscription ends before. */
   add(to: NotifiedSubscription, result: string, onSent?: () => void): void {
+    this.#deps.onAdd(this.#waitingBytes);
     if (this.#isClosed) return;
     this.#waiting.push({ to, result, onSent });
     this.#waitingBytes += result.length;
-    this.#deps.onWaiting(this.#waitingBytes);
     this.#sending ??= this.#sendAll()
       .catch(this.#deps.onError)
       .finally(() => (this.#sending = undefined));
@@ -70,6 +75,7 @@ export class PaidNotifications {
       this.#waiting = [];
       await this.#sendPaid(batch);
       for (const { result } of batch) this.#waitingBytes -= result.length;
+      this.#deps.onSent();
     }
   }
 

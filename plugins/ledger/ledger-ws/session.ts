@@ -12,13 +12,16 @@ import {
 } from "sluice-gateway/plugin";
 import type { Charge, Ledger, LedgerRpc } from "sluice-gateway/services";
 import { guarded, jsonExcess } from "sluice-gateway/toolkit";
+import { ArchiveCalls } from "./archive-calls.ts";
+import { CallReplies, type RpcCall } from "./call-replies.ts";
 import { mayWrite, type Caller } from "./caller.ts";
 import { FollowCalls } from "./follow-calls.ts";
+import type { KeyLimit } from "./key-limit.ts";
 import { PaidNotifications } from "./paid-notifications.ts";
 import { Payer } from "./payer.ts";
 import { stepFailure, tooManyRequests, unavailable, type CallRefusal } from "./rpc-error.ts";
 import { Submissions } from "./submissions.ts";
-import { Subscriptions, type RpcCall } from "./subscriptions.ts";
+import { Subscriptions } from "./subscriptions.ts";
 
 /** decisions.md section 14. */
 export const messageBytes = 1_048_576;
@@ -33,12 +36,20 @@ const maxSimpleBytes = 131_072;
 /** Close codes of RFC 6455 section 7.4.1 and its registry. */
 const closeCodes = { goingAway: 1001, unauthorized: 1008, internal: 1011, tooSlow: 1013 } as const;
 
+/** The limits per key, on all connections. */
+export interface KeyLimits {
+  readonly follows: KeyLimit;
+  readonly operations: KeyLimit;
+  readonly archiveReads: KeyLimit;
+}
+
 export interface SessionDeps {
   readonly ledger: Ledger;
   readonly caller: Caller;
   readonly charge: Charge;
   readonly x: Pick<Exchange, "admit" | "called">;
   readonly log: Log;
+  readonly limits: KeyLimits;
   /** True if keys with `ledger:write` may submit extrinsics. */
   readonly write: boolean;
 }
@@ -54,6 +65,8 @@ export class Session {
   readonly #subscriptions: Subscriptions;
   readonly #follows: FollowCalls;
   readonly #submissions: Submissions;
+  readonly #archive: ArchiveCalls;
+  readonly #replies: CallReplies;
   #inFlight = 0;
   /** Messages above `maxInFlight` that arrived in the same read of the socket. */
   readonly #waiting: Buffer[] = [];
@@ -73,27 +86,36 @@ export class Session {
     this.#payer = new Payer(deps.caller, deps.charge, () =>
       this.#close(closeCodes.unauthorized, "the key is not valid"),
     );
-    const send = (message: string): void => this.#send(message);
+    const { ledger, limits, caller } = deps;
+    this.#replies = new CallReplies((message) => this.#send(message), deps.x);
     this.#notifications = new PaidNotifications({
       payer: this.#payer,
-      send,
-      onWaiting: (bytes) => this.#limitUnsent(bytes),
+      send: this.#replies.send,
+      onAdd: (bytes) => this.#limitUnsent(bytes),
+      onSent: () => this.#archive.resume(),
       onError,
     });
     const shared = {
       payer: this.#payer,
       notifications: this.#notifications,
-      calls: deps.x,
-      send,
+      replies: this.#replies,
       onError,
     };
-    this.#subscriptions = new Subscriptions({ ...shared, feed: deps.ledger.subscriptions });
+    this.#subscriptions = new Subscriptions({ ...shared, feed: ledger.subscriptions });
     this.#follows = new FollowCalls({
       ...shared,
-      follows: deps.ledger.follows,
+      follows: ledger.follows,
+      followPlaces: limits.follows.of(caller.keyId),
+      operationPlaces: limits.operations.of(caller.keyId),
       isBusy: () => connection.unsentBytes > pausingBytes,
     });
-    this.#submissions = new Submissions({ ...shared, ledger: deps.ledger.submissions });
+    this.#submissions = new Submissions({ ...shared, ledger: ledger.submissions });
+    this.#archive = new ArchiveCalls({
+      ...shared,
+      archive: ledger.archive,
+      places: limits.archiveReads.of(caller.keyId),
+      isBusy: () => connection.unsentBytes + this.#notifications.waitingBytes > pausingBytes,
+    });
     connection.onClose = guarded(() => this.#onClose(), onError);
     connection.onDrain = guarded(() => this.#resume(), onError);
     connection.onGoAway = guarded(() => this.#onGoAway(), onError);
@@ -118,10 +140,10 @@ export class Session {
     const { ledger, caller, x } = this.#deps;
     const refusal = await x.admit();
     const isComplex = data.length > maxSimpleBytes && jsonExcess(data.toString()) !== undefined;
-    const canWrite = this.#deps.write && mentionsWrites(data) && (await mayWrite(caller));
+    const canWrite = this.#deps.write && mentions(data, writingNames) && (await mayWrite(caller));
     const call = isComplex ? undefined : this.#connectionCall(data, canWrite);
     if (call !== undefined && refusal !== undefined)
-      return this.#refuseCall(call, errorOf(refusal));
+      return this.#replies.refuse(call, errorOf(refusal));
     if (call !== undefined) return call.run();
     const over = canWrite ? "websocket-write" : "websocket";
     const rpc = ledger.rpc(isComplex ? invalidRequest : data, over);
@@ -131,26 +153,20 @@ export class Session {
 
   /**
    * Returns the call if the message is a single call of a method that needs the connection: one that opens or ends a
-   * subscription, one of `chainHead_v1`, or one that submits an extrinsic and watches it. Such calls cannot be in a batch.
+   * subscription or a read of `archive_v1`, one of `chainHead_v1`, or one that submits an extrinsic and watches it. Such
+   * calls cannot be in a batch.
    */
   #connectionCall(data: Buffer, canWrite: boolean): ConnectionCall | undefined {
     // Only a message that can be such a call is read twice.
-    if (!canWrite && !data.includes("ubscribe") && !data.includes("chainHead_v1_")) {
-      return undefined;
-    }
+    if (!canWrite && !mentions(data, connectionNames)) return undefined;
     const body = readJsonRpc(data, 1);
     if (body.kind !== "single" || body.item.kind !== "call") return undefined;
     const { item } = body;
     const writing = canWrite ? [this.#submissions] : [];
-    for (const handler of [this.#follows, this.#subscriptions, ...writing]) {
+    for (const handler of [this.#follows, this.#subscriptions, this.#archive, ...writing]) {
       if (handler.handles(item.method)) return { ...item, run: () => handler.answer(item) };
     }
     return undefined;
-  }
-
-  #refuseCall({ id, method }: RpcCall, { code, error }: CallRefusal): void {
-    this.#deps.x.called({ kind: "node", name: method, isListed: true, code });
-    this.#send(`{"jsonrpc":"2.0","id":${id},"error":${error}}`);
   }
 
   /** Runs the calls of a message and sends the answer after their charge is on disk. */
@@ -206,6 +222,7 @@ export class Session {
 
   #resume(): void {
     this.#follows.resume();
+    this.#archive.resume();
     if (!this.#isPaused || this.#isClosed || this.#isBusy()) return;
     this.#isPaused = false;
     this.#connection.resume();
@@ -219,6 +236,7 @@ export class Session {
   #onGoAway(): void {
     this.#isGoingAway = true;
     this.#follows.drain();
+    this.#archive.drain();
     this.#closeIfDrained();
   }
 
@@ -252,6 +270,7 @@ export class Session {
   async #endSubscriptions(): Promise<void> {
     this.#subscriptions.close();
     this.#submissions.close();
+    this.#archive.close();
     await Promise.all([this.#follows.close(), this.#notifications.close()]);
   }
 
@@ -261,9 +280,13 @@ export class Session {
   }
 }
 
-/** Returns true if the message can be a call that writes, or ask for the list of methods. */
-function mentionsWrites(data: Buffer): boolean {
-  return ["author_", "transaction", "rpc_methods"].some((text) => data.includes(text));
+/** Parts of the names of methods that need the connection. */
+const connectionNames: readonly string[] = ["ubscribe", "chainHead_v1_", "archive_v1_sto"];
+/** Parts of the names of methods that write, or that list the methods. */
+const writingNames: readonly string[] = ["author_", "transaction", "rpc_methods"];
+
+function mentions(data: Buffer, names: readonly string[]): boolean {
+  return names.some((name) => data.includes(name));
 }
 
 interface ConnectionCall extends RpcCall {

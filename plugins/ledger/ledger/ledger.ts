@@ -1,6 +1,7 @@
 /** Implements the service `Ledger`: a pool of nodes with a whitelist of methods, a cache and single flight. */
 import type { Clock, Log, Metrics } from "sluice-gateway/plugin";
 import type { Ledger, LedgerAnswer, LedgerMethod, LedgerRpc } from "sluice-gateway/services";
+import { ArchiveReads } from "./archive/archive-reads.ts";
 import type { PoolConfig } from "./options.ts";
 import { copyBody, type JsonBody } from "./json-body.ts";
 import { CallDispatcher } from "./call-dispatcher.ts";
@@ -51,11 +52,14 @@ export function openLedger({ upstream, pool, clock, log, metrics }: LedgerParts)
     log,
     metrics,
   });
+  const archive = new ArchiveReads({ upstream, pool, clock, log });
   const overHttp = { listed: calls.listed, calls, batchParallel: upstream.batchParallel };
   const webSocketNames = [
     ...feedMethods.subscribing.keys(),
     ...feedMethods.unsubscribing.keys(),
     ...(follows.methods === undefined ? [] : followNames),
+    ...archive.methods.keys(),
+    ...archive.stopping.keys(),
   ];
   const overWebSocket = { ...overHttp, listed: withMethods(calls.listed, webSocketNames) };
   const submissions = new Submissions({ upstream, pool, clock, log });
@@ -87,12 +91,14 @@ export function openLedger({ upstream, pool, clock, log, metrics }: LedgerParts)
     rpc: (body, over = "http"): LedgerRpc => readRpc(body, contexts[over]),
     subscriptions,
     follows,
+    archive,
     submissions,
     call: (method, params, options) => callOnce(calls, method, params, options?.signal),
     nodes: () => pool.status?.() ?? [],
     async close() {
       subscriptions.close();
       follows.close();
+      archive.close();
       submissions.close();
       await pool.close();
     },

@@ -89,8 +89,8 @@ export interface NodePool {
   status?(): readonly NodeStatus[];
   /**
    * Returns the nodes for subscriptions, the best first: the usable ones, or, while none is usable, those that are
-   * tried as a last resort. Absent if the pool has no WebSockets.
+   * tried as a last resort. `block`: nodes that have it are first. Absent if the pool has no WebSockets.
    */
-  targets?(): readonly NodeTarget[];
+  targets?(block?: BlockOfCall): readonly NodeTarget[];
   close(): Promise<void>;
 }

@@ -2,6 +2,7 @@
 import type { Host } from "sluice-gateway/plugin";
 import type { Ledger, Ledgers } from "sluice-gateway/services";
 import { createDecoder } from "./decode/decoder.ts";
+import { createArchiveMethods } from "./archive/archive-methods.ts";
 import { createFollowMethods } from "./follow/follow-methods.ts";
 import { createSubmissionMethods } from "./submit/submission-methods.ts";
 import { createFeedMethods } from "./feed/subscription-methods.ts";
@@ -32,6 +33,10 @@ function unconnectedPool(config: PoolConfig): Ledger {
     },
     follows: {
       methods: createFollowMethods(config),
+      open: () => Promise.resolve({ kind: "failed" }),
+    },
+    archive: {
+      ...createArchiveMethods(config.methods),
       open: () => Promise.resolve({ kind: "failed" }),
     },
     submissions: {

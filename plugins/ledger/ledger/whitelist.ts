@@ -1,6 +1,7 @@
 /** The whitelist of a deployment: the table of known methods, changed by pipeline.yaml. */
 import type { LedgerMethod } from "sluice-gateway/services";
 import type { PoolConfig } from "./options.ts";
+import { isArchiveSubscription } from "./archive/archive-methods.ts";
 import { isSubscription } from "./feed/subscription-methods.ts";
 import { isFollowMethod } from "./follow/follow-methods.ts";
 import {
@@ -51,7 +52,12 @@ export function createWhitelist(
   for (const [name, known] of knownMethods) if (known.optional !== true) names.add(name);
   for (const [name, change] of Object.entries(config.methods)) {
     // Subscriptions are offered over WebSocket only, and so is submitting, which also needs `write: true`.
-    const isOverWebSocket = isSubscription(name) || isFollowMethod(name) || isSubmission(name);
+    const isOverWebSocket = [
+      isSubscription,
+      isFollowMethod,
+      isArchiveSubscription,
+      isSubmission,
+    ].some((isOfKind) => isOfKind(name));
     if (change === false || isOverWebSocket) names.delete(name);
     else names.add(name);
   }

@@ -1,7 +1,9 @@
 /** Surface `discovery`: the public document about this deployment for agents (gateway.md, GET /.well-known/mcp). */
-import { defineSurface, type Host, type Reply } from "sluice-gateway/plugin";
+import { defineSurface, type Reply } from "sluice-gateway/plugin";
 import { etagOf, matchesEtag } from "sluice-gateway/http";
+import type { CatalogueEntry } from "sluice-gateway/services";
 import { announcedRevisions } from "../mcp-revisions.ts";
+import { perList } from "../per-list.ts";
 import { operation } from "./operation.ts";
 
 interface Options {
@@ -11,7 +13,7 @@ interface Options {
   readonly rpc: string;
 }
 
-/** Tools change with a deployment only. Agents may miss a change for five minutes. */
+/** Tools change rarely. Agents may miss a change for five minutes. */
 const cacheControl = "public, max-age=300";
 
 const path = { type: "string", pattern: "^/" };
@@ -37,36 +39,35 @@ export default defineSurface<Options>({
   uses: ["tool-catalogue"],
   operation: () => operation,
   start(options, host) {
-    const body = JSON.stringify(documentOf(options, host));
-    const etag = etagOf(body);
-    const shared = [
-      "etag",
-      etag,
-      "cache-control",
-      cacheControl,
-      "access-control-allow-origin",
-      "*",
-    ];
-    const whole: Reply = {
-      status: 200,
-      headers: ["content-type", "application/json", ...shared],
-      body,
-    };
-    const unchanged: Reply = { status: 304, headers: shared };
+    const replies = perList(host.use("tool-catalogue"), (list) =>
+      repliesWith(JSON.stringify(documentOf(options, host.version, list))),
+    );
     return {
-      answer: (x) => (matchesEtag(x.request.headers["if-none-match"], etag) ? unchanged : whole),
+      answer({ request }) {
+        const { etag, whole, unchanged } = replies();
+        return matchesEtag(request.headers["if-none-match"], etag) ? unchanged : whole;
+      },
     };
   },
 });
 
-function documentOf(options: Options, host: Host): object {
-  const { version } = host;
-  const tools = host.use("tool-catalogue");
+function repliesWith(body: string): { etag: string; whole: Reply; unchanged: Reply } {
+  const etag = etagOf(body);
+  const shared = ["etag", etag, "cache-control", cacheControl, "access-control-allow-origin", "*"];
+  const headers = ["content-type", "application/json", ...shared];
+  return {
+    etag,
+    whole: { status: 200, headers, body },
+    unchanged: { status: 304, headers: shared },
+  };
+}
+
+function documentOf(options: Options, version: string, list: readonly CatalogueEntry[]): object {
   const { name, mcp, rpc } = options;
   const {
     description = "A gateway to a Substrate node and a confidential inference network, metered in credit units.",
   } = options;
-  const batches = tools.list.some((tool) => tool.name === "gateway_batch");
+  const batches = list.some((tool) => tool.name === "gateway_batch");
   return {
     name,
     version,
@@ -74,7 +75,7 @@ function documentOf(options: Options, host: Host): object {
     mcpEndpoint: mcp,
     rpcEndpoint: rpc,
     auth: { type: "bearer", header: "Authorization" },
-    tools: tools.list.map((tool) => ({
+    tools: list.map((tool) => ({
       name: tool.name,
       description: tool.description,
       estimatedCUMilli: tool.estimatedCUMilli,

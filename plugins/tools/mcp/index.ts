@@ -19,6 +19,7 @@ import { createRequestGuard } from "./request-guard.ts";
 import { codes, errorReply, failureCode, invalidRequest } from "./json-rpc.ts";
 import { followLogLevels } from "./log-levels.ts";
 import { precomputeResults } from "./precomputed-results.ts";
+import { perList } from "../per-list.ts";
 import { createSessionQuestions } from "./session-questions.ts";
 import { operationAt } from "./operation.ts";
 import { answerPlainCall } from "./plain-protocol.ts";
@@ -82,6 +83,7 @@ export default defineSurface<Options>({
   needs: { principal: "answer", charge: "answer" },
   wants: { requestId: "answer", trace: "answer" },
   uses: ["tool-catalogue"],
+  permissions: { deployment: ["store", "seal", "claims"] },
   operation: (_, place, host) => operationAt(place, host.use("tool-catalogue").list),
   start(options, host) {
     const server = createServer(options, host);
@@ -102,6 +104,11 @@ export default defineSurface<Options>({
 function createServer({ name, title, instructions }: Options, host: Host): McpServer {
   const { clock, seal, store } = host;
   const tools = host.use("tool-catalogue");
+  const serverInfo = { name, title, version: host.version };
+  const results = perList(tools, () => precomputeResults(tools, serverInfo, instructions));
+  const writes = perList(tools, (list) => {
+    return new Set(list.filter((entry) => entry.write).map((entry) => entry.name));
+  });
   return {
     host,
     clock,
@@ -109,9 +116,13 @@ function createServer({ name, title, instructions }: Options, host: Host): McpSe
     sessions: createSessions(host),
     dialogues: createStatelessDialogues(host),
     sessionQuestions: createSessionQuestions({ clock, seal, replicas: store.replicas }),
-    results: precomputeResults(tools, { name, title, version: host.version }, instructions),
+    get results() {
+      return results();
+    },
     resources: new Map(tools.resources.map((resource) => [resource.uri, resource])),
-    writes: new Set(tools.list.filter((entry) => entry.write).map((entry) => entry.name)),
+    get writes() {
+      return writes();
+    },
   };
 }
 

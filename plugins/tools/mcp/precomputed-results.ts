@@ -1,7 +1,4 @@
-/**
- * Results that do not change during the life of a generation. They are computed at the start, most of them as JSON
- * text.
- */
+/** Results that change only with the list of tools. Most of them are JSON text. */
 import type {
   CatalogueEntry,
   Prompt,

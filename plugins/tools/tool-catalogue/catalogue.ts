@@ -1,5 +1,13 @@
 /** The catalogue of all tools of the deployment. All calls of tools go through it. */
-import type { Claims, Clock, Log, Metrics, Seal, ToolsHooks } from "sluice-gateway/plugin";
+import type {
+  Claims,
+  Clock,
+  HookCounts,
+  Log,
+  Metrics,
+  Seal,
+  ToolsHooks,
+} from "sluice-gateway/plugin";
 import {
   toolFailure,
   type CatalogueEntry,
@@ -13,8 +21,10 @@ import {
 } from "sluice-gateway/services";
 import type { CataloguedTool } from "./catalogued-tool.ts";
 import { createConfirmations, withToken } from "./confirmation.ts";
+import { counted } from "./counted-document.ts";
 import { createSchemaCompiler } from "./input-schema.ts";
 import type { Nesting, NestingTools } from "./nesting.ts";
+import { BrokenContract } from "./result-checks.ts";
 import { toolMetrics } from "./tool-metrics.ts";
 import { ToolRun, type RunParts } from "./tool-run.ts";
 
@@ -30,8 +40,18 @@ export interface CatalogueParts {
 export interface Catalogue extends Tools {
   /**
    * Adds the tools, resources and prompts of one plugin. Returns one sentence per problem; what is invalid is skipped.
+   * Later changes of the plugin's tools are found when the catalogue is read. `counts`: returns the counts of the plugin
+   * for its calls of one kind.
    */
-  add(hooks: ToolsHooks): string[];
+  add(hooks: ToolsHooks, counts: (hook: string) => HookCounts): string[];
+}
+
+/** A plugin with its tools. `given`: the array that the plugin returned last. */
+interface ToolSource {
+  readonly hooks: ToolsHooks;
+  readonly counts: (hook: string) => HookCounts;
+  given: ToolsHooks["tools"];
+  catalogued: readonly CataloguedTool[];
 }
 
 const notNested: Nesting = { depth: 0, stop: undefined };
@@ -49,12 +69,13 @@ export function createCatalogue(parts: CatalogueParts): Catalogue {
 }
 
 class LiveCatalogue implements Catalogue, NestingTools {
-  readonly list: CatalogueEntry[] = [];
   readonly resources: Resource[] = [];
   readonly resourceTemplates: ResourceTemplate[] = [];
   readonly prompts: Prompt[] = [];
   readonly #uris = new Set<string>();
+  readonly #sources: ToolSource[] = [];
   readonly #tools = new Map<string, CataloguedTool>();
+  #list: readonly CatalogueEntry[] = [];
   readonly #compile = createSchemaCompiler();
   readonly #metrics: Metrics;
   readonly #parts: RunParts;
@@ -65,42 +86,99 @@ class LiveCatalogue implements Catalogue, NestingTools {
     this.#parts = { clock, log, tools: this, confirmations: createConfirmations(parts) };
   }
 
-  add({ tools, resources = [], resourceTemplates = [], prompts = [] }: ToolsHooks): string[] {
-    const problems: string[] = [];
+  add(hooks: ToolsHooks, counts: (hook: string) => HookCounts): string[] {
+    const { tools, resources = [], resourceTemplates = [], prompts = [] } = hooks;
+    const source: ToolSource = { hooks, counts, given: [], catalogued: [] };
+    this.#sources.push(source);
+    const problems = this.#replaceTools(source, tools);
     const note = (what: string, problem: string | undefined): void => {
       if (problem !== undefined) problems.push(`${what} ${problem}`);
     };
-    for (const tool of tools) {
-      // The input is validated by the schema of the tool before each call, which justifies the cast.
-      note(`tool "${tool.name}"`, this.#addTool(tool as unknown as Tool));
-    }
     for (const resource of resources) {
-      note(`resource "${resource.uri}"`, this.#addResource(resource));
+      note(`resource "${resource.uri}"`, this.#addResource(resource, counts));
     }
-    for (const prompt of prompts) note(`prompt "${prompt.name}"`, this.#addPrompt(prompt));
-    this.resourceTemplates.push(...resourceTemplates);
+    for (const prompt of prompts) note(`prompt "${prompt.name}"`, this.#addPrompt(prompt, counts));
+    for (const template of resourceTemplates) {
+      this.resourceTemplates.push(counted(template, "read", counts("resource")));
+    }
     return problems;
   }
 
-  #addResource(resource: Resource): string | undefined {
+  get list(): readonly CatalogueEntry[] {
+    this.#followChanges();
+    return this.#list;
+  }
+
+  /** Replaces the tools of the plugins that return another array than before. */
+  #followChanges(): void {
+    for (const source of this.#sources) {
+      const { hooks } = source;
+      try {
+        const { tools } = hooks;
+        if (tools === source.given) continue;
+        const onInvalid =
+          hooks.onInvalid ?? ((problem) => this.#parts.log.warn({ problem }, "a tool was skipped"));
+        for (const problem of this.#replaceTools(source, tools)) onInvalid(problem);
+      } catch (error) {
+        source.counts("tool").failed("throw");
+        this.#parts.log.error({ err: error }, "the changed tools of a plugin cannot be used");
+      }
+    }
+  }
+
+  /** Returns one sentence per problem. The name of a tool of another plugin cannot be used. */
+  #replaceTools(source: ToolSource, tools: ToolsHooks["tools"]): string[] {
+    source.given = tools;
+    const before = new Map<unknown, CataloguedTool>();
+    for (const catalogued of source.catalogued) {
+      before.set(catalogued.tool, catalogued);
+      this.#tools.delete(catalogued.tool.name);
+    }
+    const problems: string[] = [];
+    const catalogued: CataloguedTool[] = [];
+    try {
+      for (const tool of tools) {
+        // The input is validated by the schema of the tool before each call, which justifies the cast.
+        const made =
+          this.#problemOf(tool.name) ??
+          before.get(tool) ??
+          this.#catalogue(tool as unknown as Tool, source.counts("tool"));
+        if (typeof made === "string") problems.push(`tool "${tool.name}" ${made}`);
+        else {
+          this.#tools.set(tool.name, made);
+          catalogued.push(made);
+        }
+      }
+    } finally {
+      source.catalogued = catalogued;
+      this.#list = this.#sources.flatMap((each) => each.catalogued.map(({ entry }) => entry));
+    }
+    return problems;
+  }
+
+  #problemOf(name: string): string | undefined {
+    if (!toolName.test(name))
+      return "has an invalid name; expected a letter and up to 63 letters, digits and underscores";
+    return this.#tools.has(name) ? "already exists" : undefined;
+  }
+
+  #addResource(resource: Resource, counts: (hook: string) => HookCounts): string | undefined {
     const { uri } = resource;
     if (!URL.canParse(uri) || uri.includes("#")) return "is not an absolute URI without a fragment";
     if (this.#uris.has(uri)) return "already exists";
     this.#uris.add(uri);
-    this.resources.push(resource);
+    this.resources.push(counted(resource, "read", counts("resource")));
     return undefined;
   }
 
-  #addPrompt(prompt: Prompt): string | undefined {
+  #addPrompt(prompt: Prompt, counts: (hook: string) => HookCounts): string | undefined {
     if (this.prompts.some((other) => other.name === prompt.name)) return "already exists";
-    this.prompts.push(prompt);
+    this.prompts.push(counted(prompt, "get", counts("prompt")));
     return undefined;
   }
 
-  #addTool(tool: Tool): string | undefined {
-    if (!toolName.test(tool.name))
-      return "has an invalid name; expected a letter and up to 63 letters, digits and underscores";
-    if (this.#tools.has(tool.name)) return "already exists";
+  /** Returns the tool with its compiled schemas, or a text with the problem of the tool. */
+  #catalogue(tool: Tool, counts: HookCounts): CataloguedTool | string {
     const write = tool.write === true;
     const inputSchema = write ? withToken(tool.inputSchema) : tool.inputSchema;
     const check = this.#compile(inputSchema);
@@ -127,19 +205,19 @@ class LiveCatalogue implements Catalogue, NestingTools {
       write,
       capability: tool.capability,
     };
-    this.#tools.set(tool.name, {
+    return {
       tool,
       entry,
       check,
       checkOutput,
       metrics: toolMetrics(this.#metrics, tool.name),
+      counts,
       costOf: varies ? (input) => amount(price.of(input)) : () => estimatedCUMilli,
-    });
-    this.list.push(entry);
-    return undefined;
+    };
   }
 
   entry(name: string): CatalogueEntry | undefined {
+    this.#followChanges();
     return this.#tools.get(name)?.entry;
   }
 
@@ -153,6 +231,7 @@ class LiveCatalogue implements Catalogue, NestingTools {
     input: unknown,
     caller: ToolCaller,
   ): ToolOutcome | Promise<ToolOutcome> {
+    this.#followChanges();
     const found = this.#tools.get(name);
     if (found === undefined || nesting.depth > maxDepth) {
       const failure = found === undefined ? unknownTool : tooDeep;
@@ -168,5 +247,5 @@ function isAmount(milli: unknown): milli is number {
 
 function amount(milli: unknown): number {
   if (isAmount(milli)) return milli;
-  throw new Error(`invalid price: ${String(milli)} milli-CU`);
+  throw new BrokenContract(`invalid price: ${String(milli)} milli-CU`);
 }

@@ -1,3 +1,4 @@
+import type { HookCounts } from "sluice-gateway/plugin";
 import type { CatalogueEntry, Tool } from "sluice-gateway/services";
 import type { InputCheck } from "./input-schema.ts";
 import type { ToolMetrics } from "./tool-metrics.ts";
@@ -10,6 +11,8 @@ export interface CataloguedTool {
   /** Undefined if the tool has no output schema. */
   readonly checkOutput: InputCheck | undefined;
   readonly metrics: ToolMetrics;
+  /** The counts of all tools of the plugin that has added the tool. */
+  readonly counts: HookCounts;
   /**
    * Returns the price of a call with this (valid) input in milli-CU. Throws for an invalid price, which is a bug of the
    * tool.

@@ -6,11 +6,13 @@ export default defineService<Record<string, never>, Tools>({
   name: "tool-catalogue",
   description: "The catalogue of tools, resources and prompts that all tool surfaces share.",
   uses: ["tools"],
+  permissions: { deployment: ["seal", "claims"] },
   async start(_, host) {
     const { createCatalogue } = await import("./catalogue.ts");
     const catalogue = createCatalogue(host);
-    for (const { hooks, reportInvalid } of host.use("tools")) {
-      for (const problem of catalogue.add(hooks)) (hooks.onInvalid ?? reportInvalid)(problem);
+    for (const { hooks, reportInvalid, counts } of host.use("tools")) {
+      for (const problem of catalogue.add(hooks, counts))
+        (hooks.onInvalid ?? reportInvalid)(problem);
     }
     return { service: catalogue };
   },

@@ -17,7 +17,12 @@ export function toolMetrics(metrics: Metrics, tool: string): ToolMetrics {
   return {
     succeeded: calls.with({ tool, code: "ok" }),
     seconds: metrics
-      .histogram("sluice_tool_seconds", "Duration of a tool call.", secondsBuckets, ["tool"])
+      .histogram(
+        "sluice_tool_seconds",
+        "Duration of the tool calls that succeeded.",
+        secondsBuckets,
+        ["tool"],
+      )
       .with({ tool }),
     // Codes come from the catalogue of errors, a small, fixed set.
     failed: (code) => calls.with({ tool, code }).add(1),

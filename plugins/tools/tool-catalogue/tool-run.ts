@@ -1,16 +1,9 @@
 /** One call of one tool, from its input to its outcome. */
-import {
-  gatewayErrors,
-  type Awaitable,
-  type ChildSpan,
-  type Clock,
-  type Log,
-} from "sluice-gateway/plugin";
+import { type Awaitable, type ChildSpan, type Clock, type Log } from "sluice-gateway/plugin";
 import { andThen } from "sluice-gateway/toolkit";
 import {
   toolFailure,
   type ChargePart,
-  type ModelUsage,
   type ToolCaller,
   type ToolFailure,
   type ToolOutcome,
@@ -20,6 +13,14 @@ import { CallContext } from "./call-context.ts";
 import type { CataloguedTool } from "./catalogued-tool.ts";
 import { confirmationExpired, takeToken, type Confirmations } from "./confirmation.ts";
 import type { Nesting, NestingTools } from "./nesting.ts";
+import {
+  assertJson,
+  BrokenContract,
+  checkedFailure,
+  isUsage,
+  textOf,
+  valueOf,
+} from "./result-checks.ts";
 
 export interface RunParts {
   readonly clock: Clock;
@@ -55,6 +56,8 @@ export class ToolRun {
   readonly #startedAt: number;
   readonly #span: ChildSpan | undefined;
   readonly #context: CallContext;
+  /** When the code of the tool was called. Undefined for a call that was refused before. */
+  #calledAt: number | undefined;
 
   constructor(catalogued: CataloguedTool, caller: ToolCaller, nesting: Nesting, parts: RunParts) {
     this.#catalogued = catalogued;
@@ -100,6 +103,7 @@ export class ToolRun {
     const { name } = this.#catalogued.tool;
     const { requestId } = this.#caller;
     this.#parts.log.error({ err: error, tool: name, requestId }, "a tool failed");
+    this.#catalogued.counts.failed(error instanceof BrokenContract ? "contract" : "throw");
     return this.#failed(broken);
   }
 
@@ -132,7 +136,7 @@ export class ToolRun {
       return toolFailure("GATEWAY_PERMISSION_DENIED", `the key lacks the capability ${capability}`);
     }
     const early = tool.before?.(input);
-    if (early !== undefined) return this.#checkedFailure(early);
+    if (early !== undefined) return checkedFailure(early);
     const violations = check(input);
     if (violations.length === 0) return undefined;
     const [first] = violations;
@@ -155,11 +159,12 @@ export class ToolRun {
       const redeemed = confirmations.redeem(presentedToken, call);
       return redeemed === undefined ? confirmationExpired : { ok: true, ...redeemed };
     }
+    if (tool.summarise !== undefined) this.#calledAt = this.#parts.clock.monotonic();
     const summarised =
       tool.summarise === undefined
         ? undefined
         : await this.#withTimeLimit(tool.summarise(input, this.#context));
-    if (summarised?.ok === false) return this.#checkedFailure(summarised);
+    if (summarised?.ok === false) return checkedFailure(summarised);
     return confirmations.ask(call, summarised?.summary ?? {});
   }
 
@@ -189,7 +194,11 @@ export class ToolRun {
     const { tool } = this.#catalogued;
     let begun: ToolResult | Promise<ToolResult>;
     try {
-      begun = andThen(confirmed.claim(), (failure) => failure ?? tool.call(input, this.#context));
+      begun = andThen(confirmed.claim(), (failure) => {
+        if (failure !== undefined) return failure;
+        this.#calledAt = this.#parts.clock.monotonic();
+        return tool.call(input, this.#context);
+      });
     } catch (error) {
       part.release();
       throw error;
@@ -208,11 +217,11 @@ export class ToolRun {
   #ended(result: ToolResult, part: ChargePart, costMilliCu: number): ToolOutcome {
     let isCharged = false;
     try {
-      if (!result.ok) return this.#failed(this.#checkedFailure(result));
+      if (!result.ok) return this.#failed(checkedFailure(result));
       const json = textOf(result);
       this.#checkOutput(json);
       if (result.usage !== undefined && !isUsage(result.usage)) {
-        throw new Error("the tool returned an invalid usage");
+        throw new BrokenContract("the tool returned an invalid usage");
       }
       assertJson(result.links, result.content);
       if (json.length > maxResultChars / 2 ** this.#nesting.depth) return this.#failed(tooLarge);
@@ -226,10 +235,12 @@ export class ToolRun {
 
   /** Throws if the result does not match the output schema of the tool, which is a bug of the tool. */
   #checkOutput(json: string): void {
-    const [first] = this.#catalogued.checkOutput?.(JSON.parse(json)) ?? [];
+    const [first] = this.#catalogued.checkOutput?.(valueOf(json)) ?? [];
     if (first === undefined) return;
     const where = first.path === "" ? "the result" : first.path;
-    throw new Error(`the result does not match the output schema: ${where} ${first.reason}`);
+    throw new BrokenContract(
+      `the result does not match the output schema: ${where} ${first.reason}`,
+    );
   }
 
   /**
@@ -242,7 +253,10 @@ export class ToolRun {
     const expire = (): void => ended.resolve(timedOut);
     stop?.addEventListener("abort", expire, { once: true });
     if (stop?.aborted === true) expire();
-    using _timer = this.#parts.clock.after(timeoutMs, expire);
+    using _timer = this.#parts.clock.after(timeoutMs, () => {
+      this.#catalogued.counts.timedOut();
+      expire();
+    });
     try {
       return await Promise.race([begun, ended.promise]);
     } finally {
@@ -256,7 +270,7 @@ export class ToolRun {
     costMilliCu: number,
   ): ToolOutcome {
     const { tool, metrics, checkOutput } = this.#catalogued;
-    const latencyMs = this.#latency();
+    const latencyMs = this.#countTime();
     metrics.succeeded.add(1);
     metrics.seconds.observe(latencyMs / 1000);
     const usedCUMilli = costMilliCu + this.#context.nestedMilliCu;
@@ -278,53 +292,19 @@ export class ToolRun {
   }
 
   #failed(failure: ToolFailure): ToolOutcome {
-    const { tool, metrics } = this.#catalogued;
+    const { tool, metrics, counts } = this.#catalogued;
     metrics.failed(failure.code);
+    counts.refused(failure.code);
     this.#span?.end(failure.code);
-    return { ...failure, tool: tool.name, latencyMs: this.#latency() };
+    return { ...failure, tool: tool.name, latencyMs: this.#countTime() };
   }
 
-  /**
-   * Checks that a failure has a known code (which is a metric label), a message and serializable details. Throws
-   * otherwise, because that is a bug of the tool.
-   */
-  #checkedFailure(failure: ToolFailure): ToolFailure {
-    const { code, message, details } = failure;
-    if (!Object.hasOwn(gatewayErrors, code))
-      throw new Error("the tool failed with an unknown code");
-    if (typeof message !== "string") throw new Error("the tool failed without a message");
-    assertJson(details);
-    return failure;
+  /** Counts the time of the tool's code, if it was called. Returns the whole milliseconds since the call began. */
+  #countTime(): number {
+    const now = this.#parts.clock.monotonic();
+    if (this.#calledAt !== undefined) this.#catalogued.counts.ended(now - this.#calledAt);
+    return Math.round(now - this.#startedAt);
   }
-
-  /** Returns the whole milliseconds since the call began. */
-  #latency(): number {
-    return Math.round(this.#parts.clock.monotonic() - this.#startedAt);
-  }
-}
-
-/** Returns the result as JSON text. Throws for a value that JSON cannot represent: a cycle, a BigInt, undefined. */
-function textOf(result: Extract<ToolResult, { readonly ok: true }>): string {
-  const text: unknown = "json" in result ? result.json : JSON.stringify(result.value);
-  if (typeof text === "string") return text;
-  throw new Error("the tool returned a result that is not JSON");
-}
-
-/**
- * Throws for values that JSON cannot represent, before the call is charged and before the answers of other calls are
- * affected.
- */
-function assertJson(...values: readonly unknown[]): void {
-  for (const value of values) if (value !== undefined) JSON.stringify(value);
-}
-
-/** Returns true for a valid usage. Surfaces write it into their answers unchanged. */
-function isUsage({ model, inputTokens, outputTokens }: ModelUsage): boolean {
-  return (
-    typeof model === "string" &&
-    Number.isSafeInteger(inputTokens) &&
-    Number.isSafeInteger(outputTokens)
-  );
 }
 
 type NoCredit = Extract<ReturnType<ToolCaller["charge"]["open"]>, { readonly kind: string }>;

@@ -3,12 +3,14 @@ import type { CallReport, JsonRpcItem } from "sluice-gateway/plugin";
 import {
   toolFailure,
   toolReport,
+  type CatalogueEntry,
   type ToolCaller,
   type ToolFailure,
   type ToolOutcome,
   type Tools,
 } from "sluice-gateway/services";
 import { isObject, parseJson } from "sluice-gateway/toolkit";
+import { perList } from "../per-list.ts";
 import { rpcCodeOf, codes } from "./error-codes.ts";
 
 /**
@@ -53,8 +55,8 @@ interface CallParams {
 }
 
 export function createRequestHandler(tools: Tools): RequestHandler {
-  const listing = listingOf(tools);
-  const names = new Set(tools.list.map(({ name }) => name));
+  const listing = perList(tools, listingOf);
+  const names = perList(tools, (list) => new Set(list.map(({ name }) => name)));
 
   function answer(item: JsonRpcItem, caller: ToolCaller): RpcAnswer | Promise<RpcAnswer> {
     if (item.kind === "invalid") {
@@ -66,10 +68,10 @@ export function createRequestHandler(tools: Tools): RequestHandler {
     if (id === undefined) return silent;
     if (item.method === "tools.list") {
       caller.calls?.called(protocolReport(item.method));
-      return { text: result(id, listing) };
+      return { text: result(id, listing()) };
     }
     caller.calls?.called(protocolReport(item.method, "METHOD_NOT_FOUND"));
-    const message = names.has(item.method)
+    const message = names().has(item.method)
       ? "Method not found: a tool is called through tools.call"
       : "Method not found";
     return { text: error(id, codes.methodNotFound, message) };
@@ -146,8 +148,7 @@ function readParams(text: string): CallParams | ToolFailure {
   return invalid("params.confirmation_token must be a string");
 }
 
-/** Computed once, because the catalogue does not change during the life of a surface. */
-function listingOf({ list }: Tools): string {
+function listingOf(list: readonly CatalogueEntry[]): string {
   return JSON.stringify({
     tools: list.map((entry) => ({
       name: entry.name,

@@ -1,6 +1,6 @@
 /** `sluice plugin add`: installs a package of plugins and enters it in pipeline.yaml and pipeline.lock. */
 import { execFile } from "node:child_process";
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, realpathSync, writeFileSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import { promisify } from "node:util";
 import { addEntry, hasKey } from "../../config/edit-yaml.ts";
@@ -9,6 +9,7 @@ import { contractVersion, supportsContract } from "../../contract/version.ts";
 import { isObject } from "../../is-object.ts";
 import {
   grantsOfData,
+  isLinked,
   packageIn,
   pluginFileName,
   readPluginFile,
@@ -73,7 +74,7 @@ export const add: Subcommand = {
 
 /** Installs the package next to pipeline.yaml. Its install scripts do not run. */
 async function install(spec: string, folder: string): Promise<InstalledPackage> {
-  const isFile = spec.endsWith(".tgz") && existsSync(resolve(spec));
+  const isFile = /\.tgz$|^[./]/.test(spec) && existsSync(resolve(spec));
   const wanted = isFile ? resolve(spec) : spec;
   // The peer of a plugin is this gateway, which must not be installed again.
   const quiet = ["--ignore-scripts", "--legacy-peer-deps", "--no-audit", "--no-fund"];
@@ -95,6 +96,13 @@ async function install(spec: string, folder: string): Promise<InstalledPackage> 
   const installed = packageIn(join(folder, "node_modules", name ?? ""));
   if (name === undefined || installed === undefined) {
     throw new PackageError(`npm installed ${spec}, but the package cannot be found in ${folder}`);
+  }
+  if (isLinked(installed)) {
+    const target = realpathSync(installed.folder);
+    const remedy = `Write its path under \`plugins:\`, or add the tarball that sluice plugin pack writes`;
+    throw new PackageError(
+      `${name} was installed but not added: it is a link to ${target}, so it is local code. ${remedy}`,
+    );
   }
   return installed;
 }
@@ -188,12 +196,13 @@ function isPlaced(text: string, plugin: string): boolean {
   return text.split(new RegExp(`(?<![\\w-])${plugin}(?![\\w-])`)).length > 3;
 }
 
-function grantLines({ services, hosts, env, body }: Grants): string[] {
+function grantLines({ services, hosts, env, body, deployment }: Grants): string[] {
   const list = (values: readonly string[]): string => values.join(", ") || "none";
   return [
     `services              ${list(services)}`,
     `servers               ${list(hosts).replace(/^\*$/, "any")}`,
     `environment variables ${list(env)}`,
     `bodies                ${body}`,
+    `deployment            ${list(deployment)}`,
   ];
 }

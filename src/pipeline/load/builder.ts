@@ -2,6 +2,7 @@
 import type { Config, PluginUse, RouteConfig, StepUse } from "../../config/config.ts";
 import { fault, type Fault, type Position } from "../../config/fault.ts";
 import { dependents } from "../../config/services.ts";
+import { isObject } from "../../is-object.ts";
 import { bodyHookProblem, PermissionError } from "../../contract/permissions.ts";
 import { deprecatedHooks } from "../../contract/version.ts";
 import { storeFault } from "../../config/store-fault.ts";
@@ -16,11 +17,13 @@ import type {
   ToolsHooks,
 } from "../../plugin.ts";
 import { compileRoute, type CompiledRoute, type PlacedStep } from "./compile.ts";
+import { countedService } from "./counted-service.ts";
 import { documentRoute } from "./document.ts";
 import type { PluginCarryOver, StartedPlugin } from "./plugin-carry-over.ts";
 import type { HostResources } from "./host-resources.ts";
 import { enforceManifest } from "./strict.ts";
 import { stableJson } from "../../canonical-json.ts";
+import { pluginCounts, type PluginCounts } from "../observe/plugin-counts.ts";
 import type { CoreMetrics } from "../observe/stats.ts";
 import { ServiceRegistry } from "./service-registry.ts";
 import { unmatchedSurface } from "../run/unmatched.ts";
@@ -84,7 +87,9 @@ export class Builder {
     if (hooks === undefined) return;
     this.#registry.addService(use.name, hooks);
     // The options were checked against the plugin's schema, which matches its `Options` type.
-    this.updates.push(() => plugin.update?.(hooks.service, use.options as never));
+    const update = (): void => plugin.update?.(hooks.service, use.options as never);
+    if (plugin.update !== undefined)
+      this.updates.push(() => this.#counts(plugin)("update").call(update));
   }
 
   async #tools(use: PluginUse): Promise<void> {
@@ -94,7 +99,8 @@ export class Builder {
     if (hooks === undefined) return;
     const reportInvalid = (problem: string): void =>
       this.#fault("SLUICE_TOOL_INVALID", `${use.name}: ${problem}`, use.at);
-    this.#registry.addTools({ plugin: use.name, hooks, reportInvalid });
+    const counts = this.#counts(plugin);
+    this.#registry.addTools({ plugin: use.name, hooks, reportInvalid, counts });
   }
 
   async route(config: RouteConfig): Promise<CompiledRoute | undefined> {
@@ -111,7 +117,8 @@ export class Builder {
 
   #document(compiled: CompiledRoute): void {
     const hostOf = (name: string, mode: Host["mode"]): Host => {
-      const { host, close } = this.#registry.hostFor(this.#plugins.get(name) ?? { name }, mode);
+      const plugin = this.#plugins.get(name) ?? ({ name, kind: "surface" } as const);
+      const { host, close } = this.#registry.hostFor(plugin, mode, this.#counts(plugin));
       // No instance runs with this host, so nothing would end its timers.
       void close();
       return host;
@@ -184,7 +191,8 @@ export class Builder {
   ): Promise<Hooks | undefined> {
     // A service that could not start has been reported. The plugins that use it cannot start either.
     if (plugin.uses?.some((name) => !this.#registry.has(name)) === true) return undefined;
-    const { host, close } = this.#registry.hostFor(plugin, mode);
+    const counts = this.#counts(plugin);
+    const { host, close } = this.#registry.hostFor(plugin, mode, counts);
     let hasStarted = false;
     try {
       // The options were checked against the plugin's schema, which matches its `Options` type.
@@ -195,19 +203,24 @@ export class Builder {
       }
       if (wrong.length > 0) return undefined;
       const start = async (): Promise<StartedPlugin> => {
-        const started = await this.#startInstance(plugin, options, host);
+        const starting = (): Promise<NewlyStarted> => this.#startInstance(plugin, options, host);
+        const started = await counts("start").call(starting);
         hasStarted = true;
         for (const problem of deprecatedHooks(plugin.kind, started.hooks)) {
           host.log.warn({}, problem);
         }
         const stop = async (): Promise<void> => {
           try {
-            await started.stop();
+            await counts("stop").call(async () => started.stop());
           } finally {
             await close();
           }
         };
-        return { ...started, stop };
+        // `#startService` returns hooks of services.
+        const hooks = started.isService
+          ? countedService(started.hooks as ServiceHooks<unknown>, counts)
+          : started.hooks;
+        return { ...started, hooks, stop };
       };
       // A service that can be updated keeps running although its options have changed.
       const isUpdated = plugin.kind === "service" && plugin.update !== undefined;
@@ -253,6 +266,8 @@ export class Builder {
       const { keep } = holder;
       const isDefault = (pointer: string): boolean => this.#config.isDefault(pointer);
       const hooks = await service.start(options, host, { keep, isDefault });
+      // A plugin in JavaScript can return anything.
+      if (!isObject(hooks)) throw new Error("`start` must return an object with hooks");
       const stop = async (): Promise<void> => {
         try {
           await hooks.stop?.();
@@ -265,6 +280,10 @@ export class Builder {
       await holder.release();
       throw error;
     }
+  }
+
+  #counts(plugin: Pick<Plugin, "name" | "kind">): PluginCounts {
+    return pluginCounts(plugin, this.#resources);
   }
 
   #fault(code: SluiceCode, message: string, at: Position): void {

@@ -4,7 +4,7 @@ import type { Config } from "../../config/config.ts";
 import { orderFaults, type Fault } from "../../config/fault.ts";
 import { readConfig, type ParsedConfig } from "../../config/read.ts";
 import type { Plugin } from "../../plugin.ts";
-import { loadPlugins, type LoadOptions } from "./load.ts";
+import { loadPlugins, type Loaded, type LoadOptions } from "./load.ts";
 import { shippedServices } from "./modules.ts";
 
 type Env = Readonly<Record<string, string | undefined>>;
@@ -13,6 +13,7 @@ type Env = Readonly<Record<string, string | undefined>>;
 export interface ValidatedConfig {
   readonly config: Config;
   readonly plugins: ReadonlyMap<string, Plugin>;
+  readonly origins: Loaded["origins"];
 }
 
 /** The result of checking a file. `validated` is defined only if there are no faults. */
@@ -52,12 +53,12 @@ export async function checkParsed(
       outdated: [],
     };
   }
-  const { plugins, faults: unloaded, outdated } = await loadPlugins(config, options);
+  const { plugins, origins, faults: unloaded, outdated } = await loadPlugins(config, options);
   const checked = checkPlugins(config, plugins, faults);
   const all = [...faults, ...unloaded, ...checked.faults];
   return {
-    validated: all.length === 0 ? { config: checked.config, plugins } : undefined,
-    startable: { config: checked.startable, plugins },
+    validated: all.length === 0 ? { config: checked.config, plugins, origins } : undefined,
+    startable: { config: checked.startable, plugins, origins },
     faults: orderFaults(all),
     outdated,
   };

@@ -10,6 +10,7 @@ import type {
 import type { CompiledRoute } from "./compile.ts";
 import { describeRoute } from "./describe.ts";
 import type { Generation } from "./generation.ts";
+import { withCounts } from "./loaded-plugins.ts";
 import type { ExchangeObserver } from "../observe/record.ts";
 
 /** The parts of a gateway after it has started. */
@@ -64,6 +65,9 @@ export function gatewayInfo(
         },
         get exchanges() {
           return parts.exchanges();
+        },
+        get plugins() {
+          return withCounts(generation.plugins, metrics);
         },
         get routes() {
           return routesOf(generation, parts.metrics);

@@ -6,12 +6,13 @@
 import type { Config } from "../../config/config.ts";
 import { runGuarded } from "../../guard.ts";
 import { orderFaults, type Fault } from "../../config/fault.ts";
-import type { ServiceHooks } from "../../plugin.ts";
+import type { PluginFacts, ServiceHooks } from "../../plugin.ts";
 import { awaitBackends } from "./await-backends.ts";
 import { Builder } from "./builder.ts";
 import type { ValidatedConfig } from "./check-file.ts";
 import { Closer } from "./closer.ts";
 import type { CompiledRoute } from "./compile.ts";
+import { pluginFacts } from "./loaded-plugins.ts";
 import { PluginCarryOver } from "./plugin-carry-over.ts";
 import { credentialRemover } from "./path-credential.ts";
 import { createRouter, type Router } from "./router.ts";
@@ -30,6 +31,8 @@ export interface Generation {
   readonly routes: readonly CompiledRoute[];
   /** Running services, by name. */
   readonly services: ReadonlyMap<string, ServiceHooks<unknown>>;
+  /** The loaded plugins, in alphabetical order, including steps with `mode: off`. */
+  readonly plugins: readonly PluginFacts[];
   readonly carryOver: PluginCarryOver;
   /** Passes the new options to services that were carried over. Called when this generation starts to serve. */
   update(): void;
@@ -53,12 +56,13 @@ export interface Provisioned {
  * serve. After a fault, nothing stays started. `strict`: plugins are checked against their manifests.
  */
 export async function provision(
-  { config, plugins }: ValidatedConfig,
+  validated: ValidatedConfig,
   resources: HostResources,
   core: CoreMetrics,
   previous?: Generation,
   strict = false,
 ): Promise<Provisioned> {
+  const { config, plugins } = validated;
   const carryOver = new PluginCarryOver(previous?.carryOver);
   const builder = new Builder(config, plugins, resources, core, carryOver, strict);
   const routes: CompiledRoute[] = [];
@@ -79,14 +83,22 @@ export async function provision(
   await awaitBackends(initialized, resources.clock);
   const number = (previous?.number ?? 0) + 1;
   return {
-    generation: createGeneration(number, config, routes, unmatched, builder, carryOver, resources),
+    generation: createGeneration(
+      number,
+      validated,
+      routes,
+      unmatched,
+      builder,
+      carryOver,
+      resources,
+    ),
     faults: [],
   };
 }
 
 function createGeneration(
   number: number,
-  config: Config,
+  { config, plugins, origins }: ValidatedConfig,
   routes: readonly CompiledRoute[],
   unmatched: CompiledRoute,
   { services: running, updates }: Builder,
@@ -104,6 +116,7 @@ function createGeneration(
     unmatched,
     routes,
     services: running,
+    plugins: pluginFacts(plugins, origins),
     carryOver,
     update() {
       const failed = (error: unknown): void =>

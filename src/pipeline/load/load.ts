@@ -23,11 +23,14 @@ import {
   locatePackage,
   locatePath,
 } from "./locate-plugin.ts";
-import { lockFaults, lockPath, readLock, type LockFile } from "./lock-file.ts";
+import { linkFaults, lockFaults, lockPath, readLock, type LockFile } from "./lock-file.ts";
+import type { PluginOrigin } from "./loaded-plugins.ts";
 import { pluginProblems } from "./manifest.ts";
 import { shippedFolder, shippedModules } from "./modules.ts";
 import {
+  dataIn,
   matchesData,
+  packageInPath,
   packageOf,
   pluginFromData,
   readPluginFile,
@@ -37,6 +40,8 @@ import {
 export interface Loaded {
   /** The plugins of the configuration that could be loaded, by the name in the configuration. */
   readonly plugins: ReadonlyMap<string, Plugin>;
+  /** Where the plugins come from, by the same names. A plugin without an entry ships with Sluice. */
+  readonly origins: ReadonlyMap<string, PluginOrigin>;
   readonly faults: readonly Fault[];
   /** One sentence for each change on disk that only a restart can load. */
   readonly outdated: readonly string[];
@@ -61,6 +66,7 @@ export async function loadPlugins(config: Config, options: LoadOptions = {}): Pr
   const { given = new Map(), asData = false } = options;
   const shipped = shippedPlugins();
   const plugins = new Map<string, Plugin>();
+  const origins = new Map<string, PluginOrigin>();
   const faults: Fault[] = [];
   const outdated = refreshLocalModules();
   const lock = readLockOrFault(config, faults);
@@ -68,18 +74,25 @@ export async function loadPlugins(config: Config, options: LoadOptions = {}): Pr
     if (Array.isArray(result)) faults.push(...result);
     else plugins.set(name, result);
   };
+  const addGiven = (name: string, at: Position): void => {
+    origins.set(name, { from: "code", source: undefined });
+    add(name, checkedPlugin(name, given.get(name), at));
+  };
   for (const [name, { source, at }] of config.plugins) {
-    if (given.has(name)) add(name, checkedPlugin(name, given.get(name), at));
+    if (given.has(name)) addGiven(name, at);
     else if (shipped.has(name)) {
       const message = `invalid plugin name "${name}": a plugin that ships with Sluice has this name`;
       faults.push(fault("SLUICE_PLUGIN_SHADOWS", message, { at }));
-    } else add(name, await loadThirdParty({ name, source, at, config, lock, asData }));
+    } else {
+      const foundAt = (origin: PluginOrigin): void => void origins.set(name, origin);
+      add(name, await loadThirdParty({ name, source, at, config, lock, asData, foundAt }));
+    }
   }
   const uses = allUses(config).filter((use) => use.name !== "" && !config.plugins.has(use.name));
   for (const [name, [first]] of Map.groupBy(uses, (use) => use.name)) {
     const file = shipped.get(name);
     if (first === undefined) continue;
-    if (given.has(name)) add(name, checkedPlugin(name, given.get(name), first.at));
+    if (given.has(name)) addGiven(name, first.at);
     else if (file !== undefined) {
       add(name, await importPlugin(name, pathToFileURL(file).href, first.at));
     }
@@ -97,7 +110,7 @@ export async function loadPlugins(config: Config, options: LoadOptions = {}): Pr
     faults.push(fault("SLUICE_PLUGIN_UNKNOWN", `unknown plugin "${name}"`, { at, didYouMean }));
   }
   faults.push(...fastifyFaults(config));
-  return { plugins, faults, outdated };
+  return { plugins, origins, faults, outdated };
 }
 
 /** Returns the shipped services that these plugins use, directly or through other services, and those that always run. */
@@ -140,7 +153,7 @@ function fastifyFaults(config: Config): Fault[] {
 }
 
 /** Loads every plugin that ships with Sluice. A plugin that does not load is skipped, and its faults are returned. */
-export async function loadShipped(): Promise<Omit<Loaded, "outdated">> {
+export async function loadShipped(): Promise<Pick<Loaded, "plugins" | "faults">> {
   const plugins = new Map<string, Plugin>();
   const faults: Fault[] = [];
   const { services } = await shippedModules();
@@ -174,10 +187,12 @@ interface ThirdParty extends Pick<LoadOptions, "asData"> {
   readonly at: Position;
   readonly config: Config;
   readonly lock: LockFile | undefined;
+  /** Called when the module of the plugin was found. */
+  readonly foundAt: (origin: PluginOrigin) => void;
 }
 
 async function loadThirdParty(wanted: ThirdParty): Promise<Plugin | Fault[]> {
-  const { name, source, at, config, lock, asData } = wanted;
+  const { name, source, at, config, lock, asData, foundAt } = wanted;
   const folder = dirname(config.file);
   const url = isPath(source) ? locatePath(source, folder) : locatePackage(source, folder);
   if (url === undefined) {
@@ -188,16 +203,34 @@ async function loadThirdParty(wanted: ThirdParty): Promise<Plugin | Fault[]> {
       fault("SLUICE_PLUGIN_NOT_FOUND", `plugin "${name}": ${what} not found`, { at, didYouMean }),
     ];
   }
-  const installed = isPath(source) ? undefined : packageOf(url);
-  const file = installed && readPluginFile(installed);
+  if (isPath(source)) {
+    const didYouMean = packageInPath(source) ?? packageInPath(url);
+    if (didYouMean === undefined) {
+      foundAt({ from: "path", source });
+      return importPlugin(name, url, at);
+    }
+    const message = `plugin "${name}": ${source} is a file of a package in node_modules`;
+    return [fault("SLUICE_PLUGIN_PACKAGE", message, { at, didYouMean })];
+  }
+  const installed = packageOf(url);
+  if (installed === undefined) {
+    const path = fileURLToPath(url);
+    const locked = lock === undefined ? [] : linkFaults(lock, source, path, at);
+    if (locked.length > 0) return locked;
+    foundAt({ from: "link", source, file: path });
+    return importPlugin(name, url, at);
+  }
+  const file = readPluginFile(installed);
   if (typeof file === "string") return [fault("SLUICE_PLUGIN_FILE", file, { at })];
-  const data = installed && file?.plugins[`.${source.slice(installed.name.length)}`];
-  if (installed !== undefined && data !== undefined && asData === true) {
+  const data = file && dataIn(file, source);
+  const { version } = installed;
+  foundAt({ from: "package", source, version, data, isLocked: lock?.has(source) });
+  if (data !== undefined && asData === true) {
     const plugin = checkedPlugin(name, pluginFromData(data), at);
     const locked = lock === undefined ? [] : lockFaults(lock, source, installed, data, at);
     return locked.length > 0 ? locked : plugin;
   }
-  if (installed !== undefined && lock !== undefined) {
+  if (lock !== undefined) {
     // Code that was not accepted must not run, not even to read a manifest.
     const locked = lockFaults(lock, source, installed, data ?? noData(name), at);
     if (locked.length > 0) return locked;

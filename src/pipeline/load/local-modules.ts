@@ -5,6 +5,9 @@
  * Node keeps every loaded module under its URL. To run the code on disk after a reload, a module that has changed and
  * all modules that import it are imported under a URL with a new query. Modules that have not changed keep their URL
  * and therefore their state. Old versions stay in memory until the process ends, because Node cannot unload them.
+ *
+ * Exchanges of the old generation may import a module after the reload. The import then resolves to the version that
+ * belongs to the importing module. If that version has never been loaded, Node loads the file as it is on disk now.
  */
 import { readFileSync, statSync } from "node:fs";
 import { registerHooks, type ResolveHookSync } from "node:module";
@@ -16,8 +19,8 @@ import { packageFile } from "../../package-files.ts";
 interface LocalModule {
   /** Changes when the file changes. */
   stamp: string;
-  /** 0 if the module is imported under its plain URL. */
-  version: number;
+  /** The versions of the module so far, in ascending order. Version 0 has the plain URL. */
+  readonly versions: number[];
   /** The module is CommonJS. Node keeps it by file name, so only a restart loads it again. */
   isFixed: boolean;
   readonly importers: Set<string>;
@@ -51,7 +54,7 @@ export function currentUrl(url: string): string {
   }
   if (!isHooked) registerHooks({ resolve });
   isHooked = true;
-  return versioned(url, track(url, false));
+  return versioned(url, track(url, false), lastVersion);
 }
 
 /** Makes the next load import the module again even if its file does not change, after an import that failed. */
@@ -84,7 +87,7 @@ export function refreshLocalModules(): string[] {
   for (const url of outdated) {
     const module = modules.get(url);
     if (module === undefined || module.isFixed) continue;
-    module.version = lastVersion;
+    module.versions.push(lastVersion);
     module.stamp = stampOf(url);
   }
   const fixed = changed.filter(([, { isFixed }]) => isFixed);
@@ -99,23 +102,29 @@ const resolve: ResolveHookSync = (specifier, context, next) => {
   const isCommonJs = resolved.format?.startsWith("commonjs") === true;
   const plugin = modules.get(resolved.url);
   if (plugin !== undefined) plugin.isFixed ||= isCommonJs;
-  const parent = context.parentURL?.split("?", 1)[0];
-  if (parent === undefined || !modules.has(parent) || !isLocal(resolved.url)) return resolved;
+  const [parent = "", query = ""] = context.parentURL?.split("?", 2) ?? [];
+  const importer = modules.get(parent);
+  if (importer === undefined || !isLocal(resolved.url)) return resolved;
   const isFixed = isCommonJs || context.conditions.includes("require");
   const module = track(resolved.url, isFixed);
   module.importers.add(parent);
-  return isFixed ? resolved : { ...resolved, url: versioned(resolved.url, module) };
+  if (isFixed) return resolved;
+  // All generations share a CommonJS module, so it gets the current version of what it imports.
+  const version = importer.isFixed ? lastVersion : Number(/^v=(\d+)$/.exec(query)?.[1] ?? 0);
+  return { ...resolved, url: versioned(resolved.url, module, version) };
 };
 
 function track(url: string, isFixed: boolean): LocalModule {
   const known = modules.get(url);
   if (known !== undefined) return known;
-  const module: LocalModule = { stamp: stampOf(url), version: 0, isFixed, importers: new Set() };
+  const module = { stamp: stampOf(url), versions: [0], isFixed, importers: new Set<string>() };
   modules.set(url, module);
   return module;
 }
 
-function versioned(url: string, { version }: LocalModule): string {
+/** Returns the URL of the version that belongs to an importing module of version `importer`. */
+function versioned(url: string, { versions }: LocalModule, importer: number): string {
+  const version = versions.findLast((each) => each <= importer) ?? 0;
   return version === 0 ? url : `${url}?v=${version}`;
 }
 

@@ -1,5 +1,5 @@
 /** Finds the module of a third-party plugin: a path next to pipeline.yaml, or a package. */
-import { existsSync, readdirSync, statSync } from "node:fs";
+import { existsSync, readdirSync, realpathSync, statSync } from "node:fs";
 import { registerHooks } from "node:module";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
@@ -9,7 +9,10 @@ export function isPath(source: string): boolean {
   return /^(\.\.?(\/|$)|\/|file:)/.test(source);
 }
 
-/** Finds a module file, or a folder with an index. `source` is relative to the folder of pipeline.yaml. */
+/**
+ * Finds a module file, or a folder with an index. `source` is relative to the folder of pipeline.yaml. Links are
+ * resolved, as Node does when it imports the module.
+ */
 export function locatePath(source: string, folder: string): string | undefined {
   const path = source.startsWith("file:") ? pathOfUrl(source) : resolve(folder, source);
   if (path === undefined) return undefined;
@@ -18,7 +21,7 @@ export function locatePath(source: string, folder: string): string | undefined {
     ...["index.ts", "index.js", "index.mjs"].map((file) => join(path, file)),
   ];
   const found = candidates.find((file) => statSync(file, { throwIfNoEntry: false })?.isFile());
-  return found && pathToFileURL(found).href;
+  return found && pathToFileURL(realpathSync(found)).href;
 }
 
 /** Returns undefined for a URL that is not a local file (another host). */

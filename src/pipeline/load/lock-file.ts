@@ -82,6 +82,14 @@ function integrityOf(folder: string): string {
   return `sha512-${hash("sha512", lines.join(""), "base64")}`;
 }
 
+/** Returns the fault of a linked plugin that has a line: local code has no version that could match. */
+export function linkFaults(lock: LockFile, source: string, file: string, at: Position): Fault[] {
+  const locked = lock.get(source);
+  if (locked === undefined) return [];
+  const message = `pipeline.lock has for ${source}: version ${locked.version}, but the package is a link to ${file}`;
+  return [fault("SLUICE_LOCK_DIFFERS", message, { at })];
+}
+
 /** Returns the faults of an installed plugin that has no line or differs from it. */
 export function lockFaults(
   lock: LockFile,

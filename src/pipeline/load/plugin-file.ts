@@ -2,8 +2,8 @@
  * The file `sluice-plugin.json` of a package: the manifests of its plugins as data. `sluice plugin pack` writes it, and
  * `sluice check` reads it in place of the code, so that a check runs no code of an installed package.
  */
-import { existsSync, readFileSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { existsSync, readFileSync, realpathSync } from "node:fs";
+import { basename, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { stableJson } from "../../canonical-json.ts";
 import { grantsOf, type Grants } from "../../contract/permissions.ts";
@@ -36,14 +36,30 @@ export interface InstalledPackage {
   readonly version: string;
 }
 
-/** Returns the package of an installed module. Undefined for a module outside of node_modules. */
+/**
+ * Returns the package of an installed module. Undefined for a module outside of node_modules, which is local code. A
+ * package without a package.json is known by its folder.
+ */
 export function packageOf(url: string): InstalledPackage | undefined {
-  if (!url.includes("/node_modules/")) return undefined;
-  for (let folder = dirname(fileURLToPath(url)); ; folder = dirname(folder)) {
-    const found = packageIn(folder);
-    if (found !== undefined) return found;
-    if (folder === dirname(folder) || folder.endsWith("node_modules")) return undefined;
-  }
+  const found = /^(.*\/node_modules\/(?:@[^/]+\/)?[^/]+)\//.exec(url)?.[1];
+  if (found === undefined) return undefined;
+  const folder = fileURLToPath(found);
+  return packageIn(folder) ?? { folder, name: basename(folder), version: "" };
+}
+
+/** Returns the name of the package that a path or URL leads into. Undefined without a folder node_modules in it. */
+export function packageInPath(path: string): string | undefined {
+  return /(?:^|.*\/)node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(path)?.[1];
+}
+
+/** Returns the manifest of a plugin in the file of its package. `source`: its value under `plugins:`. */
+export function dataIn({ plugins }: PluginFile, source: string): PluginData | undefined {
+  return plugins[source.replace(/^(?:@[^/]+\/)?[^/]+/, ".")];
+}
+
+/** Returns whether the folder of a package in node_modules is a link to local code, as `npm link` makes it. */
+export function isLinked({ folder }: InstalledPackage): boolean {
+  return !`${realpathSync(folder)}/`.includes("/node_modules/");
 }
 
 /** Returns the package in a folder. Undefined without a package.json that has a name. */

@@ -1,9 +1,15 @@
 /** The `host` of one plugin instance: what its manifest permits, and what ends when the instance stops. */
 import type { Config } from "../../config/config.ts";
-import { PermissionError } from "../../contract/permissions.ts";
+import {
+  deploymentParts,
+  grantsOf,
+  PermissionError,
+  type DeploymentPart,
+} from "../../contract/permissions.ts";
 import { runGuarded } from "../../guard.ts";
 import { PluginClient } from "../../http/upstream/plugin-client.ts";
-import type { Host, Plugin, ServiceName, ServiceTypes } from "../../plugin.ts";
+import type { Awaitable, Host, Plugin, ServiceName, ServiceTypes } from "../../plugin.ts";
+import type { PluginCounts } from "../observe/plugin-counts.ts";
 import { storageOf } from "../../store/plugin-entries.ts";
 import { version } from "../../version.ts";
 import type { HostResources } from "./host-resources.ts";
@@ -16,32 +22,30 @@ export interface PluginHost {
   readonly close: () => Promise<void>;
 }
 
-/** `find`: returns a service by its name; undefined if there is none. */
+/** `counts`: the counts of the plugin. `find`: returns a service by its name; undefined if there is none. */
 export function createHost(
   plugin: HostUser,
   mode: Host["mode"],
   config: Pick<Config, "environment" | "file">,
   resources: HostResources,
+  counts: PluginCounts,
   find: (name: string) => unknown,
 ): PluginHost {
   const { log: rootLog, clock, metrics, seal, claims, store, compute, gateway } = resources;
   const log = rootLog.child({ plugin: plugin.name });
   const required = found(plugin.uses, find);
   const optional = found(plugin.usesIfInstalled, find);
-  const timers = new PluginTimers(plugin.name, log, clock);
+  const timers = new PluginTimers(plugin.name, log, clock, counts);
   const clients: PluginClient[] = [];
   let isClosed = false;
   const { environment, file } = config;
-  const host: Host = {
+  const members: Omit<Host, DeploymentPart> = {
     environment,
     mode,
     log,
     clock,
     metrics,
-    store,
     compute,
-    seal,
-    claims,
     storage: storageOf(plugin.name, resources.entries),
     // The plugin that declares the type of a service under a name is the one that provides it.
     use<Name extends ServiceName>(name: Name, options?: { ifInstalled: true }) {
@@ -72,12 +76,32 @@ export function createHost(
     version,
     folder: file.slice(0, file.lastIndexOf("/") + 1) || ".",
   };
+  // `deploymentMembers` adds the members that are missing.
+  const host = deploymentMembers(plugin, members, { store, seal, claims }) as Host;
   const close = async (): Promise<void> => {
     isClosed = true;
     timers.close();
     await Promise.all(clients.map((client) => client.close()));
   };
   return { host, close };
+}
+
+/**
+ * Adds to `host` the parts of the deployment that the manifest permits. The others throw when they are read, and are not
+ * enumerable, so that a plugin can copy its host.
+ */
+function deploymentMembers(plugin: HostUser, host: object, parts: Pick<Host, DeploymentPart>) {
+  const { deployment } = grantsOf(plugin);
+  for (const part of deploymentParts) {
+    const get = (): never => {
+      const message = `plugin "${plugin.name}" must list "${part}" under \`permissions.deployment\``;
+      throw new PermissionError(message);
+    };
+    const isPermitted = deployment.includes(part);
+    const member = isPermitted ? { value: parts[part], enumerable: true } : { get };
+    Object.defineProperty(host, part, member);
+  }
+  return host;
 }
 
 /** Throws an Error if the manifest does not permit the plugin to connect to the server of the URL. */
@@ -108,13 +132,15 @@ class PluginTimers {
   readonly #plugin: string;
   readonly #log: Host["log"];
   readonly #clock: Host["clock"];
+  readonly #counts: PluginCounts;
   readonly #running = new Set<Disposable>();
   readonly #closed = new AbortController();
 
-  constructor(plugin: string, log: Host["log"], clock: Host["clock"]) {
+  constructor(plugin: string, log: Host["log"], clock: Host["clock"], counts: PluginCounts) {
     this.#plugin = plugin;
     this.#log = log;
     this.#clock = clock;
+    this.#counts = counts;
   }
 
   every(ms: number, task: Parameters<Host["every"]>[1]): Disposable {
@@ -131,9 +157,11 @@ class PluginTimers {
     };
     const failed = (error: unknown): void =>
       this.#log.error({ err: error }, "a timer of the plugin failed");
+    const counts = this.#counts("timer");
+    const run = (): Awaitable<void> => counts.call(() => task(signal));
     const timer = this.#clock.every(ms, () => {
       if (isRunning) return;
-      const result = runGuarded(task, failed, signal);
+      const result = runGuarded(run, failed);
       if (!(result instanceof Promise)) return;
       isRunning = true;
       result.then(ended, ended);

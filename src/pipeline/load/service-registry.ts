@@ -4,6 +4,7 @@ import type { Config } from "../../config/config.ts";
 import type { DocumentedRoute, Host, ServiceHooks, StartedTools } from "../../plugin.ts";
 import { servicesOf } from "../../config/services.ts";
 import type { HostResources } from "./host-resources.ts";
+import type { PluginCounts } from "../observe/plugin-counts.ts";
 import { createHost, type HostUser, type PluginHost } from "./plugin-host.ts";
 
 interface AvailableService {
@@ -65,12 +66,13 @@ export class ServiceRegistry {
   }
 
   /** Returns the host of one plugin instance. It gives the plugin the services of this generation. */
-  hostFor(plugin: HostUser, mode: Host["mode"]): PluginHost {
+  hostFor(plugin: HostUser, mode: Host["mode"], counts: PluginCounts): PluginHost {
     return createHost(
       plugin,
       mode,
       this.#config,
       this.#resources,
+      counts,
       (name) => this.#available.get(name)?.service,
     );
   }

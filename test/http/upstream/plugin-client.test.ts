@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { createHost } from "../../../src/pipeline/load/plugin-host.ts";
+import { pluginCounts } from "../../../src/pipeline/observe/plugin-counts.ts";
 import type { Log, UpstreamClientOptions, UpstreamRequest } from "../../../src/plugin.ts";
 import { testResources } from "../../pipeline/harness.ts";
 import { deadPort, httpUpstream, rawUpstream } from "../forwarding-gateway.ts";
@@ -11,7 +12,9 @@ const config = { environment: "dev", file: "/pipeline.yaml" } as const;
 
 function hostWith(hosts: readonly string[]) {
   const plugin = { name: "acme", permissions: { hosts } };
-  return createHost(plugin, "enforce", config, testResources(log), () => undefined);
+  const resources = testResources(log);
+  const counts = pluginCounts({ name: "acme", kind: "step" }, resources);
+  return createHost(plugin, "enforce", config, resources, counts, () => undefined);
 }
 
 function clientOf(port: number, options: UpstreamClientOptions = {}, path = "") {

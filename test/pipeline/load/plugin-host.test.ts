@@ -2,7 +2,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Host, Log } from "../../../src/plugin.ts";
+import { createMetrics } from "../../../src/metrics.ts";
 import { createHost, type HostUser } from "../../../src/pipeline/load/plugin-host.ts";
+import { pluginCounts } from "../../../src/pipeline/observe/plugin-counts.ts";
 import { manualClock } from "../../../src/testing/clock.ts";
 import { serve, testResources, type TestStep } from "../harness.ts";
 
@@ -16,12 +18,15 @@ function hostOf(manifest: Partial<HostUser> = {}) {
     error: (_, message) => void errors.push(message),
     child: () => log,
   };
-  const resources = { ...testResources(log), clock };
+  const metrics = createMetrics();
+  const resources = { ...testResources(log), clock, metrics };
   const config = { environment: "dev", file: "/etc/pipeline.yaml" } as const;
   const services: Record<string, unknown> = { gateway: "the gateway" };
   const user = { name: "acme", ...manifest };
-  const { host, close } = createHost(user, "enforce", config, resources, (name) => services[name]);
-  return { host, close, clock, errors };
+  const counts = pluginCounts({ name: "acme", kind: "service" }, resources);
+  const find = (name: string): unknown => services[name];
+  const { host, close } = createHost(user, "enforce", config, resources, counts, find);
+  return { host, close, clock, errors, metrics };
 }
 
 test("gives the services that the manifest lists, and no others", () => {
@@ -42,6 +47,42 @@ test("gives the variables that the manifest lists, and no others", () => {
     /must list the variable "HOME" under `permissions.env`/,
   );
   assert.throws(() => hostOf().host.variable("ACME_KEY"), /permissions\.env/);
+});
+
+test("gives the parts of the deployment that the manifest lists, and no others", () => {
+  for (const part of ["store", "seal", "claims"] as const) {
+    const { host } = hostOf({ permissions: { deployment: [part] } });
+    assert.notEqual(host[part], undefined);
+    const copied = ["store", "seal", "claims"].filter((each) => Object.hasOwn({ ...host }, each));
+    assert.deepEqual(copied, [part]);
+    for (const user of [{}, { permissions: {} }]) {
+      const message = `must list "${part}" under \`permissions\\.deployment\``;
+      assert.throws(() => hostOf(user).host[part], new RegExp(message));
+    }
+  }
+});
+
+test("gives every plugin the members that reach only its own data and work", () => {
+  const { host } = hostOf();
+  const members = Object.entries(Object.getOwnPropertyDescriptors(host))
+    .filter(([, property]) => "value" in property)
+    .map(([name]) => name);
+  // docs/writing-plugins.md lists them. `use`, `variable` and `upstream` check the manifest when they are called.
+  assert.deepEqual(members.toSorted(), [
+    "clock",
+    "compute",
+    "environment",
+    "every",
+    "folder",
+    "log",
+    "metrics",
+    "mode",
+    "storage",
+    "upstream",
+    "use",
+    "variable",
+    "version",
+  ]);
 });
 
 test("runs a timer until the plugin stops or the timer is disposed of", () => {
@@ -72,6 +113,24 @@ test("logs the error of a timer and continues", async () => {
   await new Promise(setImmediate);
   assert.equal(runs, 2);
   assert.deepEqual(errors, Array<string>(4).fill("a timer of the plugin failed"));
+});
+
+test("counts the runs of timers, how long they take and those that fail", async () => {
+  const { host, clock, metrics } = hostOf();
+  const ended = Promise.withResolvers<void>();
+  host.every(100, () => ended.promise);
+  host.every(150, () => {
+    throw new Error("broken");
+  });
+  clock.advance(150);
+  ended.reject(new Error("broken later"));
+  await new Promise(setImmediate);
+  const labels = { plugin: "acme", kind: "service", hook: "timer" };
+  const samples = (name: string): unknown[] =>
+    metrics.read(`sluice_plugin_${name}_total`).map((one) => [one.labels, one.value]);
+  assert.deepEqual(samples("timed"), [[labels, 2]]);
+  assert.deepEqual(samples("seconds"), [[labels, 0.05]]);
+  assert.deepEqual(samples("errors"), [[{ ...labels, reason: "throw" }, 2]]);
 });
 
 test("begins no run of a task while its promise is pending, and aborts its signal at the stop", async () => {

@@ -275,6 +275,25 @@ test("a service that does not start is one fault, and the plugins that use it ar
   assert.deepEqual(journal, []);
 });
 
+test("a service whose `start` returns no hooks is a fault", async (t) => {
+  const { journal: _, prepare: write } = prepare(t);
+  const started = startTestGateway({
+    pipeline: pipeline(),
+    prepare(folder) {
+      write(folder);
+      const code =
+        'export default { kind: "service", name: "lower", description: "d", start() {} };';
+      writeFileSync(join(folder, "lower.js"), code);
+    },
+  });
+  await assert.rejects(started, (error) => {
+    assert.ok(error instanceof StartError);
+    const messages = error.faults.map(({ message }) => message);
+    assert.deepEqual(messages, ["lower did not start: `start` must return an object with hooks"]);
+    return true;
+  });
+});
+
 test("a check asks a service for its dry run instead of starting it", async (t) => {
   const { journal, prepare: write } = prepare(t);
   await using gateway = await startTestGateway({ pipeline: pipeline(), prepare: write });

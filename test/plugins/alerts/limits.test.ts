@@ -110,3 +110,31 @@ test("a look that fails is repeated, although the key has no new charges", async
   state.isDown = false;
   assert.deepEqual(await summaries(watch), ["workspace ws_1 has used 50 % of its plan"]);
 });
+
+test("a look at many keys lets the gateway do other work in between", async () => {
+  const { deps } = bench({ day: 100 });
+  const keys = Array.from({ length: 5 }, (_, n) => ({ name: `key_${n}`, usedMilliCu: 1 }));
+  let [turns, looks] = [0, 0];
+  let running = true;
+  const count = (): void => {
+    turns++;
+    if (running) setImmediate(count);
+  };
+  setImmediate(count);
+  const { metering } = deps;
+  const slow = {
+    ...metering,
+    usage: { spend: async () => ({ kind: "done", spend: { groups: keys } }) },
+    keyWindows(...args: Parameters<typeof metering.keyWindows>) {
+      // A slow store, which answers at once.
+      const until = performance.now() + 6;
+      while (performance.now() < until);
+      looks++;
+      return metering.keyWindows(...args);
+    },
+  } as unknown as typeof metering;
+  await new LimitWatch({ ...deps, metering: slow }).look(() => {});
+  running = false;
+  assert.equal(looks, 5);
+  assert.ok(turns >= 4, `only ${turns} turns of the event loop`);
+});

@@ -8,7 +8,7 @@ import { ChargeNames } from "./charge-names.ts";
 import { dayMs, memberNumber, span } from "./schema.ts";
 import { hourMs, hoursOf, stepMsOf, type SpendSteps } from "./steps.ts";
 
-interface HoursQuery extends Pick<SpendQuery, "from" | "to" | "by"> {
+interface HoursQuery extends Pick<SpendQuery, "from" | "to" | "by" | "wantsHours"> {
   /** A workspace, or 0 for all. */
   readonly scope: number;
   /** The names whose steps are wanted. */
@@ -17,13 +17,14 @@ interface HoursQuery extends Pick<SpendQuery, "from" | "to" | "by"> {
   readonly maxCharges: number;
 }
 
-/** Returns undefined if the range is too long, or has too many charges of all workspaces. */
+/** Returns undefined if no hours are wanted, or if the range is too long or has too many charges of all workspaces. */
 export function readHours(
   sums: DatabaseSync,
   journal: DatabaseSync,
-  { from, to, by, scope, names, maxCharges }: HoursQuery,
+  query: HoursQuery,
 ): SpendSteps | undefined {
-  if (stepMsOf({ from, to }) !== hourMs || countCharges(sums, { from, to }) > maxCharges) {
+  const { from, to, by, scope, names, maxCharges } = query;
+  if (stepMsOf(query) !== hourMs || countCharges(sums, { from, to }) > maxCharges) {
     return undefined;
   }
   const steps = hoursOf({ from, to });

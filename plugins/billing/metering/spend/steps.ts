@@ -1,4 +1,4 @@
-/** The steps of a spend report: hours for a short range with few charges, else days. */
+/** The steps of a spend report: days, or hours for a short range with few charges. */
 import type { Spend, SpendQuery } from "sluice-gateway/services";
 import { dayMs } from "./schema.ts";
 
@@ -10,14 +10,16 @@ const maxHourlyDays = 2;
 /** Maximum number of charges that are read for hours. Reading them takes about half a second. */
 export const maxHourlyCharges = 500_000;
 
-type Range = Pick<SpendQuery, "from" | "to">;
-
 /** Returns the length of the steps of a range with few charges. */
-export function stepMsOf({ from, to }: Range): number {
-  return to - from <= maxHourlyDays * dayMs ? hourMs : dayMs;
+export function stepMsOf({
+  from,
+  to,
+  wantsHours = false,
+}: Pick<SpendQuery, "from" | "to" | "wantsHours">): number {
+  return wantsHours && to - from <= maxHourlyDays * dayMs ? hourMs : dayMs;
 }
 
 /** Returns a zero for each hour of the range. */
-export function hoursOf({ from, to }: Range): number[] {
+export function hoursOf({ from, to }: Pick<SpendQuery, "from" | "to">): number[] {
   return Array<number>((to - from) / hourMs).fill(0);
 }

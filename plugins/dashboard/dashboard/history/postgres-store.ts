@@ -33,10 +33,10 @@ export function openHistoryTable(database: Postgres): HistoryStore {
         await database.query("history", statement, [span, now - ms]);
       }
     },
-    async read({ span, kind, from, to }) {
+    async read({ span, kind, name = null, from, to }) {
       const statement = `SELECT at, name, sum FROM sluice.history
-        WHERE span = $1 AND kind = $2 AND at >= $3 AND at < $4`;
-      const rows = await database.query("history", statement, [span, kind, from, to]);
+        WHERE span = $1 AND kind = $2 AND at >= $3 AND at < $4 AND ($5::text IS NULL OR name = $5)`;
+      const rows = await database.query("history", statement, [span, kind, from, to, name]);
       return rows.map((row) => ({
         span,
         kind,

@@ -43,12 +43,13 @@ export function openHistoryFile(dataDir: string): HistoryStore {
         for (const kind of ["all", "route", "upstream", "model"]) remove.run(span, kind, now - ms);
       }
     },
-    read({ span, kind, from, to }) {
+    read({ span, kind, name = null, from, to }) {
       return db
         .prepare(
-          "SELECT at, name, sum FROM history WHERE span = ? AND kind = ? AND at >= ? AND at < ?",
+          `SELECT at, name, sum FROM history WHERE span = :span AND kind = :kind
+             AND at >= :from AND at < :to AND (:name IS NULL OR name = :name)`,
         )
-        .all(span, kind, from, to)
+        .all({ span, kind, name, from, to })
         .map((row) => ({
           span: span satisfies Span,
           kind,

@@ -23,6 +23,8 @@ export interface HistoryRow {
 export interface HistoryQuery {
   readonly span: Span;
   readonly kind: string;
+  /** All names if undefined. */
+  readonly name?: string | undefined;
   /** Milliseconds since 1970. `from` is inclusive, and `to` is exclusive. */
   readonly from: number;
   readonly to: number;

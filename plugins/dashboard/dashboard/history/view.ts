@@ -69,11 +69,8 @@ async function answer(
   const times = { span, from, to: last + stepMs };
   const read = (query: HistoryQuery): Promise<readonly HistoryRow[]> => history.read(query);
   try {
-    const rows = await read({ ...times, kind });
-    const byName = await summed(rows, (row) => row.name);
-    const chosen =
-      name === undefined && kind !== "all" ? await read({ ...times, kind: "all" }) : rows;
-    const wanted = name === undefined ? chosen : chosen.filter((row) => row.name === name);
+    const byName = await summed(await readAll(read, { ...times, kind }), (row) => row.name);
+    const wanted = await read({ ...times, kind: name === undefined ? "all" : kind, name });
     const byStep = await summed(wanted, ({ at }) => Math.floor((at - from) / stepMs));
     const total = await summed(wanted, () => "");
     return sendJson(reply, 200, {
@@ -95,6 +92,26 @@ async function answer(
     log.error({ err: error }, "dashboard: cannot read the health over time");
     return sendRefusal(reply, "GATEWAY_SERVICE_UNAVAILABLE");
   }
+}
+
+/**
+ * Reads the rows of a range without regard to its steps. Whole hours are read as hours, because a day of the minutes of
+ * all names can have more than 100,000 rows.
+ */
+async function readAll(
+  read: (query: HistoryQuery) => Promise<readonly HistoryRow[]>,
+  query: HistoryQuery,
+): Promise<readonly HistoryRow[]> {
+  const { span, from, to } = query;
+  const firstHour = Math.ceil(from / hourMs) * hourMs;
+  const endHour = Math.floor(to / hourMs) * hourMs;
+  if (span === "hour" || firstHour >= endHour) return read(query);
+  const parts = [
+    await read({ ...query, to: firstHour }),
+    await read({ ...query, span: "hour", from: firstHour, to: endHour }),
+    await read({ ...query, from: endHour }),
+  ];
+  return parts.flat();
 }
 
 /** Adds up rows by a key. Other work runs in between, because a range can have tens of thousands of rows. */

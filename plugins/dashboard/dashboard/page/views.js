@@ -4,6 +4,7 @@ import { HealthView } from "./views/health.js";
 import { KeysView } from "./views/keys.js";
 import { LiveView } from "./views/live.js";
 import { PipelineView } from "./views/pipeline.js";
+import { PluginsView } from "./views/plugins.js";
 import { SpendView } from "./views/spend.js";
 import { PlaygroundView } from "./views/playground.js";
 import { WorkspacesView } from "./views/workspaces.js";
@@ -21,5 +22,6 @@ export const views = [
   { name: "changes", title: "Changes", view: ChangesView, platform: false },
   { name: "health", title: "Health", view: HealthView, platform: true },
   { name: "pipeline", title: "Pipeline", view: PipelineView, platform: true },
+  { name: "plugins", title: "Plugins", view: PluginsView, platform: true },
   { name: "playground", title: "Playground", view: PlaygroundView, platform: true, changes: true },
 ];

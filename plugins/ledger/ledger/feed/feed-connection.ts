@@ -1,5 +1,5 @@
 /**
- * The WebSocket to one node that carries all subscriptions of a pool. The node is hostile input: the size of its messages,
+ * A WebSocket to one node that carries subscriptions of a pool. The node is hostile input: the size of its messages,
  * their rate and the time for its answers are limited, and anything other than JSON-RPC ends the connection.
  */
 import { Liveness, malformed, pingMs, skipSpace, skipValue } from "sluice-gateway/http";
@@ -44,12 +44,14 @@ export class FeedConnection {
   readonly #clock: Clock;
   readonly #limits: FeedLimits;
   readonly #onLost: (reason: string) => void;
+  readonly #liveness: Liveness;
   readonly #timers: Disposable[];
   readonly #requests = new Map<number, FeedRequest>();
   /** The receivers of notifications, by the node's id of the subscription as JSON text. */
   readonly #receivers = new Map<string, (result: string) => void>();
   #nextId = 0;
   #isClosed = false;
+  #isPaused = false;
   #rateSince = 0;
   #rateCount = 0;
 
@@ -71,9 +73,12 @@ export class FeedConnection {
     });
     this.#socket = socket;
     const liveness = new Liveness(socket);
+    this.#liveness = liveness;
     const connecting = clock.after(limits.connectMs, () => this.#lose("connect timeout"));
     const ping = (): void => {
-      if (socket.readyState === WebSocket.OPEN && !liveness.ping()) this.#lose("no pong");
+      // While the connection is paused, a pong would not be read.
+      if (socket.readyState !== WebSocket.OPEN || this.#isPaused) return;
+      if (!liveness.ping()) this.#lose("no pong");
     };
     this.#timers = [connecting, clock.every(pingMs, ping)];
     socket.on("open", () => {
@@ -130,6 +135,24 @@ export class FeedConnection {
   /** `id`: the result of `subscribe`. */
   unsubscribe(method: string, id: string): void {
     if (this.#receivers.delete(id)) this.send(method, `[${id}]`, () => {});
+  }
+
+  /** Drops the notifications of a subscription that has ended at the node. `id`: the result of `subscribe`. */
+  forget(id: string): void {
+    this.#receivers.delete(id);
+  }
+
+  /** Reads nothing more from the node, except for messages that have already arrived. */
+  pause(): void {
+    this.#isPaused = true;
+    this.#socket.pause();
+  }
+
+  resume(): void {
+    if (!this.#isPaused) return;
+    this.#isPaused = false;
+    this.#liveness.confirm();
+    this.#socket.resume();
   }
 
   close(): void {

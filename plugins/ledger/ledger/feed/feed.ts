@@ -4,19 +4,18 @@
  */
 import type { Clock, Log, Metrics } from "sluice-gateway/plugin";
 import type { LedgerSubscriptions, OpenedSubscription } from "sluice-gateway/services";
-import type { NodePool, NodeTarget } from "../node-pool.ts";
+import type { NodePool } from "../node-pool.ts";
 import type { PoolConfig } from "../options.ts";
-import { FeedConnection, type FeedAnswer, type FeedLimits } from "./feed-connection.ts";
+import type { FeedAnswer, FeedConnection, FeedLimits } from "./feed-connection.ts";
 import { feedMetrics, type FeedMetrics } from "./feed-metrics.ts";
+import { SharedConnection } from "./shared-connection.ts";
 import type { FeedMethods } from "./subscription-methods.ts";
-import { TargetChoice } from "./target-choice.ts";
 import { Topic, topicParams, type TopicOwner } from "./topic.ts";
 
 /** A subscription without clients is kept for this time, because a client often subscribes again. */
 const unusedMs = 5_000;
 const retryMs = 200;
 const maxRetryMs = 5_000;
-const checkMs = 1_000;
 /** Maximum number of different subscriptions. A node accepts 1024 per connection by default. */
 const maxTopics = 512;
 const maxMessageBytes = 16 * 1_048_576;
@@ -46,18 +45,14 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
   readonly #topics = new Map<string, Topic>();
   /** The first answers of a node that clients wait for, by topic. */
   readonly #opening = new Map<Topic, PromiseWithResolvers<FeedAnswer>>();
-  readonly #nodes: TargetChoice;
-  readonly #check: Disposable;
-  #connection: FeedConnection | undefined;
-  #target: NodeTarget | undefined;
+  readonly #connection: SharedConnection;
   #failures = 0;
   #retry: Disposable | undefined;
   #isClosed = false;
 
   constructor(parts: FeedParts) {
-    const { upstream, methods, clock, metrics } = parts;
+    const { upstream, methods, metrics } = parts;
     this.#parts = parts;
-    this.#nodes = new TargetChoice(parts.pool, clock);
     this.subscribing = methods.subscribing;
     this.unsubscribing = methods.unsubscribing;
     this.#limits = {
@@ -66,7 +61,12 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
       messageBytes: Math.min(upstream.answerBytes, maxMessageBytes),
     };
     this.#metrics = feedMetrics(upstream.name, metrics);
-    this.#check = clock.every(checkMs, () => this.#checkTarget());
+    this.#connection = new SharedConnection({
+      ...parts,
+      limits: this.#limits,
+      lostMessage: "the subscriptions move, because their node is lost",
+      onLost: () => this.#move(),
+    });
   }
 
   async open({ name }: { readonly name: string }, params: string): Promise<OpenedSubscription> {
@@ -90,19 +90,21 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
 
   close(): void {
     this.#isClosed = true;
-    this.#check[Symbol.dispose]();
     this.#retry?.[Symbol.dispose]();
     for (const topic of this.#topics.values()) this.#remove(topic, undefined);
-    this.#disconnect();
+    this.#connection.close();
   }
 
   async header(hash: string): Promise<string | undefined> {
-    const answer = await this.#connection?.request("chain_getHeader", JSON.stringify([hash]));
+    const answer = await this.#connection.current?.request(
+      "chain_getHeader",
+      JSON.stringify([hash]),
+    );
     return answer?.kind === "result" ? answer.text : undefined;
   }
 
   onInvalid(reason: string): void {
-    this.#lost(reason);
+    this.#connection.lose(reason);
   }
 
   onGap(topic: Topic): void {
@@ -126,8 +128,9 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
     this.#parts.clock.after(this.#limits.connectMs + this.#limits.answerMs, () => {
       if (this.#opening.has(topic)) this.#remove(topic, undefined);
     });
-    if (this.#connection === undefined) this.#connect();
-    else void this.#subscribe(topic, this.#connection);
+    const { current } = this.#connection;
+    if (current === undefined) this.#connect();
+    else void this.#subscribe(topic, current);
   }
 
   /** Ends a topic. `answer`: the node's refusal, if the topic has never been open. */
@@ -136,26 +139,22 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
     this.#topics.delete(topic.key);
     this.#opening.get(topic)?.resolve(answer);
     this.#opening.delete(topic);
-    if (topic.id !== undefined) this.#connection?.unsubscribe(topic.method.unsubscribe, topic.id);
+    if (topic.id !== undefined)
+      this.#connection.current?.unsubscribe(topic.method.unsubscribe, topic.id);
     topic.end();
+    if (this.#topics.size === 0) this.#connection.disconnect();
     this.#report();
-    if (this.#topics.size === 0) this.#disconnect();
   }
 
   #connect(): void {
-    if (this.#isClosed || this.#connection !== undefined || this.#topics.size === 0) return;
+    const { current } = this.#connection;
+    if (this.#isClosed || current !== undefined || this.#topics.size === 0) return;
     this.#retry?.[Symbol.dispose]();
     this.#retry = undefined;
-    const target = this.#nodes.choose();
-    if (target === undefined) return this.#retryLater();
-    const { clock } = this.#parts;
-    const connection = new FeedConnection(target.url, clock, this.#limits, (reason) => {
-      if (this.#connection === connection) this.#lost(reason);
-    });
-    this.#connection = connection;
-    this.#target = target;
+    const connection = this.#connection.open();
+    if (connection === undefined) return this.#retryLater();
     void connection.opened.then((isOpen) => {
-      if (!isOpen || this.#connection !== connection) return;
+      if (!isOpen || this.#connection.current !== connection) return;
       for (const topic of this.#topics.values()) void this.#subscribe(topic, connection);
     });
   }
@@ -167,9 +166,9 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
     // The id is set at once, so that a topic is not subscribed twice.
     topic.id = "";
     const answer = await connection.subscribe(method.name, params, () => (result) => {
-      if (this.#connection === connection) topic.receive(result);
+      if (this.#connection.current === connection) topic.receive(result);
     });
-    if (this.#connection !== connection || answer === undefined) return;
+    if (this.#connection.current !== connection || answer === undefined) return;
     if (answer.kind === "error") {
       topic.id = undefined;
       return this.#remove(topic, answer);
@@ -185,18 +184,13 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
   }
 
   /** Moves all subscriptions to another node, or to the same one if there is no other. */
-  #lost(reason: string): void {
-    const target = this.#target;
-    if (this.#connection === undefined || target === undefined) return;
-    const { log } = this.#parts;
-    log.warn({ node: target.label, reason }, "the subscriptions move, because their node is lost");
-    this.#nodes.avoid(target);
+  #move(): void {
     this.#metrics.moves.add(1);
-    this.#disconnect();
+    this.#report();
     for (const topic of this.#topics.values()) topic.moved();
     if (this.#failures++ === 0) return this.#connect();
     // Every node has been tried, so new clients get an error instead of waiting. The others wait for a node.
-    if (this.#failures > this.#nodes.count)
+    if (this.#failures > this.#connection.nodes)
       for (const topic of this.#opening.keys()) this.#remove(topic, undefined);
     this.#retryLater();
   }
@@ -207,21 +201,7 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
     this.#retry = this.#parts.clock.after(ms, () => this.#connect());
   }
 
-  #disconnect(): void {
-    this.#connection?.close();
-    this.#connection = undefined;
-    this.#target = undefined;
-    this.#report();
-  }
-
-  /** Leaves a node that the pool no longer uses, if it uses another one. */
-  #checkTarget(): void {
-    const target = this.#target;
-    if (target !== undefined && this.#nodes.isUnusable(target))
-      this.#lost("the node is not usable");
-  }
-
   #report(): void {
-    this.#metrics.subscriptions.set(this.#connection?.subscriptions ?? 0);
+    this.#metrics.subscriptions.set(this.#connection.current?.subscriptions ?? 0);
   }
 }

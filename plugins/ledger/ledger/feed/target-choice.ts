@@ -1,6 +1,6 @@
-/** Chooses the node for the subscriptions of a pool. */
+/** Chooses the node for subscriptions of a pool. */
 import type { Clock } from "sluice-gateway/plugin";
-import type { NodePool, NodeTarget } from "../node-pool.ts";
+import type { BlockOfCall, NodePool, NodeTarget } from "../node-pool.ts";
 
 /** A node that was lost is not used for this time if there is another one. */
 const avoidMs = 10_000;
@@ -20,13 +20,17 @@ export class TargetChoice {
     return this.#pool.targets?.().length ?? 0;
   }
 
-  /** Returns the best node that was not lost lately, or the one that was lost first. */
-  choose(): NodeTarget | undefined {
+  /**
+   * Returns the best node that was not lost lately, or the one that was lost first. Nodes that have the `block` are
+   * better. Undefined if all nodes are in `except`, which contains labels.
+   */
+  choose(block?: BlockOfCall, except: ReadonlySet<string> = new Set()): NodeTarget | undefined {
     const now = this.#clock.monotonic();
     const avoided = ({ label }: NodeTarget): number =>
       Math.max(0, (this.#avoidUntil.get(label) ?? 0) - now);
-    const targets = this.#pool.targets?.() ?? [];
-    return targets.toSorted((a, b) => avoided(a) - avoided(b))[0];
+    const targets = this.#pool.targets?.(block) ?? [];
+    const left = targets.filter(({ label }) => !except.has(label));
+    return left.toSorted((a, b) => avoided(a) - avoided(b))[0];
   }
 
   /** Notes that a node was lost. */

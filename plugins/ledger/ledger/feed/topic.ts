@@ -106,7 +106,7 @@ export class Topic {
           listener = receiver;
           this.#listeners.add(receiver);
           const { current } = this.#state;
-          if (current !== undefined) receiver.onNotification(current);
+          if (current !== undefined) receiver.onNotification(current, false);
         };
         if (this.#isAccepting) this.#starting.push(begin);
         else begin();
@@ -165,7 +165,7 @@ export class Topic {
       return;
     }
     for (const each of accepted) {
-      for (const listener of this.#listeners) listener.onNotification(each);
+      for (const listener of this.#listeners) listener.onNotification(each, false);
     }
   }
 }

@@ -5,9 +5,9 @@
 import type { Clock, Log, Metrics } from "sluice-gateway/plugin";
 import type { FollowMethods, LedgerFollows, OpenedFollow } from "sluice-gateway/services";
 import type { AnswerCache } from "../cache.ts";
-import { FeedConnection, type FeedAnswer } from "../feed/feed-connection.ts";
-import { TargetChoice } from "../feed/target-choice.ts";
-import type { NodePool, NodeTarget } from "../node-pool.ts";
+import type { FeedAnswer, FeedConnection } from "../feed/feed-connection.ts";
+import { SharedConnection } from "../feed/shared-connection.ts";
+import type { NodePool } from "../node-pool.ts";
 import type { PoolConfig } from "../options.ts";
 import { followMetrics, type FollowMetrics } from "./follow-metrics.ts";
 import { SharedFollow, type FollowLink } from "./shared-follow.ts";
@@ -18,7 +18,6 @@ const unusedMs = 5_000;
 const stableMs = 10_000;
 const retryMs = 200;
 const maxRetryMs = 5_000;
-const checkMs = 1_000;
 const maxMessageBytes = 16 * 1_048_576;
 
 export interface FollowsParts {
@@ -46,15 +45,12 @@ export class Follows implements LedgerFollows {
   readonly methods: FollowMethods | undefined;
   readonly #parts: FollowsParts;
   readonly #metrics: FollowMetrics;
-  readonly #nodes: TargetChoice;
+  readonly #connection: SharedConnection;
   readonly #answerMs: number;
-  readonly #check: Disposable;
   /** Follows that are open or being opened, by `withRuntime`. */
   readonly #open = new Map<boolean, Promise<Opened>>();
   /** Open follows with the node's id of the subscription as JSON text. */
   readonly #shared = new Map<SharedFollow, string>();
-  #connection: FeedConnection | undefined;
-  #target: NodeTarget | undefined;
   #connectedAt = 0;
   /** Number of nodes that were lost soon after each other. */
   #failures = 0;
@@ -63,23 +59,33 @@ export class Follows implements LedgerFollows {
   #isClosed = false;
 
   constructor(parts: FollowsParts) {
-    const { upstream, pool, clock, metrics } = parts;
+    const { upstream, metrics } = parts;
     this.#parts = parts;
     this.methods = parts.methods;
     this.#metrics = followMetrics(upstream.name, metrics);
-    this.#nodes = new TargetChoice(pool, clock);
     this.#answerMs = upstream.headersMs + upstream.idleMs;
-    this.#check = clock.every(checkMs, () => this.#checkTarget());
+    this.#connection = new SharedConnection({
+      ...parts,
+      limits: {
+        connectMs: upstream.connectMs,
+        answerMs: this.#answerMs,
+        messageBytes: Math.min(upstream.answerBytes, maxMessageBytes),
+        // Each follow limits its own events. Those of operations are not limited, because the gateway requests them.
+        baseRate: Infinity,
+      },
+      lostMessage: "the follows end, because their node is lost",
+      onLost: () => this.#onLost(),
+    });
   }
 
   async open(withRuntime: boolean): Promise<OpenedFollow> {
     // A node that is lost meanwhile is replaced by another one.
-    for (let attempt = 0; attempt <= this.#nodes.count; attempt++) {
+    for (let attempt = 0; attempt <= this.#connection.nodes; attempt++) {
       if (this.#isClosed) return failed;
       const opened = await this.#opened(withRuntime);
       if (opened.kind === "error") return opened;
       if (opened.kind === "open" && !opened.follow.hasEnded) {
-        return { kind: "open", follow: opened.follow.join() };
+        return { kind: "open", subscription: opened.follow.join() };
       }
     }
     return failed;
@@ -87,8 +93,8 @@ export class Follows implements LedgerFollows {
 
   close(): void {
     this.#isClosed = true;
-    this.#check[Symbol.dispose]();
-    this.#disconnect();
+    this.#connection.close();
+    this.#endAll();
   }
 
   #opened(withRuntime: boolean): Promise<Opened> {
@@ -118,7 +124,7 @@ export class Follows implements LedgerFollows {
       this.#report();
       return (result) => opened.receive(result);
     });
-    if (answer === undefined || this.#connection !== connection) return failed;
+    if (answer === undefined || this.#connection.current !== connection) return failed;
     if (answer.kind === "result") return follow === undefined ? failed : { kind: "open", follow };
     if (this.#open.size <= 1) this.#disconnect();
     return { kind: "error", error: answer.text };
@@ -134,7 +140,7 @@ export class Follows implements LedgerFollows {
       send: (method: string, params: string, onAnswer: (answer: FeedAnswer) => void) =>
         connection.send(method, params, onAnswer),
       onBroken: (reason) => {
-        if (this.#connection === connection) this.#lost(reason);
+        if (this.#connection.current === connection) this.#connection.lose(reason);
       },
       onUnused: () => {
         clock.after(unusedMs, () => this.#unfollow(connection, withRuntime));
@@ -145,7 +151,7 @@ export class Follows implements LedgerFollows {
 
   /** Ends the follow at the node if it still has no clients. */
   #unfollow(connection: FeedConnection, withRuntime: boolean): void {
-    if (this.#connection !== connection) return;
+    if (this.#connection.current !== connection) return;
     void this.#open.get(withRuntime)?.then((opened) => {
       if (opened.kind !== "open" || opened.follow.clients > 0 || opened.follow.hasEnded) return;
       const id = this.#shared.get(opened.follow);
@@ -167,61 +173,35 @@ export class Follows implements LedgerFollows {
   }
 
   #connect(): FeedConnection | undefined {
-    if (this.#isClosed) return undefined;
-    if (this.#connection !== undefined) return this.#connection;
-    const target = this.#nodes.choose();
-    if (target === undefined) return undefined;
-    const { upstream, clock } = this.#parts;
-    const limits = {
-      connectMs: upstream.connectMs,
-      answerMs: this.#answerMs,
-      messageBytes: Math.min(upstream.answerBytes, maxMessageBytes),
-      // Each follow limits its own events. Those of operations are not limited, because the gateway requests them.
-      baseRate: Infinity,
-    };
-    const connection = new FeedConnection(target.url, clock, limits, (reason) => {
-      if (this.#connection === connection) this.#lost(reason);
-    });
-    this.#connection = connection;
-    this.#target = target;
-    this.#connectedAt = clock.monotonic();
-    return connection;
+    if (this.#connection.current === undefined) {
+      this.#connectedAt = this.#parts.clock.monotonic();
+    }
+    return this.#connection.open();
   }
 
   /** Stops all clients. The next follow uses another node, or the same one if there is no other. */
-  #lost(reason: string): void {
-    const target = this.#target;
-    if (target === undefined) return;
-    const { clock, log } = this.#parts;
-    log.warn({ node: target.label, reason }, "the follows end, because their node is lost");
-    this.#nodes.avoid(target);
-    const now = clock.monotonic();
+  #onLost(): void {
+    const now = this.#parts.clock.monotonic();
     if (now - this.#connectedAt >= stableMs) this.#failures = 0;
     this.#failures++;
     // The other nodes are tried at once.
-    const repeated = this.#failures - Math.max(1, this.#nodes.count - 1);
+    const repeated = this.#failures - Math.max(1, this.#connection.nodes - 1);
     if (repeated > 0) this.#notBefore = now + Math.min(maxRetryMs, retryMs * 2 ** repeated);
     this.#metrics.stops.add(this.#shared.size);
-    this.#disconnect();
+    this.#endAll();
   }
 
   #disconnect(): void {
-    const connection = this.#connection;
-    this.#connection = undefined;
-    this.#target = undefined;
+    this.#connection.disconnect();
+    this.#endAll();
+  }
+
+  #endAll(): void {
     this.#open.clear();
     const shared = [...this.#shared.keys()];
     this.#shared.clear();
     for (const follow of shared) follow.end();
-    connection?.close();
     this.#report();
-  }
-
-  /** Leaves a node that the pool no longer uses, if it uses another one. */
-  #checkTarget(): void {
-    const target = this.#target;
-    if (target !== undefined && this.#nodes.isUnusable(target))
-      this.#lost("the node is not usable");
   }
 
   #report(): void {

@@ -2,8 +2,8 @@
 import type {
   ClientFollow,
   ClientOperation,
-  FollowListener,
   FollowOperation,
+  NotificationListener,
   OperationListener,
 } from "sluice-gateway/services";
 import type { FeedAnswer } from "../feed/feed-connection.ts";
@@ -201,7 +201,7 @@ class FollowClient implements ClientFollow {
   #pinned = new Set<Block>();
   /** Blocks that were not reported to the client, because they do not descend from its first finalized block. */
   #omitted: Set<string> | undefined;
-  #listener: FollowListener | undefined;
+  #listener: NotificationListener | undefined;
   #hasBegun = false;
   #hasEnded = false;
 
@@ -210,8 +210,8 @@ class FollowClient implements ClientFollow {
     this.#tree = tree;
   }
 
-  start(listener: FollowListener): void {
-    if (this.#hasEnded) return listener.onStop();
+  start(listener: NotificationListener): void {
+    if (this.#hasEnded) return listener.onEnd();
     this.#listener = listener;
     this.begin();
   }
@@ -223,7 +223,7 @@ class FollowClient implements ClientFollow {
     const { events, blocks, omitted } = this.#tree.replay();
     this.#pinned = new Set(blocks);
     if (omitted.size > 0) this.#omitted = new Set(omitted);
-    for (const event of events) this.#listener?.onEvent(event);
+    for (const event of events) this.#listener?.onNotification(event, false);
   }
 
   /** `result`: the event as JSON text. */
@@ -238,12 +238,13 @@ class FollowClient implements ClientFollow {
       block.holders++;
       this.#pinned.add(block);
     }
-    this.#listener?.onEvent(this.#omitted === undefined ? result : this.#visible(change, result));
+    const visible = this.#omitted === undefined ? result : this.#visible(change, result);
+    this.#listener?.onNotification(visible, false);
   }
 
   stop(): void {
     this.#hasEnded = true;
-    this.#listener?.onStop();
+    this.#listener?.onEnd();
     this.#listener = undefined;
   }
 

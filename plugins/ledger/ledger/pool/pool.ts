@@ -5,7 +5,7 @@
  */
 import { chooseBackend, roundRobin } from "sluice-gateway/http";
 import type { Clock, Log, Metrics } from "sluice-gateway/plugin";
-import type { NodePool, NodeRequest, NodeStatus, NodeTarget } from "../node-pool.ts";
+import type { BlockOfCall, NodePool, NodeRequest, NodeStatus, NodeTarget } from "../node-pool.ts";
 import { failures, type Failure } from "./failure.ts";
 import { discardedState, isRetryableElsewhere } from "./node-error.ts";
 import { openNodes, type NodesConfig } from "./open-node.ts";
@@ -96,8 +96,12 @@ class Pool implements OpenPool, AttemptListener {
     }));
   }
 
-  targets(): readonly NodeTarget[] {
-    return this.#callable.toSorted((a, b) => (b.observed?.best ?? 0) - (a.observed?.best ?? 0));
+  targets(block?: BlockOfCall): readonly NodeTarget[] {
+    const nodes = this.#callable;
+    const having = this.#agreement?.nodesWith(block, nodes, this.finalized) ?? nodes;
+    const rank = (node: PooledNode): number => (having.includes(node) ? 0 : 1);
+    const best = ({ observed }: PooledNode): number => observed?.best ?? 0;
+    return nodes.toSorted((a, b) => rank(a) - rank(b) || best(b) - best(a));
   }
 
   send(request: NodeRequest): void {

@@ -15,7 +15,7 @@ import { manualClock } from "../../../../src/testing/clock.ts";
 import { about, agentOf, day, meterFixture, principalOf } from "./fixture.ts";
 
 function spendOf(job: Omit<SpendJob, "limit">): Spend {
-  const answer = spendAnswer({ ...job, limit: 1_000 });
+  const answer = spendAnswer({ ...job, limit: 1_000, wantsHours: true });
   if (answer.kind !== "done") throw new Error(`${answer.kind} instead of done`);
   return answer.spend;
 }
@@ -179,7 +179,8 @@ test("a range of two days has days if it has many charges of any workspace", asy
   const from = Math.floor(clock.now() / day) * day;
   const job = { dataDir, workspaceId: "ws_2", by: "tool", from, to: from + 2 * day } as const;
   const read = (hourlyCharges: number): unknown => {
-    const answer = spendAnswer({ ...job, limit: 1 }, { turnMs: 5_000, charges: 10, hourlyCharges });
+    const limits = { turnMs: 5_000, charges: 10, hourlyCharges };
+    const answer = spendAnswer({ ...job, limit: 1, wantsHours: true }, limits);
     return answer.kind === "done" && [answer.spend.stepMs, answer.spend.steps.length];
   };
   assert.deepEqual(read(2), [day, 2]);

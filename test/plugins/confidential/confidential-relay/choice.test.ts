@@ -7,6 +7,7 @@ import { after, before, beforeEach, describe, it } from "node:test";
 import { startTestGateway, type TestGateway } from "../../../../plugins/contracts/testing.ts";
 import { model, startEnclaveWorker, type EnclaveWorker } from "./enclave-worker.ts";
 import { openStream, openWire, type OpenStream } from "./stream-client.ts";
+import { until } from "./wait.ts";
 
 const pipeline = `
 version: 1
@@ -50,6 +51,9 @@ describe("the choice between two workers", () => {
       STATUS_URL: `http://127.0.0.1:${port}/`,
     };
     gateway = stack.use(await startTestGateway({ pipeline, env }));
+    // On a busy machine, a gateway can start before it has reached both workers.
+    const networks = gateway.gateway.use("networks")!;
+    await until(() => networks.open[0]?.models.get(model)?.workers.length === 2);
   });
   after(() => stack.disposeAsync());
   beforeEach(() => {

@@ -12,6 +12,7 @@ import { streamed } from "../../inference/networks/worker-scripts.ts";
 import { startWorker, type Worker } from "../../inference/networks/scripted-worker.ts";
 import { startEnclaveWorker, type EnclaveWorker } from "./enclave-worker.ts";
 import { openStream, openWire, type OpenStream, type Wire } from "./stream-client.ts";
+import { untilAllReady } from "../../all-ready.ts";
 
 /** 12 nano native tokens × 0.25 USD: 3 milli-CU per token. */
 export const tokenMilli = 3;
@@ -101,6 +102,8 @@ export async function startStreamGateway(
       ...(options.clock !== undefined && { clock: options.clock }),
     }),
   );
+  // On a busy machine, a gateway can start before the first status of the worker has arrived.
+  await untilAllReady(gateway);
   const owned = stack.move();
   const url = `${gateway.url}/v1/confidential/stream`;
   const wire = (key = gateway.key): Promise<Wire> =>

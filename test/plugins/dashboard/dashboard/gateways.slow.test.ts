@@ -1,6 +1,7 @@
 /** The dashboard and `sluice explain` with two gateways on one PostgreSQL. */
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
+import type { Capability } from "../../../../plugins/contracts/index.ts";
 import { startTestGateway, type TestGateway } from "../../../../plugins/contracts/testing.ts";
 import { createSeal } from "../../../../src/store/seal.ts";
 import { startFaultProxy } from "../../../store/fault-proxy.ts";
@@ -16,11 +17,15 @@ async function database(t: TestContext): Promise<string> {
   return url;
 }
 
-function start(url: string, name: string): Promise<TestGateway> {
+function start(
+  url: string,
+  name: string,
+  capabilities: readonly Capability[] = ["platform:admin", "ledger:read"],
+): Promise<TestGateway> {
   return startTestGateway({
     pipeline,
     env: { DATABASE_URL: url, GATEWAY_SECRET: secret, REPLICA_NAME: name },
-    account: { capabilities: ["platform:admin", "ledger:read"] },
+    account: { capabilities },
   });
 }
 
@@ -95,7 +100,7 @@ test("while PostgreSQL cannot be reached, explain finds the requests of its own 
 test("explain finds a request that another gateway has handled", async (t) => {
   const url = await database(t);
   await using one = await start(url, "one");
-  await using two = await start(url, "two");
+  await using two = await start(url, "two", ["workspace:admin", "ledger:read"]);
   const headers = { authorization: `Bearer ${one.key}`, "x-request-id": "r-1" };
   await (await fetch(`${two.url}/call`, { headers })).arrayBuffer();
   const find = (id: string): Promise<Response> => fetch(`${one.adminUrl}/explain?id=${id}`);
@@ -107,6 +112,16 @@ test("explain finds a request that another gateway has handled", async (t) => {
   );
   const shown = await ask(one, "explain?id=r-1", { cookie: await signIn(one, one.key) });
   assert.equal(shown.body.exchanges[0].replica, "two");
+  // The administrator of a workspace does not see the names of the gateways.
+  const own = { authorization: `Bearer ${two.key}`, "x-request-id": "r-3" };
+  await (await fetch(`${two.url}/call`, { headers: own })).arrayBuffer();
+  const cookie = await signIn(one, two.key);
+  await until(async () => (await ask(one, "explain?id=r-3", { cookie })).status === 200);
+  const { body } = await ask(one, "explain?id=r-3", { cookie });
+  assert.deepEqual(
+    [body.exchanges.length, body.exchanges[0].replica, body.missing],
+    [1, undefined, undefined],
+  );
   await runSql(url, died);
   const none = await find("r-2");
   assert.equal(none.status, 404);

@@ -59,6 +59,7 @@ const viewNames = [
   "Changes",
   "Health",
   "Pipeline",
+  "Plugins",
   "Playground",
 ];
 

@@ -161,6 +161,13 @@ test("an operator chats, calls a tool that writes and calls the node, each with 
     .waitFor();
   await page.getByText("curl -N -X POST").waitFor();
   await page.getByText('import OpenAI from "openai"').waitFor();
+  await page.getByText(`'${gateway.url}/`).waitFor();
+  await page.getByLabel("Public address").fill("https://api.example.org/ignored");
+  await page.keyboard.press("Tab");
+  await page.getByText("'https://api.example.org/").waitFor();
+  await page.getByLabel("Public address").fill("javascript:alert(1)");
+  await page.keyboard.press("Tab");
+  await page.getByText(`'${gateway.url}/`).waitFor();
   await shoot("chat");
 
   await page.getByRole("button", { name: "Tool", exact: true }).click();

@@ -16,6 +16,7 @@ import type {
   NodeRequest,
 } from "../../../../plugins/ledger/ledger/node-pool.ts";
 import { createMetrics } from "../../../../src/metrics.ts";
+import { pluginCounts } from "../../../../src/pipeline/observe/plugin-counts.ts";
 import { manualClock, type ManualClock } from "../../../../src/testing/clock.ts";
 import {
   createCatalogue,
@@ -148,7 +149,8 @@ export async function scriptedTools(script: ToolsScript = {}): Promise<ScriptedT
     claim: (id: string) => !claimed.has(id) && claimed.add(id).has(id),
   };
   const catalogue = createCatalogue({ clock, log, metrics, seal, claims });
-  assert.deepEqual(catalogue.add({ tools }), []);
+  const counts = pluginCounts(ledgerTools, { metrics, clock });
+  assert.deepEqual(catalogue.add({ tools }, counts), []);
   return {
     catalogue,
     prompts,

@@ -106,6 +106,15 @@ export class FollowClient {
     return Promise.resolve(this.#events.filter(({ text }) => text.includes(`"${name}"`)).length);
   }
 
+  /** Stops reading from the connection. */
+  pause(): void {
+    this.#client.socket.pause();
+  }
+
+  resume(): void {
+    this.#client.socket.resume();
+  }
+
   async close(): Promise<void> {
     await this.#client[Symbol.asyncDispose]();
   }

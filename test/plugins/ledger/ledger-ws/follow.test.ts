@@ -5,36 +5,42 @@ import { after, afterEach, before, describe, it } from "node:test";
 import { startTestGateway, type TestGateway } from "../../../../plugins/contracts/testing.ts";
 import { request } from "../ledger/fixture.ts";
 import { FollowNode, hashAt, runtimeOf } from "../ledger/follow/follow-node.ts";
+import { untilNodesUp } from "../nodes-up.ts";
 import { until } from "../until.ts";
 import { FollowClient } from "./follow-client.ts";
 
 const shipped = await readFile(new URL("../../../../pipeline.yaml", import.meta.url), "utf8");
 
+const stack = new AsyncDisposableStack();
 let first: FollowNode;
 let second: FollowNode;
 let gateway: TestGateway;
 const clients: FollowClient[] = [];
 
 before(async () => {
-  first = await FollowNode.start();
-  second = await FollowNode.start();
+  first = stack.use(await FollowNode.start());
+  second = stack.use(await FollowNode.start());
   gateway = await startTestGateway({
-    pipeline: shipped.replace("aliases: {", "probeMs: 100\n    aliases: {"),
+    pipeline: shipped
+      .replace("aliases: {", "probeMs: 100\n    aliases: {")
+      .replaceAll(
+        "ledger-ws: { upstream: ledger }",
+        "ledger-ws: { upstream: ledger, followsPerKey: 3, operationsPerKey: 20 }",
+      ),
     env: { LEDGER_RPC_URL: `${first.url},${second.url}` },
   });
-  await until(async () => (await fetch(`${gateway.url}/readyz`)).ok);
+  stack.use(gateway);
+  await untilNodesUp(gateway, 2);
 });
 afterEach(async () => {
   for (const client of clients.splice(0)) await client.close();
 });
-after(async () => {
-  await gateway[Symbol.asyncDispose]();
-  await first[Symbol.asyncDispose]();
-  await second[Symbol.asyncDispose]();
-});
+after(() => stack.disposeAsync());
 
-async function connect(limits: { cuLimit24hMilli?: number } = {}): Promise<FollowClient> {
-  const { key, workspaceId } = gateway.issue(limits);
+async function connect(
+  limits: { cuLimit24hMilli?: number } = {},
+  { key, workspaceId } = gateway.issue(limits),
+): Promise<FollowClient> {
   const client = await FollowClient.connect(gateway.url, key, async () => {
     const usage = await gateway.gateway.use("metering")!.workspaceUsage(workspaceId);
     return usage.includedMilliCu;
@@ -108,6 +114,19 @@ describe("a follow", () => {
     for (const wrong of [[], ["true"], [true, 1], [null]]) {
       assert.equal(await client.error("follow", wrong), -32602);
     }
+  });
+
+  it("is refused above the limit of its key, on whichever connection, until another one has ended", async () => {
+    const key = gateway.issue({});
+    const [one, two] = [await connect({}, key), await connect({}, key)];
+    const id = await one.follow(true);
+    await one.follow(false);
+    await two.follow(true);
+    assert.equal(await two.error("follow", [true]), -32800);
+    assert.equal(await one.ask("unfollow", [id]), "null");
+    await two.event("initialized", await two.follow(false));
+    const other = await connect();
+    await other.event("initialized", await other.follow(true));
   });
 
   it("is free if it is refused, and ends with stop when the credit is used up", async () => {
@@ -265,6 +284,31 @@ describe("operations", () => {
     }
   });
 
+  it("are limited per key on all its connections, and a client that leaves frees its places", async () => {
+    const key = gateway.issue({});
+    const [one, two] = [await connect({}, key), await connect({}, key)];
+    const ids = [await one.follow(true), await two.follow(true)] as const;
+    await one.event("initialized");
+    await two.event("initialized");
+    const hash = first.best;
+    current().isHolding = true;
+    const items = (from: number, count: number): object =>
+      Array.from({ length: count }, (_, n) => ({ key: `0x66${from + n}`, type: "value" }));
+    await one.start("storage", [ids[0], hash, items(10, 15), null]);
+    const answer = JSON.parse(await two.ask("storage", [ids[1], hash, items(30, 8), null]));
+    assert.equal(answer.discardedItems, 3);
+    assert.equal(await two.ask("body", [ids[1], hash]), '{"result":"limitReached"}');
+    await one.close();
+    await until(async () => {
+      const { result } = JSON.parse(await two.ask("body", [ids[1], hash]));
+      return result === "started";
+    });
+    current().release();
+    await two.event("operationStorageDone");
+    const other = await connect();
+    await other.event("initialized", await other.follow(true));
+  });
+
   it("of more clients than the node has places wait for a place", async () => {
     current().maxOperations = 2;
     const hash = first.best;
@@ -360,7 +404,6 @@ describe("operations", () => {
 });
 
 describe("a client that follows the guide of the specification", () => {
-  // Also the shape of subxt's traffic. It was written by hand from the specification.
   it("reads storage at the finalized block, unpins what it no longer needs, and holds one block", async () => {
     const client = await connect();
     const id = await client.follow(true);
@@ -423,6 +466,7 @@ describe("the loss of the node", () => {
     const all = [await connect(), await connect()];
     const ids = await Promise.all(all.map((client) => client.follow(true)));
     for (const client of all) await client.event("initialized");
+    await untilNodesUp(gateway, 2);
     const lost = current();
     lost.isHolding = true;
     await all[0]!.start("call", [ids[0], lost.best, "Slow_call", "0x02"]);
@@ -455,6 +499,58 @@ describe("the loss of the node", () => {
       await client.event("stop", id);
     }
     await client.event("initialized", await client.follow(true));
+  });
+});
+
+describe("a client that does not read", () => {
+  it("is closed with 1013 when 4 MiB wait for it, and the others continue", async () => {
+    const [slow, other] = [await connect(), await connect()];
+    await slow.event("initialized", await slow.follow(true));
+    const id = await other.follow(true);
+    await other.event("initialized", id);
+    slow.pause();
+    const large = `{"type":"valid","spec":{"specName":"${"x".repeat(500_000)}"}}`;
+    // The connection holds a few megabytes until the gateway notices.
+    while (current().follows.size > 0 && (await followClients()) === 2) {
+      const block = extend(0, large);
+      assert.ok((await other.event("newBlock", id)).includes(block));
+      finalize([block]);
+      assert.equal(await other.ask("unpin", [id, block]), "null");
+    }
+    slow.resume();
+    assert.equal(await slow.closed, 1013);
+    const block = extend();
+    assert.ok((await other.event("newBlock", id)).includes(block));
+    finalize([block]);
+    assert.equal(await other.count("stop"), 0);
+  });
+});
+
+/** Number of follows of clients at the gateway. */
+async function followClients(): Promise<number> {
+  const text = await (await fetch(`${gateway.adminUrl}/metrics`)).text();
+  return Number(/^sluice_ledger_follow_clients\{.*\} (\d+)$/m.exec(text)?.[1]);
+}
+
+describe("a node that lags", () => {
+  it("is left: its follows get stop, and the next ones use a node that does not lag", async () => {
+    await using ahead = await FollowNode.start();
+    await using behind = await FollowNode.start();
+    const own = await startTestGateway({
+      pipeline: shipped.replace("aliases: {", "probeMs: 100\n    aliases: {"),
+      env: { LEDGER_RPC_URL: `${behind.url},${ahead.url}` },
+    });
+    await using _ = own;
+    await untilNodesUp(own, 2);
+    const client = await FollowClient.connect(own.url, own.key, () => Promise.resolve(0));
+    clients.push(client);
+    const id = await client.follow(true);
+    await client.event("initialized", id);
+    assert.equal(behind.follows.size, 1, "equal nodes are used in the order of the file");
+    ahead.answers.set("chain_getHeader", { number: "0x78" });
+    await client.event("stop", id);
+    await client.event("initialized", await client.follow(true));
+    assert.deepEqual([behind.follows.size, ahead.follows.size], [0, 1]);
   });
 });
 

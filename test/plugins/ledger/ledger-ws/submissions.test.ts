@@ -7,6 +7,7 @@ import {
   type TestGateway,
   type WantedKey,
 } from "../../../../plugins/contracts/testing.ts";
+import { untilNodesUp } from "../nodes-up.ts";
 import { until } from "../until.ts";
 import { ChainNode } from "../ledger/feed/chain-node.ts";
 import { request } from "../ledger/fixture.ts";
@@ -18,26 +19,25 @@ const legacy = "author_submitAndWatchExtrinsic";
 const watch = "transactionWatch_v1_submitAndWatch";
 const writing: WantedKey = { capabilities: ["ledger:read", "ledger:write"] };
 
+let stack: AsyncDisposableStack;
 let first: ChainNode;
 let second: ChainNode;
 let gateway: TestGateway;
 
 beforeEach(async () => {
-  first = await ChainNode.start();
-  second = await ChainNode.start();
+  stack = new AsyncDisposableStack();
+  first = stack.use(await ChainNode.start());
+  second = stack.use(await ChainNode.start());
   gateway = await startTestGateway({
     pipeline: shipped
       .replaceAll("ledger-ws: { upstream: ledger }", "ledger-ws: { upstream: ledger, write: true }")
       .replace("methods: {", "methods: { transaction_v1_broadcast: { cuMilli: 7000 }, "),
     env: { LEDGER_RPC_URL: `${first.url},${second.url}` },
   });
-  await until(async () => (await fetch(`${gateway.url}/readyz`)).ok);
+  stack.use(gateway);
+  await untilNodesUp(gateway, 2);
 });
-afterEach(async () => {
-  await gateway[Symbol.asyncDispose]();
-  await first[Symbol.asyncDispose]();
-  await second[Symbol.asyncDispose]();
-});
+afterEach(() => stack.disposeAsync());
 
 interface Writer extends AsyncDisposable {
   readonly client: WsClient;

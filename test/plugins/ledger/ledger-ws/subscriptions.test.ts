@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { after, before, describe, it } from "node:test";
 import { startTestGateway, type TestGateway } from "../../../../plugins/contracts/testing.ts";
+import { untilNodesUp } from "../nodes-up.ts";
 import { until } from "../until.ts";
 import { ChainNode, hashOf, headerOf } from "../ledger/feed/chain-node.ts";
 import { request } from "../ledger/fixture.ts";
@@ -11,24 +12,22 @@ import { connectWs, type WsClient } from "./ws-client.ts";
 const shipped = await readFile(new URL("../../../../pipeline.yaml", import.meta.url), "utf8");
 const path = "/v1/ledger/rpc";
 
+const stack = new AsyncDisposableStack();
 let first: ChainNode;
 let second: ChainNode;
 let gateway: TestGateway;
 
 before(async () => {
-  first = await ChainNode.start();
-  second = await ChainNode.start();
+  first = stack.use(await ChainNode.start());
+  second = stack.use(await ChainNode.start());
   gateway = await startTestGateway({
     pipeline: shipped.replace("aliases: {", "probeMs: 100\n    aliases: {"),
     env: { LEDGER_RPC_URL: `${first.url},${second.url}` },
   });
-  await until(async () => (await fetch(`${gateway.url}/readyz`)).ok);
+  stack.use(gateway);
+  await untilNodesUp(gateway, 2);
 });
-after(async () => {
-  await gateway[Symbol.asyncDispose]();
-  await first[Symbol.asyncDispose]();
-  await second[Symbol.asyncDispose]();
-});
+after(() => stack.disposeAsync());
 
 const connect = (): Promise<WsClient> =>
   connectWs(gateway.url + path, { key: gateway.issue({}).key });
@@ -65,6 +64,7 @@ const current = (): ChainNode => (first.subscribers.size > 0 ? first : second);
 async function move(...methods: readonly string[]): Promise<void> {
   const old = current();
   const other = old === first ? second : first;
+  await untilNodesUp(gateway, 2);
   old.cut();
   await until(() => methods.every((method) => other.open(method) === 1));
 }
@@ -273,6 +273,7 @@ describe("after the loss of the node", () => {
       },
     ];
     for (const attack of hostile) {
+      await untilNodesUp(gateway, 2);
       const node = current();
       attack(node);
       await until(

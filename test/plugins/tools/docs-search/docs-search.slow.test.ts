@@ -13,6 +13,7 @@ import { openLibrary } from "../../../../plugins/tools/docs-search/library.ts";
 import { paragraphsOf } from "../../../../plugins/tools/docs-search/paragraphs.ts";
 import { createCatalogue } from "../../../../plugins/tools/tool-catalogue/catalogue.ts";
 import { startTestGateway } from "../../../../plugins/contracts/testing.ts";
+import { pluginCounts } from "../../../../src/pipeline/observe/plugin-counts.ts";
 import { StartError } from "../../../../src/start-error.ts";
 import { temporaryFolder } from "../../../store/folder.ts";
 import { toolCaller } from "../tool-catalogue/caller.ts";
@@ -43,7 +44,7 @@ async function start(options: Sources): Promise<Started> {
   const host = fakeHost();
   const { tools, resources = [] } = await docsSearch.start(options, host);
   const catalogue = createCatalogue(host);
-  assert.deepEqual(catalogue.add({ tools, resources }), []);
+  assert.deepEqual(catalogue.add({ tools, resources }, pluginCounts(docsSearch, host)), []);
   return {
     call: async (input) =>
       catalogue.call("docs_search", input, toolCaller({ capabilities: ["docs:read"] })),
@@ -144,8 +145,9 @@ for (const input of [
 
 test("a key without docs:read is refused", async (t) => {
   const { tools } = await docsSearch.start(optionsFor(folderOf(t, { "a.md": "a" })), fakeHost());
-  const catalogue = createCatalogue(fakeHost());
-  catalogue.add({ tools });
+  const host = fakeHost();
+  const catalogue = createCatalogue(host);
+  catalogue.add({ tools }, pluginCounts(docsSearch, host));
   const outcome = await catalogue.call(
     "docs_search",
     { query: "a" },

@@ -5,7 +5,7 @@ import { bench, caller, tool } from "./fixture.ts";
 
 describe("the list", () => {
   it("keeps the order in which tools were added and contains their costs", () => {
-    const { catalogue } = bench(
+    const { catalogue, counts } = bench(
       tool({ name: "zebra" }),
       tool({
         name: "apple",
@@ -14,7 +14,7 @@ describe("the list", () => {
         annotations: { readOnlyHint: true },
       }),
     );
-    catalogue.add({ tools: [tool({ name: "middle", price: 0 })] });
+    catalogue.add({ tools: [tool({ name: "middle", price: 0 })] }, counts);
     assert.deepEqual(
       catalogue.list.map((entry) => [
         entry.name,
@@ -85,8 +85,8 @@ describe("a tool is skipped", () => {
   ];
   for (const [title, wrong, problem] of table) {
     it(title, async () => {
-      const { catalogue, call } = bench();
-      const problems = catalogue.add({ tools: [tool(wrong), tool({ name: "good" })] });
+      const { catalogue, counts, call } = bench();
+      const problems = catalogue.add({ tools: [tool(wrong), tool({ name: "good" })] }, counts);
       assert.equal(problems.length, 1);
       assert.match(problems[0] ?? "", problem);
       assert.deepEqual(
@@ -99,8 +99,8 @@ describe("a tool is skipped", () => {
   }
 
   it("if its name is taken, even by another plugin", () => {
-    const { catalogue } = bench(tool());
-    assert.deepEqual(catalogue.add({ tools: [tool(), tool()] }), [
+    const { catalogue, counts } = bench(tool());
+    assert.deepEqual(catalogue.add({ tools: [tool(), tool()] }, counts), [
       'tool "echo" already exists',
       'tool "echo" already exists',
     ]);
@@ -118,7 +118,7 @@ describe("documents", () => {
   };
 
   it("are listed in order; each URI must be unique, absolute and without a fragment", () => {
-    const { catalogue } = bench();
+    const { catalogue, counts } = bench();
     const resources = [
       resource,
       resource,
@@ -126,12 +126,58 @@ describe("documents", () => {
       { ...resource, uri: "/d" },
       { ...resource, uri: "docs://e" },
     ];
-    const problems = catalogue.add({ tools: [], resources });
+    const problems = catalogue.add({ tools: [], resources }, counts);
     assert.equal(problems.length, 3);
     assert.deepEqual(
       catalogue.resources.map(({ uri }) => uri),
       ["docs://a", "docs://e"],
     );
+  });
+
+  it("are counted for their plugin when they are read, whatever their class", async () => {
+    const { catalogue, counts, metrics, clock } = bench();
+    class Page {
+      readonly uri = "docs://page";
+      readonly name = "page";
+      readonly mimeType = "text/plain";
+      readonly capability = undefined;
+      #reads = 0;
+      read(): string {
+        clock.advance(20);
+        return `read ${++this.#reads} times`;
+      }
+    }
+    const broken = {
+      ...resource,
+      uri: "docs://broken",
+      read: () => Promise.reject(new Error("broken")),
+    };
+    const prompt = {
+      name: "ask",
+      description: "Asks.",
+      capability: undefined,
+      get: () => ({ ok: true, messages: [] }) as const,
+    };
+    const hooks = { tools: [], resources: [Object.freeze(new Page()), broken], prompts: [prompt] };
+    assert.deepEqual(catalogue.add(hooks, counts), []);
+    const [first, second] = catalogue.resources;
+    assert.deepEqual([first?.name, await first?.read()], ["page", "read 1 times"]);
+    await assert.rejects(async () => second?.read(), /broken/);
+    const { principal } = caller();
+    void catalogue.prompts[0]?.get({}, { principal, dialogue: undefined });
+    const samples = (name: string): unknown[] =>
+      metrics
+        .read(`sluice_plugin_${name}_total`)
+        .map(({ labels: { plugin, hook }, value }) => [plugin, hook, value]);
+    assert.deepEqual(samples("seconds"), [
+      ["acme", "resource", 0.02],
+      ["acme", "prompt", 0],
+    ]);
+    assert.deepEqual(samples("timed"), [
+      ["acme", "resource", 2],
+      ["acme", "prompt", 1],
+    ]);
+    assert.deepEqual(samples("errors"), [["acme", "resource", 1]]);
   });
 });
 

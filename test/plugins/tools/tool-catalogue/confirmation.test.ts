@@ -4,6 +4,7 @@ import { describe, it } from "node:test";
 import type { Tool, ToolOutcome } from "sluice-gateway/services";
 import { createMetrics } from "../../../../src/metrics.ts";
 import type { Claims, Log } from "../../../../src/plugin.ts";
+import { pluginCounts } from "../../../../src/pipeline/observe/plugin-counts.ts";
 import { createSeal } from "../../../../src/store/seal.ts";
 import { openClaims } from "../../../../src/store/claims.ts";
 import { StoreError } from "../../../../src/store/store-error.ts";
@@ -70,7 +71,8 @@ function startCatalogue(
     seal: createSeal("s"),
     claims: { now: () => clock.now(), claim: (id, until) => claims.claim(id, until) },
   });
-  assert.deepEqual(catalogue.add({ tools: [writeTool(inputs, more)] }), []);
+  const counts = pluginCounts({ name: "acme", kind: "tools" }, { metrics, clock });
+  assert.deepEqual(catalogue.add({ tools: [writeTool(inputs, more)] }, counts), []);
   return { clock, inputs, catalogue };
 }
 

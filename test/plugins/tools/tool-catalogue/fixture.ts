@@ -8,7 +8,8 @@ import type {
   ToolOutcome,
 } from "sluice-gateway/services";
 import type { Log } from "../../../../src/plugin.ts";
-import { createMetrics } from "../../../../src/metrics.ts";
+import { createMetrics, type RenderedMetrics } from "../../../../src/metrics.ts";
+import { pluginCounts, type PluginCounts } from "../../../../src/pipeline/observe/plugin-counts.ts";
 import { createSeal } from "../../../../src/store/seal.ts";
 import { manualClock, type ManualClock } from "../../../../src/testing/clock.ts";
 import {
@@ -114,10 +115,14 @@ export function tool(more: Partial<Tool<never>> & { readonly name?: string } = {
 }
 
 export interface Bench {
+  readonly metrics: RenderedMetrics;
+  /** The counts of the plugin that adds the tools. */
+  readonly counts: PluginCounts;
   readonly catalogue: Catalogue;
   readonly clock: ManualClock;
   /** Error lines that were logged, for example for a bug of a tool. */
   readonly errors: string[];
+  readonly warnings: readonly string[];
   readonly claimed: Set<string>;
   readonly call: (name: string, input: unknown, by?: ToolCaller) => Promise<ToolOutcome>;
 }
@@ -125,18 +130,21 @@ export interface Bench {
 export function bench(...tools: Tool<never>[]): Bench {
   const clock = manualClock();
   const errors: string[] = [];
+  const warnings: string[] = [];
   const claimed = new Set<string>();
   const log: Log = {
     debug() {},
     info() {},
-    warn() {},
+    warn: (fields, message) => void warnings.push(`${message} ${JSON.stringify(fields)}`),
     error: (fields, message) => void errors.push(`${message} ${JSON.stringify(fields)}`),
     child: () => log,
   };
+  const metrics = createMetrics();
+  const counts = pluginCounts({ name: "acme", kind: "tools" }, { metrics, clock });
   const catalogue = createCatalogue({
     clock,
     log,
-    metrics: createMetrics(),
+    metrics,
     seal: createSeal("test"),
     claims: {
       now: () => clock.now(),
@@ -147,10 +155,10 @@ export function bench(...tools: Tool<never>[]): Bench {
       },
     },
   });
-  const problems = catalogue.add({ tools });
+  const problems = catalogue.add({ tools }, counts);
   if (problems.length > 0) throw new Error(problems.join());
   const call: Bench["call"] = async (name, input, by = caller()) => catalogue.call(name, input, by);
-  return { catalogue, clock, errors, claimed, call };
+  return { metrics, counts, catalogue, clock, errors, warnings, claimed, call };
 }
 
 /** Lets every promise that can settle do so. */

@@ -15,20 +15,20 @@ const columns = [
   { title: "Key" },
 ];
 
-/** `isPlatform`: true if the time is a button that opens the explanation. */
-export function ExchangeTable({ exchanges, isPlatform }) {
+/** The time of a request is a button that opens its explanation. */
+export function ExchangeTable({ exchanges }) {
   return html`<${Table}
     caption="The latest requests, newest first"
     kind="feed"
     columns=${columns}
-    rows=${exchanges.map((each) => exchangeRow(each, isPlatform))}
+    rows=${exchanges.map((each) => exchangeRow(each))}
   />`;
 }
 
-function exchangeRow(exchange, isPlatform) {
+function exchangeRow(exchange) {
   const { time, ms, method, route, status, code, calls, gateway, request_id: id } = exchange;
   const cells = [
-    isPlatform && id !== undefined
+    id !== undefined
       ? html`<${ExplanationButton} id=${id} time=${time} />`
       : html`<span>${format.timeOfDay(time)}</span>`,
     html`<b>${method}</b> <span class="path">${route}</span>${" "}

@@ -7,7 +7,7 @@ import { filter, setFilters } from "./router.js";
 const texts = [
   ["key", "Key, by name or id", "Key"],
   ["route", "Route", "Route"],
-  ["call", "JSON-RPC method, tool or model", "Method, tool, model"],
+  ["call", "JSON-RPC method, tool or model", "Method, tool…"],
   ["code", "Code of the refusal", "Code"],
   ["request", "Request id", "Request id"],
 ];

@@ -2,6 +2,9 @@
 import { ask, ApiError } from "./api.js";
 import { useEffect, useRef, useState } from "./html.js";
 
+/** Time after which a path is read again if the gateway has answered that it cannot answer yet. */
+const againMs = 2_000;
+
 /** @typedef {{ data: any, error: ApiError | undefined }} Answer */
 
 /**
@@ -59,6 +62,7 @@ function poll(everyMs, path, took, failed) {
     running.abort();
     const mine = new AbortController();
     running = mine;
+    let waitMs = everyMs;
     try {
       const answer = await ask(path, { signal: mine.signal });
       if (mine.signal.aborted) return;
@@ -67,8 +71,9 @@ function poll(everyMs, path, took, failed) {
       if (mine.signal.aborted) return;
       if (!(error instanceof ApiError)) throw error;
       failed(error);
+      if (error.status === 503) waitMs = Math.min(everyMs, againMs);
     }
-    if (!document.hidden) timer = setTimeout(now, everyMs);
+    if (!document.hidden) timer = setTimeout(now, waitMs);
   };
   const seen = () => {
     if (!document.hidden) void now();

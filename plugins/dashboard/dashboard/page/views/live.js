@@ -41,7 +41,7 @@ export function LiveView({ session }) {
     <div class="split">
       <${Panel} title="Latest requests" aside=${pause}>
         <${Filters} filters=${filters} />
-        <${Latest} exchanges=${exchanges} searched=${now?.searched} isPlatform=${isPlatform} />
+        <${Latest} exchanges=${exchanges} searched=${now?.searched} />
       <//>
       <${Panel} title="Refusals by reason"><${Refusals} refusals=${now?.refusals} /><//>
     </div>
@@ -133,10 +133,10 @@ function chartData(now) {
   };
 }
 
-function Latest({ exchanges, searched, isPlatform }) {
+function Latest({ exchanges, searched }) {
   if (exchanges === undefined) return html`<${Loading} />`;
   if (exchanges.length > 0) {
-    return html`<${ExchangeTable} exchanges=${exchanges} isPlatform=${isPlatform} />`;
+    return html`<${ExchangeTable} exchanges=${exchanges} />`;
   }
   if (searched > 0) {
     return html`<${Empty} title="No request matches the filters">

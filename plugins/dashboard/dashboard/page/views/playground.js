@@ -32,6 +32,7 @@ export function PlaygroundView() {
       <//>
     </div>`;
   }
+  const address = originOf(filter("address")) ?? data.origin;
   return html`<div class="view">
     <${Panel} title="Playground">
       <form class="form" onSubmit=${(event) => event.preventDefault()}>
@@ -43,6 +44,14 @@ export function PlaygroundView() {
           placeholder="gateway_…"
           onInput=${({ currentTarget }) => setKey(currentTarget.value)}
         />
+        <${InputField}
+          label="Public address"
+          hint="Used in the code. Calls of this view are sent to the listener of this gateway."
+          type="url"
+          spellcheck=${false}
+          value=${address}
+          onChange=${({ currentTarget }) => setFilters({ address: originOf(currentTarget.value) })}
+        />
       </form>
       <${Choice}
         label="Kind of call"
@@ -51,8 +60,14 @@ export function PlaygroundView() {
         choose=${(chosen) => setFilters({ call: chosen })}
       />
     <//>
-    <${Caller} key=${kind} kind=${kind} url=${data.origin + data.paths[kind]} paths=${data.paths} />
+    <${Caller} key=${kind} kind=${kind} url=${address + data.paths[kind]} paths=${data.paths} />
   </div>`;
+}
+
+/** Returns the origin of a URL, without a path. Undefined if the text is not the URL of a web server. */
+function originOf(text) {
+  const url = URL.parse(text);
+  return url !== null && ["http:", "https:"].includes(url.protocol) ? url.origin : undefined;
 }
 
 const forms = { chat: ChatForm, tools: ToolForm, node: NodeForm };

@@ -118,6 +118,7 @@ test("a viewer has no buttons for changes, and no playground", (t) =>
       "Changes",
       "Health",
       "Pipeline",
+      "Plugins",
     ]);
     await page.getByRole("link", { name: "Keys" }).click();
     await page.getByRole("cell", { name: "read only" }).first().waitFor();

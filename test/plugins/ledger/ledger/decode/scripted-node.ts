@@ -44,6 +44,11 @@ export function scriptedNode(script: Script): ScriptedNode {
       open: () => Promise.resolve({ kind: "failed" }),
     },
     follows: { methods: undefined, open: () => Promise.resolve({ kind: "failed" }) },
+    archive: {
+      methods: new Map(),
+      stopping: new Map(),
+      open: () => Promise.resolve({ kind: "failed" }),
+    },
     submissions: {
       methods: new Map(),
       ending: new Map(),

@@ -40,6 +40,8 @@ export class FollowNode implements AsyncDisposable {
   runtime = runtimeOf(1);
   /** Maximum number of operations of a follow. */
   maxOperations = 16;
+  /** Results of methods outside `chainHead_v1`. */
+  readonly answers = new Map<string, unknown>();
   /** True while operations are accepted but get no events. */
   isHolding = false;
   readonly follows = new Set<Follow>();
@@ -140,7 +142,7 @@ export class FollowNode implements AsyncDisposable {
   #answer(socket: WebSocket, { id, method, params }: Call): void {
     const say = (member: string): void => socket.send(`{"jsonrpc":"2.0","id":${id},${member}}`);
     if (!method.startsWith("chainHead_v1_")) {
-      const result = healthyNode[method]?.(params);
+      const result = this.answers.get(method) ?? healthyNode[method]?.(params);
       return result === undefined
         ? say('"error":{"code":-32601,"message":"Method not found"}')
         : say(`"result":${JSON.stringify(result)}`);

@@ -1,6 +1,8 @@
 /** Reads the parameters of the methods that need the connection. They are given by position or by name. */
 import type { FollowOperation } from "sluice-gateway/services";
 import { isObject, parseJson } from "sluice-gateway/toolkit";
+import type { CallReplies, RpcCall } from "./call-replies.ts";
+import { invalidParams } from "./rpc-error.ts";
 
 /** Names of the parameters, in order. */
 const names: Readonly<Record<string, readonly string[]>> = {
@@ -13,6 +15,11 @@ const names: Readonly<Record<string, readonly string[]>> = {
   chainHead_v1_continue: ["followSubscription", "operationId"],
   chainHead_v1_stopOperation: ["followSubscription", "operationId"],
   chainHead_v1_unpin: ["followSubscription", "hashOrHashes"],
+  archive_v1_storage: ["hash", "items", "childTrie"],
+  archive_v1_stopStorage: ["subscription"],
+  archive_v1_storageDiff: ["hash", "items", "previousHash"],
+  archive_v1_stopStorageDiff: ["subscription"],
+  archive_v1_storageDiff_stopStorageDiff: ["subscription"],
   author_submitAndWatchExtrinsic: ["bytes"],
   author_unwatchExtrinsic: ["subscription"],
   transactionWatch_v1_submitAndWatch: ["transaction"],
@@ -37,8 +44,25 @@ interface StorageItem {
 /** A parameter that is missing or has the wrong type. `message` names it. */
 export class InvalidParam extends Error {}
 
+/**
+ * Calls `run` with the parameters of a call, in order. Refuses the call if `run` throws an `InvalidParam`. Rejects with
+ * everything else.
+ */
+export async function answerParams(
+  call: RpcCall,
+  replies: CallReplies,
+  run: (params: readonly unknown[]) => void | Promise<void>,
+): Promise<void> {
+  try {
+    await run(readParams(call.method, call.params));
+  } catch (error) {
+    if (!(error instanceof InvalidParam)) throw error;
+    replies.refuse(call, { code: "INVALID_PARAMS", error: invalidParams(error.message) });
+  }
+}
+
 /** Returns the parameters in order; missing ones are undefined. `params`: valid JSON text, or empty. */
-export function readParams(method: string, params: string): readonly unknown[] {
+function readParams(method: string, params: string): readonly unknown[] {
   const expected = names[method] ?? [];
   const value = params === "" ? [] : parseJson(params);
   if (isObject(value)) return expected.map((name) => value[name]);
@@ -98,18 +122,27 @@ export function readOperation(
 }
 
 function readItems(value: unknown): readonly StorageItem[] {
-  if (!Array.isArray(value) || value.length === 0) {
-    throw new InvalidParam("items: expected a list with at least one item");
-  }
-  return (value as readonly unknown[]).map((item) => {
-    const { key, type } = isObject(item) ? item : {};
-    if (!storageTypes.has(type)) {
-      throw new InvalidParam(`items: expected a type of ${[...storageTypes].join(", ")}`);
-    }
-    return { key: readHex(key, "items: key"), type: String(type) };
-  });
+  return readList(value, "items").map(readStorageItem);
 }
 
-function readChildTrie(value: unknown): string | null {
+/** Returns a list with at least one element. */
+export function readList(value: unknown, name: string): readonly unknown[] {
+  if (!Array.isArray(value) || value.length === 0) {
+    throw new InvalidParam(`${name}: expected a list with at least one item`);
+  }
+  return value as readonly unknown[];
+}
+
+/** Reads an item of `chainHead_v1_storage` or `archive_v1_storage`. */
+export function readStorageItem(item: unknown): StorageItem {
+  const { key, type } = isObject(item) ? item : {};
+  if (!storageTypes.has(type)) {
+    throw new InvalidParam(`items: expected a type of ${[...storageTypes].join(", ")}`);
+  }
+  return { key: readHex(key, "items: key"), type: String(type) };
+}
+
+/** Returns the key of a child trie. Null for the main trie. */
+export function readChildTrie(value: unknown): string | null {
   return value === null || value === undefined ? null : readHex(value, "childTrie");
 }

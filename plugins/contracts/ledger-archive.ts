@@ -1,0 +1,47 @@
+/**
+ * The subscriptions of the group `archive_v1` of the service `ledger`, from the JSON-RPC interface specification of the
+ * ecosystem. They read the storage at a block, and end when everything has been read.
+ */
+import type { ClientSubscription, SubscriptionMethod } from "./ledger-subscriptions.ts";
+
+export interface ArchiveMethod extends SubscriptionMethod {
+  /** True if `openMilliCu` is the price of one item of the request. */
+  readonly isPerItem: boolean;
+  /** The event that reports a failure. Nothing follows it. */
+  readonly errorEvent: string;
+}
+
+/** The parameters of a read. */
+export interface ArchiveRequest {
+  /** The block, in lower case with 0x. */
+  readonly hash: string;
+  /** Number of items. */
+  readonly items: number;
+  /** All parameters as JSON text of an array. */
+  readonly params: string;
+}
+
+/** A read of one client. It begins paused, and `start` resumes it. */
+export interface ClientArchiveRead extends ClientSubscription {
+  /** Makes the node wait, because the client does not read. A few notifications may still follow. */
+  pause(): void;
+  resume(): void;
+}
+
+export type OpenedArchiveRead =
+  | { readonly kind: "open"; readonly subscription: ClientArchiveRead }
+  /** No node accepts the read. `error`: the JSON-RPC error of the last one as JSON text. */
+  | { readonly kind: "error"; readonly error: string }
+  /** Nothing was sent, because too many reads are open at the nodes. */
+  | { readonly kind: "full" }
+  /** No node answered. */
+  | { readonly kind: "failed" };
+
+export interface LedgerArchive {
+  /** The methods that begin a read, by name. */
+  readonly methods: ReadonlyMap<string, ArchiveMethod>;
+  /** The methods that began a read, by every name of the method that stops it. */
+  readonly stopping: ReadonlyMap<string, ArchiveMethod>;
+  /** Begins a read at a node that has the block. Never rejects. */
+  open(method: ArchiveMethod, request: ArchiveRequest): Promise<OpenedArchiveRead>;
+}

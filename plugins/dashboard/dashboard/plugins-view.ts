@@ -1,0 +1,17 @@
+/** Reports the loaded plugins: where they come from, what their manifests permit, and how their code does. */
+import type { HookStatus, LoadedPlugin } from "sluice-gateway/plugin";
+import { rounded } from "./live.ts";
+import type { DashboardParts } from "./parts.ts";
+
+/** All counts are since the start of the process. */
+export function pluginsView({ gateway }: DashboardParts): object {
+  return { plugins: gateway.running().plugins.map(pluginJson) };
+}
+
+function pluginJson({ isLocked, hooks, ...facts }: LoadedPlugin): object {
+  return { ...facts, locked: isLocked, hooks: hooks.map(hookJson) };
+}
+
+function hookJson({ seconds, ...counts }: HookStatus): object {
+  return { ...counts, ms: rounded(seconds * 1000) };
+}

@@ -1,0 +1,106 @@
+/**
+ * The reads `archive_v1_storage` and `archive_v1_storageDiff` of one connection. The node waits while the client does not
+ * read, so a large result does not pile up here.
+ */
+import type { ArchiveMethod, ClientArchiveRead, LedgerArchive } from "sluice-gateway/services";
+import { readArchiveRequest } from "./archive-params.ts";
+import type { RpcCall } from "./call-replies.ts";
+import { answerParams, readText } from "./rpc-params.ts";
+import type { Places } from "./key-limit.ts";
+import { OpenSubscriptions, type Opened, type SubscriptionDeps } from "./open-subscriptions.ts";
+import { tooManySubscriptions, unavailable } from "./rpc-error.ts";
+
+/** Maximum number of reads of a connection. */
+const maxReads = 4;
+
+export interface ArchiveCallsDeps extends SubscriptionDeps {
+  readonly archive: LedgerArchive;
+  /** The places of the key for reads. */
+  readonly places: Places;
+  /** True while so much output waits for the client that it gets no more. */
+  readonly isBusy: () => boolean;
+}
+
+export class ArchiveCalls {
+  readonly #deps: ArchiveCallsDeps;
+  readonly #open: OpenSubscriptions<ArchiveMethod, ClientArchiveRead>;
+
+  constructor(deps: ArchiveCallsDeps) {
+    this.#deps = deps;
+    this.#open = new OpenSubscriptions(deps, {
+      max: maxReads,
+      places: deps.places,
+      isAlwaysCharged: false,
+      refuseFull: (call) => deps.replies.refuse(call, tooManySubscriptions),
+      lastMember: ({ errorEvent }, { code } = unavailable) => {
+        const error = `the gateway has ended the read: ${code}`;
+        return `"result":${JSON.stringify({ event: errorEvent, error })}`;
+      },
+    });
+  }
+
+  /** Returns true if this call begins or stops a read. */
+  handles(method: string): boolean {
+    const { methods, stopping } = this.#deps.archive;
+    return methods.has(method) || stopping.has(method);
+  }
+
+  /** Answers a call for which `handles` returns true. Sends the answer, unless it rejects. */
+  answer(call: RpcCall): Promise<void> {
+    const { archive, replies } = this.#deps;
+    const method = archive.methods.get(call.method);
+    return answerParams(call, replies, async (params) => {
+      if (method !== undefined) {
+        const request = readArchiveRequest(method.name, params);
+        const priced = method.isPerItem ? request.items : 1;
+        return this.#open.open(
+          call,
+          method,
+          async () => this.#pausing(await archive.open(method, request)),
+          method.openMilliCu * priced,
+        );
+      }
+      const id = readText(params[0], "subscription");
+      const stopped = archive.stopping.get(call.method);
+      if (this.#open.get(id)?.method === stopped) this.#open.remove(id);
+      // The specification has this answer for a read that is not open, too.
+      replies.answer(call, "null");
+    });
+  }
+
+  /** Called when the client has read, or when notifications were sent. */
+  resume(): void {
+    if (this.#deps.isBusy()) return;
+    for (const { upstream } of this.#open.values()) upstream.resume();
+  }
+
+  /** Ends all reads with their error event, because the gateway is stopping. */
+  drain(): void {
+    for (const open of this.#open.values()) this.#open.end(open);
+  }
+
+  /** Ends all reads. */
+  close(): void {
+    this.#open.close();
+  }
+
+  /** Pauses the read while `isBusy` returns true. */
+  #pausing(opened: Opened<ClientArchiveRead>): Opened<ClientArchiveRead> {
+    if (opened.kind !== "open") return opened;
+    const read = opened.subscription;
+    const subscription: ClientArchiveRead = {
+      start: (listener) =>
+        read.start({
+          onNotification: (result, isLast) => {
+            listener.onNotification(result, isLast);
+            if (!isLast && this.#deps.isBusy()) read.pause();
+          },
+          onEnd: () => listener.onEnd(),
+        }),
+      pause: () => read.pause(),
+      resume: () => read.resume(),
+      close: () => read.close(),
+    };
+    return { kind: "open", subscription };
+  }
+}

@@ -1,0 +1,116 @@
+/** One follow of a client, with its operations. */
+import { randomBytes } from "node:crypto";
+import type {
+  ClientFollow,
+  ClientSubscription,
+  FollowMethod,
+  FollowOperation,
+  NotificationListener,
+} from "sluice-gateway/services";
+import type { Refusal } from "./call-replies.ts";
+import { Operation } from "./follow-operation.ts";
+import type { Places } from "./key-limit.ts";
+import type { Payer } from "./payer.ts";
+
+/** Maximum number of operations of a follow (decisions.md section 14). */
+const maxOperations = 16;
+
+export interface FollowUpstreamDeps {
+  readonly payer: Payer;
+  /** The places of the key for operations. Each item of a storage operation takes one. */
+  readonly places: Places;
+  /** True while so much output waits for the client that it gets no more. */
+  readonly isBusy: () => boolean;
+  /** Changes the number of characters that wait for the client. Returns false if there are too many. */
+  readonly hold: (chars: number) => boolean;
+  /** Called with each charge that is being written. */
+  readonly onCharge: (written: Promise<unknown>) => void;
+}
+
+/** An operation that was started. `parts`: number of its parts, which can be smaller than was asked for. */
+interface Started {
+  readonly id: string;
+  readonly parts: number;
+}
+
+export class FollowUpstream implements ClientSubscription {
+  readonly follow: ClientFollow;
+  readonly withRuntime: boolean;
+  readonly #deps: FollowUpstreamDeps;
+  readonly #operations = new Map<string, Operation>();
+  /** Number of parts of operations that have not ended. */
+  #running = 0;
+  #isClosed = false;
+
+  constructor(follow: ClientFollow, withRuntime: boolean, deps: FollowUpstreamDeps) {
+    this.follow = follow;
+    this.withRuntime = withRuntime;
+    this.#deps = deps;
+  }
+
+  start(listener: NotificationListener): void {
+    this.follow.start(listener);
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    for (const operation of this.#operations.values()) operation.stop();
+    this.follow.close();
+  }
+
+  operation(id: string): Operation | undefined {
+    return this.#operations.get(id);
+  }
+
+  /** Called when the client has read what was sent. */
+  resume(): void {
+    for (const operation of this.#operations.values()) operation.resume();
+  }
+
+  /** Starts an operation with as many of the parts as the limits allow. Undefined if they allow none. */
+  async operate(
+    method: FollowMethod,
+    all: readonly FollowOperation[],
+    send: (event: string) => void,
+  ): Promise<Started | Refusal | undefined> {
+    const { payer, places } = this.#deps;
+    const count = places.take(Math.min(all.length, maxOperations - this.#running));
+    if (count === 0) return undefined;
+    this.#running += count;
+    let hasStarted = false;
+    const end = (): void => {
+      this.#running -= count;
+      places.release(count);
+    };
+    try {
+      const payment = await payer.reserve(method.cuMilli * count);
+      if ("error" in payment) return payment;
+      // The follow may have ended meanwhile.
+      if (this.#isClosed) {
+        payment.release();
+        return undefined;
+      }
+      const id = randomBytes(12).toString("base64url");
+      const operation = new Operation({
+        ...this.#deps,
+        id,
+        follow: this.follow,
+        method,
+        parts: all.slice(0, count),
+        payment,
+        send: (event) => {
+          if (!this.#isClosed) send(event);
+        },
+        onEnd: () => {
+          this.#operations.delete(id);
+          end();
+        },
+      });
+      hasStarted = true;
+      this.#operations.set(id, operation);
+      return operation.start() ? { id, parts: count } : undefined;
+    } finally {
+      if (!hasStarted) end();
+    }
+  }
+}

@@ -1,0 +1,37 @@
+/** Limits how many things of one kind each key has open at the same time, on all its connections to this gateway. */
+export class KeyLimit {
+  readonly #maxPerKey: number;
+  readonly #open = new Map<string, number>();
+
+  constructor(maxPerKey: number) {
+    this.#maxPerKey = maxPerKey;
+  }
+
+  /** Returns the places of a key. */
+  of(keyId: string): Places {
+    return {
+      take: (wanted = 1) => {
+        const open = this.#open.get(keyId) ?? 0;
+        const taken = Math.max(0, Math.min(wanted, this.#maxPerKey - open));
+        if (taken > 0) this.#open.set(keyId, open + taken);
+        return taken;
+      },
+      release: (count = 1) => {
+        const open = (this.#open.get(keyId) ?? 0) - count;
+        if (open > 0) this.#open.set(keyId, open);
+        else this.#open.delete(keyId);
+      },
+    };
+  }
+}
+
+/** The places of one key. */
+export interface Places {
+  /** Takes up to `wanted` places (default 1). Returns the number of places taken, which is 0 if none is left. */
+  take(wanted?: number): number;
+  /** Gives back places that were taken (default 1). */
+  release(count?: number): void;
+}
+
+/** Places without a limit. */
+export const unlimited: Places = { take: (wanted = 1) => wanted, release() {} };

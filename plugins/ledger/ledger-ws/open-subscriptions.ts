@@ -1,0 +1,193 @@
+/**
+ * The subscriptions of one connection that follow the same rules: opens them, charges them, and ends them. It is used for
+ * each kind of subscription.
+ */
+import { randomBytes } from "node:crypto";
+import type { ClientSubscription, SubscriptionMethod } from "sluice-gateway/services";
+import { guarded } from "sluice-gateway/toolkit";
+import type { CallReplies, Refusal, RpcCall } from "./call-replies.ts";
+import type { Places } from "./key-limit.ts";
+import {
+  notificationOf,
+  type NotifiedSubscription,
+  type PaidNotifications,
+} from "./paid-notifications.ts";
+import type { Payer } from "./payer.ts";
+import { internalError, unavailable, upstreamErrorCodes } from "./rpc-error.ts";
+
+/** The parts of a connection that all its subscriptions use. */
+export interface SubscriptionDeps {
+  readonly payer: Payer;
+  readonly notifications: PaidNotifications;
+  readonly replies: CallReplies;
+  /** Called for an exception, which ends the connection. */
+  readonly onError: (error: unknown) => void;
+}
+
+/** The rules of one kind of subscription. */
+export interface SubscriptionRules<Method> {
+  /** Maximum number of open subscriptions. */
+  readonly max: number;
+  /** The places of the key, one per subscription. */
+  readonly places: Places;
+  /** True if opening is charged even if the node refuses, or if the client has left. */
+  readonly isAlwaysCharged: boolean;
+  /** Answers a call above a limit. */
+  refuseFull(call: RpcCall, method: Method): void;
+  /**
+   * Returns the last notification of a subscription that the gateway ends, as a member of `params`. Undefined if such
+   * a subscription stays open until the client ends it. `refusal`: undefined if the gateway is stopping.
+   */
+  lastMember(method: Method, refusal: Refusal | undefined): string | undefined;
+}
+
+/** The outcome of opening a subscription at a node. `full`: there are too many at the nodes. */
+export type Opened<Upstream> =
+  | { readonly kind: "open"; readonly subscription: Upstream }
+  | { readonly kind: "error"; readonly error: string }
+  | { readonly kind: "full" | "failed" };
+
+export interface OpenSubscription<Method, Upstream> extends NotifiedSubscription {
+  readonly method: Method & SubscriptionMethod;
+  readonly upstream: Upstream;
+}
+
+export class OpenSubscriptions<
+  Method extends SubscriptionMethod,
+  Upstream extends ClientSubscription,
+> {
+  readonly #deps: SubscriptionDeps;
+  readonly #rules: SubscriptionRules<Method>;
+  readonly #open = new Map<string, OpenSubscription<Method, Upstream>>();
+  /** Number of subscriptions that are being opened. */
+  #opening = 0;
+  #isClosed = false;
+
+  constructor(deps: SubscriptionDeps, rules: SubscriptionRules<Method>) {
+    this.#deps = deps;
+    this.#rules = rules;
+  }
+
+  get(id: string): OpenSubscription<Method, Upstream> | undefined {
+    return this.#open.get(id);
+  }
+
+  values(): Iterable<OpenSubscription<Method, Upstream>> {
+    return this.#open.values();
+  }
+
+  /** Opens a subscription, charges it and answers the call. `openMilliCu`: the price to open it. */
+  async open(
+    call: RpcCall,
+    method: Method,
+    openUpstream: () => Promise<Opened<Upstream>>,
+    openMilliCu = method.openMilliCu,
+  ): Promise<void> {
+    const { max, places } = this.#rules;
+    if (this.#open.size + this.#opening >= max || places.take() === 0) {
+      return this.#rules.refuseFull(call, method);
+    }
+    this.#opening++;
+    let isOpen = false;
+    try {
+      isOpen = await this.#openPaid(call, method, openUpstream, openMilliCu);
+    } finally {
+      this.#opening--;
+      if (!isOpen) places.release();
+    }
+  }
+
+  /** Ends a subscription without a notification. Returns false if it is not open. */
+  remove(id: string): boolean {
+    const open = this.#open.get(id);
+    if (open === undefined) return false;
+    this.#open.delete(id);
+    this.#rules.places.release();
+    open.upstream.close();
+    return true;
+  }
+
+  /** Ends a subscription with its last notification, which is free. */
+  end(open: OpenSubscription<Method, Upstream>, refusal?: Refusal): void {
+    const { replies } = this.#deps;
+    const last = this.#rules.lastMember(open.method, refusal);
+    if (last === undefined || !this.remove(open.id)) return;
+    replies.report(open.method.name, refusal?.code);
+    replies.send(notificationOf(open, last));
+  }
+
+  /** Ends all subscriptions without a notification. */
+  close(): void {
+    this.#isClosed = true;
+    for (const id of this.#open.keys()) this.remove(id);
+  }
+
+  /** Returns true if the subscription is open. */
+  async #openPaid(
+    call: RpcCall,
+    method: Method,
+    openUpstream: () => Promise<Opened<Upstream>>,
+    openMilliCu: number,
+  ): Promise<boolean> {
+    const { payer, replies } = this.#deps;
+    const { name } = method;
+    const refuse = (refusal: Refusal): false => {
+      replies.refuse(call, refusal, name);
+      return false;
+    };
+    const payment = await payer.reserve(openMilliCu);
+    if ("error" in payment) return refuse(payment);
+    const opened = await openUpstream();
+    let isPaid = false;
+    if (this.#isCharged(opened))
+      isPaid = await payment.settle([{ method: name, costMilliCu: openMilliCu }]);
+    else payment.release();
+    switch (opened.kind) {
+      case "open":
+        if (isPaid && !this.#isClosed) return this.#begin(call, method, opened.subscription);
+        opened.subscription.close();
+        return refuse(unavailable);
+      case "full":
+        this.#rules.refuseFull(call, method);
+        return false;
+      case "error":
+        if (this.#rules.isAlwaysCharged && !isPaid) return refuse(unavailable);
+        return refuse({ code: upstreamErrorCodes.error, error: opened.error });
+      case "failed":
+      default:
+        return refuse({ code: upstreamErrorCodes.failed, error: internalError });
+    }
+  }
+
+  #isCharged({ kind }: Opened<Upstream>): boolean {
+    const { isAlwaysCharged } = this.#rules;
+    if (kind === "open") return isAlwaysCharged || !this.#isClosed;
+    return kind === "error" && isAlwaysCharged;
+  }
+
+  #begin(call: RpcCall, method: Method, upstream: Upstream): true {
+    const { notifications, replies, onError } = this.#deps;
+    const all = this.#open;
+    const open: OpenSubscription<Method, Upstream> = {
+      id: randomBytes(12).toString("base64url"),
+      method,
+      upstream,
+      get isOpen() {
+        return all.get(this.id) === this;
+      },
+      refuse: (refusal) => this.end(open, refusal),
+    };
+    all.set(open.id, open);
+    replies.answer(call, `"${open.id}"`, method.name);
+    upstream.start({
+      onNotification: guarded((result: string, isLast: boolean) => {
+        notifications.add(open, result, isLast ? () => void this.remove(open.id) : undefined);
+      }, onError),
+      onEnd: guarded(
+        () => this.end(open, { code: upstreamErrorCodes.failed, error: internalError }),
+        onError,
+      ),
+    });
+    return true;
+  }
+}

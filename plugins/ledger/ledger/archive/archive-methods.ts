@@ -1,0 +1,69 @@
+/**
+ * The subscriptions of the group `archive_v1`. Source: the JSON-RPC interface specification, and sc-rpc-spec-v2 of
+ * polkadot-sdk for the second name of the method that stops a difference.
+ */
+import type { ArchiveMethod } from "sluice-gateway/services";
+import type { PoolConfig } from "../options.ts";
+
+/** decisions.md section 14: an item costs what `chainHead_v1_storage` costs. */
+const itemMilliCu = 500;
+const openMilliCu = 1000;
+const notificationMilliCu = 100;
+
+/** A method with what only the ledger needs. */
+export interface KnownArchiveMethod extends ArchiveMethod {
+  /** The event that carries a result, and the one after the last result. */
+  readonly events: readonly [string, string];
+  /** Names of the method that stops it. Nodes that are built from polkadot-sdk know only the last one. */
+  readonly stop: readonly [string, ...string[]];
+}
+
+const known: readonly Pick<
+  KnownArchiveMethod,
+  "name" | "notification" | "isPerItem" | "events" | "errorEvent" | "stop"
+>[] = [
+  {
+    name: "archive_v1_storage",
+    notification: "archive_v1_storageEvent",
+    isPerItem: true,
+    events: ["storage", "storageDone"],
+    errorEvent: "storageError",
+    stop: ["archive_v1_stopStorage"],
+  },
+  {
+    name: "archive_v1_storageDiff",
+    notification: "archive_v1_storageDiffEvent",
+    isPerItem: false,
+    events: ["storageDiff", "storageDiffDone"],
+    errorEvent: "storageDiffError",
+    stop: ["archive_v1_stopStorageDiff", "archive_v1_storageDiff_stopStorageDiff"],
+  },
+];
+
+/** Returns true for a method that begins a read. Such methods are not in the whitelist. */
+export function isArchiveSubscription(name: string): boolean {
+  return known.some((method) => method.name === name);
+}
+
+export interface ArchiveMethods {
+  readonly methods: ReadonlyMap<string, KnownArchiveMethod>;
+  readonly stopping: ReadonlyMap<string, KnownArchiveMethod>;
+}
+
+/** Returns the methods of a deployment. The option `methods` removes them or changes their prices. */
+export function createArchiveMethods(changes: PoolConfig["methods"]): ArchiveMethods {
+  const methods = new Map<string, KnownArchiveMethod>();
+  const stopping = new Map<string, KnownArchiveMethod>();
+  for (const each of known) {
+    const change = changes[each.name];
+    if (change === false) continue;
+    const method: KnownArchiveMethod = {
+      ...each,
+      openMilliCu: change?.cuMilli ?? (each.isPerItem ? itemMilliCu : openMilliCu),
+      notificationMilliCu: change?.notificationCuMilli ?? notificationMilliCu,
+    };
+    methods.set(method.name, method);
+    for (const name of method.stop) stopping.set(name, method);
+  }
+  return { methods, stopping };
+}

@@ -1,0 +1,258 @@
+/**
+ * Reads of `archive_v1` that end by themselves. Each has a connection to a node for itself, so that a node can wait for
+ * the client of a large read without delaying other clients. A node that refuses a read, or that fails before its first
+ * result, is replaced by another one, because only some nodes of a pool may have the block or the methods.
+ */
+import type { Clock, Log } from "sluice-gateway/plugin";
+import type {
+  ArchiveRequest,
+  ClientArchiveRead,
+  LedgerArchive,
+  OpenedArchiveRead,
+} from "sluice-gateway/services";
+import { isObject } from "sluice-gateway/toolkit";
+import { NodeLinks, type NodeLink } from "../feed/node-links.ts";
+import { OwnSubscription } from "../feed/own-subscription.ts";
+import { memberAt, parseOrUndefined } from "../json-part.ts";
+import type { NodePool } from "../node-pool.ts";
+import type { PoolConfig } from "../options.ts";
+import {
+  createArchiveMethods,
+  type ArchiveMethods,
+  type KnownArchiveMethod,
+} from "./archive-methods.ts";
+
+const maxLinks = 32;
+/** Maximum number of nodes that are asked for one read. */
+const maxNodes = 3;
+const maxMessageBytes = 16 * 1_048_576;
+/** Maximum number of events that wait for the client. They arrive with the answer of the node, before it can be paused. */
+const maxWaiting = 16_384;
+const checkMs = 1_000;
+const invalidParamsCode = -32602;
+
+export interface ArchiveReadsParts {
+  readonly upstream: Pick<
+    PoolConfig,
+    "connectMs" | "headersMs" | "idleMs" | "answerBytes" | "methods"
+  >;
+  readonly pool: Pick<NodePool, "targets">;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** A read that has not ended. */
+interface OpenRead {
+  readonly method: KnownArchiveMethod;
+  readonly request: ArchiveRequest;
+  /** Labels of the nodes that were asked. */
+  readonly asked: Set<string>;
+  readonly subscription: OwnSubscription;
+  /** The node that reads, and its id of the subscription as JSON text. Undefined while a node is being chosen. */
+  source: { readonly link: NodeLink; readonly id: string } | undefined;
+  isPaused: boolean;
+  hasResults: boolean;
+  /** Time of the monotonic clock at which the node sent something or was resumed. */
+  activeAt: number;
+}
+
+type Refusal = Exclude<OpenedArchiveRead, { readonly kind: "open" }>;
+
+export class ArchiveReads implements LedgerArchive {
+  readonly methods: ArchiveMethods["methods"];
+  readonly stopping: ArchiveMethods["stopping"];
+  readonly #links: NodeLinks;
+  readonly #clock: Clock;
+  readonly #answerMs: number;
+  readonly #reads = new Set<OpenRead>();
+  readonly #check: Disposable;
+
+  constructor({ upstream, pool, clock, log }: ArchiveReadsParts) {
+    const { connectMs, headersMs, idleMs, answerBytes, methods } = upstream;
+    ({ methods: this.methods, stopping: this.stopping } = createArchiveMethods(methods));
+    this.#clock = clock;
+    this.#answerMs = headersMs + idleMs;
+    const messageBytes = Math.min(answerBytes, maxMessageBytes);
+    this.#links = new NodeLinks({
+      pool,
+      clock,
+      log,
+      // A read has any number of events. The node waits while the client does not read them.
+      limits: { connectMs, answerMs: this.#answerMs, messageBytes, baseRate: Infinity },
+      maxPerLink: 1,
+      maxLinks,
+      lostMessage: "the connection of an archive read is lost",
+    });
+    this.#check = clock.every(checkMs, () => this.#endSilent());
+  }
+
+  async open(
+    { name }: { readonly name: string },
+    request: ArchiveRequest,
+  ): Promise<OpenedArchiveRead> {
+    const method = this.methods.get(name);
+    if (method === undefined) return { kind: "failed" };
+    const lastEvents = new Set([method.events[1], method.errorEvent]);
+    const isLast = (result: string): boolean => lastEvents.has(eventOf(result));
+    const read: OpenRead = {
+      method,
+      request,
+      asked: new Set(),
+      subscription: new OwnSubscription({ isLast, maxWaiting }, () => this.#stop(read)),
+      source: undefined,
+      isPaused: true,
+      hasResults: false,
+      activeAt: 0,
+    };
+    const refusal = await this.#begin(read);
+    if (refusal !== undefined) return refusal;
+    this.#reads.add(read);
+    return { kind: "open", subscription: this.#clientOf(read) };
+  }
+
+  close(): void {
+    this.#check[Symbol.dispose]();
+    this.#links.close();
+  }
+
+  #clientOf(read: OpenRead): ClientArchiveRead {
+    const { subscription } = read;
+    return {
+      start: (listener) => {
+        subscription.start(listener);
+        this.#resume(read);
+      },
+      pause: () => {
+        read.isPaused = true;
+        read.source?.link.connection.pause();
+      },
+      resume: () => this.#resume(read),
+      close: () => subscription.close(),
+    };
+  }
+
+  #resume(read: OpenRead): void {
+    if (!read.isPaused) return;
+    read.isPaused = false;
+    read.activeAt = this.#clock.monotonic();
+    read.source?.link.connection.resume();
+  }
+
+  /** Asks nodes that have not been asked, until one accepts the read. Returns undefined when one has. Never rejects. */
+  async #begin(read: OpenRead): Promise<Refusal | undefined> {
+    const { method, request, asked } = read;
+    const block = { hash: request.hash, number: undefined, needsState: true };
+    let refusal: Refusal = { kind: "failed" };
+    while (asked.size < maxNodes) {
+      const link = this.#links.take({ block, except: asked });
+      if (link === "full") return { kind: "full" };
+      if (link === undefined) return refusal;
+      asked.add(link.target.label);
+      const { connection } = link;
+      if (!(await connection.opened)) {
+        this.#links.release(link);
+        continue;
+      }
+      const answer = await connection.subscribe(method.name, request.params, (id) =>
+        this.#attach(read, link, id),
+      );
+      if (answer?.kind === "result") {
+        // The client may have left while the read was moved to this node.
+        if (read.subscription.hasEnded) this.#stop(read);
+        return undefined;
+      }
+      this.#links.release(link);
+      if (answer === undefined) continue;
+      refusal = { kind: "error", error: answer.text };
+      if (hasInvalidParams(answer.text)) return refusal;
+    }
+    return refusal;
+  }
+
+  /** Called when a node has accepted the read. Returns what receives its notifications. */
+  #attach(read: OpenRead, link: NodeLink, id: string): (result: string) => void {
+    read.source = { link, id };
+    read.activeAt = this.#clock.monotonic();
+    link.open.add(read.subscription);
+    if (read.isPaused) link.connection.pause();
+    return (result) => {
+      if (read.source?.link === link) this.#receive(read, link, result);
+    };
+  }
+
+  #receive(read: OpenRead, link: NodeLink, result: string): void {
+    const { method, subscription } = read;
+    read.activeAt = this.#clock.monotonic();
+    const event = eventOf(result);
+    if (event === method.errorEvent && !read.hasResults && this.#hasOtherNode(read)) {
+      void this.#move(read, result);
+      return;
+    }
+    if (event !== method.errorEvent && !method.events.includes(event)) {
+      return this.#links.disconnect(link);
+    }
+    read.hasResults = true;
+    // The node has finished, so nothing has to be stopped when the subscription ends.
+    if (event === method.errorEvent || event === method.events[1]) this.#detach(read);
+    subscription.receive(result);
+  }
+
+  #hasOtherNode({ asked }: OpenRead): boolean {
+    return asked.size < Math.min(maxNodes, this.#links.nodes);
+  }
+
+  /** Reads from another node. `failure`: the event of the first one, for the client if there is no other. Never rejects. */
+  async #move(read: OpenRead, failure: string): Promise<void> {
+    this.#detach(read);
+    const refusal = await this.#begin(read);
+    if (refusal === undefined) return;
+    read.hasResults = true;
+    read.subscription.receive(failure);
+  }
+
+  /** Frees the connection after its node has finished with the read. */
+  #detach(read: OpenRead): void {
+    const { source } = read;
+    if (source === undefined) return;
+    const { link, id } = source;
+    read.source = undefined;
+    link.open.delete(read.subscription);
+    link.connection.forget(id);
+    link.connection.resume();
+    this.#links.release(link);
+  }
+
+  /** Called when the subscription of the client has ended. Stops the node if it has not finished. */
+  #stop(read: OpenRead): void {
+    this.#reads.delete(read);
+    const { source, method } = read;
+    if (source === undefined) return;
+    const { connection } = source.link;
+    for (const name of method.stop) connection.send(name, `[${source.id}]`, () => {});
+    const wasPaused = read.isPaused;
+    this.#detach(read);
+    // What the node has already sent is not worth reading.
+    if (wasPaused) this.#links.disconnect(source.link);
+  }
+
+  /** Ends the reads whose node sends nothing although it should. */
+  #endSilent(): void {
+    const oldest = this.#clock.monotonic() - this.#answerMs;
+    for (const { source, isPaused, activeAt } of this.#reads) {
+      if (source !== undefined && !isPaused && activeAt < oldest) {
+        this.#links.disconnect(source.link);
+      }
+    }
+  }
+}
+
+/** Returns the name of an event. Empty if the text is not an event. */
+function eventOf(result: string): string {
+  const event = parseOrUndefined(memberAt(result, ["event"]));
+  return typeof event === "string" ? event : "";
+}
+
+function hasInvalidParams(error: string): boolean {
+  const value = parseOrUndefined(error);
+  return isObject(value) && value["code"] === invalidParamsCode;
+}

@@ -1,0 +1,126 @@
+/**
+ * WebSockets to the nodes for subscriptions that clients cannot share. A subscription stays at the node on which it was
+ * opened. They are separate from the WebSocket of the shared subscriptions, so that a node that is lost here does not
+ * interrupt those.
+ */
+import type { Clock, Log } from "sluice-gateway/plugin";
+import type { BlockOfCall, NodePool, NodeTarget } from "../node-pool.ts";
+import { FeedConnection, type FeedLimits } from "./feed-connection.ts";
+import type { OwnSubscription } from "./own-subscription.ts";
+import { TargetChoice } from "./target-choice.ts";
+
+/** A connection without subscriptions is kept for this time. */
+const unusedMs = 5_000;
+
+export interface NodeLinksParts {
+  readonly pool: Pick<NodePool, "targets">;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly limits: FeedLimits;
+  /** Maximum number of subscriptions of one connection. */
+  readonly maxPerLink: number;
+  /** Maximum number of connections. A node accepts 100 in total by default. */
+  readonly maxLinks: number;
+  /** The message for the log when a node is lost. */
+  readonly lostMessage: string;
+}
+
+/** A connection to a node, with the subscriptions that it carries. */
+export interface NodeLink {
+  readonly target: NodeTarget;
+  readonly connection: FeedConnection;
+  readonly open: Set<OwnSubscription>;
+  /** Number of subscriptions, including those that the node has not answered. */
+  size: number;
+}
+
+/** The node that is wanted. `except`: labels of nodes that must not be used. */
+interface WantedNode {
+  readonly block?: BlockOfCall;
+  readonly except?: ReadonlySet<string>;
+}
+
+export class NodeLinks {
+  readonly #parts: NodeLinksParts;
+  readonly #nodes: TargetChoice;
+  readonly #links = new Set<NodeLink>();
+  #isClosed = false;
+
+  constructor(parts: NodeLinksParts) {
+    this.#parts = parts;
+    this.#nodes = new TargetChoice(parts.pool, parts.clock);
+  }
+
+  /** Number of nodes that are usable. */
+  get nodes(): number {
+    return this.#nodes.count;
+  }
+
+  /** Takes a place on a connection to a usable node. Undefined if there is no node. */
+  take({ block, except }: WantedNode = {}): NodeLink | "full" | undefined {
+    if (this.#isClosed) return undefined;
+    const target = this.#nodes.choose(block, except);
+    if (target === undefined) return undefined;
+    const link = this.#openTo(target, block === undefined) ?? this.#connect(target);
+    if (link !== "full") link.size++;
+    return link;
+  }
+
+  /** Gives back a place. */
+  release(link: NodeLink): void {
+    link.size--;
+    if (link.size > 0 || !this.#links.has(link)) return;
+    this.#parts.clock.after(unusedMs, () => {
+      if (link.size === 0) this.disconnect(link);
+    });
+  }
+
+  /** Closes a connection. Its subscriptions are lost. */
+  disconnect(link: NodeLink): void {
+    if (!this.#links.delete(link)) return;
+    link.connection.close();
+    for (const subscription of link.open) subscription.lose();
+  }
+
+  /** Returns true if the connection is still open. */
+  has(link: NodeLink): boolean {
+    return this.#links.has(link);
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    for (const link of this.#links) this.disconnect(link);
+  }
+
+  /** Returns a connection that has a place: to this node, or, if `orOther`, to any usable node. */
+  #openTo({ label }: NodeTarget, orOther: boolean): NodeLink | undefined {
+    for (const link of this.#links) {
+      if (link.size >= this.#parts.maxPerLink || this.#nodes.isUnusable(link.target)) continue;
+      if (orOther || link.target.label === label) return link;
+    }
+    return undefined;
+  }
+
+  #connect(target: NodeTarget): NodeLink | "full" {
+    const { clock, limits, maxLinks } = this.#parts;
+    if (this.#links.size >= maxLinks) {
+      const unused = [...this.#links].find(({ size }) => size === 0);
+      if (unused === undefined) return "full";
+      this.disconnect(unused);
+    }
+    const connection = new FeedConnection(target.url, clock, limits, (reason) =>
+      this.#lost(link, reason),
+    );
+    const link: NodeLink = { target, connection, open: new Set(), size: 0 };
+    this.#links.add(link);
+    return link;
+  }
+
+  #lost(link: NodeLink, reason: string): void {
+    const { target, open } = link;
+    const fields = { node: target.label, reason, subscriptions: open.size };
+    this.#parts.log.warn(fields, this.#parts.lostMessage);
+    this.#nodes.avoid(target);
+    this.disconnect(link);
+  }
+}

@@ -1,0 +1,69 @@
+/** A subscription at a node that belongs to one client. Keeps its notifications until the client is ready for them. */
+import type { ClientSubscription, NotificationListener } from "sluice-gateway/services";
+
+export interface OwnSubscriptionRules {
+  /** Returns true if the node sends nothing after this notification. */
+  readonly isLast: (result: string) => boolean;
+  /** Maximum number of notifications that wait for `start`. */
+  readonly maxWaiting: number;
+}
+
+export class OwnSubscription implements ClientSubscription {
+  readonly #rules: OwnSubscriptionRules;
+  readonly #onClose: () => void;
+  #listener: NotificationListener | undefined;
+  #waiting: string[] = [];
+  #hasEnded = false;
+  #isLost = false;
+
+  /** `onClose`: called once, when the node may forget the subscription. */
+  constructor(rules: OwnSubscriptionRules, onClose: () => void) {
+    this.#rules = rules;
+    this.#onClose = onClose;
+  }
+
+  get hasEnded(): boolean {
+    return this.#hasEnded;
+  }
+
+  start(listener: NotificationListener): void {
+    this.#listener = listener;
+    for (const result of this.#waiting.splice(0)) this.receive(result);
+    if (this.#isLost) this.#reportLoss();
+  }
+
+  close(): void {
+    if (this.#hasEnded) return;
+    this.#hasEnded = true;
+    this.#listener = undefined;
+    this.#waiting = [];
+    this.#onClose();
+  }
+
+  /** Accepts a notification of the node. `result`: JSON text. */
+  receive(result: string): void {
+    if (this.#hasEnded) return;
+    const listener = this.#listener;
+    if (listener === undefined) {
+      if (this.#waiting.length < this.#rules.maxWaiting) this.#waiting.push(result);
+      else this.#isLost = true;
+      return;
+    }
+    const isLast = this.#rules.isLast(result);
+    if (isLast) this.close();
+    listener.onNotification(result, isLast);
+  }
+
+  /** Called when the connection to the node is lost. */
+  lose(): void {
+    this.#isLost = true;
+    if (this.#listener !== undefined) this.#reportLoss();
+  }
+
+  #reportLoss(): void {
+    if (this.#hasEnded) return;
+    const listener = this.#listener;
+    this.close();
+    listener?.onEnd();
+  }
+}

@@ -1,0 +1,60 @@
+/** Checks what a tool returns. Every check throws `BrokenContract`, which becomes GATEWAY_INTERNAL_ERROR. */
+import { gatewayErrors } from "sluice-gateway/plugin";
+import type { ModelUsage, ToolFailure, ToolResult } from "sluice-gateway/services";
+
+/** A tool returned something that the contract does not allow, which is a bug of the tool. */
+export class BrokenContract extends Error {}
+
+/** Returns the failure. It must have a known code (which is a metric label), a message and serializable details. */
+export function checkedFailure(failure: ToolFailure): ToolFailure {
+  const { code, message, details } = failure;
+  if (!Object.hasOwn(gatewayErrors, code)) {
+    throw new BrokenContract("the tool failed with an unknown code");
+  }
+  if (typeof message !== "string") throw new BrokenContract("the tool failed without a message");
+  assertJson(details);
+  return failure;
+}
+
+/** Returns the result as JSON text. Throws for a value that JSON cannot represent: a cycle, a BigInt, undefined. */
+export function textOf(result: Extract<ToolResult, { readonly ok: true }>): string {
+  const text: unknown = "json" in result ? result.json : toJson(result.value);
+  if (typeof text === "string") return text;
+  throw new BrokenContract("the tool returned a result that is not JSON");
+}
+
+/**
+ * Throws for values that JSON cannot represent, before the call is charged and before the answers of other calls are
+ * affected.
+ */
+export function assertJson(...values: readonly unknown[]): void {
+  for (const value of values) if (value !== undefined) toJson(value);
+}
+
+function toJson(value: unknown): string | undefined {
+  try {
+    return JSON.stringify(value);
+  } catch (error) {
+    throw new BrokenContract("the tool returned a value that JSON cannot represent", {
+      cause: error,
+    });
+  }
+}
+
+/** Returns the value of JSON text. */
+export function valueOf(json: string): unknown {
+  try {
+    return JSON.parse(json);
+  } catch {
+    throw new BrokenContract("the tool returned text that is not JSON");
+  }
+}
+
+/** Returns true for a valid usage. Surfaces write it into their answers unchanged. */
+export function isUsage({ model, inputTokens, outputTokens }: ModelUsage): boolean {
+  return (
+    typeof model === "string" &&
+    Number.isSafeInteger(inputTokens) &&
+    Number.isSafeInteger(outputTokens)
+  );
+}

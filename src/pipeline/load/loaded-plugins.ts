@@ -1,0 +1,107 @@
+/** The facts about the loaded plugins, for the service `gateway`. */
+import { grantsOf } from "../../contract/permissions.ts";
+import { callFailure } from "../../errors.ts";
+import type { RenderedMetrics } from "../../metrics.ts";
+import type { LoadedPlugin, Plugin, PluginFacts } from "../../plugin.ts";
+import { version } from "../../version.ts";
+import type { PluginData } from "./plugin-file.ts";
+
+/** Where a plugin under `plugins:` comes from. */
+export interface PluginOrigin {
+  readonly from: "package" | "link" | "path" | "code";
+  /** Its value under `plugins:`. */
+  readonly source: string | undefined;
+  /** Path of its module, if its package is a link to local code (`link`). */
+  readonly file?: string;
+  /** Version of its package. */
+  readonly version?: string | undefined;
+  /** Its manifest in the file `sluice-plugin.json` of its package. */
+  readonly data?: PluginData | undefined;
+  /** Whether pipeline.lock lists it. */
+  readonly isLocked?: boolean | undefined;
+}
+
+/** Returns the facts of the plugins, in alphabetical order. `origins`: has no entry for plugins that ship with Sluice. */
+export function pluginFacts(
+  plugins: ReadonlyMap<string, Plugin>,
+  origins: ReadonlyMap<string, PluginOrigin>,
+): PluginFacts[] {
+  return [...plugins.values()]
+    .map((plugin) => factsOf(plugin, origins.get(plugin.name)))
+    .toSorted((a, b) => (a.name < b.name ? -1 : 1));
+}
+
+function factsOf(plugin: Plugin, found: PluginOrigin | undefined): PluginFacts {
+  // What an operator has accepted is the file of the package. A start refuses code with another manifest.
+  const { name, kind, description, contract, ...manifest } = found?.data ?? plugin;
+  return {
+    name,
+    kind,
+    description,
+    version: found === undefined ? version : found.version,
+    contract,
+    origin: found?.from ?? "sluice",
+    source: found?.source,
+    isLocked: found?.isLocked,
+    grants: grantsOf(manifest),
+  };
+}
+
+type ReadMetrics = Pick<RenderedMetrics, "read">;
+
+/** Adds the counts of each plugin, which are read from the metrics. */
+export function withCounts(
+  facts: readonly PluginFacts[],
+  metrics: ReadMetrics,
+): readonly LoadedPlugin[] {
+  const counts = countsOfAll(metrics);
+  return facts.map((plugin) => ({
+    ...plugin,
+    hooks: [...(counts.get(plugin.name)?.entries() ?? [])].map(([hook, found]) => ({
+      hook,
+      ...found,
+    })),
+  }));
+}
+
+/** The counts of one hook while they are added up. */
+interface Sums {
+  timed: number;
+  seconds: number;
+  errors: number;
+  timeouts: number;
+  readonly refusals: Record<string, number>;
+  readonly failures: Record<string, number>;
+}
+
+function noCounts(): Sums {
+  return { timed: 0, seconds: 0, refusals: {}, failures: {}, errors: 0, timeouts: 0 };
+}
+
+/** Returns the counts by plugin and hook. Those of a step are added up over all routes. */
+function countsOfAll(metrics: ReadMetrics): Map<string, Map<string, Sums>> {
+  const all = new Map<string, Map<string, Sums>>();
+  const sumsOf = ({ step, plugin = step, hook = "request" }: Labels): Sums => {
+    const hooks = all.get(plugin ?? "") ?? new Map<string, Sums>();
+    all.set(plugin ?? "", hooks);
+    const sums = hooks.get(hook) ?? noCounts();
+    hooks.set(hook, sums);
+    return sums;
+  };
+  for (const family of ["sluice_step", "sluice_plugin"]) {
+    for (const name of ["timed", "seconds", "errors", "timeouts"] as const) {
+      for (const { labels, value } of metrics.read(`${family}_${name}_total`)) {
+        sumsOf(labels)[name] += value;
+      }
+    }
+    for (const { labels, value } of metrics.read(`${family}_refusals_total`)) {
+      const { code = "" } = labels;
+      const { refusals, failures } = sumsOf(labels);
+      const byCode = callFailure(code).isFailure === true ? failures : refusals;
+      byCode[code] = (byCode[code] ?? 0) + value;
+    }
+  }
+  return all;
+}
+
+type Labels = Readonly<Record<string, string>>;

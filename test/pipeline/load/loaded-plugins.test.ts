@@ -1,0 +1,201 @@
+/** What the gateway reports about its loaded plugins: where they come from, what they get, and their counts. */
+import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+import { createMetrics } from "../../../src/metrics.ts";
+import { readPipeline, checkParsed } from "../../../src/pipeline/load/check-file.ts";
+import { pluginFacts, withCounts } from "../../../src/pipeline/load/loaded-plugins.ts";
+import { coreMetrics } from "../../../src/pipeline/observe/stats.ts";
+import { RouteStepStats } from "../../../src/pipeline/observe/step-stats.ts";
+import type { HookStatus, LoadedPlugin } from "../../../src/plugin.ts";
+import { manualClock } from "../../../src/testing/clock.ts";
+import { version } from "../../../src/version.ts";
+import { startTestGateway, type TestGateway } from "../../../plugins/contracts/testing.ts";
+import { temporaryFolder } from "../../store/folder.ts";
+import { thirdParty, writeThirdParty } from "../../third-party-plugins.ts";
+
+const pipeline = `version: 1
+server: { port: "\${PORT}" }
+admin: { port: "\${ADMIN_PORT}" }
+store: { data: "\${DATA_DIR}" }
+plans: { enterprise: { rps: 1000, includedCu: 1000, overageUsdPerCu: none } }
+plugins: ${thirdParty}
+tools: [acme-dice]
+lists: { edge: [request-id, authenticate, { authorize: { require: key } }, meter] }
+routes:
+  - { path: /rpc, methods: [POST], run: [{ use: edge }], to: tool-rpc }
+  - { path: /keyed, methods: [GET], run: [{ use: edge }], to: acme-plugins }
+  - { path: /plugins, methods: [GET], to: acme-plugins }
+`;
+
+async function plugins({ url }: TestGateway): Promise<Map<string, LoadedPlugin>> {
+  // The surface answers with what the service `gateway` reports.
+  const list = (await (await fetch(`${url}/plugins`)).json()) as LoadedPlugin[];
+  return new Map(list.map((plugin) => [plugin.name, plugin]));
+}
+
+/** Returns the counts of a hook without its times. */
+function countsOf(plugin: LoadedPlugin | undefined, hook: string): Partial<HookStatus> {
+  const { seconds: _, hook: __, ...counts } = plugin?.hooks.find((one) => one.hook === hook) ?? {};
+  return counts;
+}
+
+async function callTool({ url, key }: TestGateway, tool: string): Promise<void> {
+  const call = { jsonrpc: "2.0", id: 1, method: "tools.call", params: { tool, params: {} } };
+  const response = await fetch(`${url}/rpc`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+    body: JSON.stringify(call),
+  });
+  await response.arrayBuffer();
+}
+
+test("plugins are reported with their origin, version, contract and grants", async () => {
+  await using gateway = await startTestGateway({ pipeline, prepare: writeThirdParty });
+  const found = await plugins(gateway);
+  assert.deepEqual([...found.keys()], [...found.keys()].toSorted());
+  const facts = (name: string): unknown => {
+    const { hooks: _, ...rest } = found.get(name) ?? {};
+    return rest;
+  };
+  assert.deepEqual(facts("acme-dice"), {
+    name: "acme-dice",
+    kind: "tools",
+    description: "Throws dice.",
+    version: "2.3.4",
+    contract: "^1.1",
+    origin: "package",
+    source: "acme-kit/dice",
+    isLocked: true,
+    grants: {
+      services: [],
+      hosts: ["dice.acme.com:443"],
+      env: ["ACME_KEY"],
+      body: "none",
+      deployment: [],
+    },
+  });
+  assert.deepEqual(facts("acme-plugins"), {
+    name: "acme-plugins",
+    kind: "surface",
+    description: "Lists the plugins.",
+    origin: "path",
+    source: "./acme-plugins.js",
+    grants: {
+      services: ["acme-clock", "gateway"],
+      hosts: [],
+      env: [],
+      body: "write",
+      deployment: [],
+    },
+  });
+  const { kind, origin, version: shipped } = found.get("authenticate") ?? {};
+  assert.deepEqual([kind, origin, shipped], ["step", "sluice", version]);
+  // A service that runs because a plugin uses it.
+  assert.equal(found.get("tool-catalogue")?.kind, "service");
+});
+
+test("the facts of an installed package are data: they are known although its code does not load", async (t) => {
+  const folder = temporaryFolder(t);
+  writeThirdParty(folder, { broken: true });
+  writeFileSync(join(folder, "pipeline.yaml"), pipeline);
+  const env = { PORT: "0", ADMIN_PORT: "0", DATA_DIR: join(folder, "data") };
+  const parsed = await readPipeline(join(folder, "pipeline.yaml"), env);
+  const { startable, faults } = await checkParsed(parsed, { asData: true });
+  assert.deepEqual(faults, []);
+  const facts = startable && pluginFacts(startable.plugins, startable.origins);
+  const dice = facts?.find(({ name }) => name === "acme-dice");
+  assert.deepEqual(
+    [dice?.version, dice?.contract, dice?.isLocked, dice?.grants.hosts],
+    ["2.3.4", "^1.1", true, ["dice.acme.com:443"]],
+  );
+});
+
+test("the calls of a plugin's tools are counted for the plugin", async () => {
+  await using gateway = await startTestGateway({ pipeline, prepare: writeThirdParty });
+  for (const tool of ["roll", "roll", "break", "refuse", "secret"]) {
+    await callTool(gateway, `acme_${tool}`);
+  }
+  assert.deepEqual(countsOf((await plugins(gateway)).get("acme-dice"), "tool"), {
+    timed: 4,
+    refusals: { GATEWAY_CONFLICT: 1, GATEWAY_PERMISSION_DENIED: 1 },
+    failures: { GATEWAY_INTERNAL_ERROR: 1 },
+    errors: 1,
+    timeouts: 0,
+  });
+  const exposition = await (await fetch(`${gateway.adminUrl}/metrics`)).text();
+  assert.match(
+    exposition,
+    /^sluice_plugin_errors_total\{plugin="acme-dice",kind="tools",hook="tool",reason="throw"\} 1$/m,
+  );
+});
+
+test("what fails in a service is counted: timers, reports, requests on the admin listener", async () => {
+  const clock = manualClock();
+  await using gateway = await startTestGateway({ pipeline, prepare: writeThirdParty, clock });
+  clock.advance(3_000);
+  const readyz = await fetch(`${gateway.adminUrl}/readyz`);
+  assert.equal(readyz.status, 200);
+  assert.equal(await (await fetch(`${gateway.adminUrl}/acme-clock/`)).text(), "tick");
+  await assert.rejects(fetch(`${gateway.adminUrl}/acme-clock/broken`));
+  let found = (await plugins(gateway)).get("acme-clock");
+  // The time of a request on the admin listener ends when its connection has taken the whole answer.
+  while (countsOf(found, "admin").timed !== 2) found = (await plugins(gateway)).get("acme-clock");
+  const none = { refusals: {}, failures: {}, timeouts: 0 };
+  assert.deepEqual(countsOf(found, "start"), { ...none, timed: 1, errors: 0 });
+  assert.deepEqual(countsOf(found, "initialized"), { ...none, timed: 1, errors: 0 });
+  assert.deepEqual(countsOf(found, "timer"), { ...none, timed: 3, errors: 3 });
+  assert.deepEqual(countsOf(found, "admin"), { ...none, timed: 2, errors: 1 });
+  const ready = countsOf(found, "ready");
+  const backends = countsOf(found, "backends");
+  assert.equal(ready.errors, 0);
+  // Both are called for each report of readiness, and the surface asks for one, too.
+  assert.ok(backends.timed !== undefined && backends.timed >= 1);
+  assert.equal(backends.errors, backends.timed);
+  assert.equal(ready.timed, backends.timed);
+});
+
+test("all counts of a step are added up over its routes", () => {
+  const metrics = createMetrics();
+  const core = coreMetrics(metrics);
+  for (const route of ["/a", "/b"]) {
+    const stats = new RouteStepStats(core, route, ["gate", "surface"]);
+    stats.ended(Float64Array.of(500, -1));
+    stats.refused(0, "GATEWAY_CONFLICT");
+    stats.refused(0, "GATEWAY_SERVICE_UNAVAILABLE");
+    stats.failed(0);
+    stats.timedOut(0, "around");
+  }
+  const gate = { kind: "step", name: "gate", description: "", start: () => ({}) } as const;
+  const [plugin] = withCounts(pluginFacts(new Map([["gate", gate]]), new Map()), metrics);
+  assert.deepEqual(plugin?.hooks, [
+    {
+      hook: "request",
+      timed: 2,
+      seconds: 1,
+      refusals: { GATEWAY_CONFLICT: 2 },
+      failures: { GATEWAY_SERVICE_UNAVAILABLE: 2 },
+      errors: 2,
+      timeouts: 2,
+    },
+  ]);
+});
+
+test("the hooks of a step are added up over its routes, and a reload keeps the counts", async () => {
+  await using gateway = await startTestGateway({ pipeline, prepare: writeThirdParty });
+  await callTool(gateway, "acme_roll");
+  for (const path of ["/keyed", "/rpc"]) {
+    const method = path === "/rpc" ? "POST" : "GET";
+    const response = await fetch(gateway.url + path, { method, headers: { authorization: "x" } });
+    await response.arrayBuffer();
+  }
+  const before = (await plugins(gateway)).get("authorize");
+  const { refusals, errors } = countsOf(before, "request");
+  assert.deepEqual([refusals, errors], [{ GATEWAY_UNAUTHORIZED: 2 }, 0]);
+  await gateway.write(pipeline.replace("  - { path: /keyed", "  - { path: /other"));
+  assert.deepEqual(await gateway.gateway.reloader.reload("test"), []);
+  const after = await plugins(gateway);
+  assert.deepEqual(countsOf(after.get("authorize"), "request").refusals, refusals);
+  assert.equal(after.get("acme-dice")?.hooks.find(({ hook }) => hook === "tool")?.timed, 1);
+});

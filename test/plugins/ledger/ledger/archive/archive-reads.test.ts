@@ -1,0 +1,98 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { ClientArchiveRead } from "sluice-gateway/services";
+import { ArchiveReads } from "../../../../../plugins/ledger/ledger/archive/archive-reads.ts";
+import { manualClock } from "../../../../../src/testing/clock.ts";
+import { silent } from "../pool/recorded-request.ts";
+import { until } from "../../until.ts";
+import { ArchiveNode, value } from "./archive-node.ts";
+
+const answerMs = 30_000;
+const request = { hash: `0x${"11".repeat(32)}`, items: 1, params: '["0x11",[],null]' };
+
+function setUp(...nodes: readonly ArchiveNode[]) {
+  const clock = manualClock();
+  const targets = nodes.map(({ url }) => ({ label: new URL(url).host, url: new URL(url) }));
+  const reads = new ArchiveReads({
+    upstream: {
+      connectMs: 1000,
+      headersMs: answerMs - 1000,
+      idleMs: 1000,
+      answerBytes: 1_000_000,
+      methods: {},
+    },
+    pool: { targets: () => targets },
+    clock,
+    log: silent,
+  });
+  return {
+    clock,
+    reads,
+    async open(): Promise<ClientArchiveRead> {
+      const opened = await reads.open({ name: "archive_v1_storage" }, request);
+      assert.ok(opened.kind === "open");
+      return opened.subscription;
+    },
+    [Symbol.dispose]: () => reads.close(),
+  };
+}
+
+test("a read ends if the node sends nothing for too long, but not while it is paused", async () => {
+  await using node = await ArchiveNode.start();
+  node.events = [];
+  using archive = setUp(node);
+  const read = await archive.open();
+  const heard: string[] = [];
+  read.start({
+    onNotification: (result) => void heard.push(result),
+    onEnd: () => void heard.push("end"),
+  });
+  archive.clock.advance(answerMs - 2000);
+  node.say(value("0x01"));
+  await until(() => heard.length === 1);
+  read.pause();
+  archive.clock.advance(2 * answerMs);
+  read.resume();
+  archive.clock.advance(answerMs - 2000);
+  assert.deepEqual(heard, [value("0x01")]);
+  archive.clock.advance(3000);
+  assert.deepEqual(heard, [value("0x01"), "end"]);
+  await until(() => node.reads.size === 0);
+});
+
+test("32 reads are open at the nodes at most, and a connection is used again", async () => {
+  await using node = await ArchiveNode.start();
+  node.events = [];
+  using archive = setUp(node);
+  const open: ClientArchiveRead[] = [];
+  for (let n = 0; n < 32; n++) open.push(await archive.open());
+  assert.equal(node.connections, 32);
+  const refused = await archive.reads.open({ name: "archive_v1_storage" }, request);
+  assert.equal(refused.kind, "full");
+  open[0]?.start({ onNotification() {}, onEnd() {} });
+  open[0]?.close();
+  await archive.open();
+  assert.equal(node.connections, 32);
+});
+
+test("a client that leaves while another node is asked is stopped there, too", async () => {
+  await using first = await ArchiveNode.start();
+  await using second = await ArchiveNode.start();
+  first.events = [];
+  second.events = [];
+  using archive = setUp(first, second);
+  const read = await archive.open();
+  read.start({ onNotification: () => assert.fail("nothing is passed on"), onEnd() {} });
+  first.say('{"event":"storageError","error":"unknown block"}');
+  await until(() => second.reads.size === 1);
+  read.close();
+  await until(() => second.reads.size === 0);
+});
+
+test("if no node can be reached, the read fails", async () => {
+  const node = await ArchiveNode.start();
+  using archive = setUp(node);
+  await node[Symbol.asyncDispose]();
+  const opened = await archive.reads.open({ name: "archive_v1_storage" }, request);
+  assert.equal(opened.kind, "failed");
+});

@@ -1,0 +1,251 @@
+/** Plugins whose tools change while the gateway runs: in the catalogue, and on every surface. */
+import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import type { Tool } from "sluice-gateway/services";
+import { startTestGateway } from "../../../../plugins/contracts/testing.ts";
+import { bench, tool } from "./fixture.ts";
+
+const named = (name: string, more: Partial<Tool<never>> = {}): Tool<never> =>
+  tool({ ...more, name });
+
+function changing(...first: Tool<never>[]): { tools: Tool<never>[] } {
+  return { tools: first };
+}
+
+describe("the catalogue", () => {
+  it("follows the tools of a plugin and keeps the order of the plugins", async () => {
+    const { catalogue, counts, call } = bench(named("a"));
+    const plugin = changing(named("b1"));
+    catalogue.add(
+      {
+        get tools() {
+          return plugin.tools;
+        },
+      },
+      counts,
+    );
+    catalogue.add({ tools: [named("c")] }, counts);
+    const names = (): string[] => catalogue.list.map(({ name }) => name);
+    const before = catalogue.list;
+    assert.deepEqual(names(), ["a", "b1", "c"]);
+    assert.equal(catalogue.list, before, "the same array while nothing changes");
+
+    plugin.tools = [named("b2"), named("b3", { price: 7 })];
+    // A call finds a new tool without a list before it.
+    assert.equal((await call("b3", {})).ok, true);
+    const removed = await call("b1", {});
+    assert.equal(!removed.ok && removed.code, "GATEWAY_TOOL_NOT_FOUND");
+    assert.deepEqual(names(), ["a", "b2", "b3", "c"]);
+    assert.deepEqual(
+      before.map(({ name }) => name),
+      ["a", "b1", "c"],
+      "an array that was returned does not change",
+    );
+    plugin.tools = [];
+    assert.deepEqual(names(), ["a", "c"]);
+  });
+
+  it("keeps the tools that are the same objects", () => {
+    const { catalogue, counts } = bench();
+    const kept = named("kept");
+    const plugin = changing(kept);
+    catalogue.add(
+      {
+        get tools() {
+          return plugin.tools;
+        },
+      },
+      counts,
+    );
+    const [entry] = catalogue.list;
+    plugin.tools = [named("more"), kept];
+    assert.equal(catalogue.list[1], entry);
+  });
+
+  it("lets a call that has begun end after its tool was removed", async () => {
+    const { catalogue, counts, call } = bench();
+    const { promise, resolve } = Promise.withResolvers<{ ok: true; value: number }>();
+    const plugin = changing(named("slow", { call: () => promise }));
+    catalogue.add(
+      {
+        get tools() {
+          return plugin.tools;
+        },
+      },
+      counts,
+    );
+    const outcome = call("slow", {});
+    plugin.tools = [];
+    assert.deepEqual(catalogue.list, []);
+    resolve({ ok: true, value: 1 });
+    assert.equal((await outcome).ok, true);
+  });
+
+  it("skips an invalid tool and one with the name of another plugin's tool", async () => {
+    const { catalogue, counts, call, warnings } = bench(named("a"));
+    const plugin = changing();
+    const problems: string[] = [];
+    catalogue.add(
+      {
+        get tools() {
+          return plugin.tools;
+        },
+        onInvalid: (problem) => void problems.push(problem),
+      },
+      counts,
+    );
+    const other = changing();
+    catalogue.add(
+      {
+        get tools() {
+          return other.tools;
+        },
+      },
+      counts,
+    );
+    plugin.tools = [named("a"), named("b", { price: -1 }), named("good")];
+    assert.deepEqual(
+      catalogue.list.map(({ name }) => name),
+      ["a", "good"],
+    );
+    assert.equal(problems.length, 2);
+    assert.match(problems[0] ?? "", /tool "a" already exists/);
+    assert.match(problems[1] ?? "", /tool "b" has a price/);
+    assert.equal((await call("a", {})).ok, true);
+    // Without `onInvalid`, the problem is logged once.
+    other.tools = [named("good"), named("better")];
+    assert.equal(catalogue.list.length, 3);
+    assert.equal(catalogue.list.length, 3);
+    assert.deepEqual(warnings, ['a tool was skipped {"problem":"tool \\"good\\" already exists"}']);
+  });
+
+  it("keeps running if a plugin fails while its tools are read", async () => {
+    const { catalogue, counts, call, errors } = bench(named("a"));
+    const failures: (() => Tool<never>[])[] = [
+      () => {
+        throw new Error("no tools now");
+      },
+      // A plugin in JavaScript can return anything.
+      () => null as never,
+      () => [named("b"), null as never],
+    ];
+    let next: () => Tool<never>[] = () => first;
+    const first = [named("b")];
+    catalogue.add(
+      {
+        get tools() {
+          return next();
+        },
+      },
+      counts,
+    );
+    for (const failure of failures) {
+      const made: { tools?: Tool<never>[] } = {};
+      next = () => (made.tools ??= failure());
+      assert.equal((await call("a", {})).ok, true);
+      assert.ok(errors.length > 0);
+      errors.length = 0;
+    }
+    next = () => first;
+    assert.equal((await call("b", {})).ok, true);
+    assert.deepEqual(errors, []);
+  });
+});
+
+const plugin = `
+const tool = (name, call) => ({
+  name, call, description: name, inputSchema: { type: "object" }, price: 10, capability: undefined,
+});
+let tools = [];
+const grow = () => {
+  tools = [...tools, tool("acme_new" + tools.length, () => ({ ok: true, value: { grown: true } }))];
+  return { ok: true, value: {} };
+};
+tools = [tool("acme_grow", grow)];
+export default {
+  kind: "tools",
+  name: "growing",
+  description: "Adds a tool with each call.",
+  start: () => ({ get tools() { return tools; } }),
+};
+`;
+const pipeline = `
+version: 1
+server: { port: "\${PORT}" }
+admin: { port: "\${ADMIN_PORT}" }
+store: { data: "\${DATA_DIR}" }
+plugins: { growing: ./growing.js }
+tools: [growing]
+lists:
+  agents: [request-id, authenticate, authorize: { require: key }, meter]
+routes:
+  - { path: /rpc, methods: [POST], run: [{ use: agents }], to: tool-rpc }
+  - { path: /mcp, methods: [POST], run: [{ use: agents }], to: mcp }
+  - { path: /.well-known/mcp, methods: [GET], to: discovery }
+`;
+
+describe("the surfaces", () => {
+  it("show and call the tools that a plugin has now, also after a reload", async () => {
+    await using gateway = await startTestGateway({
+      pipeline,
+      prepare: (folder) => writeFileSync(join(folder, "growing.js"), plugin),
+    });
+    const post = async (path: string, body: object): Promise<string> => {
+      const answer = await fetch(gateway.url + path, {
+        method: "POST",
+        headers: {
+          authorization: `Bearer ${gateway.key}`,
+          "content-type": "application/json",
+          accept: "application/json, text/event-stream",
+          ...("_meta" in Object(Reflect.get(body, "params")) && {
+            "mcp-protocol-version": "2026-07-28",
+            "mcp-method": "tools/list",
+          }),
+        },
+        body: JSON.stringify(body),
+      });
+      const text = await answer.text();
+      assert.equal(answer.status, 200, text);
+      return text;
+    };
+    const rpc = (method: string, params?: object): Promise<string> =>
+      post("/rpc", { jsonrpc: "2.0", id: 1, method, ...(params && { params }) });
+    const mcp = (params: object): Promise<string> =>
+      post("/mcp", { jsonrpc: "2.0", id: 1, method: "tools/list", params });
+    const _meta = {
+      "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+      "io.modelcontextprotocol/clientInfo": { name: "test", version: "1" },
+      "io.modelcontextprotocol/clientCapabilities": {},
+    };
+    const discovery = async (etag = ""): Promise<Response> =>
+      fetch(`${gateway.url}/.well-known/mcp`, { headers: { "if-none-match": etag } });
+    const shown = async (): Promise<string[]> => {
+      const texts = [rpc("tools.list"), mcp({}), mcp({ _meta })];
+      const all = await Promise.all([...texts, discovery().then((answer) => answer.text())]);
+      return all.map((text) =>
+        [...text.matchAll(/"name":"(acme_\w+)"/g)].map(([, name]) => name).join(),
+      );
+    };
+    const everywhere = (names: string): string[] => [names, names, names, names];
+
+    assert.deepEqual(await shown(), everywhere("acme_grow"));
+    const etag = (await discovery()).headers.get("etag") ?? "";
+    assert.equal((await discovery(etag)).status, 304);
+    await rpc("tools.call", { tool: "acme_grow" });
+    assert.deepEqual(await shown(), everywhere("acme_grow,acme_new1"));
+    assert.equal((await discovery(etag)).status, 200);
+    assert.match(await rpc("tools.call", { tool: "acme_new1" }), /"grown":true/);
+    // Names of tools are recognized as methods, too.
+    assert.match(await rpc("acme_new1"), /called through tools.call/);
+
+    // A reload that changes the routes keeps the plugin, and its tools.
+    await gateway.write(pipeline.replace("/.well-known/mcp", "/discovery"));
+    assert.deepEqual(await gateway.gateway.reloader.reload("test"), []);
+    assert.match(await rpc("tools.list"), /acme_new1/);
+    await rpc("tools.call", { tool: "acme_grow" });
+    assert.match(await rpc("tools.list"), /acme_new2/);
+    assert.match(await mcp({}), /acme_new2/);
+  });
+});
