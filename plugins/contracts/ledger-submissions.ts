@@ -1,6 +1,6 @@
 /**
- * Submitting extrinsics through the service `ledger`, for clients that stay connected. The node that has accepted an
- * extrinsic is the only one that is ever sent it.
+ * Submitting extrinsics through the service `ledger`, for clients that stay connected. An extrinsic is never sent
+ * to a second node.
  */
 import type { ClientSubscription, SubscriptionMethod } from "./ledger-subscriptions.ts";
 

@@ -31,7 +31,7 @@ export const maxWaiting = 256;
 /** Time limit for a response, with its body. */
 const answerMs = 10_000;
 const maxAnswerBytes = 16 * 1024;
-/** Half of the wait is random. The wait doubles from ten seconds to ten minutes, so the attempts take about an hour. */
+/** Half of the wait is random. The wait doubles from ten seconds to ten minutes, so the attempts take half an hour to an hour. */
 const firstWaitMs = 10_000;
 const maxWaitMs = 600_000;
 const maxAttempts = 12;

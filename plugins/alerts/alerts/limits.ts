@@ -1,6 +1,6 @@
 /**
  * Finds the limits that are nearly used up: the plan of a workspace, and the windows of a key. Only keys with new
- * charges are looked at. Claims make sure that all gateways together report a threshold once per period.
+ * charges are checked. Claims make sure that all gateways together report a threshold once per period.
  */
 import { setImmediate as turn } from "node:timers/promises";
 import type { Clock, Host } from "sluice-gateway/plugin";
@@ -16,9 +16,9 @@ export interface LimitDeps {
 
 const thresholds = [50, 80, 95] as const;
 const dayMs = 86_400_000;
-/** Maximum time in milliseconds for which a look keeps the gateway from other work. One key can take longer. */
+/** Maximum time in milliseconds for which a check keeps the gateway from other work. One key can take longer. */
 const sliceMs = 5;
-/** Maximum number of keys with charges of today or yesterday that are looked at: those with the largest charges. */
+/** Maximum number of keys with charges of today or yesterday that are checked: those with the largest charges. */
 const maxKeys = 10_000;
 
 /** One limit, and how much of it is used. */
@@ -33,7 +33,7 @@ interface LimitUse {
 
 export class LimitWatch {
   readonly #deps: LimitDeps;
-  /** Milli-CU of each key at the last look. */
+  /** Milli-CU of each key at the last check. */
   #usedByKey: ReadonlyMap<string, number> = new Map();
   /** The thresholds of this day or month that were reported, by any gateway. */
   readonly #reported = new Map<string, number>();
@@ -77,7 +77,7 @@ export class LimitWatch {
       const workspace = await accounts.admin.findWorkspace(id);
       if (workspace !== undefined) await this.#check(await this.#plan(workspace), report);
     }
-    // After a failure, the next look sees the same keys again.
+    // After a failure, the next check sees the same keys again.
     this.#usedByKey = used;
   }
 

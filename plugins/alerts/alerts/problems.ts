@@ -6,7 +6,7 @@ import type { Alert } from "./event.ts";
 
 /** Something that is wrong now. */
 export interface Problem {
-  /** Identifies the problem from one look to the next. */
+  /** Identifies the problem from one check to the next. */
   readonly id: string;
   readonly raised: Alert;
   readonly resolved: Alert;

@@ -1,4 +1,4 @@
-/** Looks at the state of the gateway on timers, and passes what has changed to the delivery. */
+/** Checks the state of the gateway on timers, and passes what has changed to the delivery. */
 import { hostname } from "node:os";
 import { requestSender } from "sluice-gateway/http";
 import type { Host, ServiceContext } from "sluice-gateway/plugin";
@@ -17,9 +17,9 @@ import { alertMetrics } from "./metrics.ts";
 import type { ActiveOptions } from "./options.ts";
 import { Problems } from "./problems.ts";
 
-/** Interval between two looks at the backends, the reload, the export and the disk. */
+/** Interval between two checks of the backends, the reload, the export and the disk. */
 export const lookMs = 10_000;
-/** Interval between two looks at the limits, which read the charges. */
+/** Interval between two checks of the limits, which read the charges. */
 export const limitsMs = 60_000;
 
 /** The parts that a reload with other options keeps. */

@@ -56,9 +56,9 @@ export type ReplicaMode = "settled" | "local" | "async";
  * | state    | meaning                                                                                              |
  * | -------- | ---------------------------------------------------------------------------------------------------- |
  * | live     | it may reserve and post                                                                              |
- * | silent   | `local` only: it fell silent. It keeps its credit, and is live again as soon as it sends a message   |
+ * | silent   | `local` only: it sent nothing for 10 s. It keeps its credit, and its next message makes it live      |
  * | behind   | `local` only: it has started, and its journal has charges of an earlier start. It may only post      |
- * | fenced   | it fell silent, or an operator ended it. It holds nothing, and nothing that it sends is accepted     |
+ * | fenced   | it sent nothing for 10 s, or an operator ended it. It holds nothing, and nothing from it is accepted |
  * | gone     | it has left. It holds nothing, and nothing that it sends is accepted                                 |
  * | replaced | `local` only: a newer start has registered with the same journal. Nothing that it sends is accepted  |
  * | unknown  | the ledger has no such replica, because a backup was restored or a newer start has registered        |

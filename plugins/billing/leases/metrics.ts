@@ -59,7 +59,7 @@ export function leaseMetrics(metrics: Metrics): LeaseMetrics {
     replicas: (state) => replicas.with({ state }),
     strandedMilliCu: gauge(
       "sluice_stranded_cu_milli",
-      "Milli-CU held by gateways that PostgreSQL has not heard from for 2 seconds. They are free after 10 seconds.",
+      "Milli-CU held by gateways that PostgreSQL has not heard from for 2 seconds. Without local, they are free after 10 seconds.",
     ),
   };
 }

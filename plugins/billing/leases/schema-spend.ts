@@ -4,7 +4,8 @@ import type { Migration } from "sluice-gateway/postgres";
 
 /**
  * `spend` has one row per scope, member, span, start and name. `scope`: a workspace, or an empty text for all. An empty
- * `name` is a missing one. Only the sums of all workspaces have months. `spend_read` has the number of the last charge of each replica that the sums include.
+ * `name` is a missing one. Only the sums of all workspaces have months. `spend_read` has, for each replica, the number of
+ * the last charge that the sums include.
  */
 const tables = `
 CREATE TABLE sluice.spend (

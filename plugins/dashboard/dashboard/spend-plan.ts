@@ -4,7 +4,7 @@ import { overageUsd, valueUsd } from "./money.ts";
 import type { DashboardParts } from "./parts.ts";
 
 export const dayMs = 86_400_000;
-/** A gateway that has its first charge counts as if it had been used for an hour, so that the forecast is not absurd. */
+/** After its first charge, a gateway counts as used for at least an hour, so that the forecast is not absurd. */
 const minTodayMs = 3_600_000;
 /**
  * Maximum number of whole days before today whose mean, with today, is expected for the rest of the month. Days before

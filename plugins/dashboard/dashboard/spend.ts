@@ -29,7 +29,7 @@ const csvGroups = 50_000;
 const keepMs = 10_000;
 const maxAnswers = 64;
 
-/** A question whose parameters are valid. */
+/** The parameters of a report, which are valid. */
 interface Question {
   readonly from: number;
   readonly to: number;
@@ -58,7 +58,7 @@ export function spendRoutes(add: AddRoute, parts: DashboardParts): void {
   });
 }
 
-/** Returns the question. Undefined if the reply was sent. */
+/** Reads the parameters. Undefined if they are invalid and the refusal was sent. */
 async function questionOf(
   { accounts }: DashboardParts,
   viewer: Viewer,

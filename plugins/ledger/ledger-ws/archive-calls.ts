@@ -17,7 +17,7 @@ export interface ArchiveCallsDeps extends SubscriptionDeps {
   readonly archive: LedgerArchive;
   /** The places of the key for reads. */
   readonly places: Places;
-  /** True while the client has enough to read. */
+  /** True while so much output waits for the client that it gets no more. */
   readonly isBusy: () => boolean;
 }
 
@@ -84,7 +84,7 @@ export class ArchiveCalls {
     this.#open.close();
   }
 
-  /** Makes the read pause when the client has enough to read. */
+  /** Pauses the read while `isBusy` returns true. */
   #pausing(opened: Opened<ClientArchiveRead>): Opened<ClientArchiveRead> {
     if (opened.kind !== "open") return opened;
     const read = opened.subscription;

@@ -25,7 +25,7 @@ import {
   readText,
 } from "./rpc-params.ts";
 
-/** decisions.md section 14. */
+/** Maximum number of follows of a connection (decisions.md section 14). */
 const maxFollows = 2;
 /** Maximum number of characters of results that wait for the client. */
 const maxHeld = 16 * 1_048_576;
@@ -38,7 +38,7 @@ export interface FollowCallsDeps extends SubscriptionDeps {
   /** The places of the key for follows and for operations. */
   readonly followPlaces: Places;
   readonly operationPlaces: Places;
-  /** True while the client has enough to read. */
+  /** True while so much output waits for the client that it gets no more. */
   readonly isBusy: () => boolean;
 }
 

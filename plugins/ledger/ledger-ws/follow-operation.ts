@@ -31,7 +31,7 @@ export interface OperationDeps {
   readonly payment: Payment;
   /** Sends an event of the follow. */
   readonly send: (event: string) => void;
-  /** True while the client has enough to read. */
+  /** True while so much output waits for the client that it gets no more. */
   readonly isBusy: () => boolean;
   /** Changes the number of characters that wait for the client. Returns false if there are too many. */
   readonly hold: (chars: number) => boolean;

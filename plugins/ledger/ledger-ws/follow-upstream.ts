@@ -12,14 +12,14 @@ import { Operation } from "./follow-operation.ts";
 import type { Places } from "./key-limit.ts";
 import type { Payer } from "./payer.ts";
 
-/** decisions.md section 14. */
+/** Maximum number of operations of a follow (decisions.md section 14). */
 const maxOperations = 16;
 
 export interface FollowUpstreamDeps {
   readonly payer: Payer;
   /** The places of the key for operations. Each item of a storage operation takes one. */
   readonly places: Places;
-  /** True while the client has enough to read. */
+  /** True while so much output waits for the client that it gets no more. */
   readonly isBusy: () => boolean;
   /** Changes the number of characters that wait for the client. Returns false if there are too many. */
   readonly hold: (chars: number) => boolean;

@@ -153,7 +153,8 @@ export class Session {
 
   /**
    * Returns the call if the message is a single call of a method that needs the connection: one that opens or ends a
-   * subscription or a read of `archive_v1`, one of `chainHead_v1`, or one that submits an extrinsic and watches it. Such calls cannot be in a batch.
+   * subscription or a read of `archive_v1`, one of `chainHead_v1`, or one that submits an extrinsic and watches it. Such
+   * calls cannot be in a batch.
    */
   #connectionCall(data: Buffer, canWrite: boolean): ConnectionCall | undefined {
     // Only a message that can be such a call is read twice.

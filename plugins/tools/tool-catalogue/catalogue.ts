@@ -117,7 +117,7 @@ class LiveCatalogue implements Catalogue, NestingTools {
         const { tools } = hooks;
         if (tools === source.given) continue;
         const onInvalid =
-          hooks.onInvalid ?? ((problem) => this.#parts.log.warn({ problem }, "a tool is missing"));
+          hooks.onInvalid ?? ((problem) => this.#parts.log.warn({ problem }, "a tool was skipped"));
         for (const problem of this.#replaceTools(source, tools)) onInvalid(problem);
       } catch (error) {
         source.counts("tool").failed("throw");

@@ -28,7 +28,7 @@ export function replyFromCore(x: LiveExchange, reply: Reply): void {
 }
 
 /**
- * The plugin at which the exchange is (`x.currentStep`, else its surface) threw, which is a bug. The client gets a 500 without
+ * The plugin that runs (`x.currentStep`, else the surface) threw, which is a bug. The client gets a 500 without
  * details, or a cut connection if the head has been sent. Never throws.
  */
 export function fail(x: LiveExchange, error: unknown): void {

@@ -34,7 +34,10 @@ export interface Upgrade<X> {
   accept(x: X, options: AcceptOptions): Promise<Connection>;
 }
 
-/** Thrown by `Exchange.accept` if a surface wanted to accept an upgrade that has failed. It is not a bug of the surface, so the core does not log it as one. */
+/**
+ * Thrown by `Exchange.accept` if a surface wanted to accept an upgrade that has failed. It is not a bug of the surface, so
+ * the core does not log it as one.
+ */
 export class UpgradeFailed extends Error {
   /** The core's answer to the client; undefined if the client has left. */
   readonly reply: Reply | undefined;

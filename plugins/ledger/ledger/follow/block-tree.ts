@@ -13,14 +13,14 @@ const maxFinalized = 4096;
 const maxLive = 4096;
 
 export interface Block {
-  /** In lower case. */
+  /** Hash in lower case. */
   readonly hash: string;
   /** The event `newBlock` as the node wrote it. Empty for a block that was finalized before the follow began. */
   readonly event: string;
   readonly parent: string;
   /** The new runtime as JSON text. Undefined if the block has the runtime of its parent. */
   readonly runtime: string | undefined;
-  /** Number of clients and operations that need the block, including the tree itself. */
+  /** Number of users of the block: clients, operations, and the tree itself. */
   holders: number;
   /** True until the block is finalized or pruned. */
   isLive: boolean;

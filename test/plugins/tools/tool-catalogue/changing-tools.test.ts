@@ -118,7 +118,7 @@ describe("the catalogue", () => {
     other.tools = [named("good"), named("better")];
     assert.equal(catalogue.list.length, 3);
     assert.equal(catalogue.list.length, 3);
-    assert.deepEqual(warnings, ['a tool is missing {"problem":"tool \\"good\\" already exists"}']);
+    assert.deepEqual(warnings, ['a tool was skipped {"problem":"tool \\"good\\" already exists"}']);
   });
 
   it("keeps running if a plugin fails while its tools are read", async () => {
