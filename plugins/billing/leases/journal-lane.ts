@@ -66,7 +66,9 @@ export class JournalLane implements ChargeLane {
   #writingOld = 0;
   #written: Written[] = [];
   #unposted: Unposted[] = [];
-  /** Time since which charges wait that were made before the replica was fenced. Undefined if all are posted. */
+  /** Times at which the settlements that are being written were made, oldest first. They are written in this order. */
+  readonly #appendedAt: number[] = [];
+  /** Time since which the oldest charge from before a fence has waited. Undefined if all of them are posted. */
   #earlierSince: number | undefined;
   /** Number of charges in `#unposted`. It is kept, because it is read for each reservation and an outage leaves many. */
   #queuedCharges = 0;
@@ -96,7 +98,7 @@ export class JournalLane implements ChargeLane {
   }
 
   get queuedSince(): number | undefined {
-    return this.#earlierSince ?? this.#unposted[0]?.since;
+    return this.#earlierSince ?? this.#unposted[0]?.since ?? this.#appendedAt[0];
   }
 
   get isWritable(): boolean {
@@ -117,7 +119,9 @@ export class JournalLane implements ChargeLane {
   add(settlement: Settlement, now: number): void {
     const era = this.#era;
     this.#writing++;
+    this.#appendedAt.push(now);
     this.#journal.append(settlement.charges, (isWritten) => {
+      this.#appendedAt.shift();
       const isOld = era !== this.#era;
       if (isOld) this.#writingOld--;
       else this.#writing--;

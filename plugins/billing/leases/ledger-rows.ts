@@ -29,7 +29,10 @@ export interface LeaseRow {
 
 export interface ScopeRow {
   recall: number;
+  /** True if nobody is granted more than the needs that are stated. */
   isTight: boolean;
+  /** Time of the last need that did not fit. */
+  unmetAt: number;
   /** Keys are the numbers of replicas. */
   readonly leases: Map<number, LeaseRow>;
   /** The windows of a key: milli-CU by step. */
@@ -50,12 +53,18 @@ export function outstanding(lease: LeaseRow): number {
   return sum(outstandingBySource(lease));
 }
 
-/** Returns the newest recall that all other holders have answered without keeping slack. */
-export function answeredRecall(scope: ScopeRow, others: readonly LeaseRow[]): number {
-  return Math.min(
-    scope.recall,
-    ...others.map(({ slack, recall }) => (sum(slack) > 0 ? 0 : recall)),
-  );
+/** Returns what several replicas hold, and how much of it they do not use. */
+export function heldBy(leases: readonly LeaseRow[]): {
+  readonly heldMilliCu: number;
+  readonly slackMilliCu: number;
+} {
+  let heldMilliCu = 0;
+  let slackMilliCu = 0;
+  for (const lease of leases) {
+    heldMilliCu += outstanding(lease);
+    slackMilliCu += sum(lease.slack);
+  }
+  return { heldMilliCu, slackMilliCu };
 }
 
 export function leaseOf(scope: ScopeRow, replica: number, sources: number): LeaseRow {

@@ -25,7 +25,7 @@ import type {
 import { add, difference, sum, takeInOrder } from "./amounts.ts";
 import {
   addTo,
-  answeredRecall,
+  heldBy,
   leaseOf,
   nothing,
   outstanding,
@@ -39,6 +39,11 @@ import {
 
 /** A replica that has sent nothing for this time is fenced. With `local` it is silent. */
 export const silenceMs = 10_000;
+/**
+ * For this time after a need that did not fit, nobody is granted slack. Otherwise, busy replicas could take what others
+ * give back for that need.
+ */
+export const unmetMs = 1_000;
 
 export class MemoryLedger implements CreditLedger {
   readonly #now: () => number;
@@ -176,18 +181,27 @@ export class MemoryLedger implements CreditLedger {
     const within = (amounts: Amounts): Amounts => amounts.slice(0, reach);
 
     let unmetMilliCu = 0;
+    let leastUnmetMilliCu = Infinity;
     for (const need of want.needsMilliCu) {
       const taken = takeInOrder(within(left), need);
       if (sum(taken) === need) {
         lease.granted = add(lease.granted, taken);
         left = difference(left, taken);
-      } else unmetMilliCu ||= need;
+      } else {
+        unmetMilliCu ||= need;
+        leastUnmetMilliCu = Math.min(leastUnmetMilliCu, need);
+      }
     }
+    const missingMilliCu = unmetMilliCu === 0 ? 0 : leastUnmetMilliCu - sum(left);
+    const { heldMilliCu, slackMilliCu } = heldBy(others);
+    // It would not fit even if the others gave back everything, so they are not asked.
+    const isHopeless = missingMilliCu > heldMilliCu;
     // A holder of slack that has answered the newest recall was granted the slack later, so it is recalled once more.
     const hasNewSlack = others.some(
       ({ slack, recall }) => sum(slack) > 0 && recall === scope.recall,
     );
-    if (unmetMilliCu > 0 && (want.hasNewNeeds || hasNewSlack)) {
+    if (unmetMilliCu > 0 && !isHopeless) scope.unmetAt = this.#now();
+    if (unmetMilliCu > 0 && !isHopeless && (want.hasNewNeeds || hasNewSlack)) {
       // The caller has just stated what it keeps, so it has answered its own recall.
       if (sum(lease.slack) === 0 && lease.recall === scope.recall) lease.recall++;
       scope.recall++;
@@ -200,7 +214,11 @@ export class MemoryLedger implements CreditLedger {
       scope: want.scope,
       grantedMilliCu: lease.granted,
       recall: scope.recall,
-      answered: answeredRecall(scope, others),
+      answered: isHopeless
+        ? scope.recall
+        : missingMilliCu <= slackMilliCu
+          ? 0
+          : Math.min(scope.recall, ...others.map(({ recall }) => recall)),
       isTight: scope.isTight,
       reached: unmetMilliCu > 0 ? this.#reached(scope, want.limits, unmetMilliCu) : undefined,
     };
@@ -215,7 +233,8 @@ export class MemoryLedger implements CreditLedger {
     let live = 0;
     for (const { state } of this.replicas.values()) if (state === "live") live++;
     const share = Math.floor((left[source] ?? 0) / (2 * live));
-    if (share >= want.extraMilliCu) scope.isTight = false;
+    const isCalm = this.#now() - scope.unmetAt >= unmetMs;
+    if (share >= want.extraMilliCu && isCalm) scope.isTight = false;
     if (scope.isTight || share === 0) return;
     const extra = left.map((_, at) => (at === source ? Math.min(share, want.extraMilliCu) : 0));
     lease.granted = add(lease.granted, extra);
@@ -357,6 +376,7 @@ export class MemoryLedger implements CreditLedger {
       scope = {
         recall: 0,
         isTight: false,
+        unmetAt: 0,
         leases: new Map(),
         daySteps: new Map(),
         monthSteps: new Map(),

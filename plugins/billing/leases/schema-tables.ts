@@ -93,7 +93,8 @@ const credit = `
 CREATE TABLE sluice.scopes (
   id text PRIMARY KEY,
   recall bigint NOT NULL DEFAULT 0,
-  is_tight boolean NOT NULL DEFAULT false
+  is_tight boolean NOT NULL DEFAULT false,
+  unmet_at bigint NOT NULL DEFAULT 0
 );
 CREATE TABLE sluice.leases (
   scope text, replica bigint, granted bigint[] NOT NULL, spent bigint[] NOT NULL,

@@ -6,7 +6,7 @@
  * A transaction locks the row of its replica first, and the rows of scopes in the order of their ids. A replica writes
  * only rows that carry its number, so two replicas never wait for each other while they post.
  */
-import { silenceMs } from "./memory-ledger.ts";
+import { silenceMs, unmetMs } from "./memory-ledger.ts";
 import { reportFunctions, usageFunctions } from "./schema-usage.ts";
 
 /** Replicas may execute these functions, and have no other right to write. A lock is never waited for without end. */
@@ -191,6 +191,11 @@ DECLARE
   v_is_new boolean := (p_want ->> 'isNew')::boolean;
   v_answered bigint;
   v_unmet bigint := 0;
+  v_least_unmet bigint;
+  v_missing bigint := 0;
+  v_held bigint := 0;
+  v_is_hopeless boolean;
+  v_unmet_at bigint;
   v_recall bigint;
   v_tight boolean;
   v_left bigint[];
@@ -204,23 +209,22 @@ BEGIN
     ON CONFLICT (scope, replica) DO UPDATE
       SET granted = excluded.granted, slack = excluded.slack, recall = excluded.recall,
         spent = CASE WHEN v_is_new THEN v_zero ELSE known.spent END;
-  SELECT greatest(recall, v_answers), is_tight INTO v_recall, v_tight
+  SELECT greatest(recall, v_answers), is_tight, unmet_at INTO v_recall, v_tight, v_unmet_at
     FROM sluice.scopes WHERE id = v_scope;
 
   FOR v_other IN
-    SELECT l.slack, l.recall FROM sluice.leases l JOIN sluice.replicas r ON r.id = l.replica
+    SELECT l.slack, l.recall, sluice.held(l.granted, l.spent) AS held FROM sluice.leases l JOIN sluice.replicas r ON r.id = l.replica
     WHERE l.scope = v_scope AND r.id <> p_replica AND r.state = 'live'
       AND sluice.held(l.granted, l.spent) > 0
   LOOP
+    v_held := v_held + v_other.held;
     v_other_slack := sluice.plus(v_other_slack, v_other.slack);
-    IF sluice.total(v_other.slack) = 0 THEN v_answered := least(v_answered, v_other.recall);
-    ELSE
-      v_answered := 0;
-      v_has_new_slack := v_has_new_slack OR v_other.recall = v_recall;
-    END IF;
+    v_answered := least(v_answered, v_other.recall);
+    v_has_new_slack := v_has_new_slack OR
+      (sluice.total(v_other.slack) > 0 AND v_other.recall = v_recall);
   END LOOP;
-  -- After the others: a replica that is fenced between the two statements counts as silent, and not as one that has
-  -- answered while its credit still counts as held.
+  -- This must follow the loop: if a replica is fenced between the two statements, it counts as one that has not answered.
+  -- In the other order, its credit would count as held although nobody is waited for.
   v_left := sluice.left_in(v_scope, p_want -> 'limits', v_now);
   IF NOT (p_want ->> 'anySource')::boolean THEN
     FOR i IN REVERSE v_reach .. 1 LOOP
@@ -234,11 +238,16 @@ BEGIN
     IF sluice.total(v_taken) = v_need THEN
       v_granted := sluice.plus(v_granted, v_taken);
       v_left := sluice.minus(v_left, v_taken);
-    ELSIF v_unmet = 0 THEN v_unmet := v_need;
+    ELSE
+      IF v_unmet = 0 THEN v_unmet := v_need; END IF;
+      v_least_unmet := least(v_least_unmet, v_need);
     END IF;
   END LOOP;
+  IF v_unmet > 0 THEN v_missing := v_least_unmet - sluice.total(v_left); END IF;
+  v_is_hopeless := v_missing > v_held;
 
-  IF v_unmet > 0 AND ((p_want ->> 'hasNewNeeds')::boolean OR v_has_new_slack) THEN
+  IF v_unmet > 0 AND NOT v_is_hopeless THEN v_unmet_at := v_now; END IF;
+  IF v_unmet > 0 AND NOT v_is_hopeless AND ((p_want ->> 'hasNewNeeds')::boolean OR v_has_new_slack) THEN
     IF sluice.total(v_slack) = 0 AND v_answers = v_recall THEN v_answers := v_answers + 1; END IF;
     v_recall := v_recall + 1;
     v_tight := true;
@@ -247,7 +256,7 @@ BEGIN
     FOR i IN 1 .. v_reach LOOP
       CONTINUE WHEN v_left[i] = 0;
       v_need := v_left[i] / (2 * (SELECT count(*) FROM sluice.replicas WHERE state = 'live'));
-      v_tight := v_tight AND v_need < v_extra;
+      v_tight := v_tight AND (v_need < v_extra OR v_now - v_unmet_at < ${unmetMs});
       IF NOT v_tight THEN
         v_granted[i] := v_granted[i] + least(v_need, v_extra);
         v_slack[i] := v_slack[i] + least(v_need, v_extra);
@@ -262,10 +271,11 @@ BEGIN
     UPDATE sluice.leases SET granted = v_granted, slack = v_slack, recall = v_answers
       WHERE scope = v_scope AND replica = p_replica;
   END IF;
-  UPDATE sluice.scopes SET recall = v_recall, is_tight = v_tight
-    WHERE id = v_scope AND (recall <> v_recall OR is_tight <> v_tight);
+  UPDATE sluice.scopes SET recall = v_recall, is_tight = v_tight, unmet_at = v_unmet_at
+    WHERE id = v_scope AND (recall, is_tight, unmet_at) <> (v_recall, v_tight, v_unmet_at);
   RETURN jsonb_strip_nulls(jsonb_build_object('scope', v_scope, 'grantedMilliCu', v_granted,
-    'recall', v_recall, 'answered', coalesce(least(v_answered, v_recall), v_recall),
+    'recall', v_recall, 'answered', CASE WHEN v_is_hopeless THEN v_recall
+      WHEN v_missing <= sluice.total(v_other_slack) THEN 0 ELSE least(v_answered, v_recall) END,
     'isTight', v_tight, 'reached', CASE WHEN v_unmet > 0
       THEN sluice.limit_reached(v_scope, p_want -> 'limits', v_now, v_unmet) END));
 END $$;

@@ -33,6 +33,15 @@ export class CallRecord implements ReportedCalls {
     return this.#more === undefined ? [this.#first] : [this.#first, ...this.#more];
   }
 
+  /** Takes over the values of another record, without keeping that record. */
+  copy(other: CallRecord | undefined): void {
+    this.items = other?.items ?? 0;
+    this.failed = other?.failed ?? 0;
+    this.code = other?.code;
+    this.#first = other === undefined ? "" : other.#first;
+    this.#more = other === undefined ? undefined : other.#more;
+  }
+
   #addName(name: string): void {
     this.#more ??= [];
     if (this.#more.length < maxNames - 1 && !this.#more.includes(name)) this.#more.push(name);

@@ -1,9 +1,11 @@
 /**
  * Keeps the latest exchanges for `sluice explain`. Refused exchanges are kept separately, so that successful ones do
- * not displace them. Memory is bounded: a record has some hundred bytes.
+ * not displace them. Memory is bounded: a kept exchange has some hundred bytes.
  */
-import { explain, type Explanation } from "./explanation.ts";
-import type { ExchangeRecord } from "./record.ts";
+import { CallRecord } from "./call-record.ts";
+import { explain, type Explainable, type Explanation } from "./explanation.ts";
+import type { LimitReached, Outcome } from "../../plugin.ts";
+import type { ExchangeRecord, RouteNames } from "./record.ts";
 
 const maxKept = 2_048;
 /** Maximum number of exchanges that are returned for one request id, because clients may use an id again. */
@@ -29,17 +31,80 @@ export class ExplanationStore {
   }
 }
 
-/** Keeps the latest `maxKept` records. */
+/** Keeps the latest `maxKept` exchanges. */
 class Ring {
-  readonly #records: ExchangeRecord[] = [];
+  readonly #kept: KeptExchange[] = [];
   #next = 0;
 
   add(record: ExchangeRecord): void {
-    this.#records[this.#next] = record;
+    const kept = (this.#kept[this.#next] ??= new KeptExchange());
+    kept.copy(record);
     this.#next = (this.#next + 1) % maxKept;
   }
 
-  find(requestId: string): ExchangeRecord[] {
-    return this.#records.filter(({ facts }) => facts.requestId === requestId);
+  find(requestId: string): KeptExchange[] {
+    return this.#kept.filter(({ facts }) => facts.requestId === requestId);
+  }
+}
+
+/**
+ * What is kept of an exchange. It is used again for a later one, and keeps no object that an exchange allocates. An
+ * object that lives for 2,048 exchanges is copied by several collections: with the records themselves in the ring, a
+ * call to the node took 4 to 7 % more CPU.
+ */
+class KeptExchange implements Explainable {
+  arrivedAt = 0;
+  method = "";
+  route: RouteNames = { path: "", surface: "", steps: [] };
+  status = 0;
+  code: string | undefined = undefined;
+  outcome: Outcome | undefined = undefined;
+  ms = 0;
+  reached: LimitReached | undefined = undefined;
+  enteredSteps = 0;
+  repliedDepth: number | undefined = undefined;
+  failedDepth: number | undefined = undefined;
+  isSurfaceEntered = false;
+  skipped: ReadonlySet<number> | undefined = undefined;
+  dropped: Set<number> | undefined = undefined;
+  shadowRefusals: Set<number> | undefined = undefined;
+  times: Float64Array | undefined = undefined;
+  readonly facts: {
+    requestId: string | undefined;
+    caller: { id: string; group: string } | undefined;
+  } = {
+    requestId: undefined,
+    caller: undefined,
+  };
+  readonly #caller = { id: "", group: "" };
+  readonly #calls = new CallRecord();
+
+  get calls(): CallRecord | undefined {
+    return this.#calls.items === 0 ? undefined : this.#calls;
+  }
+
+  copy(record: ExchangeRecord): void {
+    this.arrivedAt = record.arrivedAt;
+    this.method = record.method;
+    this.route = record.route;
+    this.status = record.status;
+    this.code = record.code;
+    this.outcome = record.outcome;
+    this.ms = record.ms;
+    this.reached = record.reached;
+    this.enteredSteps = record.enteredSteps;
+    this.repliedDepth = record.repliedDepth;
+    this.failedDepth = record.failedDepth;
+    this.isSurfaceEntered = record.isSurfaceEntered;
+    this.skipped = record.skipped;
+    this.dropped = record.dropped;
+    this.shadowRefusals = record.shadowRefusals;
+    this.times = record.times;
+    this.#calls.copy(record.calls);
+    const { requestId, caller } = record.facts;
+    this.facts.requestId = requestId;
+    this.facts.caller = caller && this.#caller;
+    this.#caller.id = caller?.id ?? "";
+    this.#caller.group = caller?.group ?? "";
   }
 }

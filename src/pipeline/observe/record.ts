@@ -18,9 +18,9 @@ export type ExchangeObserver = (record: ExchangeRecord) => void;
 export const coreDepth = Infinity;
 
 /**
- * Filled while the exchange runs and complete when its observers get it. The latest records are kept for `sluice
- * explain`, so a record holds nothing that keeps a generation, a connection or a body alive. The depth of a step is its
- * position in the list, 0 at the top.
+ * Filled while the exchange runs and complete when its observers get it. Values of the latest records are kept for
+ * `sluice explain`, so a record holds nothing that keeps a generation, a connection or a body alive. The depth of a step
+ * is its position in the list, 0 at the top.
  */
 export class ExchangeRecord {
   /** Milliseconds since 1970. */

@@ -67,11 +67,10 @@ export function openPostgres(options: PostgresOptions): PostgresPool {
   };
 
   /**
-   * Rolls a transaction back that failed, so that its locks have ended when the caller learns of it. Returns false if
-   * the connection must not be used again; closing it rolls back, too.
+   * Rolls back a failed transaction, so that its locks are released before the caller gets the error. Returns false if
+   * the connection must not be used again. The server then rolls back when it is closed.
    */
-  const rollBack = async (client: PoolClient, lane: string, error: unknown): Promise<boolean> => {
-    if (error instanceof PostgresFailure && !error.isRefused) return false;
+  const rollBack = async (client: PoolClient, lane: string): Promise<boolean> => {
     try {
       await runOn(client, lane, "ROLLBACK", []);
       return true;
@@ -127,20 +126,31 @@ export function openPostgres(options: PostgresOptions): PostgresPool {
       async transaction(lane, work) {
         const client = await connect();
         let hasEnded = false;
-        const run: RunStatement = (text, values = []) =>
-          hasEnded
-            ? Promise.reject(new Error("the transaction has ended"))
-            : runOn(client, lane, text, values);
+        /** Statements without an answer: those that run, and those whose answer was lost. */
+        let unanswered = 0;
+        const send: RunStatement = async (text, values = []) => {
+          unanswered++;
+          try {
+            const rows = await runOn(client, lane, text, values);
+            unanswered--;
+            return rows;
+          } catch (error) {
+            if (error instanceof PostgresFailure && error.isRefused) unanswered--;
+            throw error;
+          }
+        };
+        const run: RunStatement = (text, values) =>
+          hasEnded ? Promise.reject(new Error("the transaction has ended")) : send(text, values);
         try {
-          await runOn(client, lane, "BEGIN", []);
+          await send("BEGIN");
           const result = await work(run);
           hasEnded = true;
-          await runOn(client, lane, "COMMIT", []);
+          await send("COMMIT");
           client.release();
           return result;
         } catch (error) {
           hasEnded = true;
-          client.release(!(await rollBack(client, lane, error)));
+          client.release(unanswered > 0 || !(await rollBack(client, lane)));
           throw error;
         }
       },

@@ -9,8 +9,8 @@ const oldestMs = 3_000;
 
 /**
  * A refusal is justified if, at some instant, what was charged, what was possibly open, and the call itself exceeded a
- * limit. The reserves of replicas do not justify a refusal: they are asked for them, and a call whose question is not
- * answered ends with 503.
+ * limit. Reserves do not justify a refusal: a replica asks the others to return them, and answers 503 if one does not
+ * reply.
  */
 export function unjustifiedRefusals(history: History): string[] {
   const charged = new Map<string, number>();

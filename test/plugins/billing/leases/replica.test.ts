@@ -128,6 +128,60 @@ test("a reservation is not refused while a silent replica holds slack, and fits 
   world.finish();
 });
 
+test("with busy replicas, a reservation is opened or refused soon, and nothing is unavailable", () => {
+  const gateways = 6;
+  const world = new World({ replicas: gateways });
+  world.setLimits("ws_1", { ...included, includedMilliCu: 100_000 });
+  // They do not ask for recalls at the same time.
+  for (const process of world.processes) process.isPaused = true;
+  for (const process of world.processes) {
+    process.isPaused = false;
+    world.flow(40);
+  }
+  let calls = 0;
+  /** Every gateway makes a call of 5 milli-CU about 50 times per second, at different times. */
+  const run = (ms: number): void => {
+    for (let passed = 0; passed < ms; passed += 5) {
+      const place = ++calls % gateways;
+      world.reserve(place, 1, 5);
+      world.flow(5);
+      const [opened] = world
+        .process(place)
+        .open.filter(({ reservation }) => reservation.costMilliCu === 5);
+      if (opened?.reservation.state === "open")
+        world.settle(place, world.process(place).open.indexOf(opened), [100]);
+    }
+  };
+  run(3_000);
+  // The first one does not fit. The second one fits if the others give back their slack.
+  for (const [costMilliCu, state] of [
+    [100_001, "refused"],
+    [90_000, "open"],
+  ] as const) {
+    world.reserve(0, 1, costMilliCu);
+    const opened = world
+      .process(0)
+      .open.find(({ reservation }) => reservation.costMilliCu === costMilliCu);
+    run(1_500);
+    assert.equal(opened?.reservation.state, state);
+  }
+  assert.equal(world.seen.unavailable, 0);
+});
+
+test("what cannot fit is refused at once, although a silent replica holds credit", () => {
+  const world = started(2);
+  world.setLimits("ws_1", included);
+  world.reserve(0, 1, 2);
+  world.flow(50);
+  world.process(0).isPaused = true;
+  world.reserve(1, 1, 601);
+  const [opened] = world.process(1).open;
+  world.flow(50);
+  assert.equal(opened?.reservation.state, "refused");
+  world.process(0).isPaused = false;
+  world.finish();
+});
+
 test("a reply that arrives after a pause is ignored, because its numbers are old", () => {
   const world = started(1);
   world.setLimits("ws_1", included);
