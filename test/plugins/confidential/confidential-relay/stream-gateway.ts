@@ -81,6 +81,7 @@ export async function startStreamGateway(
     readonly own?: boolean;
     /** Origin of the pages that may connect; `pageOrigin` by default. */
     readonly origin?: string;
+    /** Changes the worker before the gateway starts. The worker may not get ready then, so it is not waited for. */
     readonly prepare?: (worker: EnclaveWorker) => void;
   } = {},
 ): Promise<StreamGateway> {
@@ -103,7 +104,7 @@ export async function startStreamGateway(
     }),
   );
   // On a busy machine, a gateway can start before the first status of the worker has arrived.
-  await untilAllReady(gateway);
+  if (options.prepare === undefined) await untilAllReady(gateway);
   const owned = stack.move();
   const url = `${gateway.url}/v1/confidential/stream`;
   const wire = (key = gateway.key): Promise<Wire> =>
