@@ -50,7 +50,7 @@ export async function startAdmin(options: AdminOptions): Promise<Admin> {
   const handlers = handlersOf(options);
   const http = createServer({ keepAliveTimeout: keepAliveMs }, (request, response) => {
     const failed = (error: unknown): void => {
-      log.error({ err: error, path: request.url }, "an admin request failed");
+      log.error({ err: error, path: request.url?.split("?", 1)[0] }, "an admin request failed");
       if (response.headersSent) response.destroy();
       else sendRefusal(response, "GATEWAY_INTERNAL_ERROR");
     };

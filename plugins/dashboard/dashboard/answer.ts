@@ -23,7 +23,9 @@ export function answerErrors(app: FastifyInstance, log: Log): void {
   app.setErrorHandler((error: Error & { statusCode?: number }, request, reply) => {
     const status = error.statusCode ?? 500;
     if (status < 500) return sendRefusal(reply, "GATEWAY_INVALID_PARAMS", { status });
-    log.error({ err: error, path: request.url }, "an admin request failed");
+    // A query may contain secrets, such as the code of a sign-in.
+    const path = request.url.split("?", 1)[0];
+    log.error({ err: error, path }, "an admin request failed");
     return sendRefusal(reply, "GATEWAY_INTERNAL_ERROR");
   });
 }

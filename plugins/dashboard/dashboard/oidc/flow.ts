@@ -1,5 +1,5 @@
 /**
- * A sign-in that is on its way: what the gateway must know when the provider sends the browser back. It is in a sealed
+ * A sign-in that is in progress: what the gateway must know when the provider sends the browser back. It is in a sealed
  * cookie, so any replica can finish the sign-in.
  */
 import { createHmac, randomUUID } from "node:crypto";
@@ -36,7 +36,7 @@ export interface Flows {
   begin(request: FastifyRequest, origin: string, provider: string): { flow: Flow; cookie: string };
   /** Returns the flow of this browser. Undefined if there is none, or it has expired. */
   open(request: FastifyRequest): Flow | undefined;
-  /** Uses the flow up. Resolves to false if that has happened before. Rejects with a StoreError. */
+  /** Marks the flow as used. Resolves to false if it was already used. Rejects with a StoreError. */
   finish(flow: Flow): Promise<boolean>;
   secretsOf(flow: Flow): FlowSecrets;
   /** Returns the cookie that removes the flow's cookie. */

@@ -5,23 +5,23 @@ import type { Clock } from "sluice-gateway/plugin";
 import type { OidcOptions } from "../options.ts";
 import type { FlowSecrets } from "./flow.ts";
 import { NoAnswerError, providerFetch } from "./provider-fetch.ts";
-import { hasClaim, type Claims } from "./user.ts";
+import { isComplete, mergeClaims, type Claims } from "./user.ts";
 
-/** Time for which the discovery document is used. A short time lets the sign-in page notice that the provider is away. */
+/** Time for which the discovery document is used. A short time lets the sign-in page notice that the provider cannot be reached. */
 const freshMs = 60_000;
 /** Allowed difference between the clocks of the provider and of the gateway. */
 const clockToleranceSeconds = 30;
 
 /**
- * A sign-in that the provider or its answer prevents. `isAway`: the provider gives no usable answer, so the user can try
+ * A sign-in that the provider or its answer prevents. `isUnavailable`: the provider gives no usable answer, so the user can try
  * again later. The message is for the log and may contain a code that the provider sent.
  */
 export class ProviderError extends Error {
-  readonly isAway: boolean;
+  readonly isUnavailable: boolean;
 
-  constructor(message: string, isAway: boolean) {
+  constructor(message: string, isUnavailable: boolean) {
     super(message);
-    this.isAway = isAway;
+    this.isUnavailable = isUnavailable;
   }
 }
 
@@ -41,7 +41,7 @@ export interface ProviderDeps {
   readonly clock: Clock;
 }
 
-/** Nothing is sent before the first sign-in, so a provider that is away does not prevent the start. */
+/** Nothing is sent before the first sign-in, so a provider that cannot be reached does not prevent the start. */
 export function openProvider({ options, send, clock }: ProviderDeps): Provider {
   const { issuer } = options;
   let known: { readonly config: client.Configuration; readonly until: number } | undefined;
@@ -72,7 +72,9 @@ export function openProvider({ options, send, clock }: ProviderDeps): Provider {
           code_challenge_method: "S256",
         });
         // The browser goes there, so an address such as `javascript:` must not pass.
-        if (url.protocol !== "https:" && url.hostname !== new URL(issuer).hostname) {
+        const { protocol, hostname } = new URL(issuer);
+        const isIssuersHost = url.protocol === protocol && url.hostname === hostname;
+        if (url.protocol !== "https:" && !isIssuersHost) {
           throw new ProviderError("the authorization endpoint has no https address", true);
         }
         return url.href;
@@ -87,19 +89,14 @@ export function openProvider({ options, send, clock }: ProviderDeps): Provider {
           idTokenExpected: true,
         });
         const claims: Claims = { ...tokens.claims() };
-        if (hasAllClaims(claims, options)) return claims;
+        // Some providers put only a few claims into the ID token, and all of them into this answer.
+        if (isComplete(claims, options)) return claims;
         if (config.serverMetadata().userinfo_endpoint === undefined) return claims;
         const subject = String(claims["sub"]);
         const more = await client.fetchUserInfo(config, tokens.access_token, subject);
-        return { ...more, ...claims };
+        return mergeClaims(claims, more);
       }),
   };
-}
-
-/** Some providers put only a few claims into the ID token, and all of them into the answer of the userinfo endpoint. */
-function hasAllClaims(claims: Claims, { rolesClaim, roles, workspaceClaim }: OidcOptions): boolean {
-  if (!hasClaim(claims, rolesClaim)) return false;
-  return roles.workspaceAdmin === undefined || hasClaim(claims, workspaceClaim);
 }
 
 async function discovery(
@@ -121,7 +118,7 @@ async function discovery(
       ],
     },
   );
-  // The library accepts a document of another issuer in two cases, such as one that stands for any tenant.
+  // The library accepts a document of another issuer in two cases, such as a document for several tenants.
   const { issuer: stated } = config.serverMetadata();
   if (URL.parse(stated)?.href !== server.href) {
     throw new ProviderError("the discovery document has another issuer", true);

@@ -92,7 +92,9 @@ async function callback(
   });
   if (typeof end !== "string") {
     const { code, message, reason = message } = end;
-    log.warn({ address, reason, requestId: request.id }, "dashboard: sign-in refused");
+    // Any page can make a browser request this address without a sign-in.
+    const level = end === notOpen ? "debug" : "warn";
+    log[level]({ address, reason, requestId: request.id }, "dashboard: sign-in refused");
     return sendRefusalPage(reply, request.id, code, message);
   }
   // The browser does not send a `Strict` cookie with this redirect, which comes from another site. That does no harm,
@@ -149,7 +151,7 @@ async function readUser(
     return "refused" in read ? denied(read.refused) : read;
   } catch (error) {
     if (!(error instanceof ProviderError)) throw error;
-    return error.isAway
+    return error.isUnavailable
       ? {
           code: "GATEWAY_SERVICE_UNAVAILABLE",
           message: awayMessage(options),

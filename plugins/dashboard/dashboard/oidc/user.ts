@@ -8,7 +8,7 @@ export type Claims = Readonly<Record<string, unknown>>;
 
 /** A user of the OpenID provider. A session contains it, in a cookie of at most 4,096 bytes. */
 export interface OidcUser {
-  /** Identifies the provider and the deployment for which the user has signed in. */
+  /** Identifies the provider, the claims and the deployment for which the user has signed in. */
   readonly provider: string;
   /** Id of the user at the provider. */
   readonly subject: string;
@@ -20,12 +20,18 @@ export interface OidcUser {
   readonly workspaceId?: string;
 }
 
-/** Returns a short text that differs if the provider, the client or the environment differ. */
+/** Returns a short text that differs if the provider, the client, the claims that are read, or the environment differ. */
 export function providerId(
-  { issuer, clientId }: Pick<OidcOptions, "issuer" | "clientId">,
+  {
+    issuer,
+    clientId,
+    rolesClaim,
+    workspaceClaim,
+  }: Pick<OidcOptions, "issuer" | "clientId" | "rolesClaim" | "workspaceClaim">,
   environment: Environment,
 ): string {
-  return hash("sha256", JSON.stringify([issuer, clientId, environment]), "base64url");
+  const all = [issuer, clientId, rolesClaim, workspaceClaim, environment];
+  return hash("sha256", JSON.stringify(all), "base64url");
 }
 
 /** Returns true if the options still give the user the role. */
@@ -90,9 +96,23 @@ function roleIn(
   return undefined;
 }
 
-/** Returns true if the claims contain a claim, with any value. */
-export function hasClaim(claims: Claims, name: ClaimName): boolean {
-  return claimAt(claims, name) !== undefined;
+/**
+ * Returns true if the claims decide about the role and its workspace. Otherwise the answer of the userinfo endpoint is
+ * needed.
+ */
+export function isComplete(claims: Claims, options: OidcOptions): boolean {
+  if (claimAt(claims, options.rolesClaim) === undefined) return false;
+  const found = roleIn(textsAt(claims, options.rolesClaim), options);
+  return found?.role !== "workspaceAdmin" || claimAt(claims, options.workspaceClaim) !== undefined;
+}
+
+/** Adds the claims of the userinfo endpoint. Claims of the ID token take precedence, also inside of nested claims. */
+export function mergeClaims(token: Claims, userinfo: Claims): Claims {
+  const merged = Object.entries(token).map(([name, value]): [string, unknown] => {
+    const other = Object.hasOwn(userinfo, name) ? userinfo[name] : undefined;
+    return [name, isObject(value) && isObject(other) ? mergeClaims(value, other) : value];
+  });
+  return Object.fromEntries<unknown>([...Object.entries(userinfo), ...merged]);
 }
 
 function claimAt(claims: Claims, name: ClaimName): unknown {

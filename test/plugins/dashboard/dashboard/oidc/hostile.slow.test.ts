@@ -240,6 +240,7 @@ test("documents of the provider that are wrong are refused, and lead the browser
     { issuer: { toString: 1 } },
     { authorization_endpoint: undefined },
     { authorization_endpoint: "javascript:alert(1)" },
+    { authorization_endpoint: "javascript://127.0.0.1/%0aalert(1)" },
     { authorization_endpoint: "http://evil.example/authorize" },
     { authorization_endpoint: "not an address" },
     { authorization_endpoint: 5 },

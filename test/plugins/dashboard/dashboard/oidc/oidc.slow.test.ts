@@ -251,6 +251,10 @@ test("a session ends at once if a reload takes the role away, or the provider, a
   assert.deepEqual(await statuses(), [200, 401, 200]);
   await reload(section(provider.issuer).replace("clientId: sluice", "clientId: other"));
   assert.deepEqual(await statuses(), [401, 401, 200]);
+  await reload(
+    section(provider.issuer, "rolesClaim: nickname, roles: { admin: [ops], viewer: [staff] }"),
+  );
+  assert.deepEqual(await statuses(), [401, 401, 200]);
   await reload(section(provider.issuer));
   assert.deepEqual(await statuses(), [200, 200, 200]);
   // A sign-in that has begun at one provider is not finished at another.

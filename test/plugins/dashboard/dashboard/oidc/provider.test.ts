@@ -50,8 +50,8 @@ function documentAt(issuer: string): object {
   };
 }
 
-function isAway(error: unknown): boolean {
-  return error instanceof ProviderError && error.isAway;
+function isUnavailable(error: unknown): boolean {
+  return error instanceof ProviderError && error.isUnavailable;
 }
 
 test("the issuer may have a path, and scopes are requested once", async () => {
@@ -111,6 +111,6 @@ test("an issuer that stands for any tenant is refused", async () => {
   scripted.document = { ...documentAt(issuer), issuer: stated };
   await assert.rejects(provider.signInUrl(secrets, redirectUri), (error) => {
     assert.match(String(error), /another issuer/);
-    return isAway(error);
+    return isUnavailable(error);
   });
 });

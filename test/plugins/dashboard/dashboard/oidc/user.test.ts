@@ -1,7 +1,12 @@
 /** The mapping of claims to users and roles. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { hasRole, userOf } from "../../../../../plugins/dashboard/dashboard/oidc/user.ts";
+import {
+  hasRole,
+  isComplete,
+  mergeClaims,
+  userOf,
+} from "../../../../../plugins/dashboard/dashboard/oidc/user.ts";
 import type { OidcOptions } from "../../../../../plugins/dashboard/dashboard/options.ts";
 import { createSeal } from "../../../../../src/store/seal.ts";
 
@@ -133,4 +138,24 @@ test("the longest session fits into a cookie", () => {
   const token = createSeal("secret").seal("dashboard session", note, Date.now());
   // Browsers keep cookies of up to 4,096 bytes, with their names and attributes.
   assert.ok(token.length < 3_800, `${token.length}`);
+});
+
+test("claims of the userinfo endpoint are added, also inside of a claim, and those of the ID token come first", () => {
+  const nested = { ...options, rolesClaim: ["realm_access", "roles"] };
+  const token = { sub: "u", realm_access: { verified: true } };
+  assert.equal(isComplete(token, nested), false);
+  const userinfo = { sub: "other", realm_access: { roles: ["ops"], verified: false } };
+  const merged = mergeClaims(token, userinfo);
+  assert.deepEqual(merged, { sub: "u", realm_access: { roles: ["ops"], verified: true } });
+  assert.equal(isComplete(merged, nested), true);
+  // A claim called __proto__ is a claim like any other.
+  const hostile = JSON.parse('{"__proto__":{"groups":["ops"]}}') as Record<string, unknown>;
+  assert.equal(isComplete(mergeClaims({ sub: "u" }, hostile), options), false);
+});
+
+test("only administrators of a workspace need its claim", () => {
+  assert.equal(isComplete({ groups: ["ops"] }, options), true);
+  assert.equal(isComplete({ groups: ["nobody"] }, options), true);
+  assert.equal(isComplete({ groups: ["tenant"] }, options), false);
+  assert.equal(isComplete({ groups: ["tenant"], workspace: "ws_1" }, options), true);
 });
