@@ -5,6 +5,15 @@ import { readUsage } from "../../../../plugins/billing/metering/read-usage.ts";
 import { manualClock } from "../../../../src/testing/clock.ts";
 import { ask, call, signIn, startWatched } from "./gateway.ts";
 
+/** The parts of a usage report that the test reads. */
+interface UsageReport {
+  readonly used_cu_milli: number;
+  readonly groups: readonly (Readonly<Record<string, unknown>> & {
+    readonly day: string;
+    readonly used_cu_milli: number;
+  })[];
+}
+
 const noon = Date.UTC(2026, 10, 21, 12);
 const november = "from=2026-11-01&to=2026-12-01";
 
@@ -46,6 +55,39 @@ test("the spend of a range has the figures of the journal, by every member", asy
   assert.deepEqual([body.step_seconds, body.steps.length], [86_400, 30]);
   assert.equal(body.steps[20], 1500);
   assert.deepEqual(body.series, [body.steps]);
+});
+
+test("the figures equal those of the usage API, per key and day, by method", async () => {
+  const clock = manualClock(noon);
+  const usage =
+    "  - { path: '/tma/workspaces/{id}/usage', methods: [GET], run: [{ use: edge }, { authorize: { require: 'platform:admin' } }], to: { workspaces: { do: usage } } }\n";
+  await using gateway = await startWatched({ clock, append: usage });
+  const { workspaceId } = gateway.tenant;
+  await call(gateway, gateway.tenant.key);
+  clock.advance(86_400_000);
+  await call(gateway, gateway.tenant.key);
+  await call(gateway, gateway.tenant.key);
+  const cookie = await signIn(gateway, gateway.key);
+  const range = `${november}&workspace=${workspaceId}`;
+  for (const by of ["key", "method"]) {
+    const { body: spend } = await ask(gateway, `spend?${range}&by=${by}`, { cookie });
+    const url = `${gateway.url}/tma/workspaces/${workspaceId}/usage?${november}&group_by=day,${by}`;
+    const response = await fetch(url, { headers: { authorization: `Bearer ${gateway.key}` } });
+    const report = (await response.json()) as UsageReport;
+    assert.equal(report.used_cu_milli, 1_500);
+    assert.equal(spend.total.used_cu_milli, report.used_cu_milli);
+    const days = spend.steps.flatMap((milliCu: number, step: number) =>
+      milliCu === 0 ? [] : [[`2026-11-${String(step + 1).padStart(2, "0")}`, milliCu]],
+    );
+    assert.deepEqual(
+      days,
+      report.groups.map((group) => [group.day, group.used_cu_milli]),
+    );
+    assert.deepEqual(
+      spend.groups.map((group: { id: string; calls: number }) => [group.id, group.calls]),
+      [[report.groups[0]?.[by], 3]],
+    );
+  }
 });
 
 test("a range of at most two days has hours", async () => {
