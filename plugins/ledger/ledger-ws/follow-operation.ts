@@ -178,7 +178,7 @@ export class Operation {
     const lines = [{ method: method.name, costMilliCu: method.cuMilli * parts.length }];
     const written = payment.settle(lines);
     onCharge(written);
-    const isWritten = await written;
+    const isWritten = await written.catch(() => false);
     this.#payment = "written";
     if (isWritten) this.#sendEvents();
     else this.#fail();

@@ -137,7 +137,13 @@ export class OpenSubscriptions<
     };
     const payment = await payer.reserve(openMilliCu);
     if ("error" in payment) return refuse(payment);
-    const opened = await openUpstream();
+    let opened: Opened<Upstream>;
+    try {
+      opened = await openUpstream();
+    } catch (error) {
+      payment.release();
+      throw error;
+    }
     let isPaid = false;
     if (this.#isCharged(opened))
       isPaid = await payment.settle([{ method: name, costMilliCu: openMilliCu }]);

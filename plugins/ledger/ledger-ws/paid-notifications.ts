@@ -83,17 +83,17 @@ export class PaidNotifications {
   async #sendPaid(batch: readonly Notification[]): Promise<void> {
     const wanted = batch.filter(({ to }) => to.isOpen);
     if (wanted.length === 0) return;
-    const lines = linesOf(wanted);
-    const payment = await this.#deps.payer.reserve(sumOf(lines));
+    const payment = await this.#deps.payer.reserve(sumOf(linesOf(wanted)));
     if ("error" in payment) {
       if (wanted.length > 1) for (const one of wanted) await this.#sendPaid([one]);
       else for (const { to } of wanted) to.refuse(payment);
       return;
     }
     // Notifications of subscriptions that have ended meanwhile are not charged.
-    if (this.#isClosed || wanted.every(({ to }) => !to.isOpen)) return payment.release();
-    const isPaid = await payment.settle(lines);
-    for (const { to, result, onSent } of wanted) {
+    const left = this.#isClosed ? [] : wanted.filter(({ to }) => to.isOpen);
+    if (left.length === 0) return payment.release();
+    const isPaid = await payment.settle(linesOf(left));
+    for (const { to, result, onSent } of left) {
       if (this.#isClosed || !to.isOpen) continue;
       if (isPaid) {
         this.#deps.send(notificationOf(to, `"result":${result}`));

@@ -138,11 +138,7 @@ class LiveCatalogue implements Catalogue, NestingTools {
     const catalogued: CataloguedTool[] = [];
     try {
       for (const tool of tools) {
-        // The input is validated by the schema of the tool before each call, which justifies the cast.
-        const made =
-          this.#problemOf(tool.name) ??
-          before.get(tool) ??
-          this.#catalogue(tool as unknown as Tool, source.counts("tool"));
+        const made = this.#made(source, tool, before.get(tool));
         if (typeof made === "string") problems.push(`tool "${tool.name}" ${made}`);
         else {
           this.#tools.set(tool.name, made);
@@ -154,6 +150,24 @@ class LiveCatalogue implements Catalogue, NestingTools {
       this.#list = this.#sources.flatMap((each) => each.catalogued.map(({ entry }) => entry));
     }
     return problems;
+  }
+
+  /** Returns the tool, or a text with its problem. `before`: the same tool, if it was in the catalogue already. */
+  #made(
+    source: ToolSource,
+    tool: ToolsHooks["tools"][number],
+    before: CataloguedTool | undefined,
+  ): CataloguedTool | string {
+    try {
+      // The input is validated by the schema of the tool before each call, which justifies the cast.
+      const catalogued = tool as unknown as Tool;
+      return (
+        this.#problemOf(tool.name) ?? before ?? this.#catalogue(catalogued, source.counts("tool"))
+      );
+    } catch (error) {
+      source.counts("tool").failed("throw");
+      return `cannot be used: ${error instanceof Error ? error.message : "it throws"}`;
+    }
   }
 
   #problemOf(name: string): string | undefined {

@@ -105,12 +105,14 @@ describe("the catalogue", () => {
       },
       counts,
     );
-    plugin.tools = [named("a"), named("b", { price: -1 }), named("good")];
+    const malformed = named("c", { inputSchema: null as never });
+    plugin.tools = [named("a"), named("b", { price: -1 }), malformed, named("good")];
     assert.deepEqual(
       catalogue.list.map(({ name }) => name),
       ["a", "good"],
     );
-    assert.equal(problems.length, 2);
+    assert.equal(problems.length, 3);
+    assert.match(problems[2] ?? "", /tool "c" cannot be used/);
     assert.match(problems[0] ?? "", /tool "a" already exists/);
     assert.match(problems[1] ?? "", /tool "b" has a price/);
     assert.equal((await call("a", {})).ok, true);
