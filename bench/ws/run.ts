@@ -39,6 +39,7 @@ class Client {
   }
 
   #message(data: Buffer): void {
+    if (data.includes('"error"')) throw new Error(`a follow was refused: ${data.toString()}`);
     if (!data.includes('"params"')) return;
     this.events++;
     if (data.includes('"initialized"')) this.begun++;
@@ -137,7 +138,9 @@ function pipeline(): string {
           { authorize: { require: "ledger:read" } },
           "meter",
         ],
-        to: { "ledger-ws": { upstream: "ledger", connectionsPerKey: 10_000 } },
+        to: {
+          "ledger-ws": { upstream: "ledger", connectionsPerKey: 10_000, followsPerKey: 10_000 },
+        },
       },
     ],
   });
