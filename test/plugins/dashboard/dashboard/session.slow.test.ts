@@ -121,6 +121,21 @@ test("a session begins with a key, is a cookie that scripts cannot read, and end
   assert.equal((await ask(gateway, "live", { cookie })).status, 401);
 });
 
+test("signing in again in the same browser ends the session before", async () => {
+  await using gateway = await startWatched();
+  const first = await signIn(gateway, gateway.key);
+  // A key that is refused ends no session.
+  const refused = await ask(gateway, "session", { body: { key: "wrong" }, cookie: first });
+  assert.equal(refused.status, 401);
+  assert.equal((await ask(gateway, "live", { cookie: first })).status, 200);
+  const again = await ask(gateway, "session", { body: { key: gateway.tenant.key }, cookie: first });
+  const cookies = again.headers.getSetCookie();
+  assert.equal(cookies.length, 1);
+  assert.equal((await ask(gateway, "live", { cookie: first })).status, 401);
+  const second = cookies[0]?.split(";", 1)[0] ?? "";
+  assert.equal((await ask(gateway, "live", { cookie: second })).status, 200);
+});
+
 test("after a restart, a session that was ended stays ended, and any other session continues", async () => {
   await using gateway = await startWatched();
   const [left, kept] = [await signIn(gateway, gateway.key), await signIn(gateway, gateway.key)];
