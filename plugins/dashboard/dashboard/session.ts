@@ -9,7 +9,7 @@ import { randomUUID } from "node:crypto";
 import type { FastifyRequest } from "fastify";
 import { addressList } from "sluice-gateway/http";
 import type { Capability, KeyRecord, Workspace } from "sluice-gateway/services";
-import { isSecurePage, readCookie, setCookie, type CookieKind } from "./cookies.ts";
+import { isSecurePage, openCookie, setCookie, type CookieKind } from "./cookies.ts";
 import type { OidcUser } from "./oidc/user.ts";
 import type { DashboardParts } from "./parts.ts";
 import { addressOf } from "./request-address.ts";
@@ -67,7 +67,11 @@ export interface Sessions {
   noCookie(request: FastifyRequest): string;
 }
 
-type Note = SessionOf & { readonly id: string };
+type Note = SessionOf & {
+  readonly id: string;
+  /** True if the page was loaded over TLS. */
+  readonly isSecure: boolean;
+};
 
 /** `isStillValid`: returns false if the options do not give a user their role any more. */
 export function createSessions(
@@ -77,14 +81,16 @@ export function createSessions(
   const { seal, claims, clock } = parts;
   const { admin } = parts.accounts;
 
-  const open = (request: FastifyRequest): (Note & SessionRef) | undefined => {
-    const token = readCookie(kind, request);
-    const opened = token === undefined ? undefined : seal.open(purpose, token);
+  const openToken = (token: string, isSecure: boolean): (Note & SessionRef) | undefined => {
+    const opened = seal.open(purpose, token);
     if (opened === undefined || clock.now() >= opened.expiresAt) return undefined;
     // Only `begin` seals for this purpose.
     const note = opened.value as Note;
-    return claims.hasEnded(endOf(note)) ? undefined : { ...note, expiresAt: opened.expiresAt };
+    if (note.isSecure !== isSecure || claims.hasEnded(endOf(note))) return undefined;
+    return { ...note, expiresAt: opened.expiresAt };
   };
+  const open = (request: FastifyRequest): (Note & SessionRef) | undefined =>
+    openCookie(kind, request, openToken);
 
   const ofUser = async (user: OidcUser): Promise<Account | undefined> => {
     if (!isStillValid(user)) return undefined;
@@ -96,9 +102,9 @@ export function createSessions(
 
   return {
     begin(of, request, origin) {
-      const note: Note = { ...of, id: randomUUID() };
-      const token = seal.seal(purpose, note, clock.now() + lifeMs);
       const isSecure = isSecurePage(origin);
+      const note: Note = { ...of, id: randomUUID(), isSecure };
+      const token = seal.seal(purpose, note, clock.now() + lifeMs);
       return setCookie(kind, request, token, { seconds: lifeMs / 1000, isSecure });
     },
     async viewer(request) {

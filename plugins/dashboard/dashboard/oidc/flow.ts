@@ -4,24 +4,18 @@
  */
 import { createHmac, randomUUID } from "node:crypto";
 import type { FastifyRequest } from "fastify";
-import { isSecurePage, readCookie, setCookie, type CookieKind } from "../cookies.ts";
+import { isSecurePage, openCookie, setCookie, type CookieKind } from "../cookies.ts";
 import type { DashboardParts } from "../parts.ts";
 import type { SessionRef } from "../session.ts";
 
 const purpose = "dashboard sign-in";
 /** The provider sends the browser back by a navigation from another site, with which `Strict` cookies are not sent. */
-const plainKind: CookieKind = {
+const kind: CookieKind = {
   prefix: "sluice_sign_in",
   path: "/dashboard/oidc",
   sameSite: "Lax",
 };
-/** Behind TLS, browsers accept a cookie with this prefix from this host only, and not from its subdomains or siblings. */
-const hostKind: CookieKind = { prefix: "__Host-sluice_sign_in", path: "/", sameSite: "Lax" };
 const lifeMs = 600_000;
-
-function kindOf(origin: string | undefined): CookieKind {
-  return isSecurePage(origin) ? hostKind : plainKind;
-}
 
 export interface Flow {
   readonly id: string;
@@ -60,14 +54,12 @@ export function createFlows({ seal, claims }: Pick<DashboardParts, "seal" | "cla
   /** Derived from the id, because browsers can read what is sealed. */
   const secret = (name: string, { id }: Flow): string =>
     createHmac("sha256", key).update(`${name}\n${id}`).digest("base64url");
-  const openAs = (kind: CookieKind, request: FastifyRequest): Flow | undefined => {
-    const token = readCookie(kind, request);
-    const opened = token === undefined ? undefined : seal.open(purpose, token);
+  const openToken = (token: string, isSecure: boolean): Flow | undefined => {
+    const opened = seal.open(purpose, token);
     if (opened === undefined || claims.now() >= opened.expiresAt) return undefined;
     // Only `begin` seals for this purpose.
     const flow = opened.value as Flow;
-    // Other servers can set a cookie without the prefix. It must not carry a sign-in of a page that is behind TLS.
-    return kindOf(flow.origin) === kind ? flow : undefined;
+    return isSecurePage(flow.origin) === isSecure ? flow : undefined;
   };
   return {
     begin(request, wanted) {
@@ -75,9 +67,9 @@ export function createFlows({ seal, claims }: Pick<DashboardParts, "seal" | "cla
       const flow: Flow = { ...wanted, id: randomUUID() };
       const token = seal.seal(purpose, flow, claims.now() + lifeMs);
       const limits = { seconds: lifeMs / 1000, isSecure: isSecurePage(origin) };
-      return { flow, cookie: setCookie(kindOf(origin), request, token, limits) };
+      return { flow, cookie: setCookie(kind, request, token, limits) };
     },
-    open: (request) => openAs(hostKind, request) ?? openAs(plainKind, request),
+    open: (request) => openCookie(kind, request, openToken),
     finish: async ({ id }) => claims.claim(`${purpose} ${id}`, claims.now() + lifeMs),
     secretsOf: (flow) => ({
       state: secret("state", flow),
@@ -85,6 +77,6 @@ export function createFlows({ seal, claims }: Pick<DashboardParts, "seal" | "cla
       verifier: secret("verifier", flow),
     }),
     noCookie: (request, origin) =>
-      setCookie(kindOf(origin), request, "", { seconds: 0, isSecure: isSecurePage(origin) }),
+      setCookie(kind, request, "", { seconds: 0, isSecure: isSecurePage(origin) }),
   };
 }

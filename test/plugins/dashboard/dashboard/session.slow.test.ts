@@ -182,14 +182,30 @@ test("while the store cannot be written, ending a session reports an error, and 
   assert.equal((await ask(gateway, "live", { cookie })).status, 200);
 });
 
-test("behind a proxy that terminates TLS, the cookie is only sent over TLS", async () => {
+test("behind a proxy that terminates TLS, the cookie is only sent over TLS, and only to this host", async () => {
   await using gateway = await startWatched();
-  const origin = gateway.adminUrl.replace("http:", "https:");
-  const { headers } = await ask(gateway, "session", {
-    body: { key: gateway.key },
-    headers: { origin },
-  });
-  assert.match(headers.get("set-cookie") ?? "", /; Secure$/);
+  const headers = { origin: gateway.adminUrl.replace("http:", "https:") };
+  const entered = await ask(gateway, "session", { body: { key: gateway.key }, headers });
+  const set = entered.headers.get("set-cookie") ?? "";
+  assert.match(
+    set,
+    /^__Host-sluice_dashboard_\d+=\S+; Path=\/; Max-Age=28800; HttpOnly; SameSite=Strict; Secure$/,
+  );
+  const [cookie = ""] = set.split(";", 1);
+  const statusOf = async (sent: string): Promise<number> =>
+    (await ask(gateway, "live", { cookie: sent })).status;
+  assert.equal(await statusOf(cookie), 200);
+  // Another host of the domain can set a cookie without the prefix.
+  assert.equal(await statusOf(cookie.replace("__Host-", "")), 401);
+  const planted = await signIn(gateway, gateway.tenant.key);
+  const { body } = await ask(gateway, "session", { cookie: `${planted}; ${cookie}` });
+  assert.equal(body.key_id, gateway.keyId);
+  const left = await ask(gateway, "session", { method: "DELETE", cookie, headers });
+  assert.match(
+    left.headers.get("set-cookie") ?? "",
+    /^__Host-sluice_dashboard_\d+=; Path=\/; Max-Age=0; .*; Secure$/,
+  );
+  assert.equal(await statusOf(cookie), 401);
 });
 
 test("a session lasts eight hours", async () => {
