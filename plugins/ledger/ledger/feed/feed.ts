@@ -4,7 +4,11 @@
  * notifications do not fit into a message ends alone: see storage-trials.ts.
  */
 import type { Clock, Log, Metrics } from "sluice-gateway/plugin";
-import type { LedgerSubscriptions, OpenedSubscription } from "sluice-gateway/services";
+import type {
+  LedgerSubscriptions,
+  OpenedSubscription,
+  SubscriptionEndReason,
+} from "sluice-gateway/services";
 import type { NodePool } from "../node-pool.ts";
 import type { PoolConfig } from "../options.ts";
 import {
@@ -33,7 +37,7 @@ const invalidParams =
   '{"code":-32602,"message":"Invalid params: expected 1 to 1024 storage keys in hexadecimal"}';
 /** The code is the one with which Substrate nodes refuse an answer above their limit. */
 const tooLarge =
-  '{"code":-32008,"message":"Response is too big: the values of the storage keys do not fit into a message"}';
+  '{"code":-32008,"message":"Response is too big: the values do not fit into a message"}';
 const tooMany = '{"code":-32006,"message":"Too many different subscriptions"}';
 
 export interface FeedParts {
@@ -135,8 +139,11 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
 
   onTooLarge(topic: Topic): void {
     const { log } = this.#parts;
-    log.warn({ method: topic.method.name }, "a storage subscription ended, because it is too large");
-    this.#remove(topic, { kind: "error", text: tooLarge });
+    log.warn(
+      { method: topic.method.name },
+      "a storage subscription ended, because it is too large",
+    );
+    this.#remove(topic, { kind: "error", text: tooLarge }, "tooLarge");
   }
 
   onUnused(topic: Topic): void {
@@ -187,15 +194,18 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
     }
   }
 
-  /** Ends a topic. `answer`: the node's refusal, if the topic has never been open. */
-  #remove(topic: Topic, answer: FeedAnswer): void {
+  /**
+   * Ends a topic. `answer`: the refusal for clients that wait for the topic to open. `reason`: the reason for clients for
+   * which it is open, if it is not the loss of the node.
+   */
+  #remove(topic: Topic, answer: FeedAnswer, reason?: SubscriptionEndReason): void {
     if (this.#topics.get(topic.key) !== topic) return;
     this.#topics.delete(topic.key);
     this.#opening.get(topic)?.resolve(answer);
     this.#opening.delete(topic);
     if (topic.id !== undefined)
       this.#connection.current?.unsubscribe(topic.method.unsubscribe, topic.id);
-    topic.end();
+    topic.end(reason);
     if (this.#topics.size === 0) this.#connection.disconnect();
     this.#report();
   }

@@ -1,6 +1,10 @@
 /** One subscription at the node, and the clients that share it. */
 import { isObject } from "sluice-gateway/toolkit";
-import type { ClientSubscription, NotificationListener } from "sluice-gateway/services";
+import type {
+  ClientSubscription,
+  NotificationListener,
+  SubscriptionEndReason,
+} from "sluice-gateway/services";
 import { elementOf, parseOrUndefined } from "../json-part.ts";
 import { HeadState } from "./head-state.ts";
 import {
@@ -150,10 +154,10 @@ export class Topic {
   }
 
   /** Ends the subscriptions of all clients. */
-  end(): void {
+  end(reason?: SubscriptionEndReason): void {
     const listeners = [...this.#listeners];
     this.#listeners.clear();
-    for (const listener of listeners) listener.onEnd();
+    for (const listener of listeners) listener.onEnd(reason);
   }
 
   /** Accepts a notification of the node. `result`: JSON text. */
