@@ -61,10 +61,11 @@ export default defineSurface<Options>({
       operationsPerKey: perKey(256, "chainHead_v1 operations that have not ended"),
       archiveReadsPerKey: perKey(8, "archive_v1_storage and archive_v1_storageDiff reads"),
       // An upstream has at most 512 different subscriptions and 256 submissions, so one key gets a quarter.
-      subscriptionsPerKey: perKey(
-        128,
-        "different subscriptions (chain_subscribe… and the like; those with the same method and params count once)",
-      ),
+      subscriptionsPerKey: {
+        ...perKey(128, "different subscriptions"),
+        description:
+          "Maximum number of different subscriptions (chain_subscribeNewHeads and the like) per key. Subscriptions with the same method and parameters count once.",
+      },
       submissionsPerKey: perKey(64, "watched or broadcast extrinsics"),
       write: {
         description:

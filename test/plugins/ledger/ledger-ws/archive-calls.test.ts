@@ -25,7 +25,7 @@ function setUp() {
       reserve: async () => ({ settle: async () => true, release() {} }),
     } as never,
     notifications: {} as never,
-    replies: new CallReplies((message) => void sent.push(message), { called() {} } as never),
+    replies: new CallReplies((message) => void sent.push(message), { called() {} }),
     onError: (error) => assert.fail(error as Error),
     archive: {
       methods: new Map([[method.name, method]]),
