@@ -39,6 +39,13 @@ export interface LedgerArchive {
   readonly methods: ReadonlyMap<string, ArchiveMethod>;
   /** The methods that began a read, by every name of the method that stops it. */
   readonly stopping: ReadonlyMap<string, ArchiveMethod>;
-  /** Begins a read at a node that has the block. Never rejects. */
-  open(method: ArchiveMethod, request: ArchiveRequest): Promise<OpenedArchiveRead>;
+  /**
+   * Begins a read at a node that has the block. Never rejects. `signal`: aborted when the client leaves, after which no
+   * more nodes are asked and the result is `failed`.
+   */
+  open(
+    method: ArchiveMethod,
+    request: ArchiveRequest,
+    signal?: AbortSignal,
+  ): Promise<OpenedArchiveRead>;
 }
