@@ -6,7 +6,7 @@ import { createFeedMethods } from "../../../../../plugins/ledger/ledger/feed/sub
 import { createMetrics } from "../../../../../src/metrics.ts";
 import { manualClock } from "../../../../../src/testing/clock.ts";
 import { until } from "../../until.ts";
-import { silent } from "../pool/recorded-request.ts";
+import { silentLog } from "../../../../test-log.ts";
 import { ChainNode, hashOf, headerOf } from "./chain-node.ts";
 
 const messageBytes = 4_000;
@@ -30,7 +30,7 @@ function setUp(...nodes: readonly ChainNode[]) {
     methods: createFeedMethods({ methods: {} }),
     pool: { targets: () => targets },
     clock,
-    log: silent,
+    log: silentLog,
     metrics,
   });
   return {
