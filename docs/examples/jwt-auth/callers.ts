@@ -1,6 +1,6 @@
 /** Finds the callers of tokens: verifies each token once, with the keys of the provider. */
 import { createRemoteJWKSet, customFetch, errors, jwtVerify, type JWTPayload } from "jose";
-import type { Host, UpstreamClient } from "sluice-gateway/plugin";
+import type { Host } from "sluice-gateway/plugin";
 import { anonymous, capabilities, planNames } from "sluice-gateway/services";
 import type { Caller, CallerClaims, PlanName } from "sluice-gateway/services";
 import { BoundedMap } from "sluice-gateway/toolkit";
@@ -29,7 +29,8 @@ const keyErrors = new Set(["ERR_JOSE_GENERIC", "ERR_JWKS_INVALID", "ERR_JWKS_TIM
 export function createCallers(options: Options, host: Host) {
   const { issuer, audience, jwks } = options;
   const accounts = host.use("accounts");
-  const keys = createRemoteJWKSet(new URL(jwks), { [customFetch]: fetchWith(host.upstream(jwks)) });
+  const { fetch } = host.upstream(jwks, { answerMs: 5_000 });
+  const keys = createRemoteJWKSet(new URL(jwks), { [customFetch]: fetch });
   const rules = { issuer, audience, algorithms: allowed, requiredClaims: ["exp", "sub"] };
   const known = new BoundedMap<string, CallerClaims>(10_000);
 
@@ -72,12 +73,6 @@ function claimsOf(payload: JWTPayload, options: Options): CallerClaims {
     expiresAt: Number(payload.exp) * 1000,
   };
 }
-
-/** TEMPORARY */
-const fetchWith = (provider: UpstreamClient) => async (): Promise<Response> => {
-  const { status, body } = await provider.request();
-  return new Response(body.toString(), { status });
-};
 
 /** Returns undefined for a claim that is not a positive integer. */
 function positive(claim: unknown): number | undefined {

@@ -11,7 +11,11 @@ import plugin from "./index.ts";
 
 const { publicKey, privateKey } = await generateKeyPair("ES256");
 const jwk = { ...(await exportJWK(publicKey)), kid: "k1", alg: "ES256" };
-const keys: UpstreamReply = { body: { keys: [jwk] } };
+/** A careless provider publishes a secret, too. */
+const sharedSecret = new TextEncoder().encode("a secret that everyone can read in the keys");
+const k = Buffer.from(sharedSecret).toString("base64url");
+const octet = { kty: "oct", k, kid: "k3", alg: "HS256", use: "sig" };
+const keys: UpstreamReply = { body: { keys: [jwk, octet] } };
 const issuer = "https://id.acme.test";
 const clock = manualClock();
 const now = Math.floor(clock.now() / 1000);
@@ -134,6 +138,8 @@ const refused: Readonly<Record<string, () => string | Promise<string>>> = {
     return `${head}.${(await token()).split(".")[1]}.`;
   },
   "is signed with the public key as the secret of HS256": () => token({}, { alg: "HS256" }, secret),
+  "is signed with a secret that the provider publishes": () =>
+    token({}, { alg: "HS256", kid: "k3" }, sharedSecret),
   "is not JSON": () => "e30.e30.e30",
 };
 
@@ -220,7 +226,7 @@ test("requests that arrive together ask the provider once, and a provider that h
   const request = bearer(await token());
   const answers = Array.from({ length: 20 }, () => tested.send(request));
   while (provider.requests.length === 0) await new Promise(setImmediate);
-  tested.clock.advance(20_000);
+  tested.clock.advance(10_000);
   const statuses = new Set((await Promise.all(answers)).map(({ status }) => status));
   assert.deepEqual([...statuses], [503]);
   assert.equal(provider.requests.length, 1);
