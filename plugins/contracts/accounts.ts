@@ -27,8 +27,9 @@ export interface Callers {
   identifyKey(keyId: string, address: string): Awaitable<Caller>;
   /**
    * Returns the principal of a caller that a plugin has authenticated by itself. The caller is anonymous
-   * (`unauthorized`) if no plan is known, `expiresAt` has passed, or the id begins with `key_`. Never fails; the result
-   * is a promise if the workspace must be read from a store on another host.
+   * (`unauthorized`) if no plan is known, `expiresAt` has passed, the id begins with `key_`, or a value has another type
+   * or range than `CallerClaims` says. So a plugin can pass plans and limits as a provider has sent them. Never fails;
+   * the result is a promise if the workspace must be read from a store on another host.
    *
    * Changes of the workspace are seen within one second. Pass the same object for the same credential: its principal
    * then remains the same object until something changes. While the store cannot be read, callers of workspaces that

@@ -91,8 +91,8 @@ export function anonymous(reason: Anonymous["reason"]): Anonymous {
 export type Caller = Principal | { readonly kind: "unavailable" };
 
 /**
- * The claims of a caller that a plugin has authenticated by itself, such as the user of an OpenID provider. CU amounts are
- * integers in milli-CU.
+ * The claims of a caller that a plugin has authenticated by itself, such as the user of an OpenID provider. Ids have 1 to
+ * 512 characters and no control characters. Limits are integers above 0, those of CU in milli-CU.
  */
 export interface CallerClaims {
   /**
@@ -107,7 +107,7 @@ export interface CallerClaims {
   /** Plan if the gateway does not know the workspace. Without it, the caller of such a workspace is refused. */
   readonly defaultPlan?: PlanName | undefined;
   readonly capabilities: readonly Capability[];
-  /** Requests per second, above 0. The limit of the plan also applies. */
+  /** Requests per second. The limit of the plan also applies. */
   readonly rpsLimit?: number | undefined;
   readonly cuLimit24hMilli?: number | undefined;
   readonly cuLimit30dMilli?: number | undefined;

@@ -9,6 +9,7 @@ import { andThen, BoundedMap, orElse } from "sluice-gateway/toolkit";
 import type { AccountFeed } from "./account-feed.ts";
 import type { AccountStore } from "./account-store.ts";
 import { unauthorized } from "./anonymous.ts";
+import { areValidClaims } from "./check-claims.ts";
 import { keyIdPrefix } from "./key-text.ts";
 import { applyDuePlan } from "./plans.ts";
 import type { Plans } from "./principal.ts";
@@ -54,6 +55,7 @@ export class ClaimedCallers {
 
   /** Returns the principal of the caller, or `unauthorized`. Fails if the workspace is not known and cannot be read. */
   identify(claims: CallerClaims): Awaitable<Caller> {
+    if (!this.#principals.has(claims) && !areValidClaims(claims)) return unauthorized;
     const { id, workspaceId, expiresAt = Infinity } = claims;
     if (id.startsWith(keyIdPrefix) || this.#deps.clock.now() >= expiresAt) return unauthorized;
     return andThen(

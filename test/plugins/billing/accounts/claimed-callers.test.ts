@@ -1,6 +1,7 @@
 /** Callers whom a plugin has authenticated by itself: their principals follow the workspaces of the store. */
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
+import { inspect } from "node:util";
 import type { CallerClaims, Workspace } from "sluice-gateway/services";
 import type { AccountStore } from "../../../../plugins/billing/accounts/account-store.ts";
 import { openGatewayAccountStore } from "../../../../plugins/billing/accounts/embedded/embedded-account-store.ts";
@@ -18,16 +19,16 @@ interface BreakableStore {
   readonly store: AccountStore;
   /** The ids of the workspaces that were read. */
   readonly reads: string[];
-  isAway: boolean;
+  isUnavailable: boolean;
 }
 
 /** Returns a store that a test can make unreadable. */
 function breakableStore({ folder, clock }: AccountsFixture): BreakableStore {
   const store = openGatewayAccountStore(folder, clock);
   const { findWorkspace, changed } = store;
-  const breakable: BreakableStore = { store, reads: [], isAway: false };
+  const breakable: BreakableStore = { store, reads: [], isUnavailable: false };
   const readable = (): void => {
-    if (breakable.isAway) throw new Error("the store is away");
+    if (breakable.isUnavailable) throw new Error("the store is unavailable");
   };
   store.findWorkspace = (id): Workspace | undefined => {
     breakable.reads.push(id);
@@ -145,7 +146,7 @@ test("changed plans of pipeline.yaml take effect at once, and unchanged ones kee
 test("while the store cannot be read, callers of known workspaces remain known and the others are unavailable", (t) => {
   const { accounts, claims, clock, breakable, lines, db, by } = claimsFixture(t);
   const first = accounts.identifyClaims(claims);
-  breakable.isAway = true;
+  breakable.isUnavailable = true;
   // The read of the workspace is the first one that fails.
   const workspaceReads = breakable.reads.length;
   clock.advance(freshMs);
@@ -153,13 +154,13 @@ test("while the store cannot be read, callers of known workspaces remain known a
   assert.equal(known(accounts.identifyClaims({ ...claims, id: "oidc_eve" })).key.id, "oidc_eve");
   const unknown: CallerClaims = { ...claims, workspaceId: "org_9", defaultPlan: "free" };
   assert.deepEqual(accounts.identifyClaims(unknown), { kind: "unavailable" });
-  // A known workspace is not read again, so no caller waits for a store that is away.
+  // A known workspace is not read again, so no caller waits for a store that is unavailable.
   assert.deepEqual(breakable.reads.slice(workspaceReads), ["org_9"]);
   const logged = lines.filter((line) => line.startsWith("error cannot read accounts"));
   assert.equal(logged.length, 1);
 
   setWorkspace(db, claims.workspaceId, { plan: "startup" }, by());
-  breakable.isAway = false;
+  breakable.isUnavailable = false;
   clock.advance(pollMs);
   assert.equal(known(accounts.identifyClaims(claims)).plan.name, "startup");
   assert.equal(known(accounts.identifyClaims(unknown)).plan.name, "free");
@@ -169,7 +170,7 @@ test("a failed read of a known workspace keeps its callers, also if nothing else
   const { accounts, claims, clock, breakable, lines } = claimsFixture(t);
   const first = accounts.identifyClaims(claims);
   clock.advance(freshMs);
-  breakable.isAway = true;
+  breakable.isUnavailable = true;
   assert.equal(accounts.identifyClaims(claims), first);
   assert.equal(breakable.reads.length, 2);
   assert.equal(lines.length, 1);
@@ -196,7 +197,7 @@ test("requests that arrive together read the workspace once, from a store that a
   reading = Promise.withResolvers();
   const unknown = { ...claims, workspaceId: "ws_2" };
   const waiting = [accounts.identifyClaims(unknown), accounts.identifyClaims(unknown)];
-  reading.reject(new Error("the store is away"));
+  reading.reject(new Error("the store is unavailable"));
   const unavailable = { kind: "unavailable" };
   assert.deepEqual(await Promise.all(waiting), [unavailable, unavailable]);
   assert.deepEqual(breakable.reads, [workspace.id, "ws_2"]);
@@ -216,4 +217,48 @@ test("a caller is refused from its expiry on, and the id of an API key is refuse
   assert.equal(refusal(accounts.identifyClaims(expiring)), "unauthorized");
   const { key } = issue();
   assert.equal(refusal(accounts.identifyClaims({ ...claims, id: key.id })), "unauthorized");
+});
+
+/** Claims as a server of others may send them. */
+const hostile: readonly Readonly<Record<string, unknown>>[] = [
+  { id: "" },
+  { id: "oidc_ada\n" },
+  { id: "oidc_\ud800" },
+  { id: `oidc_${"a".repeat(508)}` },
+  { id: ["oidc_ada"] },
+  { id: undefined },
+  { workspaceId: "ws\0" },
+  { workspaceId: "" },
+  { workspaceId: 7 },
+  { plan: "royal" },
+  { plan: "constructor" },
+  { plan: null },
+  { defaultPlan: ["free"] },
+  { capabilities: ["inference", "everything"] },
+  { capabilities: "inference" },
+  { rpsLimit: 0 },
+  { rpsLimit: -1 },
+  { rpsLimit: 1.5 },
+  { rpsLimit: Number.NaN },
+  { cuLimit24hMilli: "500" },
+  { cuLimit24hMilli: 2 ** 53 },
+  { cuLimit30dMilli: null },
+  { expiresAt: Number.NaN },
+  { expiresAt: Infinity },
+  { expiresAt: "tomorrow" },
+];
+
+for (const changes of hostile) {
+  test(`the claims ${inspect(changes)} are refused, and nothing is read for them`, (t) => {
+    const { accounts, claims, breakable } = claimsFixture(t);
+    const caller = accounts.identifyClaims({ ...claims, defaultPlan: "free", ...changes });
+    assert.equal(refusal(caller), "unauthorized");
+    assert.deepEqual(breakable.reads, []);
+  });
+}
+
+test("ids can have 512 characters", (t) => {
+  const { accounts, claims } = claimsFixture(t);
+  const id = `oidc_${"é".repeat(507)}`;
+  assert.equal(known(accounts.identifyClaims({ ...claims, id })).key.id, id);
 });
