@@ -5,7 +5,7 @@ import type { Awaitable } from "sluice-gateway/plugin";
 import type { AccountsAdmin } from "./accounts-admin.ts";
 import type { Idempotency } from "./idempotency.ts";
 import type { ModelOverride } from "./inference.ts";
-import type { Caller, CallerClaims, ChangedBy } from "./principal.ts";
+import type { Caller, ChangedBy, ReceivedClaims } from "./principal.ts";
 import type { Tickets } from "./tickets.ts";
 import type { Workspaces } from "./workspaces.ts";
 
@@ -27,15 +27,15 @@ export interface Callers {
   identifyKey(keyId: string, address: string): Awaitable<Caller>;
   /**
    * Returns the principal of a caller that a plugin has authenticated by itself. The caller is anonymous
-   * (`unauthorized`) if no plan is known, `expiresAt` has passed, the id begins with `key_`, or a value has another type
-   * or range than `CallerClaims` says. So a plugin can pass plans and limits as a provider has sent them. Never fails;
-   * the result is a promise if the workspace must be read from a store on another host.
+   * (`unauthorized`) if no plan is known, `expiresAt` has passed, the id begins with `key_`, or a value does not have the
+   * type and range that `CallerClaims` describes. Never fails; the result is a promise if the workspace must be read from
+   * a store on another host.
    *
    * Changes of the workspace are seen within one second. Pass the same object for the same credential: its principal
    * then remains the same object until something changes. While the store cannot be read, callers of workspaces that
    * were read before remain known, and for others the result is `unavailable`.
    */
-  identifyClaims(claims: CallerClaims): Awaitable<Caller>;
+  identifyClaims(claims: ReceivedClaims): Awaitable<Caller>;
 }
 
 export interface Accounts extends Callers {

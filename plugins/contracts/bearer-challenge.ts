@@ -5,8 +5,8 @@
  * section 5.1). It contains the address of the metadata of the resource. `authorization`: the header of the refused
  * request. If there is none, the challenge has no error code.
  */
-export function bearerChallenge(resource: string, authorization: string | undefined): string {
-  const { origin, pathname, search } = new URL(resource);
+export function bearerChallenge(resource: URL, authorization: string | undefined): string {
+  const { origin, pathname, search } = resource;
   // RFC 9728 section 3.1
   const path = pathname === "/" ? "" : pathname;
   const metadata = `${origin}/.well-known/oauth-protected-resource${path}${search}`;

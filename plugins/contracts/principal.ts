@@ -115,6 +115,9 @@ export interface CallerClaims {
   readonly expiresAt?: number | undefined;
 }
 
+/** `CallerClaims` as another server has sent them. `identifyClaims` refuses callers with wrong values. */
+export type ReceivedClaims = { readonly [Name in keyof CallerClaims]: unknown };
+
 /**
  * Sets the slot `principal`, and notes the fact `caller` for logs, limits and `sluice explain`. For steps that identify
  * callers; list `principal` under `provides`. The step `authorize` refuses anonymous callers, so that public routes work

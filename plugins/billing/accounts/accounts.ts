@@ -5,11 +5,11 @@ import { hash } from "node:crypto";
 import type { Awaitable, Clock, Environment, Log } from "sluice-gateway/plugin";
 import type {
   Caller,
-  CallerClaims,
   Callers,
   ModelOverride,
   Plan,
   PlanName,
+  ReceivedClaims,
 } from "sluice-gateway/services";
 import { andThen, BoundedMap, orElse } from "sluice-gateway/toolkit";
 import { AccountFeed } from "./account-feed.ts";
@@ -186,7 +186,7 @@ class StoredAccounts implements AccountsService {
     );
   }
 
-  identifyClaims(claims: CallerClaims): Awaitable<Caller> {
+  identifyClaims(claims: ReceivedClaims): Awaitable<Caller> {
     return this.#orUnavailable(() => this.#claimed.identify(claims));
   }
 

@@ -1,11 +1,16 @@
-/** Checks claims of callers. A plugin may pass values of any type, because it got them from a server of others. */
-import { capabilities, planNames, type CallerClaims } from "sluice-gateway/services";
+/** Checks the claims of callers, which a plugin may pass as another server has sent them. */
+import {
+  capabilities,
+  planNames,
+  type CallerClaims,
+  type ReceivedClaims,
+} from "sluice-gateway/services";
 
 /** Text of ids without control characters, so that databases and logs can hold it. */
 const idText = /^[^\p{Cc}\p{Cs}]{1,512}$/u;
 
 /** Returns true if all values have the types and ranges of `CallerClaims`. */
-export function areValidClaims(claims: CallerClaims): boolean {
+export function areValidClaims(claims: ReceivedClaims): claims is CallerClaims {
   return (
     isId(claims.id) &&
     isId(claims.workspaceId) &&

@@ -4,7 +4,13 @@
  */
 import { isDeepStrictEqual } from "node:util";
 import type { Awaitable, Clock, Environment } from "sluice-gateway/plugin";
-import type { Caller, CallerClaims, KeyPrincipal, Workspace } from "sluice-gateway/services";
+import type {
+  Caller,
+  CallerClaims,
+  KeyPrincipal,
+  ReceivedClaims,
+  Workspace,
+} from "sluice-gateway/services";
 import { andThen, BoundedMap, orElse } from "sluice-gateway/toolkit";
 import type { AccountFeed } from "./account-feed.ts";
 import type { AccountStore } from "./account-store.ts";
@@ -54,8 +60,8 @@ export class ClaimedCallers {
   }
 
   /** Returns the principal of the caller, or `unauthorized`. Fails if the workspace is not known and cannot be read. */
-  identify(claims: CallerClaims): Awaitable<Caller> {
-    if (!this.#principals.has(claims) && !areValidClaims(claims)) return unauthorized;
+  identify(claims: ReceivedClaims): Awaitable<Caller> {
+    if (!areValidClaims(claims)) return unauthorized;
     const { id, workspaceId, expiresAt = Infinity } = claims;
     if (id.startsWith(keyIdPrefix) || this.#deps.clock.now() >= expiresAt) return unauthorized;
     return andThen(

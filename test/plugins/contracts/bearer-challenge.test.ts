@@ -14,11 +14,14 @@ for (const [resource, metadata] of [
   ],
 ] as const) {
   test(`the challenge of ${resource} names ${metadata}`, () => {
-    assert.equal(bearerChallenge(resource, undefined), `Bearer resource_metadata="${metadata}"`);
+    assert.equal(
+      bearerChallenge(new URL(resource), undefined),
+      `Bearer resource_metadata="${metadata}"`,
+    );
   });
 }
 
 test("a challenge has an error code only if a token was sent", () => {
-  const challenge = bearerChallenge("https://gateway.test/mcp", "Bearer a.b.c");
+  const challenge = bearerChallenge(new URL("https://gateway.test/mcp"), "Bearer a.b.c");
   assert.ok(challenge.startsWith('Bearer error="invalid_token", resource_metadata="https://'));
 });
