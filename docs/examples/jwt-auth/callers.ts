@@ -1,8 +1,8 @@
 /** Finds the callers of tokens: verifies each token once, with the keys of the provider. */
 import { createRemoteJWKSet, customFetch, errors, jwtVerify, type JWTPayload } from "jose";
-import type { Host } from "sluice-gateway/plugin";
-import { anonymous, capabilities, planNames } from "sluice-gateway/services";
-import type { Caller, CallerClaims, PlanName } from "sluice-gateway/services";
+import type { Host, UpstreamClient } from "sluice-gateway/plugin";
+import { anonymous, capabilities } from "sluice-gateway/services";
+import type { Caller, PlanName, ReceivedClaims } from "sluice-gateway/services";
 import { BoundedMap } from "sluice-gateway/toolkit";
 
 export interface Options {
@@ -17,7 +17,6 @@ export interface Options {
   readonly rps?: number;
   readonly dailyMilliCuClaim: string;
   readonly dailyMilliCu?: number;
-  readonly resource?: string;
 }
 
 /** Algorithms with private keys. Nobody can sign a token with a public key as the shared secret of HS256. */
@@ -29,12 +28,11 @@ const keyErrors = new Set(["ERR_JOSE_GENERIC", "ERR_JWKS_INVALID", "ERR_JWKS_TIM
 export function createCallers(options: Options, host: Host) {
   const { issuer, audience, jwks } = options;
   const accounts = host.use("accounts");
-  const { fetch } = host.upstream(jwks, { answerMs: 5_000 });
-  const keys = createRemoteJWKSet(new URL(jwks), { [customFetch]: fetch });
-  const rules = { issuer, audience, algorithms: allowed, requiredClaims: ["exp", "sub"] };
-  const known = new BoundedMap<string, CallerClaims>(10_000);
+  const keys = createRemoteJWKSet(new URL(jwks), { [customFetch]: fetchOf(jwks, host) });
+  const rules = { issuer, audience, algorithms: allowed, requiredClaims: ["exp"] };
+  const known = new BoundedMap<string, ReceivedClaims>(10_000);
 
-  async function verified(token: string): Promise<CallerClaims> {
+  async function verified(token: string): Promise<ReceivedClaims> {
     const currentDate = new Date(host.clock.now());
     const { payload } = await jwtVerify(token, keys, { ...rules, currentDate });
     const claims = claimsOf(payload, options);
@@ -57,24 +55,31 @@ export function createCallers(options: Options, host: Host) {
   };
 }
 
-function claimsOf(payload: JWTPayload, options: Options): CallerClaims {
-  const { [options.workspaceClaim]: workspaceId, [options.scopeClaim]: scope } = payload;
-  if (typeof workspaceId !== "string") throw new errors.JWTInvalid("a token without a workspace");
+/** `accounts.identifyClaims` checks the values, so most of them are passed as the provider has sent them. */
+function claimsOf(payload: JWTPayload, options: Options): ReceivedClaims {
+  if (typeof payload.sub !== "string") throw new errors.JWTInvalid("a token without a user");
   // Most providers send the scopes as text, and some as an array.
-  const scopes = [scope].flat().join(" ").split(" ");
+  const scopes = [payload[options.scopeClaim]].flat().join(" ").split(" ");
   return {
     id: `oidc_${payload.sub}`,
-    workspaceId,
-    plan: planNames.find((name) => name === payload[options.planClaim]),
+    workspaceId: payload[options.workspaceClaim],
+    plan: payload[options.planClaim] ?? undefined,
     defaultPlan: options.plan,
     capabilities: capabilities.filter((name) => scopes.includes(name)),
-    rpsLimit: positive(payload[options.rpsClaim]) ?? options.rps,
-    cuLimit24hMilli: positive(payload[options.dailyMilliCuClaim]) ?? options.dailyMilliCu,
+    rpsLimit: payload[options.rpsClaim] ?? options.rps,
+    cuLimit24hMilli: payload[options.dailyMilliCuClaim] ?? options.dailyMilliCu,
     expiresAt: Number(payload.exp) * 1000,
   };
 }
 
-/** Returns undefined for a claim that is not a positive integer. */
-function positive(claim: unknown): number | undefined {
-  return Number.isSafeInteger(claim) && Number(claim) > 0 ? Number(claim) : undefined;
+/** Returns a `fetch` that asks the provider at most once per second, so that wrong tokens cannot flood it. */
+function fetchOf(jwks: string, host: Host): UpstreamClient["fetch"] {
+  const { fetch } = host.upstream(jwks);
+  let nextAt = 0;
+  return async (...request) => {
+    const now = host.clock.monotonic();
+    if (now < nextAt) throw new Error("the provider has failed within the last second");
+    nextAt = now + 1_000;
+    return fetch(...request);
+  };
 }

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { exportJWK, generateKeyPair, SignJWT, UnsecuredJWT } from "jose";
+import { CompactSign, exportJWK, generateKeyPair, SignJWT, UnsecuredJWT } from "jose";
 import {
   manualClock,
   scriptedUpstream,
@@ -9,7 +9,7 @@ import {
 } from "sluice-gateway/testing";
 import plugin from "./index.ts";
 
-const { publicKey, privateKey } = await generateKeyPair("ES256");
+const { publicKey, privateKey } = await generateKeyPair("ES256", { extractable: true });
 const jwk = { ...(await exportJWK(publicKey)), kid: "k1", alg: "ES256" };
 /** A careless provider publishes a secret, too. */
 const sharedSecret = new TextEncoder().encode("a secret that everyone can read in the keys");
@@ -29,6 +29,13 @@ function token(changes: object = {}, header: object = {}, key: unknown = private
   return new SignJWT({ ...claims, ...changes })
     .setProtectedHeader({ alg: "ES256", kid: "k1", ...header })
     .sign(key as typeof privateKey);
+}
+
+/** Returns a token with any text as its claims. */
+function signed(text: string): Promise<string> {
+  return new CompactSign(Buffer.from(text))
+    .setProtectedHeader({ alg: "ES256", kid: "k1" })
+    .sign(privateKey);
 }
 
 const bearer = (text: string) => ({ headers: { authorization: `Bearer ${text}` } });
@@ -78,9 +85,8 @@ test("claims of the token replace the plan and the options, up to the limits of 
   );
   assert.ok(plan.rps < 300);
   assert.deepEqual([...key.capabilities], ["inference"]);
-  // Values that make no sense are treated as missing.
-  const wrong = { ...more, plan: "royal", rps: -1, daily_milli_cu: "9" };
-  const other = (await tested.send(bearer(await token(wrong)))).slots.principal;
+  const empty = { ...more, plan: null, rps: null, daily_milli_cu: null };
+  const other = (await tested.send(bearer(await token(empty)))).slots.principal;
   assert.ok(other?.kind === "key");
   assert.deepEqual(
     [other.plan.name, other.rps, other.key.cuLimit24hMilli],
@@ -102,7 +108,7 @@ test("an unknown workspace is refused, unless the token or the options name a pl
   await tested.reload({ ...options, plan: "developer" });
   assert.equal(await planOf({ org_id }), "developer");
   for (const none of [undefined, "", 9, ["org_9"], { id: "org_9" }]) {
-    assert.equal(await planOf({ org_id: none }), none === "" ? "developer" : "unauthorized");
+    assert.equal(await planOf({ org_id: none }), "unauthorized");
   }
 });
 
@@ -115,6 +121,7 @@ test("while the accounts cannot be read, callers of other workspaces cannot be c
 });
 
 const other = await generateKeyPair("ES256");
+const p384 = (await generateKeyPair("ES384")).privateKey;
 const secret = new TextEncoder().encode(JSON.stringify(jwk));
 const refused: Readonly<Record<string, () => string | Promise<string>>> = {
   "has expired": () => token({ exp: now - 1 }),
@@ -125,6 +132,14 @@ const refused: Readonly<Record<string, () => string | Promise<string>>> = {
   "is for another audience": () => token({ aud: "another" }),
   "has no audience": () => token({ aud: undefined }),
   "has no subject": () => token({ sub: undefined }),
+  "has several subjects": () => token({ sub: ["ada", "eve"] }),
+  "expires never, as a number": () =>
+    signed(JSON.stringify({ ...claims, exp: 1 }).replace('"exp":1', '"exp":1e400')),
+  "expires at a text": () => token({ exp: "2999-01-01" }),
+  "has a workspace that is not a text": () => token({ org_id: { id: "ws_acme" } }),
+  "has an unknown plan": () => token({ plan: "royal" }),
+  "has a rate that is not a number": () => token({ rps: "7" }),
+  "has a credit below 1": () => token({ daily_milli_cu: 0 }),
   "names an unknown key": () => token({}, { kid: "k2" }),
   "was signed by another key": () => token({}, {}, other.privateKey),
   "was changed": async () => {
@@ -140,6 +155,16 @@ const refused: Readonly<Record<string, () => string | Promise<string>>> = {
   "is signed with the public key as the secret of HS256": () => token({}, { alg: "HS256" }, secret),
   "is signed with a secret that the provider publishes": () =>
     token({}, { alg: "HS256", kid: "k3" }, sharedSecret),
+  "contains the key that signed it": async () =>
+    token({}, { kid: undefined, jwk: await exportJWK(other.publicKey) }, other.privateKey),
+  "names the address of the key that signed it": () =>
+    token({}, { jku: "http://127.0.0.1:9/keys", kid: "k2" }, other.privateKey),
+  "names an algorithm that its key is not for": () => token({}, { alg: "ES384" }, p384),
+  "demands an extension that nobody knows": async () => {
+    const [, body, signature] = (await token()).split(".");
+    const head = { alg: "ES256", kid: "k1", crit: ["acme"], acme: true };
+    return `${Buffer.from(JSON.stringify(head)).toString("base64url")}.${body}.${signature}`;
+  },
   "is not JSON": () => "e30.e30.e30",
 };
 
@@ -171,6 +196,7 @@ for (const authorization of [
   "Basic YTpi",
   "Bearer a.b",
   "Bearer a.b.c d",
+  "Bearer a.b.c.d.e",
   "Bearer gateway_dev_0",
   "a.b.c",
 ]) {
@@ -201,11 +227,76 @@ for (const [what, reply] of Object.entries({
     const { principal } = (await tested.send(bearer("a.b.c"))).slots;
     assert.deepEqual(principal, { kind: "anonymous", reason: "unauthorized" });
     isBroken = false;
+    tested.clock.advance(1_000);
     assert.equal((await tested.send(request)).slots.principal?.kind, "key");
   });
 }
 
-test("while the provider is away, known callers are served and others cannot be checked", async () => {
+for (const [what, wrong] of Object.entries({
+  "half a key": { ...jwk, x: "AA" },
+  "its private key": { ...(await exportJWK(privateKey)), kid: "k1" },
+})) {
+  test(`while the provider publishes ${what}, tokens cannot be checked`, async () => {
+    await using provider = await scriptedUpstream(() => ({ body: { keys: [wrong] } }));
+    const options = { ...rules, jwks: provider.url };
+    await using tested = await testStep(plugin, { options, clock: manualClock() });
+    assert.equal((await tested.send(bearer(await token()))).status, 503);
+  });
+}
+
+test("while the provider fails, it is asked once per second", async () => {
+  await using provider = await scriptedUpstream(() => ({ status: 500 }));
+  const options = { ...rules, jwks: provider.url };
+  await using tested = await testStep(plugin, { options, clock: manualClock() });
+  for (const asked of [1, 2, 3]) {
+    for (const kid of ["k1", "k2", "k3"]) {
+      assert.equal((await tested.send(bearer(await token({}, { kid })))).status, 503);
+    }
+    assert.equal(provider.requests.length, asked);
+    tested.clock.advance(1_000);
+  }
+});
+
+test("new keys of the provider are found, and removed ones are no longer used", async (t) => {
+  let published: object[] = [jwk];
+  await using provider = await scriptedUpstream(() => ({ body: { keys: published } }));
+  const options = { ...rules, jwks: provider.url };
+  await using tested = await testStep(plugin, { options, clock: manualClock() });
+  // The library reads this clock and not that of the gateway.
+  t.mock.timers.enable({ apis: ["Date"], now: now * 1000 });
+  const pass = (seconds: number): void => {
+    t.mock.timers.tick(seconds * 1000);
+    tested.clock.advance(seconds * 1000);
+  };
+  const kindOf = async (text: string): Promise<string | undefined> =>
+    (await tested.send(bearer(text))).slots.principal?.kind;
+  const later = { exp: now + 9_000 };
+  const verified = await token(later);
+  assert.equal(await kindOf(verified), "key");
+
+  published = [{ ...(await exportJWK(other.publicKey)), kid: "k2", alg: "ES256" }];
+  const ofNewKey = await token(later, { kid: "k2" }, other.privateKey);
+  pass(29);
+  assert.equal(await kindOf(ofNewKey), "anonymous", "an unknown key is looked up after 30 seconds");
+  assert.equal(provider.requests.length, 1);
+  pass(1);
+  assert.equal(await kindOf(ofNewKey), "key");
+  assert.equal(provider.requests.length, 2);
+  assert.equal(await kindOf(await token({ ...later, jti: "2" })), "anonymous");
+  assert.equal(await kindOf(verified), "key", "a token that was verified before");
+
+  // Without an unknown key, the keys are read again after ten minutes.
+  published = [jwk];
+  pass(601);
+  assert.equal(await kindOf(await token({ ...later, jti: "3" })), "key");
+  assert.equal(
+    await kindOf(await token({ ...later, jti: "4" }, { kid: "k2" }, other.privateKey)),
+    "anonymous",
+  );
+  assert.equal(provider.requests.length, 3);
+});
+
+test("while the provider is unavailable, known callers are served and others cannot be checked", async () => {
   const provider = await scriptedUpstream([keys]);
   const options = { ...rules, jwks: provider.url };
   await using tested = await testStep(plugin, { options, clock: manualClock() });

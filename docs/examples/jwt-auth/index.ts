@@ -1,6 +1,6 @@
 /** Authenticates callers by the access tokens of an OpenID provider, in place of API keys. */
 import { defineStep, refuse } from "sluice-gateway/plugin";
-import { bearerChallenge, planNames, setPrincipal } from "sluice-gateway/services";
+import { planNames, setPrincipal } from "sluice-gateway/services";
 import { createCallers, type Options } from "./callers.ts";
 
 const text = { type: "string", minLength: 1 };
@@ -26,7 +26,6 @@ export default defineStep<Options>({
       rps: { ...count, description: "Requests per second without the claim." },
       dailyMilliCuClaim: claim("daily_milli_cu", "Claim with the credit in 24 hours."),
       dailyMilliCu: { ...count, description: "Credit in 24 hours without the claim." },
-      resource: { ...url, description: "Address of /mcp. A 401 there names its metadata." },
     },
     required: ["issuer", "audience", "jwks"],
     additionalProperties: false,
@@ -46,11 +45,6 @@ export default defineStep<Options>({
         // `authorize` refuses anonymous callers, so that public routes work without a token.
         setPrincipal(x, caller);
         return undefined;
-      },
-      responseHeaders(x, head) {
-        const { resource } = options;
-        if (resource === undefined || head.status !== 401 || x.route.surface !== "mcp") return;
-        head.set("www-authenticate", bearerChallenge(resource, x.request.headers.authorization));
       },
     };
   },
