@@ -60,7 +60,7 @@ async function start(t: TestContext): Promise<Started> {
       return { body: { issuer: url, token_endpoint, authorization_endpoint, ...types } };
     }
     if (path !== "/token") return { status: 404 };
-    const asked = new URLSearchParams(body.toString());
+    const asked = new URLSearchParams(body);
     const claims = { scope: asked.get("scope"), org_id: gateway.workspaceId };
     const access_token = await new SignJWT(claims)
       .setProtectedHeader({ alg: "ES256", kid: "k1" })

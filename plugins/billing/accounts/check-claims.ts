@@ -6,6 +6,8 @@ import {
   type ReceivedClaims,
 } from "sluice-gateway/services";
 
+/** The names of the capabilities, for values of any type. */
+const names: ReadonlySet<unknown> = new Set(capabilities);
 /** Text of ids without control characters, so that databases and logs can hold it. */
 const idText = /^[^\p{Cc}\p{Cs}]{1,512}$/u;
 
@@ -17,7 +19,7 @@ export function areValidClaims(claims: ReceivedClaims): claims is CallerClaims {
     isPlan(claims.plan) &&
     isPlan(claims.defaultPlan) &&
     Array.isArray(claims.capabilities) &&
-    claims.capabilities.every((name) => capabilities.includes(name)) &&
+    claims.capabilities.every((name) => names.has(name)) &&
     isLimit(claims.rpsLimit) &&
     isLimit(claims.cuLimit24hMilli) &&
     isLimit(claims.cuLimit30dMilli) &&

@@ -25,7 +25,8 @@ interface BreakableStore {
 /** Returns a store that a test can make unreadable. */
 function breakableStore({ folder, clock }: AccountsFixture): BreakableStore {
   const store = openGatewayAccountStore(folder, clock);
-  const { findWorkspace, changed } = store;
+  const findWorkspace = store.findWorkspace.bind(store);
+  const changed = store.changed.bind(store);
   const breakable: BreakableStore = { store, reads: [], isUnavailable: false };
   const readable = (): void => {
     if (breakable.isUnavailable) throw new Error("the store is unavailable");
@@ -33,11 +34,11 @@ function breakableStore({ folder, clock }: AccountsFixture): BreakableStore {
   store.findWorkspace = (id): Workspace | undefined => {
     breakable.reads.push(id);
     readable();
-    return findWorkspace.call(store, id);
+    return findWorkspace(id);
   };
   store.changed = (): ReturnType<typeof changed> => {
     readable();
-    return changed.call(store);
+    return changed();
   };
   return breakable;
 }
@@ -97,8 +98,8 @@ test("an unknown workspace has no credit of its own, and is found when it is cre
   const before = known(accounts.identifyClaims(unknown));
   const { name, purchasedTotalMilliCu, overageLimitCuMilli } = before.workspace;
   assert.deepEqual([name, purchasedTotalMilliCu, overageLimitCuMilli], ["org_9", 0, undefined]);
-  const { findWorkspace } = breakable.store;
-  breakable.store.findWorkspace = () => findWorkspace.call(breakable.store, claims.workspaceId);
+  const findWorkspace = breakable.store.findWorkspace.bind(breakable.store);
+  breakable.store.findWorkspace = () => findWorkspace(claims.workspaceId);
   clock.advance(freshMs);
   assert.equal(known(accounts.identifyClaims(unknown)).plan.name, "developer");
 });
@@ -181,10 +182,10 @@ test("requests that arrive together read the workspace once, from a store that a
   let reading = Promise.withResolvers<Workspace | undefined>();
   breakable.store.findWorkspace = (id) => {
     breakable.reads.push(id);
-    return reading.promise as never;
+    return reading.promise;
   };
   const identifyTen = () =>
-    Promise.all(Array.from({ length: 10 }, () => accounts.identifyClaims(claims)));
+    Promise.all(Array.from({ length: 10 }, async () => accounts.identifyClaims(claims)));
   const together = identifyTen();
   reading.resolve(workspace);
   const [first, ...others] = await together;
@@ -196,7 +197,8 @@ test("requests that arrive together read the workspace once, from a store that a
   // A read that fails is not repeated for those who wait, and the next one asks again.
   reading = Promise.withResolvers();
   const unknown = { ...claims, workspaceId: "ws_2" };
-  const waiting = [accounts.identifyClaims(unknown), accounts.identifyClaims(unknown)];
+  const identify = async () => accounts.identifyClaims(unknown);
+  const waiting = [identify(), identify()];
   reading.reject(new Error("the store is unavailable"));
   const unavailable = { kind: "unavailable" };
   assert.deepEqual(await Promise.all(waiting), [unavailable, unavailable]);

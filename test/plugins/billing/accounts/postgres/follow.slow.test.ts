@@ -185,7 +185,7 @@ test("callers with claims follow the changes of another gateway, and remain know
     const found = await one.accounts.identifyClaims(caller);
     return found.kind === "key" ? found.plan.name : found.kind;
   };
-  const together = Array.from({ length: 5 }, () => one.accounts.identifyClaims(claims));
+  const together = Array.from({ length: 5 }, async () => one.accounts.identifyClaims(claims));
   const [first, ...others] = await Promise.all(together);
   assert.ok(first?.kind === "key" && first.plan.name === "free");
   assert.ok(others.every((caller) => caller === first));
