@@ -14,6 +14,8 @@ export type Accepted = readonly string[] | "invalid" | "gap" | "tooLarge";
 
 /** Reads headers from the node that sent the notification. */
 export interface HeaderSource {
+  /** Number of the best block that any node has reported when it was probed. Undefined if it is not known. */
+  readonly best: number | undefined;
   /** Returns the header of a block as JSON text. Undefined if the node does not answer with a header. */
   header(hash: string): Promise<string | undefined>;
 }

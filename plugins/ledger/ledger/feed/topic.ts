@@ -38,9 +38,11 @@ export function topicParams(
 ): TopicParams | undefined {
   switch (method.kind) {
     case "heads":
-      return { params: "[]", createState: () => new HeadState(false) };
+      return { params: "[]", createState: () => new HeadState("new") };
+    case "allHeads":
+      return { params: "[]", createState: () => new HeadState("all") };
     case "finalized":
-      return { params: "[]", createState: () => new HeadState(true) };
+      return { params: "[]", createState: () => new HeadState("finalized") };
     case "value":
       return { params: "[]", createState: () => new ValueState() };
     case "storage": {

@@ -28,7 +28,7 @@ function setUp(...nodes: readonly ChainNode[]) {
       answerBytes: messageBytes,
     },
     methods: createFeedMethods({ methods: {} }),
-    pool: { targets: () => targets },
+    pool: { targets: () => targets, best: undefined },
     clock,
     log: silent,
     metrics,
