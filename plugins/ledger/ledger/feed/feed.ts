@@ -86,6 +86,7 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
       limits: this.#limits,
       lostMessage: "the subscriptions move, because their node is lost",
       onLost: (reason) => this.#move(reason),
+      isMissing: (head) => [...this.#topics.values()].some((topic) => topic.isMissing(head)),
     });
     this.#trials = new StorageTrials({ ...parts, limits: this.#limits });
   }

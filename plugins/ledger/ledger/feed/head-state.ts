@@ -52,6 +52,10 @@ export class HeadState implements NotificationState {
     this.#kind = kind;
   }
 
+  get height(): number | undefined {
+    return this.#ofNode;
+  }
+
   moved(): void {
     this.#hasMoved = true;
     this.#ofNode = undefined;

@@ -27,6 +27,8 @@ export interface NotificationState {
   moved(): void;
   /** The first notification for a new client, as JSON text. Undefined if there is none. */
   readonly current: string | undefined;
+  /** Number of the last head that this node has sent. Undefined before the first one, and for anything but heads. */
+  readonly height?: number | undefined;
 }
 
 const nothing: readonly string[] = [];

@@ -6,6 +6,7 @@ import type {
   SubscriptionEndReason,
 } from "sluice-gateway/services";
 import { elementOf, parseOrUndefined } from "../json-part.ts";
+import type { NodeHead } from "../node-pool.ts";
 import { HeadState } from "./head-state.ts";
 import {
   EventState,
@@ -101,6 +102,8 @@ export class Topic {
   #starting: (() => void)[] = [];
   /** Increases with every move. Notifications of a node before the last move are dropped. */
   #era = 0;
+  /** Number of the node's own head when it was first compared. */
+  #firstHeight: number | undefined;
 
   constructor(key: string, method: FeedMethod, params: TopicParams, owner: TopicOwner) {
     this.key = key;
@@ -118,6 +121,17 @@ export class Topic {
 
   get isUnused(): boolean {
     return this.#clients === 0;
+  }
+
+  /** Returns true if the node has not notified of its own head. */
+  isMissing({ best, finalized = -1 }: NodeHead): boolean {
+    const { kind } = this.method;
+    const isHead = kind === "heads" || kind === "allHeads" || kind === "finalized";
+    if (this.id === undefined || !isHead) return false;
+    const height = kind === "finalized" ? finalized : best;
+    // Not every node begins with its current head.
+    this.#firstHeight ??= height;
+    return (this.#state.height ?? this.#firstHeight) < height;
   }
 
   /** Adds a client, which keeps the topic alive until it is closed. */
@@ -150,6 +164,7 @@ export class Topic {
   /** Called when the connection to the node is lost. */
   moved(): void {
     this.#era++;
+    this.#firstHeight = undefined;
     this.id = undefined;
     this.#waiting = [];
     this.#state.moved();

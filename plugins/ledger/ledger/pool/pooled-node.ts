@@ -113,6 +113,11 @@ export class PooledNode implements Backend {
     return this.#probesBackwards > 0 ? "finalized_backwards" : undefined;
   }
 
+  /** See `NodeTarget.head`. */
+  get head(): Observation | undefined {
+    return this.isEjected ? undefined : this.observed;
+  }
+
   /** Number of the oldest block whose state the node has. Undefined if it is not known. */
   get oldestState(): number | undefined {
     const { stateDepth, observed } = this;

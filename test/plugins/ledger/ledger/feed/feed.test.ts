@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Feed } from "../../../../../plugins/ledger/ledger/feed/feed.ts";
 import { createFeedMethods } from "../../../../../plugins/ledger/ledger/feed/subscription-methods.ts";
+import type { NodeHead, NodeTarget } from "../../../../../plugins/ledger/ledger/node-pool.ts";
 import { createMetrics } from "../../../../../src/metrics.ts";
 import { manualClock } from "../../../../../src/testing/clock.ts";
 import { until } from "../../until.ts";
@@ -18,7 +19,10 @@ const heads = "chain_subscribeNewHeads";
 function setUp(...nodes: readonly ChainNode[]) {
   const clock = manualClock();
   const metrics = createMetrics();
-  const targets = nodes.map(({ url }) => ({ label: new URL(url).host, url: new URL(url) }));
+  const targets: NodeTarget[] = nodes.map(({ url }) => ({
+    label: new URL(url).host,
+    url: new URL(url),
+  }));
   const feed = new Feed({
     upstream: {
       name: "ledger",
@@ -36,6 +40,8 @@ function setUp(...nodes: readonly ChainNode[]) {
   return {
     clock,
     feed,
+    /** Changes what the first node reports to the probes of the pool. */
+    report: (head: NodeHead) => (targets[0] = { ...targets[0]!, head }),
     /** Number of times that the subscriptions have moved to another connection. */
     moves: () => metrics.read("sluice_ledger_subscription_moves_total")[0]?.value ?? 0,
     async refusal(params: string): Promise<string> {
@@ -192,3 +198,28 @@ test("repeated losses of the only node are answered with growing delays", async 
   node.advance(node.best + 1);
   await until(() => heard.length === 2);
 });
+
+for (const [method, head] of [
+  [heads, { best: 101, finalized: 100 }],
+  ["chain_subscribeAllHeads", { best: 101, finalized: 100 }],
+  ["chain_subscribeFinalizedHeads", { best: 101, finalized: 101 }],
+] as const) {
+  test(`a node that sends no more notifications of ${method}, although it has new blocks, is left`, async () => {
+    await using first = await ChainNode.start();
+    await using second = await ChainNode.start();
+    using feed = setUp(first, second);
+    feed.report({ best: 100, finalized: 100, bestHash: undefined });
+    const heard = await feed.hear(method);
+    const { length } = heard;
+    for (let seconds = 0; seconds < 12; seconds++) feed.clock.advance(1000);
+    assert.equal(feed.moves(), 0, "without new blocks, the node has nothing to send");
+    feed.report({ ...head, bestHash: undefined });
+    second.advance(101);
+    for (let seconds = 0; seconds < 10; seconds++) feed.clock.advance(1000);
+    assert.equal(feed.moves(), 0);
+    feed.clock.advance(1000);
+    assert.equal(feed.moves(), 1);
+    await until(() => heard.length > length);
+    assert.deepEqual(heard, [headerOf(100), headerOf(101)]);
+  });
+}
