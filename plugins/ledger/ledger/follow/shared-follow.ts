@@ -251,6 +251,7 @@ class FollowClient implements ClientFollow {
       block.holders++;
       this.#pinned.add(block);
     }
+    if (change.kind === "best" && this.#omitted?.has(change.hash) === true) return;
     const visible = this.#omitted === undefined ? result : this.#visible(change, result);
     this.#listener?.onNotification(visible, false);
   }
