@@ -2,7 +2,11 @@
  * The subscriptions of the group `archive_v1` of the service `ledger`, from the JSON-RPC interface specification of the
  * ecosystem. They read the storage at a block, and end when everything has been read.
  */
-import type { ClientSubscription, SubscriptionMethod } from "./ledger-subscriptions.ts";
+import type {
+  ClientSubscription,
+  OpenedOwnSubscription,
+  SubscriptionMethod,
+} from "./ledger-subscriptions.ts";
 
 export interface ArchiveMethod extends SubscriptionMethod {
   /** True if `openMilliCu` is the price of one item of the request. */
@@ -28,14 +32,7 @@ export interface ClientArchiveRead extends ClientSubscription {
   resume(): void;
 }
 
-export type OpenedArchiveRead =
-  | { readonly kind: "open"; readonly subscription: ClientArchiveRead }
-  /** No node accepts the read. `error`: the JSON-RPC error of the last one as JSON text. */
-  | { readonly kind: "error"; readonly error: string }
-  /** Nothing was sent, because too many reads are open at the nodes. */
-  | { readonly kind: "full" }
-  /** No node answered. */
-  | { readonly kind: "failed" };
+export type OpenedArchiveRead = OpenedOwnSubscription<ClientArchiveRead>;
 
 export interface LedgerArchive {
   /** The methods that begin a read, by name. */

@@ -43,6 +43,16 @@ export type OpenedSubscription =
   /** No node answered. */
   | { readonly kind: "failed" };
 
+/** A subscription that clients do not share. Each takes a place at a node. */
+export type OpenedOwnSubscription<S extends ClientSubscription = ClientSubscription> =
+  | { readonly kind: "open"; readonly subscription: S }
+  /** The node has refused, or the last node that was asked. `error`: the JSON-RPC error as JSON text. */
+  | { readonly kind: "error"; readonly error: string }
+  /** Nothing was opened, because too many subscriptions of this kind are open at the nodes. */
+  | { readonly kind: "full" }
+  /** No node answered. An extrinsic may have been submitted. */
+  | { readonly kind: "failed" };
+
 export interface LedgerSubscriptions {
   /** The subscribing and the unsubscribing methods, by every name that nodes accept. */
   readonly subscribing: ReadonlyMap<string, SubscriptionMethod>;

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import type { ClientArchiveRead } from "sluice-gateway/services";
 import { ArchiveReads } from "../../../../../plugins/ledger/ledger/archive/archive-reads.ts";
 import { manualClock } from "../../../../../src/testing/clock.ts";
-import { silent } from "../pool/recorded-request.ts";
+import { silentLog } from "../../../../test-log.ts";
 import { until } from "../../until.ts";
 import { ArchiveNode, value } from "./archive-node.ts";
 
@@ -23,7 +23,7 @@ function setUp(...nodes: readonly ArchiveNode[]) {
     },
     pool: { targets: () => targets },
     clock,
-    log: silent,
+    log: silentLog,
   });
   return {
     clock,

@@ -7,7 +7,7 @@ import type { NodeHead, NodeTarget } from "../../../../../plugins/ledger/ledger/
 import { createMetrics } from "../../../../../src/metrics.ts";
 import { manualClock } from "../../../../../src/testing/clock.ts";
 import { until } from "../../until.ts";
-import { silent } from "../pool/recorded-request.ts";
+import { silentLog } from "../../../../test-log.ts";
 import { ChainNode, hashOf, headerOf } from "./chain-node.ts";
 
 const messageBytes = 4_000;
@@ -34,7 +34,7 @@ function setUp(...nodes: readonly ChainNode[]) {
     methods: createFeedMethods({ methods: {} }),
     pool: { targets: () => targets, best: undefined },
     clock,
-    log: silent,
+    log: silentLog,
     metrics,
   });
   return {
