@@ -60,7 +60,7 @@ test("@polkadot/api: signAndSend ends with the finalization", options, async () 
   });
   await until(() => states.includes("Broadcast"));
   assert.equal(await pending(), 1);
-  await newBlock();
+  await chain.newBlock();
   await until(() => states.includes("Finalized"));
   // This function reads the block of each state, and leaves out the state `InBlock` if the next state arrives meanwhile.
   const seen = states.filter((state) => state !== "InBlock");

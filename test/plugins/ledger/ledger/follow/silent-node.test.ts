@@ -7,8 +7,8 @@ import { Follows } from "../../../../../plugins/ledger/ledger/follow/follows.ts"
 import type { NodeTarget } from "../../../../../plugins/ledger/ledger/node-pool.ts";
 import { createMetrics } from "../../../../../src/metrics.ts";
 import { manualClock } from "../../../../../src/testing/clock.ts";
+import { silentLog } from "../../../../test-log.ts";
 import { until } from "../../until.ts";
-import { silent } from "../pool/recorded-request.ts";
 import { FollowNode, hashAt } from "./follow-node.ts";
 
 test("a node that announces no more blocks, although it has them, is left after ten seconds", async () => {
@@ -33,7 +33,7 @@ test("a node that announces no more blocks, although it has them, is left after 
     pool: { targets: () => targets },
     cache: new AnswerCache(1 << 20),
     clock,
-    log: silent,
+    log: silentLog,
     metrics: createMetrics(),
   });
   try {
