@@ -86,7 +86,8 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
       limits: this.#limits,
       lostMessage: "the subscriptions move, because their node is lost",
       onLost: (reason) => this.#move(reason),
-      isMissing: (head) => [...this.#topics.values()].some((topic) => topic.isMissing(head)),
+      isMissing: (head) =>
+        [...this.#topics.values()].filter((each) => each.isMissing(head)).length > 0,
     });
     this.#trials = new StorageTrials({ ...parts, limits: this.#limits });
   }

@@ -9,8 +9,8 @@ import { FeedConnection, type FeedLimits } from "./feed-connection.ts";
 import { TargetChoice } from "./target-choice.ts";
 
 const checkMs = 1_000;
-/** A node is silent if it has not sent its own head for this time. */
-const silentMs = 10_000;
+/** A node is silent if it has not sent its own head for this time, nor any other. Blocks can take 12 s. */
+const silentMs = 20_000;
 /** A connection that lived for this time shows that its node works. */
 const stableMs = 10_000;
 const retryMs = 200;
@@ -25,7 +25,7 @@ export interface SharedConnectionParts {
   readonly lostMessage: string;
   /** Called when the node is lost. There is no connection then, and `open` chooses another node if there is one. */
   readonly onLost: (reason: string) => void;
-  /** Returns true if the node has not sent this head, although a subscription should have reported it. */
+  /** Called once per second. Returns true if a subscription lacks this head of the node, and any other lately. */
   readonly isMissing: (head: NodeHead) => boolean;
 }
 

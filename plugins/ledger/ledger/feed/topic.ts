@@ -104,6 +104,8 @@ export class Topic {
   #era = 0;
   /** Number of the node's own head when it was first compared. */
   #firstHeight: number | undefined;
+  /** Number of the last head that the node had notified of at the last check. */
+  #checkedHeight: number | undefined;
 
   constructor(key: string, method: FeedMethod, params: TopicParams, owner: TopicOwner) {
     this.key = key;
@@ -123,7 +125,7 @@ export class Topic {
     return this.#clients === 0;
   }
 
-  /** Returns true if the node has not notified of its own head. */
+  /** Returns true if the node has not notified of its own head, nor of any head since the last check. */
   isMissing({ best, finalized = -1 }: NodeHead): boolean {
     const { kind } = this.method;
     const isHead = kind === "heads" || kind === "allHeads" || kind === "finalized";
@@ -131,7 +133,10 @@ export class Topic {
     const height = kind === "finalized" ? finalized : best;
     // Not every node begins with its current head.
     this.#firstHeight ??= height;
-    return (this.#state.height ?? this.#firstHeight) < height;
+    const last = this.#state.height ?? this.#firstHeight;
+    const isNew = last !== this.#checkedHeight;
+    this.#checkedHeight = last;
+    return !isNew && last < height;
   }
 
   /** Adds a client, which keeps the topic alive until it is closed. */

@@ -40,6 +40,13 @@ function setUp(...nodes: readonly ChainNode[]) {
   return {
     clock,
     feed,
+    /** Advances the clock second by second. The node answers a request, and before it the pings, after each second. */
+    async advance(seconds: number): Promise<void> {
+      for (let second = 0; second < seconds; second++) {
+        clock.advance(1000);
+        await feed.header(hashOf(1));
+      }
+    },
     /** Changes what the first node reports to the probes of the pool. */
     report: (head: NodeHead) => (targets[0] = { ...targets[0]!, head }),
     /** Number of times that the subscriptions have moved to another connection. */
@@ -211,11 +218,11 @@ for (const [method, head] of [
     feed.report({ best: 100, finalized: 100, bestHash: undefined });
     const heard = await feed.hear(method);
     const { length } = heard;
-    for (let seconds = 0; seconds < 12; seconds++) feed.clock.advance(1000);
+    await feed.advance(25);
     assert.equal(feed.moves(), 0, "without new blocks, the node has nothing to send");
     feed.report({ ...head, bestHash: undefined });
     second.advance(101);
-    for (let seconds = 0; seconds < 10; seconds++) feed.clock.advance(1000);
+    await feed.advance(20);
     assert.equal(feed.moves(), 0);
     feed.clock.advance(1000);
     assert.equal(feed.moves(), 1);
@@ -223,3 +230,17 @@ for (const [method, head] of [
     assert.deepEqual(heard, [headerOf(100), headerOf(101)]);
   });
 }
+
+test("a node that sends each head late is not left", async () => {
+  await using first = await ChainNode.start();
+  await using second = await ChainNode.start();
+  using feed = setUp(first, second);
+  const heard = await feed.hear(heads);
+  for (let blocks = 1; blocks <= 5; blocks++) {
+    feed.report({ best: 102 + blocks, finalized: 100, bestHash: undefined });
+    await feed.advance(12);
+    first.advance(100 + blocks);
+    await until(() => heard.length === 1 + blocks);
+  }
+  assert.equal(feed.moves(), 0);
+});
