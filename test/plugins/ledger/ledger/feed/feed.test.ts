@@ -42,7 +42,7 @@ function setUp(...nodes: readonly ChainNode[]) {
     feed,
     /** Advances the clock second by second. The node answers a request, and before it the pings, after each second. */
     async advance(seconds: number): Promise<void> {
-      for (let second = 0; second < seconds; second++) {
+      for (let passed = 0; passed < seconds; passed++) {
         clock.advance(1000);
         await feed.header(hashOf(1));
       }

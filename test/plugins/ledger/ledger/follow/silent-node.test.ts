@@ -47,7 +47,7 @@ test("a node that announces no more blocks, although it has them, is left after 
     await until(() => heard.length === 2);
     /** Advances the clock second by second. The node answers a request, and before it the pings, after each second. */
     const advance = async (seconds: number): Promise<void> => {
-      for (let second = 0; second < seconds; second++) {
+      for (let passed = 0; passed < seconds; passed++) {
         clock.advance(1000);
         await opened.subscription.header(hashAt(100));
       }
