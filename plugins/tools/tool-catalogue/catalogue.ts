@@ -24,6 +24,7 @@ import { createConfirmations, withToken } from "./confirmation.ts";
 import { counted } from "./counted-document.ts";
 import { createSchemaCompiler } from "./input-schema.ts";
 import type { Nesting, NestingTools } from "./nesting.ts";
+import { definitionProblem, objectCheck } from "./own-validation.ts";
 import { BrokenContract } from "./result-checks.ts";
 import { toolMetrics } from "./tool-metrics.ts";
 import { ToolRun, type RunParts } from "./tool-run.ts";
@@ -159,7 +160,7 @@ class LiveCatalogue implements Catalogue, NestingTools {
     before: CataloguedTool | undefined,
   ): CataloguedTool | string {
     try {
-      // The input is validated by the schema of the tool before each call, which justifies the cast.
+      // The schema or the tool itself validates the input of each call, which justifies the cast.
       const catalogued = tool as unknown as Tool;
       return (
         this.#problemOf(tool.name) ?? before ?? this.#catalogue(catalogued, source.counts("tool"))
@@ -194,12 +195,15 @@ class LiveCatalogue implements Catalogue, NestingTools {
   /** Returns the tool with its compiled schemas, or a text with the problem of the tool. */
   #catalogue(tool: Tool, counts: HookCounts): CataloguedTool | string {
     const write = tool.write === true;
+    const { outputSchema, hasOwnValidation = false } = tool;
+    if (write && hasOwnValidation) return "is a write tool but has hasOwnValidation: true";
+    const problem = hasOwnValidation ? definitionProblem(tool) : undefined;
+    if (problem !== undefined) return problem;
+    const compile = hasOwnValidation ? objectCheck : this.#compile;
     const inputSchema = write ? withToken(tool.inputSchema) : tool.inputSchema;
-    const check = this.#compile(inputSchema);
+    const check = compile(inputSchema);
     if (typeof check === "string") return check;
-    const { outputSchema } = tool;
-    const checkOutput =
-      outputSchema === undefined ? undefined : this.#compile(outputSchema, "output");
+    const checkOutput = outputSchema === undefined ? undefined : compile(outputSchema, "output");
     if (typeof checkOutput === "string") return checkOutput;
     if (write && tool.annotations?.readOnlyHint === true) {
       return "is a write tool but has readOnlyHint: true";
