@@ -28,6 +28,9 @@ const ways: readonly Way[] = [
   { name: "stop", act: (tested) => tested[Symbol.asyncDispose]() },
 ];
 
+const newObjects =
+  "`tools` returns new objects each time it is read; return the same objects while the tools do not change";
+
 export const toolsSettleRule: Rule = {
   name: "settles",
   kinds: ["tools"],
@@ -43,7 +46,10 @@ async function problemsOf({ plugin, example, patienceMs }: Subject, way: Way): P
   const problems: string[] = [];
   // Each way has a plugin of its own, because the last one stops it.
   await using tested = await testTools(plugin, example as object);
-  const names = tested.catalogue.list.map(({ name }) => name);
+  const { list } = tested.catalogue;
+  // The clock of the test stands still, so nothing can have changed.
+  if (tested.catalogue.list !== list) problems.push(newObjects);
+  const names = list.map(({ name }) => name);
   const calls = names.map((name) => {
     const input = example.inputs?.[name] ?? {};
     return [name, tested.call(name, input, way.caller?.() ?? {})] as const;
