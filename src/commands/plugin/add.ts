@@ -16,7 +16,13 @@ import {
   type InstalledPackage,
   type PluginData,
 } from "../../pipeline/load/plugin-file.ts";
-import { lockLine, lockPath, readLock, writeLock } from "../../pipeline/load/lock-file.ts";
+import {
+  lockLine,
+  lockPath,
+  readLock,
+  writeLock,
+  type LockLine,
+} from "../../pipeline/load/lock-file.ts";
 import type { CommandContext, OptionValues } from "../command.ts";
 import { optionText } from "../option.ts";
 import type { Subcommand } from "../subcommand.ts";
@@ -58,7 +64,7 @@ export const add: Subcommand = {
           lock.get(source)?.provenance === "verified" && provenance.state !== "verified",
       );
       for (const { source, data } of plugins) {
-        lock.set(source, { ...lockLine(installed, data), provenance: provenance.state });
+        lock.set(source, { ...lineOf(installed, data), provenance: provenance.state });
       }
       writeFileSync(configFile, text);
       writeLock(configFile, lock);
@@ -71,6 +77,16 @@ export const add: Subcommand = {
       return 0;
     }),
 };
+
+/** Throws PackageError if a digest of the package is not possible. */
+function lineOf(installed: InstalledPackage, data: PluginData): LockLine {
+  try {
+    return lockLine(installed, data);
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new PackageError(`${installed.name} was installed but not added: ${reason}`);
+  }
+}
 
 /** Installs the package next to pipeline.yaml. Its install scripts do not run. */
 async function install(spec: string, folder: string): Promise<InstalledPackage> {
