@@ -2,6 +2,7 @@
  * The notifications of one connection. A notification is sent after its charge is on disk. Notifications that arrive while
  * a charge is being written are charged together.
  */
+import { setImmediate as turnOfEventLoop } from "node:timers/promises";
 import type { SubscriptionMethod } from "sluice-gateway/services";
 import type { Refusal } from "./call-replies.ts";
 import type { Payer } from "./payer.ts";
@@ -70,6 +71,8 @@ export class PaidNotifications {
   }
 
   async #sendAll(): Promise<void> {
+    // A node often sends several notifications at once, such as the three of a new block. They are charged together.
+    await turnOfEventLoop();
     while (this.#waiting.length > 0 && !this.#isClosed) {
       const batch = this.#waiting;
       this.#waiting = [];
