@@ -10,6 +10,7 @@ import {
   type YAMLMap,
   type YAMLSeq,
 } from "yaml";
+import { isObject } from "../is-object.ts";
 
 /**
  * Returns the text with one more entry. `path`: the keys of the mapping or list, from the top of the file; a missing one
@@ -47,6 +48,12 @@ export function addEntry(
 /** Returns whether the mapping at the path has the key. */
 export function hasKey(text: string, path: readonly string[], key: string): boolean {
   return parseDocument(text).hasIn([...path, key]);
+}
+
+/** Returns the value at the path, or undefined if there is none. */
+export function valueAt(text: string, path: readonly string[]): unknown {
+  const value: unknown = parseDocument(text).toJS();
+  return path.reduce<unknown>((found, key) => (isObject(found) ? found[key] : undefined), value);
 }
 
 function collectionAt(document: Document, path: readonly string[]): YAMLMap | YAMLSeq | undefined {

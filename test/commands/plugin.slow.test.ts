@@ -4,6 +4,7 @@ import { execFile } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
+import { pathToFileURL } from "node:url";
 import { promisify } from "node:util";
 import { check } from "../../src/commands/check.ts";
 import { plugin } from "../../src/commands/plugin/plugin.ts";
@@ -58,6 +59,7 @@ test("new needs a known kind, a name in kebab case and an empty folder", async (
   mkdirSync(dir);
   writeFileSync(join(dir, "mine.txt"), "");
   await assert.rejects(run(plugin, "new", "x", "--kind", "stepp"), /did you mean "step"/);
+  await assert.rejects(run(plugin, "new", "x"), /--kind, expected one of step, surface, tools/);
   await assert.rejects(run(plugin, "new", "X y", "--kind", "step"), /kebab case/);
   const { code, err } = await run(plugin, "new", "x", "--kind", "step", "--dir", dir);
   assert.deepEqual([code, /not empty/.test(err.join())], [1, true]);
@@ -119,14 +121,67 @@ test("add refuses a folder, which npm links: it is local code that no lock can d
   const folder = await newPackage(t, "step");
   const { configFile, run, folder: home } = commandLine(t);
   const before = readFileSync(configFile, "utf8");
-  const { code, err } = await run(plugin, "add", folder);
-  assert.equal(code, 1);
+  for (const spec of [folder, `file:${folder}`, pathToFileURL(folder).href]) {
+    const { code, err } = await run(plugin, "add", spec);
+    assert.equal(code, 1);
+    assert.match(err.join("\n"), /nothing was installed: \S+\/package is a folder, so it is local/);
+  }
+  const missing = await run(plugin, "add", "missing-1.0.0.tgz");
   assert.match(
-    err.join("\n"),
-    /acme-step was installed but not added: it is a link to \S+\/package,/,
+    missing.err.join("\n"),
+    /nothing was installed: \S+missing-1\.0\.0\.tgz does not exist/,
   );
+  assert.equal(existsSync(join(home, "node_modules")), false);
   assert.equal(readFileSync(configFile, "utf8"), before);
   assert.equal(existsSync(join(home, "pipeline.lock")), false);
+});
+
+test("adding again changes nothing, and adds what an option asks for", async (t) => {
+  const { configFile, run, tarball } = await added(t);
+  const text = readFileSync(configFile, "utf8");
+  const again = await run(plugin, "add", tarball, "--list", "edge");
+  assert.deepEqual([again.code, readFileSync(configFile, "utf8")], [0, text]);
+  writeFileSync(configFile, text.replace("    - acme-step\n", ""));
+  const unused = await run(plugin, "add", tarball);
+  assert.match(
+    unused.out.join("\n"),
+    /^To use acme-step, write its name into a list .* --list LIST/m,
+  );
+  const placed = await run(plugin, "add", tarball, "--list", "edge");
+  assert.deepEqual([placed.code, readFileSync(configFile, "utf8")], [0, text]);
+  assert.doesNotMatch(placed.out.join("\n"), /To use/);
+  const wrong = await run(plugin, "add", tarball, "--list", "missing");
+  assert.equal(wrong.code, 1);
+  assert.match(wrong.err.join("\n"), /--list: the file has no lists\.missing/);
+});
+
+test("add names the required options of a service", async (t) => {
+  const folder = await newPackage(t, "service");
+  const line = commandLine(t);
+  writeFileSync(line.configFile, pipeline);
+  const tarball = String((await line.json(plugin, "pack", folder))["tarball"]);
+  const { code, out } = await line.run(plugin, "add", tarball);
+  assert.equal(code, 0);
+  assert.match(
+    out.join("\n"),
+    /^To use acme-service, add a section `acme-service:` with its options .*\(required: url\)\.$/m,
+  );
+});
+
+test("pack refuses bundled packages, and a folder without package.json", async (t) => {
+  const folder = await newPackage(t, "step");
+  const manifest = join(folder, "package.json");
+  const text = readFileSync(manifest, "utf8");
+  for (const bundled of [["dep"], true]) {
+    const value = { ...JSON.parse(text), bundleDependencies: bundled };
+    writeFileSync(manifest, JSON.stringify(value));
+    const { code, err } = await commandLine(t).run(plugin, "pack", folder);
+    assert.equal(code, 1);
+    assert.match(err.join("\n"), /`bundleDependencies`, which sluice plugin pack does not support/);
+  }
+  const missing = await commandLine(t).run(plugin, "test", join(folder, "missing"));
+  assert.equal(missing.code, 1);
+  assert.match(missing.err.join("\n"), /missing\/package\.json does not exist; run this in/);
 });
 
 test("a changed file, version or line is refused before the code runs", async (t) => {

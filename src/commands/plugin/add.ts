@@ -1,9 +1,9 @@
 /** `sluice plugin add`: installs a package of plugins and enters it in pipeline.yaml and pipeline.lock. */
 import { execFile } from "node:child_process";
-import { existsSync, readFileSync, realpathSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, realpathSync, statSync, writeFileSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import { promisify } from "node:util";
-import { addEntry, hasKey } from "../../config/edit-yaml.ts";
+import { addEntry, hasKey, valueAt } from "../../config/edit-yaml.ts";
 import type { Grants } from "../../contract/permissions.ts";
 import { contractVersion, supportsContract } from "../../contract/version.ts";
 import { isObject } from "../../is-object.ts";
@@ -90,6 +90,7 @@ function lineOf(installed: InstalledPackage, data: PluginData): LockLine {
 
 /** Installs the package next to pipeline.yaml. Its install scripts do not run. */
 async function install(spec: string, folder: string): Promise<InstalledPackage> {
+  checkPath(spec);
   const isFile = /\.tgz$|^[./]/.test(spec) && existsSync(resolve(spec));
   const wanted = isFile ? resolve(spec) : spec;
   // The peer of a plugin is this gateway, which must not be installed again.
@@ -115,12 +116,27 @@ async function install(spec: string, folder: string): Promise<InstalledPackage> 
   }
   if (isLinked(installed)) {
     const target = realpathSync(installed.folder);
-    const remedy = `Write its path under \`plugins:\`, or add the tarball that sluice plugin pack writes`;
     throw new PackageError(
-      `${name} was installed but not added: it is a link to ${target}, so it is local code. ${remedy}`,
+      `${name} was installed but not added: it is a link to ${target}, so it is local code. ${remedyForFolder}`,
     );
   }
   return installed;
+}
+
+const remedyForFolder =
+  "Write its path under `plugins:`, or add the tarball that sluice plugin pack writes";
+
+/** Throws PackageError for a path to nothing, and for a folder, which npm would link. */
+function checkPath(spec: string): void {
+  const isPath = /^([./]|file:)/.test(spec);
+  if (!isPath && (!spec.endsWith(".tgz") || spec.includes(":"))) return;
+  const path = resolve(spec.replace(/^file:(\/\/)?/, ""));
+  const found = statSync(path, { throwIfNoEntry: false });
+  if (found === undefined) throw new PackageError(`nothing was installed: ${path} does not exist`);
+  if (!found.isDirectory()) return;
+  throw new PackageError(
+    `nothing was installed: ${path} is a folder, so it is local code. ${remedyForFolder}`,
+  );
 }
 
 function dependenciesOf(path: string): Readonly<Record<string, string>> {
@@ -148,31 +164,41 @@ function pluginsOf(installed: InstalledPackage): Added[] {
 
 /**
  * Returns the text of pipeline.yaml with the plugins added under `plugins:`. Tools are also added under `tools:`, steps
- * to the list of `--list`, and surfaces to a route with the path of `--path`.
+ * to the list of `--list`, and surfaces to a route with the path of `--path`. Entries that exist stay as they are.
  */
 function withLines(text: string, plugins: readonly Added[], values: OptionValues): string {
+  const list = optionText(values, "list");
+  const path = optionText(values, "path");
   let result = text;
+  const add = (place: readonly string[], entry: string, name: string): void => {
+    if (!names(valueAt(result, place), name)) result = addEntry(result, place, entry, true);
+  };
   for (const { source, data } of plugins) {
     const { name, kind } = data;
-    if (hasKey(result, ["plugins"], name)) continue;
-    result = addEntry(result, ["plugins"], `${name}: ${JSON.stringify(source)}`, false);
-    const list = optionText(values, "list");
-    const path = optionText(values, "path");
-    if (kind === "tools") result = addEntry(result, ["tools"], name, true);
+    if (!hasKey(result, ["plugins"], name)) {
+      result = addEntry(result, ["plugins"], `${name}: ${JSON.stringify(source)}`, false);
+    }
+    if (kind === "tools") add(["tools"], name, name);
     if (kind === "step" && list !== undefined) {
       try {
-        result = addEntry(result, ["lists", list], name, true);
+        add(["lists", list], name, name);
       } catch (error) {
         const reason = error instanceof Error ? error.message : String(error);
         throw new PackageError(`--list: ${reason}`);
       }
     }
     if (kind === "surface" && path !== undefined) {
-      const route = `{ path: ${JSON.stringify(path)}, to: ${name} }`;
-      result = addEntry(result, ["routes"], route, true);
+      add(["routes"], `{ path: ${JSON.stringify(path)}, to: ${name} }`, name);
     }
   }
   return result;
+}
+
+/** Returns whether the value contains the name of a plugin: as an item, as a value, or as a key. */
+function names(value: unknown, name: string): boolean {
+  if (Array.isArray(value)) return value.some((item) => names(item, name));
+  if (!isObject(value)) return value === name;
+  return Object.entries(value).some(([key, member]) => key === name || names(member, name));
 }
 
 function report(
@@ -193,7 +219,9 @@ function report(
   for (const { name: plugin, kind, grants } of all) {
     print(`\n${plugin} (${kind}) gets from the gateway:`);
     for (const line of grantLines(grants)) print(`  ${line}`);
-    if (!isPlaced(text, plugin)) print(`  To use it, add it to pipeline.yaml: ${placeOf[kind]}`);
+  }
+  for (const { data } of plugins) {
+    if (!isPlaced(text, data.name)) print(`\nTo use ${data.name}, ${placeOf(data)}.`);
   }
   print(`\nWrote ${configFile} and ${lockPath(configFile)}.`);
   print(
@@ -201,15 +229,26 @@ function report(
   );
 }
 
-const placeOf = {
-  step: "to a list, or to `run:` of a route.",
-  surface: "at `to:` of a route.",
-  tools: "under `tools:`.",
-  service: "write its options in a section with its name.",
-} as const;
+/** Returns what remains to do in pipeline.yaml. */
+function placeOf({ kind, name, options }: PluginData): string {
+  const required: unknown = options?.["required"];
+  const needed = Array.isArray(required) && required.length > 0 ? required.join(", ") : undefined;
+  const section = `a section \`${name}:\``;
+  return {
+    step: "write its name into a list or into `run:` of a route; --list LIST does that",
+    surface: "write its name at `to:` of a route; --path PATH adds a route",
+    tools: "write its name under `tools:`",
+    service:
+      needed === undefined
+        ? `add a plugin that uses it, or ${section} with its options`
+        : `add ${section} with its options to pipeline.yaml (required: ${needed})`,
+  }[kind];
+}
 
+/** Returns whether the file names the plugin outside of `plugins:`. */
 function isPlaced(text: string, plugin: string): boolean {
-  return text.split(new RegExp(`(?<![\\w-])${plugin}(?![\\w-])`)).length > 3;
+  const { plugins: _, ...others } = Object(valueAt(text, [])) as Record<string, unknown>;
+  return names(others, plugin);
 }
 
 function grantLines({ services, hosts, env, body, deployment }: Grants): string[] {

@@ -30,6 +30,11 @@ export class PackageError extends Error {}
 /** Throws PackageError if the folder has no package.json with `name`, `version` and `exports`. */
 export function readManifest(folder: string): PackageManifest {
   const path = join(folder, "package.json");
+  if (!existsSync(path)) {
+    throw new PackageError(
+      `${path} does not exist; run this in the folder of a package of plugins, or name it as FOLDER`,
+    );
+  }
   let value: unknown;
   try {
     value = JSON.parse(readFileSync(path, "utf8"));

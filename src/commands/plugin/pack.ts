@@ -30,6 +30,7 @@ export const pack: Subcommand = {
     withPackage(context, async () => {
       const folder = resolve(given);
       const manifest = readManifest(folder);
+      checkBundled(manifest);
       const found = await findPlugins(folder);
       const judged = await judgeAll(found);
       if (!isGood(judged)) {
@@ -45,10 +46,30 @@ export const pack: Subcommand = {
       writeFileSync(join(dist, "package.json"), jsonText(published));
       const tarball = await npmPack(dist, folder);
       if (context.json) context.print(JSON.stringify({ tarball, plugins: found.map(nameOf) }));
-      else context.print(`packed ${relative(process.cwd(), tarball)}; publish it with npm publish`);
+      else context.print(nextSteps(tarball));
       return 0;
     }),
 };
+
+/** Throws PackageError for a package that bundles others, which `build` would not copy. */
+function checkBundled(manifest: PackageManifest): void {
+  for (const member of ["bundleDependencies", "bundledDependencies"]) {
+    const bundled = manifest[member];
+    const isNone = bundled === undefined || bundled === false;
+    if (isNone || (Array.isArray(bundled) && bundled.length === 0)) continue;
+    throw new PackageError(
+      `package.json has \`${member}\`, which sluice plugin pack does not support; list these packages under \`dependencies\` only`,
+    );
+  }
+}
+
+function nextSteps(tarball: string): string {
+  const shown = relative(process.cwd(), tarball);
+  return `Packed ${shown}.
+
+Add it to a gateway, in the folder of its pipeline.yaml:  npx sluice plugin add ${tarball}
+Publish it:  npm publish ${shown.startsWith(".") ? shown : `./${shown}`}`;
+}
 
 function nameOf({ plugin }: FoundPlugin): string {
   return plugin.name;
