@@ -24,7 +24,7 @@ import { counted } from "./counted-document.ts";
 import { createSchemaCompiler } from "./input-schema.ts";
 import type { Nesting, NestingTools } from "./nesting.ts";
 import { ToolRun, type RunParts } from "./tool-run.ts";
-import { ToolSource, type SourceParts } from "./tool-source.ts";
+import { isSame, ToolSource, type SourceParts } from "./tool-source.ts";
 
 /** Dependencies of the catalogue. */
 export interface CatalogueParts {
@@ -114,7 +114,9 @@ class LiveCatalogue implements Catalogue, NestingTools {
     const tools = new Map<string, CataloguedTool>();
     const problems = new Map(this.#sources.map((source) => [source, source.addTo(tools)]));
     this.#tools = tools;
-    this.#list = Array.from(tools.values(), ({ entry }) => entry);
+    const list = Array.from(tools.values(), ({ entry }) => entry);
+    // The surfaces compute what they serve again if they see another array.
+    if (!isSame(list, this.#list)) this.#list = list;
     return problems;
   }
 

@@ -1,16 +1,33 @@
 /** The tools of one plugin, which can change while the gateway runs. */
-import type { HookCounts, Log, ToolsHooks } from "sluice-gateway/plugin";
+import type { HookCounts, Log, Metrics, ToolsHooks } from "sluice-gateway/plugin";
 import type { Tool } from "sluice-gateway/services";
-import { catalogued, type CataloguedTool, type ToolParts } from "./catalogued-tool.ts";
+import {
+  catalogued,
+  compileTool,
+  definitionOf,
+  type CataloguedTool,
+  type CompiledTool,
+} from "./catalogued-tool.ts";
+import type { InputCompiler } from "./input-schema.ts";
 
-/** A tool of the list of a plugin, with the problem that it has by itself. */
-type Made = CataloguedTool | { readonly problem: string };
+/** What was made of the object of a tool. `result`: the tool, or the problem that it has by itself. */
+interface Made {
+  /** Undefined if the object cannot be read. */
+  readonly definition: string | undefined;
+  readonly compiled: CompiledTool | string;
+  readonly result: CataloguedTool | { readonly problem: string };
+}
 
-export interface SourceParts extends Omit<ToolParts, "counts"> {
+/** Part of the warning about a plugin that makes new objects for each read. */
+export const newObjectsWarning = "returns new tool objects each time its tools are read";
+
+export interface SourceParts {
   /** Name of the plugin, for the log. */
   readonly plugin: string | undefined;
   readonly hooks: ToolsHooks;
   readonly log: Log;
+  readonly metrics: Metrics;
+  readonly compile: InputCompiler;
   /** Returns the counts of the plugin for its calls of one kind. */
   readonly counts: (hook: string) => HookCounts;
 }
@@ -18,8 +35,10 @@ export interface SourceParts extends Omit<ToolParts, "counts"> {
 export class ToolSource {
   readonly #parts: SourceParts;
   #tools: readonly Tool[] = [];
-  /** What was made of each tool object. An object that is listed again is not checked and compiled again. */
+  /** What was made of each tool object. An object that is listed again is not read again. */
   readonly #made = new WeakMap<Tool, Made>();
+  /** The tools of the present list by their definitions. An equal definition is not checked and compiled again. */
+  #compiled: ReadonlyMap<string, CompiledTool | string> = new Map();
   /** The problems of the present list that were reported. */
   #reported: ReadonlySet<string> = new Set();
   #unreadable: string | undefined;
@@ -79,7 +98,7 @@ export class ToolSource {
     const { plugin, log } = this.#parts;
     log.warn(
       { plugin },
-      "a plugin returns new tool objects each time its tools are read, so each call checks and compiles all of them again; return the same objects while the tools do not change",
+      `a plugin ${newObjectsWarning}, so each call compares all of them with those before; return the same objects while the tools do not change`,
     );
   }
 
@@ -89,32 +108,48 @@ export class ToolSource {
    */
   addTo(tools: Map<string, CataloguedTool>): string[] {
     const problems: string[] = [];
+    const compiled = new Map<string, CompiledTool | string>();
     for (const tool of this.#tools) {
       const made = this.#make(tool);
-      if ("problem" in made) problems.push(made.problem);
-      else if (tools.has(made.entry.name))
-        problems.push(`tool "${made.entry.name}" already exists`);
-      else tools.set(made.entry.name, made);
+      if (made.definition !== undefined) compiled.set(made.definition, made.compiled);
+      const { result } = made;
+      if ("problem" in result) problems.push(result.problem);
+      else if (tools.has(result.entry.name))
+        problems.push(`tool "${result.entry.name}" already exists`);
+      else tools.set(result.entry.name, result);
     }
+    this.#compiled = compiled;
     const reported = this.#reported;
     this.#reported = new Set(problems);
     return problems.filter((problem) => !reported.has(problem));
   }
 
   #make(tool: Tool): Made {
-    const known = this.#made.get(tool);
-    if (known !== undefined) return known;
-    let made: CataloguedTool | string;
+    let made = this.#made.get(tool);
+    if (made === undefined) {
+      made = this.#madeOf(tool);
+      this.#made.set(tool, made);
+    }
+    return made;
+  }
+
+  #madeOf(tool: Tool): Made {
+    const { metrics, compile, counts } = this.#parts;
+    let definition: string | undefined;
+    let compiled: CompiledTool | string;
     try {
-      const { metrics, compile, counts } = this.#parts;
-      made = catalogued(tool, { metrics, compile, counts: counts("tool") });
+      definition = definitionOf(tool);
+      compiled = this.#compiled.get(definition) ?? compileTool(tool, compile);
+      if (typeof compiled !== "string") {
+        const result = catalogued(tool, compiled, { metrics, counts: counts("tool") });
+        return { definition, compiled, result };
+      }
     } catch (error) {
       this.#countFailure();
-      made = `cannot be used: ${messageOf(error)}`;
+      compiled = `cannot be used: ${messageOf(error)}`;
     }
-    const result = typeof made === "string" ? { problem: `tool "${nameOf(tool)}" ${made}` } : made;
-    this.#made.set(tool, result);
-    return result;
+    const problem = `tool "${nameOf(tool)}" ${compiled}`;
+    return { definition, compiled, result: { problem } };
   }
 
   /** Reports problems of tools that came after the start. */
@@ -139,7 +174,8 @@ export class ToolSource {
   }
 }
 
-function isSame(present: ToolsHooks["tools"], before: readonly Tool[]): boolean {
+/** Returns whether both are arrays with the same members. */
+export function isSame(present: readonly unknown[], before: readonly unknown[]): boolean {
   if (!Array.isArray(present) || present.length !== before.length) return false;
   for (let i = 0; i < before.length; i++) if (present[i] !== before[i]) return false;
   return true;

@@ -170,7 +170,7 @@ function withLines(text: string, plugins: readonly Added[], values: OptionValues
   const list = optionText(values, "list");
   const path = optionText(values, "path");
   let result = text;
-  const add = (place: readonly string[], entry: string, name: string): void => {
+  const addOnce = (place: readonly string[], entry: string, name: string): void => {
     if (!names(valueAt(result, place), name)) result = addEntry(result, place, entry, true);
   };
   for (const { source, data } of plugins) {
@@ -178,17 +178,17 @@ function withLines(text: string, plugins: readonly Added[], values: OptionValues
     if (!hasKey(result, ["plugins"], name)) {
       result = addEntry(result, ["plugins"], `${name}: ${JSON.stringify(source)}`, false);
     }
-    if (kind === "tools") add(["tools"], name, name);
+    if (kind === "tools") addOnce(["tools"], name, name);
     if (kind === "step" && list !== undefined) {
       try {
-        add(["lists", list], name, name);
+        addOnce(["lists", list], name, name);
       } catch (error) {
         const reason = error instanceof Error ? error.message : String(error);
         throw new PackageError(`--list: ${reason}`);
       }
     }
     if (kind === "surface" && path !== undefined) {
-      add(["routes"], `{ path: ${JSON.stringify(path)}, to: ${name} }`, name);
+      addOnce(["routes"], `{ path: ${JSON.stringify(path)}, to: ${name} }`, name);
     }
   }
   return result;

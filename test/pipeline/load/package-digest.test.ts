@@ -16,7 +16,12 @@ const files = {
   "node_modules/bundled/node_modules/deep/index.js": "4",
 };
 
-function writePackage(t: TestContext): { folder: string; write(path: string, text: string): void } {
+interface WrittenPackage {
+  readonly folder: string;
+  readonly write: (path: string, text: string) => void;
+}
+
+function writePackage(t: TestContext): WrittenPackage {
   const folder = join(temporaryFolder(t), "node_modules/acme");
   const write = (path: string, text: string): void => {
     mkdirSync(dirname(join(folder, path)), { recursive: true });

@@ -6,7 +6,7 @@ import { describe, it } from "node:test";
 import type { ToolsHooks } from "sluice-gateway/plugin";
 import type { Tool } from "sluice-gateway/services";
 import { startTestGateway } from "../../../../plugins/contracts/testing.ts";
-import { bench, tool } from "./fixture.ts";
+import { bench, caller as toolCaller, tool } from "./fixture.ts";
 
 const named = (name: string, more: Partial<Tool<never>> = {}): Tool<never> =>
   tool({ ...more, name });
@@ -160,19 +160,57 @@ describe("the catalogue", () => {
     );
   });
 
-  it("warns once of a plugin that makes new tools for each read", async () => {
+  it("warns once of a plugin that makes new tools for each read, and does not compile them again", async () => {
     const { catalogue, counts, call, warnings } = bench();
+    let reads = 0;
+    const schema = (type: string): object => ({ type: "object", properties: { to: { type } } });
+    let type = "string";
     catalogue.add(
-      getter(() => [named("a"), named("b", { price: -1 })]),
+      getter(() => {
+        const read = ++reads;
+        const answer = (): { ok: true; value: number } => ({ ok: true, value: read });
+        return [
+          named("a", { inputSchema: schema(type) as never, call: answer }),
+          named("b", { price: -1 }),
+        ];
+      }),
       counts,
       "acme",
     );
+    const { list } = catalogue;
+    assert.equal(list.length, 1);
     for (let i = 0; i < 3; i++) {
-      assert.equal((await call("a", {})).ok, true);
-      assert.equal(catalogue.list.length, 1);
+      const outcome = await call("a", { to: "me" });
+      assert.equal(outcome.ok && outcome.json, String(reads), "the newest object is called");
+      // The surfaces compute what they serve for each new array.
+      assert.equal(catalogue.list, list);
     }
     assert.equal(warnings.length, 1);
     assert.match(warnings[0] ?? "", /returns new tool objects .*"plugin":"acme"/);
+
+    type = "integer";
+    assert.equal((await call("a", { to: "me" })).ok, false);
+    assert.equal((await call("a", { to: 1 })).ok, true);
+    assert.notEqual(catalogue.list, list);
+    assert.equal(warnings.length, 1);
+  });
+
+  it("charges the price of the newest object", async () => {
+    const { catalogue, counts, call } = bench();
+    let milliCu = 5;
+    catalogue.add(
+      getter(() => {
+        const price = milliCu;
+        return [named("a", { price: { estimateMilliCu: 5, of: () => price } })];
+      }),
+      counts,
+    );
+    const { list } = catalogue;
+    milliCu = 7;
+    const by = toolCaller();
+    assert.equal((await call("a", {}, by)).ok, true);
+    assert.deepEqual(by.charge.log, ["open 7", "settle a 7"]);
+    assert.equal(catalogue.list, list);
   });
 
   it("reports a plugin whose tools cannot be read at the start, and keeps the others", async () => {
