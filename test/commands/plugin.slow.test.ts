@@ -61,6 +61,10 @@ test("new needs a known kind, a name in kebab case and an empty folder", async (
   await assert.rejects(run(plugin, "new", "x", "--kind", "stepp"), /did you mean "step"/);
   await assert.rejects(run(plugin, "new", "x"), /--kind, expected one of step, surface, tools/);
   await assert.rejects(run(plugin, "new", "X y", "--kind", "step"), /kebab case/);
+  await assert.rejects(
+    run(plugin, "new", "@acme/meter", "--kind", "step"),
+    /ships with Sluice has the name "meter"/,
+  );
   const { code, err } = await run(plugin, "new", "x", "--kind", "step", "--dir", dir);
   assert.deepEqual([code, /not empty/.test(err.join())], [1, true]);
 });
@@ -72,8 +76,10 @@ test("test reports a broken rule and exits with 1", async (t) => {
   const { code, out } = await commandLine(t).run(plugin, "test", folder);
   assert.equal(code, 1);
   assert.match(out.join("\n"), /FAIL {2}manifest: `contract` is missing/);
+  assert.match(out.at(-1) ?? "", /other rules were not checked/);
   const packed = await commandLine(t).run(plugin, "pack", folder);
   assert.deepEqual([packed.code, existsSync(join(folder, "dist"))], [1, false]);
+  assert.match(packed.err.at(-1) ?? "", /nothing was packed, because the package breaks/);
 });
 
 const pipeline = `# The gateway of this test.
@@ -152,7 +158,55 @@ test("adding again changes nothing, and adds what an option asks for", async (t)
   assert.doesNotMatch(placed.out.join("\n"), /To use/);
   const wrong = await run(plugin, "add", tarball, "--list", "missing");
   assert.equal(wrong.code, 1);
-  assert.match(wrong.err.join("\n"), /--list: the file has no lists\.missing/);
+  assert.match(
+    wrong.err.join("\n"),
+    /nothing was installed: \S+ has no list "missing"; its lists are edge/,
+  );
+  const ignored = await run(plugin, "add", tarball, "--path", "/x");
+  assert.deepEqual(ignored.err, [
+    "plugin add: --path has no effect, because the package has no surface.",
+  ]);
+  await assert.rejects(run(plugin, "add", tarball, "--path", "x"), /must begin with \/, got "x"/);
+});
+
+test("add changes nothing in a file that names another plugin, or that is not valid", async (t) => {
+  const { configFile, run, tarball } = await added(t);
+  const text = readFileSync(configFile, "utf8");
+  const refused = async (changed: string, problem: RegExp): Promise<void> => {
+    writeFileSync(configFile, changed);
+    const { code, err } = await run(plugin, "add", tarball, "--list", "edge");
+    assert.deepEqual([code, readFileSync(configFile, "utf8")], [1, changed]);
+    assert.match(err.join("\n"), problem);
+  };
+  await refused(
+    text.replace('"acme-step"', "./mine.ts"),
+    /installed but not added: .*plugin acme-step is \.\/mine\.ts; remove it under `plugins:` first/,
+  );
+  await refused(`${text}lists: {}\n`, /nothing was installed: .* is not valid YAML: Map keys must/);
+  await refused(
+    text.replace(/edge:.*\n.*\n.*\n/, "edge: request-id\n"),
+    /installed but not added: .*lists\.edge cannot be extended as it is written; add `- acme-step`/,
+  );
+});
+
+test("add says why npm failed, and leaves no file in the folder", async (t) => {
+  const { configFile, folder, run } = commandLine(t);
+  const before = readFileSync(configFile, "utf8");
+  // Nothing listens on this port.
+  const settings = ["registry=http://127.0.0.1:9/", "fetch-retries=0", `cache=${folder}/cache`];
+  writeFileSync(join(folder, ".npmrc"), settings.join("\n"));
+  const { code, err } = await run(plugin, "add", "acme-missing");
+  assert.equal(code, 1);
+  assert.match(
+    err.join("\n"),
+    /^plugin: nothing was installed: npm install acme-missing failed:\n/,
+  );
+  assert.match(err.join("\n"), /^ {2}code ECONNREFUSED$/m);
+  assert.doesNotMatch(err.join("\n"), /npm warn|^ +at /m);
+  assert.equal(readFileSync(configFile, "utf8"), before);
+  for (const name of ["package.json", "pipeline.lock", "node_modules"]) {
+    assert.equal(existsSync(join(folder, name)), false, name);
+  }
 });
 
 test("add names the required options of a service", async (t) => {
@@ -182,6 +236,15 @@ test("pack refuses bundled packages, and a folder without package.json", async (
   const missing = await commandLine(t).run(plugin, "test", join(folder, "missing"));
   assert.equal(missing.code, 1);
   assert.match(missing.err.join("\n"), /missing\/package\.json does not exist; run this in/);
+});
+
+test("a package that was not installed yet is refused with the remedy", async (t) => {
+  const { json, run, folder } = commandLine(t);
+  const dir = join(folder, "package");
+  await json(plugin, "new", "acme-new", "--kind", "step", "--dir", dir);
+  const { code, err } = await run(plugin, "test", dir);
+  assert.equal(code, 1);
+  assert.match(err.join("\n"), /Cannot find package 'sluice-gateway' .*; run npm install first$/);
 });
 
 test("a changed file, version or line is refused before the code runs", async (t) => {

@@ -1,12 +1,13 @@
 /** `sluice plugin add`: installs a package of plugins and enters it in pipeline.yaml and pipeline.lock. */
 import { execFile } from "node:child_process";
-import { existsSync, readFileSync, realpathSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, realpathSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import { promisify } from "node:util";
-import { addEntry, hasKey, valueAt } from "../../config/edit-yaml.ts";
+import { addEntry, hasKey, valueAt, yamlError } from "../../config/edit-yaml.ts";
 import type { Grants } from "../../contract/permissions.ts";
 import { contractVersion, supportsContract } from "../../contract/version.ts";
 import { isObject } from "../../is-object.ts";
+import { shippedPlugins } from "../../pipeline/load/load.ts";
 import {
   grantsOfData,
   isLinked,
@@ -23,11 +24,11 @@ import {
   writeLock,
   type LockLine,
 } from "../../pipeline/load/lock-file.ts";
-import type { CommandContext, OptionValues } from "../command.ts";
+import { UsageError, type CommandContext, type OptionValues } from "../command.ts";
 import { optionText } from "../option.ts";
 import type { Subcommand } from "../subcommand.ts";
 import { PackageError } from "./find-plugins.ts";
-import { outputOf } from "./pack.ts";
+import { npmErrors } from "./pack.ts";
 import { provenanceOf, type Provenance } from "./provenance.ts";
 import { withPackage } from "./test.ts";
 
@@ -48,6 +49,8 @@ export const add: Subcommand = {
       if (!existsSync(configFile)) {
         throw new PackageError(`${configFile} does not exist; run sluice init first`);
       }
+      const before = readFileSync(configFile, "utf8");
+      checkPlaces(configFile, before, values);
       const folder = dirname(configFile);
       const installed = await install(spec, folder);
       const plugins = pluginsOf(installed);
@@ -56,8 +59,7 @@ export const add: Subcommand = {
         const reason = `its provenance is not verified (${provenance.text})`;
         throw new PackageError(`${installed.name} was installed but not added: ${reason}`);
       }
-      const before = readFileSync(configFile, "utf8");
-      const text = withLines(before, plugins, values);
+      const text = changedText(installed, before, plugins, values);
       const lock = new Map(readLock(configFile));
       const isDowngrade = plugins.some(
         ({ source }) =>
@@ -69,6 +71,9 @@ export const add: Subcommand = {
       writeFileSync(configFile, text);
       writeLock(configFile, lock);
       report(context, installed, plugins, text, provenance);
+      for (const unused of unusedOptions(plugins, values)) {
+        context.printToStderr(`plugin add: ${unused}.`);
+      }
       if (isDowngrade) {
         context.printToStderr(
           "plugin add: the provenance of the earlier version was verified. Find out why this one differs before you start.",
@@ -77,6 +82,51 @@ export const add: Subcommand = {
       return 0;
     }),
 };
+
+/** Throws an error if pipeline.yaml has no place for the plugin, before anything is installed. */
+function checkPlaces(file: string, text: string, values: OptionValues): void {
+  const list = optionText(values, "list");
+  const path = optionText(values, "path");
+  if (path !== undefined && !path.startsWith("/")) {
+    throw new UsageError(`--path must begin with /, got "${path}"`);
+  }
+  const problem = yamlError(text);
+  if (problem !== undefined) {
+    throw new PackageError(`nothing was installed: ${file} is not valid YAML: ${problem}`);
+  }
+  if (list === undefined || hasKey(text, ["lists"], list)) return;
+  const lists = Object.keys(Object(valueAt(text, ["lists"])) as object);
+  const known = lists.length === 0 ? "it has no lists" : `its lists are ${lists.join(", ")}`;
+  throw new PackageError(`nothing was installed: ${file} has no list "${list}"; ${known}`);
+}
+
+/** Returns a sentence for each option that no plugin of the package needs. */
+function unusedOptions(plugins: readonly Added[], values: OptionValues): string[] {
+  const has = (kind: PluginData["kind"]): boolean => plugins.some(({ data }) => data.kind === kind);
+  return [
+    ...(values["list"] !== undefined && !has("step")
+      ? ["--list has no effect, because the package has no step"]
+      : []),
+    ...(values["path"] !== undefined && !has("surface")
+      ? ["--path has no effect, because the package has no surface"]
+      : []),
+  ];
+}
+
+/** Throws PackageError if the lines cannot be added to the text. */
+function changedText(
+  { name }: InstalledPackage,
+  text: string,
+  plugins: readonly Added[],
+  values: OptionValues,
+): string {
+  try {
+    return withLines(text, plugins, values);
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new PackageError(`${name} was installed but not added: pipeline.yaml: ${reason}`);
+  }
+}
 
 /** Throws PackageError if a digest of the package is not possible. */
 function lineOf(installed: InstalledPackage, data: PluginData): LockLine {
@@ -98,12 +148,16 @@ async function install(spec: string, folder: string): Promise<InstalledPackage> 
   const args = ["install", wanted, "--save", ...quiet];
   // Without a package.json, npm would install into a parent folder that has one.
   const own = join(folder, "package.json");
-  if (!existsSync(own)) writeFileSync(own, '{ "private": true, "type": "module" }\n');
+  const isNew = !existsSync(own);
+  if (isNew) writeFileSync(own, '{ "private": true, "type": "module" }\n');
   const before = dependenciesOf(own);
   try {
     await run("npm", args, { cwd: folder });
   } catch (error) {
-    throw new PackageError(`npm install ${spec} failed:\n${outputOf(error)}`);
+    if (isNew) rmSync(own);
+    throw new PackageError(
+      `nothing was installed: npm install ${spec} failed:\n${npmErrors(error)}`,
+    );
   }
   const after = Object.entries(dependenciesOf(own));
   const name = isFile
@@ -158,6 +212,10 @@ function pluginsOf(installed: InstalledPackage): Added[] {
       const wanted = `version ${data.contract} of the plugin contract; this release has ${contractVersion}`;
       throw new PackageError(`${installed.name} was installed but not added: it needs ${wanted}`);
     }
+    if (shippedPlugins().has(data.name)) {
+      const taken = `a plugin that ships with Sluice has the name ${data.name}, too`;
+      throw new PackageError(`${installed.name} was installed but not added: ${taken}`);
+    }
     return { source: `${installed.name}${entry.slice(1)}`, data };
   });
 }
@@ -175,18 +233,15 @@ function withLines(text: string, plugins: readonly Added[], values: OptionValues
   };
   for (const { source, data } of plugins) {
     const { name, kind } = data;
-    if (!hasKey(result, ["plugins"], name)) {
+    const present = valueAt(result, ["plugins", name]);
+    if (present === undefined) {
       result = addEntry(result, ["plugins"], `${name}: ${JSON.stringify(source)}`, false);
+    } else if (present !== source) {
+      const other = typeof present === "string" ? present : "something else";
+      throw new Error(`the plugin ${name} is ${other}; remove it under \`plugins:\` first`);
     }
     if (kind === "tools") addOnce(["tools"], name, name);
-    if (kind === "step" && list !== undefined) {
-      try {
-        addOnce(["lists", list], name, name);
-      } catch (error) {
-        const reason = error instanceof Error ? error.message : String(error);
-        throw new PackageError(`--list: ${reason}`);
-      }
-    }
+    if (kind === "step" && list !== undefined) addOnce(["lists", list], name, name);
     if (kind === "surface" && path !== undefined) {
       addOnce(["routes"], `{ path: ${JSON.stringify(path)}, to: ${name} }`, name);
     }

@@ -87,6 +87,8 @@ async function defaultOf(path: string): Promise<unknown> {
     const module: unknown = await import(pathToFileURL(path).href);
     return isObject(module) ? module["default"] : undefined;
   } catch (error) {
-    throw new PackageError(`${path} cannot be imported: ${String(error)}`);
+    const isMissing = error instanceof Error && error.message.startsWith("Cannot find package");
+    const remedy = isMissing ? "; run npm install first" : "";
+    throw new PackageError(`${path} cannot be imported: ${String(error)}${remedy}`);
   }
 }

@@ -4,6 +4,7 @@ import { dirname, join, resolve } from "node:path";
 import { shownPath } from "../../config/fault.ts";
 import { contractVersion } from "../../contract/version.ts";
 import { packageFile } from "../../package-files.ts";
+import { shippedPlugins } from "../../pipeline/load/load.ts";
 import { version } from "../../version.ts";
 import { UsageError } from "../command.ts";
 import { checkWord, optionText } from "../option.ts";
@@ -44,6 +45,9 @@ export const create: Subcommand = {
     const pluginName = name.replace(/^@[^/]*\//, "").replace(/^sluice-plugin-/, "");
     if (!/^(@[a-z0-9-]+\/)?[a-z][a-z0-9]*(-[a-z0-9]+)*$/.test(name) || pluginName === "") {
       throw new UsageError(`expected a name in kebab case, such as acme-tenant, got "${name}"`);
+    }
+    if (shippedPlugins().has(pluginName)) {
+      throw new UsageError(`a plugin that ships with Sluice has the name "${pluginName}"`);
     }
     const folder = resolve(optionText(values, "dir") ?? pluginName);
     if (existsSync(folder) && readdirSync(folder).length > 0) {

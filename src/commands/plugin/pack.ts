@@ -35,7 +35,7 @@ export const pack: Subcommand = {
       const judged = await judgeAll(found);
       if (!isGood(judged)) {
         for (const line of asText(judged)) context.printToStderr(line);
-        return 1;
+        throw new PackageError("nothing was packed, because the package breaks these rules");
       }
       const dist = join(folder, "dist");
       rmSync(dist, { recursive: true, force: true });
@@ -215,11 +215,20 @@ async function npmPack(dist: string, folder: string): Promise<string> {
     );
     return join(folder, packed?.filename ?? "");
   } catch (error) {
-    throw new PackageError(`npm pack failed:\n${outputOf(error)}`);
+    throw new PackageError(`npm pack failed:\n${npmErrors(error)}`);
   }
 }
 
-export function outputOf(error: unknown): string {
+/** Returns the lines of npm that say what went wrong. */
+export function npmErrors(error: unknown): string {
+  const lines = outputOf(error)
+    .split("\n")
+    .flatMap((line) => /^npm (?:error|ERR!) (.*\S)/.exec(line)?.[1] ?? [])
+    .filter((line) => !/^\s+at |^\s+\w+: |^\}/.test(line));
+  return lines.length === 0 ? outputOf(error) : lines.map((line) => `  ${line}`).join("\n");
+}
+
+function outputOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const { stdout = "", stderr = "" } = error as { stdout?: string; stderr?: string };
   return `${stdout}${stderr}`.trim() || error.message;

@@ -1,7 +1,8 @@
 /** What the digest of an installed package covers. */
 import assert from "node:assert/strict";
-import { execFileSync } from "node:child_process";
+import { once } from "node:events";
 import { mkdirSync, renameSync, rmSync, symlinkSync, unlinkSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
 import { dirname, join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
 import { packageDigest } from "../../../src/pipeline/load/package-digest.ts";
@@ -103,9 +104,17 @@ describe("the digest of a package", () => {
     assert.throws(() => packageDigest(folder), /^Error: lib\/out is a link to nothing/);
   });
 
-  it("is refused with a pipe, which cannot be read", (t) => {
+  it("is refused with a socket, which cannot be read", async (t) => {
     const { folder } = writePackage(t);
-    execFileSync("mkfifo", [join(folder, "pipe")]);
-    assert.throws(() => packageDigest(folder), /^Error: pipe is not a file, a folder or a link/);
+    const server = createServer().listen(join(folder, "socket"));
+    await once(server, "listening");
+    try {
+      assert.throws(
+        () => packageDigest(folder),
+        /^Error: socket is not a file, a folder or a link/,
+      );
+    } finally {
+      server.close();
+    }
   });
 });
