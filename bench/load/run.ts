@@ -7,6 +7,7 @@
  *   npm run bench -- --start   (start, memory and size: bench/start/run.ts)
  *   npm run bench -- --replicas  (gateways that share PostgreSQL and Redis: bench/replicas/run.ts)
  *   npm run bench -- --follow  (many clients of chainHead_v1_follow: bench/ws/run.ts)
+ *   npm run bench -- --archive  (reads of archive_v1_storage: bench/ws/archive.ts)
  *   npm run bench -- --dashboard  (10,000 keys and a year of charges: bench/dashboard/run.ts)
  *   npm run bench -- --plot    (measures nothing, and draws the plots of bench/README.md)
  */
@@ -23,6 +24,7 @@ import { builtSluice } from "./built-package.ts";
 import { load, type LoadResult } from "./client.ts";
 import { issueKey } from "./key.ts";
 import { nodePipeline, type NodeVariant } from "./pipelines.ts";
+import { measureArchiveReads } from "../ws/archive.ts";
 import { measureFollows } from "../ws/run.ts";
 import { freePort, listening } from "./ports.ts";
 import { startPeer, type Peer } from "./process.ts";
@@ -39,6 +41,7 @@ const { values } = parseArgs({
     start: { type: "boolean", default: false },
     replicas: { type: "boolean", default: false },
     follow: { type: "boolean", default: false },
+    archive: { type: "boolean", default: false },
     dashboard: { type: "boolean", default: false },
     folder: { type: "string" },
     // This script sets it for the process that makes the load.
@@ -159,6 +162,7 @@ else if (values.plot) writePlots();
 else if (values.start) await measureStarts();
 else if (values.replicas) await measureReplicas(values.only);
 else if (values.follow) await measureFollows();
+else if (values.archive) await measureArchiveReads();
 else if (values.dashboard) await measureDashboard(values.folder);
 else await main();
 

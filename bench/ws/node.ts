@@ -1,9 +1,17 @@
-/** A node with `chainHead_v1_follow`, whose chain the benchmark extends. */
+/**
+ * A node with `chainHead_v1_follow`, whose chain the benchmark extends, and with `archive_v1_storage`, which has a fixed
+ * number of results.
+ */
 import { once } from "node:events";
 import type { AddressInfo } from "node:net";
 import { WebSocketServer, type WebSocket } from "ws";
 
 const hashAt = (number: number): string => `0x${number.toString(16).padStart(64, "0")}`;
+
+/** Number of items of each read of `archive_v1_storage`. */
+export const itemsPerRead = 20_000;
+/** The node waits while this many bytes wait for the reader. */
+const maxUnsentBytes = 1_048_576;
 
 const answers: Readonly<Record<string, unknown>> = {
   system_health: { peers: 3, isSyncing: false, shouldHavePeers: true },
@@ -69,6 +77,10 @@ export class BenchNode {
     const { id, method } = JSON.parse(text) as { id: number; method: string };
     const say = (result: unknown): void =>
       socket.send(JSON.stringify({ jsonrpc: "2.0", id, result }));
+    if (method === "archive_v1_storage") {
+      say(`r${id}`);
+      return sendItems(socket, `r${id}`, 0);
+    }
     if (method !== "chainHead_v1_follow") return say(answers[method] ?? null);
     const ids = this.#follows.get(socket) ?? [];
     const subscription = `f${ids.length}`;
@@ -87,5 +99,26 @@ export class BenchNode {
 function notify(socket: WebSocket, subscription: string, event: string): void {
   socket.send(
     `{"jsonrpc":"2.0","method":"chainHead_v1_followEvent","params":{"subscription":"${subscription}","result":${event}}}`,
+  );
+}
+
+/** Sends the items of a read from number `at`, as fast as they are read, and then `storageDone`. */
+function sendItems(socket: WebSocket, id: string, at: number): void {
+  let next = at;
+  while (next < itemsPerRead && socket.bufferedAmount < maxUnsentBytes) {
+    sendEvent(
+      socket,
+      id,
+      `{"event":"storage","key":"${hashAt(next++)}","value":"${hashAt(next)}"}`,
+    );
+  }
+  if (socket.readyState !== socket.OPEN) return;
+  if (next === itemsPerRead) sendEvent(socket, id, '{"event":"storageDone"}');
+  else setImmediate(() => sendItems(socket, id, next));
+}
+
+function sendEvent(socket: WebSocket, subscription: string, event: string): void {
+  socket.send(
+    `{"jsonrpc":"2.0","method":"archive_v1_storageEvent","params":{"subscription":"${subscription}","result":${event}}}`,
   );
 }

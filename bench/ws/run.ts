@@ -5,20 +5,19 @@
  *
  *   npm run bench -- --follow
  */
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { WebSocket } from "ws";
-import { issueKey } from "../load/key.ts";
 import { startPeer, type Peer } from "../load/process.ts";
+import { startGateway } from "./gateway.ts";
 import { BenchNode } from "./node.ts";
 
 const clientCount = 1_000;
 const blocks = 20;
 const eventsPerBlock = 3;
 const here = import.meta.dirname;
-const root = join(here, "../..");
 const follow = '{"jsonrpc":"2.0","id":1,"method":"chainHead_v1_follow","params":[true]}';
 
 class Client {
@@ -118,45 +117,9 @@ async function measure(
   return { name, kibPerIdle, follows, microsPerEvent, beginMs, moveMs };
 }
 
-function pipeline(): string {
-  return JSON.stringify({
-    version: 1,
-    server: { host: "127.0.0.1", port: 0 },
-    admin: { host: "127.0.0.1", port: 0 },
-    store: { data: "${DATA_DIR}" },
-    plans: { enterprise: { rps: 1_000_000, includedCu: 9_000_000_000 } },
-    upstreams: { ledger: { urls: "${LEDGER_RPC_URL}" } },
-    unmatched: ["request-id"],
-    routes: [
-      {
-        path: "/v1/ledger/rpc",
-        websocket: true,
-        run: [
-          "request-id",
-          "authenticate",
-          "rate-limit",
-          { authorize: { require: "ledger:read" } },
-          "meter",
-        ],
-        to: {
-          "ledger-ws": { upstream: "ledger", connectionsPerKey: 10_000, followsPerKey: 10_000 },
-        },
-      },
-    ],
-  });
-}
-
 async function measureSluice(folder: string): Promise<Figures> {
   const nodes = [await BenchNode.start(), await BenchNode.start()];
-  const file = join(folder, "pipeline.yaml");
-  writeFileSync(file, pipeline());
-  const env = {
-    DATA_DIR: join(folder, "data"),
-    LEDGER_RPC_URL: nodes.map(({ url }) => url).join(","),
-  };
-  const key = issueKey(file, env);
-  const args = [join(root, "src/main.ts"), "start", "--json", "--config", file];
-  const peer = await startPeer([process.execPath, ...args], { core: 0, env });
+  const { peer, key } = await startGateway(folder, nodes);
   try {
     return await measure("sluice", peer, nodes, key);
   } finally {

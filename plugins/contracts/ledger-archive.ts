@@ -2,7 +2,11 @@
  * The subscriptions of the group `archive_v1` of the service `ledger`, from the JSON-RPC interface specification of the
  * ecosystem. They read the storage at a block, and end when everything has been read.
  */
-import type { ClientSubscription, SubscriptionMethod } from "./ledger-subscriptions.ts";
+import type {
+  ClientSubscription,
+  OpenedOwnSubscription,
+  SubscriptionMethod,
+} from "./ledger-subscriptions.ts";
 
 export interface ArchiveMethod extends SubscriptionMethod {
   /** True if `openMilliCu` is the price of one item of the request. */
@@ -28,20 +32,20 @@ export interface ClientArchiveRead extends ClientSubscription {
   resume(): void;
 }
 
-export type OpenedArchiveRead =
-  | { readonly kind: "open"; readonly subscription: ClientArchiveRead }
-  /** No node accepts the read. `error`: the JSON-RPC error of the last one as JSON text. */
-  | { readonly kind: "error"; readonly error: string }
-  /** Nothing was sent, because too many reads are open at the nodes. */
-  | { readonly kind: "full" }
-  /** No node answered. */
-  | { readonly kind: "failed" };
+export type OpenedArchiveRead = OpenedOwnSubscription<ClientArchiveRead>;
 
 export interface LedgerArchive {
   /** The methods that begin a read, by name. */
   readonly methods: ReadonlyMap<string, ArchiveMethod>;
   /** The methods that began a read, by every name of the method that stops it. */
   readonly stopping: ReadonlyMap<string, ArchiveMethod>;
-  /** Begins a read at a node that has the block. Never rejects. */
-  open(method: ArchiveMethod, request: ArchiveRequest): Promise<OpenedArchiveRead>;
+  /**
+   * Begins a read at a node that has the block. Never rejects. `signal`: aborted when the client leaves, after which no
+   * more nodes are asked and the result is `failed`.
+   */
+  open(
+    method: ArchiveMethod,
+    request: ArchiveRequest,
+    signal?: AbortSignal,
+  ): Promise<OpenedArchiveRead>;
 }

@@ -2,7 +2,7 @@
  * Submitting extrinsics through the service `ledger`, for clients that stay connected. An extrinsic is never sent
  * to a second node.
  */
-import type { ClientSubscription, SubscriptionMethod } from "./ledger-subscriptions.ts";
+import type { OpenedOwnSubscription, SubscriptionMethod } from "./ledger-subscriptions.ts";
 
 /** A method that submits an extrinsic and continues until it is ended. `openMilliCu` is the price of the submission. */
 export interface SubmissionMethod extends SubscriptionMethod {
@@ -15,21 +15,14 @@ export interface SubmissionMethod extends SubscriptionMethod {
   readonly endMethod: string;
 }
 
-export type SubmissionAnswer =
-  /** If the node is lost, nobody knows what became of the extrinsic. */
-  | { readonly kind: "open"; readonly subscription: ClientSubscription }
-  /** The node has refused. `error`: the JSON-RPC error as JSON text. */
-  | { readonly kind: "error"; readonly error: string }
-  /** Nothing was sent or broadcast, because too many submissions are open. */
-  | { readonly kind: "full" }
-  /** No node answered. The extrinsic may have been submitted. */
-  | { readonly kind: "failed" };
-
 export interface LedgerSubmissions {
   /** The methods that submit, by name. */
   readonly methods: ReadonlyMap<string, SubmissionMethod>;
   /** The methods that began a submission, by the name of the method that ends it. */
   readonly ending: ReadonlyMap<string, SubmissionMethod>;
-  /** Submits an extrinsic to one node, once. `extrinsic`: hexadecimal with 0x. Never rejects. */
-  submit(method: SubmissionMethod, extrinsic: string): Promise<SubmissionAnswer>;
+  /**
+   * Submits an extrinsic to one node, once. `extrinsic`: hexadecimal with 0x. Never rejects. If the node of an open
+   * submission is lost, nobody knows what became of the extrinsic.
+   */
+  submit(method: SubmissionMethod, extrinsic: string): Promise<OpenedOwnSubscription>;
 }

@@ -11,12 +11,21 @@ export interface SubscriptionMethod {
   readonly notificationMilliCu: number;
 }
 
+/**
+ * The reason for which a subscription has ended although its node was not lost. `tooLarge`: the node's notification does
+ * not fit into a message. `clientTooSlow`: the client has not read for too long.
+ */
+export type SubscriptionEndReason = "tooLarge" | "clientTooSlow";
+
 /** Receives the notifications of a subscription. Its methods must not throw. */
 export interface NotificationListener {
   /** `result`: JSON text, as the node wrote it. `isLast`: nothing is called after this. */
   onNotification(result: string, isLast: boolean): void;
-  /** Called at most once, and nothing is called after it: the node is lost, and no node can continue the subscription. */
-  onEnd(): void;
+  /**
+   * Called at most once, and nothing is called after it. `reason`: undefined if the node is lost and no other node can
+   * continue the subscription.
+   */
+  onEnd(reason?: SubscriptionEndReason): void;
 }
 
 /** A subscription of one client. */
@@ -32,6 +41,16 @@ export type OpenedSubscription =
   /** The parameters are not valid, or the node has refused. `error`: the JSON-RPC error as JSON text. */
   | { readonly kind: "error"; readonly error: string }
   /** No node answered. */
+  | { readonly kind: "failed" };
+
+/** A subscription that clients do not share. Each takes a place at a node. */
+export type OpenedOwnSubscription<S extends ClientSubscription = ClientSubscription> =
+  | { readonly kind: "open"; readonly subscription: S }
+  /** The node has refused, or the last node that was asked. `error`: the JSON-RPC error as JSON text. */
+  | { readonly kind: "error"; readonly error: string }
+  /** Nothing was opened, because too many subscriptions of this kind are open at the nodes. */
+  | { readonly kind: "full" }
+  /** No node answered. An extrinsic may have been submitted. */
   | { readonly kind: "failed" };
 
 export interface LedgerSubscriptions {

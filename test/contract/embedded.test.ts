@@ -30,9 +30,7 @@ import { describeIdempotency, type IdempotencyReplica } from "./idempotency.ts";
 import { describeStreamStore } from "./receipts.ts";
 import { describeStorage } from "./storage.ts";
 import { describeUsage } from "./usage.ts";
-
-const quiet = (): void => {};
-const log = { debug: quiet, info: quiet, warn: quiet, error: quiet, child: () => log };
+import { silentLog } from "../test-log.ts";
 
 function openStore(t: TestContext, folder: string, clock = manualClock()): EmbeddedAccountStore {
   const store = openGatewayAccountStore(folder, clock);
@@ -57,7 +55,11 @@ describeIdempotency("embedded", (t) => {
   const clock = manualClock();
   const replica = (): IdempotencyReplica & { readonly store: EmbeddedAccountStore } => {
     const store = openStore(t, folder, clock);
-    const idempotency = openIdempotency({ slots: embeddedSlots(store, clock), clock, log });
+    const idempotency = openIdempotency({
+      slots: embeddedSlots(store, clock),
+      clock,
+      log: silentLog,
+    });
     t.after(() => idempotency.close());
     return { idempotency, store, die: () => idempotency.close() };
   };
@@ -72,7 +74,12 @@ describeStreamStore("embedded", async (t) => {
   const clock = manualClock();
   const open = async (): Promise<StreamStore> => {
     const store = { folder, postgres: undefined, redis: undefined, replicas: undefined };
-    const opened = await openStreamStore({ store, clock, log, metrics: createMetrics() });
+    const opened = await openStreamStore({
+      store,
+      clock,
+      log: silentLog,
+      metrics: createMetrics(),
+    });
     let closed: Awaitable<void>;
     const close = (): Awaitable<void> => (closed ??= opened.close());
     t.after(close);
@@ -158,5 +165,5 @@ describeUsage("embedded", async (t) => {
   const meter = await open();
   const pool = openComputePool({ clock: systemClock, metrics: createMetrics(), threads: 1 });
   t.after(() => pool.close());
-  return { meter, usage: createJournalReports(dataDir, pool, log), now: () => clock.now() };
+  return { meter, usage: createJournalReports(dataDir, pool, silentLog), now: () => clock.now() };
 });

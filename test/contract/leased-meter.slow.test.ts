@@ -12,9 +12,7 @@ import { findProgram, systemProgram } from "../store/programs.ts";
 import { createDatabase, openPgBouncer, runSql } from "../store/servers.ts";
 import { describeMeter, type ContractMeter, type RecordedCharge } from "./meter.ts";
 import { describeUsage } from "./usage.ts";
-
-const quiet = (): void => {};
-const log = { debug: quiet, info: quiet, warn: quiet, error: quiet, child: () => log };
+import { silentLog } from "../test-log.ts";
 
 interface Gateway {
   readonly meter: ContractMeter;
@@ -35,7 +33,7 @@ function describeLeased(name: string, port: () => number | undefined): void {
     const database = openPostgres({ url: through.href, replica, metrics });
     const host = {
       clock: systemClock,
-      log,
+      log: silentLog,
       metrics,
       version: "test",
       store: { redis: undefined },
@@ -50,7 +48,7 @@ function describeLeased(name: string, port: () => number | undefined): void {
       reserveWithoutLimit: (...args) => meter.reserveWithoutLimit(...args),
       ...createUsageQueries(database),
     };
-    return { meter: opened, usage: createDatabaseReports(database, log) };
+    return { meter: opened, usage: createDatabaseReports(database, silentLog) };
   };
   describeMeter(name, async (t) => {
     const { url, through } = await databaseOf(t);

@@ -22,11 +22,10 @@ import { describeClaims } from "./claims.ts";
 import { describeIdempotency, type IdempotencyReplica } from "./idempotency.ts";
 import { describeStreamStore } from "./receipts.ts";
 import { describeStorage } from "./storage.ts";
+import { silentLog } from "../test-log.ts";
 
 /** A replica renews the leases of its slots this often (plugins/billing/accounts/idempotency.ts). */
 const renewMs = 20_000;
-const quiet = (): void => {};
-const log = { debug: quiet, info: quiet, warn: quiet, error: quiet, child: () => log };
 
 /** `port`: returns the port through which the stores connect, or undefined for the one of the server. */
 function describeStores(name: string, port: () => number | undefined): void {
@@ -51,7 +50,11 @@ function describeStores(name: string, port: () => number | undefined): void {
     const pools = [database.open(), database.open()] as const;
     const replica = async (pool: (typeof pools)[0]): Promise<IdempotencyReplica> => {
       const store = await openPostgresAccountStore(pool, clock);
-      const idempotency = openIdempotency({ slots: postgresSlots(store.transactions), clock, log });
+      const idempotency = openIdempotency({
+        slots: postgresSlots(store.transactions),
+        clock,
+        log: silentLog,
+      });
       t.after(() => idempotency.close());
       return { idempotency, store, die: () => idempotency.close() };
     };
@@ -75,7 +78,7 @@ function describeStores(name: string, port: () => number | undefined): void {
     const database = await openDatabase(t, { now: clock.now() });
     const pool = database.open();
     const open = (): StreamStore => {
-      const deps = { database: pool, clock, log, metrics: createMetrics() };
+      const deps = { database: pool, clock, log: silentLog, metrics: createMetrics() };
       const opened = openPostgresStreamStore(deps);
       t.after(() => opened.close());
       return opened;
@@ -94,7 +97,7 @@ function describeStores(name: string, port: () => number | undefined): void {
     const pool = database.open();
     const wrongClock = manualClock(clock.now() - 3_600_000);
     const open = async (own = clock): Promise<PostgresClaims> => {
-      const claims = await openPostgresClaims(pool, own, log);
+      const claims = await openPostgresClaims(pool, own, silentLog);
       t.after(() => claims.close());
       return claims;
     };

@@ -9,6 +9,7 @@ import { after, test } from "node:test";
 import { ownPages, ownUrl } from "../../plugins/tools/docs-search/folders.ts";
 import { bind } from "../../src/http/bind.ts";
 import { launchChromium } from "../browser.ts";
+import { saveScreenshot, widthExcess } from "../watched-page.ts";
 import { root } from "./tables.ts";
 
 const site = mkdtempSync(join(tmpdir(), "sluice-site-"));
@@ -128,14 +129,8 @@ for (const { device, viewport } of [
         await page.evaluate("document.querySelector('main img').naturalWidth > 0"),
         true,
       );
-      const overflow = await page.evaluate(
-        "document.documentElement.scrollWidth - document.documentElement.clientWidth",
-      );
-      assert.equal(overflow, 0, "the page is wider than the screen");
-      const folder = process.env["SCREENSHOTS"];
-      if (folder !== undefined) {
-        await page.screenshot({ path: join(folder, `site-${viewport.width}-${colorScheme}.png`) });
-      }
+      assert.equal(await widthExcess(page), 0, "the page is wider than the screen");
+      await saveScreenshot(page, `site-${viewport.width}-${colorScheme}`);
       await page.keyboard.press("Control+k");
       await page.getByRole("searchbox").fill("certificate");
       const hit = page.getByRole("option").first();

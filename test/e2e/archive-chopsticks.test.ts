@@ -1,12 +1,12 @@
 /** `archive_v1_storage` through the gateway to a real runtime, compared with the older methods. */
 import assert from "node:assert/strict";
-import { readFile } from "node:fs/promises";
 import { after, before, test } from "node:test";
-import { startTestGateway, type TestGateway } from "../../plugins/contracts/testing.ts";
+import type { TestGateway } from "../../plugins/contracts/testing.ts";
 import { resultOf } from "../plugins/ledger/demo/rpc-client.ts";
 import { request } from "../plugins/ledger/ledger/fixture.ts";
 import { connectWs } from "../plugins/ledger/ledger-ws/ws-client.ts";
 import { startChopsticks, withoutSpecs, type Chopsticks } from "./chopsticks.ts";
+import { startLedgerGateway } from "./shipped-gateway.ts";
 
 /** Prefix of the map System.Account: the hashes of both names. */
 const accounts = "0x26aa394eea5630e07c48ae0c9558cef7b99d880ec681799c0cf30e8886371da9";
@@ -17,11 +17,7 @@ let gateway: TestGateway;
 if (withoutSpecs === false) {
   before(async () => {
     chain = stack.use(await startChopsticks());
-    gateway = await startTestGateway({
-      pipeline: await readFile(new URL("../../pipeline.yaml", import.meta.url), "utf8"),
-      env: { LEDGER_RPC_URL: chain.url },
-    });
-    stack.use(gateway);
+    gateway = stack.use(await startLedgerGateway(chain.url));
   });
   after(() => stack.disposeAsync());
 }

@@ -3,6 +3,7 @@
  * tests are skipped; with CI=true they fail.
  */
 import { existsSync } from "node:fs";
+import { resultOf } from "../plugins/ledger/demo/rpc-client.ts";
 import { startNodeProcess, type NodeProcess } from "./node-process.ts";
 
 export const specsFolder = new URL("../../../shared/fixtures/specs/", import.meta.url);
@@ -13,12 +14,13 @@ export const withoutSpecs: string | false =
     ? "needs ../shared/fixtures/specs"
     : false;
 
-export type Chopsticks = NodeProcess;
+export interface Chopsticks extends NodeProcess {
+  /** Resolves with the hash of the block. */
+  newBlock(): Promise<unknown>;
+}
 
-/**
- * Starts in about two seconds with six funded accounts. It has only its first two blocks until `dev_newBlock` is
- * called.
- */
-export function startChopsticks(): Promise<Chopsticks> {
-  return startNodeProcess("./chopsticks-process.ts");
+/** Starts in about two seconds with six funded accounts. It has only its first two blocks until `newBlock` is called. */
+export async function startChopsticks(): Promise<Chopsticks> {
+  const node = await startNodeProcess("./chopsticks-process.ts");
+  return Object.assign(node, { newBlock: () => resultOf(node.url, "dev_newBlock", {}) });
 }

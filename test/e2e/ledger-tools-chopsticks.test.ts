@@ -82,7 +82,7 @@ describe("the tools with chopsticks", { skip: withoutSpecs }, () => {
     assert.match(hash, /^0x[0-9a-f]{64}$/);
     assert.deepEqual(await resultOf(chain.url, "author_pendingExtrinsics"), [extrinsic]);
 
-    const blockHash = await resultOf(chain.url, "dev_newBlock", {});
+    const blockHash = await chain.newBlock();
     const { decodedExtrinsics } = (await tools.ask("ledger_getBlockDecoded", {
       hash: blockHash,
     })) as { decodedExtrinsics: { pallet: string; method: string; isSigned: boolean }[] };

@@ -1,38 +1,27 @@
 /** PAPI (polkadot-api) with its own WebSocket provider, through the gateway to a real runtime. */
 import assert from "node:assert/strict";
-import { readFile } from "node:fs/promises";
 import { after, before, test } from "node:test";
 import { createClient, type PolkadotClient } from "polkadot-api";
 import { getWsProvider } from "polkadot-api/ws";
-import { startTestGateway, type TestGateway } from "../../plugins/contracts/testing.ts";
 import { until } from "../plugins/ledger/until.ts";
-import { resultOf } from "../plugins/ledger/demo/rpc-client.ts";
 import { startChopsticks, withoutSpecs, type Chopsticks } from "./chopsticks.ts";
+import { startLedgerGateway } from "./shipped-gateway.ts";
 
 const alice = "5GrwvaEF5zXb26Fz9rcQpDWS57CtERHpNehXCPcNoHGKutQY";
 
+const stack = new AsyncDisposableStack();
 let chain: Chopsticks;
-let gateway: TestGateway;
 let client: PolkadotClient;
 if (withoutSpecs === false) {
   before(async () => {
-    chain = await startChopsticks();
-    gateway = await startTestGateway({
-      pipeline: await readFile(new URL("../../pipeline.yaml", import.meta.url), "utf8"),
-      env: { LEDGER_RPC_URL: chain.url },
-    });
-    const url = `${gateway.url.replace("http:", "ws:")}/v1/ledger/ws/${gateway.key}`;
-    client = createClient(getWsProvider(url));
+    chain = stack.use(await startChopsticks());
+    const { wsUrl } = stack.use(await startLedgerGateway(chain.url));
+    client = createClient(getWsProvider(wsUrl));
+    stack.defer(() => client.destroy());
   });
-  after(async () => {
-    client?.destroy();
-    await gateway?.[Symbol.asyncDispose]();
-    await chain?.[Symbol.asyncDispose]();
-  });
+  after(() => stack.disposeAsync());
 }
 const options = { skip: withoutSpecs };
-
-const newBlock = async (): Promise<unknown> => resultOf(chain.url, "dev_newBlock", {});
 
 test("the client connects with the key in the path, and finds the chain", options, async () => {
   const { name, genesisHash } = await client.getChainSpecData();
@@ -63,7 +52,7 @@ test(
     const numbers: number[] = [];
     const following = client.finalizedBlock$.subscribe(({ number }) => void numbers.push(number));
     for (let block = 1; block <= 3; block++) {
-      await newBlock();
+      await chain.newBlock();
       await until(() => numbers.includes(start + block));
     }
     following.unsubscribe();

@@ -1,31 +1,22 @@
 /** PAPI (polkadot-api) with its own WebSocket provider, through the gateway to the demo node of `npm start`. */
 import assert from "node:assert/strict";
-import { readFile } from "node:fs/promises";
 import { after, before, test } from "node:test";
 import { createClient, type PolkadotClient } from "polkadot-api";
 import { getWsProvider } from "polkadot-api/ws";
-import { startTestGateway, type TestGateway } from "../../plugins/contracts/testing.ts";
-import { startDemoNode, type DemoNode } from "../../plugins/ledger/demo/node.ts";
+import { startDemoNode } from "../../plugins/ledger/demo/node.ts";
+import { startLedgerGateway } from "./shipped-gateway.ts";
 
 const alice = "5GrwvaEF5zXb26Fz9rcQpDWS57CtERHpNehXCPcNoHGKutQY";
 
-let node: DemoNode;
-let gateway: TestGateway;
+const stack = new AsyncDisposableStack();
 let client: PolkadotClient;
 before(async () => {
-  node = await startDemoNode();
-  gateway = await startTestGateway({
-    pipeline: await readFile(new URL("../../pipeline.yaml", import.meta.url), "utf8"),
-    env: { LEDGER_RPC_URL: node.url },
-  });
-  const url = `${gateway.url.replace("http:", "ws:")}/v1/ledger/ws/${gateway.key}`;
-  client = createClient(getWsProvider(url));
+  const node = stack.adopt(await startDemoNode(), (started) => started.close());
+  const { wsUrl } = stack.use(await startLedgerGateway(node.url));
+  client = createClient(getWsProvider(wsUrl));
+  stack.defer(() => client.destroy());
 });
-after(async () => {
-  client?.destroy();
-  await gateway?.[Symbol.asyncDispose]();
-  await node?.close();
-});
+after(() => stack.disposeAsync());
 
 test("PAPI connects to the demo node, and reads blocks, storage, maps and runtime calls", async () => {
   const { name } = await client.getChainSpecData();

@@ -95,7 +95,7 @@ test("runtime calls are answered by the runtime", options, async () => {
 test("a block that the node builds meanwhile is seen at once", options, async () => {
   const { api } = client;
   const last = (await api.rpc.chain.getHeader()).number.toNumber();
-  await resultOf(chain.url, "dev_newBlock", {});
+  await chain.newBlock();
   assert.equal((await api.rpc.chain.getHeader()).number.toNumber(), last + 1);
 });
 

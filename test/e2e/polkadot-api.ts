@@ -1,8 +1,8 @@
 /** Starts @polkadot/api as a client of the gateway, for the tests with real clients. */
-import { readFile } from "node:fs/promises";
-import { ApiPromise, HttpProvider } from "@polkadot/api";
-import { startTestGateway, type TestGateway } from "../../plugins/contracts/testing.ts";
+import { ApiPromise, HttpProvider, WsProvider } from "@polkadot/api";
+import type { TestGateway } from "../../plugins/contracts/testing.ts";
 import { post } from "../plugins/ledger/demo/rpc-client.ts";
+import { startLedgerGateway } from "./shipped-gateway.ts";
 
 export interface Client extends AsyncDisposable {
   readonly api: ApiPromise;
@@ -14,10 +14,7 @@ export interface Client extends AsyncDisposable {
 
 /** Starts the gateway with the shipped pipeline in front of a node, and connects. */
 export async function connectThroughGateway(nodeUrl: string): Promise<Client> {
-  const gateway = await startTestGateway({
-    pipeline: await readFile(new URL("../../pipeline.yaml", import.meta.url), "utf8"),
-    env: { LEDGER_RPC_URL: nodeUrl },
-  });
+  const gateway = await startLedgerGateway(nodeUrl);
   const rpcUrl = `${gateway.url}/v1/ledger/rpc`;
   const headers = { Authorization: `Bearer ${gateway.key}` };
   try {
@@ -44,6 +41,15 @@ export async function connectThroughGateway(nodeUrl: string): Promise<Client> {
     await gateway[Symbol.asyncDispose]();
     throw error;
   }
+}
+
+/** Connects with the usual provider of @polkadot/api, WsProvider. */
+export function connectByWebSocket(url: string): Promise<ApiPromise> {
+  return ApiPromise.create({
+    provider: new WsProvider(url),
+    noInitWarn: true,
+    throwOnConnect: true,
+  });
 }
 
 /** The gateway's answer to a method that is not whitelisted. */

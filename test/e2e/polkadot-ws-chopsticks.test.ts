@@ -1,41 +1,27 @@
 /** The usual provider of @polkadot/api, WsProvider, through the gateway to a real runtime: reads and subscriptions. */
 import assert from "node:assert/strict";
-import { readFile } from "node:fs/promises";
 import { after, before, test } from "node:test";
-import { ApiPromise, WsProvider } from "@polkadot/api";
-import { startTestGateway, type TestGateway } from "../../plugins/contracts/testing.ts";
+import type { ApiPromise } from "@polkadot/api";
 import { until } from "../plugins/ledger/until.ts";
-import { resultOf } from "../plugins/ledger/demo/rpc-client.ts";
 import { startChopsticks, withoutSpecs, type Chopsticks } from "./chopsticks.ts";
+import { connectByWebSocket } from "./polkadot-api.ts";
+import { startLedgerGateway } from "./shipped-gateway.ts";
 
 const alice = "5GrwvaEF5zXb26Fz9rcQpDWS57CtERHpNehXCPcNoHGKutQY";
 
+const stack = new AsyncDisposableStack();
 let chain: Chopsticks;
-let gateway: TestGateway;
 let api: ApiPromise;
 if (withoutSpecs === false) {
   before(async () => {
-    chain = await startChopsticks();
-    gateway = await startTestGateway({
-      pipeline: await readFile(new URL("../../pipeline.yaml", import.meta.url), "utf8"),
-      env: { LEDGER_RPC_URL: chain.url },
-    });
-    const url = `${gateway.url.replace("http:", "ws:")}/v1/ledger/ws/${gateway.key}`;
-    api = await ApiPromise.create({
-      provider: new WsProvider(url),
-      noInitWarn: true,
-      throwOnConnect: true,
-    });
+    chain = stack.use(await startChopsticks());
+    const { wsUrl } = stack.use(await startLedgerGateway(chain.url));
+    api = await connectByWebSocket(wsUrl);
+    stack.defer(() => api.disconnect());
   });
-  after(async () => {
-    await api?.disconnect();
-    await gateway?.[Symbol.asyncDispose]();
-    await chain?.[Symbol.asyncDispose]();
-  });
+  after(() => stack.disposeAsync());
 }
 const options = { skip: withoutSpecs };
-
-const newBlock = async (): Promise<unknown> => resultOf(chain.url, "dev_newBlock", {});
 
 test("the client connects with the key in the path, and reads", options, async () => {
   assert.equal(api.runtimeVersion.specName.toString(), "coretime-polkadot");
@@ -59,7 +45,7 @@ test("new and finalized heads arrive, each once and in order", options, async ()
   ];
   await until(() => heads.length === 1 && finalized.length === 1);
   for (let blocks = 1; blocks <= 3; blocks++) {
-    await newBlock();
+    await chain.newBlock();
     await until(() => heads.length > blocks && finalized.length > blocks);
   }
   const expected = [start, start + 1, start + 2, start + 3];
@@ -73,7 +59,7 @@ test("a subscription to storage gets the value and each change", options, async 
     seen.push(Number(number.toString()));
   });
   await until(() => seen.length === 1);
-  await newBlock();
+  await chain.newBlock();
   await until(() => seen.length === 2);
   assert.equal(seen[1], seen[0]! + 1);
   stop();

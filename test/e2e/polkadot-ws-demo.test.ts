@@ -1,22 +1,16 @@
 /** The usual provider of @polkadot/api through the gateway to the demo node: what `sluice dev` offers is enough for it. */
 import assert from "node:assert/strict";
-import { readFile } from "node:fs/promises";
 import { test } from "node:test";
-import { ApiPromise, WsProvider } from "@polkadot/api";
-import { startTestGateway } from "../../plugins/contracts/testing.ts";
 import { startDemoNode } from "../../plugins/ledger/demo/node.ts";
 import { until } from "../plugins/ledger/until.ts";
+import { connectByWebSocket } from "./polkadot-api.ts";
+import { startLedgerGateway } from "./shipped-gateway.ts";
 
 test("WsProvider connects, reads and subscribes", async (t) => {
   const node = await startDemoNode();
   t.after(() => node.close());
-  await using gateway = await startTestGateway({
-    pipeline: await readFile(new URL("../../pipeline.yaml", import.meta.url), "utf8"),
-    env: { LEDGER_RPC_URL: node.url },
-  });
-  const url = `${gateway.url.replace("http:", "ws:")}/v1/ledger/ws/${gateway.key}`;
-  const provider = new WsProvider(url);
-  const api = await ApiPromise.create({ provider, noInitWarn: true, throwOnConnect: true });
+  await using gateway = await startLedgerGateway(node.url);
+  const api = await connectByWebSocket(gateway.wsUrl);
   t.after(() => api.disconnect());
   assert.equal(api.runtimeVersion.specVersion.toNumber(), 1_003_000);
   assert.equal((await api.query.system.account.entries()).length, 16);

@@ -1,11 +1,11 @@
 /** Compares the answers of the gateway with those of smoldot, another server of the JSON-RPC interface specification. */
 import assert from "node:assert/strict";
-import { readFile } from "node:fs/promises";
 import { after, before, test } from "node:test";
-import { startTestGateway, type TestGateway } from "../../plugins/contracts/testing.ts";
+import type { TestGateway } from "../../plugins/contracts/testing.ts";
 import { connectWs } from "../plugins/ledger/ledger-ws/ws-client.ts";
 import { withoutSpecs } from "./chopsticks.ts";
 import { startNodeProcess, type NodeProcess } from "./node-process.ts";
+import { startLedgerGateway } from "./shipped-gateway.ts";
 
 const stack = new AsyncDisposableStack();
 let node: NodeProcess;
@@ -13,11 +13,7 @@ let gateway: TestGateway;
 if (withoutSpecs === false) {
   before(async () => {
     node = stack.use(await startNodeProcess("./smoldot-process.ts"));
-    gateway = await startTestGateway({
-      pipeline: await readFile(new URL("../../pipeline.yaml", import.meta.url), "utf8"),
-      env: { LEDGER_RPC_URL: node.url },
-    });
-    stack.use(gateway);
+    gateway = stack.use(await startLedgerGateway(node.url));
   });
   after(() => stack.disposeAsync());
 }

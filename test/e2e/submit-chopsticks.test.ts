@@ -1,50 +1,40 @@
 /** Extrinsics that PAPI and @polkadot/api submit over WebSocket, through the gateway to a real runtime. */
 import assert from "node:assert/strict";
-import { readFile } from "node:fs/promises";
 import { after, before, test } from "node:test";
-import { ApiPromise, Keyring, WsProvider } from "@polkadot/api";
+import { Keyring, type ApiPromise } from "@polkadot/api";
 import { createClient, type PolkadotClient } from "polkadot-api";
 import { getPolkadotSigner } from "polkadot-api/signer";
 import { getWsProvider } from "polkadot-api/ws";
-import { startTestGateway, type TestGateway } from "../../plugins/contracts/testing.ts";
 import { until } from "../plugins/ledger/until.ts";
 import { resultOf } from "../plugins/ledger/demo/rpc-client.ts";
 import { startChopsticks, withoutSpecs, type Chopsticks } from "./chopsticks.ts";
+import { connectByWebSocket } from "./polkadot-api.ts";
+import { shipped, startLedgerGateway } from "./shipped-gateway.ts";
 
+const stack = new AsyncDisposableStack();
 let chain: Chopsticks;
-let gateway: TestGateway;
 let papi: PolkadotClient;
 let api: ApiPromise;
 if (withoutSpecs === false) {
   before(async () => {
-    chain = await startChopsticks();
-    const shipped = await readFile(new URL("../../pipeline.yaml", import.meta.url), "utf8");
-    gateway = await startTestGateway({
+    chain = stack.use(await startChopsticks());
+    const gateway = await startLedgerGateway(chain.url, {
       pipeline: shipped.replaceAll(
         "ledger-ws: { upstream: ledger }",
         "ledger-ws: { upstream: ledger, write: true }",
       ),
-      env: { LEDGER_RPC_URL: chain.url },
       account: { capabilities: ["ledger:read", "ledger:write"] },
     });
-    const url = `${gateway.url.replace("http:", "ws:")}/v1/ledger/ws/${gateway.key}`;
-    papi = createClient(getWsProvider(url));
-    api = await ApiPromise.create({
-      provider: new WsProvider(url),
-      noInitWarn: true,
-      throwOnConnect: true,
-    });
+    stack.use(gateway);
+    papi = createClient(getWsProvider(gateway.wsUrl));
+    stack.defer(() => papi.destroy());
+    api = await connectByWebSocket(gateway.wsUrl);
+    stack.defer(() => api.disconnect());
   });
-  after(async () => {
-    papi?.destroy();
-    await api?.disconnect();
-    await gateway?.[Symbol.asyncDispose]();
-    await chain?.[Symbol.asyncDispose]();
-  });
+  after(() => stack.disposeAsync());
 }
 const options = { skip: withoutSpecs };
 
-const newBlock = async (): Promise<unknown> => resultOf(chain.url, "dev_newBlock", {});
 const pending = async (): Promise<number> =>
   ((await resultOf(chain.url, "author_pendingExtrinsics")) as readonly unknown[]).length;
 
@@ -56,7 +46,7 @@ test("@polkadot/api: signAndSend reports each state to the finalization", option
   });
   await until(() => states.includes("Broadcast"));
   assert.equal(await pending(), 1);
-  await newBlock();
+  await chain.newBlock();
   await until(() => states.includes("Finalized"));
   assert.deepEqual(states, ["Ready", "Broadcast", "InBlock", "Finalized"]);
 });
@@ -66,7 +56,7 @@ test("@polkadot/api: send without a watch returns the hash", options, async () =
   const remark = await api.tx.system.remark("0x13").signAsync(alice);
   const hash = await api.rpc.author.submitExtrinsic(remark);
   assert.equal(hash.toHex(), remark.hash.toHex());
-  await newBlock();
+  await chain.newBlock();
   assert.equal(await pending(), 0);
   await assert.rejects(api.rpc.author.submitExtrinsic(remark), /stale/);
 });
@@ -88,7 +78,7 @@ test("PAPI: signSubmitAndWatch and signAndSubmit reach the finalization", option
   await until(() => events.includes("broadcasted") || failures.length > 0);
   assert.deepEqual(failures, []);
   await until(async () => (await pending()) === 1);
-  await newBlock();
+  await chain.newBlock();
   await until(() => events.includes("finalized") || failures.length > 0);
   assert.deepEqual(failures, []);
   assert.deepEqual(
@@ -98,6 +88,6 @@ test("PAPI: signSubmitAndWatch and signAndSubmit reach the finalization", option
 
   const submitted = remark().signAndSubmit(signer);
   await until(async () => (await pending()) === 1);
-  await newBlock();
+  await chain.newBlock();
   assert.equal((await submitted).ok, true);
 });

@@ -25,6 +25,7 @@ import type { ExchangeObserver } from "../../src/pipeline/observe/record.ts";
 import { coreMetrics } from "../../src/pipeline/observe/stats.ts";
 import { listen, type Listener } from "../../src/http/listen.ts";
 import { systemClock } from "../../src/clock.ts";
+import { silentLog } from "../test-log.ts";
 
 export interface TestStep extends StepHooks {
   readonly name: string;
@@ -147,8 +148,7 @@ export async function serve(
 
 /** For tests of parts that end at once. */
 export function quietCloser(): Closer {
-  const log: Log = { debug() {}, info() {}, warn() {}, error() {}, child: () => log };
-  return new Closer({ clock: systemClock, log });
+  return new Closer({ clock: systemClock, log: silentLog });
 }
 
 export function testResources(log: Log): HostResources {

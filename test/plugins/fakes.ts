@@ -17,7 +17,6 @@ import type {
   ComputeOutcome,
   Exchange,
   Host,
-  Log,
   NotedFacts,
   Reply,
   RequestHead,
@@ -29,11 +28,10 @@ import type {
 import { noEntries, storageOf } from "../../src/store/plugin-entries.ts";
 import { createSeal } from "../../src/store/seal.ts";
 import { manualClock } from "../../src/testing/clock.ts";
+import { silentLog } from "../test-log.ts";
 
 // Declares the codes of the modules, as a gateway does when it starts.
 await shippedModules();
-
-const silent: Log = { debug() {}, info() {}, warn() {}, error() {}, child: () => silent };
 
 const notRun = (): Promise<ComputeOutcome> => Promise.resolve({ ok: false, reason: "busy" });
 
@@ -131,7 +129,7 @@ export function fakeHost(more: Partial<Host> = {}, services: Partial<ServiceType
   return {
     environment: "dev",
     mode: "enforce",
-    log: silent,
+    log: silentLog,
     clock,
     metrics: createMetrics(),
     store: { folder: "/data", postgres: undefined, redis: undefined, replicas: undefined },

@@ -18,6 +18,12 @@ export function sendRefusal(
   return reply.code(status).send(body);
 }
 
+/** `expected`: names of the parameters, with the values that they may have. */
+export function sendInvalidQuery(reply: FastifyReply, expected: string): FastifyReply {
+  const message = `invalid query, expected ${expected}`;
+  return sendRefusal(reply, "GATEWAY_INVALID_PARAMS", { message });
+}
+
 /** Answers every error in the canonical envelope, without its internal cause. */
 export function answerErrors(app: FastifyInstance, log: Log): void {
   app.setErrorHandler((error: Error & { statusCode?: number }, request, reply) => {

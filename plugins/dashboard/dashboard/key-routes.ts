@@ -4,12 +4,12 @@
  */
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { ChangeAuthor, KeyRecord, WindowState } from "sluice-gateway/services";
-import { sendJson, sendRefusal } from "./answer.ts";
+import { sendInvalidQuery, sendJson, sendRefusal } from "./answer.ts";
 import { addChange, refused, refusedAs, type ChangeWork, type Outcome } from "./change.ts";
 import { pageOf, queryOf } from "./input.ts";
 import type { AddRoute } from "./route.ts";
 import type { DashboardParts } from "./parts.ts";
-import type { Viewer } from "./session.ts";
+import { isOutside, type Viewer } from "./session.ts";
 import { mayGrant, readKeyChange, readOverlapMs, readWantedKey } from "./wanted-key.ts";
 
 /** Number of rows of a page. */
@@ -43,10 +43,9 @@ async function list(
     text.length > maxTextLength ||
     !["active", "all"].includes(state)
   ) {
-    const message = "invalid query, expected q, workspace, state=active or all, and page";
-    return sendRefusal(reply, "GATEWAY_INVALID_PARAMS", { message });
+    return sendInvalidQuery(reply, "q, workspace, state=active or all, and page");
   }
-  if (outside(viewer, workspace)) return sendRefusal(reply, "GATEWAY_NOT_FOUND");
+  if (isOutside(viewer, workspace)) return sendRefusal(reply, "GATEWAY_NOT_FOUND");
   const now = clock.now();
   const found = await admin.searchKeys({
     workspaceId: viewer.only ?? workspace,
@@ -99,7 +98,7 @@ async function create(
   const read = readWantedKey(body);
   if ("wrong" in read) return refused("GATEWAY_SCHEMA_VIOLATION", read.wrong);
   const wanted = read.value;
-  if (outside(viewer, wanted.workspace_id)) return refused("GATEWAY_NOT_FOUND");
+  if (isOutside(viewer, wanted.workspace_id)) return refused("GATEWAY_NOT_FOUND");
   if (!mayGrant(viewer.only, wanted.capabilities)) {
     const message = "only a platform administrator can grant platform:admin";
     return refused("GATEWAY_PERMISSION_DENIED", message);
@@ -137,7 +136,8 @@ function ofKey(work: KeyWork): ChangeWork {
   return async (parts, viewer, request, by) => {
     const { id } = request.params as { id: string };
     const key = await parts.accounts.admin.findKey(id);
-    if (key === undefined || outside(viewer, key.workspaceId)) return refused("GATEWAY_NOT_FOUND");
+    if (key === undefined || isOutside(viewer, key.workspaceId))
+      return refused("GATEWAY_NOT_FOUND");
     // After a rotation, the viewer would have a key with capabilities for the whole deployment.
     if (!mayGrant(viewer.only, key.capabilities)) {
       const message = "this key is a platform administrator's to change";
@@ -190,11 +190,6 @@ const revoke: KeyWork = async ({ accounts: { admin } }, key, _, by) => {
   if ("failed" in revoked) return refusedAs(revoked);
   return { status: 200, body: { key: admin.keyJson(revoked) } };
 };
-
-/** Returns true for a workspace that the viewer may not see. */
-function outside(viewer: Viewer, workspaceId: string | undefined): boolean {
-  return viewer.only !== undefined && workspaceId !== undefined && workspaceId !== viewer.only;
-}
 
 function time(ms: number | undefined): string | undefined {
   return ms === undefined ? undefined : new Date(ms).toISOString();

@@ -1,6 +1,6 @@
 /** The route of the view Live: the current activity, and the latest requests that match filters. */
 import { BoundedMap } from "sluice-gateway/toolkit";
-import { sendJson, sendRefusal } from "./answer.ts";
+import { sendInvalidQuery, sendJson, sendRefusal } from "./answer.ts";
 import { queryOf } from "./input.ts";
 import { live } from "./live.ts";
 import { filterNames, readFilter } from "./live-filter.ts";
@@ -27,8 +27,7 @@ export function liveRoutes(add: AddRoute, parts: DashboardParts): void {
   add("GET", "live", async ({ only }, request, reply) => {
     const query = queryOf(request.url, filterNames);
     if (query === undefined) {
-      const message = `invalid query, expected ${filterNames.join(", ")}`;
-      return sendRefusal(reply, "GATEWAY_INVALID_PARAMS", { message });
+      return sendInvalidQuery(reply, filterNames.join(", "));
     }
     const read = await readFilter(query, admin, only);
     if ("wrong" in read) {

@@ -43,6 +43,11 @@ interface Account {
   readonly mayChange: boolean;
 }
 
+/** Returns true if the viewer may not see this workspace. */
+export function isOutside({ only }: Pick<Viewer, "only">, workspaceId?: string): boolean {
+  return only !== undefined && workspaceId !== undefined && workspaceId !== only;
+}
+
 /** What a session is for: the id of a key, or a user of the OpenID provider. */
 export type SessionOf = { readonly key: string } | { readonly user: OidcUser };
 

@@ -12,12 +12,12 @@ import {
   type SpendQuery,
 } from "sluice-gateway/services";
 import { csvLine } from "sluice-gateway/toolkit";
-import { sendJson, sendRefusal } from "./answer.ts";
+import { sendInvalidQuery, sendJson, sendRefusal } from "./answer.ts";
 import { queryOf } from "./input.ts";
 import { overageSumUsd, overageUsd } from "./money.ts";
 import type { DashboardParts } from "./parts.ts";
 import type { AddRoute } from "./route.ts";
-import type { Viewer } from "./session.ts";
+import { isOutside, type Viewer } from "./session.ts";
 import { dayMs, planJson } from "./spend-plan.ts";
 import { amountsJson, namesOf, priceOf, type GroupNames } from "./spend-names.ts";
 
@@ -70,8 +70,9 @@ async function questionOf(
   const to = dayOf(query?.["to"]);
   const by = spendMembers.find((member) => member === query?.["by"]);
   if (query === undefined || from === undefined || to === undefined || by === undefined) {
-    const message = `invalid query, expected from and to (dates such as 2026-01-31), by (${spendMembers.join(", ")}) and workspace`;
-    sendRefusal(reply, "GATEWAY_INVALID_PARAMS", { message });
+    const members = spendMembers.join(", ");
+    const expected = `from and to (dates such as 2026-01-31), by (${members}) and workspace`;
+    sendInvalidQuery(reply, expected);
     return undefined;
   }
   if (from >= to || to - from > maxDays * dayMs) {
@@ -80,10 +81,9 @@ async function questionOf(
     return undefined;
   }
   const wanted = query["workspace"];
-  const isOutside = viewer.only !== undefined && wanted !== undefined && wanted !== viewer.only;
   const workspaceId = viewer.only ?? wanted;
   if (
-    isOutside ||
+    isOutside(viewer, wanted) ||
     (workspaceId !== undefined && (await accounts.admin.findWorkspace(workspaceId)) === undefined)
   ) {
     sendRefusal(reply, "GATEWAY_NOT_FOUND");

@@ -3,7 +3,7 @@ import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Awaitable } from "sluice-gateway/plugin";
 import type { PlanName, Workspace, WorkspaceAnswer } from "sluice-gateway/services";
 import { andThen } from "sluice-gateway/toolkit";
-import { sendJson, sendRefusal } from "./answer.ts";
+import { sendInvalidQuery, sendJson, sendRefusal } from "./answer.ts";
 import {
   addChange,
   refused,
@@ -15,7 +15,7 @@ import {
 import { checker, pageOf, queryOf } from "./input.ts";
 import type { DashboardParts } from "./parts.ts";
 import type { AddRoute } from "./route.ts";
-import type { Viewer } from "./session.ts";
+import { isOutside, type Viewer } from "./session.ts";
 
 /** Number of workspaces of a page. */
 const maxWorkspaces = 50;
@@ -127,8 +127,7 @@ async function list(
   const page = pageOf(query?.["page"]);
   const text = query?.["q"] ?? "";
   if (query === undefined || page === undefined || text.length > maxTextLength) {
-    const message = "invalid query, expected q, page and choices";
-    return sendRefusal(reply, "GATEWAY_INVALID_PARAMS", { message });
+    return sendInvalidQuery(reply, "q, page and choices");
   }
   const rows = query["choices"] === undefined ? maxWorkspaces : maxChoices;
   const search = { text, skip: page * rows, limit: rows + 1 };
@@ -152,12 +151,9 @@ async function changes(
   const { q: text = "", workspace, before } = query ?? {};
   const isBefore = before === undefined || /^\d{1,15}$/.test(before);
   if (query === undefined || text.length > maxTextLength || !isBefore) {
-    const message = "invalid query, expected q, workspace, and before (the id of a change)";
-    return sendRefusal(reply, "GATEWAY_INVALID_PARAMS", { message });
+    return sendInvalidQuery(reply, "q, workspace, and before (the id of a change)");
   }
-  if (viewer.only !== undefined && workspace !== undefined && workspace !== viewer.only) {
-    return sendRefusal(reply, "GATEWAY_NOT_FOUND");
-  }
+  if (isOutside(viewer, workspace)) return sendRefusal(reply, "GATEWAY_NOT_FOUND");
   const found = await admin.searchChanges({
     workspaceId: viewer.only ?? workspace,
     text,

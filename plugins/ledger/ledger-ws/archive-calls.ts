@@ -1,6 +1,6 @@
 /**
- * The reads `archive_v1_storage` and `archive_v1_storageDiff` of one connection. The node waits while the client does not
- * read, so a large result does not pile up here.
+ * The reads `archive_v1_storage` and `archive_v1_storageDiff` of one connection. While the client does not read, the
+ * gateway reads nothing from the node. Therefore the gateway never has to hold a large result in memory.
  */
 import type { ArchiveMethod, ClientArchiveRead, LedgerArchive } from "sluice-gateway/services";
 import { readArchiveRequest } from "./archive-params.ts";
@@ -24,12 +24,14 @@ export interface ArchiveCallsDeps extends SubscriptionDeps {
 export class ArchiveCalls {
   readonly #deps: ArchiveCallsDeps;
   readonly #open: OpenSubscriptions<ArchiveMethod, ClientArchiveRead>;
+  /** Aborted when the connection ends. Undefined until the first read. */
+  #leaving: AbortController | undefined;
 
   constructor(deps: ArchiveCallsDeps) {
     this.#deps = deps;
     this.#open = new OpenSubscriptions(deps, {
       max: maxReads,
-      places: deps.places,
+      placesOf: () => deps.places,
       isAlwaysCharged: false,
       refuseFull: (call) => deps.replies.refuse(call, tooManySubscriptions),
       lastMember: ({ errorEvent }, { code } = unavailable) => {
@@ -53,10 +55,12 @@ export class ArchiveCalls {
       if (method !== undefined) {
         const request = readArchiveRequest(method.name, params);
         const priced = method.isPerItem ? request.items : 1;
+        this.#leaving ??= new AbortController();
+        const { signal } = this.#leaving;
         return this.#open.open(
           call,
           method,
-          async () => this.#pausing(await archive.open(method, request)),
+          async () => this.#pausing(await archive.open(method, request, signal)),
           method.openMilliCu * priced,
         );
       }
@@ -82,6 +86,7 @@ export class ArchiveCalls {
   /** Ends all reads. */
   close(): void {
     this.#open.close();
+    this.#leaving?.abort();
   }
 
   /** Pauses the read while `isBusy` returns true. */
@@ -95,7 +100,7 @@ export class ArchiveCalls {
             listener.onNotification(result, isLast);
             if (!isLast && this.#deps.isBusy()) read.pause();
           },
-          onEnd: () => listener.onEnd(),
+          onEnd: (reason) => listener.onEnd(reason),
         }),
       pause: () => read.pause(),
       resume: () => read.resume(),

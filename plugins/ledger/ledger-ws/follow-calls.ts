@@ -56,7 +56,7 @@ export class FollowCalls {
     const tooMany = { code: "LIMIT_REACHED", error: followErrors.tooManyFollows };
     this.#open = new OpenSubscriptions(deps, {
       max: maxFollows,
-      places: deps.followPlaces,
+      placesOf: () => deps.followPlaces,
       isAlwaysCharged: false,
       refuseFull: (call) => deps.replies.refuse(call, tooMany),
       lastMember: () => stop,

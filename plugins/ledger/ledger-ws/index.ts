@@ -13,7 +13,7 @@ import {
 import type { Accounts, Ledger } from "sluice-gateway/services";
 import { upstreamOption } from "../ledger/upstream-option.ts";
 import { callerOf } from "./caller.ts";
-import { KeyLimit } from "./key-limit.ts";
+import { DistinctKeyLimit, KeyLimit } from "./key-limit.ts";
 import { operation, subprotocol } from "./operation.ts";
 import { messageBytes, Session, type KeyLimits } from "./session.ts";
 
@@ -23,6 +23,8 @@ interface Options {
   readonly followsPerKey: number;
   readonly operationsPerKey: number;
   readonly archiveReadsPerKey: number;
+  readonly subscriptionsPerKey: number;
+  readonly submissionsPerKey: number;
   readonly write: boolean;
 }
 
@@ -57,7 +59,14 @@ export default defineSurface<Options>({
       connectionsPerKey: perKey(100, "open connections"),
       followsPerKey: perKey(100, "open follows (chainHead_v1_follow)"),
       operationsPerKey: perKey(256, "chainHead_v1 operations that have not ended"),
-      archiveReadsPerKey: perKey(16, "archive_v1_storage and archive_v1_storageDiff reads"),
+      archiveReadsPerKey: perKey(8, "archive_v1_storage and archive_v1_storageDiff reads"),
+      // An upstream has at most 512 different subscriptions and 256 submissions, so one key gets a quarter.
+      subscriptionsPerKey: {
+        ...perKey(128, "different subscriptions"),
+        description:
+          "Maximum number of different subscriptions (chain_subscribeNewHeads and the like) per key. Subscriptions with the same method and parameters count once.",
+      },
+      submissionsPerKey: perKey(64, "watched or broadcast extrinsics"),
       write: {
         description:
           "Also offers the methods that submit extrinsics, to keys with the capability ledger:write.",
@@ -79,6 +88,8 @@ export default defineSurface<Options>({
       follows: new KeyLimit(perKeyLimits.followsPerKey),
       operations: new KeyLimit(perKeyLimits.operationsPerKey),
       archiveReads: new KeyLimit(perKeyLimits.archiveReadsPerKey),
+      subscriptions: new DistinctKeyLimit(perKeyLimits.subscriptionsPerKey),
+      submissions: new KeyLimit(perKeyLimits.submissionsPerKey),
     };
     const deps: SurfaceDeps = { ledger, accounts, connections, limits, log: host.log, write };
     return {

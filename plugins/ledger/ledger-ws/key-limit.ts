@@ -25,6 +25,39 @@ export class KeyLimit {
   }
 }
 
+/**
+ * Limits how many different things of one kind each key has open at the same time, on all its connections to this
+ * gateway. Equal things need one place together.
+ */
+export class DistinctKeyLimit {
+  readonly #limit: KeyLimit;
+  /** Number of times that each thing is open, by key and thing. */
+  readonly #open = new Map<string, number>();
+
+  constructor(maxPerKey: number) {
+    this.#limit = new KeyLimit(maxPerKey);
+  }
+
+  /** Returns the places of a key for one thing. `thing`: text that is the same for equal things. */
+  of(keyId: string, thing: string): Places {
+    const name = `${keyId} ${thing}`;
+    return {
+      take: (wanted = 1) => {
+        const open = this.#open.get(name) ?? 0;
+        if (open === 0 && this.#limit.of(keyId).take() === 0) return 0;
+        this.#open.set(name, open + wanted);
+        return wanted;
+      },
+      release: (count = 1) => {
+        const open = (this.#open.get(name) ?? 0) - count;
+        if (open > 0) {
+          this.#open.set(name, open);
+        } else if (this.#open.delete(name)) this.#limit.of(keyId).release();
+      },
+    };
+  }
+}
+
 /** The places of one key. */
 export interface Places {
   /** Takes up to `wanted` places (default 1). Returns the number of places taken, which is 0 if none is left. */
@@ -32,6 +65,3 @@ export interface Places {
   /** Gives back places that were taken (default 1). */
   release(count?: number): void;
 }
-
-/** Places without a limit. */
-export const unlimited: Places = { take: (wanted = 1) => wanted, release() {} };

@@ -3,7 +3,11 @@
  * each kind of subscription.
  */
 import { randomBytes } from "node:crypto";
-import type { ClientSubscription, SubscriptionMethod } from "sluice-gateway/services";
+import type {
+  ClientSubscription,
+  SubscriptionEndReason,
+  SubscriptionMethod,
+} from "sluice-gateway/services";
 import { guarded } from "sluice-gateway/toolkit";
 import type { CallReplies, Refusal, RpcCall } from "./call-replies.ts";
 import type { Places } from "./key-limit.ts";
@@ -13,7 +17,7 @@ import {
   type PaidNotifications,
 } from "./paid-notifications.ts";
 import type { Payer } from "./payer.ts";
-import { internalError, unavailable, upstreamErrorCodes } from "./rpc-error.ts";
+import { endErrors, internalError, unavailable, upstreamErrorCodes } from "./rpc-error.ts";
 
 /** The parts of a connection that all its subscriptions use. */
 export interface SubscriptionDeps {
@@ -28,8 +32,8 @@ export interface SubscriptionDeps {
 export interface SubscriptionRules<Method> {
   /** Maximum number of open subscriptions. */
   readonly max: number;
-  /** The places of the key, one per subscription. */
-  readonly places: Places;
+  /** Returns the places of the key from which the subscription of this call takes one. */
+  placesOf(call: RpcCall, method: Method): Places;
   /** True if opening is charged even if the node refuses, or if the client has left. */
   readonly isAlwaysCharged: boolean;
   /** Answers a call above a limit. */
@@ -50,6 +54,15 @@ export type Opened<Upstream> =
 export interface OpenSubscription<Method, Upstream> extends NotifiedSubscription {
   readonly method: Method & SubscriptionMethod;
   readonly upstream: Upstream;
+  /** The places of the key of which the subscription has taken one. */
+  readonly places: Places;
+}
+
+/** A subscription that is being opened. `openMilliCu`: the price to open it. */
+interface WantedSubscription<Method> {
+  readonly method: Method;
+  readonly places: Places;
+  readonly openMilliCu: number;
 }
 
 export class OpenSubscriptions<
@@ -83,14 +96,15 @@ export class OpenSubscriptions<
     openUpstream: () => Promise<Opened<Upstream>>,
     openMilliCu = method.openMilliCu,
   ): Promise<void> {
-    const { max, places } = this.#rules;
+    const { max } = this.#rules;
+    const places = this.#rules.placesOf(call, method);
     if (this.#open.size + this.#opening >= max || places.take() === 0) {
       return this.#rules.refuseFull(call, method);
     }
     this.#opening++;
     let isOpen = false;
     try {
-      isOpen = await this.#openPaid(call, method, openUpstream, openMilliCu);
+      isOpen = await this.#openPaid(call, { method, places, openMilliCu }, openUpstream);
     } finally {
       this.#opening--;
       if (!isOpen) places.release();
@@ -102,7 +116,7 @@ export class OpenSubscriptions<
     const open = this.#open.get(id);
     if (open === undefined) return false;
     this.#open.delete(id);
-    this.#rules.places.release();
+    open.places.release();
     open.upstream.close();
     return true;
   }
@@ -125,11 +139,11 @@ export class OpenSubscriptions<
   /** Returns true if the subscription is open. */
   async #openPaid(
     call: RpcCall,
-    method: Method,
+    wanted: WantedSubscription<Method>,
     openUpstream: () => Promise<Opened<Upstream>>,
-    openMilliCu: number,
   ): Promise<boolean> {
     const { payer, replies } = this.#deps;
+    const { method, openMilliCu } = wanted;
     const { name } = method;
     const refuse = (refusal: Refusal): false => {
       replies.refuse(call, refusal, name);
@@ -150,7 +164,7 @@ export class OpenSubscriptions<
     else payment.release();
     switch (opened.kind) {
       case "open":
-        if (isPaid && !this.#isClosed) return this.#begin(call, method, opened.subscription);
+        if (isPaid && !this.#isClosed) return this.#begin(call, wanted, opened.subscription);
         opened.subscription.close();
         return refuse(unavailable);
       case "full":
@@ -171,13 +185,14 @@ export class OpenSubscriptions<
     return kind === "error" && isAlwaysCharged;
   }
 
-  #begin(call: RpcCall, method: Method, upstream: Upstream): true {
+  #begin(call: RpcCall, { method, places }: WantedSubscription<Method>, upstream: Upstream): true {
     const { notifications, replies, onError } = this.#deps;
     const all = this.#open;
     const open: OpenSubscription<Method, Upstream> = {
       id: randomBytes(12).toString("base64url"),
       method,
       upstream,
+      places,
       get isOpen() {
         return all.get(this.id) === this;
       },
@@ -189,10 +204,10 @@ export class OpenSubscriptions<
       onNotification: guarded((result: string, isLast: boolean) => {
         notifications.add(open, result, isLast ? () => void this.remove(open.id) : undefined);
       }, onError),
-      onEnd: guarded(
-        () => this.end(open, { code: upstreamErrorCodes.failed, error: internalError }),
-        onError,
-      ),
+      onEnd: guarded((reason?: SubscriptionEndReason) => {
+        const lost = { code: upstreamErrorCodes.failed, error: internalError };
+        this.end(open, reason === undefined ? lost : endErrors[reason]);
+      }, onError),
     });
     return true;
   }

@@ -28,8 +28,8 @@ export interface PaidNotificationsDeps {
   readonly payer: Payer;
   /** Sends a text message. */
   readonly send: (message: string) => void;
-  /** Called before a notification is added. `bytes`: the number of bytes that already wait to be charged. */
-  readonly onAdd: (bytes: number) => void;
+  /** Called before a notification is added. `chars`: the number of characters that already wait to be charged. */
+  readonly onAdd: (chars: number) => void;
   /** Called after notifications were sent. */
   readonly onSent: () => void;
   /** Called for an exception, which ends the connection. */
@@ -39,7 +39,7 @@ export interface PaidNotificationsDeps {
 export class PaidNotifications {
   readonly #deps: PaidNotificationsDeps;
   #waiting: Notification[] = [];
-  #waitingBytes = 0;
+  #waitingChars = 0;
   #isClosed = false;
   #sending: Promise<void> | undefined;
 
@@ -47,17 +47,20 @@ export class PaidNotifications {
     this.#deps = deps;
   }
 
-  /** Number of bytes of notifications that wait to be charged. */
-  get waitingBytes(): number {
-    return this.#waitingBytes;
+  /**
+   * Number of characters of notifications that wait to be charged. This is their number of bytes, because nodes write
+   * ASCII almost everywhere; any other character has two or three bytes. Counting the bytes would cost time for each client.
+   */
+  get waitingChars(): number {
+    return this.#waitingChars;
   }
 
   /** `result`: JSON text. `onSent`: called after it was sent, unless the subscription ends before. */
   add(to: NotifiedSubscription, result: string, onSent?: () => void): void {
-    this.#deps.onAdd(this.#waitingBytes);
+    this.#deps.onAdd(this.#waitingChars);
     if (this.#isClosed) return;
     this.#waiting.push({ to, result, onSent });
-    this.#waitingBytes += result.length;
+    this.#waitingChars += result.length;
     this.#sending ??= this.#sendAll()
       .catch(this.#deps.onError)
       .finally(() => (this.#sending = undefined));
@@ -77,7 +80,7 @@ export class PaidNotifications {
       const batch = this.#waiting;
       this.#waiting = [];
       await this.#sendPaid(batch);
-      for (const { result } of batch) this.#waitingBytes -= result.length;
+      for (const { result } of batch) this.#waitingChars -= result.length;
       this.#deps.onSent();
     }
   }

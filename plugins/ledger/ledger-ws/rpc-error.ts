@@ -1,5 +1,5 @@
 /** The gateway's JSON-RPC errors that exist only over WebSocket (decisions.md section 14), as JSON text. */
-import type { CuRefusal, MeterUnavailable } from "sluice-gateway/services";
+import type { CuRefusal, MeterUnavailable, SubscriptionEndReason } from "sluice-gateway/services";
 
 const codes = {
   GATEWAY_UNAUTHORIZED: -32001,
@@ -59,6 +59,23 @@ function refusalOf(code: CallRefusal["code"], message: string, details?: object)
 }
 
 export const internalError = '{"code":-32603,"message":"Internal Error"}';
+
+/**
+ * The errors of subscriptions that the gateway ends. `tooLarge` has the code with which Substrate nodes refuse an answer
+ * above their limit.
+ */
+export const endErrors: Readonly<
+  Record<SubscriptionEndReason, { readonly code: string; readonly error: string }>
+> = {
+  tooLarge: {
+    code: "RESPONSE_TOO_BIG",
+    error: '{"code":-32008,"message":"Response is too big: the values do not fit into a message"}',
+  },
+  clientTooSlow: {
+    code: "CLIENT_TOO_SLOW",
+    error: '{"code":-32603,"message":"The client has not read for too long"}',
+  },
+};
 
 /** The codes of calls that no node has answered with a result, for logs and metrics. */
 export const upstreamErrorCodes = { error: "NODE_ERROR", failed: "UPSTREAM_ERROR" } as const;

@@ -16,7 +16,7 @@ import { ArchiveCalls } from "./archive-calls.ts";
 import { CallReplies, type RpcCall } from "./call-replies.ts";
 import { mayWrite, type Caller } from "./caller.ts";
 import { FollowCalls } from "./follow-calls.ts";
-import type { KeyLimit } from "./key-limit.ts";
+import type { DistinctKeyLimit, KeyLimit } from "./key-limit.ts";
 import { PaidNotifications } from "./paid-notifications.ts";
 import { Payer } from "./payer.ts";
 import { stepFailure, tooManyRequests, unavailable, type CallRefusal } from "./rpc-error.ts";
@@ -38,6 +38,8 @@ const closeCodes = { goingAway: 1001, unauthorized: 1008, internal: 1011, tooSlo
 
 /** The limits per key, on all connections. */
 export interface KeyLimits {
+  readonly subscriptions: DistinctKeyLimit;
+  readonly submissions: KeyLimit;
   readonly follows: KeyLimit;
   readonly operations: KeyLimit;
   readonly archiveReads: KeyLimit;
@@ -91,7 +93,7 @@ export class Session {
     this.#notifications = new PaidNotifications({
       payer: this.#payer,
       send: this.#replies.send,
-      onAdd: (bytes) => this.#limitUnsent(bytes),
+      onAdd: (chars) => this.#limitUnsent(chars),
       onSent: () => this.#archive.resume(),
       onError,
     });
@@ -101,7 +103,11 @@ export class Session {
       replies: this.#replies,
       onError,
     };
-    this.#subscriptions = new Subscriptions({ ...shared, feed: ledger.subscriptions });
+    this.#subscriptions = new Subscriptions({
+      ...shared,
+      feed: ledger.subscriptions,
+      placesOf: (name) => limits.subscriptions.of(caller.keyId, name),
+    });
     this.#follows = new FollowCalls({
       ...shared,
       follows: ledger.follows,
@@ -109,12 +115,16 @@ export class Session {
       operationPlaces: limits.operations.of(caller.keyId),
       isBusy: () => connection.unsentBytes > pausingBytes,
     });
-    this.#submissions = new Submissions({ ...shared, ledger: ledger.submissions });
+    this.#submissions = new Submissions({
+      ...shared,
+      ledger: ledger.submissions,
+      places: limits.submissions.of(caller.keyId),
+    });
     this.#archive = new ArchiveCalls({
       ...shared,
       archive: ledger.archive,
       places: limits.archiveReads.of(caller.keyId),
-      isBusy: () => connection.unsentBytes + this.#notifications.waitingBytes > pausingBytes,
+      isBusy: () => connection.unsentBytes + this.#notifications.waitingChars > pausingBytes,
     });
     connection.onClose = guarded(() => this.#onClose(), onError);
     connection.onDrain = guarded(() => this.#resume(), onError);
@@ -198,7 +208,7 @@ export class Session {
     if (!this.#isClosed) this.#connection.send(message, true);
   }
 
-  /** `more`: number of bytes of messages that have not been sent yet. */
+  /** `more`: number of characters of messages that have not been sent yet. */
   #limitUnsent(more: number): void {
     if (this.#connection.unsentBytes + more <= maxUnsentBytes) return;
     this.#close(closeCodes.tooSlow, "the client reads too slowly");

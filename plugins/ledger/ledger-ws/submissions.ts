@@ -9,7 +9,7 @@ import type {
 } from "sluice-gateway/services";
 import type { RpcCall } from "./call-replies.ts";
 import { answerParams, readHex, readText } from "./rpc-params.ts";
-import { unlimited } from "./key-limit.ts";
+import type { Places } from "./key-limit.ts";
 import { OpenSubscriptions, type SubscriptionDeps } from "./open-subscriptions.ts";
 import { invalidParams, tooManySubscriptions, unavailable } from "./rpc-error.ts";
 
@@ -18,6 +18,8 @@ const maxSubmissions = 16;
 
 export interface SubmissionsDeps extends SubscriptionDeps {
   readonly ledger: LedgerSubmissions;
+  /** The places of the key for submissions. */
+  readonly places: Places;
 }
 
 export class Submissions {
@@ -28,7 +30,7 @@ export class Submissions {
     this.#deps = deps;
     this.#open = new OpenSubscriptions(deps, {
       max: maxSubmissions,
-      places: unlimited,
+      placesOf: () => deps.places,
       // The node has worked on the extrinsic.
       isAlwaysCharged: true,
       // The specification has its own answer for too many broadcasts.

@@ -1,11 +1,12 @@
 /** The subscriptions of one connection that have the names of the older JSON-RPC interface. */
+import { createHash } from "node:crypto";
 import type {
   ClientSubscription,
   LedgerSubscriptions,
   SubscriptionMethod,
 } from "sluice-gateway/services";
 import type { RpcCall } from "./call-replies.ts";
-import { unlimited } from "./key-limit.ts";
+import type { Places } from "./key-limit.ts";
 import { OpenSubscriptions, type SubscriptionDeps } from "./open-subscriptions.ts";
 import { tooManySubscriptions, unavailable } from "./rpc-error.ts";
 
@@ -14,6 +15,8 @@ const maxSubscriptions = 64;
 
 export interface SubscriptionsDeps extends SubscriptionDeps {
   readonly feed: LedgerSubscriptions;
+  /** Returns the places of the key for one subscription at the node. `name`: equal for equal subscriptions. */
+  readonly placesOf: (name: string) => Places;
 }
 
 export class Subscriptions {
@@ -24,7 +27,7 @@ export class Subscriptions {
     this.#deps = deps;
     this.#open = new OpenSubscriptions(deps, {
       max: maxSubscriptions,
-      places: unlimited,
+      placesOf: ({ params }, { name }) => deps.placesOf(`${name} ${digestOf(params)}`),
       isAlwaysCharged: false,
       refuseFull: (call, { name }) => deps.replies.refuse(call, tooManySubscriptions, name),
       lastMember: (_, refusal = unavailable) => `"error":${refusal.error}`,
@@ -52,4 +55,9 @@ export class Subscriptions {
   close(): void {
     this.#open.close();
   }
+}
+
+/** Returns a short text that is equal for equal parameters, which may be as long as a message. */
+function digestOf(params: string): string {
+  return params.length <= 64 ? params : createHash("sha256").update(params).digest("base64");
 }

@@ -5,7 +5,7 @@
  * looks like anything else is shown as `other`.
  */
 import { callFailure } from "../../errors.ts";
-import type { Caller, LimitReached, Outcome } from "../../plugin.ts";
+import type { LimitReached, Outcome } from "../../plugin.ts";
 import { coreDepth, type ExchangeRecord } from "./record.ts";
 
 /**
@@ -67,40 +67,11 @@ export interface Explanation {
   readonly steps: readonly StepExplanation[];
 }
 
-/** The part of a record that explanations are made from. */
-export interface Explainable extends Readonly<
-  Pick<
-    ExchangeRecord,
-    | "arrivedAt"
-    | "method"
-    | "route"
-    | "status"
-    | "code"
-    | "outcome"
-    | "ms"
-    | "calls"
-    | "reached"
-    | "enteredSteps"
-    | "repliedDepth"
-    | "failedDepth"
-    | "isSurfaceEntered"
-    | "skipped"
-    | "dropped"
-    | "shadowRefusals"
-    | "times"
-  >
-> {
-  readonly facts: {
-    readonly requestId?: string | undefined;
-    readonly caller?: Pick<Caller, "id" | "group"> | undefined;
-  };
-}
-
 /** The part of an explanation that is not in the record yet while the exchange runs. */
-type Result = Pick<Explainable, "status" | "code" | "ms">;
+type Result = Pick<ExchangeRecord, "status" | "code" | "ms">;
 
 /** `result`: the response that is being sent, for an exchange that still runs. */
-export function explain(record: Explainable, result: Result = record): Explanation {
+export function explain(record: ExchangeRecord, result: Result = record): Explanation {
   const { facts, outcome, reached } = record;
   const { caller } = facts;
   // The code of a failed call is added to the record when the exchange ends.
@@ -121,7 +92,7 @@ export function explain(record: Explainable, result: Result = record): Explanati
   };
 }
 
-function callsOf({ calls }: Explainable): Pick<Explanation, "calls"> {
+function callsOf({ calls }: ExchangeRecord): Pick<Explanation, "calls"> {
   if (calls === undefined) return {};
   const { names, items, failed } = calls;
   return { calls: { names, items, failed } };
@@ -133,7 +104,7 @@ function limitOf(reached: LimitReached): NonNullable<Explanation["limit"]> {
   return { scope, unit, used, limit, ...(at !== undefined && { clears_at: iso(at) }) };
 }
 
-function stepsOf(record: Explainable, code: string | undefined): StepExplanation[] {
+function stepsOf(record: ExchangeRecord, code: string | undefined): StepExplanation[] {
   const { steps, surface } = record.route;
   const all = steps.map((step, depth) =>
     explainStep(record, depth, { step, did: stepResult(record, depth, code) }),
@@ -150,7 +121,7 @@ function stepsOf(record: Explainable, code: string | undefined): StepExplanation
 }
 
 function explainStep(
-  { times }: Explainable,
+  { times }: ExchangeRecord,
   depth: number,
   explanation: StepExplanation,
 ): StepExplanation {
@@ -158,7 +129,7 @@ function explainStep(
   return ms < 0 ? explanation : { ...explanation, ms: rounded(ms) };
 }
 
-function stepResult(record: Explainable, depth: number, code: string | undefined): StepResult {
+function stepResult(record: ExchangeRecord, depth: number, code: string | undefined): StepResult {
   if (record.skipped?.has(depth) === true) return "skipped";
   if (depth >= record.enteredSteps) return "not reached";
   if (depth === record.failedDepth) return "failed";
@@ -167,7 +138,7 @@ function stepResult(record: Explainable, depth: number, code: string | undefined
   return record.shadowRefusals?.has(depth) === true ? "would refuse" : "passed";
 }
 
-function surfaceResult(record: Explainable, code: string | undefined): StepResult {
+function surfaceResult(record: ExchangeRecord, code: string | undefined): StepResult {
   if (!record.isSurfaceEntered) return "not reached";
   if (isRefusedByCore(record)) return "failed";
   if (record.repliedDepth !== undefined || code === undefined) return "replied";
@@ -177,7 +148,7 @@ function surfaceResult(record: Explainable, code: string | undefined): StepResul
   return items > 0 && callFailure(code).isFailure === true ? "failed" : "refused";
 }
 
-function isRefusedByCore({ repliedDepth, failedDepth }: Explainable): boolean {
+function isRefusedByCore({ repliedDepth, failedDepth }: ExchangeRecord): boolean {
   return repliedDepth === coreDepth && failedDepth === undefined;
 }
 

@@ -24,9 +24,9 @@ export const coreDepth = Infinity;
  */
 export class ExchangeRecord {
   /** Milliseconds since 1970. */
-  readonly arrivedAt: number;
-  readonly method: string;
-  readonly route: RouteNames;
+  arrivedAt: number;
+  method: string;
+  route: RouteNames;
   /** Facts that steps have noted. */
   readonly facts: NotedFacts = { requestId: undefined, caller: undefined };
 
@@ -59,7 +59,7 @@ export class ExchangeRecord {
   /** Depths of the steps that would have refused if they were not in shadow mode. Undefined if there were none. */
   shadowRefusals: Set<number> | undefined = undefined;
   /** Milliseconds that the hooks at each depth took, below 0 if none ran. Undefined if the exchange is not timed. */
-  readonly times: Float64Array | undefined;
+  times: Float64Array | undefined;
 
   constructor(
     arrivedAt: number,
@@ -83,6 +83,28 @@ export class ExchangeRecord {
   /** Returns true if the step at this depth has failed, whether the exchange continues or not. */
   hasFailed(depth: number): boolean {
     return depth === this.failedDepth || (this.dropped !== undefined && this.dropped.has(depth));
+  }
+
+  /** Takes over all values of another record, except its facts and calls. */
+  copy(other: ExchangeRecord): void {
+    this.arrivedAt = other.arrivedAt;
+    this.method = other.method;
+    this.route = other.route;
+    this.status = other.status;
+    this.bodyBytes = other.bodyBytes;
+    this.code = other.code;
+    this.outcome = other.outcome;
+    this.ms = other.ms;
+    this.reached = other.reached;
+    this.enteredSteps = other.enteredSteps;
+    this.repliedDepth = other.repliedDepth;
+    this.failedDepth = other.failedDepth;
+    this.isSurfaceEntered = other.isSurfaceEntered;
+    this.skipped = other.skipped;
+    this.dropped = other.dropped;
+    this.changedBody = other.changedBody;
+    this.shadowRefusals = other.shadowRefusals;
+    this.times = other.times;
   }
 
   addCall(report: CallReport): void {

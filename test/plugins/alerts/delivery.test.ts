@@ -9,7 +9,7 @@ import {
 } from "../../../plugins/alerts/alerts/delivery.ts";
 import { alertMetrics } from "../../../plugins/alerts/alerts/metrics.ts";
 import { createMetrics } from "../../../src/metrics.ts";
-import type { Log } from "../../../src/plugin.ts";
+import { keepingLog } from "../../../src/testing/keeping-log.ts";
 import { manualClock } from "../../../src/testing/clock.ts";
 
 const key = Buffer.alloc(32, 7);
@@ -30,9 +30,7 @@ function bench(respond: (attempt: Attempt) => Response, waiting: WaitingAlert[] 
   const metrics = createMetrics();
   const attempts: Attempt[] = [];
   const lines: string[] = [];
-  const keep = (fields: object, message: string): void =>
-    void lines.push(`${message} ${JSON.stringify(fields)}`);
-  const log: Log = { debug: keep, info: keep, warn: keep, error: keep, child: () => log };
+  const log = keepingLog(lines);
   const delivery = new Delivery(
     {
       url: "http://receiver.test/hook",

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { createMetrics } from "../../../src/metrics.ts";
-import type { Log } from "../../../src/plugin.ts";
 import {
   claimMigrations,
   openPostgresClaims,
@@ -13,8 +12,7 @@ import { createSeal } from "../../../src/store/seal.ts";
 import { systemClock } from "../../../src/clock.ts";
 import { until } from "../../plugins/billing/shipping/fixture.ts";
 import { createDatabase, runSql } from "../servers.ts";
-
-const silent: Log = { debug() {}, info() {}, warn() {}, error() {}, child: () => silent };
+import { silentLog } from "../../test-log.ts";
 
 test("after a restore, which gives numbers of endings again, a running gateway still follows", async (t) => {
   const url = await createDatabase(t);
@@ -22,7 +20,7 @@ test("after a restore, which gives numbers of endings again, a running gateway s
   t.after(() => pool.close());
   await upgradeSchema(pool, claimMigrations, createSeal("a secret"));
   const open = async (): Promise<PostgresClaims> => {
-    const claims = await openPostgresClaims(pool, systemClock, silent);
+    const claims = await openPostgresClaims(pool, systemClock, silentLog);
     t.after(() => claims.close());
     return claims;
   };

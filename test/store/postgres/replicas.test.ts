@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 import { systemClock } from "../../../src/clock.ts";
 import { createMetrics, type RenderedMetrics } from "../../../src/metrics.ts";
-import type { Clock, Log, Replicas } from "../../../src/plugin.ts";
+import type { Clock, Replicas } from "../../../src/plugin.ts";
 import { claimMigrations } from "../../../src/store/postgres/claims.ts";
 import type { SettingsDigests } from "../../../src/store/postgres/gateway-settings.ts";
 import { createMessageSeal } from "../../../src/store/postgres/message-seal.ts";
@@ -14,13 +14,14 @@ import { createSeal } from "../../../src/store/seal.ts";
 import { manualClock } from "../../../src/testing/clock.ts";
 import { startFaultProxy } from "../fault-proxy.ts";
 import { createDatabase, runSql, startPgBouncer } from "../servers.ts";
+import { keptLog } from "../../test-log.ts";
 
 const seal = createSeal("a secret of these gateways");
 
 interface Opened {
   readonly replicas: PostgresReplicas;
   readonly metrics: RenderedMetrics;
-  readonly logged: string[];
+  readonly logged: readonly string[];
 }
 
 async function database(t: TestContext): Promise<string> {
@@ -40,9 +41,7 @@ async function open(
   const metrics = createMetrics();
   const pool = openPostgres({ url, replica: name, metrics });
   t.after(() => pool.close());
-  const logged: string[] = [];
-  const keep = (_: object, message: string): void => void logged.push(message);
-  const log: Log = { debug: keep, info: keep, warn: keep, error: keep, child: () => log };
+  const { log, lines: logged } = keptLog();
   const parts = { database: pool, clock, log, version: "1.2.3", seal, metrics, settings };
   const replicas = await PostgresReplicas.open(parts);
   t.after(() => replicas.close());
@@ -139,14 +138,14 @@ test("gateways with other settings are counted, and each difference is logged on
   await runSql(url, `UPDATE sluice.gateways SET settings = '${other}' WHERE id = 'c'`);
   await beatUntil(2);
   const warning =
-    "other gateways on this database have other settings in these sections, and each gateway applies its own";
+    "warn other gateways on this database have other settings in these sections, and each gateway applies its own";
   assert.deepEqual(logged, [warning, warning]);
   replicas.setSettings({ plans: "2", rate: "3" });
   await beatUntil(0);
   assert.deepEqual(logged, [
     warning,
     warning,
-    "all gateways on this database have the same settings again",
+    "info all gateways on this database have the same settings again",
   ]);
 });
 
@@ -163,7 +162,7 @@ test("a gateway that does not answer in time is shown without an answer", async 
     answers.map(([first]) => first?.answer),
     [undefined, undefined],
   );
-  assert.deepEqual(two.logged, ["a message of another gateway was not handled"]);
+  assert.deepEqual(two.logged, ["error a message of another gateway was not handled"]);
 });
 
 test("messages that another deployment has made, or that somebody has changed, are ignored", async (t) => {
@@ -199,7 +198,7 @@ test("messages that another deployment has made, or that somebody has changed, a
   assert.equal(await received, "good");
   assert.deepEqual(
     logged,
-    Array(3).fill("a message in the database was not made by this deployment"),
+    Array(3).fill("warn a message in the database was not made by this deployment"),
   );
 });
 
@@ -218,7 +217,7 @@ test("while PostgreSQL cannot be reached, messages are dropped with a warning, a
   const received = next(two.replicas, "greeting");
   one.replicas.send("greeting", "found");
   assert.equal(await received, "found");
-  assert.ok(one.logged.includes("messages to other gateways were not sent"));
+  assert.ok(one.logged.includes("warn messages to other gateways were not sent"));
 });
 
 test("a message that is too large is dropped", async (t) => {
@@ -226,6 +225,6 @@ test("a message that is too large is dropped", async (t) => {
   const { replicas, logged } = await open(t, url, "one");
   replicas.send("greeting", "x".repeat(3 << 20));
   assert.deepEqual(logged, [
-    "a message to another gateway was dropped: it is too large, or too many are waiting",
+    "warn a message to another gateway was dropped: it is too large, or too many are waiting",
   ]);
 });

@@ -2,7 +2,7 @@
 import type { TestContext } from "node:test";
 import { systemClock } from "../../../src/clock.ts";
 import { createMetrics } from "../../../src/metrics.ts";
-import type { Log } from "../../../src/plugin.ts";
+import { keepingLog } from "../../../src/testing/keeping-log.ts";
 import { RedisConnection } from "../../../src/store/redis/redis.ts";
 import { createSeal } from "../../../src/store/seal.ts";
 
@@ -30,9 +30,7 @@ export async function openRedis(
   const { secret = "test", replicas = 1, commandMs = 1_000 } = options;
   const metrics = createMetrics();
   const lines: string[] = [];
-  const write = (fields: object, message: string): void =>
-    void lines.push(`${message} ${JSON.stringify(fields)}`);
-  const log: Log = { debug: write, info: write, warn: write, error: write, child: () => log };
+  const log = keepingLog(lines);
   const redis = await RedisConnection.open({
     url,
     environment: "dev",

@@ -1,7 +1,7 @@
 /** Reports the health over time: requests, errors, latency, time to first token and tokens, in steps of a range. */
 import { setImmediate as turn } from "node:timers/promises";
 import type { FastifyReply } from "fastify";
-import { sendJson, sendRefusal } from "../answer.ts";
+import { sendInvalidQuery, sendJson, sendRefusal } from "../answer.ts";
 import { queryOf } from "../input.ts";
 import type { DashboardParts } from "../parts.ts";
 import type { AddRoute } from "../route.ts";
@@ -41,9 +41,8 @@ export function historyRoutes(add: AddRoute, parts: DashboardParts): void {
       const range = ranges.get(query?.["range"] ?? "");
       const kind = kinds.find((each) => each === query?.["by"]);
       if (query === undefined || range === undefined || kind === undefined) {
-        const message =
-          "invalid query, expected range=1h, 24h, 7d or 30d, by=all, route, upstream or model, and name";
-        return sendRefusal(reply, "GATEWAY_INVALID_PARAMS", { message });
+        const names = "range=1h, 24h, 7d or 30d, by=all, route, upstream or model, and name";
+        return sendInvalidQuery(reply, names);
       }
       return answer(parts, { range, kind, name: query["name"] }, reply);
     },

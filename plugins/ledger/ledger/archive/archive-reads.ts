@@ -1,5 +1,5 @@
 /**
- * Reads of `archive_v1` that end by themselves. Each has a connection to a node for itself, so that a node can wait for
+ * Reads of `archive_v1` that end by themselves. Each read has a connection to a node for itself, so that a node can wait for
  * the client of a large read without delaying other clients. A node that refuses a read, or that fails before its first
  * result, is replaced by another one, because only some nodes of a pool may have the block or the methods.
  */
@@ -28,6 +28,11 @@ const maxNodes = 3;
 const maxMessageBytes = 16 * 1_048_576;
 /** Maximum number of events that wait for the client. They arrive with the answer of the node, before it can be paused. */
 const maxWaiting = 16_384;
+/**
+ * Maximum time for which a read waits for its client. It is shorter than the time after which the gateway cuts a client
+ * that reads nothing (`server.bodyIdleMs`), and frees the connection to the node for other clients.
+ */
+const maxPausedMs = 20_000;
 const checkMs = 1_000;
 const invalidParamsCode = -32602;
 
@@ -50,7 +55,10 @@ interface OpenRead {
   readonly subscription: OwnSubscription;
   /** The node that reads, and its id of the subscription as JSON text. Undefined while a node is being chosen. */
   source: { readonly link: NodeLink; readonly id: string } | undefined;
-  isPaused: boolean;
+  /** The connection to the node that is being asked and has not answered. */
+  asking: NodeLink | undefined;
+  /** Time of the monotonic clock at which the read was paused. Undefined if it is not paused. */
+  pausedAt: number | undefined;
   hasResults: boolean;
   /** Time of the monotonic clock at which the node sent something or was resumed. */
   activeAt: number;
@@ -89,9 +97,10 @@ export class ArchiveReads implements LedgerArchive {
   async open(
     { name }: { readonly name: string },
     request: ArchiveRequest,
+    signal?: AbortSignal,
   ): Promise<OpenedArchiveRead> {
     const method = this.methods.get(name);
-    if (method === undefined) return { kind: "failed" };
+    if (method === undefined || signal?.aborted === true) return { kind: "failed" };
     const lastEvents = new Set([method.events[1], method.errorEvent]);
     const isLast = (result: string): boolean => lastEvents.has(eventOf(result));
     const read: OpenRead = {
@@ -100,12 +109,17 @@ export class ArchiveReads implements LedgerArchive {
       asked: new Set(),
       subscription: new OwnSubscription({ isLast, maxWaiting }, () => this.#stop(read)),
       source: undefined,
-      isPaused: true,
+      asking: undefined,
+      pausedAt: this.#clock.monotonic(),
       hasResults: false,
       activeAt: 0,
     };
+    const leave = (): void => read.subscription.close();
+    signal?.addEventListener("abort", leave);
     const refusal = await this.#begin(read);
+    signal?.removeEventListener("abort", leave);
     if (refusal !== undefined) return refusal;
+    if (read.subscription.hasEnded) return { kind: "failed" };
     this.#reads.add(read);
     return { kind: "open", subscription: this.#clientOf(read) };
   }
@@ -123,7 +137,7 @@ export class ArchiveReads implements LedgerArchive {
         this.#resume(read);
       },
       pause: () => {
-        read.isPaused = true;
+        read.pausedAt ??= this.#clock.monotonic();
         read.source?.link.connection.pause();
       },
       resume: () => this.#resume(read),
@@ -132,30 +146,33 @@ export class ArchiveReads implements LedgerArchive {
   }
 
   #resume(read: OpenRead): void {
-    if (!read.isPaused) return;
-    read.isPaused = false;
+    if (read.pausedAt === undefined) return;
+    read.pausedAt = undefined;
     read.activeAt = this.#clock.monotonic();
     read.source?.link.connection.resume();
   }
 
-  /** Asks nodes that have not been asked, until one accepts the read. Returns undefined when one has. Never rejects. */
+  /**
+   * Asks nodes that have not been asked, until one accepts the read or the client leaves. Returns undefined when a node has
+   * accepted it. The promise does not reject.
+   */
   async #begin(read: OpenRead): Promise<Refusal | undefined> {
     const { method, request, asked } = read;
     const block = { hash: request.hash, number: undefined, needsState: true };
     let refusal: Refusal = { kind: "failed" };
-    while (asked.size < maxNodes) {
+    while (asked.size < maxNodes && !read.subscription.hasEnded) {
       const link = this.#links.take({ block, except: asked });
       if (link === "full") return { kind: "full" };
       if (link === undefined) return refusal;
       asked.add(link.target.label);
+      read.asking = link;
       const { connection } = link;
-      if (!(await connection.opened)) {
-        this.#links.release(link);
-        continue;
-      }
-      const answer = await connection.subscribe(method.name, request.params, (id) =>
-        this.#attach(read, link, id),
-      );
+      const answer = (await connection.opened)
+        ? await connection.subscribe(method.name, request.params, (id) =>
+            this.#attach(read, link, id),
+          )
+        : undefined;
+      read.asking = undefined;
       if (answer?.kind === "result") {
         // The client may have left while the read was moved to this node.
         if (read.subscription.hasEnded) this.#stop(read);
@@ -174,7 +191,7 @@ export class ArchiveReads implements LedgerArchive {
     read.source = { link, id };
     read.activeAt = this.#clock.monotonic();
     link.open.add(read.subscription);
-    if (read.isPaused) link.connection.pause();
+    if (read.pausedAt !== undefined) link.connection.pause();
     return (result) => {
       if (read.source?.link === link) this.#receive(read, link, result);
     };
@@ -201,7 +218,10 @@ export class ArchiveReads implements LedgerArchive {
     return asked.size < Math.min(maxNodes, this.#links.nodes);
   }
 
-  /** Reads from another node. `failure`: the event of the first one, for the client if there is no other. Never rejects. */
+  /**
+   * Reads from another node. `failure`: the event of the first one, for the client if there is no other. The promise does
+   * not reject.
+   */
   async #move(read: OpenRead, failure: string): Promise<void> {
     this.#detach(read);
     const refusal = await this.#begin(read);
@@ -225,21 +245,24 @@ export class ArchiveReads implements LedgerArchive {
   /** Called when the subscription of the client has ended. Stops the node if it has not finished. */
   #stop(read: OpenRead): void {
     this.#reads.delete(read);
-    const { source, method } = read;
+    const { source, asking, method, pausedAt } = read;
+    // The answer of a node that is still being asked is not needed any more.
+    if (source === undefined && asking !== undefined) this.#links.disconnect(asking);
     if (source === undefined) return;
     const { connection } = source.link;
     for (const name of method.stop) connection.send(name, `[${source.id}]`, () => {});
-    const wasPaused = read.isPaused;
     this.#detach(read);
-    // What the node has already sent is not worth reading.
-    if (wasPaused) this.#links.disconnect(source.link);
+    // The node has sent results that the gateway has not read. Closing the connection discards them.
+    if (pausedAt !== undefined) this.#links.disconnect(source.link);
   }
 
-  /** Ends the reads whose node sends nothing although it should. */
+  /** Ends the reads whose node sends nothing although it should, and those whose client does not read. */
   #endSilent(): void {
-    const oldest = this.#clock.monotonic() - this.#answerMs;
-    for (const { source, isPaused, activeAt } of this.#reads) {
-      if (source !== undefined && !isPaused && activeAt < oldest) {
+    const now = this.#clock.monotonic();
+    for (const { source, pausedAt, activeAt, subscription } of this.#reads) {
+      if (pausedAt !== undefined) {
+        if (pausedAt < now - maxPausedMs) subscription.lose("clientTooSlow");
+      } else if (source !== undefined && activeAt < now - this.#answerMs) {
         this.#links.disconnect(source.link);
       }
     }

@@ -16,6 +16,11 @@ const ratePerSubscription = 50;
 /** Maximum number of requests that wait for their answers. */
 const maxRequests = 2048;
 
+/** The reason for which a connection is lost whose node has sent a message above `messageBytes`. */
+export const messageTooLarge = "message too large";
+/** The code of `ws` for such a message. */
+const tooLargeCode = "WS_ERR_UNSUPPORTED_MESSAGE_LENGTH";
+
 /** An id of a subscription, as JSON text: a short string without escapes, or a number. */
 const idForm = /^(?:"[^"\\]{1,128}"|\d{1,20})$/;
 
@@ -51,6 +56,7 @@ export class FeedConnection {
   readonly #receivers = new Map<string, (result: string) => void>();
   #nextId = 0;
   #isClosed = false;
+  #isOverLimit = false;
   #isPaused = false;
   #rateSince = 0;
   #rateCount = 0;
@@ -85,7 +91,10 @@ export class FeedConnection {
       connecting[Symbol.dispose]();
       this.#resolveOpened(true);
     });
-    socket.on("error", (error: NodeJS.ErrnoException) => this.#lose(error.code ?? "error"));
+    socket.on("error", ({ code = "error" }: NodeJS.ErrnoException) => {
+      this.#isOverLimit = code === tooLargeCode;
+      this.#lose(this.#isOverLimit ? messageTooLarge : code);
+    });
     socket.on("close", () => this.#lose("closed"));
     // With the default binaryType, a message is one Buffer.
     const onMessage = (data: RawData): void => {
@@ -96,6 +105,11 @@ export class FeedConnection {
       "message",
       guarded(onMessage, () => this.#lose("unreadable message")),
     );
+  }
+
+  /** True if the connection was lost because of a message above `messageBytes`. */
+  get isOverLimit(): boolean {
+    return this.#isOverLimit;
   }
 
   /** Number of subscriptions at the node. */

@@ -1,27 +1,43 @@
 /**
  * The subscriptions of a pool. One WebSocket to one of its nodes carries all of them, and clients that want the same share
- * one. If the node is lost or is no longer usable, all subscriptions move to another node.
+ * one. If the node is lost or is no longer usable, all subscriptions move to another node. A subscription whose
+ * notifications do not fit into a message ends alone: see storage-trials.ts.
  */
 import type { Clock, Log, Metrics } from "sluice-gateway/plugin";
-import type { LedgerSubscriptions, OpenedSubscription } from "sluice-gateway/services";
+import type {
+  LedgerSubscriptions,
+  OpenedSubscription,
+  SubscriptionEndReason,
+} from "sluice-gateway/services";
 import type { NodePool } from "../node-pool.ts";
 import type { PoolConfig } from "../options.ts";
-import type { FeedAnswer, FeedConnection, FeedLimits } from "./feed-connection.ts";
+import {
+  messageTooLarge,
+  type FeedAnswer,
+  type FeedConnection,
+  type FeedLimits,
+} from "./feed-connection.ts";
 import { feedMetrics, type FeedMetrics } from "./feed-metrics.ts";
 import { SharedConnection } from "./shared-connection.ts";
+import { StorageTrials } from "./storage-trials.ts";
 import type { FeedMethods } from "./subscription-methods.ts";
 import { Topic, topicParams, type TopicOwner } from "./topic.ts";
 
 /** A subscription without clients is kept for this time, because a client often subscribes again. */
 const unusedMs = 5_000;
+/** Time until the next attempt if there is no node. */
 const retryMs = 200;
-const maxRetryMs = 5_000;
+/** Time until the next trial of a subscription that is open for clients, if no node has answered. */
+const trialRetryMs = 5_000;
 /** Maximum number of different subscriptions. A node accepts 1024 per connection by default. */
 const maxTopics = 512;
 const maxMessageBytes = 16 * 1_048_576;
 
 const invalidParams =
   '{"code":-32602,"message":"Invalid params: expected 1 to 1024 storage keys in hexadecimal"}';
+/** The code is the one with which Substrate nodes refuse an answer above their limit. */
+const tooLarge =
+  '{"code":-32008,"message":"Response is too big: the values do not fit into a message"}';
 const tooMany = '{"code":-32006,"message":"Too many different subscriptions"}';
 
 export interface FeedParts {
@@ -46,6 +62,10 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
   /** The first answers of a node that clients wait for, by topic. */
   readonly #opening = new Map<Topic, PromiseWithResolvers<FeedAnswer>>();
   readonly #connection: SharedConnection;
+  readonly #trials: StorageTrials;
+  /** Topics that are being tried. */
+  readonly #trying = new Set<Topic>();
+  /** Number of nodes in a row that have not opened any subscription. */
   #failures = 0;
   #retry: Disposable | undefined;
   #isClosed = false;
@@ -65,13 +85,14 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
       ...parts,
       limits: this.#limits,
       lostMessage: "the subscriptions move, because their node is lost",
-      onLost: () => this.#move(),
+      onLost: (reason) => this.#move(reason),
     });
+    this.#trials = new StorageTrials({ ...parts, limits: this.#limits });
   }
 
   async open({ name }: { readonly name: string }, params: string): Promise<OpenedSubscription> {
     const method = this.subscribing.get(name);
-    const read = method && topicParams(method, params);
+    const read = method && topicParams(method, params, this.#limits.messageBytes);
     if (method === undefined || read === undefined) return { kind: "error", error: invalidParams };
     const key = `${name} ${read.params}`;
     let topic = this.#topics.get(key);
@@ -93,6 +114,7 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
     this.#retry?.[Symbol.dispose]();
     for (const topic of this.#topics.values()) this.#remove(topic, undefined);
     this.#connection.close();
+    this.#trials.close();
   }
 
   async header(hash: string): Promise<string | undefined> {
@@ -115,6 +137,15 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
     this.#remove(topic, undefined);
   }
 
+  onTooLarge(topic: Topic): void {
+    const { log } = this.#parts;
+    log.warn(
+      { method: topic.method.name },
+      "a storage subscription ended, because it is too large",
+    );
+    this.#remove(topic, { kind: "error", text: tooLarge }, "tooLarge");
+  }
+
   onUnused(topic: Topic): void {
     this.#parts.clock.after(unusedMs, () => {
       if (topic.isUnused && this.#topics.get(topic.key) === topic) this.#remove(topic, undefined);
@@ -128,34 +159,75 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
     this.#parts.clock.after(this.#limits.connectMs + this.#limits.answerMs, () => {
       if (this.#opening.has(topic)) this.#remove(topic, undefined);
     });
-    const { current } = this.#connection;
-    if (current === undefined) this.#connect();
-    else void this.#subscribe(topic, current);
+    this.#connect();
+    this.#begin(topic);
   }
 
-  /** Ends a topic. `answer`: the node's refusal, if the topic has never been open. */
-  #remove(topic: Topic, answer: FeedAnswer): void {
+  /** Opens a topic at the node, as soon as there is a connection. */
+  #begin(topic: Topic): void {
+    const { current } = this.#connection;
+    if (topic.needsTrial) void this.#try(topic);
+    else if (current !== undefined) void this.#subscribe(topic, current);
+  }
+
+  /** Never rejects. */
+  async #try(topic: Topic): Promise<void> {
+    const isWanted = (): boolean => this.#topics.get(topic.key) === topic;
+    if (!topic.needsTrial || this.#trying.has(topic) || !isWanted()) return;
+    this.#trying.add(topic);
+    const { method, params } = topic;
+    const outcome = await this.#trials.run({ method, params, isWanted });
+    this.#trying.delete(topic);
+    if (!isWanted()) return;
+    switch (outcome.kind) {
+      case "fits":
+        topic.needsTrial = false;
+        return this.#begin(topic);
+      case "tooLarge":
+        return this.onTooLarge(topic);
+      case "error":
+        return this.#remove(topic, outcome);
+      case "failed":
+      default:
+        if (this.#opening.has(topic)) return this.#remove(topic, undefined);
+        this.#parts.clock.after(trialRetryMs, () => void this.#try(topic));
+    }
+  }
+
+  /**
+   * Ends a topic. `answer`: the refusal for clients that wait for the topic to open. `reason`: the reason for clients for
+   * which it is open, if it is not the loss of the node.
+   */
+  #remove(topic: Topic, answer: FeedAnswer, reason?: SubscriptionEndReason): void {
     if (this.#topics.get(topic.key) !== topic) return;
     this.#topics.delete(topic.key);
     this.#opening.get(topic)?.resolve(answer);
     this.#opening.delete(topic);
     if (topic.id !== undefined)
       this.#connection.current?.unsubscribe(topic.method.unsubscribe, topic.id);
-    topic.end();
+    topic.end(reason);
     if (this.#topics.size === 0) this.#connection.disconnect();
     this.#report();
   }
 
+  /** Connects to a node if there is no connection and no attempt is planned. */
   #connect(): void {
     const { current } = this.#connection;
     if (this.#isClosed || current !== undefined || this.#topics.size === 0) return;
-    this.#retry?.[Symbol.dispose]();
-    this.#retry = undefined;
+    if (this.#retry !== undefined) return;
     const connection = this.#connection.open();
-    if (connection === undefined) return this.#retryLater();
+    if (connection === undefined) return this.#connectAfter(retryMs);
     void connection.opened.then((isOpen) => {
       if (!isOpen || this.#connection.current !== connection) return;
-      for (const topic of this.#topics.values()) void this.#subscribe(topic, connection);
+      for (const topic of this.#topics.values()) this.#begin(topic);
+    });
+  }
+
+  #connectAfter(ms: number): void {
+    this.#retry?.[Symbol.dispose]();
+    this.#retry = this.#parts.clock.after(ms, () => {
+      this.#retry = undefined;
+      this.#connect();
     });
   }
 
@@ -184,21 +256,20 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
   }
 
   /** Moves all subscriptions to another node, or to the same one if there is no other. */
-  #move(): void {
+  #move(reason: string): void {
     this.#metrics.moves.add(1);
     this.#report();
-    for (const topic of this.#topics.values()) topic.moved();
-    if (this.#failures++ === 0) return this.#connect();
+    for (const topic of this.#topics.values()) {
+      topic.moved();
+      // It is not known which topic the message belonged to. A trial shows it.
+      if (reason === messageTooLarge) topic.needsTrial = topic.isStorage;
+    }
     // Every node has been tried, so new clients get an error instead of waiting. The others wait for a node.
-    if (this.#failures > this.#connection.nodes)
+    if (++this.#failures > this.#connection.nodes)
       for (const topic of this.#opening.keys()) this.#remove(topic, undefined);
-    this.#retryLater();
-  }
-
-  #retryLater(): void {
-    const ms = Math.min(maxRetryMs, retryMs * 2 ** Math.min(this.#failures, 8));
-    this.#retry?.[Symbol.dispose]();
-    this.#retry = this.#parts.clock.after(ms, () => this.#connect());
+    const { waitMs } = this.#connection;
+    if (waitMs === 0) this.#connect();
+    else this.#connectAfter(waitMs);
   }
 
   #report(): void {

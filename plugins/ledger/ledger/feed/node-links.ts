@@ -61,7 +61,8 @@ export class NodeLinks {
     if (this.#isClosed) return undefined;
     const target = this.#nodes.choose(block, except);
     if (target === undefined) return undefined;
-    const link = this.#openTo(target, block === undefined) ?? this.#connect(target);
+    const orOther = block === undefined && except === undefined;
+    const link = this.#openTo(target, orOther) ?? this.#connect(target);
     if (link !== "full") link.size++;
     return link;
   }

@@ -7,9 +7,10 @@ import type { Awaitable } from "sluice-gateway/plugin";
 
 /**
  * The notifications to pass on, as JSON text. `invalid`: the node breaks the protocol, so another one must be used.
- * `gap`: the clients have missed too much for it to be fetched.
+ * `gap`: the clients have missed too much for it to be fetched. `tooLarge`: the values are larger than the limit of one
+ * message, so no node could send them to a new subscriber.
  */
-export type Accepted = readonly string[] | "invalid" | "gap";
+export type Accepted = readonly string[] | "invalid" | "gap" | "tooLarge";
 
 /** Reads headers from the node that sent the notification. */
 export interface HeaderSource {

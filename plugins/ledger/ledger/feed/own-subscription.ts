@@ -1,5 +1,9 @@
 /** A subscription at a node that belongs to one client. Keeps its notifications until the client is ready for them. */
-import type { ClientSubscription, NotificationListener } from "sluice-gateway/services";
+import type {
+  ClientSubscription,
+  NotificationListener,
+  SubscriptionEndReason,
+} from "sluice-gateway/services";
 
 export interface OwnSubscriptionRules {
   /** Returns true if the node sends nothing after this notification. */
@@ -15,6 +19,7 @@ export class OwnSubscription implements ClientSubscription {
   #waiting: string[] = [];
   #hasEnded = false;
   #isLost = false;
+  #endReason: SubscriptionEndReason | undefined;
 
   /** `onClose`: called once, when the node may forget the subscription. */
   constructor(rules: OwnSubscriptionRules, onClose: () => void) {
@@ -54,9 +59,10 @@ export class OwnSubscription implements ClientSubscription {
     listener.onNotification(result, isLast);
   }
 
-  /** Called when the connection to the node is lost. */
-  lose(): void {
+  /** Called when the connection to the node is lost, or when the subscription ends for another reason. */
+  lose(reason?: SubscriptionEndReason): void {
     this.#isLost = true;
+    this.#endReason ??= reason;
     if (this.#listener !== undefined) this.#reportLoss();
   }
 
@@ -64,6 +70,6 @@ export class OwnSubscription implements ClientSubscription {
     if (this.#hasEnded) return;
     const listener = this.#listener;
     this.close();
-    listener?.onEnd();
+    listener?.onEnd(this.#endReason);
   }
 }

@@ -8,6 +8,10 @@ import { FeedConnection, type FeedLimits } from "./feed-connection.ts";
 import { TargetChoice } from "./target-choice.ts";
 
 const checkMs = 1_000;
+/** A connection that lived for this time shows that its node works. */
+const stableMs = 10_000;
+const retryMs = 200;
+const maxRetryMs = 5_000;
 
 export interface SharedConnectionParts {
   readonly pool: Pick<NodePool, "targets">;
@@ -17,7 +21,7 @@ export interface SharedConnectionParts {
   /** The message for the log when the node is lost. */
   readonly lostMessage: string;
   /** Called when the node is lost. There is no connection then, and `open` chooses another node if there is one. */
-  readonly onLost: () => void;
+  readonly onLost: (reason: string) => void;
 }
 
 export class SharedConnection {
@@ -27,6 +31,11 @@ export class SharedConnection {
   #current: FeedConnection | undefined;
   #target: NodeTarget | undefined;
   #isClosed = false;
+  #openedAt = 0;
+  /** Number of nodes that were lost soon after each other. */
+  #losses = 0;
+  /** Time of the monotonic clock before which no connection should be opened. */
+  #notBefore = 0;
 
   constructor(parts: SharedConnectionParts) {
     this.#parts = parts;
@@ -46,6 +55,14 @@ export class SharedConnection {
     return this.#nodes.count;
   }
 
+  /**
+   * Time in milliseconds until `open` should be called. It is above 0 if nodes are lost repeatedly: a node that breaks
+   * every connection, or a subscription that makes every node break it, must not cause a loop.
+   */
+  get waitMs(): number {
+    return Math.max(0, this.#notBefore - this.#parts.clock.monotonic());
+  }
+
   /** Returns the connection, or begins a new one. Undefined if there is no node. */
   open(): FeedConnection | undefined {
     if (this.#isClosed || this.#current !== undefined) return this.#current;
@@ -57,6 +74,7 @@ export class SharedConnection {
     });
     this.#current = connection;
     this.#target = target;
+    this.#openedAt = clock.monotonic();
     return connection;
   }
 
@@ -68,7 +86,8 @@ export class SharedConnection {
     log.warn({ node: target.label, reason }, lostMessage);
     this.#nodes.avoid(target);
     this.disconnect();
-    onLost();
+    this.#noteLoss();
+    onLost(reason);
   }
 
   disconnect(): void {
@@ -78,10 +97,19 @@ export class SharedConnection {
     connection?.close();
   }
 
-  /** Disconnects for good. */
+  /** Closes the connection. `open` does not begin a new one after this. */
   close(): void {
     this.#isClosed = true;
     this.#check[Symbol.dispose]();
     this.disconnect();
+  }
+
+  #noteLoss(): void {
+    const now = this.#parts.clock.monotonic();
+    if (now - this.#openedAt >= stableMs) this.#losses = 0;
+    this.#losses++;
+    // The other nodes are tried at once.
+    const repeated = this.#losses - Math.max(1, this.nodes - 1);
+    if (repeated > 0) this.#notBefore = now + Math.min(maxRetryMs, retryMs * 2 ** repeated);
   }
 }

@@ -3,20 +3,23 @@ import { isObject } from "sluice-gateway/toolkit";
 import { parseOrUndefined } from "../json-part.ts";
 import type { Accepted, NotificationState } from "./notification-state.ts";
 
-/** Maximum number of characters of all values of one subscription. */
-const maxChars = 16 * 1_048_576;
+/** Number of characters of the brackets, quotes and commas of one value, and of the rest of a notification. */
+const charsPerValue = 8;
+const otherChars = 512;
 
 type Change = readonly [key: string, value: string | null];
 
 export class StorageState implements NotificationState {
   readonly #values = new Map<string, string | null>();
   readonly #keys: ReadonlySet<string>;
+  readonly #maxChars: number;
   #block = "";
   #hasMoved = false;
 
-  /** `keys`: in lower case. */
-  constructor(keys: readonly string[]) {
+  /** `keys`: in lower case. `maxChars`: maximum number of characters of a message of the node. */
+  constructor(keys: readonly string[], maxChars: number) {
     this.#keys = new Set(keys);
+    this.#maxChars = maxChars;
   }
 
   get current(): string | undefined {
@@ -29,10 +32,8 @@ export class StorageState implements NotificationState {
     if (set === undefined) return "invalid";
     const changed = set.changes.filter(([key, value]) => this.#values.get(key) !== value);
     this.#block = set.block;
-    let chars = 0;
     for (const [key, value] of set.changes) this.#values.set(key, value);
-    for (const value of this.#values.values()) chars += value?.length ?? 0;
-    if (chars > maxChars) return "invalid";
+    if (this.#chars() > this.#maxChars) return "tooLarge";
     const hasMoved = this.#hasMoved;
     this.#hasMoved = false;
     if (!hasMoved) return [result];
@@ -41,6 +42,15 @@ export class StorageState implements NotificationState {
 
   moved(): void {
     this.#hasMoved = this.#block !== "";
+  }
+
+  /** Returns the number of characters of the first notification of another node. */
+  #chars(): number {
+    let chars = otherChars;
+    for (const [key, value] of this.#values) {
+      chars += key.length + (value?.length ?? 4) + charsPerValue;
+    }
+    return chars;
   }
 }
 

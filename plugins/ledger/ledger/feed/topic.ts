@@ -1,6 +1,10 @@
 /** One subscription at the node, and the clients that share it. */
 import { isObject } from "sluice-gateway/toolkit";
-import type { ClientSubscription, NotificationListener } from "sluice-gateway/services";
+import type {
+  ClientSubscription,
+  NotificationListener,
+  SubscriptionEndReason,
+} from "sluice-gateway/services";
 import { elementOf, parseOrUndefined } from "../json-part.ts";
 import { HeadState } from "./head-state.ts";
 import {
@@ -23,8 +27,15 @@ export interface TopicParams {
   readonly createState: () => NotificationState;
 }
 
-/** Returns undefined if the parameters are not valid. */
-export function topicParams(method: FeedMethod, params: string): TopicParams | undefined {
+/**
+ * Returns undefined if the parameters are not valid. `messageBytes`: maximum size of a message of the node. The values of
+ * a storage subscription must fit into one.
+ */
+export function topicParams(
+  method: FeedMethod,
+  params: string,
+  messageBytes: number,
+): TopicParams | undefined {
   switch (method.kind) {
     case "heads":
       return { params: "[]", createState: () => new HeadState(false) };
@@ -35,7 +46,10 @@ export function topicParams(method: FeedMethod, params: string): TopicParams | u
     case "storage": {
       const keys = readKeys(params);
       if (keys === undefined) return undefined;
-      return { params: JSON.stringify([keys]), createState: () => new StorageState(keys) };
+      return {
+        params: JSON.stringify([keys]),
+        createState: () => new StorageState(keys, messageBytes),
+      };
     }
     case "events":
     default:
@@ -62,6 +76,8 @@ export interface TopicOwner extends HeaderSource {
   onUnused(topic: Topic): void;
   /** Called when the clients have missed too much for the topic to continue. */
   onGap(topic: Topic): void;
+  /** Called when the values of the topic have become larger than the limit of a message. */
+  onTooLarge(topic: Topic): void;
 }
 
 export class Topic {
@@ -70,6 +86,8 @@ export class Topic {
   readonly params: string;
   /** The node's id of the subscription as JSON text. Undefined while there is none. */
   id: string | undefined;
+  /** True if it must be shown that the first notification fits into a message, before the topic is subscribed. */
+  needsTrial: boolean;
   readonly #state: NotificationState;
   readonly #owner: TopicOwner;
   readonly #listeners = new Set<NotificationListener>();
@@ -86,8 +104,14 @@ export class Topic {
     this.key = key;
     this.method = method;
     this.params = params.params;
+    this.needsTrial = this.isStorage;
     this.#state = params.createState();
     this.#owner = owner;
+  }
+
+  /** True if the size of the notifications depends on what the clients have asked for. */
+  get isStorage(): boolean {
+    return this.method.kind === "storage";
   }
 
   get isUnused(): boolean {
@@ -130,10 +154,10 @@ export class Topic {
   }
 
   /** Ends the subscriptions of all clients. */
-  end(): void {
+  end(reason?: SubscriptionEndReason): void {
     const listeners = [...this.#listeners];
     this.#listeners.clear();
-    for (const listener of listeners) listener.onEnd();
+    for (const listener of listeners) listener.onEnd(reason);
   }
 
   /** Accepts a notification of the node. `result`: JSON text. */
@@ -158,9 +182,10 @@ export class Topic {
     const accepted = await this.#state.accept(result, this.#owner);
     // The state has not noticed a move that happened meanwhile.
     if (era !== this.#era) this.#state.moved();
-    if (accepted === "invalid" || accepted === "gap") {
+    if (typeof accepted === "string") {
       if (era !== this.#era) return;
       if (accepted === "gap") this.#owner.onGap(this);
+      else if (accepted === "tooLarge") this.#owner.onTooLarge(this);
       else this.#owner.onInvalid(`invalid ${this.method.notification}`);
       return;
     }

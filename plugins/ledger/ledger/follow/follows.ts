@@ -14,10 +14,6 @@ import { SharedFollow, type FollowLink } from "./shared-follow.ts";
 
 /** A follow without clients is kept for this time, because a client often follows again. */
 const unusedMs = 5_000;
-/** A follow that lived for this time shows that its node works. */
-const stableMs = 10_000;
-const retryMs = 200;
-const maxRetryMs = 5_000;
 const maxMessageBytes = 16 * 1_048_576;
 
 export interface FollowsParts {
@@ -51,11 +47,6 @@ export class Follows implements LedgerFollows {
   readonly #open = new Map<boolean, Promise<Opened>>();
   /** Open follows with the node's id of the subscription as JSON text. */
   readonly #shared = new Map<SharedFollow, string>();
-  #connectedAt = 0;
-  /** Number of nodes that were lost soon after each other. */
-  #failures = 0;
-  /** Time of the monotonic clock before which no connection is made. */
-  #notBefore = 0;
   #isClosed = false;
 
   constructor(parts: FollowsParts) {
@@ -113,7 +104,7 @@ export class Follows implements LedgerFollows {
   /** Opens a follow at a node. Never rejects. */
   async #follow(withRuntime: boolean): Promise<Opened> {
     await this.#delay();
-    const connection = this.#connect();
+    const connection = this.#connection.open();
     if (connection === undefined || !(await connection.opened)) return failed;
     let follow: SharedFollow | undefined;
     const params = JSON.stringify([withRuntime]);
@@ -166,27 +157,13 @@ export class Follows implements LedgerFollows {
 
   /** Delays the next connection if nodes are lost repeatedly, so that clients that follow again do not cause a loop. */
   #delay(): Promise<void> {
-    const { clock } = this.#parts;
-    const ms = this.#notBefore - clock.monotonic();
+    const ms = this.#connection.waitMs;
     if (ms <= 0) return Promise.resolve();
-    return new Promise((resolve) => clock.after(ms, resolve));
-  }
-
-  #connect(): FeedConnection | undefined {
-    if (this.#connection.current === undefined) {
-      this.#connectedAt = this.#parts.clock.monotonic();
-    }
-    return this.#connection.open();
+    return new Promise((resolve) => this.#parts.clock.after(ms, resolve));
   }
 
   /** Stops all clients. The next follow uses another node, or the same one if there is no other. */
   #onLost(): void {
-    const now = this.#parts.clock.monotonic();
-    if (now - this.#connectedAt >= stableMs) this.#failures = 0;
-    this.#failures++;
-    // The other nodes are tried at once.
-    const repeated = this.#failures - Math.max(1, this.#connection.nodes - 1);
-    if (repeated > 0) this.#notBefore = now + Math.min(maxRetryMs, retryMs * 2 ** repeated);
     this.#metrics.stops.add(this.#shared.size);
     this.#endAll();
   }

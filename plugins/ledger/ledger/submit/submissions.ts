@@ -5,7 +5,7 @@
 import type { Clock, Log } from "sluice-gateway/plugin";
 import type {
   LedgerSubmissions,
-  SubmissionAnswer,
+  OpenedOwnSubscription,
   SubmissionMethod,
 } from "sluice-gateway/services";
 import { isObject } from "sluice-gateway/toolkit";
@@ -58,7 +58,7 @@ export class Submissions implements LedgerSubmissions {
     });
   }
 
-  async submit(method: SubmissionMethod, extrinsic: string): Promise<SubmissionAnswer> {
+  async submit(method: SubmissionMethod, extrinsic: string): Promise<OpenedOwnSubscription> {
     // Nothing has been sent on a connection that could not be opened, so another node may be tried.
     for (let attempt = 0; attempt < 2; attempt++) {
       const link = this.#links.take();
@@ -78,7 +78,7 @@ export class Submissions implements LedgerSubmissions {
     link: NodeLink,
     method: SubmissionMethod,
     extrinsic: string,
-  ): Promise<SubmissionAnswer> {
+  ): Promise<OpenedOwnSubscription> {
     const { connection } = link;
     const params = JSON.stringify([extrinsic]);
     let id = "";
@@ -115,7 +115,7 @@ export class Submissions implements LedgerSubmissions {
 const broadcastForm = /^"[^"\\]{1,128}"$/;
 
 /** `answer`: anything but the id of a submission. The node answers `null` if it broadcasts too many extrinsics. */
-function refusalOf(answer: FeedAnswer): SubmissionAnswer {
+function refusalOf(answer: FeedAnswer): OpenedOwnSubscription {
   if (answer?.kind === "error") return { kind: "error", error: answer.text };
   return { kind: answer?.text === "null" ? "full" : "failed" };
 }

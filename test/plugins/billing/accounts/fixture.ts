@@ -20,10 +20,11 @@ import {
 } from "../../../../plugins/billing/accounts/accounts.ts";
 import { defaultCapabilities } from "../../../../plugins/billing/accounts/plans.ts";
 import { createWorkspace } from "../../../../plugins/billing/accounts/embedded/workspaces.ts";
-import type { Awaitable, Log } from "../../../../src/plugin.ts";
+import type { Awaitable } from "../../../../src/plugin.ts";
 import { atOnce } from "../../../../plugins/contracts/at-once.ts";
 import { manualClock, type ManualClock } from "../../../../src/testing/clock.ts";
 import { temporaryFolder } from "../../../store/folder.ts";
+import { keptLog } from "../../../test-log.ts";
 
 export const plans: Plans = {
   free: { rps: 2, includedMilliCu: 10_000_000_000, overageUsdPerCu: undefined },
@@ -49,7 +50,7 @@ export interface AccountsFixture {
   /** Starts the service; it is closed when the test ends. */
   readonly open: (options?: Partial<AccountsOptions>) => AccountsService;
   /** Lines that the service logged: level and message. */
-  readonly lines: string[];
+  readonly lines: readonly string[];
 }
 
 export function accountsFixture(t: TestContext): AccountsFixture {
@@ -59,7 +60,7 @@ export function accountsFixture(t: TestContext): AccountsFixture {
   t.after(() => db.isOpen && db.close());
   const by = (): ChangeAuthor => ({ actor: "test", at: clock.now() });
   const workspace = createWorkspace(db, { name: "Acme", plan: "developer" }, by());
-  const lines: string[] = [];
+  const { log, lines } = keptLog();
   return {
     folder,
     db,
@@ -82,7 +83,6 @@ export function accountsFixture(t: TestContext): AccountsFixture {
       return issued;
     },
     open(options) {
-      const log = linesOf(lines);
       const service = atOnce(
         openAccounts({
           store: openGatewayAccountStore(folder, clock),
@@ -112,17 +112,4 @@ export function refusal(caller: Awaitable<Caller>): string {
   const principal = atOnce(caller);
   if (principal.kind === "anonymous") return principal.reason;
   throw new Error("key" in principal ? `identified as ${principal.key.id}` : principal.kind);
-}
-
-function linesOf(lines: string[]): Log {
-  const line = (level: string) => (_: object, message: string) =>
-    void lines.push(`${level} ${message}`);
-  const log: Log = {
-    debug: line("debug"),
-    info: line("info"),
-    warn: line("warn"),
-    error: line("error"),
-    child: () => log,
-  };
-  return log;
 }

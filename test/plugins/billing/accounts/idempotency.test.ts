@@ -16,6 +16,7 @@ import { transaction } from "../../../../src/store/sqlite.ts";
 import { atOnce } from "../../../../plugins/contracts/at-once.ts";
 import { sourceUrl, startModule } from "../../../store/run-module.ts";
 import { accountsFixture, day, type AccountsFixture } from "./fixture.ts";
+import { keptLog } from "../../../test-log.ts";
 
 const lease = 60_000;
 
@@ -34,7 +35,7 @@ const response: StoredResponse = {
 interface Replica {
   readonly idempotency: IdempotencyService;
   readonly store: EmbeddedAccountStore;
-  readonly lines: string[];
+  readonly lines: readonly string[];
 }
 
 interface Served extends AccountsFixture {
@@ -51,9 +52,7 @@ function serve(t: TestContext): Served {
   const replica = (): Replica => {
     const store = openGatewayAccountStore(fixture.folder, fixture.clock);
     fixture.open({ store });
-    const lines: string[] = [];
-    const line = (_: object, message: string): void => void lines.push(message);
-    const log = { debug: line, info: line, warn: line, error: line, child: () => log };
+    const { log, lines } = keptLog();
     const idempotency = openIdempotency({
       slots: embeddedSlots(store, fixture.clock),
       clock: fixture.clock,

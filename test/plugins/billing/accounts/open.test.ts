@@ -12,13 +12,12 @@ import { manualClock } from "../../../../src/testing/clock.ts";
 import { temporaryFolder } from "../../../store/folder.ts";
 import { accountsFixture, plans } from "./fixture.ts";
 import { atOnce } from "../../../../plugins/contracts/at-once.ts";
+import { silentLog } from "../../../test-log.ts";
 
 function openIn(dataDir: string): { close(): Awaitable<void> } {
-  const quiet = (): void => undefined;
-  const log = { debug: quiet, info: quiet, warn: quiet, error: quiet, child: () => log };
   const clock = manualClock();
   const store = openGatewayAccountStore(dataDir, clock);
-  return atOnce(openAccounts({ store, environment: "dev", plans, clock, log }));
+  return atOnce(openAccounts({ store, environment: "dev", plans, clock, log: silentLog }));
 }
 
 const refusedWith = (code: string) => (error: unknown) => {

@@ -11,6 +11,7 @@ import {
 } from "../../../../plugins/billing/accounts/workspaces-service.ts";
 import { atOnce } from "../../../../plugins/contracts/at-once.ts";
 import { accountsFixture, known, type AccountsFixture } from "./fixture.ts";
+import { silentLog } from "../../../test-log.ts";
 
 const by = { actor: "key_admin", requestId: "req-7" };
 
@@ -23,13 +24,12 @@ interface Served extends AccountsFixture {
 function serve(t: TestContext, more: Partial<WorkspacesDeps> = {}): Served {
   const fixture = accountsFixture(t);
   const accounts = fixture.open();
-  const log = { debug() {}, info() {}, warn() {}, error() {}, child: () => log };
   const workspaces = createWorkspaces({
     store: accounts.store,
     purchasedLeft: ({ purchasedTotalMilliCu }) => purchasedTotalMilliCu - 1,
     usage: { report: () => Promise.resolve({ kind: "unavailable" }) },
     clock: fixture.clock,
-    log,
+    log: silentLog,
     ...more,
   });
   return { ...fixture, accounts, workspaces, id: fixture.workspace.id };

@@ -15,6 +15,7 @@ import { manualClock } from "../../../../src/testing/clock.ts";
 import { plans } from "../accounts/fixture.ts";
 import { commandLine, type CommandLine } from "../../../commands/command-line.ts";
 import { atOnce } from "../../../../plugins/contracts/at-once.ts";
+import { silentLog } from "../../../test-log.ts";
 
 const minute = 60_000;
 const day = 24 * 60 * minute;
@@ -26,11 +27,9 @@ async function workspaceOf({ json }: CommandLine): Promise<string> {
 
 /** Returns how a gateway on the same folder identifies the key: the id of the key, or the refusal. */
 function identified(data: string, text: unknown, environment: "dev" | "prod" = "dev"): string {
-  const quiet = (): void => undefined;
-  const log = { debug: quiet, info: quiet, warn: quiet, error: quiet, child: () => log };
   const clock = manualClock(Date.now());
   const store = openGatewayAccountStore(data, clock);
-  const accounts = atOnce(openAccounts({ store, environment, plans, clock, log }));
+  const accounts = atOnce(openAccounts({ store, environment, plans, clock, log: silentLog }));
   const caller = atOnce(accounts.identify(`Bearer ${String(text)}`));
   void accounts.close();
   if (caller.kind === "key") return caller.key.id;

@@ -4,12 +4,10 @@ import { UsageError } from "../../../../src/commands/command.ts";
 import { usage } from "../../../../plugins/billing/commands/usage.ts";
 import { openMeter, type MeterService } from "../../../../plugins/billing/metering/meter.ts";
 import { createMetrics } from "../../../../src/metrics.ts";
-import type { Log } from "../../../../src/plugin.ts";
 import { manualClock } from "../../../../src/testing/clock.ts";
 import { agentOf, minute, noon, principalOf, take } from "../metering/fixture.ts";
 import { commandLine, type CommandLine } from "../../../commands/command-line.ts";
-
-const silent: Log = { debug() {}, info() {}, warn() {}, error() {}, child: () => silent };
+import { silentLog } from "../../../test-log.ts";
 
 /** Makes a folder in which two charges were settled one minute apart. The meter is still running. */
 async function twoCharges(t: TestContext): Promise<CommandLine & { meter: MeterService }> {
@@ -19,7 +17,7 @@ async function twoCharges(t: TestContext): Promise<CommandLine & { meter: MeterS
     dataDir: line.data,
     durability: "settled",
     clock,
-    log: silent,
+    log: silentLog,
     metrics: createMetrics(),
   });
   t.after(() => meter.close());

@@ -17,8 +17,8 @@ import {
   type MeterService,
 } from "../../../../plugins/billing/metering/meter.ts";
 import { createMetrics, type RenderedMetrics } from "../../../../src/metrics.ts";
-import type { Log } from "../../../../src/plugin.ts";
 import { manualClock, type ManualClock } from "../../../../src/testing/clock.ts";
+import { keptLog } from "../../../test-log.ts";
 
 export const noon = Date.UTC(2026, 0, 15, 12);
 export const minute = 60_000;
@@ -132,16 +132,7 @@ export function meterFixture(t: TestContext): MeterFixture {
   const fixture = (clock: ManualClock): MeterFixture => {
     const dataDir = join(root, `data-${folders++}`);
     const metrics = createMetrics();
-    const logged: string[] = [];
-    const log = (level: string) => (_: object, message: string) =>
-      void logged.push(`${level} ${message}`);
-    const lines: Log = {
-      debug: log("debug"),
-      info: log("info"),
-      warn: log("warn"),
-      error: log("error"),
-      child: () => lines,
-    };
+    const { log, lines: logged } = keptLog();
     return {
       dataDir,
       clock,
@@ -152,7 +143,7 @@ export function meterFixture(t: TestContext): MeterFixture {
           dataDir,
           durability: "settled",
           clock,
-          log: lines,
+          log,
           metrics,
           ...more,
         });

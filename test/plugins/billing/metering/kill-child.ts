@@ -6,16 +6,15 @@ import { writeSync } from "node:fs";
 import { systemClock } from "../../../../src/clock.ts";
 import { openMeter } from "../../../../plugins/billing/metering/meter.ts";
 import { createMetrics } from "../../../../src/metrics.ts";
-import type { Log } from "../../../../src/plugin.ts";
 import { line, principalOf, take } from "./fixture.ts";
+import { silentLog } from "../../../test-log.ts";
 
 const [dataDir = "", round = ""] = process.argv.slice(2);
-const silent: Log = { debug() {}, info() {}, warn() {}, error() {}, child: () => silent };
 const meter = await openMeter({
   dataDir,
   durability: "settled",
   clock: systemClock,
-  log: silent,
+  log: silentLog,
   metrics: createMetrics(),
 });
 const principals = ["key_a", "key_b", "key_c"].map((id) =>

@@ -10,11 +10,12 @@ import { readUsage } from "../../../../plugins/billing/metering/read-usage.ts";
 import { usageJson } from "../../../../plugins/billing/metering/usage-json.ts";
 import { systemClock } from "../../../../src/clock.ts";
 import { createMetrics, type RenderedMetrics } from "../../../../src/metrics.ts";
-import type { Clock, Log } from "../../../../src/plugin.ts";
+import type { Clock } from "../../../../src/plugin.ts";
 import { openPostgres } from "../../../../src/store/postgres/postgres.ts";
 import { upgradeSchema } from "../../../../src/store/postgres/migrations.ts";
 import { createSeal } from "../../../../src/store/seal.ts";
 import { runSql } from "../../../store/servers.ts";
+import { keptLog } from "../../../test-log.ts";
 
 export const seal = createSeal("a secret of this deployment");
 
@@ -45,19 +46,10 @@ export async function openLocal(
   { replica = "one", clock = systemClock }: { replica?: string; clock?: Clock } = {},
 ): Promise<LocalMeter> {
   const metrics = createMetrics();
-  const logged: string[] = [];
-  const log = (level: string) => (_: object, message: string) =>
-    void logged.push(`${level} ${message}`);
-  const lines: Log = {
-    debug: log("debug"),
-    info: log("info"),
-    warn: log("warn"),
-    error: log("error"),
-    child: () => lines,
-  };
+  const { log, lines: logged } = keptLog();
   const database = openPostgres({ url, replica, metrics, statementMs: 1_000 });
   t.after(() => database.close());
-  const host = { clock, log: lines, metrics, version: "test", store: { redis: undefined } };
+  const host = { clock, log, metrics, version: "test", store: { redis: undefined } };
   const journal = await openGatewayJournal({ ...host, dataDir });
   t.after(() => journal.close());
   const meter = await openLeasedMeter(database, "local", host, journal);

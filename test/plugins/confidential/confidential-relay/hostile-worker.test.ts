@@ -13,7 +13,7 @@ import type { Script } from "./enclave-worker.ts";
 import type { OpenStream } from "./stream-client.ts";
 import { startStreamGateway, tokenMilli, type StreamGateway } from "./stream-gateway.ts";
 import { until } from "./wait.ts";
-import { silent } from "../../ledger/ledger/pool/recorded-request.ts";
+import { silentLog } from "../../../test-log.ts";
 
 /** One frame of 288 bytes and 100 tokens of an answer. */
 const reservedMilliCu = (288 + 100) * tokenMilli;
@@ -101,14 +101,17 @@ describe("a hostile worker", () => {
     for (const url of ["ws://127.0.0.1:9/#fragment", "ftp://127.0.0.1", "not an address"]) {
       const clock = manualClock();
       assert.equal(
-        await connectWorker({ url, headers: {}, connectMs: 1_000, clock, log: silent }),
+        await connectWorker({ url, headers: {}, connectMs: 1_000, clock, log: silentLog }),
         undefined,
       );
     }
     const [url, connectMs] = ["ws://127.0.0.1:9", 1_000];
     const headers = { "x-token": "line\nbreak" };
     const clock = manualClock();
-    assert.equal(await connectWorker({ url, headers, connectMs, clock, log: silent }), undefined);
+    assert.equal(
+      await connectWorker({ url, headers, connectMs, clock, log: silentLog }),
+      undefined,
+    );
   });
 
   const bytes = fc.uint8Array({ maxLength: 400 });

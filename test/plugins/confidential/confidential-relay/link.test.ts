@@ -15,7 +15,7 @@ import type {
 import { connectWorker } from "../../../../plugins/confidential/enclave-workers/socket.ts";
 import { manualClock, type ManualClock } from "../../../../src/testing/clock.ts";
 import { until } from "./wait.ts";
-import { silent } from "../../ledger/ledger/pool/recorded-request.ts";
+import { silentLog } from "../../../test-log.ts";
 
 /** More than the kernel buffers of one connection can hold. */
 const kernelBytes = 16 * 1024 * 1024;
@@ -46,7 +46,7 @@ async function connect(t: TestContext): Promise<Connected> {
   const clock = manualClock(Date.now());
   const connected = once(server, "connection");
   const url = `ws://127.0.0.1:${port}`;
-  const link = await connectWorker({ url, headers: {}, connectMs: 1_000, clock, log: silent });
+  const link = await connectWorker({ url, headers: {}, connectMs: 1_000, clock, log: silentLog });
   assert.ok(link !== undefined);
   t.after(() => link.close());
   const [worker] = (await connected) as [WebSocket];
@@ -137,7 +137,7 @@ describe("a connection to a worker that cannot be established", () => {
       headers: {},
       connectMs,
       clock,
-      log: silent,
+      log: silentLog,
     });
     await begun;
     clock.advance(connectMs);
@@ -152,7 +152,7 @@ describe("a connection to a worker that cannot be established", () => {
     it(`fails for ${title}, and does not throw`, async () => {
       const clock = manualClock();
       assert.equal(
-        await connectWorker({ url, headers, connectMs: 1_000, clock, log: silent }),
+        await connectWorker({ url, headers, connectMs: 1_000, clock, log: silentLog }),
         undefined,
       );
     });

@@ -17,7 +17,7 @@ import {
 } from "../../../../plugins/confidential/enclave/session.ts";
 import type { EvidenceProvider } from "../../../../plugins/confidential/evidence/provider.ts";
 import { createSimulatedProvider } from "../../../../plugins/confidential/evidence/simulated-provider.ts";
-import type { Log } from "../../../../src/contract/log.ts";
+import { keepingLog } from "../../../../src/testing/keeping-log.ts";
 import { manualClock, type ManualClock } from "../../../../src/testing/clock.ts";
 import {
   connect,
@@ -161,9 +161,7 @@ export interface Connected {
 export async function startEnclave(role: "worker" | "gateway" = "worker"): Promise<TestEnclave> {
   const clock = manualClock();
   const lines: string[] = [];
-  const keep = (fields: object, message: string): void =>
-    void lines.push(`${message} ${JSON.stringify(fields)}`);
-  const log: Log = { debug: keep, info: keep, warn: keep, error: keep, child: () => log };
+  const log = keepingLog(lines);
   const provider = await createSimulatedProvider(new Uint8Array(32).fill(1), clock);
   const identity = createEnclaveIdentity({ net, role, provider, clock, log });
   await identity.ready;

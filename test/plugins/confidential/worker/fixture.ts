@@ -12,7 +12,7 @@ import {
   type RunningWorker,
   type WorkerOptions,
 } from "../../../../plugins/confidential/worker/worker.ts";
-import type { Log } from "../../../../src/contract/log.ts";
+import { keepingLog } from "../../../../src/testing/keeping-log.ts";
 import { connect, net, type ClientOptions, type TestClient } from "../enclave/client.ts";
 import { openSocket, type SocketOptions, type WorkerSocket } from "./socket.ts";
 
@@ -34,9 +34,7 @@ export async function startTestWorker(
   over: Partial<WorkerOptions> = {},
 ): Promise<TestWorker> {
   const lines: string[] = [];
-  const keep = (fields: object, message: string): void =>
-    void lines.push(`${message} ${JSON.stringify(fields)}`);
-  const log: Log = { debug: keep, info: keep, warn: keep, error: keep, child: () => log };
+  const log = keepingLog(lines);
   const worker = await startWorker({
     clock: systemClock,
     log,

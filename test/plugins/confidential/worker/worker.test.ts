@@ -24,7 +24,7 @@ import {
   statusOf,
 } from "./fixture.ts";
 import { openSocket } from "./socket.ts";
-import { silent } from "../../ledger/ledger/pool/recorded-request.ts";
+import { silentLog } from "../../../test-log.ts";
 
 /** A client whose request is at a model that has sent one word and then stops; `begun`: the response of that model. */
 async function askedOfHeldModel(t: TestContext) {
@@ -279,7 +279,7 @@ describe("a gateway whose client does not read", () => {
       headers: {},
       connectMs: 1_000,
       clock,
-      log: silent,
+      log: silentLog,
     });
     assert.ok(link !== undefined);
     let hasEnded = false;

@@ -2,6 +2,7 @@
  * A whole gateway for tests of its dashboard, with a surface that costs credit, a free one, and keys of administrators.
  */
 import { randomUUID } from "node:crypto";
+import type { Page } from "playwright-core";
 import {
   startTestGateway,
   type TestGateway,
@@ -117,4 +118,11 @@ export async function signIn(gateway: Pick<TestGateway, "adminUrl">, key: string
   const cookie = headers.get("set-cookie")?.split(";", 1)[0];
   if (status !== 200 || cookie === undefined) throw new Error(`not signed in: ${status}`);
   return cookie;
+}
+
+/** Signs in on the page that is open, and waits for the views. */
+export async function enter(page: Page, key: string): Promise<void> {
+  await page.getByLabel("API key").fill(key);
+  await page.getByRole("button", { name: "Sign in", exact: true }).click();
+  await page.getByRole("navigation").waitFor();
 }

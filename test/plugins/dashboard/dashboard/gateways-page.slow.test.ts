@@ -4,9 +4,10 @@ import { test, type TestContext } from "node:test";
 import { startTestGateway, type TestGateway } from "../../../../plugins/contracts/testing.ts";
 import { createSeal } from "../../../../src/store/seal.ts";
 import { launchChromium } from "../../../browser.ts";
+import { openWatchedPage, saveScreenshot } from "../../../watched-page.ts";
 import { createDatabase, runSql } from "../../../store/servers.ts";
 import { upgrade } from "../../billing/shipping/fixture.ts";
-import { call, pipeline } from "./gateway.ts";
+import { call, enter, pipeline } from "./gateway.ts";
 
 const secret = "a secret of these gateways";
 
@@ -30,12 +31,12 @@ test("the panel shows both gateways, one that has died, and that their settings 
   const two = await start(url, "two", 1001);
   await using _two = two;
   assert.equal(await call(two, one.key), 200);
-  const page = await browser.newPage({ viewport: { width: 1280, height: 800 } });
-  // It is long for slow machines and is not reached normally.
-  page.setDefaultTimeout(60_000);
+  const { page } = await openWatchedPage(browser, {
+    origin: one.adminUrl,
+    viewport: { width: 1280, height: 800 },
+  });
   await page.goto(`${one.adminUrl}/dashboard`);
-  await page.getByLabel("API key").fill(one.key);
-  await page.getByRole("button", { name: "Sign in" }).click();
+  await enter(page, one.key);
   await page.getByRole("navigation").getByRole("link", { name: "Health" }).click();
   const table = page.getByRole("table", { name: "Gateways on this database" });
   const row = (name: RegExp) => table.getByRole("row", { name });
@@ -47,8 +48,7 @@ test("the panel shows both gateways, one that has died, and that their settings 
     "INSERT INTO sluice.gateways VALUES ('x', 'three', '1', sluice.now_ms() - 60000)",
   );
   await row(/^three no answer ?heard .* ago/).waitFor();
-  const picture = process.env["SLUICE_TEST_SCREENSHOT"];
-  if (picture !== undefined) await page.screenshot({ path: picture, fullPage: true });
+  await saveScreenshot(page, "gateways");
   await two[Symbol.asyncDispose]();
   await row(/^two /).waitFor({ state: "detached" });
   await page.getByText("settings differ", { exact: true }).waitFor({ state: "detached" });

@@ -1,11 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { askAllGateways } from "../../../../plugins/dashboard/dashboard/other-gateways.ts";
-import type { Log, Replicas } from "../../../../src/plugin.ts";
+import type { Replicas } from "../../../../src/plugin.ts";
+import { keptLog } from "../../../test-log.ts";
 
-const logged: string[] = [];
-const keep = (_: object, message: string): void => void logged.push(message);
-const log: Log = { debug: keep, info: keep, warn: keep, error: keep, child: () => log };
+const { log, lines } = keptLog();
 
 const own = (n: number): number => n + 1;
 const ours = { name: "one", version: "1", isOwn: true, value: 2, heardMsAgo: 0 };
@@ -27,5 +26,5 @@ test("if the other gateways cannot be asked, the part of this one is still retur
   using all = askAllGateways({ replicas, name: "one", version: "1", log }, "topic", own);
   const { parts, isComplete } = await all.ask(1);
   assert.deepEqual([parts, isComplete], [[ours], false]);
-  assert.deepEqual(logged, ["dashboard: the other gateways cannot be asked"]);
+  assert.deepEqual(lines, ["warn dashboard: the other gateways cannot be asked"]);
 });

@@ -5,45 +5,23 @@ import { join } from "node:path";
 import { after, test, type TestContext } from "node:test";
 import type { Browser, BrowserContextOptions, Page } from "playwright-core";
 import { openChromium } from "../../../browser.ts";
-import { call, startWatched, type Watched } from "./gateway.ts";
-
-/** Time limit of each wait in the page. It is long for slow machines and is not reached normally. */
-const waitLimitMs = 15_000;
-
-interface Opened {
-  readonly page: Page;
-  /** Console messages, exceptions, and violations of the Content-Security-Policy. */
-  readonly problems: string[];
-}
+import {
+  faintTexts,
+  openWatchedPage,
+  widthExcess,
+  type WatchedPage,
+} from "../../../watched-page.ts";
+import { call, enter, startWatched, type Watched } from "./gateway.ts";
 
 /** Opens the sign-in page of the dashboard. */
 async function open(
   browser: Browser,
   { adminUrl }: Watched,
   options: BrowserContextOptions = {},
-): Promise<Opened> {
-  const context = await browser.newContext({ reducedMotion: "reduce", ...options });
-  const page = await context.newPage();
-  page.setDefaultTimeout(waitLimitMs);
-  const problems: string[] = [];
-  page.on("console", (message) => {
-    if (message.type() !== "debug") problems.push(`${message.type()}: ${message.text()}`);
-  });
-  page.on("pageerror", (error) => problems.push(`thrown: ${error.message}`));
-  page.on("request", (request) => {
-    if (!request.url().startsWith(adminUrl)) problems.push(`other origin: ${request.url()}`);
-  });
-  await page.addInitScript(
-    'addEventListener("securitypolicyviolation", (e) => console.error("policy: " + e.violatedDirective))',
-  );
-  await page.goto(`${adminUrl}/dashboard`);
-  return { page, problems };
-}
-
-async function enter({ page }: Opened, key: string): Promise<void> {
-  await page.getByLabel("API key").fill(key);
-  await page.getByRole("button", { name: "Sign in" }).click();
-  await page.getByRole("navigation").waitFor();
+): Promise<WatchedPage> {
+  const opened = await openWatchedPage(browser, { origin: adminUrl, ...options });
+  await opened.page.goto(`${adminUrl}/dashboard`);
+  return opened;
 }
 
 function view(page: Page, name: string): Promise<void> {
@@ -108,7 +86,7 @@ test("after signing in, the views show the requests of the gateway and follow th
     await page.getByText("Not signed in: invalid authorization format.").waitFor();
     // The browser itself writes the 401 of a wrong key to the console.
     assert.match(opened.problems.splice(0).join(), /^error: Failed to load resource.* 401 /);
-    await enter(opened, gateway.key);
+    await enter(page, gateway.key);
     await page.getByText("All checks pass.").waitFor();
     await page.getByText("No requests yet", { exact: true }).waitFor();
     await page.getByText("Nothing was refused").waitFor();
@@ -166,7 +144,7 @@ test("a key is created, shown once, rotated and revoked", (t) =>
   both(t, async (browser, gateway) => {
     const opened = await open(browser, gateway);
     const { page } = opened;
-    await enter(opened, gateway.key);
+    await enter(page, gateway.key);
     await view(page, "Keys");
     await page.getByRole("button", { name: "New key" }).click();
     const dialog = page.getByRole("dialog");
@@ -208,7 +186,7 @@ test("the latest requests are filtered, the filters are in the address, and paus
   both(t, async (browser, gateway) => {
     const opened = await open(browser, gateway);
     const { page } = opened;
-    await enter(opened, gateway.key);
+    await enter(page, gateway.key);
     await page.getByText("No requests yet", { exact: true }).waitFor();
     await call(gateway, gateway.key);
     await call(gateway, undefined);
@@ -243,7 +221,7 @@ test("a workspace gets a plan, credit and a limit, a key is edited, and the chan
   both(t, async (browser, gateway) => {
     const opened = await open(browser, gateway);
     const { page } = opened;
-    await enter(opened, gateway.key);
+    await enter(page, gateway.key);
     await view(page, "Workspaces");
     await page.getByRole("button", { name: "New workspace" }).click();
     const dialog = page.getByRole("dialog");
@@ -297,7 +275,7 @@ test("the pipeline shows the routes in use first, and the faults of a file that 
     const opened = await open(browser, gateway);
     const { page } = opened;
     await call(gateway, gateway.key, "/free");
-    await enter(opened, gateway.key);
+    await enter(page, gateway.key);
     await view(page, "Pipeline");
     await page.getByText("Generation 1, loaded at").waitFor();
     const first = page.getByRole("list", { name: /^Steps of/ }).first();
@@ -383,7 +361,7 @@ test("the colours follow the system until the user chooses, and the choice is ke
   both(t, async (browser, gateway) => {
     const opened = await open(browser, gateway, { colorScheme: "dark" });
     const { page } = opened;
-    await enter(opened, gateway.key);
+    await enter(page, gateway.key);
     await page.getByText("All checks pass.").waitFor();
     const paper = (): Promise<string> =>
       page.evaluate("getComputedStyle(document.body).backgroundColor");
@@ -399,22 +377,6 @@ test("the colours follow the system until the user chooses, and the choice is ke
     assert.deepEqual(opened.problems, []);
   }));
 
-/** Contrast ratio of an element's text to its background, as WCAG 2.2 defines it. */
-const contrast = `(element) => {
-  const context = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
-  const light = (colour) => {
-    context.fillStyle = colour;
-    context.fillRect(0, 0, 1, 1);
-    const [r, g, b] = [...context.getImageData(0, 0, 1, 1).data].map((part) =>
-      part <= 10 ? part / 255 / 12.92 : ((part / 255 + 0.055) / 1.055) ** 2.4);
-    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-  };
-  let ground = element;
-  while (getComputedStyle(ground).backgroundColor === "rgba(0, 0, 0, 0)") ground = ground.parentElement;
-  const [a, b] = [getComputedStyle(element).color, getComputedStyle(ground).backgroundColor].map(light).sort((x, y) => x - y);
-  return (b + 0.05) / (a + 0.05);
-}`;
-
 test("text has a contrast of at least 4.5 to 1, light and dark", (t) =>
   both(t, async (browser, gateway) => {
     await call(gateway, gateway.key);
@@ -422,13 +384,9 @@ test("text has a contrast of at least 4.5 to 1, light and dark", (t) =>
     for (const colorScheme of ["light", "dark"] as const) {
       const opened = await open(browser, gateway, { colorScheme });
       const { page } = opened;
-      await enter(opened, gateway.key);
+      await enter(page, gateway.key);
       for await (const name of eachView(page, gateway)) {
-        const faint = await page.evaluate(`[...document.querySelectorAll("body *")]
-          .filter((e) => [...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim() !== ""))
-          .filter((e) => e.checkVisibility() && !["SCRIPT", "NOSCRIPT", "OPTION"].includes(e.tagName))
-          .map((e) => [e.textContent, (${contrast})(e)])
-          .filter(([, ratio]) => ratio < 4.5)`);
+        const faint = await faintTexts(page);
         assert.deepEqual(faint, [], `${colorScheme} ${name}`);
       }
       await page.context().close();
@@ -443,14 +401,13 @@ test("on a phone, no view has to be scrolled sideways", (t) =>
       hasTouch: true,
     });
     const { page } = opened;
-    const excess = (): Promise<number> =>
-      page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth");
-    assert.equal(await excess(), 0, "the sign-in page");
-    await enter(opened, gateway.key);
-    for await (const name of eachView(page, gateway)) assert.equal(await excess(), 0, name);
+    assert.equal(await widthExcess(page), 0, "the sign-in page");
+    await enter(page, gateway.key);
+    for await (const name of eachView(page, gateway))
+      assert.equal(await widthExcess(page), 0, name);
     await view(page, "Keys");
     await page.getByRole("button", { name: "New key" }).click();
-    assert.equal(await excess(), 0, "a dialog");
+    assert.equal(await widthExcess(page), 0, "a dialog");
     const inner = await page.evaluate(
       '(() => { const d = document.querySelector("dialog"); return d.scrollWidth - d.clientWidth; })()',
     );
@@ -462,7 +419,7 @@ test("an explanation that is longer than the screen is shown from its top", (t) 
   both(t, async (browser, gateway) => {
     const opened = await open(browser, gateway, { viewport: { width: 390, height: 360 } });
     const { page } = opened;
-    await enter(opened, gateway.key);
+    await enter(page, gateway.key);
     await page.getByText("No requests yet", { exact: true }).waitFor();
     assert.equal(await call(gateway, gateway.key), 200);
     const latest = page.getByRole("table", { name: "The latest requests, newest first" });
@@ -482,7 +439,7 @@ test("the administrator of a workspace sees its views, and is signed out when th
     const { tenant } = gateway;
     const opened = await open(browser, gateway);
     const { page } = opened;
-    await enter(opened, tenant.key);
+    await enter(page, tenant.key);
     const links = page.getByRole("navigation").getByRole("link");
     assert.deepEqual(await links.allTextContents(), ["Live", "Spend", "Keys", "Changes"]);
     await view(page, "Keys");
@@ -503,7 +460,7 @@ test("while the gateway does not answer, the page keeps its data and reports the
     await call(gateway, gateway.key);
     const opened = await open(browser, gateway);
     const { page } = opened;
-    await enter(opened, gateway.key);
+    await enter(page, gateway.key);
     await page.getByText("1 since the start").waitFor();
     await page.route("**/api/live", (route) => route.abort());
     await page.getByText("Not up to date: the gateway does not answer. Trying again.").waitFor();
@@ -516,7 +473,7 @@ test("Spend breaks the charges of a range down, and saves them as CSV", (t) =>
   both(t, async (browser, gateway) => {
     const opened = await open(browser, gateway);
     const { page } = opened;
-    await enter(opened, gateway.key);
+    await enter(page, gateway.key);
     await view(page, "Spend");
     await page.getByText("Nothing was charged").waitFor();
     assert.equal(await call(gateway, gateway.key), 200);
@@ -548,7 +505,7 @@ test("Health shows requests, latency and errors over time, for all routes and fo
     assert.equal(await call(gateway, gateway.key, "/free"), 200);
     const opened = await open(browser, gateway, { viewport: { width: 390, height: 800 } });
     const { page } = opened;
-    await enter(opened, gateway.key);
+    await enter(page, gateway.key);
     await view(page, "Health");
     const routes = page.getByRole("table", { name: "Health by route" });
     await routes.getByRole("button", { name: "/call" }).waitFor();

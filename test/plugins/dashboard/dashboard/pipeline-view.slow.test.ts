@@ -6,9 +6,10 @@ import { test } from "node:test";
 import { startTestGateway, type TestGateway } from "../../../../plugins/contracts/testing.ts";
 import { createSeal } from "../../../../src/store/seal.ts";
 import { launchChromium } from "../../../browser.ts";
+import { openWatchedPage, saveScreenshot } from "../../../watched-page.ts";
 import { createDatabase } from "../../../store/servers.ts";
 import { until, upgrade } from "../../billing/shipping/fixture.ts";
-import { ask, call, pipeline, signIn, startWatched } from "./gateway.ts";
+import { ask, call, enter, pipeline, signIn, startWatched } from "./gateway.ts";
 
 const secret = "a secret of these gateways";
 
@@ -105,12 +106,12 @@ test("operators see the difference with the fault at its line, and the stores", 
   const browser = await launchChromium(t);
   if (browser === undefined) return;
   await using gateway = await startWatched();
-  const page = await browser.newPage({ viewport: { width: 1280, height: 800 } });
-  // It is long for slow machines and is not reached normally.
-  page.setDefaultTimeout(60_000);
+  const { page } = await openWatchedPage(browser, {
+    origin: gateway.adminUrl,
+    viewport: { width: 1280, height: 800 },
+  });
   await page.goto(`${gateway.adminUrl}/dashboard#/pipeline?show=file`);
-  await page.getByLabel("API key").fill(gateway.key);
-  await page.keyboard.press("Enter");
+  await enter(page, gateway.key);
   await page.getByText("same on disk").waitFor();
   await page.getByRole("cell", { name: "version: 1" }).waitFor();
   await gateway.write(pipeline.replace("meter: { price: 500 }", "meterr: { price: 500 }"));
@@ -125,8 +126,7 @@ test("operators see the difference with the fault at its line, and the stores", 
   assert.equal(await compared.getByText("version: 1").count(), 0);
   await page.getByRole("button", { name: "Show all lines" }).click();
   await compared.getByText("version: 1").first().waitFor();
-  const picture = process.env["SLUICE_TEST_SCREENSHOT"];
-  if (picture !== undefined) await page.screenshot({ path: picture, fullPage: true });
+  await saveScreenshot(page, "pipeline-file");
   await page.getByRole("button", { name: "Gateways and stores" }).click();
   await page.getByText("This gateway works alone").waitFor();
   const stores = page.getByRole("table", { name: "Stores of this gateway" });

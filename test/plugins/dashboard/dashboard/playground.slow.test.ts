@@ -10,8 +10,9 @@ import {
 } from "../../../../plugins/contracts/testing.ts";
 import { startDemos } from "../../../../src/commands/demo.ts";
 import { launchChromium } from "../../../browser.ts";
+import { openWatchedPage, saveScreenshot, widthExcess } from "../../../watched-page.ts";
 import { seen } from "../../../e2e/tools-plugin.ts";
-import { ask, signIn } from "./gateway.ts";
+import { ask, enter, signIn } from "./gateway.ts";
 
 const root = join(import.meta.dirname, "../../../..");
 const plugin = JSON.stringify(join(root, "test/e2e/tools-plugin.ts"));
@@ -19,9 +20,6 @@ const plugin = JSON.stringify(join(root, "test/e2e/tools-plugin.ts"));
 const pipeline = readFileSync(join(root, "pipeline.yaml"), "utf8")
   .replace("\ntools:", `\nplugins: { tools-plugin: ${plugin} }\ntools:`)
   .replace("\n  - platform-tools", "\n  - tools-plugin\n  - platform-tools");
-
-/** Time limit of each wait in the page. It is long for slow machines and is not reached normally. */
-const waitLimitMs = 60_000;
 
 const stack = new AsyncDisposableStack();
 let gateway: TestGateway;
@@ -120,28 +118,9 @@ test("nothing else is forwarded, and only for administrators of the deployment",
 test("an operator chats, calls a tool that writes and calls the node, each with its code and explanation", async (t) => {
   const browser = await launchChromium(t);
   if (browser === undefined) return;
-  const context = await browser.newContext({ reducedMotion: "reduce" });
-  const page = await context.newPage();
-  page.setDefaultTimeout(waitLimitMs);
-  const problems: string[] = [];
-  page.on("console", (message) => {
-    if (message.type() !== "debug") problems.push(message.text());
-  });
-  page.on("pageerror", (error) => problems.push(`thrown: ${error.message}`));
-  page.on("request", (request) => {
-    if (!request.url().startsWith(gateway.adminUrl)) problems.push(`other: ${request.url()}`);
-  });
-  await page.addInitScript(
-    'addEventListener("securitypolicyviolation", (e) => console.error("policy: " + e.violatedDirective))',
-  );
+  const { page, problems } = await openWatchedPage(browser, { origin: gateway.adminUrl });
   await page.goto(`${gateway.adminUrl}/dashboard#/playground`);
-  await page.getByLabel("API key").fill(gateway.key);
-  await page.getByRole("button", { name: "Sign in" }).click();
-  const shoot = async (name: string): Promise<void> => {
-    const folder = process.env["SCREENSHOTS"];
-    if (folder === undefined) return;
-    await page.screenshot({ path: join(folder, `playground-${name}.png`), fullPage: true });
-  };
+  await enter(page, gateway.key);
   const answer = page.getByLabel("Answer");
   const explanation = page.getByRole("table", { name: /^Steps/ });
 
@@ -168,7 +147,7 @@ test("an operator chats, calls a tool that writes and calls the node, each with 
   await page.getByLabel("Public address").fill("javascript:alert(1)");
   await page.keyboard.press("Tab");
   await page.getByText(`'${gateway.url}/`).waitFor();
-  await shoot("chat");
+  await saveScreenshot(page, "playground-chat");
 
   await page.getByRole("button", { name: "Tool", exact: true }).click();
   await page.getByRole("button", { name: "List the tools" }).click();
@@ -178,7 +157,7 @@ test("an operator chats, calls a tool that writes and calls the node, each with 
   const dialog = page.getByRole("dialog", { name: "Run write?" });
   assert.match(await dialog.innerText(), /Ada/);
   assert.deepEqual(seen.writes, []);
-  await shoot("confirmation");
+  await saveScreenshot(page, "playground-confirmation");
   await dialog.getByRole("button", { name: "Run it" }).click();
   await answer.getByText("0x01").waitFor();
   assert.deepEqual(seen.writes, [{ to: "Ada" }]);
@@ -195,9 +174,8 @@ test("an operator chats, calls a tool that writes and calls the node, each with 
   await explanation.waitFor();
   await page.setViewportSize({ width: 390, height: 844 });
   await page.emulateMedia({ colorScheme: "dark" });
-  const excess = "document.documentElement.scrollWidth - document.documentElement.clientWidth";
-  assert.equal(await page.evaluate(excess), 0);
-  await shoot("node-phone");
+  assert.equal(await widthExcess(page), 0);
+  await saveScreenshot(page, "playground-node-phone");
 
   // The key is not in the page, and leaving the view removes it.
   assert.ok(!(await page.content()).includes(caller.key));

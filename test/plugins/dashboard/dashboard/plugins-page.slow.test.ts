@@ -3,13 +3,11 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Locator, Page } from "playwright-core";
 import { launchChromium } from "../../../browser.ts";
+import { openWatchedPage } from "../../../watched-page.ts";
 import { manualClock } from "../../../../src/testing/clock.ts";
 import { version } from "../../../../src/version.ts";
-import { ask, signIn } from "./gateway.ts";
+import { ask, enter, signIn } from "./gateway.ts";
 import { callTool, startWithPlugins } from "./plugins-gateway.ts";
-
-/** Time limit of each wait in the page. It is long for slow machines and is not reached normally. */
-const waitLimitMs = 15_000;
 
 function rowOf(page: Page, plugin: string): Locator {
   return page.locator("tr", { has: page.locator("th b", { hasText: plugin }) });
@@ -31,14 +29,12 @@ test("the view lists the plugins with their manifests, and follows what they do"
   if (browser === undefined) return;
   const clock = manualClock();
   await using gateway = await startWithPlugins(clock);
-  const page = await browser.newPage({ viewport: { width: 1280, height: 800 } });
-  page.setDefaultTimeout(waitLimitMs);
-  const problems: string[] = [];
-  page.on("console", (message) => problems.push(message.text()));
-  page.on("pageerror", (error) => problems.push(`thrown: ${error.message}`));
+  const { page, problems } = await openWatchedPage(browser, {
+    origin: gateway.adminUrl,
+    viewport: { width: 1280, height: 800 },
+  });
   await page.goto(`${gateway.adminUrl}/dashboard`);
-  await page.getByLabel("API key").fill(gateway.key);
-  await page.getByRole("button", { name: "Sign in" }).click();
+  await enter(page, gateway.key);
   await page.getByRole("navigation").getByRole("link", { name: "Plugins" }).click();
   const table = page.getByRole("table", { name: "Loaded plugins" });
   await table.waitFor();

@@ -6,20 +6,18 @@ import { DatabaseSync } from "node:sqlite";
 import { test } from "node:test";
 import { openAccountsDatabase } from "../../../../plugins/billing/accounts/embedded/schema.ts";
 import { revokeKey } from "../../../../plugins/billing/accounts/embedded/keys.ts";
-import type { Log } from "../../../../src/plugin.ts";
 import { startGateway, type Gateway } from "../../../../src/gateway/gateway.ts";
 import { createSeal, readOrCreateSecret } from "../../../../src/store/seal.ts";
 import { manualClock } from "../../../../src/testing/clock.ts";
 import { ask, signIn, startWatched, type Watched } from "./gateway.ts";
-
-const noLog: Log = { debug() {}, info() {}, warn() {}, error() {}, child: () => noLog };
+import { silentLog } from "../../../test-log.ts";
 
 /** Starts a gateway on the same folder again, after the first one was stopped. */
 function restart({ folder }: Watched): Promise<Gateway> {
   return startGateway({
     configFile: join(folder, "pipeline.yaml"),
     env: { PORT: "0", ADMIN_PORT: "0", DATA_DIR: join(folder, "data") },
-    log: noLog,
+    log: silentLog,
     watch: false,
     drainDelaySeconds: 0,
   });

@@ -3,6 +3,7 @@ import { EventEmitter, once } from "node:events";
 import type { Log } from "../../../../src/contract/log.ts";
 import type { Metrics } from "../../../../src/contract/metrics.ts";
 import { manualClock, type ManualClock } from "../../../../src/testing/clock.ts";
+import { keptLog } from "../../../test-log.ts";
 
 export interface Observed {
   readonly clock: ManualClock;
@@ -22,7 +23,7 @@ export interface Observed {
 
 export function observed(): Observed {
   const values = new Map<string, number>();
-  const lines: string[] = [];
+  const { log, lines } = keptLog();
   const timers: number[] = [];
   const set = new EventEmitter();
   const manual = manualClock();
@@ -36,17 +37,6 @@ export function observed(): Observed {
       return { add, set: (n: number) => void values.set(series, n), observe: () => {} };
     },
   });
-  const keep =
-    (level: string) =>
-    (_: object, message: string): void =>
-      void lines.push(`${level} ${message}`);
-  const log: Log = {
-    debug: keep("debug"),
-    info: keep("info"),
-    warn: keep("warn"),
-    error: keep("error"),
-    child: () => log,
-  };
   return {
     clock: {
       ...manual,

@@ -2,12 +2,10 @@
 import type { Ledger, Ledgers } from "sluice-gateway/services";
 import type { PoolConfig } from "../../../../plugins/ledger/ledger/options.ts";
 import { openLedger, type LedgerService } from "../../../../plugins/ledger/ledger/ledger.ts";
-import type { Log } from "../../../../src/contract/log.ts";
 import { createMetrics, type RenderedMetrics } from "../../../../src/metrics.ts";
 import { manualClock } from "../../../../src/testing/clock.ts";
 import { FakePool } from "./fake-pool.ts";
-
-const silent: Log = { debug() {}, info() {}, warn() {}, error() {}, child: () => silent };
+import { silentLog } from "../../../test-log.ts";
 
 export function upstreamConfig(more: Partial<PoolConfig> = {}): PoolConfig {
   return {
@@ -41,7 +39,7 @@ export function testLedger(more: Partial<PoolConfig> = {}): TestLedger {
   const pool = new FakePool();
   const metrics = createMetrics();
   const upstream = upstreamConfig(more);
-  const ledger = openLedger({ upstream, pool, metrics, clock: manualClock(), log: silent });
+  const ledger = openLedger({ upstream, pool, metrics, clock: manualClock(), log: silentLog });
   return { ledger, pool, metrics };
 }
 

@@ -7,7 +7,7 @@ import { startGateway } from "../../../../src/gateway/gateway.ts";
 import { createSeal } from "../../../../src/store/seal.ts";
 import { manualClock } from "../../../../src/testing/clock.ts";
 import { createSessions } from "../../../../plugins/tools/mcp/sessions.ts";
-import type { Claims, Log } from "../../../../src/plugin.ts";
+import type { Claims } from "../../../../src/plugin.ts";
 import type { TestGateway } from "../../../../plugins/contracts/testing.ts";
 import {
   ask,
@@ -18,8 +18,7 @@ import {
   type Parsed,
 } from "../../../e2e/mcp-gateway.ts";
 import { seen } from "../../../e2e/mcp-tools.ts";
-
-const noLog: Log = { debug() {}, info() {}, warn() {}, error() {}, child: () => noLog };
+import { silentLog } from "../../../test-log.ts";
 
 let gateway: TestGateway;
 before(async () => {
@@ -87,7 +86,7 @@ test("a session survives a restart, is bound to its key, and is ended permanentl
   const restarted = await startGateway({
     configFile: join(mine.folder, "pipeline.yaml"),
     env: { PORT: "0", ADMIN_PORT: "0", DATA_DIR: join(mine.folder, "data") },
-    log: noLog,
+    log: silentLog,
     watch: false,
   });
   try {

@@ -15,11 +15,10 @@ import { openPostgresClaims } from "../../../../../src/store/postgres/claims.ts"
 import { startFaultProxy, type FaultProxy } from "../../../../store/fault-proxy.ts";
 import { runSql } from "../../../../store/servers.ts";
 import { accountsDatabase, type AccountsDatabase, type TestPool } from "./database.ts";
+import { silentLog } from "../../../../test-log.ts";
 
 const by = { actor: "test", at: 1_000 };
 const unreachable = { code: "SLUICE_STORE_UNREACHABLE" };
-const quiet = (): void => {};
-const log = { debug: quiet, info: quiet, warn: quiet, error: quiet, child: () => log };
 const request: IdempotentRequest = {
   apiKeyId: "key_1",
   key: "buy",
@@ -59,7 +58,7 @@ async function setUp(t: TestContext): Promise<Setup> {
     const pool = database.open({ statementMs: 2_000, ...(port !== undefined && { port }) });
     const store = await openPostgresAccountStore(pool, systemClock);
     const slots = postgresSlots(store.transactions);
-    const idempotency = openIdempotency({ slots, clock: systemClock, log });
+    const idempotency = openIdempotency({ slots, clock: systemClock, log: silentLog });
     t.after(() => idempotency.close());
     return { store, pool, idempotency };
   };
@@ -203,8 +202,8 @@ test("a change that waits too long for a transaction of another gateway fails, a
 
 test("a claim whose answer is lost fails, and nobody can claim the id again", async (t) => {
   const { proxy, one, other } = await setUp(t);
-  const claims = await openPostgresClaims(one.pool, systemClock, log);
-  const others = await openPostgresClaims(other.pool, systemClock, log);
+  const claims = await openPostgresClaims(one.pool, systemClock, silentLog);
+  const others = await openPostgresClaims(other.pool, systemClock, silentLog);
   t.after(() => claims.close());
   t.after(() => others.close());
   proxy.dropAfter = "sluice.claims";

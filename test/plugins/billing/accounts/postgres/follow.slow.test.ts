@@ -18,6 +18,7 @@ import { startFaultProxy, type FaultProxy } from "../../../../store/fault-proxy.
 import { runSql } from "../../../../store/servers.ts";
 import { plans } from "../fixture.ts";
 import { accountsDatabase, type AccountsDatabase, type TestPool } from "./database.ts";
+import { keptLog } from "../../../../test-log.ts";
 
 const pollMs = 250;
 const unavailable: Caller = { kind: "unavailable" };
@@ -29,7 +30,7 @@ interface Gateway {
   readonly pool: TestPool;
   /** Identifies the caller with this key: its id, or the reason of the refusal. */
   readonly who: (key: IssuedKey | string) => Promise<string>;
-  readonly lines: string[];
+  readonly lines: readonly string[];
 }
 
 interface Setup {
@@ -52,9 +53,7 @@ async function setUp(t: TestContext, given?: Clock): Promise<Setup> {
   const clock = manualClock();
   const gateway = async (port?: number): Promise<Gateway> => {
     const pool = database.open({ statementMs: 2_000, ...(port !== undefined && { port }) });
-    const lines: string[] = [];
-    const line = (_: object, message: string): void => void lines.push(message);
-    const log = { debug: line, info: line, warn: line, error: line, child: () => log };
+    const { log, lines } = keptLog();
     const store = await openPostgresAccountStore(pool, systemClock);
     const accounts = await openAccounts({
       store,
@@ -168,13 +167,13 @@ test("keys in memory are valid for 5 seconds after PostgreSQL is gone, then call
   await assert.rejects(async () => one.store.revokeKey(known.key.id, by), {
     code: "SLUICE_STORE_UNREACHABLE",
   });
-  assert.deepEqual(one.lines, ["cannot read accounts; keys in memory stay valid for 5 s"]);
+  assert.deepEqual(one.lines, ["error cannot read accounts; keys in memory stay valid for 5 s"]);
 
   proxy.refuses = false;
   await pass(pollMs);
   assert.equal(await one.who(known), known.key.id);
   assert.equal(await one.who(stranger), stranger.key.id);
-  assert.equal(one.lines.at(-1), "accounts are readable again");
+  assert.equal(one.lines.at(-1), "info accounts are readable again");
 });
 
 test("a gateway that stood still does not use its memory before it has asked again", async (t) => {

@@ -9,7 +9,7 @@ import {
 import { exportMetrics } from "../../../../../plugins/billing/metering/export/metrics.ts";
 import type { DeliveryResult } from "../../../../../plugins/billing/metering/export/send.ts";
 import { createMetrics } from "../../../../../src/metrics.ts";
-import type { Log } from "../../../../../src/plugin.ts";
+import { keepingLog } from "../../../../../src/testing/keeping-log.ts";
 import { manualClock } from "../../../../../src/testing/clock.ts";
 import { day, hour, minute, noon } from "../fixture.ts";
 
@@ -33,9 +33,7 @@ function bench({ batch = 3, charges: atStart = 1, random = () => 1, moveTo, sink
   const taken: number[] = [];
   const attempts: { readonly at: number; readonly charges: readonly number[] }[] = [];
   const lines: string[] = [];
-  const keep = (fields: object, message: string): void =>
-    void lines.push(`${message} ${JSON.stringify(fields)}`);
-  const log: Log = { debug: keep, info: keep, warn: keep, error: keep, child: () => log };
+  const log = keepingLog(lines);
   const metrics = createMetrics();
   const cursor = { after: undefined as string | undefined };
   let readable = true;

@@ -8,6 +8,7 @@ import { manualClock } from "../../../../../src/testing/clock.ts";
 import { receiptOf } from "../../../../contract/receipts.ts";
 import { startFaultProxy, type FaultProxy } from "../../../../store/fault-proxy.ts";
 import { accountsDatabase } from "../../../billing/accounts/postgres/database.ts";
+import { keptLog } from "../../../../test-log.ts";
 
 const attempt = {
   keyId: "key_1",
@@ -26,9 +27,7 @@ async function setUp(t: TestContext): Promise<Setup> {
   const database = await accountsDatabase(t);
   const proxy = await startFaultProxy(Number(new URL(database.url).port));
   t.after(() => proxy[Symbol.asyncDispose]());
-  const lines: string[] = [];
-  const line = (_: object, message: string): void => void lines.push(message);
-  const log = { debug: line, info: line, warn: line, error: line, child: () => log };
+  const { log, lines } = keptLog();
   const pool = database.open({ port: proxy.port, statementMs: 1_000 });
   const store = openPostgresStreamStore({
     database: pool,
@@ -49,7 +48,7 @@ test("while PostgreSQL is away, receipts are not kept, reads and ids fail, and a
   assert.equal(await receipts.keep(receiptOf(1)), false);
   await assert.rejects(async () => receipts.find("A", 1), unreachable);
   await assert.rejects(async () => sessionIds.claim("A"), unreachable);
-  assert.deepEqual(lines, ["cannot store receipts"]);
+  assert.deepEqual(lines, ["error cannot store receipts"]);
   proxy.refuses = false;
   assert.equal(await receipts.keep(receiptOf(1)), true);
   assert.equal(await sessionIds.claim("A"), true);

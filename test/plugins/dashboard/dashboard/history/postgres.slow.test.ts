@@ -10,7 +10,6 @@ import {
   type HistoryStore,
 } from "../../../../../plugins/dashboard/dashboard/history/store.ts";
 import { createMetrics } from "../../../../../src/metrics.ts";
-import type { SettledExchange } from "../../../../../src/plugin.ts";
 import { openPostgres } from "../../../../../src/store/postgres/postgres.ts";
 import { createSeal } from "../../../../../src/store/seal.ts";
 import { manualClock } from "../../../../../src/testing/clock.ts";
@@ -18,9 +17,10 @@ import { startFaultProxy } from "../../../../store/fault-proxy.ts";
 import { createDatabase, runSql } from "../../../../store/servers.ts";
 import { until, upgrade } from "../../../billing/shipping/fixture.ts";
 import { ask, call, pipeline, signIn } from "../gateway.ts";
+import { noon, settledExchange } from "./settled-exchange.ts";
+import { keptLog } from "../../../../test-log.ts";
 
 const secret = "a secret of these gateways";
-const noon = Date.UTC(2026, 10, 21, 12);
 const all = { span: "minute", kind: "route", from: 0, to: noon + 1 } as const;
 
 async function database(t: TestContext): Promise<string> {
@@ -82,41 +82,23 @@ test("old rows of all gateways are deleted", async (t) => {
   );
 });
 
-const exchange: SettledExchange = {
-  arrivedAt: noon,
-  ms: 10,
-  method: "GET",
-  route: { path: "/a" },
-  status: 200,
-  code: undefined,
-  facts: { requestId: undefined, caller: undefined },
-  calls: undefined,
-};
-
 test("while PostgreSQL does not answer, the sums wait, and a message is logged once", async (t) => {
   const url = await database(t);
   await using proxy = await startFaultProxy(Number(new URL(url).port));
   const through = new URL(url);
   through.port = String(proxy.port);
   const clock = manualClock(noon);
-  const errors: string[] = [];
-  const log = {
-    debug() {},
-    info() {},
-    warn() {},
-    error: (_: object, message: string) => void errors.push(message),
-    child: () => log,
-  };
+  const { log, lines } = keptLog();
   const recorder = new HistoryRecorder({ store: openStore(t, through.href), clock, log });
   t.after(() => recorder.close());
-  recorder.settled(exchange);
+  recorder.settled(settledExchange());
   proxy.refuses = true;
   proxy.reset();
   await recorder.flush();
   await recorder.flush();
-  assert.deepEqual(errors, ["health over time: cannot store the last minutes"]);
+  assert.deepEqual(lines, ["error health over time: cannot store the last minutes"]);
   await assert.rejects(recorder.read(all));
-  recorder.settled(exchange);
+  recorder.settled(settledExchange());
   proxy.refuses = false;
   const reader = openStore(t, url);
   await until(async () => {

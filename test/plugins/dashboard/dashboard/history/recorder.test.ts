@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import * as fc from "fast-check";
-import type { Clock, SettledExchange } from "sluice-gateway/plugin";
+import type { Clock } from "sluice-gateway/plugin";
 import {
   addCounts,
   addDuration,
@@ -24,25 +24,10 @@ import {
   type ExchangeSum,
 } from "../../../../../plugins/dashboard/dashboard/history/sums.ts";
 import { manualClock } from "../../../../../src/testing/clock.ts";
+import { noon, settledExchange } from "./settled-exchange.ts";
+import { silentLog } from "../../../../test-log.ts";
 
-const noon = Date.UTC(2026, 10, 21, 12);
 const minute = 60_000;
-const log = { debug() {}, info() {}, warn() {}, error() {}, child: () => log };
-
-function exchange(more: Partial<SettledExchange> = {}): SettledExchange {
-  return {
-    arrivedAt: noon,
-    ms: 10,
-    method: "GET",
-    route: { path: "/a" },
-    status: 200,
-    code: undefined,
-    facts: { requestId: undefined, caller: undefined },
-    calls: undefined,
-    ...more,
-  };
-}
-
 function folderOf(t: TestContext): string {
   const folder = mkdtempSync(join(tmpdir(), "sluice-history-"));
   t.after(() => rmSync(folder, { recursive: true, force: true }));
@@ -88,19 +73,21 @@ test("percentiles of added histograms are within 10 % of the exact ones", () => 
 test("exchanges are counted by route, upstream and model, across a restart", async (t) => {
   const folder = folderOf(t);
   const clock = manualClock(noon);
-  const first = new HistoryRecorder({ store: openHistoryFile(folder), clock, log });
+  const first = new HistoryRecorder({ store: openHistoryFile(folder), clock, log: silentLog });
   const completion = { model: "A/b", inputTokens: 3, outputTokens: 4, firstTokenMs: 20 };
   first.settled(
-    exchange({ facts: { requestId: undefined, caller: undefined, upstream: "net", completion } }),
+    settledExchange({
+      facts: { requestId: undefined, caller: undefined, upstream: "net", completion },
+    }),
   );
-  first.settled(exchange({ status: 429, code: "GATEWAY_RATE_LIMITED" }));
+  first.settled(settledExchange({ status: 429, code: "GATEWAY_RATE_LIMITED" }));
   await first.flush();
-  first.settled(exchange({ status: 502, code: "GATEWAY_UPSTREAM_FAILED" }));
+  first.settled(settledExchange({ status: 502, code: "GATEWAY_UPSTREAM_FAILED" }));
   await first.close();
 
   const store = openHistoryFile(folder);
-  const second = new HistoryRecorder({ store, clock, log });
-  second.settled(exchange({ status: 101, ms: 3_600_000, arrivedAt: noon - 3_600_000 }));
+  const second = new HistoryRecorder({ store, clock, log: silentLog });
+  second.settled(settledExchange({ status: 101, ms: 3_600_000, arrivedAt: noon - 3_600_000 }));
   await second.flush();
   for (const span of ["minute", "hour"] as const) {
     const all = await sumOf(store, "all", "", span);
@@ -131,9 +118,9 @@ test("rows are pruned by age, and distinct names are bounded", async (t) => {
     every: () => ({ [Symbol.dispose]() {} }),
   };
   const store = openHistoryFile(folderOf(t));
-  const recorder = new HistoryRecorder({ store, clock, log });
+  const recorder = new HistoryRecorder({ store, clock, log: silentLog });
   for (let route = 0; route < 300; route++) {
-    recorder.settled(exchange({ route: { path: `/${route}` } }));
+    recorder.settled(settledExchange({ route: { path: `/${route}` } }));
   }
   await recorder.flush();
   const read = (span: Span): readonly HistoryRow[] =>
@@ -141,11 +128,11 @@ test("rows are pruned by age, and distinct names are bounded", async (t) => {
   assert.ok(read("minute").length <= 101);
   assert.equal((await sumOf(store, "route", "other")).n, 300 - (read("minute").length - 1));
   time.advance(26 * 60 * minute);
-  recorder.settled(exchange({ arrivedAt: clock.now() }));
+  recorder.settled(settledExchange({ arrivedAt: clock.now() }));
   await recorder.flush();
   assert.equal(read("minute").length, 1);
   time.advance(32 * 24 * 60 * minute);
-  recorder.settled(exchange({ arrivedAt: clock.now() }));
+  recorder.settled(settledExchange({ arrivedAt: clock.now() }));
   await recorder.flush();
   assert.equal(read("hour").length, 1);
   await recorder.close();
@@ -164,15 +151,15 @@ test("a store that fails loses nothing when it works again, and an exchange that
     read: () => [...rows.values()],
     close() {},
   };
-  const recorder = new HistoryRecorder({ store, clock, log });
-  recorder.settled(exchange());
+  const recorder = new HistoryRecorder({ store, clock, log: silentLog });
+  recorder.settled(settledExchange());
   clock.advance(minute);
   await recorder.flush();
   isDown = false;
   clock.advance(minute);
   await recorder.flush();
   // Its minute has been stored and forgotten, so it counts in the next one.
-  recorder.settled(exchange());
+  recorder.settled(settledExchange());
   clock.advance(minute);
   await recorder.close();
   const sum = newSum();

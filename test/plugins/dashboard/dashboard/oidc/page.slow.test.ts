@@ -3,23 +3,20 @@ import assert from "node:assert/strict";
 import { after, test, type TestContext } from "node:test";
 import type { Browser, BrowserContextOptions, Page } from "playwright-core";
 import { openChromium } from "../../../../browser.ts";
-import type { Watched } from "../gateway.ts";
+import {
+  faintTexts,
+  openWatchedPage,
+  widthExcess,
+  type WatchedPage,
+} from "../../../../watched-page.ts";
+import { enter as enterKey, type Watched } from "../gateway.ts";
 import { startWithOidc } from "./fixture.ts";
 import { openRealProvider, type RealProvider } from "./real-provider.ts";
-
-/** Time limit of each wait in the page. It is long for slow machines and is not reached normally. */
-const waitLimitMs = 15_000;
-
-interface Opened {
-  readonly page: Page;
-  /** Messages of the dashboard's own pages, and violations of the Content-Security-Policy. */
-  readonly problems: string[];
-}
 
 interface Both {
   readonly gateway: Watched;
   readonly provider: RealProvider;
-  readonly open: (options?: BrowserContextOptions) => Promise<Opened>;
+  readonly open: (options?: BrowserContextOptions) => Promise<WatchedPage>;
 }
 
 let launched: Browser | undefined;
@@ -35,20 +32,14 @@ async function withBoth(t: TestContext, run: (both: Both) => Promise<void>): Pro
   });
   provider.start(`${gateway.adminUrl}/dashboard/oidc/callback`);
   const contexts: { close(): Promise<void> }[] = [];
-  const open = async (options: BrowserContextOptions = {}): Promise<Opened> => {
-    const context = await browser.newContext({ reducedMotion: "reduce", ...options });
-    contexts.push(context);
-    const page = await context.newPage();
-    page.setDefaultTimeout(waitLimitMs);
-    const problems: string[] = [];
-    page.on("console", (message) => {
-      if (message.type() === "debug" || !page.url().startsWith(gateway.adminUrl)) return;
-      problems.push(`${message.type()}: ${message.text()}`);
+  const open = async (options: BrowserContextOptions = {}): Promise<WatchedPage> => {
+    const opened = await openWatchedPage(browser, {
+      origin: gateway.adminUrl,
+      alsoAllowed: [provider.issuer],
+      ...options,
     });
-    page.on("pageerror", (error) => problems.push(`thrown: ${error.message}`));
-    await page.addInitScript(
-      'addEventListener("securitypolicyviolation", (e) => console.error("policy: " + e.violatedDirective))',
-    );
+    const { page } = opened;
+    contexts.push(page.context());
     // The pages of the provider ask for a font elsewhere.
     const isOwn = (url: URL): boolean => [gateway.adminUrl, provider.issuer].includes(url.origin);
     await page.route(
@@ -56,7 +47,7 @@ async function withBoth(t: TestContext, run: (both: Both) => Promise<void>): Pro
       (route) => route.abort(),
     );
     await page.goto(`${gateway.adminUrl}/dashboard`);
-    return { page, problems };
+    return opened;
   };
   try {
     await run({ gateway, provider, open });
@@ -165,43 +156,17 @@ test("while the provider is away, the form says so with a code, and a key still 
     await alert.getByText("Not signed in: Example ID cannot be reached").waitFor();
     assert.match((await alert.textContent()) ?? "", /\(GATEWAY_SERVICE_UNAVAILABLE\)\.$/);
     assert.match(problems.splice(0).join(), /^error: Failed to load resource.* 503 /);
-    await page.getByLabel("API key").fill(gateway.key);
-    await page.getByRole("button", { name: "Sign in", exact: true }).click();
-    await page.getByRole("navigation").waitFor();
+    await enterKey(page, gateway.key);
     assert.deepEqual(problems, []);
   }));
-
-/** Returns the texts whose contrast is below 4.5 to 1 (WCAG 2.2). */
-const faint = `[...document.querySelectorAll("body *")]
-  .filter((e) => [...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim() !== ""))
-  .filter((e) => e.checkVisibility() && !["SCRIPT", "NOSCRIPT"].includes(e.tagName))
-  .map((element) => {
-    const context = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
-    const light = (colour) => {
-      context.fillStyle = colour;
-      context.fillRect(0, 0, 1, 1);
-      const [r, g, b] = [...context.getImageData(0, 0, 1, 1).data].map((part) =>
-        part <= 10 ? part / 255 / 12.92 : ((part / 255 + 0.055) / 1.055) ** 2.4);
-      return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-    };
-    let ground = element;
-    while (getComputedStyle(ground).backgroundColor === "rgba(0, 0, 0, 0)") ground = ground.parentElement;
-    const [a, b] = [getComputedStyle(element).color, getComputedStyle(ground).backgroundColor]
-      .map(light).sort((x, y) => x - y);
-    return [element.textContent, (b + 0.05) / (a + 0.05)];
-  })
-  .filter(([, ratio]) => ratio < 4.5)`;
 
 test("the sign-in page and the page of a refusal are readable, light and dark, on a phone", (t) =>
   withBoth(t, async ({ gateway, open }) => {
     for (const colorScheme of ["light", "dark"] as const) {
       const { page } = await open({ colorScheme, viewport: { width: 390, height: 844 } });
       const judge = async (name: string): Promise<void> => {
-        assert.deepEqual(await page.evaluate(faint), [], `${colorScheme} ${name}`);
-        const excess = await page.evaluate(
-          "document.documentElement.scrollWidth - document.documentElement.clientWidth",
-        );
-        assert.equal(excess, 0, `${colorScheme} ${name}`);
+        assert.deepEqual(await faintTexts(page), [], `${colorScheme} ${name}`);
+        assert.equal(await widthExcess(page), 0, `${colorScheme} ${name}`);
       };
       await page.getByRole("button", { name: "Sign in with Example ID" }).waitFor();
       await judge("sign-in");

@@ -24,6 +24,8 @@ export class ArchiveNode implements AsyncDisposable {
   events: readonly string[] = [value("0x01"), done];
   /** Answers to the calls that begin a read: a JSON-RPC error as JSON text. */
   refusal: string | undefined;
+  /** True if the node does not answer the calls that begin a read. */
+  isSilent = false;
   /** Every call of `archive_v1` as `method params`. */
   readonly calls: string[] = [];
   /** Reads that have not been finished or stopped. */
@@ -102,6 +104,7 @@ export class ArchiveNode implements AsyncDisposable {
       for (const read of this.reads) if (read.id === params[0]) this.reads.delete(read);
       return say('"result":true');
     }
+    if (this.isSilent) return;
     if (this.refusal !== undefined) return say(`"error":${this.refusal}`);
     const read = { socket, id: `node-${++this.#nextId}`, method };
     this.reads.add(read);

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { HttpClient } from "../../../../../plugins/ledger/ledger/pool/http-client.ts";
 import { BatchingClient } from "../../../../../plugins/ledger/ledger/pool/batching-client.ts";
 import { manualClock, type ManualClock } from "../../../../../src/testing/clock.ts";
-import { SingleCall, silent } from "./recorded-request.ts";
+import { SingleCall } from "./recorded-request.ts";
 import {
   echo,
   failure,
@@ -14,6 +14,7 @@ import {
   type RpcCall,
   type Script,
 } from "./scripted-node.ts";
+import { silentLog } from "../../../../test-log.ts";
 
 interface Client extends AsyncDisposable {
   readonly client: BatchingClient;
@@ -30,7 +31,7 @@ function connectTo(url: string): Client {
     idleMs: 2_000,
     answerBytes: 10_000,
     clock,
-    log: silent,
+    log: silentLog,
   });
   const client = new BatchingClient(http, clock);
   return { client, clock, [Symbol.asyncDispose]: () => client.close() };

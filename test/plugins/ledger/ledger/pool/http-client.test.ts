@@ -6,7 +6,7 @@ import { HttpClient } from "../../../../../plugins/ledger/ledger/pool/http-clien
 import { requestHead } from "../../../../../plugins/ledger/ledger/pool/request-head.ts";
 import { addressOf } from "../../../../../src/http/upstream/open-socket.ts";
 import { manualClock, type ManualClock } from "../../../../../src/testing/clock.ts";
-import { SingleCall, silent } from "./recorded-request.ts";
+import { SingleCall } from "./recorded-request.ts";
 import {
   echo,
   failure,
@@ -16,6 +16,7 @@ import {
   type Received,
   type ScriptedNode,
 } from "./scripted-node.ts";
+import { silentLog } from "../../../../test-log.ts";
 
 interface Client extends AsyncDisposable {
   readonly client: HttpClient;
@@ -35,7 +36,7 @@ function connectTo(
     idleMs: 2_000,
     answerBytes: 10_000,
     clock,
-    log: silent,
+    log: silentLog,
     ...over,
   });
   return { client, clock, [Symbol.asyncDispose]: () => client.close() };

@@ -2,7 +2,6 @@
 import { NodeCall } from "../../../../../plugins/ledger/ledger/pool/node-call.ts";
 import type { Failure } from "../../../../../plugins/ledger/ledger/pool/failure.ts";
 import type { NodeRequest } from "../../../../../plugins/ledger/ledger/node-pool.ts";
-import type { Log } from "../../../../../src/contract/log.ts";
 import type { Metrics } from "../../../../../src/contract/metrics.ts";
 
 export type RequestOutcome =
@@ -61,14 +60,6 @@ export class SingleCall extends NodeCall {
     this.request.onError(why.reason);
   }
 }
-
-export const silent: Log = {
-  debug() {},
-  info() {},
-  warn() {},
-  error() {},
-  child: () => silent,
-};
 
 /** Metrics that can be read: `values.get('name{a="b"}')`. */
 export function readableMetrics(): Metrics & { readonly values: Map<string, number> } {

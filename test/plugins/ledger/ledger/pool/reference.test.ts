@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { openLedger, type LedgerService } from "../../../../../plugins/ledger/ledger/ledger.ts";
 import { upstreamConfig } from "../fixture.ts";
-import { readableMetrics, silent } from "./recorded-request.ts";
+import { readableMetrics } from "./recorded-request.ts";
 import {
   PROBE_MS,
   says,
@@ -13,6 +13,7 @@ import {
   type PoolUnderTest,
 } from "./nodes.ts";
 import { onChain, startNode } from "./scripted-node.ts";
+import { silentLog } from "../../../../test-log.ts";
 
 /** Keeps the node from answering probes until the returned function is called. It still answers calls. */
 function holdProbes(node: ChainNode): () => void {
@@ -31,7 +32,7 @@ function holdProbes(node: ChainNode): () => void {
 /** A ledger with the pool, which it closes. */
 function ledgerOver({ pool, clock }: PoolUnderTest): LedgerService & AsyncDisposable {
   const metrics = readableMetrics();
-  const ledger = openLedger({ upstream: upstreamConfig(), pool, metrics, clock, log: silent });
+  const ledger = openLedger({ upstream: upstreamConfig(), pool, metrics, clock, log: silentLog });
   return Object.assign(ledger, { [Symbol.asyncDispose]: () => ledger.close() });
 }
 

@@ -4,8 +4,9 @@ import { getCACertificates, setDefaultCACertificates, type TLSSocket } from "nod
 import { HttpClient } from "../../../../../plugins/ledger/ledger/pool/http-client.ts";
 import { manualClock } from "../../../../../src/testing/clock.ts";
 import { cert, key } from "../../../../certificate.ts";
-import { SingleCall, silent } from "./recorded-request.ts";
+import { SingleCall } from "./recorded-request.ts";
 import { echo, response, result, startNode } from "./scripted-node.ts";
+import { silentLog } from "../../../../test-log.ts";
 
 function clientOf(url: string): HttpClient {
   return new HttpClient({
@@ -16,7 +17,7 @@ function clientOf(url: string): HttpClient {
     idleMs: 2_000,
     answerBytes: 1_000_000,
     clock: manualClock(),
-    log: silent,
+    log: silentLog,
   });
 }
 

@@ -4,9 +4,10 @@ import { createServer as createTcpServer } from "node:net";
 import { test } from "node:test";
 import { WsClient } from "../../../../../plugins/ledger/ledger/pool/ws-client.ts";
 import { manualClock, type ManualClock } from "../../../../../src/testing/clock.ts";
-import { SingleCall, silent } from "./recorded-request.ts";
+import { SingleCall } from "./recorded-request.ts";
 import { failure, result, type RpcCall } from "./scripted-node.ts";
 import { startWsNode, type WsScript } from "./scripted-ws-node.ts";
+import { silentLog } from "../../../../test-log.ts";
 
 interface Client extends AsyncDisposable {
   readonly client: WsClient;
@@ -23,7 +24,7 @@ function connectTo(url: string): Client {
     idleMs: 2_000,
     answerBytes: 10_000,
     clock,
-    log: silent,
+    log: silentLog,
   });
   return { client, clock, [Symbol.asyncDispose]: () => client.close() };
 }

@@ -1,0 +1,116 @@
+/**
+ * Tries storage subscriptions before they are opened on the WebSocket that all clients share. The first notification of a
+ * storage subscription has the values of all its keys. A message above the limit ends the connection, so a trial has a
+ * connection for itself: a client that subscribes to too much does not disturb the subscriptions of the others.
+ */
+import type { Clock, Log } from "sluice-gateway/plugin";
+import type { NodePool } from "../node-pool.ts";
+import type { FeedLimits } from "./feed-connection.ts";
+import { NodeLinks, type NodeLink } from "./node-links.ts";
+import { OwnSubscription } from "./own-subscription.ts";
+import type { FeedMethod } from "./subscription-methods.ts";
+
+/** Maximum number of trials at the same time. Further ones wait. */
+const maxTrials = 4;
+/** Number of nodes that must send too much, because one node can lie. */
+const maxNodes = 2;
+
+/** The outcome of a trial. `error`: the node refuses the subscription. `failed`: no node has answered. */
+export type TrialOutcome =
+  | { readonly kind: "fits" | "tooLarge" | "failed" }
+  | { readonly kind: "error"; readonly text: string };
+
+export interface StorageTrialsParts {
+  readonly pool: Pick<NodePool, "targets">;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly limits: FeedLimits;
+}
+
+/** A subscription to try. */
+export interface WantedTrial {
+  readonly method: FeedMethod;
+  /** JSON text of an array. */
+  readonly params: string;
+  /** False if nobody needs the outcome any more. */
+  readonly isWanted: () => boolean;
+}
+
+export class StorageTrials {
+  readonly #clock: Clock;
+  readonly #answerMs: number;
+  readonly #links: NodeLinks;
+  #running = 0;
+  readonly #waiting: (() => void)[] = [];
+
+  constructor(parts: StorageTrialsParts) {
+    this.#clock = parts.clock;
+    this.#answerMs = parts.limits.answerMs;
+    this.#links = new NodeLinks({
+      ...parts,
+      maxPerLink: 1,
+      // One more per trial, because a connection to the first node is kept while the second one is asked.
+      maxLinks: maxNodes * maxTrials,
+      lostMessage: "the connection on which a storage subscription was tried is lost",
+    });
+  }
+
+  /** Subscribes at a node, waits for the first notification, and unsubscribes. Never rejects. */
+  async run(trial: WantedTrial): Promise<TrialOutcome> {
+    if (this.#running >= maxTrials) {
+      await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    } else this.#running++;
+    try {
+      return trial.isWanted() ? await this.#askNodes(trial) : { kind: "failed" };
+    } finally {
+      // The next trial takes over the place of this one.
+      const next = this.#waiting.shift();
+      if (next === undefined) this.#running--;
+      else next();
+    }
+  }
+
+  close(): void {
+    this.#links.close();
+  }
+
+  async #askNodes(trial: WantedTrial): Promise<TrialOutcome> {
+    const asked = new Set<string>();
+    let isTooLarge = false;
+    while (asked.size < maxNodes) {
+      const link = this.#links.take(asked.size === 0 ? {} : { except: asked });
+      if (link === undefined || link === "full") break;
+      asked.add(link.target.label);
+      const outcome = await this.#ask(link, trial);
+      this.#links.release(link);
+      if (outcome.kind === "fits" || outcome.kind === "error") return outcome;
+      isTooLarge ||= outcome.kind === "tooLarge";
+    }
+    return { kind: isTooLarge ? "tooLarge" : "failed" };
+  }
+
+  async #ask(link: NodeLink, { method, params }: WantedTrial): Promise<TrialOutcome> {
+    const { connection, open } = link;
+    const lost = (): TrialOutcome => ({ kind: connection.isOverLimit ? "tooLarge" : "failed" });
+    if (!(await connection.opened)) return lost();
+    const { promise, resolve } = Promise.withResolvers<TrialOutcome>();
+    const rules = { isLast: () => true, maxWaiting: 1 };
+    const subscription = new OwnSubscription(rules, () => open.delete(subscription));
+    subscription.start({
+      onNotification: () => resolve({ kind: "fits" }),
+      onEnd: () => resolve(lost()),
+    });
+    const answer = await connection.subscribe(method.name, params, () => {
+      open.add(subscription);
+      return (result) => subscription.receive(result);
+    });
+    if (answer === undefined) return lost();
+    if (answer.kind === "error") return { kind: "error", text: answer.text };
+    using _timeout = this.#clock.after(this.#answerMs, () => subscription.lose());
+    const outcome = await promise;
+    connection.forget(answer.text);
+    // The node counts subscriptions, so this one ends there before the next one begins.
+    await connection.request(method.unsubscribe, `[${answer.text}]`);
+    return outcome;
+  }
+}

@@ -1,0 +1,194 @@
+/** Subscriptions whose notifications do not fit into a message of the node, and losses that follow each other. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Feed } from "../../../../../plugins/ledger/ledger/feed/feed.ts";
+import { createFeedMethods } from "../../../../../plugins/ledger/ledger/feed/subscription-methods.ts";
+import { createMetrics } from "../../../../../src/metrics.ts";
+import { manualClock } from "../../../../../src/testing/clock.ts";
+import { until } from "../../until.ts";
+import { silentLog } from "../../../../test-log.ts";
+import { ChainNode, hashOf, headerOf } from "./chain-node.ts";
+
+const messageBytes = 4_000;
+const hexOf = (chars: number): string => `0x${"5a".repeat(chars / 2)}`;
+const storageOf = (...keys: readonly string[]): string => JSON.stringify([keys]);
+const storage = "state_subscribeStorage";
+const heads = "chain_subscribeNewHeads";
+
+function setUp(...nodes: readonly ChainNode[]) {
+  const clock = manualClock();
+  const metrics = createMetrics();
+  const targets = nodes.map(({ url }) => ({ label: new URL(url).host, url: new URL(url) }));
+  const feed = new Feed({
+    upstream: {
+      name: "ledger",
+      connectMs: 1000,
+      headersMs: 29_000,
+      idleMs: 1000,
+      answerBytes: messageBytes,
+    },
+    methods: createFeedMethods({ methods: {} }),
+    pool: { targets: () => targets },
+    clock,
+    log: silentLog,
+    metrics,
+  });
+  return {
+    clock,
+    feed,
+    /** Number of times that the subscriptions have moved to another connection. */
+    moves: () => metrics.read("sluice_ledger_subscription_moves_total")[0]?.value ?? 0,
+    async refusal(params: string): Promise<string> {
+      const opened = await feed.open({ name: storage }, params);
+      assert.ok(opened.kind === "error", opened.kind);
+      return opened.error;
+    },
+    /** Subscribes, and returns what the client hears. */
+    async hear(name: string, params = "[]"): Promise<string[]> {
+      const opened = await feed.open({ name }, params);
+      assert.ok(opened.kind === "open", JSON.stringify(opened));
+      const heard: string[] = [];
+      opened.subscription.start({
+        onNotification: (result) => void heard.push(result),
+        onEnd: () => void heard.push("end"),
+      });
+      await until(() => heard.length > 0);
+      return heard;
+    },
+    [Symbol.dispose]: () => feed.close(),
+  };
+}
+
+const changes = (node: ChainNode, key: string, value: string): string =>
+  `{"block":"${hashOf(node.best)}","changes":[["${key}","${value}"]]}`;
+
+test("a storage subscription that is too large is refused alone, however often it is opened", async () => {
+  await using first = await ChainNode.start();
+  await using second = await ChainNode.start();
+  for (const node of [first, second]) {
+    node.storage.set("0xaa", '"0x01"').set("0xff", `"${hexOf(messageBytes)}"`);
+  }
+  using feed = setUp(first, second);
+  const heard = await feed.hear(heads);
+  const values = await feed.hear(storage, storageOf("0xaa"));
+  for (let time = 0; time < 5; time++) {
+    const error = JSON.parse(await feed.refusal(storageOf("0xff", `0x0${time}`))) as object;
+    assert.deepEqual({ ...error, message: "" }, { code: -32008, message: "" });
+  }
+  const head = first.best;
+  for (const node of [first, second]) node.advance(head + 2);
+  first.notify(storage, changes(first, "0xaa", "0x02"));
+  await until(() => heard.length === 3 && values.length === 2);
+  assert.deepEqual(heard, [headerOf(head), headerOf(head + 1), headerOf(head + 2)]);
+  assert.equal(feed.moves(), 0, "the shared connection is not lost");
+  await until(() => first.open(storage) === 1 && second.open(storage) === 0);
+});
+
+test("a subscription is too large only if a second node says so, too", async () => {
+  await using liar = await ChainNode.start();
+  await using honest = await ChainNode.start();
+  liar.storage.set("0xaa", `"${hexOf(messageBytes)}"`);
+  honest.storage.set("0xaa", '"0x01"');
+  using feed = setUp(liar, honest);
+  const heard = feed.hear(storage, storageOf("0xaa"));
+  // The shared connection is lost, because it goes to the liar first.
+  assert.deepEqual(await heard, [changes(honest, "0xaa", "0x01")]);
+  assert.ok(feed.moves() <= 1);
+});
+
+test("after a notification that is too large, the others continue without a gap, and this one ends", async () => {
+  await using first = await ChainNode.start();
+  await using second = await ChainNode.start();
+  for (const node of [first, second]) node.storage.set("0xaa", '"0x01"').set("0xbb", '"0x01"');
+  using feed = setUp(first, second);
+  const heard = await feed.hear(heads);
+  const values = await feed.hear(storage, storageOf("0xaa"));
+  const growing = await feed.hear(storage, storageOf("0xbb"));
+  const head = first.best;
+  const large = hexOf(messageBytes);
+  for (const node of [first, second]) {
+    node.storage.set("0xbb", `"${large}"`).set("0xaa", '"0x02"');
+  }
+  second.advance(head + 2);
+  first.notify(storage, changes(first, "0xbb", large));
+  await until(() => growing.length === 2);
+  assert.equal(growing[1], "end");
+  await until(() => heard.length === 3 && values.length === 2);
+  assert.deepEqual(heard, [headerOf(head), headerOf(head + 1), headerOf(head + 2)]);
+  assert.deepEqual(JSON.parse(values[1] ?? ""), {
+    block: hashOf(head + 2),
+    changes: [["0xaa", "0x02"]],
+  });
+  assert.equal(feed.moves(), 1);
+});
+
+test("a subscription whose values grow above the limit ends before it costs the connection", async () => {
+  await using node = await ChainNode.start();
+  using feed = setUp(node);
+  const heard = await feed.hear(heads);
+  const growing = await feed.hear(storage, storageOf("0xaa", "0xbb"));
+  const half = hexOf(messageBytes / 2);
+  node.notify(storage, changes(node, "0xaa", half));
+  await until(() => growing.length === 2);
+  node.notify(storage, changes(node, "0xbb", half));
+  await until(() => growing.length === 3);
+  assert.equal(growing[2], "end");
+  node.advance(node.best + 1);
+  await until(() => heard.length === 2);
+  await until(() => node.open(storage) === 0);
+  assert.equal(feed.moves(), 0);
+});
+
+test("a trial that no node answers fails, and an open subscription is tried again later", async () => {
+  await using node = await ChainNode.start();
+  node.storage.set("0xaa", '"0x01"');
+  using feed = setUp(node);
+  const values = await feed.hear(storage, storageOf("0xaa"));
+  node.answers.set(storage, "");
+  const asked = node.count(storage);
+  // The node loses its connection with a message that is too large, and then does not answer the trial.
+  node.notify(storage, changes(node, "0xaa", hexOf(messageBytes)));
+  await until(() => node.count(storage) === asked + 1);
+  feed.clock.advance(31_000);
+  node.answers.clear();
+  node.storage.set("0xaa", '"0x03"');
+  await until(() => {
+    feed.clock.advance(100);
+    return values.length === 2;
+  });
+  assert.equal(values[1], changes(node, "0xaa", "0x03"));
+  node.answers.set(storage, "");
+  const opened = feed.feed.open({ name: storage }, storageOf("0xcc"));
+  const before = node.count(storage);
+  await until(() => node.count(storage) > before);
+  feed.clock.advance(31_000);
+  assert.equal((await opened).kind, "failed");
+});
+
+test("repeated losses of the only node are answered with growing delays", async () => {
+  await using node = await ChainNode.start();
+  using feed = setUp(node);
+  const heard = await feed.hear(heads);
+  const lose = async (): Promise<void> => {
+    const opened = node.count(heads);
+    node.say("{");
+    await until(() => node.open(heads) === 0 || node.count(heads) > opened);
+  };
+  await lose();
+  await until(() => node.open(heads) === 1);
+  for (const ms of [400, 800, 1600, 3200, 5000, 5000]) {
+    const calls = node.count(heads);
+    await lose();
+    await until(() => feed.moves() > 0 && node.open(heads) === 0);
+    feed.clock.advance(ms - 1);
+    assert.equal(node.count(heads), calls);
+    feed.clock.advance(1);
+    await until(() => node.open(heads) === 1);
+    assert.equal(node.count(heads), calls + 1);
+  }
+  feed.clock.advance(10_000);
+  await lose();
+  await until(() => node.open(heads) === 1);
+  node.advance(node.best + 1);
+  await until(() => heard.length === 2);
+});
