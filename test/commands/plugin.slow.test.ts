@@ -209,6 +209,33 @@ test("add says why npm failed, and leaves no file in the folder", async (t) => {
   }
 });
 
+test("add refuses a plugin with a taken name, and one path for several surfaces", async (t) => {
+  const { configFile, folder, run } = commandLine(t);
+  const before = readFileSync(configFile, "utf8");
+  const source = join(folder, "source");
+  mkdirSync(source);
+  const write = (name: string, value: object): void =>
+    writeFileSync(join(source, name), JSON.stringify(value));
+  const add = async (...names: readonly string[]): Promise<string> => {
+    const manifest = { kind: "surface", description: "A test." };
+    const plugins = Object.fromEntries(names.map((name) => [`./${name}`, { ...manifest, name }]));
+    write("package.json", { name: "acme-pages", version: "1.0.0" });
+    write("sluice-plugin.json", { format: 1, package: "acme-pages", version: "1.0.0", plugins });
+    await promisify(execFile)("npm", ["pack", source, "--ignore-scripts"], { cwd: folder });
+    const { code, err } = await run(
+      plugin,
+      "add",
+      join(folder, "acme-pages-1.0.0.tgz"),
+      "--path",
+      "/x",
+    );
+    assert.deepEqual([code, readFileSync(configFile, "utf8")], [1, before]);
+    return err.join("\n");
+  };
+  assert.match(await add("models"), /a plugin that ships with Sluice has the name models, too/);
+  assert.match(await add("one", "two"), /--path adds a route for one surface, .* has one, two$/);
+});
+
 test("add names the required options of a service", async (t) => {
   const folder = await newPackage(t, "service");
   const line = commandLine(t);

@@ -124,7 +124,7 @@ function changedText(
     return withLines(text, plugins, values);
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
-    throw new PackageError(`${name} was installed but not added: pipeline.yaml: ${reason}`);
+    throw new PackageError(`${name} was installed but not added: ${reason}`);
   }
 }
 
@@ -227,6 +227,11 @@ function pluginsOf(installed: InstalledPackage): Added[] {
 function withLines(text: string, plugins: readonly Added[], values: OptionValues): string {
   const list = optionText(values, "list");
   const path = optionText(values, "path");
+  const surfaces = plugins.filter(({ data }) => data.kind === "surface");
+  if (path !== undefined && surfaces.length > 1) {
+    const all = surfaces.map(({ data }) => data.name).join(", ");
+    throw new Error(`--path adds a route for one surface, but the package has ${all}`);
+  }
   let result = text;
   const addOnce = (place: readonly string[], entry: string, name: string): void => {
     if (!names(valueAt(result, place), name)) result = addEntry(result, place, entry, true);

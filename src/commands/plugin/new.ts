@@ -5,6 +5,7 @@ import { shownPath } from "../../config/fault.ts";
 import { contractVersion } from "../../contract/version.ts";
 import { packageFile } from "../../package-files.ts";
 import { shippedPlugins } from "../../pipeline/load/load.ts";
+import type { Plugin } from "../../plugin.ts";
 import { version } from "../../version.ts";
 import { UsageError } from "../command.ts";
 import { checkWord, optionText } from "../option.ts";
@@ -12,8 +13,10 @@ import type { Subcommand } from "../subcommand.ts";
 
 const kinds = ["step", "surface", "tools", "service"] as const;
 
-/** The options of `sluice plugin add` that put a plugin of each kind into pipeline.yaml. */
-const addOptions = { step: " --list LIST", surface: " --path /NAME", tools: "", service: "" };
+/** Returns the options of `sluice plugin add` that put the plugin into pipeline.yaml, with a space before each. */
+export function addOptions({ name, kind }: Pick<Plugin, "name" | "kind">): string {
+  return { step: " --list LIST", surface: ` --path /${name}`, tools: "", service: "" }[kind];
+}
 
 /** What `sluice plugin add` writes into pipeline.yaml with these options, for the README. */
 const places = {
@@ -65,7 +68,7 @@ export const create: Subcommand = {
       NAME: pluginName,
       TOOL: pluginName.replaceAll("-", "_"),
       KIND: kind,
-      ADDOPTIONS: addOptions[kind].replace("NAME", pluginName),
+      ADDOPTIONS: addOptions({ name: pluginName, kind }),
       PLACE: places[kind].replace("NAME", pluginName),
       VERSION: version,
       CONTRACT: contractVersion,

@@ -18,6 +18,7 @@ import {
   type FoundPlugin,
   type PackageManifest,
 } from "./find-plugins.ts";
+import { addOptions } from "./new.ts";
 import { asText, isGood, judgeAll, withPackage } from "./test.ts";
 
 const run = promisify(execFile);
@@ -46,7 +47,7 @@ export const pack: Subcommand = {
       writeFileSync(join(dist, "package.json"), jsonText(published));
       const tarball = await npmPack(dist, folder);
       if (context.json) context.print(JSON.stringify({ tarball, plugins: found.map(nameOf) }));
-      else context.print(nextSteps(tarball));
+      else context.print(nextSteps(tarball, found));
       return 0;
     }),
 };
@@ -63,12 +64,15 @@ function checkBundled(manifest: PackageManifest): void {
   }
 }
 
-function nextSteps(tarball: string): string {
+function nextSteps(tarball: string, found: readonly FoundPlugin[]): string {
   const shown = relative(process.cwd(), tarball);
+  const options = new Map(found.map(({ plugin }) => [plugin.kind, addOptions(plugin)]));
   return `Packed ${shown}.
 
-Add it to a gateway, in the folder of its pipeline.yaml:  npx sluice plugin add ${tarball}
-Publish it:  npm publish ${shown.startsWith(".") ? shown : `./${shown}`}`;
+Add it to a gateway, in the folder of its pipeline.yaml:
+  npx sluice plugin add ${tarball}${[...options.values()].join("")}
+Publish it:
+  npm publish ${shown.startsWith(".") ? shown : `./${shown}`}`;
 }
 
 function nameOf({ plugin }: FoundPlugin): string {
