@@ -50,7 +50,7 @@ export interface Tool<Input = unknown> {
    * True if the tool validates its inputs and results itself, for example because another server does. The gateway then
    * shows the schemas unchanged and never compiles or runs them, so they need not be trusted: it only requires that the
    * roots of the schemas have `type: "object"`, that inputs and structured results are objects, and that description,
-   * schemas and annotations together have at most 65,536 characters and about 128 levels as JSON. Not for write tools.
+   * schemas and annotations together have at most 65,536 characters and 127 levels as JSON. Not for write tools.
    */
   readonly hasOwnValidation?: boolean;
   readonly price: ToolPrice<Input>;

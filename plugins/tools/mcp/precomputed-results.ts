@@ -86,9 +86,10 @@ function toolEntry(entry: CatalogueEntry): object {
   const { name, description, inputSchema, outputSchema, annotations, write } = entry;
   const { estimatedCUMilli, estimatedCUVaries } = entry;
   const { title } = annotations;
-  const hints = write || annotations.readOnlyHint === false
-    ? { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: true }
-    : { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: true };
+  const hints =
+    write || annotations.readOnlyHint === false
+      ? { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: true }
+      : { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: true };
   return {
     name,
     ...(title !== undefined && { title }),
