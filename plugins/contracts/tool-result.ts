@@ -81,7 +81,7 @@ export type ToolOutcome =
       readonly tool: string;
       /** The result as JSON text. */
       readonly json: string;
-      /** True if the tool has an output schema, which the result matches. */
+      /** True if the tool has an output schema. The result is then an object that matches it. */
       readonly isStructured?: boolean;
       /** The amount that was charged: the price of the call and of the calls that it made. */
       readonly usedCUMilli: number;

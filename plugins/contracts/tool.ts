@@ -27,7 +27,10 @@ export type ToolPrice<Input = never> =
   | number
   | { readonly estimateMilliCu: number; readonly of: (input: Input) => number };
 
-/** One tool. `Input` is the type that the schema describes. The input has been validated when `call` runs. */
+/**
+ * One tool. `Input` is the type that the schema describes. The input has been validated when `call` runs, except for
+ * tools with `hasOwnValidation`.
+ */
 export interface Tool<Input = unknown> {
   /** At most 64 letters, digits and underscores, beginning with a letter. Unique within a deployment. */
   readonly name: string;
@@ -43,6 +46,13 @@ export interface Tool<Input = unknown> {
    * `structuredContent`, too. A result that does not match is a bug and is answered with GATEWAY_INTERNAL_ERROR.
    */
   readonly outputSchema?: JsonSchema;
+  /**
+   * True if the tool validates its inputs and results itself, for example because another server does. The gateway then
+   * shows the schemas unchanged and never compiles or runs them, so they need not be trusted: it only requires that the
+   * roots of the schemas have `type: "object"`, that inputs and structured results are objects, and that description,
+   * schemas and annotations together have at most 65,536 characters and 127 levels as JSON. Not for write tools.
+   */
+  readonly hasOwnValidation?: boolean;
   readonly price: ToolPrice<Input>;
   readonly capability: Capability | undefined;
   /**

@@ -36,6 +36,7 @@ export default defineTools({
       {
         name: "infer",
         description: "Pretends to have asked a model.",
+        annotations: { readOnlyHint: false },
         inputSchema: { type: "object", properties: {} },
         price: 0,
         capability: undefined,

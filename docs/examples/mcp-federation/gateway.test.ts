@@ -14,15 +14,21 @@ import {
 const readme = readFileSync(join(import.meta.dirname, "README.md"), "utf8");
 const documented = /```yaml\n(.*?)```/s.exec(readme)?.[1] ?? "";
 
+/** Nothing listens on this port. A dead server costs only its own tools. */
+const deadUrl = "http://127.0.0.1:9/mcp";
+
 interface Message {
   readonly id?: number;
   readonly method: string;
 }
 
 /** A server with the tools `forecast` and `erase`. `state.call` replies to calls. */
-function weather(state: { isAway: boolean; call: () => UpstreamReply | Promise<UpstreamReply> }) {
+function weather(state: {
+  isUnavailable: boolean;
+  call: () => UpstreamReply | Promise<UpstreamReply>;
+}) {
   return scriptedUpstream(({ method, body }) => {
-    if (state.isAway) return { status: 503 };
+    if (state.isUnavailable) return { status: 503 };
     if (method !== "POST") return { status: 405 };
     const { id, method: called } = JSON.parse(body) as Message;
     if (id === undefined) return { status: 202 };
@@ -42,8 +48,8 @@ function weather(state: { isAway: boolean; call: () => UpstreamReply | Promise<U
 function started({ url }: ScriptedUpstream): Promise<TestGateway> {
   const pipeline = documented
     .replace("./mcp-federation/", `${import.meta.dirname}/`)
-    .replace("refreshSeconds: 30", "refreshSeconds: 1");
-  return startTestGateway({ pipeline, env: { WEATHER_MCP_URL: url } });
+    .replace("refreshSeconds: 60", "refreshSeconds: 1");
+  return startTestGateway({ pipeline, env: { WEATHER_MCP_URL: url, MAPS_MCP_URL: deadUrl } });
 }
 
 async function post(gateway: TestGateway, path: string, body: object, signal?: AbortSignal) {
@@ -73,8 +79,8 @@ async function until(condition: () => boolean | Promise<boolean>): Promise<void>
   while (!(await condition())) await new Promise(setImmediate);
 }
 
-test("the tools of a server that was away at the start appear on every surface, with their price", async () => {
-  const state = { isAway: true, call: () => sunny };
+test("the tools of a server that was unavailable at the start appear on every surface, with their price", async () => {
+  const state = { isUnavailable: true, call: () => sunny };
   await using upstream = await weather(state);
   await using gateway = await started(upstream);
   const lists = async (): Promise<string[]> => [
@@ -88,14 +94,17 @@ test("the tools of a server that was away at the start appear on every surface, 
   }
   assert.match(await post(gateway, "/rpc", call), /GATEWAY_TOOL_NOT_FOUND/);
 
-  state.isAway = false;
+  state.isUnavailable = false;
   const catalogue = gateway.gateway.use("tool-catalogue") ?? assert.fail();
   await until(() => catalogue.list.length > 1);
   assert.deepEqual(
     catalogue.list.map(({ name }) => name),
     ["gateway_batch", "weather_forecast"],
   );
-  for (const list of await lists()) assert.match(list, /weather_forecast.*"estimatedCUMilli":500/);
+  for (const list of await lists()) {
+    assert.match(list, /weather_forecast.*"estimatedCUMilli":500/);
+    assert.doesNotMatch(list, /maps_/);
+  }
   const { result } = JSON.parse(await post(gateway, "/rpc", call)) as { result: object };
   assert.deepEqual(result, { content: sunny.body, usedCUMilli: 500 });
   const params = { name: "weather_forecast", arguments: {} };
@@ -103,10 +112,10 @@ test("the tools of a server that was away at the start appear on every surface, 
   assert.equal(await usedBy(gateway), 1_000);
 });
 
-test("a tool's own error is content and costs nothing; the error of a server that is away is not passed on", async () => {
+test("a tool's own error is content and costs nothing; the error of a server that is unavailable is not passed on", async () => {
   const text = "there is no such city";
   const state = {
-    isAway: false,
+    isUnavailable: false,
     call: () => ({ body: { isError: true, content: [{ type: "text", text }] } }),
   };
   await using upstream = await weather(state);
@@ -115,7 +124,7 @@ test("a tool's own error is content and costs nothing; the error of a server tha
     (JSON.parse(await post(gateway, "/rpc", call)) as { error: unknown }).error;
   const data = { errorCode: "GATEWAY_TOOL_EXECUTION_ERROR" };
   assert.deepEqual(await errorOf(), { code: -32_603, message: text, data });
-  state.isAway = true;
+  state.isUnavailable = true;
   assert.deepEqual(await errorOf(), { code: -32_603, message: "the tool did not answer", data });
   assert.equal(await usedBy(gateway), 0);
 });
@@ -124,7 +133,7 @@ test("a call whose caller leaves is completed and charged, as that of every tool
   const { promise, resolve } = Promise.withResolvers<UpstreamReply>();
   const calls = Promise.withResolvers<void>();
   const state = {
-    isAway: false,
+    isUnavailable: false,
     call: () => {
       calls.resolve();
       return promise;

@@ -78,14 +78,18 @@ function members(value: object): string {
   return JSON.stringify(value).slice(1, -1);
 }
 
-/** All hints are set explicitly, because the protocol's defaults assume the worst and most tools here only read. */
+/**
+ * All hints are set explicitly, because the protocol's defaults assume the worst and most tools here only read. A tool that
+ * says that it does not only read gets the defaults of the protocol.
+ */
 function toolEntry(entry: CatalogueEntry): object {
   const { name, description, inputSchema, outputSchema, annotations, write } = entry;
   const { estimatedCUMilli, estimatedCUVaries } = entry;
   const { title } = annotations;
-  const hints = write
-    ? { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: true }
-    : { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: true };
+  const hints =
+    write || annotations.readOnlyHint === false
+      ? { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: true }
+      : { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: true };
   return {
     name,
     ...(title !== undefined && { title }),

@@ -4,6 +4,7 @@ import type { CatalogueEntry, Tool } from "sluice-gateway/services";
 import { withToken } from "./confirmation.ts";
 import { stableJson } from "sluice-gateway/toolkit";
 import type { InputCheck, InputCompiler } from "./input-schema.ts";
+import { definitionProblem, objectCheck } from "./own-validation.ts";
 import { BrokenContract } from "./result-checks.ts";
 import { toolMetrics, type ToolMetrics } from "./tool-metrics.ts";
 
@@ -36,17 +37,21 @@ export function definitionOf(tool: Tool): string {
   const varies = typeof tool.price !== "number";
   return stableJson([
     [name, description, inputSchema, outputSchema ?? null, annotations ?? null],
-    [price, varies, write === true, capability ?? null],
+    [price, varies, write === true, capability ?? null, tool.hasOwnValidation === true],
   ]);
 }
 
 /** Checks the definition of a tool. Returns the end of a sentence if it has a problem. Throws if the tool does. */
-export function compileTool(tool: Tool, compile: InputCompiler): CompiledTool | string {
-  const { name, outputSchema } = tool;
+export function compileTool(tool: Tool, compiler: InputCompiler): CompiledTool | string {
+  const { name, outputSchema, hasOwnValidation = false } = tool;
   if (typeof name !== "string" || !toolName.test(name)) {
     return "has an invalid name; expected a letter and up to 63 letters, digits and underscores";
   }
   const write = tool.write === true;
+  if (write && hasOwnValidation) return "is a write tool but has hasOwnValidation: true";
+  const problem = hasOwnValidation ? definitionProblem(tool) : undefined;
+  if (problem !== undefined) return problem;
+  const compile = hasOwnValidation ? objectCheck : compiler;
   const inputSchema = write ? withToken(tool.inputSchema) : tool.inputSchema;
   const check = compile(inputSchema);
   if (typeof check === "string") return check;

@@ -53,8 +53,8 @@ const thorough = schemaCompiler("tool input, all errors", { ...options, allError
 /** Returns the function that compiles the schemas of tools. */
 export function createSchemaCompiler(): InputCompiler {
   return (schema, what = "input") => {
-    if (schema["type"] !== "object")
-      return `has an ${what} schema whose root is not \`type: "object"\``;
+    const problem = rootProblem(schema, what);
+    if (problem !== undefined) return problem;
     if (schema["$async"] === true) return `has an asynchronous ${what} schema`;
     for (const word of ["oneOf", "anyOf", "allOf", "$ref"]) {
       // Validators in agents read little more than the properties of the root.
@@ -76,6 +76,12 @@ export function createSchemaCompiler(): InputCompiler {
       return `has an invalid ${what} schema: ${error instanceof Error ? error.message : String(error)}`;
     }
   };
+}
+
+/** Returns the problem of a schema whose values need not be objects. */
+export function rootProblem(schema: JsonSchema, what: string): string | undefined {
+  if (schema["type"] === "object") return undefined;
+  return `has an ${what} schema whose root is not \`type: "object"\``;
 }
 
 function violations(errors: readonly SchemaError[]): Violation[] {

@@ -121,15 +121,15 @@ export class ToolRun {
   }
 
   /** Returns the reason why the call must not begin: nobody waits for the result, or the enclosing call has ended. */
-  #over(): ToolFailure | undefined {
+  #reasonNotToBegin(): ToolFailure | undefined {
     if (this.#caller.signal.aborted) return abandoned;
     return this.#nesting.stop?.aborted === true ? timedOut : undefined;
   }
 
   /** Returns the reason to refuse the call before anything is done. */
   #refusal(input: unknown): ToolFailure | undefined {
-    const over = this.#over();
-    if (over !== undefined) return over;
+    const reason = this.#reasonNotToBegin();
+    if (reason !== undefined) return reason;
     const { tool, check } = this.#catalogued;
     const { capability } = tool;
     if (capability !== undefined && !this.#caller.principal.key.capabilities.has(capability)) {
@@ -178,10 +178,10 @@ export class ToolRun {
     const hasWaited = opening instanceof Promise;
     return andThen(opening, (part) => {
       if ("kind" in part) return this.#failed(creditFailure(part));
-      const over = hasWaited ? this.#over() : undefined;
-      if (over === undefined) return this.#performPaid(input, confirmed, part, costMilliCu);
+      const reason = hasWaited ? this.#reasonNotToBegin() : undefined;
+      if (reason === undefined) return this.#performPaid(input, confirmed, part, costMilliCu);
       part.release();
-      return this.#failed(over);
+      return this.#failed(reason);
     });
   }
 

@@ -187,7 +187,7 @@ function listOf(present: unknown): readonly Tool[] {
   const members = [...(present as readonly unknown[])];
   const wrong = members.findIndex((tool) => typeof tool !== "object" || tool === null);
   if (wrong >= 0) throw new TypeError(`\`tools[${wrong}]\` is not an object`);
-  // The input is validated by the schema of the tool before each call, which justifies the cast.
+  // The schema or the tool itself validates the input of each call, which justifies the cast.
   return members as readonly Tool[];
 }
 

@@ -280,9 +280,12 @@ test("tools/list contains every tool in a stable order, with all hints and witho
       assert.equal(typeof tool.annotations[hint], "boolean", `${tool.name} ${hint}`);
     }
   }
-  const write = result.tools.find((tool: { name: string }) => tool.name === "write");
-  assert.equal(write.annotations.readOnlyHint, false);
-  assert.equal(write.annotations.destructiveHint, true);
+  // Tools that do not only read have the defaults of the protocol: "infer" says so, and "write" needs a confirmation.
+  for (const name of ["infer", "write"]) {
+    const { annotations } = result.tools.find((tool: { name: string }) => tool.name === name);
+    assert.equal(annotations.readOnlyHint, false);
+    assert.equal(annotations.destructiveHint, true);
+  }
   assert.equal(result.tools[0].title, "Echo");
   assert.deepEqual(result.tools[0]._meta, { estimatedCUMilli: 100, estimatedCUVaries: false });
   const paged = await send(rpc("tools/list", { cursor: "x" }));
