@@ -2,7 +2,7 @@
 import { isIPv4 } from "node:net";
 
 /**
- * Returns the text under which an address is counted. An IPv4 address is returned unchanged, also if it is mapped into
+ * Returns the text under which an address is counted. An IPv4 address is returned unchanged, even if it is mapped into
  * IPv6. An IPv6 address in any notation is returned as its network of `ipv6Prefix` bits in lower-case hex groups
  * (`2001:db8:0:7::/64`). A subscriber commonly has a whole /64 or more (RFC 6177) and could change single IPv6
  * addresses freely. Text that is not an address is returned unchanged.

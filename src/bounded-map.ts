@@ -25,7 +25,7 @@ export class BoundedMap<K, V> {
     return value;
   }
 
-  /** Returns the value of `key` and leaves its place in the order unchanged, which is cheaper than `get`. */
+  /** Returns the value of `key` without a change of the order, which is cheaper than `get`. */
   peek(key: K): V | undefined {
     return this.#entries.get(key);
   }

@@ -6,8 +6,8 @@ const maxDepth = 128;
 /**
  * Returns the text of RFC 8785 (JSON Canonicalization Scheme) for a value that JSON.parse could return. `undefined` if
  * it has none: a lone surrogate, a number that is not finite, anything that JSON cannot express, or more than 128
- * levels. Members that are undefined are left out. An object that is built with sorted members would not do: it lists
- * names that look like integers first.
+ * levels. Members that are undefined are left out. It is not enough to build an object with sorted members, because
+ * objects list names that look like integers first.
  */
 export function canonicalJson(value: unknown): string | undefined {
   return textOf(value, 0);

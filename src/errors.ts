@@ -72,7 +72,7 @@ export function addErrors(added: ModuleErrors): void {
   Object.assign(faults, added.faults);
 }
 
-/** Returns what is known of the code of a call. A code that nobody has declared stands for itself. */
+/** Returns the entry of the code of a call. The message of a code that is not declared is the code itself. */
 export function callFailure(code: string): CallFailure {
   return refusals[code] ?? calls[code] ?? { message: code };
 }

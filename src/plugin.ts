@@ -2,11 +2,11 @@
  * The plugin contract: everything that a plugin may know about Sluice.
  *
  * A request runs down an ordered list of **steps** to a **surface** that answers it, and the answer runs back up the
- * same steps. `pipeline.yaml` is the only place where that order is written. A plugin is a plain object: first a
- * manifest (name, options, the slots that it needs and provides), then `start`, which returns its hooks. The contract
- * has no `next()`, no priorities and no base class. Only a step that must begin and end together with the surface's
- * answer wraps the surface (`around`). The plugins that ship with Sluice and third-party plugins use the same file,
- * exported as `sluice-gateway/plugin`.
+ * same steps. The order is written in `pipeline.yaml` and nowhere else. A plugin is a plain object: first a manifest
+ * (name, options, the slots that it needs and provides), then `start`, which returns its hooks. The contract has no
+ * `next()`, no priorities and no base class. Only a step that must begin and end together with the surface's answer
+ * wraps the surface (`around`). The plugins that ship with Sluice and third-party plugins use the same file, exported
+ * as `sluice-gateway/plugin`.
  */
 import type { Service } from "./contract/service.ts";
 import type { Step } from "./contract/step.ts";

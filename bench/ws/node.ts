@@ -74,13 +74,19 @@ export class BenchNode {
   }
 
   #answer(socket: WebSocket, text: string): void {
-    const { id, method } = JSON.parse(text) as { id: number; method: string };
+    const { id, method, params } = JSON.parse(text) as {
+      id: number;
+      method: string;
+      params?: readonly unknown[];
+    };
     const say = (result: unknown): void =>
       socket.send(JSON.stringify({ jsonrpc: "2.0", id, result }));
     if (method === "archive_v1_storage") {
       say(`r${id}`);
       return sendItems(socket, `r${id}`, 0);
     }
+    // The follow has reported this block.
+    if (method === "chain_getBlockHash" && params?.[0] !== 0) return say(hashAt(this.#best));
     if (method !== "chainHead_v1_follow") return say(answers[method] ?? null);
     const ids = this.#follows.get(socket) ?? [];
     const subscription = `f${ids.length}`;

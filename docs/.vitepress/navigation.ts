@@ -39,6 +39,7 @@ const sections: Readonly<Record<string, readonly string[]>> = {
     "docs/plugin-catalogue",
     "docs/examples/jwt-auth/README",
     "docs/examples/mcp-federation/README",
+    "docs/examples/oauth-metadata/README",
     "plugins/README",
     "plugins/contracts/README",
   ],

@@ -5,7 +5,7 @@ import type { Awaitable } from "sluice-gateway/plugin";
 import type { AccountsAdmin } from "./accounts-admin.ts";
 import type { Idempotency } from "./idempotency.ts";
 import type { ModelOverride } from "./inference.ts";
-import type { Caller, ChangedBy } from "./principal.ts";
+import type { Caller, ChangedBy, ReceivedClaims } from "./principal.ts";
 import type { Tickets } from "./tickets.ts";
 import type { Workspaces } from "./workspaces.ts";
 
@@ -25,6 +25,17 @@ export interface Callers {
   identify(authorization: string | undefined, address?: string): Awaitable<Caller>;
   /** Returns the caller for the id of a key that was identified before. */
   identifyKey(keyId: string, address: string): Awaitable<Caller>;
+  /**
+   * Returns the principal of a caller that a plugin has authenticated by itself. The caller is anonymous
+   * (`unauthorized`) if no plan is known, `expiresAt` has passed, the id begins with `key_`, or a value does not have the
+   * type and range that `CallerClaims` describes. Never fails; the result is a promise if the workspace must be read from
+   * a store on another host.
+   *
+   * Changes of the workspace are seen within one second. Pass the same object for the same credential: its principal
+   * then remains the same object until something changes. While the store cannot be read, callers of workspaces that
+   * were read before remain known, and for others the result is `unavailable`.
+   */
+  identifyClaims(claims: ReceivedClaims): Awaitable<Caller>;
 }
 
 export interface Accounts extends Callers {

@@ -5,6 +5,7 @@
  */
 export type * from "./accounts.ts";
 export type * from "./accounts-admin.ts";
+export * from "./bearer-challenge.ts";
 export type * from "./confidential.ts";
 export * from "./decimal.ts";
 export type * from "./decoder.ts";

@@ -1,7 +1,9 @@
 /** Callers of requests: workspaces, their plans and their API keys. */
-import type { Environment } from "sluice-gateway/plugin";
+import type { Environment, Exchange } from "sluice-gateway/plugin";
 
-export type PlanName = "free" | "developer" | "startup" | "enterprise";
+/** The names of the plans, from the smallest to the largest. */
+export const planNames = ["free", "developer", "startup", "enterprise"] as const;
+export type PlanName = (typeof planNames)[number];
 
 /** The capabilities that a key can have. */
 export const capabilities = [
@@ -80,8 +82,55 @@ export interface Anonymous {
     | "api key not allowed from this address";
 }
 
+/** Returns the principal of a caller without a usable credential. */
+export function anonymous(reason: Anonymous["reason"]): Anonymous {
+  return Object.freeze({ kind: "anonymous", reason });
+}
+
 /** The result of looking for a caller. `unavailable`: the store of the keys cannot be asked now. */
 export type Caller = Principal | { readonly kind: "unavailable" };
+
+/**
+ * The claims of a caller that a plugin has authenticated by itself, such as the user of an OpenID provider. Ids have 1 to
+ * 512 characters and no control characters. Limits are integers above 0, those of CU in milli-CU.
+ */
+export interface CallerClaims {
+  /**
+   * Id of the caller in charges, logs and limits. Begin it with the name of the provider (`oidc_ada`), so that the ids of
+   * two providers differ. An id that begins with `key_` is refused, because those are the ids of API keys.
+   */
+  readonly id: string;
+  /** Id of the workspace that pays. */
+  readonly workspaceId: string;
+  /** Plan of the caller, in place of the plan of the workspace. */
+  readonly plan?: PlanName | undefined;
+  /** Plan if the gateway does not know the workspace. Without it, the caller of such a workspace is refused. */
+  readonly defaultPlan?: PlanName | undefined;
+  readonly capabilities: readonly Capability[];
+  /** Requests per second. The limit of the plan also applies. */
+  readonly rpsLimit?: number | undefined;
+  readonly cuLimit24hMilli?: number | undefined;
+  readonly cuLimit30dMilli?: number | undefined;
+  /** Time from which on the caller is refused, in milliseconds since 1970. */
+  readonly expiresAt?: number | undefined;
+}
+
+/** `CallerClaims` as another server has sent them. `identifyClaims` refuses callers with wrong values. */
+export type ReceivedClaims = { readonly [Name in keyof CallerClaims]: unknown };
+
+/**
+ * Sets the slot `principal`, and notes the fact `caller` for logs, limits and `sluice explain`. For steps that identify
+ * callers; list `principal` under `provides`. The step `authorize` refuses anonymous callers, so that public routes work
+ * without a credential.
+ */
+export function setPrincipal(x: Exchange, principal: Principal): void {
+  x.set("principal", principal);
+  if (principal.kind === "anonymous") return;
+  const { key, rps } = principal;
+  // The burst of a key is twice its rate (gateway.md, "Request rate").
+  const isOperator = key.capabilities.has("platform:admin");
+  x.note("caller", { id: key.id, group: key.workspaceId, burst: 2 * rps, isOperator });
+}
 
 /** Description of an agent by itself, from the `X-Agent-*` headers. The text is bounded in length and proves nothing. */
 export interface Agent {
@@ -101,7 +150,7 @@ export interface ChangedBy {
 
 declare module "sluice-gateway/plugin" {
   interface Slots {
-    /** The caller of the request. Set by `authenticate`. */
+    /** The caller of the request. Set by `authenticate`, or by another step with `setPrincipal`. */
     principal: Principal;
     /** Missing if the client sent none of the `X-Agent-*` headers. Set by `agent-headers`. */
     agent: Agent;

@@ -17,7 +17,7 @@ import { githubLines, sarifLog } from "./fault-formats.ts";
 import { unknownValueMessage } from "./subcommand.ts";
 
 export const check: Command = {
-  summary: "check pipeline.yaml without starting anything",
+  summary: "check pipeline.yaml without opening a port",
   help: `usage: sluice check [--config FILE] [--strict] [--online] [--format text|json|sarif|github] [--write-schema FILE]
 
 Reads pipeline.yaml, loads its plugins, checks their order and starts each plugin without listening. Prints every fault
@@ -70,7 +70,7 @@ Exit code 0 without faults, else 1.`,
   },
 };
 
-/** Returns what should not go to production in the part of the file that could be read. */
+/** Returns the settings that should not go to production, from the part of the file that could be read. */
 async function strictFaults({ startable }: CheckResult): Promise<readonly Fault[]> {
   if (startable === undefined) return [];
   const { production } = await shippedModules();
@@ -96,7 +96,7 @@ function linkedPlugins({ origins }: ValidatedConfig): readonly LinkedPlugin[] {
     .map(([plugin, { source, file }]) => ({ plugin, package: source, file }));
 }
 
-/** What the command has found. */
+/** The result of the command. */
 interface Found {
   readonly validated: ValidatedConfig | undefined;
   readonly faults: readonly Fault[];
@@ -111,14 +111,14 @@ const print = {
   sarif: ({ print: line }, { faults }) => line(JSON.stringify(sarifLog(faults, process.cwd()))),
   github(context, found) {
     for (const line of githubLines(found.faults, process.cwd())) context.print(line);
-    // A log of GitHub Actions shows other lines as they are.
+    // GitHub Actions shows other lines in the log without a change.
     if (found.faults.length === 0) printProse(context, found);
   },
 } as const satisfies Record<string, Print>;
 
 function wantedFormat({ json }: CommandContext, format: OptionValues[string]): keyof typeof print {
   if (format === undefined) return json ? "json" : "text";
-  if (json) throw new UsageError("--json and --format exclude each other");
+  if (json) throw new UsageError("--json and --format cannot be used together");
   const formats = Object.keys(print);
   if (typeof format === "string" && isFormat(format)) return format;
   throw new UsageError(`--format: ${unknownValueMessage(String(format), formats)}`);

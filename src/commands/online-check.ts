@@ -42,7 +42,9 @@ export async function onlineFaults(
   );
 }
 
-/** Asks Redis as a start does, which it does not prevent. */
+/**
+ * Connects to Redis in the same way as a start. A Redis that does not answer is reported, but does not prevent a start.
+ */
 async function redisProblem(
   { store: { redis: url }, environment }: Config,
   seal: Seal,
@@ -64,7 +66,7 @@ async function redisProblem(
     return new StoreError(
       "SLUICE_STORE_UNREACHABLE",
       `Redis at ${redis.place} does not answer (${redis.reason})`,
-      "Start it, or correct store.redis (REDIS_URL). While it is away, each gateway allows its share of the request rates.",
+      "Start it, or correct store.redis (REDIS_URL). While Redis cannot be reached, each gateway allows its share of the request rates.",
       undefined,
       "redis",
     );

@@ -16,7 +16,7 @@ const upgrade: Subcommand = {
       if (context.json) return context.print(JSON.stringify({ before, after }));
       context.print(
         before === after
-          ? `the tables have schema version ${after} already`
+          ? `the tables already have schema version ${after}`
           : `upgraded the tables from schema version ${before} to ${after}`,
       );
     }),
@@ -53,7 +53,7 @@ export async function storeCommand(): Promise<Command> {
   };
   const usage = ["upgrade", "migrate [--check]", ...added.flatMap((each) => each.usage)];
   return {
-    summary: "prepare the PostgreSQL database, and show what it has",
+    summary: "prepare the PostgreSQL database, and show the gateways that use it",
     help: `usage: ${usage.map((line) => `sluice store ${line}`).join("\n       ")}
 
 The database is the one of store.postgres (DATABASE_URL) in pipeline.yaml. A gateway may run at the same time.

@@ -114,7 +114,7 @@ export interface Config {
   readonly tools: readonly PluginUse[];
   /** The values of the sections that services which ship with Sluice own or extend, with defaults, by name. */
   readonly sections: Readonly<Record<string, unknown>>;
-  /** Returns the keys of the mapping at a JSON Pointer, also those whose values have faults. */
+  /** Returns the keys of the mapping at a JSON Pointer, including those whose values have faults. */
   readonly keysOf: (pointer: string) => string[];
   /** Returns whether the value at a JSON Pointer is the default of an environment variable that is not set. */
   isDefault(pointer: string): boolean;

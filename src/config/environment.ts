@@ -20,8 +20,8 @@ export interface Expansion {
 const namePattern = /^[A-Za-z_][A-Za-z0-9_]*$/;
 
 /**
- * As in a shell, the default also replaces a variable that is empty. `$${` is a literal `${`. The value of a variable
- * is not expanded again, and it never appears in a fault.
+ * Expands the variables of a text. The default also replaces a variable that is empty, as in a shell. `$${` is a
+ * literal `${`. The value of a variable is not expanded again, and it never appears in a fault.
  */
 export function expandText(text: string, env: Environment, at: Position): Expansion {
   if (!text.includes("${")) return { text, expanded: false, defaulted: false, faults: [] };
@@ -83,7 +83,9 @@ function readVariable(
   return { value: "", given: false };
 }
 
-/** A secret or an address is far smaller. A file that was named by mistake may be larger. */
+/**
+ * Maximum size of the file. Secrets and addresses are far smaller, but a file that was named by mistake may be larger.
+ */
 const maxFileBytes = 64 * 1024;
 
 /** Reads the value of a variable from a file, without the line break that editors and `echo` add at its end. */

@@ -33,10 +33,13 @@ function isUrl(text: string, schemes: readonly string[]): boolean {
   return url !== null && url.hostname !== "" && schemes.includes(url.protocol);
 }
 
-/** Returns true for a URL whose traffic nobody else can read or change. */
+/** Returns true for a URL whose traffic nobody else can read or change, and that consists of an origin and a path. */
 function isPrivateUrl(text: string): boolean {
-  if (isUrl(text, ["https:"])) return true;
-  return isUrl(text, ["http:"]) && isLoopback(new URL(text).hostname);
+  const url = isUrl(text, httpSchemes) ? new URL(text) : undefined;
+  if (url === undefined || url.username !== "" || url.password !== "") return false;
+  // `search` and `hash` are empty for a URL that ends in "?" or "#".
+  if (/[?#]/.test(text)) return false;
+  return url.protocol === "https:" || isLoopback(url.hostname);
 }
 
 function isOrigin(text: string): boolean {
@@ -87,9 +90,10 @@ export const formats = {
     pattern: "^https?://",
   },
   "https-url": {
-    expected: "an https URL, or an http URL of this machine (loopback)",
+    expected:
+      "an https URL, or an http URL of this machine (loopback), without credentials, query or fragment",
     test: isPrivateUrl,
-    pattern: "^https?://",
+    pattern: "^https?://[^?#]+$",
   },
   "http-or-websocket-url": {
     expected: "an http, https, ws or wss URL",

@@ -19,7 +19,7 @@ export const timeoutSchema: JsonSchema = {
 export const onErrorSchema: JsonSchema = {
   enum: ["refuse", "skip"],
   description:
-    "refuse is the default: if a hook of the step fails or is late, the request is answered with 500. With skip, the request continues without the step.",
+    "refuse is the default: if a hook of the step fails or exceeds its time limit, the request is answered with 500. With skip, the request continues without the step.",
 };
 
 export const whenSchema: JsonSchema = {

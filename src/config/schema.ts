@@ -41,7 +41,7 @@ const server = closed(
           type: "string",
           minLength: 1,
           description:
-            "Path of the certificate in PEM, followed by those between it and the root. A relative path starts at this file.",
+            "Path of a PEM file with the certificate, followed by the intermediate certificates. A relative path starts at this file.",
         },
         key: { type: "string", minLength: 1, description: "Path of its private key in PEM." },
       },
@@ -66,7 +66,7 @@ const server = closed(
       maximum: 3_600,
       default: 1,
       description:
-        "Seconds after SIGTERM while new connections are accepted and /readyz answers 503.",
+        "Seconds after SIGTERM in which new connections are still accepted and /readyz answers 503.",
     },
     headersMs: milliseconds(10_000, "Time limit for the whole request head to arrive."),
     bodyIdleMs: milliseconds(
@@ -128,13 +128,13 @@ const store = closed(
       type: "string",
       format: "redis-url",
       description:
-        "Redis in which replicas share request rates and failed attempts. It requires `postgres`. By default, there is none.",
+        "Redis in which replicas share request rates and failed attempts. It requires `postgres`. By default, Redis is not used.",
     },
     postgres: {
       type: "string",
       format: "postgres-url",
       description:
-        "PostgreSQL database that the services share between replicas. By default, there is none.",
+        "PostgreSQL database that the services share between replicas. By default, no database is used.",
     },
     replica: {
       type: "string",

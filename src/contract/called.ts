@@ -6,7 +6,7 @@
 
 /** One call that has ended. */
 export interface CallReport {
-  /** What was called, such as `tool`. `protocol`: a method of the protocol itself, such as `tools/list`. */
+  /** The kind of the call, such as `tool`. `protocol`: a method of the protocol itself, such as `tools/list`. */
   readonly kind: string;
   /** Name of the method, the tool or whatever else was called. */
   readonly name: string;

@@ -96,8 +96,8 @@ export interface Exchange {
    */
   limitReached(reached: LimitReached): void;
   /**
-   * Reports one call that the exchange carried (a method, a tool), when the call has ended. Call it once
-   * per call, also for calls that were refused or failed in an answer with HTTP status 200.
+   * Reports one call that the exchange carried (a method, a tool), when the call has ended. Call it once per call,
+   * including calls that were refused or failed in an answer with HTTP status 200.
    */
   called(report: CallReport): void;
   /** All calls that were reported so far. Undefined if there were none. */

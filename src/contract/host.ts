@@ -17,7 +17,7 @@ export type Environment = "dev" | "stage" | "prod";
  * and it may serve many routes.
  *
  * `store`, `seal`, `claims`, `use`, `variable` and `upstream` give what the manifest permits, and throw an Error for
- * everything else. Every plugin has the other members, which reach nothing but its own data and work.
+ * everything else. The other members need no permission, because they reach only the plugin's own data and work.
  */
 export interface Host {
   readonly environment: Environment;

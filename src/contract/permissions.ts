@@ -35,7 +35,10 @@ export interface Permissions {
 /** A plugin asked its host for something that its manifest does not permit. */
 export class PermissionError extends Error {}
 
-/** What a manifest permits the plugin to get from its host. Some members of `host` need no permission: see host.ts. */
+/**
+ * The parts of the gateway that a manifest lets the plugin get from its host. Some members of `host` need no
+ * permission: see host.ts.
+ */
 export interface Grants {
   /** The services under `uses` and `usesIfInstalled`, in alphabetical order. */
   readonly services: readonly string[];

@@ -10,7 +10,7 @@
  * | `answer` | in the surface only | answer |
  * | `responseHeaders` | up the list | change status and headers |
  * | `responseChunk` | up the list, synchronously, with borrowed chunks | replace a chunk |
- * | `responseEnd` | up the list, before the last byte leaves | wait; refuse if no byte has left yet |
+ * | `responseEnd` | up the list, before the last byte is sent | wait; refuse if nothing has been sent yet |
  * | `settled` | up the list, exactly once, however the exchange ended | release, record, log |
  */
 export type Phase =

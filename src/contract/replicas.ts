@@ -20,8 +20,8 @@ export interface Replicas {
    */
   receive(topic: string, receive: (value: unknown) => Awaitable<unknown>): Disposable;
   /**
-   * Asks all other gateways and waits for their answers for at most a second. Returns one entry per gateway that has
-   * been heard in the last ten minutes and has not been stopped. Rejects with StoreError.
+   * Asks all other gateways and waits for their answers for at most a second. Returns one entry per gateway that the
+   * database has heard from in the last ten minutes and that has not been stopped. Rejects with StoreError.
    */
   ask(topic: string, value: unknown): Promise<readonly ReplicaAnswer[]>;
 }
@@ -32,8 +32,11 @@ export interface ReplicaAnswer {
   readonly name: string;
   /** The version of Sluice that it runs. */
   readonly version: string;
-  /** Time since it was heard, in milliseconds. */
+  /** Time since the database last heard from it, in milliseconds. */
   readonly heardMsAgo: number;
-  /** Undefined if it has not answered in time: it is dead, cut off or busy, or it runs a release without this topic. */
+  /**
+   * Undefined if it has not answered in time: it was killed, is disconnected or busy, or runs a release without this
+   * topic.
+   */
   readonly answer: { readonly value: unknown } | undefined;
 }

@@ -4,7 +4,7 @@
 export interface LimitReached {
   /** The scope of the limit, such as `address` or `24h`. */
   readonly scope: string;
-  /** What is counted, such as `requests`. */
+  /** The unit that is counted, such as `requests`. */
   readonly unit: string;
   readonly used: number;
   readonly limit: number;

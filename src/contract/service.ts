@@ -75,8 +75,8 @@ export interface Service<
   readonly fixedSections?: readonly string[];
   /**
    * Gives the running service the options of a reload, which may be unchanged. Called when the new generation starts to
-   * serve, and not if the load fails. A reload keeps a service with `update` although its options have changed, and so
-   * the plugins that use it.
+   * serve, and not if the load fails. If its options change, a reload keeps a service with `update`, and also the
+   * plugins that use it.
    */
   update?(service: Provided, options: Options): void;
   /**

@@ -65,7 +65,7 @@ export interface StepHooks<State = unknown> {
   /** Returns a replacement or nothing. The chunk is borrowed: do not keep it after the call. */
   responseChunk?(x: Exchange, chunk: Uint8Array, ...state: StateOf<State>): Uint8Array | void;
   /**
-   * Runs before the last byte leaves. A returned Reply replaces the answer if no byte has left yet; otherwise the
+   * Runs before the last byte is sent. A returned Reply replaces the answer if nothing has been sent yet; otherwise the
    * connection is cut. `outcome`: set if the answer itself reports that it is incomplete.
    */
   responseEnd?(

@@ -73,13 +73,16 @@ export interface DatabaseFailure extends Error {
 }
 
 /**
- * A Redis that replicas share, for state that may be lost: it can be away at any time, and can forget everything. Each
- * user of it needs a way to work without it.
+ * A Redis that replicas share, for state that may be lost. It can become unreachable or lose its data at any time, so
+ * each user of it must also work without it.
  */
 export interface Redis {
-  /** Whether Redis answers. It is asked again every second, also if it has never answered. */
+  /** Whether Redis answers. This is checked every second, even if Redis has never answered. */
   readonly isUp: boolean;
-  /** Number of gateways that share the Redis, at least 1. While it does not answer, each allows this part of a limit. */
+  /**
+   * Number of gateways that share the Redis, at least 1. While Redis does not answer, each gateway divides a limit by
+   * it.
+   */
   readonly replicas: number;
   /** Sets `replicas`. The service that counts the gateways calls it. */
   setReplicas(count: number): void;
@@ -129,13 +132,13 @@ export interface Seal {
 }
 
 /**
- * Remembers, across replicas and restarts, what may happen only once (a confirmation), and what has ended before its
- * time (a session).
+ * Remembers ids across replicas and restarts: those that were used up, for example of a confirmation, which works once,
+ * and those that ended early, for example of a session.
  */
 export interface Claims {
   /**
-   * Returns the time of the store in milliseconds since 1970. The clocks of replicas may differ, so what several replicas
-   * check and `claim` uses up must expire by this time.
+   * Returns the time of the store in milliseconds since 1970. The clocks of replicas may differ, so everything that
+   * `claim` uses up and that several replicas check must expire by this time.
    */
   now(): number;
   /**
@@ -145,10 +148,11 @@ export interface Claims {
    */
   claim(id: string, until: number): Awaitable<boolean>;
   /**
-   * Ends what has this id, until `until` (milliseconds since 1970), when it would have ended anyway. It is durable when
-   * this has answered. Other replicas follow within one second. Fails with a StoreError.
+   * Ends the session, or whatever else has this id. `until`: the time at which it would have ended anyway, in
+   * milliseconds since 1970. The end is durable when the call has answered. Other replicas follow within one second.
+   * Fails with a StoreError.
    */
   end(id: string, until: number): Awaitable<void>;
-  /** Returns whether what has this id was ended. Throws StoreError. */
+  /** Returns whether `end` was called for this id. Throws StoreError. */
   hasEnded(id: string): boolean;
 }

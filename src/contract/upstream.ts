@@ -101,6 +101,17 @@ export interface UpstreamAnswer {
 export interface UpstreamClient {
   /** Rejects with an Error if there is no complete answer, and with the reason of `signal` if it aborts. */
   request(request?: UpstreamRequest): Promise<UpstreamAnswer>;
+  /**
+   * Sends a request for a library that expects the standard `fetch`. It behaves as `request` does, with the same
+   * connections, limits and errors, and can be passed on without the client. It differs from the standard function:
+   *
+   * - The address must be the client's URL or below it. Any other address is a TypeError, so neither a redirect nor an
+   *   address in an answer can lead the library to another server.
+   * - It resolves when the answer is complete. An answer that never ends, such as an open event stream, fails at a limit.
+   * - Redirects are returned and not followed. Content codings are neither requested nor decoded.
+   * - A stream in `init.body` is a TypeError. The body of a `Request` is read completely before it is sent.
+   */
+  readonly fetch: (input: string | URL | Request, init?: RequestInit) => Promise<Response>;
   /** Returns true if the last request got an answer or none was sent, else the reason, as `ServiceHooks.ready` needs it. */
   ready(): true | string;
 }

@@ -26,7 +26,7 @@ export interface Validator<T = unknown> {
   errors?: readonly SchemaError[] | null;
 }
 
-/** Those without a comment are options of ajv. */
+/** The options of a compiler. Members without a comment are options of ajv. */
 export interface CompilerOptions {
   /** The drafts that a schema may have. The first one applies if it names none. Without them, it is not checked. */
   readonly drafts?: readonly [string, ...string[]];

@@ -1,6 +1,6 @@
 /**
- * The part of `sluice-gateway/testing` that knows no module, exported as `sluice-gateway/test-kit`. Plugins import
- * `sluice-gateway/testing`.
+ * The part of `sluice-gateway/testing` that does not depend on any module, exported as `sluice-gateway/test-kit`.
+ * Plugins import `sluice-gateway/testing`.
  */
 export { manualClock, type ManualClock } from "../testing/clock.ts";
 export type { TestRequest } from "../testing/memory-client.ts";

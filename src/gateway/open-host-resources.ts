@@ -26,9 +26,9 @@ export interface OpenHostResources extends HostResources {
 }
 
 /**
- * Everything that is opened here is closed through `stack`, in reverse order. Throws StoreError if the data folder
- * or the database cannot be used, or if another gateway uses the data folder. Redis may be away. With `store.postgres`,
- * the core needs no data folder, so it may be missing or read-only.
+ * Everything that is opened here is closed through `stack`, in reverse order. Throws StoreError if the data folder or
+ * the database cannot be used, or if another gateway uses the data folder. Redis may be unreachable. With
+ * `store.postgres`, the core needs no data folder, so it may be missing or read-only.
  */
 export async function openHostResources(
   config: Config,

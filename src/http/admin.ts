@@ -1,7 +1,7 @@
 /**
- * The admin listener: metrics, the loaded pipeline, health and the pages of services, such as the dashboard. All except
- * those pages need no key and reveal what clients must not know (names of upstreams, routes, load). The listener must
- * therefore be on loopback or on a private network, never on the internet.
+ * The admin listener: metrics, the loaded pipeline, health and the pages of services, such as the dashboard. Everything
+ * except those pages is served without a key, and shows facts that clients must not know (names of upstreams, routes,
+ * load). The listener must therefore be on loopback or on a private network, never on the internet.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { isIP, type AddressInfo } from "node:net";

@@ -20,8 +20,14 @@ const version: FramingFault = {
   status: 505,
   message: "HTTP version not supported, expected HTTP/1.0 or HTTP/1.1",
 };
-const coding: FramingFault = { status: 501, message: "the only transfer coding is chunked" };
-const oldChunks: FramingFault = { status: 400, message: "HTTP/1.0 has no transfer codings" };
+const coding: FramingFault = {
+  status: 501,
+  message: "unsupported transfer coding, expected chunked",
+};
+const oldChunks: FramingFault = {
+  status: 400,
+  message: "Transfer-Encoding is not allowed in HTTP/1.0",
+};
 const hosts: FramingFault = {
   status: 400,
   message: "expected exactly one Host field with a valid value",

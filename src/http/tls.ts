@@ -8,7 +8,7 @@ import { messageOf } from "../message-of.ts";
 
 /** Absolute paths of files in PEM. */
 export interface TlsFiles {
-  /** The certificate, followed by the certificates between it and the root. */
+  /** The certificate, followed by the intermediate certificates. */
   readonly cert: string;
   readonly key: string;
 }
@@ -21,7 +21,7 @@ export interface TlsMaterial {
 /** A certificate or a key that cannot be used. The message names the file and the reason. */
 export class TlsError extends Error {}
 
-/** How often the files are compared. Polling also works for links, network file systems and mounted secrets. */
+/** Interval at which the files are compared. Polling also works for links, network file systems and mounted secrets. */
 const pollMs = 10_000;
 
 /** Throws TlsError if a file cannot be read, or if the key does not belong to the certificate. */
@@ -75,7 +75,7 @@ export function followTls(
       const reason = messageOf(error);
       log.error(
         { reason },
-        "the new certificate cannot be used; the listener keeps the one before",
+        "the new certificate cannot be used; the listener keeps the previous one",
       );
     }
   });

@@ -1,6 +1,6 @@
 /**
- * Ids that can be used once, for example confirmation tokens, and ids of what ended before its time. Both are kept in
- * one table in the data folder.
+ * Ids that can be used once, for example of confirmation tokens, and ids that have ended early, for example of
+ * sessions. Both are kept in one table in the data folder.
  */
 import { join } from "node:path";
 import type { DatabaseSync } from "node:sqlite";

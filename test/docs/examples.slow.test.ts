@@ -37,7 +37,7 @@ function installed(t: TestContext, folder: string): string {
 test("there is a model plugin of each kind", () => {
   assert.deepEqual(
     folders.map((folder) => basename(folder)),
-    ["evm-node", "jwt-auth", "mcp-federation", "redact-pii"],
+    ["evm-node", "jwt-auth", "mcp-federation", "oauth-metadata", "redact-pii"],
   );
 });
 

@@ -56,7 +56,7 @@ function gatewayTable(): Table {
       entry.message,
       String(entry.retryAfter ?? ""),
     ]);
-  return [["code", "HTTP", "message, where nothing better is known", "`Retry-After`"], ...rows];
+  return [["code", "HTTP", "default message", "`Retry-After`"], ...rows];
 }
 
 function reasonTable(): Table {

@@ -55,6 +55,7 @@ test("every sample of the page is tested in this file", () => {
     "paid.ts",
     "price-feed.ts",
     "price.ts",
+    "proxy-user.ts",
     "salute.ts",
     "tenant-step.test.ts",
   ];
@@ -308,6 +309,30 @@ ${forTests}`;
   const events = await counted.text();
   assert.match(events, /"progress":1,"total":2[^]*"progress":2,"total":2[^]*"usedCUMilli":20/);
   assert.equal(await echoed(gateway.url.replace("http", "ws"), "hello"), "hello");
+});
+
+test("the step that identifies callers compiles, and its callers have the rights that it gives", async (t) => {
+  const folder = project(t);
+  writeSample(folder, "proxy-user.ts");
+  await compile(folder, join(folder, "out"));
+  const pipeline = (workspace: string): string => `version: 1
+plugins: { proxy-user: ${folder}/proxy-user.ts, greeting: ${folder}/greeting.ts, tenant: ${folder}/tenant.ts }
+lists: { users: [{ proxy-user: { workspaces: { ada: ${workspace} } } }] }
+routes:
+  - { path: /key, run: [{ use: users }, { authorize: { require: key } }, tenant], to: greeting }
+  - { path: /admin, run: [{ use: users }, { authorize: { require: "platform:admin" } }, tenant], to: greeting }
+${forTests}`;
+  await using gateway = await startTestGateway({ pipeline: pipeline("unknown") });
+  const statusOf = async (path: string, user: string): Promise<number> => {
+    const headers = { "x-forwarded-user": user, "x-tenant": "blue" };
+    return (await fetch(gateway.url + path, { headers })).status;
+  };
+  assert.equal(await statusOf("/key", "ada"), 401, "the gateway does not know the workspace");
+  await gateway.write(pipeline(gateway.workspaceId));
+  assert.deepEqual(await gateway.gateway.reloader.reload("test"), []);
+  assert.equal(await statusOf("/key", "ada"), 200);
+  assert.equal(await statusOf("/key", "eve"), 401);
+  assert.equal(await statusOf("/admin", "ada"), 403);
 });
 
 test("the surface that keeps a value compiles, and finds the value after a restart", async (t) => {

@@ -38,17 +38,33 @@ const options = { skip: withoutSpecs };
 const pending = async (): Promise<number> =>
   ((await resultOf(chain.url, "author_pendingExtrinsics")) as readonly unknown[]).length;
 
-test("@polkadot/api: signAndSend reports each state to the finalization", options, async () => {
+test("@polkadot/api: each state arrives until the finalization", options, async () => {
   const alice = new Keyring({ type: "sr25519" }).addFromUri("//Alice");
+  const signed = await api.tx.system.remarkWithEvent("0x12").signAsync(alice);
   const states: string[] = [];
-  await api.tx.system.remarkWithEvent("0x12").signAndSend(alice, ({ status }) => {
-    states.push(status.type);
+  await api.rpc.author.submitAndWatchExtrinsic(signed, ({ type }) => {
+    states.push(type);
   });
   await until(() => states.includes("Broadcast"));
   assert.equal(await pending(), 1);
   await chain.newBlock();
   await until(() => states.includes("Finalized"));
   assert.deepEqual(states, ["Ready", "Broadcast", "InBlock", "Finalized"]);
+});
+
+test("@polkadot/api: signAndSend ends with the finalization", options, async () => {
+  const alice = new Keyring({ type: "sr25519" }).addFromUri("//Alice");
+  const states: string[] = [];
+  await api.tx.system.remarkWithEvent("0x14").signAndSend(alice, ({ status }) => {
+    states.push(status.type);
+  });
+  await until(() => states.includes("Broadcast"));
+  assert.equal(await pending(), 1);
+  await chain.newBlock();
+  await until(() => states.includes("Finalized"));
+  // This function reads the block of each state, and leaves out the state `InBlock` if the next state arrives meanwhile.
+  const seen = states.filter((state) => state !== "InBlock");
+  assert.deepEqual(seen, ["Ready", "Broadcast", "Finalized"]);
 });
 
 test("@polkadot/api: send without a watch returns the hash", options, async () => {

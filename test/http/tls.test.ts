@@ -88,7 +88,7 @@ test("a new certificate is used for new connections; one that cannot be used is 
   rmSync(files.key);
   clock.advance(60_000);
   assert.deepEqual(used, []);
-  const kept = "the new certificate cannot be used; the listener keeps the one before";
+  const kept = "the new certificate cannot be used; the listener keeps the previous one";
   assert.deepEqual(lines.splice(0), [
     `${kept}: cannot use the certificate ${files.cert} with the key ${files.key}: they do not belong together`,
     `${kept}: cannot read ${files.key} (ENOENT)`,

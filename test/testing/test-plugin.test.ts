@@ -8,6 +8,7 @@ import {
   defineTools,
   refuse,
 } from "sluice-gateway/plugin";
+import type { Tool } from "sluice-gateway/services";
 import {
   scriptedUpstream,
   testService,
@@ -234,4 +235,46 @@ test("tools are called through the catalogue, which checks their input and the c
   assert.equal(wrong.ok, false);
   const refused = await tested.call("shade_of", { code: 4 }, { capabilities: [] });
   assert.equal(!refused.ok && refused.code, "GATEWAY_PERMISSION_DENIED");
+});
+
+test("the fetch of host.upstream reaches a scripted upstream", async () => {
+  await using upstream = await scriptedUpstream([{ body: { 7: "seven" } }, { status: 204 }]);
+  const tools = defineTools<{ readonly url: string }>({
+    name: "shade-fetch",
+    description: "Reads shades.",
+    options: {
+      type: "object",
+      properties: { url: { type: "string" } },
+      required: ["url"],
+      additionalProperties: false,
+    },
+    permissions: { hosts: ["*"] },
+    start({ url }, host) {
+      const { fetch } = host.upstream(url);
+      const tool: Tool<{ readonly path: string }> = {
+        name: "acme_shade",
+        description: "Reads a shade.",
+        inputSchema: { type: "object" },
+        price: 0,
+        capability: undefined,
+        async call({ path }, { signal }) {
+          const response = await fetch(url + path, { method: "POST", body: "7", signal });
+          return { ok: true, value: [response.status, await response.text()] };
+        },
+      };
+      return { tools: [tool] };
+    },
+  });
+  await using tested = await testTools(tools, { options: { url: `${upstream.url}/all` } });
+  for (const value of ['[200,"{\\"7\\":\\"seven\\"}"]', '[204,""]']) {
+    const outcome = await tested.call("acme_shade", { path: "/dark" });
+    assert.equal(outcome.ok && outcome.json, value);
+  }
+  const refused = await tested.call("acme_shade", { path: "/../other" });
+  assert.equal(!refused.ok && refused.code, "GATEWAY_INTERNAL_ERROR");
+  assert.ok(tested.lines.some((line) => line.includes(`only reaches ${upstream.url}/all`)));
+  assert.deepEqual(
+    upstream.requests.map(({ method, path, body }) => `${method} ${path} ${body}`),
+    ["POST /all/dark 7", "POST /all/dark 7"],
+  );
 });

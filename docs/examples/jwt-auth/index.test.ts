@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { exportJWK, generateKeyPair, SignJWT, UnsecuredJWT } from "jose";
-import type { AccountsAdmin, PlanName, Workspace } from "sluice-gateway/services";
+import { CompactSign, exportJWK, generateKeyPair, SignJWT, UnsecuredJWT } from "jose";
 import {
   manualClock,
   scriptedUpstream,
@@ -10,13 +9,18 @@ import {
 } from "sluice-gateway/testing";
 import plugin from "./index.ts";
 
-const { publicKey, privateKey } = await generateKeyPair("ES256");
+const { publicKey, privateKey } = await generateKeyPair("ES256", { extractable: true });
 const jwk = { ...(await exportJWK(publicKey)), kid: "k1", alg: "ES256" };
-const keys: UpstreamReply = { body: { keys: [jwk] } };
+/** A careless provider publishes a secret, too. */
+const sharedSecret = new TextEncoder().encode("a secret that everyone can read in the keys");
+const k = Buffer.from(sharedSecret).toString("base64url");
+const octet = { kty: "oct", k, kid: "k3", alg: "HS256", use: "sig" };
+const keys: UpstreamReply = { body: { keys: [jwk, octet] } };
 const issuer = "https://id.acme.test";
 const clock = manualClock();
 const now = Math.floor(clock.now() / 1000);
-const rules = { issuer, audience: "gateway" };
+/** The plan is needed because the accounts of these tests have no workspaces. */
+const rules = { issuer, audience: "gateway", plan: "startup" } as const;
 
 const about = { iss: issuer, aud: "gateway", sub: "ada", iat: now, exp: now + 60 };
 const claims = { ...about, org_id: "ws_acme", scope: "openid ledger:read" };
@@ -27,33 +31,20 @@ function token(changes: object = {}, header: object = {}, key: unknown = private
     .sign(key as typeof privateKey);
 }
 
-const bearer = (text: string) => ({ headers: { authorization: `Bearer ${text}` } });
-
-/** The accounts of a gateway with the workspace `ws_acme`, whose plan a test can change. */
-function accountsWith(plan: PlanName) {
-  const state = { plan, isAway: false, reads: 0 };
-  const terms = { rps: 50, includedMilliCu: 1_000, overageUsdPerCu: undefined };
-  const admin = {
-    plan: (name: PlanName) => ({ name, ...terms }),
-    async findWorkspace(id: string): Promise<Workspace | undefined> {
-      state.reads++;
-      if (state.isAway) throw new Error("no database");
-      if (id !== "ws_acme") return undefined;
-      const later = { pendingPlan: undefined, pendingPlanAt: undefined };
-      const paid = { purchasedTotalMilliCu: 7, overageLimitCuMilli: 9 };
-      return { id, name: "Acme", plan: state.plan, createdAt: 1, ...later, ...paid };
-    },
-  };
-  // The plugin calls no other methods.
-  return { state, services: { accounts: { admin: admin as unknown as AccountsAdmin } } };
+/** Returns a token with any text as its claims. */
+function signed(text: string): Promise<string> {
+  return new CompactSign(Buffer.from(text))
+    .setProtectedHeader({ alg: "ES256", kid: "k1" })
+    .sign(privateKey);
 }
 
-test("claims become the capabilities and limits of the caller, and the workspace has its plan", async () => {
+const bearer = (text: string) => ({ headers: { authorization: `Bearer ${text}` } });
+
+test("claims become the capabilities and limits of the caller, and each token is verified once", async () => {
   await using provider = await scriptedUpstream([keys]);
-  const { state, services } = accountsWith("startup");
   const clock = manualClock();
   const options = { ...rules, jwks: provider.url, rps: 7, dailyMilliCu: 500 };
-  await using tested = await testStep(plugin, { options, services, clock });
+  await using tested = await testStep(plugin, { options, clock });
   const request = bearer(await token());
   const { status, slots } = await tested.send(request);
   assert.equal(status, 200);
@@ -64,34 +55,18 @@ test("claims become the capabilities and limits of the caller, and the workspace
     ["oidc_ada", "ws_acme", ["ledger:read"]],
   );
   assert.deepEqual([key.rpsLimit, key.cuLimit24hMilli, rps], [7, 500, 7]);
-  assert.deepEqual(
-    [workspace.name, workspace.purchasedTotalMilliCu, plan.name],
-    ["Acme", 7, "startup"],
-  );
+  assert.deepEqual([workspace.id, plan.name], ["ws_acme", "startup"]);
   const again = await tested.send(request);
   assert.equal(again.slots.principal, slots.principal, "the same object");
-  assert.deepEqual([provider.requests.length, state.reads], [1, 1]);
+  assert.equal(provider.requests.length, 1);
 
-  // Another plan of the workspace takes effect within a second.
-  state.plan = "free";
-  clock.advance(1_000);
-  const changed = (await tested.send(request)).slots.principal;
-  assert.ok(changed?.kind === "key" && changed.plan.name === "free");
-  // The caller remains known while the accounts cannot be read.
-  state.isAway = true;
-  clock.advance(1_000);
-  assert.equal((await tested.send(request)).slots.principal, changed);
-  const unknown = await tested.send(bearer(await token({ sub: "eve" })));
-  assert.equal(unknown.status, 503);
-
-  clock.advance(58_000);
+  clock.advance(60_000);
   const expired = (await tested.send(request)).slots.principal;
   assert.deepEqual(expired, { kind: "anonymous", reason: "unauthorized" });
 });
 
 test("claims of the token replace the plan and the options, up to the limits of the plan", async () => {
   await using provider = await scriptedUpstream([keys]);
-  const { services } = accountsWith("startup");
   const options = {
     ...rules,
     jwks: provider.url,
@@ -99,19 +74,19 @@ test("claims of the token replace the plan and the options, up to the limits of 
     scopeClaim: "scp",
     workspaceClaim: "tid",
   };
-  await using tested = await testStep(plugin, { options, services, clock: manualClock() });
+  await using tested = await testStep(plugin, { options, clock: manualClock() });
   const more = { tid: "ws_acme", scp: ["inference", "x"], plan: "developer", daily_milli_cu: 9 };
   const { principal } = (await tested.send(bearer(await token({ ...more, rps: 300 })))).slots;
   assert.ok(principal?.kind === "key");
   const { key, workspace, plan, rps } = principal;
   assert.deepEqual(
-    [plan.name, workspace.plan, rps, key.cuLimit24hMilli],
-    ["developer", "developer", 50, 9],
+    [plan.name, workspace.plan, key.rpsLimit, rps, key.cuLimit24hMilli],
+    ["developer", "developer", 300, plan.rps, 9],
   );
+  assert.ok(plan.rps < 300);
   assert.deepEqual([...key.capabilities], ["inference"]);
-  // Values that make no sense are treated as missing.
-  const wrong = { ...more, plan: "royal", rps: -1, daily_milli_cu: "9" };
-  const other = (await tested.send(bearer(await token(wrong)))).slots.principal;
+  const empty = { ...more, plan: null, rps: null, daily_milli_cu: null };
+  const other = (await tested.send(bearer(await token(empty)))).slots.principal;
   assert.ok(other?.kind === "key");
   assert.deepEqual(
     [other.plan.name, other.rps, other.key.cuLimit24hMilli],
@@ -121,23 +96,32 @@ test("claims of the token replace the plan and the options, up to the limits of 
 
 test("an unknown workspace is refused, unless the token or the options name a plan", async () => {
   await using provider = await scriptedUpstream([keys]);
-  const { services } = accountsWith("startup");
-  const options = { ...rules, jwks: provider.url };
-  await using tested = await testStep(plugin, { options, services, clock: manualClock() });
+  const { plan: _, ...options } = { ...rules, jwks: provider.url };
+  await using tested = await testStep(plugin, { options, clock: manualClock() });
   const planOf = async (changes: object): Promise<string | undefined> => {
     const { principal } = (await tested.send(bearer(await token(changes)))).slots;
     return principal?.kind === "key" ? principal.plan.name : principal?.reason;
   };
   const org_id = "org_9";
   assert.equal(await planOf({ org_id }), "unauthorized");
-  assert.equal(await planOf({ org_id: undefined }), "unauthorized");
   assert.equal(await planOf({ org_id, plan: "free" }), "free");
   await tested.reload({ ...options, plan: "developer" });
   assert.equal(await planOf({ org_id }), "developer");
-  assert.equal(await planOf({}), "startup");
+  for (const none of [undefined, "", 9, ["org_9"], { id: "org_9" }]) {
+    assert.equal(await planOf({ org_id: none }), "unauthorized");
+  }
+});
+
+test("while the accounts cannot be read, callers of other workspaces cannot be checked", async () => {
+  await using provider = await scriptedUpstream([keys]);
+  const options = { ...rules, jwks: provider.url };
+  const services = { accounts: { identifyClaims: () => ({ kind: "unavailable" }) as const } };
+  await using tested = await testStep(plugin, { options, services, clock: manualClock() });
+  assert.equal((await tested.send(bearer(await token()))).status, 503);
 });
 
 const other = await generateKeyPair("ES256");
+const p384 = (await generateKeyPair("ES384")).privateKey;
 const secret = new TextEncoder().encode(JSON.stringify(jwk));
 const refused: Readonly<Record<string, () => string | Promise<string>>> = {
   "has expired": () => token({ exp: now - 1 }),
@@ -148,6 +132,14 @@ const refused: Readonly<Record<string, () => string | Promise<string>>> = {
   "is for another audience": () => token({ aud: "another" }),
   "has no audience": () => token({ aud: undefined }),
   "has no subject": () => token({ sub: undefined }),
+  "has several subjects": () => token({ sub: ["ada", "eve"] }),
+  "expires never, as a number": () =>
+    signed(JSON.stringify({ ...claims, exp: 1 }).replace('"exp":1', '"exp":1e400')),
+  "expires at a text": () => token({ exp: "2999-01-01" }),
+  "has a workspace that is not a text": () => token({ org_id: { id: "ws_acme" } }),
+  "has an unknown plan": () => token({ plan: "royal" }),
+  "has a rate that is not a number": () => token({ rps: "7" }),
+  "has a credit below 1": () => token({ daily_milli_cu: 0 }),
   "names an unknown key": () => token({}, { kid: "k2" }),
   "was signed by another key": () => token({}, {}, other.privateKey),
   "was changed": async () => {
@@ -161,14 +153,25 @@ const refused: Readonly<Record<string, () => string | Promise<string>>> = {
     return `${head}.${(await token()).split(".")[1]}.`;
   },
   "is signed with the public key as the secret of HS256": () => token({}, { alg: "HS256" }, secret),
+  "is signed with a secret that the provider publishes": () =>
+    token({}, { alg: "HS256", kid: "k3" }, sharedSecret),
+  "contains the key that signed it": async () =>
+    token({}, { kid: undefined, jwk: await exportJWK(other.publicKey) }, other.privateKey),
+  "names the address of the key that signed it": () =>
+    token({}, { jku: "http://127.0.0.1:9/keys", kid: "k2" }, other.privateKey),
+  "names an algorithm that its key is not for": () => token({}, { alg: "ES384" }, p384),
+  "demands an extension that nobody knows": async () => {
+    const [, body, signature] = (await token()).split(".");
+    const head = { alg: "ES256", kid: "k1", crit: ["acme"], acme: true };
+    return `${Buffer.from(JSON.stringify(head)).toString("base64url")}.${body}.${signature}`;
+  },
   "is not JSON": () => "e30.e30.e30",
 };
 
 test("tokens that are not valid are refused", async (t) => {
   await using provider = await scriptedUpstream([keys]);
-  const { services } = accountsWith("startup");
   const options = { ...rules, jwks: provider.url };
-  await using tested = await testStep(plugin, { options, services, clock: manualClock() });
+  await using tested = await testStep(plugin, { options, clock: manualClock() });
   for (const [what, made] of Object.entries(refused)) {
     await t.test(`a token that ${what}`, async () => {
       const { status, slots } = await tested.send(bearer(await made()));
@@ -193,12 +196,13 @@ for (const authorization of [
   "Basic YTpi",
   "Bearer a.b",
   "Bearer a.b.c d",
+  "Bearer a.b.c.d.e",
   "Bearer gateway_dev_0",
   "a.b.c",
 ]) {
   test(`the header ${JSON.stringify(authorization)} is not a bearer token`, async () => {
     const options = { ...rules, jwks: "http://127.0.0.1:9" };
-    await using tested = await testStep(plugin, { options, ...accountsWith("free") });
+    await using tested = await testStep(plugin, { options });
     const { principal } = (await tested.send({ headers: { authorization } })).slots;
     assert.deepEqual(principal, { kind: "anonymous", reason: "invalid authorization format" });
   });
@@ -215,8 +219,7 @@ for (const [what, reply] of Object.entries({
     let isBroken = true;
     await using provider = await scriptedUpstream(() => (isBroken ? reply : keys));
     const options = { ...rules, jwks: provider.url };
-    const { services } = accountsWith("free");
-    await using tested = await testStep(plugin, { options, services, clock: manualClock() });
+    await using tested = await testStep(plugin, { options, clock: manualClock() });
     const request = bearer(await token());
     assert.equal((await tested.send(request)).status, 503);
     assert.ok(tested.lines.some((line) => line.startsWith("a token could not be checked")));
@@ -224,15 +227,79 @@ for (const [what, reply] of Object.entries({
     const { principal } = (await tested.send(bearer("a.b.c"))).slots;
     assert.deepEqual(principal, { kind: "anonymous", reason: "unauthorized" });
     isBroken = false;
+    tested.clock.advance(1_000);
     assert.equal((await tested.send(request)).slots.principal?.kind, "key");
   });
 }
 
-test("while the provider is away, known callers are served and others cannot be checked", async () => {
-  const provider = await scriptedUpstream([keys]);
-  const { services } = accountsWith("free");
+for (const [what, wrong] of Object.entries({
+  "half a key": { ...jwk, x: "AA" },
+  "its private key": { ...(await exportJWK(privateKey)), kid: "k1" },
+})) {
+  test(`while the provider publishes ${what}, tokens cannot be checked`, async () => {
+    await using provider = await scriptedUpstream(() => ({ body: { keys: [wrong] } }));
+    const options = { ...rules, jwks: provider.url };
+    await using tested = await testStep(plugin, { options, clock: manualClock() });
+    assert.equal((await tested.send(bearer(await token()))).status, 503);
+  });
+}
+
+test("while the provider fails, it is asked once per second", async () => {
+  await using provider = await scriptedUpstream(() => ({ status: 500 }));
   const options = { ...rules, jwks: provider.url };
-  await using tested = await testStep(plugin, { options, services, clock: manualClock() });
+  await using tested = await testStep(plugin, { options, clock: manualClock() });
+  for (const asked of [1, 2, 3]) {
+    for (const kid of ["k1", "k2", "k3"]) {
+      assert.equal((await tested.send(bearer(await token({}, { kid })))).status, 503);
+    }
+    assert.equal(provider.requests.length, asked);
+    tested.clock.advance(1_000);
+  }
+});
+
+test("new keys of the provider are found, and removed ones are no longer used", async (t) => {
+  let published: object[] = [jwk];
+  await using provider = await scriptedUpstream(() => ({ body: { keys: published } }));
+  const options = { ...rules, jwks: provider.url };
+  await using tested = await testStep(plugin, { options, clock: manualClock() });
+  // The library reads this clock and not that of the gateway.
+  t.mock.timers.enable({ apis: ["Date"], now: now * 1000 });
+  const pass = (seconds: number): void => {
+    t.mock.timers.tick(seconds * 1000);
+    tested.clock.advance(seconds * 1000);
+  };
+  const kindOf = async (text: string): Promise<string | undefined> =>
+    (await tested.send(bearer(text))).slots.principal?.kind;
+  const later = { exp: now + 9_000 };
+  const verified = await token(later);
+  assert.equal(await kindOf(verified), "key");
+
+  published = [{ ...(await exportJWK(other.publicKey)), kid: "k2", alg: "ES256" }];
+  const ofNewKey = await token(later, { kid: "k2" }, other.privateKey);
+  pass(29);
+  assert.equal(await kindOf(ofNewKey), "anonymous", "an unknown key is looked up after 30 seconds");
+  assert.equal(provider.requests.length, 1);
+  pass(1);
+  assert.equal(await kindOf(ofNewKey), "key");
+  assert.equal(provider.requests.length, 2);
+  assert.equal(await kindOf(await token({ ...later, jti: "2" })), "anonymous");
+  assert.equal(await kindOf(verified), "key", "a token that was verified before");
+
+  // Without an unknown key, the keys are read again after ten minutes.
+  published = [jwk];
+  pass(601);
+  assert.equal(await kindOf(await token({ ...later, jti: "3" })), "key");
+  assert.equal(
+    await kindOf(await token({ ...later, jti: "4" }, { kid: "k2" }, other.privateKey)),
+    "anonymous",
+  );
+  assert.equal(provider.requests.length, 3);
+});
+
+test("while the provider is unavailable, known callers are served and others cannot be checked", async () => {
+  const provider = await scriptedUpstream([keys]);
+  const options = { ...rules, jwks: provider.url };
+  await using tested = await testStep(plugin, { options, clock: manualClock() });
   const request = bearer(await token());
   assert.equal((await tested.send(request)).slots.principal?.kind, "key");
   await provider[Symbol.asyncDispose]();
@@ -245,9 +312,8 @@ test("requests that arrive together ask the provider once, and a provider that h
   const { promise, resolve } = Promise.withResolvers<UpstreamReply>();
   let isHanging = true;
   await using provider = await scriptedUpstream(() => (isHanging ? promise : keys));
-  const { services } = accountsWith("free");
   const options = { ...rules, jwks: provider.url };
-  await using tested = await testStep(plugin, { options, services, clock: manualClock() });
+  await using tested = await testStep(plugin, { options, clock: manualClock() });
   const request = bearer(await token());
   const answers = Array.from({ length: 20 }, () => tested.send(request));
   while (provider.requests.length === 0) await new Promise(setImmediate);

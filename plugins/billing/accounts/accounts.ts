@@ -3,10 +3,18 @@
  */
 import { hash } from "node:crypto";
 import type { Awaitable, Clock, Environment, Log } from "sluice-gateway/plugin";
-import type { Caller, Callers, ModelOverride, Plan, PlanName } from "sluice-gateway/services";
+import type {
+  Caller,
+  Callers,
+  ModelOverride,
+  Plan,
+  PlanName,
+  ReceivedClaims,
+} from "sluice-gateway/services";
 import { andThen, BoundedMap, orElse } from "sluice-gateway/toolkit";
 import { AccountFeed } from "./account-feed.ts";
 import type { AccountStore, Overrides } from "./account-store.ts";
+import { ClaimedCallers } from "./claimed-callers.ts";
 import { keyEnvironment } from "./key-text.ts";
 import type { KeyEntry, Plans } from "./principal.ts";
 import { KeyCache, type KeyCacheLimits } from "./key-cache.ts";
@@ -87,6 +95,7 @@ class StoredAccounts implements AccountsService {
   readonly store: AccountStore;
   readonly #keys: KeyCache;
   readonly #feed: AccountFeed;
+  readonly #claimed: ClaimedCallers;
   /** Hashes by the id of their key, which never change. */
   readonly #hashes = new BoundedMap<string, string>(maxIds);
   /**
@@ -129,6 +138,13 @@ class StoredAccounts implements AccountsService {
         if (changed !== undefined) this.#overrides = changed;
       },
     });
+    this.#claimed = new ClaimedCallers({
+      store,
+      clock,
+      environment: options.environment,
+      plans: () => this.#keys.plans,
+      feed: this.#feed,
+    });
     store.onCommit(() => this.refresh());
     this.#timers = [
       clock.every(pollMs, () => {
@@ -168,6 +184,10 @@ class StoredAccounts implements AccountsService {
         });
       }),
     );
+  }
+
+  identifyClaims(claims: ReceivedClaims): Awaitable<Caller> {
+    return this.#orUnavailable(() => this.#claimed.identify(claims));
   }
 
   #admit(entry: KeyEntry, address: string): Caller {

@@ -1,5 +1,5 @@
 /** Principals of callers without a usable key, each with its message (gateway.md, Authentication). */
-import type { Anonymous } from "sluice-gateway/services";
+import { anonymous, type Anonymous } from "sluice-gateway/services";
 import { keyEnvironment } from "./key-text.ts";
 
 export const bearer = "Bearer ";
@@ -18,8 +18,4 @@ export function anonymousFor(authorization: string): Anonymous {
   const isKey =
     authorization.startsWith(bearer) && keyEnvironment(authorization, bearer.length) !== undefined;
   return isKey ? unauthorized : malformed;
-}
-
-function anonymous(reason: Anonymous["reason"]): Anonymous {
-  return Object.freeze({ kind: "anonymous", reason });
 }

@@ -1,8 +1,5 @@
-/** The plans and which of them is in force; the default capabilities of a key. */
-import type { Capability, PlanName, Workspace } from "sluice-gateway/services";
-
-/** Names of the plans, from the smallest to the largest. */
-export const planNames: readonly PlanName[] = ["free", "developer", "startup", "enterprise"];
+/** The plan of a workspace that is in force; the default capabilities of a key. */
+import type { Capability, Workspace } from "sluice-gateway/services";
 
 /** Capabilities of a new key by default. */
 export const defaultCapabilities: readonly Capability[] = [

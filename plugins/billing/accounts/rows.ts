@@ -1,6 +1,7 @@
 /** The columns of workspaces, keys, changes and overrides, which have the same names in every database. */
 import {
   capabilities,
+  planNames,
   type ApiKey,
   type ChangeAuthor,
   type KeyRecord,
@@ -11,7 +12,6 @@ import { number, oneOf, optionalNumber, optionalText, text, type Row } from "slu
 import type { Change, Overrides, StoredKey } from "./account-store.ts";
 import type { NewChange } from "./decision.ts";
 import { environments } from "./key-text.ts";
-import { planNames } from "./plans.ts";
 
 /** The columns of a row that is written. */
 export type Columns = Readonly<Record<string, string | number | null>>;

@@ -51,6 +51,7 @@ export async function startAccounts(
     service: {
       identify: (authorization, address) => accounts.identify(authorization, address),
       identifyKey: (keyId, address) => accounts.identifyKey(keyId, address),
+      identifyClaims: (received) => accounts.identifyClaims(received),
       workspaces: createWorkspaces({ store, purchasedLeft, usage, clock, log }),
       idempotency,
       tickets: createTickets({ seal, claims, accounts, log }),

@@ -26,6 +26,7 @@ export function accountsWithoutStore(plans: Plans): RunningAccounts {
   return {
     identify: () => unauthorized,
     identifyKey: () => unauthorized,
+    identifyClaims: () => unauthorized,
     workspaces,
     idempotency: { take: () => unavailable, once: () => unavailable },
     tickets: {

@@ -1,17 +1,18 @@
 /** The rules for changes of workspaces and plans (decisions.md section 10), without a database. */
-import type {
-  ChangeAuthor,
-  Failed,
-  NewWorkspace,
-  PlanName,
-  Workspace,
+import {
+  planNames,
+  type ChangeAuthor,
+  type Failed,
+  type NewWorkspace,
+  type PlanName,
+  type Workspace,
 } from "sluice-gateway/services";
 import type { PendingPlan, Purchase, WorkspaceSettings } from "./account-store.ts";
 import { checkAmount } from "./check-amount.ts";
 import type { Decision } from "./decision.ts";
 import { conflict } from "./failed.ts";
 import { newId } from "./key-text.ts";
-import { applyDuePlan, planNames } from "./plans.ts";
+import { applyDuePlan } from "./plans.ts";
 
 type Result = Decision<Workspace> | Failed;
 

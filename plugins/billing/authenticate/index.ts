@@ -3,9 +3,9 @@
  * try many keys.
  */
 import { createAttemptLimiter } from "sluice-gateway/limits";
-import { defineStep, refuse, type Exchange, type Reply } from "sluice-gateway/plugin";
+import { defineStep, refuse, type Reply } from "sluice-gateway/plugin";
+import { setPrincipal, type Principal } from "sluice-gateway/services";
 import { andThen } from "sluice-gateway/toolkit";
-import type { Principal } from "sluice-gateway/services";
 import { identify } from "./credentials.ts";
 import { FailedKeys } from "./failed-keys.ts";
 
@@ -109,15 +109,6 @@ export default defineStep<Options>({
 });
 
 const unavailable = refuse("GATEWAY_SERVICE_UNAVAILABLE");
-
-function setPrincipal(x: Exchange, principal: Principal): void {
-  x.set("principal", principal);
-  if (principal.kind === "anonymous") return;
-  const { key, rps } = principal;
-  // The burst of a key is twice its rate (gateway.md, "Request rate").
-  const isOperator = key.capabilities.has("platform:admin");
-  x.note("caller", { id: key.id, group: key.workspaceId, burst: 2 * rps, isOperator });
-}
 
 /**
  * Codes of the responses that reveal whether a key exists: the 401, and the 400 for an idempotency key without a valid

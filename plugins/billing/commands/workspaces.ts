@@ -12,10 +12,9 @@ import {
   type Command,
   type Subcommand,
 } from "sluice-gateway/module";
-import type { Workspace, WorkspaceJson } from "sluice-gateway/services";
+import { planNames, type Workspace, type WorkspaceJson } from "sluice-gateway/services";
 import { notFound } from "../accounts/failed.ts";
 import { workspaceJson } from "../accounts/json.ts";
-import { planNames } from "../accounts/plans.ts";
 import { printRecord, printRecords, withAccounts, type OpenAccounts } from "./accounts.ts";
 import { milliCu, orNone } from "./limits.ts";
 

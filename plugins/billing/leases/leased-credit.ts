@@ -195,6 +195,9 @@ export class LeasedCredit {
       if (recall === undefined) continue;
       if (recall === 0) scope.waiting.set(reservation, granted.recall);
       if (granted.answered < (recall || granted.recall)) continue;
+      // The ledger does not know the credit that was freed here after the request was sent. With it, the reservation may
+      // fit, so the ledger is asked again.
+      if (scope.mayFit(reservation.costMilliCu, granted.reached)) continue;
       reservation.reached = granted.reached;
       scope.remember(now, reservation.costMilliCu, granted.reached);
       this.#giveUp(reservation, "refused");

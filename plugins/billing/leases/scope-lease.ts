@@ -132,6 +132,12 @@ export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
     return costMilliCu >= refused.costMilliCu ? refused.reached : undefined;
   }
 
+  /** Returns true if an amount fits in what the ledger has left and what is free in this lease. */
+  mayFit(costMilliCu: number, { limitMilliCu, usedMilliCu }: LimitReached): boolean {
+    const { slackMilliCu } = this;
+    return slackMilliCu > 0 && costMilliCu <= limitMilliCu - usedMilliCu + slackMilliCu;
+  }
+
   remember(now: number, costMilliCu: number, reached: LimitReached): void {
     this.#refused = { costMilliCu, until: now + rememberMs, reached };
   }

@@ -11,6 +11,7 @@ import type {
   CuRefusal,
   KeyPrincipal,
   Meter,
+  MeterUnavailable,
   Reservation,
   ReservedFor,
 } from "sluice-gateway/services";
@@ -18,7 +19,7 @@ import { andThen } from "sluice-gateway/toolkit";
 import type { CountShadowRefusal } from "./shadow-refusals.ts";
 
 /** `anonymous`: nobody can be charged, because `authorize` is missing before this step or is in shadow mode. */
-export type Refusal = CuRefusal | { readonly kind: "unavailable" | "anonymous" };
+export type Refusal = CuRefusal | MeterUnavailable | { readonly kind: "anonymous" };
 
 interface ReserveOptions {
   readonly streamed?: boolean | undefined;
@@ -52,10 +53,13 @@ const freeReservation: Reservation = {
 export function createReserver(host: Host, countShadowRefusal: CountShadowRefusal): Reserver {
   const meter: Meter = host.use("metering");
 
+  const countRefusal = (refusal: Refusal, x: Exchange): void =>
+    countShadowRefusal(refusal.kind === "refused" ? (refusal.window ?? "plan") : refusal.kind, x);
+
   /** Returns the refusal, or in shadow mode counts it and returns a reservation that costs nothing. */
   const refuseOrShadow = (refusal: Refusal, x: Exchange): Reservation | Refusal => {
     if (host.mode !== "enforce") {
-      countShadowRefusal(refusal.kind === "refused" ? (refusal.window ?? "plan") : refusal.kind, x);
+      countRefusal(refusal, x);
       return freeReservation;
     }
     if (refusal.kind === "refused") x.limitReached(limitReached(refusal));
@@ -67,7 +71,16 @@ export function createReserver(host: Host, countShadowRefusal: CountShadowRefusa
       const principal = payer ?? x.get("principal");
       if (principal.kind === "anonymous") return refuseOrShadow({ kind: "anonymous" }, x);
       const about = requestOf(x, streamed);
-      return andThen(meter.reserve(principal, costMilliCu, about), (taken) => {
+      const reserving = meter.reserve(principal, costMilliCu, about);
+      if (host.mode !== "enforce" && reserving instanceof Promise) {
+        // The credit may be with other gateways. The request does not wait for it: the answer is only counted.
+        void reserving
+          .catch((): MeterUnavailable => ({ kind: "unavailable" }))
+          .then((taken) => (taken.kind === "reserved" ? taken.release() : countRefusal(taken, x)));
+        const forced = meter.reserveWithoutLimit(principal, costMilliCu, about);
+        return forced.kind === "reserved" ? forced : freeReservation;
+      }
+      return andThen(reserving, (taken) => {
         if (taken.kind === "reserved") return taken;
         const instead = refuseOrShadow(taken, x);
         if (instead.kind !== "reserved" || taken.kind !== "refused") return instead;

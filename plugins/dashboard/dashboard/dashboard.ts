@@ -2,9 +2,9 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { FastifyInstance } from "fastify";
 import { requestSender } from "sluice-gateway/http";
-import { createAttemptLimiter, type AttemptLimiter } from "sluice-gateway/limits";
 import type { GatewayInfo, Host, ServiceContext, ServiceHooks } from "sluice-gateway/plugin";
 import { Activity } from "./activity.ts";
+import { createAttempts } from "./attempts.ts";
 import { gatewayHealth } from "./health.ts";
 import { liveActivity, type LiveQuestion } from "./live.ts";
 import { openHistoryTable } from "./history/postgres-store.ts";
@@ -14,17 +14,12 @@ import type { OidcOptions } from "./options.ts";
 import { askAllGateways } from "./other-gateways.ts";
 import type { DashboardParts } from "./parts.ts";
 
-/** Maximum number of attempts to sign in per address and minute, including successful ones. */
-const maxAttempts = 10;
-
 /** Returns the handler of the requests whose path begins with /dashboard. `oidc`: the provider that users sign in at. */
 export function openDashboard(
   oidc: OidcOptions | undefined,
   host: Host,
   { keep }: Pick<ServiceContext, "keep">,
 ): NonNullable<ServiceHooks<undefined>["admin"]> {
-  const limit = { name: "sign-in", attempts: maxAttempts, windowSeconds: 60 };
-  const newLimiter = (): AttemptLimiter => createAttemptLimiter(host.store.redis, limit);
   const gateway = host.use("gateway");
   const { activity } = keep(
     "activity",
@@ -60,7 +55,7 @@ export function openDashboard(
     ).recorder,
     accounts: host.use("accounts"),
     metering: host.use("metering"),
-    attempts: keep("attempts to sign in", newLimiter, () => undefined),
+    attempts: createAttempts(host, (name, make) => keep(name, make, () => undefined)),
     oidc: oidc && { options: oidc, send: requestSender() },
   };
   let app: Promise<FastifyInstance> | undefined;

@@ -1,8 +1,8 @@
 /** The parts of the gateway that the dashboard shows and changes. */
 import type { SendRequest } from "sluice-gateway/http";
-import type { AttemptLimiter } from "sluice-gateway/limits";
 import type { GatewayInfo, Host } from "sluice-gateway/plugin";
 import type { Accounts, Metering } from "sluice-gateway/services";
+import type { Attempts } from "./attempts.ts";
 import type { HealthGateways } from "./health.ts";
 import type { HistoryRecorder } from "./history/recorder.ts";
 import type { LiveGateways } from "./live.ts";
@@ -19,8 +19,7 @@ export interface DashboardParts extends Pick<Host, FromHost> {
   readonly accounts: Accounts;
   readonly metering: Metering;
   readonly history: HistoryRecorder;
-  /** Counts the attempts to sign in, per address. */
-  readonly attempts: AttemptLimiter;
+  readonly attempts: Attempts;
   /** Undefined if users can sign in with keys only. */
   readonly oidc: OidcParts | undefined;
 }

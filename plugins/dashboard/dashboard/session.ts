@@ -7,11 +7,12 @@
  */
 import { randomUUID } from "node:crypto";
 import type { FastifyRequest } from "fastify";
-import { addressList, addressReader } from "sluice-gateway/http";
+import { addressList } from "sluice-gateway/http";
 import type { Capability, KeyRecord, Workspace } from "sluice-gateway/services";
-import { isSecurePage, readCookie, setCookie, type CookieKind } from "./cookies.ts";
+import { isSecurePage, openCookie, setCookie, type CookieKind } from "./cookies.ts";
 import type { OidcUser } from "./oidc/user.ts";
 import type { DashboardParts } from "./parts.ts";
+import { addressOf } from "./request-address.ts";
 
 const purpose = "dashboard session";
 const kind: CookieKind = {
@@ -51,18 +52,31 @@ export function isOutside({ only }: Pick<Viewer, "only">, workspaceId?: string):
 /** What a session is for: the id of a key, or a user of the OpenID provider. */
 export type SessionOf = { readonly key: string } | { readonly user: OidcUser };
 
+/** A session that can be ended. */
+export interface SessionRef {
+  readonly id: string;
+  /** Milliseconds since 1970. */
+  readonly expiresAt: number;
+}
+
 export interface Sessions {
   /** Returns the cookie of a new session. `origin`: that of the page. */
   begin(of: SessionOf, request: FastifyRequest, origin: string | undefined): string;
   /** Returns the viewer. Undefined if there is no session, or it has ended. Rejects with a StoreError. */
   viewer(request: FastifyRequest): Promise<Viewer | undefined>;
-  /** Ends the session of this request, for every gateway on this store and after a restart. Rejects with a StoreError. */
-  end(request: FastifyRequest): Promise<void>;
+  /** Returns the session of this request. Undefined if there is none, or it has ended. */
+  current(request: FastifyRequest): SessionRef | undefined;
+  /** Ends a session, for every gateway on this store and after a restart. Rejects with a StoreError. */
+  end(session: SessionRef | undefined): Promise<void>;
   /** Returns the cookie that removes the session's cookie. */
   noCookie(request: FastifyRequest): string;
 }
 
-type Note = SessionOf & { readonly id: string };
+type Note = SessionOf & {
+  readonly id: string;
+  /** True if the page was loaded over TLS. */
+  readonly isSecure: boolean;
+};
 
 /** `isStillValid`: returns false if the options do not give a user their role any more. */
 export function createSessions(
@@ -72,14 +86,16 @@ export function createSessions(
   const { seal, claims, clock } = parts;
   const { admin } = parts.accounts;
 
-  const open = (request: FastifyRequest): (Note & { expiresAt: number }) | undefined => {
-    const token = readCookie(kind, request);
-    const opened = token === undefined ? undefined : seal.open(purpose, token);
+  const openToken = (token: string, isSecure: boolean): (Note & SessionRef) | undefined => {
+    const opened = seal.open(purpose, token);
     if (opened === undefined || clock.now() >= opened.expiresAt) return undefined;
     // Only `begin` seals for this purpose.
     const note = opened.value as Note;
-    return claims.hasEnded(endOf(note)) ? undefined : { ...note, expiresAt: opened.expiresAt };
+    if (note.isSecure !== isSecure || claims.hasEnded(endOf(note))) return undefined;
+    return { ...note, expiresAt: opened.expiresAt };
   };
+  const open = (request: FastifyRequest): (Note & SessionRef) | undefined =>
+    openCookie(kind, request, openToken);
 
   const ofUser = async (user: OidcUser): Promise<Account | undefined> => {
     if (!isStillValid(user)) return undefined;
@@ -91,9 +107,9 @@ export function createSessions(
 
   return {
     begin(of, request, origin) {
-      const note: Note = { ...of, id: randomUUID() };
-      const token = seal.seal(purpose, note, clock.now() + lifeMs);
       const isSecure = isSecurePage(origin);
+      const note: Note = { ...of, id: randomUUID(), isSecure };
+      const token = seal.seal(purpose, note, clock.now() + lifeMs);
       return setCookie(kind, request, token, { seconds: lifeMs / 1000, isSecure });
     },
     async viewer(request) {
@@ -105,8 +121,11 @@ export function createSessions(
           : await ofKey(parts, session.key, addressOf(request));
       return account && { ...account, expiresAt: session.expiresAt };
     },
-    async end(request) {
+    current(request) {
       const session = open(request);
+      return session && { id: session.id, expiresAt: session.expiresAt };
+    },
+    async end(session) {
       if (session !== undefined) await claims.end(endOf(session), session.expiresAt);
     },
     noCookie(request) {
@@ -137,15 +156,8 @@ function namesOf({ subject, email }: OidcUser): Pick<Account, "id" | "actor"> {
 }
 
 /** Returns the id of a session in `host.claims`. */
-function endOf({ id }: Note): string {
+function endOf({ id }: Pick<Note, "id">): string {
   return `${purpose} ${id}`;
-}
-
-const socketAddress = addressReader([]);
-
-/** Returns the address of the socket's peer. */
-export function addressOf(request: FastifyRequest): string {
-  return socketAddress(request.raw);
 }
 
 /** Returns true if a key with these capabilities may open the dashboard. */

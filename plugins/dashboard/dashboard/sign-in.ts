@@ -1,16 +1,15 @@
 /** Routes to sign in, to sign out, and to read the session. */
-import { RateLimiterRes } from "rate-limiter-flexible";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import { addressKey } from "sluice-gateway/http";
-import type { AttemptLimiter } from "sluice-gateway/limits";
 import { capabilities } from "sluice-gateway/services";
 import { isObject } from "sluice-gateway/toolkit";
 import { sendJson, sendRefusal } from "./answer.ts";
+import type { SignInBy } from "./attempts.ts";
 import type { OidcSignIn } from "./oidc/routes.ts";
 import type { DashboardParts } from "./parts.ts";
 import { stored } from "./route.ts";
 import { mayGrant } from "./wanted-key.ts";
-import { addressOf, maySignIn, type Sessions, type Viewer } from "./session.ts";
+import { addressOf } from "./request-address.ts";
+import { maySignIn, type Sessions, type Viewer } from "./session.ts";
 
 const noRight = "the key needs platform:admin or workspace:admin";
 
@@ -23,29 +22,30 @@ export function signInRoutes(
   const limited = async (
     request: FastifyRequest,
     reply: FastifyReply,
+    by: SignInBy,
     work: () => Promise<FastifyReply>,
   ): Promise<FastifyReply> => {
-    const waitSeconds = await tooMany(parts.attempts, addressOf(request));
+    const waitSeconds = await parts.attempts.limit(request, by);
     if (waitSeconds === undefined) return work();
     const headers = ["retry-after", String(waitSeconds)];
     const message = "too many attempts to sign in";
     return sendRefusal(reply, "GATEWAY_RATE_LIMITED", { message, headers });
   };
   api.post("/session", (request, reply) =>
-    limited(request, reply, () =>
-      stored(parts, reply, () => signIn(parts, sessions, request, reply)),
+    limited(request, reply, "key", () =>
+      stored(parts, reply, () => signIn({ parts, sessions, oidc }, request, reply)),
     ),
   );
   if (oidc !== undefined) {
     api.post("/session/oidc", (request, reply) =>
-      limited(request, reply, () => oidc.begin(request, reply)),
+      limited(request, reply, "oidc", () => oidc.begin(request, reply, sessions.current(request))),
     );
   }
   api.delete("/session", (request, reply) =>
     stored(parts, reply, async () => {
       // The browser removes the cookie even if the end of the session cannot be stored.
       void reply.header("set-cookie", sessions.noCookie(request));
-      await sessions.end(request);
+      await sessions.end(sessions.current(request));
       return reply.code(204).send();
     }),
   );
@@ -62,20 +62,14 @@ export function signInRoutes(
   );
 }
 
-/** Returns the seconds to wait. Undefined if an attempt is allowed. */
-async function tooMany(limiter: AttemptLimiter, address: string): Promise<number | undefined> {
-  try {
-    await limiter.consume(addressKey(address));
-    return undefined;
-  } catch (rejected) {
-    if (!(rejected instanceof RateLimiterRes)) throw rejected;
-    return Math.ceil(rejected.msBeforeNext / 1000);
-  }
+interface SignInDeps {
+  readonly parts: DashboardParts;
+  readonly sessions: Sessions;
+  readonly oidc: OidcSignIn | undefined;
 }
 
 async function signIn(
-  { accounts, log }: DashboardParts,
-  sessions: Sessions,
+  { parts: { accounts, attempts, log }, sessions, oidc }: SignInDeps,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
@@ -86,20 +80,25 @@ async function signIn(
   const principal = await accounts.identify(`Bearer ${body["key"]}`, addressOf(request));
   if (principal.kind === "unavailable") return sendRefusal(reply, "GATEWAY_SERVICE_UNAVAILABLE");
   if (principal.kind === "anonymous") {
-    log.warn(
-      { address: addressOf(request), reason: principal.reason },
-      "dashboard: sign-in refused",
-    );
-    return sendRefusal(reply, "GATEWAY_UNAUTHORIZED", { message: principal.reason });
+    const { reason } = principal;
+    const code = "GATEWAY_UNAUTHORIZED";
+    attempts.refused(request, { by: "key", code, facts: { reason } });
+    return sendRefusal(reply, code, { message: reason });
   }
   const { key } = principal;
   if (!maySignIn(key.capabilities)) {
-    log.warn({ address: addressOf(request), key: key.id }, "dashboard: sign-in refused");
-    return sendRefusal(reply, "GATEWAY_PERMISSION_DENIED", { message: noRight });
+    const code = "GATEWAY_PERMISSION_DENIED";
+    attempts.refused(request, { by: "key", code, facts: { key: key.id } });
+    return sendRefusal(reply, code, { message: noRight });
   }
+  // The browser forgets the old session, so nobody could end it later.
+  await sessions.end(sessions.current(request));
   log.info({ address: addressOf(request), key: key.id }, "dashboard: signed in");
   const cookie = sessions.begin({ key: key.id }, request, request.headers.origin);
-  return sendJson(reply.header("set-cookie", cookie), 200, { key_id: key.id });
+  void reply.header("set-cookie", cookie);
+  // A sign-in at the provider that is still in progress would not end this new session.
+  oidc?.cancel(request, reply);
+  return sendJson(reply, 200, { key_id: key.id });
 }
 
 /** `oidc`: the name of the provider at which users can sign in. */

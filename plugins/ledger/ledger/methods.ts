@@ -26,7 +26,10 @@ export interface KnownMethod {
   /** Milli-CU. */
   readonly cuMilli: number;
   readonly lifetime: Lifetime;
-  /** 0-based index of the method's own block hash among its params. Present with lifetimes `hash` and `block`. */
+  /**
+   * 0-based index of the method's own block hash among its params. Present with lifetimes `hash` and `block`, and with
+   * others if the call can only be answered by a node that has the block.
+   */
   readonly hashParam?: number;
   /** True if the call costs the node almost nothing. */
   readonly cheap?: boolean;
@@ -57,7 +60,12 @@ const system: Record<string, KnownMethod> = {
   system_accountNextIndex: { params: ["accountId"], cuMilli: 500, lifetime: "personal" },
   account_nextIndex: { params: ["accountId"], cuMilli: 500, lifetime: "personal" },
   system_dryRun: { params: ["hexExtrinsic"], cuMilli: 10_000, lifetime: "personal" },
-  system_dryRunAt: { params: ["hexExtrinsic", "blockHash"], cuMilli: 10_000, lifetime: "personal" },
+  system_dryRunAt: {
+    params: ["hexExtrinsic", "blockHash"],
+    cuMilli: 10_000,
+    lifetime: "personal",
+    hashParam: 1,
+  },
   system_health: { params: [], ...tenth, lifetime: "moving", optional: true },
   system_syncState: { params: [], ...tenth, lifetime: "moving", optional: true },
 };
@@ -96,11 +104,12 @@ const state: Record<string, KnownMethod> = {
     lifetime: "hash",
     hashParam: 1,
   },
-  // A range of blocks. Without the second hash, it ends at the head.
+  // A range of blocks. Without the second hash, it ends at the head. The oldest block decides which nodes can answer.
   state_queryStorage: {
     params: ["keys[]", "fromBlock", "toBlock?"],
     cuMilli: 1500,
     lifetime: "moving",
+    hashParam: 1,
   },
   state_call: { params: call, cuMilli: 5000, lifetime: "hash", hashParam: 2 },
   state_callAt: { params: call, cuMilli: 5000, lifetime: "hash", hashParam: 2 },
@@ -173,7 +182,10 @@ const consensus: Record<string, KnownMethod> = {
   grandpa_proveFinality: moving("blockNumber"),
   beefy_getFinalizedHead: moving(),
   mmr_root: { params: ["blockHash?"], cuMilli: defaultMilliCu, lifetime: "hash", hashParam: 0 },
-  mmr_generateProof: moving("blockNumbers[]", "bestKnownBlockNumber?", "blockHash?"),
+  mmr_generateProof: {
+    ...moving("blockNumbers[]", "bestKnownBlockNumber?", "blockHash?"),
+    hashParam: 2,
+  },
   mmr_verifyProof: moving("proof"),
   mmr_verifyProofStateless: moving("mmrRoot", "proof"),
   sidechain_getParams: { params: [], cuMilli: defaultMilliCu, lifetime: "constant" },
@@ -205,6 +217,7 @@ const archive: Record<string, KnownMethod> = {
     params: ["blockHash", "function", "callParameters"],
     cuMilli: 5000,
     lifetime: "moving",
+    hashParam: 0,
   },
 };
 

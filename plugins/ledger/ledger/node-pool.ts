@@ -63,6 +63,17 @@ export interface NodeTarget {
   readonly label: string;
   /** Address of its WebSocket. */
   readonly url: URL;
+  /** What the node reported when it was last probed. Undefined if the node is not usable, or was not probed. */
+  readonly head?: NodeHead | undefined;
+}
+
+/** The heads of a node. Members are undefined if the node did not report them. */
+export interface NodeHead {
+  /** Number and hash of the best block. */
+  readonly best: number;
+  readonly bestHash: string | undefined;
+  /** Number of the finalized block. */
+  readonly finalized: number | undefined;
 }
 
 /** A pool of nodes. */

@@ -112,8 +112,8 @@ export class Http2Response implements ClientResponse {
   }
 
   /**
-   * Resets the stream, so that the client does not take the response for complete. `stream.close(code)` would end it
-   * before the reset, which some clients take for complete.
+   * Resets the stream, so that the client does not mistake the response for a complete one. `stream.close(code)` would
+   * end it before the reset, which some clients treat as a complete response.
    */
   destroy(): void {
     this.#stream.destroy(new Error("the response cannot be completed"));

@@ -17,6 +17,7 @@ import type {
   UpstreamFailure,
 } from "./http1/exchange.ts";
 import type { ResponseHead } from "./http1/response-head.ts";
+import { createFetch } from "./plugin-fetch.ts";
 
 /** Methods whose requests may be repeated (RFC 9110 section 9.2.2). */
 const idempotent = new Set(["GET", "HEAD", "PUT", "DELETE", "OPTIONS"]);
@@ -27,6 +28,7 @@ const targetPattern = /^\/[\x21-\x7e]*$/;
 const unusedMs = 4_000;
 
 export class PluginClient implements UpstreamClient {
+  readonly fetch: UpstreamClient["fetch"];
   readonly #url: URL;
   readonly #client: Http1Client;
   readonly #answerMs: number;
@@ -41,6 +43,7 @@ export class PluginClient implements UpstreamClient {
     const { idleMs = 10_000, maxAnswerBytes = 1 << 20 } = options;
     this.#url = url;
     this.#answerMs = answerMs;
+    this.fetch = createFetch(url, (request) => this.request(request));
     this.#client = new Http1Client({
       url,
       connections,

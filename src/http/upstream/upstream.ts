@@ -18,7 +18,7 @@ export interface Member extends Backend {
   readonly ejection: Ejection;
 }
 
-/** A member that cannot be reached is probed as often as clients are told to retry (`Retry-After: 5`). */
+/** A member that cannot be reached is probed as often as clients are asked to retry (`Retry-After: 5`). */
 const ejectionPolicy: EjectionPolicy = {
   failures: 1,
   failuresAfterReturn: 1,

@@ -16,7 +16,7 @@ export class Closer {
     this.#log = log;
   }
 
-  /** Something else has not ended in time. */
+  /** Shortens the limit, because something else has not ended in time. */
   shortenLimit(): void {
     this.#limitMs = shortLimitMs;
   }

@@ -1,4 +1,7 @@
-/** Finds the plugins of all installed packages, but not of linked ones, by their files `sluice-plugin.json`, without running their code. */
+/**
+ * Finds the plugins of all installed packages, except linked ones, by their files `sluice-plugin.json`. Their code does
+ * not run.
+ */
 import { join } from "node:path";
 import type { Plugin } from "../../plugin.ts";
 import { installedPackages } from "./locate-plugin.ts";

@@ -86,7 +86,7 @@ export class KeptParts {
     );
   }
 
-  /** Closes the parts one after the other, also after one that throws. */
+  /** Closes the parts one after the other, and continues if one throws. */
   async #closeEach(parts: readonly Part[], close: (part: Part) => Promise<unknown>): Promise<void> {
     const errors: unknown[] = [];
     for (const part of parts) {

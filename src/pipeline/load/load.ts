@@ -41,7 +41,7 @@ import { messageOf } from "../../message-of.ts";
 export interface Loaded {
   /** The plugins of the configuration that could be loaded, by the name in the configuration. */
   readonly plugins: ReadonlyMap<string, Plugin>;
-  /** Where the plugins come from, by the same names. A plugin without an entry ships with Sluice. */
+  /** The origins of the plugins, by the same names. A plugin without an entry ships with Sluice. */
   readonly origins: ReadonlyMap<string, PluginOrigin>;
   readonly faults: readonly Fault[];
   /** One sentence for each change on disk that only a restart can load. */
@@ -121,7 +121,7 @@ async function servicesInUse(
 ): Promise<ReadonlyMap<string, Plugin>> {
   const { services, alwaysOn, companions } = await shippedModules();
   const found = new Map<string, Plugin>();
-  // A service that only may be used does not run without the module that has a service which it uses itself.
+  // A service that is only used if it is installed does not run if one of the services that it uses itself is missing.
   const servicesExist = (name: string): boolean =>
     isBuiltIn(name) || (services.get(name)?.uses?.every(servicesExist) ?? services.has(name));
   const add = (name: string): void => {
@@ -242,7 +242,7 @@ async function loadThirdParty(wanted: ThirdParty): Promise<Plugin | Fault[]> {
   return [fault("SLUICE_PLUGIN_FILE", message, { at })];
 }
 
-/** Stands for the manifest of a package without a file, whose grants are not known before its code runs. */
+/** Replaces the manifest of a package without a file. The grants of its plugins are unknown until its code runs. */
 function noData(name: string): PluginData {
   return { kind: "step", name, description: "" };
 }

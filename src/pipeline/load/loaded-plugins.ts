@@ -6,7 +6,7 @@ import type { LoadedPlugin, Plugin, PluginFacts } from "../../plugin.ts";
 import { version } from "../../version.ts";
 import type { PluginData } from "./plugin-file.ts";
 
-/** Where a plugin under `plugins:` comes from. */
+/** The origin of a plugin under `plugins:`. */
 export interface PluginOrigin {
   readonly from: "package" | "link" | "path" | "code";
   /** Its value under `plugins:`. */
@@ -32,7 +32,8 @@ export function pluginFacts(
 }
 
 function factsOf(plugin: Plugin, found: PluginOrigin | undefined): PluginFacts {
-  // What an operator has accepted is the file of the package. A start refuses code with another manifest.
+  // The operator has accepted the manifest in the file of the package, so it is shown. A start refuses code with
+  // another one.
   const { name, kind, description, contract, ...manifest } = found?.data ?? plugin;
   return {
     name,

@@ -86,7 +86,7 @@ function integrityOf(folder: string): string {
 export function linkFaults(lock: LockFile, source: string, file: string, at: Position): Fault[] {
   const locked = lock.get(source);
   if (locked === undefined) return [];
-  const message = `pipeline.lock has for ${source}: version ${locked.version}, but the package is a link to ${file}`;
+  const message = `pipeline.lock lists ${source} with version ${locked.version}, but the package is a link to ${file}`;
   return [fault("SLUICE_LOCK_DIFFERS", message, { at })];
 }
 
@@ -111,12 +111,14 @@ export function lockFaults(
     differences.push("files that differ from the installed ones");
   }
   if (locked.contract !== actual.contract) {
-    differences.push(`contract ${locked.contract ?? "none"}, now ${actual.contract ?? "none"}`);
+    differences.push(
+      `contract ${locked.contract ?? "none"}, but the installed version has ${actual.contract ?? "none"}`,
+    );
   }
   if (stableJson(locked.grants) !== stableJson(actual.grants)) {
     differences.push("grants that differ from those that the plugin asks for");
   }
   if (differences.length === 0) return [];
-  const message = `pipeline.lock has for ${source}: ${differences.join("; ")}`;
+  const message = `pipeline.lock lists ${source} with ${differences.join("; with ")}`;
   return [fault("SLUICE_LOCK_DIFFERS", message, { at })];
 }

@@ -3,12 +3,15 @@
  * header before any plugin sees the request, so steps find it where they look for every credential, and no log shows it.
  */
 import type { RouteConfig } from "../../config/config.ts";
+import { redact } from "../../redact.ts";
 import type { ClientRequest, RoutedRequest } from "../run/request-head.ts";
 
 type Route = Pick<RouteConfig, "path" | "credential">;
 
 /** Visible ASCII, which every key consists of. Anything else must not become a part of a header. */
 const credentialForm = /^[!-~]+$/;
+/** An escaped character that can be part of a key. */
+const asciiEscape = /%([2-7][0-9a-f])/gi;
 
 /**
  * Returns a function that removes the credential from the path of a request. `route`: the route that serves the request,
@@ -43,7 +46,7 @@ function moveCredential<R extends RoutedRequest>(
   return { ...withPath(request, path, moved), params };
 }
 
-/** Replaces the segment at the position of a credential, and everything after it. */
+/** Replaces the segment at the position of a credential, and everything after it. Otherwise, replaces keys anywhere. */
 function hideCredential<R extends RoutedRequest>(request: R, routes: readonly Route[]): R {
   const segments = request.path.split("/");
   for (const { path, credential } of routes) {
@@ -54,7 +57,11 @@ function hideCredential<R extends RoutedRequest>(request: R, routes: readonly Ro
     const shown = [...segments.slice(0, front.length), name].join("/");
     return withPath(request, shown, request.req.headers);
   }
-  return request;
+  const decoded = request.path.replace(asciiEscape, (_, code: string) =>
+    String.fromCharCode(Number.parseInt(code, 16)),
+  );
+  const shown = redact(decoded);
+  return shown === decoded ? request : withPath(request, shown, request.req.headers);
 }
 
 function withPath<R extends RoutedRequest>(

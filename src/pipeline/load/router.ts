@@ -98,7 +98,10 @@ function findPattern(patterns: readonly Pattern[], method: string, path: string)
   return wrongMethod ?? unknown;
 }
 
-/** Matches `.` and `..`, also percent-encoded. An upstream that resolves them could leave the prefix of the route. */
+/**
+ * Matches `.` and `..`, whether or not they are percent-encoded. An upstream that resolves them could leave the prefix
+ * of the route.
+ */
 function isDotSegment(segment: string): boolean {
   if (segment.length === 0 || segment.length > 6) return false;
   const plain = segment.replaceAll(/%2e/gi, ".");

@@ -1,22 +1,34 @@
 /** Computes the digests of the settings that must be equal on all gateways with the same database. */
 import { createHash } from "node:crypto";
 import { canonicalJson } from "../../canonical-json.ts";
-import type { Config } from "../../config/config.ts";
+import { routeTitle } from "../../config/check.ts";
+import type { Config, StepUse } from "../../config/config.ts";
 import type { SettingsDigests } from "../../store/postgres/gateway-settings.ts";
 import { shippedModules } from "./modules.ts";
 
+/** Each route has a digest of its own, so that gateways with different routes are compared in those that they share. */
 export async function sharedSettings({
   environment,
   sections,
-}: Pick<Config, "environment" | "sections">): Promise<SettingsDigests> {
+  routes,
+  unmatched,
+}: Pick<Config, "environment" | "sections" | "routes" | "unmatched">): Promise<SettingsDigests> {
   const { sharedSettings: ofModules } = await shippedModules();
   const settings = Object.assign(
-    { environment },
+    { environment, unmatched: unmatched.map(stepSettings) },
     ...ofModules.map((own) => own(sections)),
   ) as object;
+  const ofRoutes = routes.map((route) => {
+    const methods = route.methods.toSorted();
+    return [`route ${routeTitle({ ...route, methods })}`, route.run.map(stepSettings)] as const;
+  });
   return Object.fromEntries(
-    Object.entries(settings).map(([section, value]) => [section, digestOf(value)]),
+    [...Object.entries(settings), ...ofRoutes].map(([name, value]) => [name, digestOf(value)]),
   );
+}
+
+function stepSettings({ name, options, mode, when, timeoutMs, onError }: StepUse): object {
+  return { name, options, mode, when, timeoutMs, onError };
 }
 
 /** Settings are JSON, so they have canonical text. */

@@ -1,6 +1,6 @@
 /**
- * How long the code of a plugin takes outside of the hooks of routes, and how often it fails: tools, timers, and what
- * the core calls on services. `step-stats.ts` counts the hooks of steps and surfaces.
+ * Counts how long the code of a plugin takes outside of the hooks of routes, and how often it fails: tools, timers, and
+ * the calls of the core to services. `step-stats.ts` counts the hooks of steps and surfaces.
  */
 import type { HookCounts } from "../../contract/hook-counts.ts";
 import type { Clock, Counter, Family, Metrics, Plugin } from "../../plugin.ts";

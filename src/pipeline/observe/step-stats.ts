@@ -1,14 +1,14 @@
 /**
- * How long the hooks of each step of a route take, and how often the step refuses or fails: as metrics, and since the
- * route was loaded for the dashboard. All refusals and failures are counted. Exchanges that are some time apart are all
- * timed, so that each can be explained. Of exchanges that follow closely one in eight is timed, so that under load the
- * other seven read no clock.
+ * Counts how long the hooks of each step of a route take, and how often the step refuses or fails. The counts are
+ * metrics, and the dashboard shows them since the route was loaded. All refusals and failures are counted. While
+ * exchanges are some time apart, all of them are timed, so that each can be explained. While they follow each other
+ * closely, one in eight is timed, so that the other seven do not read the clock.
  */
 import type { Clock, Counter } from "../../plugin.ts";
 import type { StepMetrics } from "./stats.ts";
 import { TimeHistogram } from "./time-histogram.ts";
 
-/** One in this many exchanges of a route is timed if they follow closely. */
+/** One in this many exchanges of a route is timed while they follow each other closely. */
 const timedEvery = 8;
 /**
  * An exchange is timed if the last timed one is this many milliseconds older: at most 100 per second, about 1 µs each.

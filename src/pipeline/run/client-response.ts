@@ -30,7 +30,7 @@ export interface ClientResponse {
   /** Sends the whole body. `encoding`: encoding of a text; `latin1` is cheaper for text that is only ASCII. */
   end(body: string | Uint8Array, encoding: "utf8" | "latin1"): unknown;
 
-  /** Sends the head now. Without this call, it leaves together with the first chunk. */
+  /** Sends the head now. Without this call, it is sent together with the first chunk. */
   flushHeaders(): void;
   /**
    * Sends a chunk of `length` bytes in the framing that the head announced. Returns false if the caller should wait.

@@ -162,7 +162,7 @@ export class LiveExchange extends ExchangeState implements Exchange, ResponseOwn
     return body;
   }
 
-  /** The body begins to arrive. */
+  /** Called when the body begins to arrive. */
   bodyArrives(arriving: ArrivingBody): void {
     this.#arrivingBody = arriving;
   }
@@ -171,7 +171,7 @@ export class LiveExchange extends ExchangeState implements Exchange, ResponseOwn
     this.#arrivingBody?.received(bytes);
   }
 
-  /** Nothing more of the body arrives, or nobody waits for it any more. */
+  /** Called when nothing more of the body arrives, or when the body is not needed any more. */
   bodyHasArrived(): void {
     this.#arrivingBody?.close();
   }
@@ -251,14 +251,14 @@ export class LiveExchange extends ExchangeState implements Exchange, ResponseOwn
     this.record.isSurfaceEntered = true;
   }
 
-  /** The surface has returned, or the core does not wait for it any longer. */
+  /** Called when the surface has returned, or when the core no longer waits for it. */
   surfaceReturned(): void {
     if (!this.leaveSurface()) return;
     this.runtime.surfaceWatch.remove(this);
     this.#settle();
   }
 
-  /** A step, or the core if `step` is undefined, answers instead of the surface. */
+  /** Called when a step, or the core if `step` is undefined, answers instead of the surface. */
   repliedBy(step: PlacedStep | undefined): void {
     if (step !== undefined) this.record.repliedDepth = step.depth;
     else this.record.repliedDepth ??= coreDepth;

@@ -28,8 +28,8 @@ export function replyFromCore(x: LiveExchange, reply: Reply): void {
 }
 
 /**
- * The plugin that runs (`x.currentStep`, else the surface) threw, which is a bug. The client gets a 500 without
- * details, or a cut connection if the head has been sent. Never throws.
+ * Handles an exception of the plugin that runs (`x.currentStep`, else the surface), which is a bug. The client gets a
+ * 500 without details, or a cut connection if the head has been sent. Never throws.
  */
 export function fail(x: LiveExchange, error: unknown): void {
   const { currentStep, runtime, route, arrival } = x;

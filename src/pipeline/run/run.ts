@@ -110,7 +110,7 @@ function surfaceFailed(x: LiveExchange, error: unknown): void {
 
 const upgradeRequired = refuse("GATEWAY_INVALID_PARAMS", {
   status: 426,
-  message: "this route takes WebSocket connections only",
+  message: "this route accepts only WebSocket connections",
   headers: ["upgrade", "websocket", "sec-websocket-version", "13"],
 });
 

@@ -14,7 +14,7 @@
  */
 type State = "steps" | "surface" | "reply" | "stream" | "ended" | "settled";
 
-/** The outcome of an answer that reports itself that it is incomplete. */
+/** The outcome of an answer that itself reports that it is incomplete. */
 export type FailedOutcome = "upstreamFailed" | "timedOut";
 
 export class ExchangeState {
@@ -28,12 +28,12 @@ export class ExchangeState {
     this.#isSurfaceRunning = true;
   }
 
-  /** True while the surface runs. `settled` waits for it, also after the client has left. */
+  /** True while the surface runs. `settled` waits for it, even after the client has left. */
   get isSurfaceRunning(): boolean {
     return this.#isSurfaceRunning;
   }
 
-  /** The surface has returned. Returns true if the exchange has waited only for it. */
+  /** Records that the surface has returned. Returns true if the exchange was waiting only for it. */
   protected leaveSurface(): boolean {
     const wasRunning = this.#isSurfaceRunning;
     this.#isSurfaceRunning = false;
@@ -49,12 +49,12 @@ export class ExchangeState {
     else if (!this.hasEnded) throw new Error(problem);
   }
 
-  /** The head of a streamed answer could not be sent, so the exchange can still be answered with a reply. */
+  /** Records that the head of a streamed answer could not be sent. The exchange can still be answered with a reply. */
   streamFailed(): void {
     if (this.#state === "stream") this.#state = "surface";
   }
 
-  /** `outcome`: set if the reply reports itself that the answer is incomplete. */
+  /** `outcome`: set if the reply itself reports that the answer is incomplete. */
   beginReply(outcome: FailedOutcome | undefined): void {
     if (!this.hasEnded) this.#state = "reply";
     this.setReportedOutcome(outcome);
@@ -76,14 +76,14 @@ export class ExchangeState {
     return this.#answerOutcome;
   }
 
-  /** Nothing more is sent. Returns false if the exchange has ended before. */
+  /** Marks the exchange as ended, so that nothing more is sent. Returns false if it already was. */
   protected markEnded(): boolean {
     if (this.hasEnded) return false;
     this.#state = "ended";
     return true;
   }
 
-  /** Returns false if the exchange has settled before. */
+  /** Marks the exchange as settled. Returns false if it already was. */
   protected markSettled(): boolean {
     if (this.hasSettled) return false;
     this.#state = "settled";

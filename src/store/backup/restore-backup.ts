@@ -1,4 +1,4 @@
-/** Restores a backup into the data folder. What was there is kept in a folder beside it. */
+/** Restores a backup into the data folder. The previous files are kept in a folder inside it. */
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { mkdir, mkdtemp, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -137,8 +137,8 @@ function damaged(archive: string, reason: string): StoreError {
 }
 
 /**
- * Moves the files into the data folder. Until this is complete, a marker prevents that a gateway starts on a mixture of
- * old and new files.
+ * Moves the files into the data folder. Until this is complete, a marker prevents a gateway from starting on a mixture
+ * of old and new files.
  */
 async function install(
   { dataDir, positions = [], now }: RestoreTarget,

@@ -27,8 +27,8 @@ export function openSnapshots(files: readonly string[]): Snapshots {
       if (attempt < maxAttempts) continue;
       throw new StoreError(
         "SLUICE_STORE_BUSY",
-        `cannot stop the writers of ${files.join(", ")} for a moment`,
-        "Try again when the gateway has less to do.",
+        `cannot lock ${files.join(", ")} for the snapshot, because other processes keep writing`,
+        "Try again when the gateway is less busy.",
         error,
       );
     }

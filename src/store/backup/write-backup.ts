@@ -114,7 +114,7 @@ function refuseExisting(target: string): void {
 function existing(target: string): StoreError {
   return new StoreError(
     "SLUICE_BACKUP_EXISTS",
-    `${target} exists already`,
+    `${target} already exists`,
     "Choose another name: a backup never replaces a file.",
   );
 }

@@ -38,7 +38,7 @@ export interface PostgresClaims extends Claims {
   close(): void;
 }
 
-/** The promise is that other replicas follow within one second. */
+/** Interval of reading. Other replicas must follow within one second. */
 const pollMs = 250;
 const sweepMs = 60_000;
 
@@ -55,7 +55,7 @@ export async function openPostgresClaims(
   clock: Clock,
   log: Log,
 ): Promise<PostgresClaims> {
-  /** Ids of what has ended, with the time until which they are kept. */
+  /** Ids that have ended, with the time until which they are kept. */
   const ended = new Map<string, number>();
   let seen = 0;
   /** The time of the database minus the time of this gateway. */
@@ -88,7 +88,7 @@ export async function openPostgresClaims(
       seen = number(row, "no");
     }
   };
-  /** What has ended stays ended while the database cannot be read. */
+  /** Ids that have ended stay ended while the database cannot be read. */
   const poll = async (): Promise<void> => {
     if (isReading) return;
     isReading = true;

@@ -90,7 +90,7 @@ export async function refuseRows(run: RunStatement, { name }: CopiedTable): Prom
   if (rows.length === 0) return;
   throw postgresError(
     "SLUICE_STORE_NOT_EMPTY",
-    `the PostgreSQL database has rows in sluice.${name} already`,
+    `the PostgreSQL database already has rows in sluice.${name}`,
     "Use an empty database. If an earlier `sluice store migrate` was interrupted, `sluice store migrate --check` shows whether its copy is complete.",
   );
 }

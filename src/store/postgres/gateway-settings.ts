@@ -7,7 +7,7 @@ import { isObject } from "../../is-object.ts";
 import { text, type Row } from "../row.ts";
 import type { Migration } from "./migrations.ts";
 
-/** A digest per section of pipeline.yaml. */
+/** A digest per section and per route of pipeline.yaml. */
 export type SettingsDigests = Readonly<Record<string, string>>;
 
 /** Gateways of older releases write no digests. */
@@ -23,7 +23,7 @@ const silentMs = 5_000;
 export const selectSettings = `SELECT id, name, settings::text AS settings FROM sluice.gateways
   WHERE sluice.now_ms() - heard_at < ${silentMs} ORDER BY name, id`;
 
-/** The gateways whose settings differ, and the names of the sections. */
+/** The gateways whose settings differ, and the names of the sections and routes. */
 export interface Difference {
   readonly gateways: readonly string[];
   readonly sections: readonly string[];
@@ -36,7 +36,7 @@ export function differenceFrom(own: SettingsDigests, rows: readonly Row[]): Diff
   for (const row of rows) {
     const theirs: unknown = JSON.parse(text(row, "settings"));
     if (!isObject(theirs)) continue;
-    // Another release may have other sections, whose settings cannot be compared.
+    // Another release may have other sections, and another gateway other routes, which cannot be compared.
     const differing = Object.entries(theirs).filter(
       ([section, digest]) => Object.hasOwn(own, section) && own[section] !== digest,
     );

@@ -18,7 +18,10 @@ const startsRule: Rule = {
   },
 };
 
-/** The rules in their order; those of the modules follow. A plugin that breaks one of the first two is not judged further. */
+/**
+ * The rules in their order, followed by those of the modules. A plugin that breaks one of the first two is not checked
+ * further.
+ */
 const rules: readonly Rule[] = [
   manifestRule,
   startsRule,

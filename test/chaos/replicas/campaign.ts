@@ -79,7 +79,7 @@ export async function runCampaign(options: CampaignOptions): Promise<CampaignRes
   const audit = await readAudit(postgres.primary.url);
   const once = onceOnly(known, audit.purchases, transfers);
   const disruptions = redisDisruptions(done, redisWarnings);
-  const history = historyOf({ accounts, sender, audit, known, once, disruptions });
+  const history = historyOf({ accounts, sender, audit, known, once, disruptions, done });
   const violations = check(history);
   return {
     figures: figuresOf(history, violations, audit, done),
@@ -98,8 +98,9 @@ function historyOf(parts: {
   readonly known: Known;
   readonly once: History["onceOnly"];
   readonly disruptions: readonly Disruption[];
+  readonly done: readonly DoneFault[];
 }): History {
-  const { accounts, sender, audit, known, once, disruptions } = parts;
+  const { accounts, sender, audit, known, once, disruptions, done } = parts;
   const { charges, exceeded, sums, purchased } = audit;
   return {
     calls: sender.calls,
@@ -112,6 +113,7 @@ function historyOf(parts: {
     })),
     onceOnly: once,
     revocations: known.revocations,
+    faults: done.map(({ begunAt, repairedAt }) => ({ from: begunAt, to: repairedAt })),
     rates: [{ keyId: accounts.slow.keyId, ...rateLimit, disruptions }],
   };
 }

@@ -49,6 +49,7 @@ function historyOf(more: Partial<History>): History {
     rates: [],
     sums: [],
     exceeded: [],
+    faults: [],
     ...more,
   };
 }
@@ -83,10 +84,11 @@ describe("charges", () => {
   });
 
   test("a call that was answered 503 or 429 is not charged", () => {
+    const faults = [{ from: 10_000, to: 10_000 }];
     for (const status of [503, 429]) {
       const calls = [callOf("a", { status, milliCu: 0 })];
-      assert.deepEqual(broken({ calls }), {});
-      assert.deepEqual(broken({ calls, charges: [chargeOf("a")] }), { wrong: 1 });
+      assert.deepEqual(broken({ calls, faults }), {});
+      assert.deepEqual(broken({ calls, faults, charges: [chargeOf("a")] }), { wrong: 1 });
     }
   });
 
@@ -145,6 +147,35 @@ describe("refusals", () => {
     assert.deepEqual(broken({ calls: [paid, later, refusal], charges, scopes }), {
       unjustified: 1,
     });
+  });
+});
+
+describe("503 without a fault", () => {
+  /** Ten calls of a key, of which some are answered with 503. */
+  const calls = (keyId: string, unavailable: number): Call[] =>
+    Array.from({ length: 10 }, (_, n) => {
+      const status = n < unavailable ? 503 : 200;
+      return callOf(`${keyId} ${n}`, { keyId, workspaceId: "ws_2", status, milliCu: 0 });
+    });
+  const scopes = [limitOf(1_000)];
+
+  test("one in ten may be answered with 503, with limited credit and with unlimited credit", () => {
+    assert.deepEqual(broken({ scopes, calls: [...calls(key, 1), ...calls("other", 1)] }), {});
+    assert.deepEqual(broken({ scopes, calls: [...calls(key, 2), ...calls("other", 0)] }), {
+      unavailable: 1,
+    });
+    assert.deepEqual(broken({ scopes, calls: [...calls(key, 2), ...calls("other", 2)] }), {
+      unavailable: 2,
+    });
+  });
+
+  test("calls during a fault and in the five seconds after its repair are not counted", () => {
+    const during = (from: number, to: number): unknown =>
+      broken({ scopes, calls: calls(key, 5), faults: [{ from, to }] });
+    assert.deepEqual(during(10_005, 10_006), {});
+    assert.deepEqual(during(4_000, 5_000), {});
+    assert.deepEqual(during(4_000, 4_999), { unavailable: 1 });
+    assert.deepEqual(during(10_011, 10_020), { unavailable: 1 });
   });
 });
 

@@ -1,6 +1,7 @@
 /** Checks the history of a campaign. Every rule is a promise of docs/replicas.md. */
 import type { Call, Charge, History, LimitedScope, OnceOnly, RateLimit } from "./history.ts";
 import { unjustifiedRefusals } from "./refusals.ts";
+import { checkUnavailable } from "./unavailable.ts";
 
 /** Sentences about what is wrong, by rule. */
 export interface Violations {
@@ -12,6 +13,8 @@ export interface Violations {
   readonly wrong: readonly string[];
   readonly overshoot: readonly string[];
   readonly unjustified: readonly string[];
+  /** Too many answers with 503 while no fault was in progress. */
+  readonly unavailable: readonly string[];
   readonly repeated: readonly string[];
   readonly revoked: readonly string[];
   readonly rate: readonly string[];
@@ -24,6 +27,7 @@ export function check(history: History): Violations {
     ...checkCharges(history.calls, byRequest),
     overshoot: checkLimits(history),
     unjustified: unjustifiedRefusals(history),
+    unavailable: checkUnavailable(history),
     repeated: history.onceOnly.flatMap(checkOnce),
     revoked: checkRevocations(history),
     rate: history.rates.flatMap((rate) => checkRate(rate, history.calls)),

@@ -4,6 +4,7 @@ import { cutCalls, isAnswered, overshootOf, type Violations } from "./checker.ts
 import type { History } from "./history.ts";
 import type { DoneFault } from "./run-faults.ts";
 import type { FaultKind } from "./schedule.ts";
+import { callsWithoutFault, countUnavailable } from "./unavailable.ts";
 
 export interface Figures {
   readonly requests: number;
@@ -20,6 +21,9 @@ export interface Figures {
   /** Requests that a credit limit refused, and the number of those for which there was credit. */
   readonly refused: number;
   readonly unjustified: number;
+  /** Requests that were answered with 503: in all, and of the requests while no fault was in progress. */
+  readonly unavailable: number;
+  readonly withoutFault: { readonly requests: number; readonly unavailable: number };
   /** Charges whose answer did not arrive completely. */
   readonly cut: number;
   readonly repeated: number;
@@ -41,6 +45,7 @@ export function figuresOf(
   done: readonly DoneFault[],
 ): Figures {
   const stranded = strandings(audit, done);
+  const calm = callsWithoutFault(history);
   const killing: readonly FaultKind[] = [
     "kill a replica",
     "set a clock wrong",
@@ -66,6 +71,8 @@ export function figuresOf(
     refused: history.calls.filter(({ status, maxMilliCu }) => status === 429 && maxMilliCu > 0)
       .length,
     unjustified: violations.unjustified.length,
+    unavailable: countUnavailable(history.calls),
+    withoutFault: { requests: calm.length, unavailable: countUnavailable(calm) },
     cut: cutCalls(history),
     repeated: violations.repeated.length,
     fenced: audit.states.filter(({ state }) => state === "fenced").length,

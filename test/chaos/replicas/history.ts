@@ -103,6 +103,8 @@ export interface History {
   readonly sums: readonly KeptSum[];
   /** What the audit in the database has found. */
   readonly exceeded: readonly Exceeded[];
+  /** The faults, from their beginning to their repair. */
+  readonly faults: readonly Interval[];
 }
 
 /** A commit after which more was charged and granted than a limit allows. */

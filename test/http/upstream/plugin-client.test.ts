@@ -1,27 +1,9 @@
 /** The client of `host.upstream`: requests, answers, failures, permissions and the stop. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { createHost } from "../../../src/pipeline/load/plugin-host.ts";
-import { pluginCounts } from "../../../src/pipeline/observe/plugin-counts.ts";
-import type { Log, UpstreamClientOptions, UpstreamRequest } from "../../../src/plugin.ts";
-import { testResources } from "../../pipeline/harness.ts";
+import type { UpstreamRequest } from "../../../src/plugin.ts";
 import { deadPort, httpUpstream, rawUpstream } from "../forwarding-gateway.ts";
-
-const log: Log = { debug() {}, info() {}, warn() {}, error() {}, child: () => log };
-const config = { environment: "dev", file: "/pipeline.yaml" } as const;
-
-function hostWith(hosts: readonly string[]) {
-  const plugin = { name: "acme", permissions: { hosts } };
-  const resources = testResources(log);
-  const counts = pluginCounts({ name: "acme", kind: "step" }, resources);
-  return createHost(plugin, "enforce", config, resources, counts, () => undefined);
-}
-
-function clientOf(port: number, options: UpstreamClientOptions = {}, path = "") {
-  const { host, close } = hostWith([`127.0.0.1:${port}`]);
-  const client = host.upstream(`http://127.0.0.1:${port}${path}`, options);
-  return { client, close, [Symbol.asyncDispose]: close };
-}
+import { clientOf, hostWith } from "./client-of.ts";
 
 /** An upstream that answers with the request that it received. */
 function mirror() {

@@ -61,6 +61,16 @@ test("misspelled forms of the path do not show the credential", () => {
   assert.equal(remove(request("/v1/a/w/x"), unmatched).path, "/v1/a/w/x");
 });
 
+test("a path without a route does not show the text of a key, also if it is escaped", () => {
+  const hex = "0123456789abcdef0123456789abcdef";
+  for (const text of [`gateway_dev_${hex}`, `%67ateway%5Fdev_${hex}`, `GATEWAY_DEV_${hex}`]) {
+    for (const front of ["//v1/a/ws/", "/V1/a/ws/", "/%ff/", "/v1/a/ws%2f"]) {
+      const { path, target } = remove(request(front + text), unmatched);
+      assert.ok(!target.includes(hex) && path === target, target);
+    }
+  }
+});
+
 test("other routes keep their requests", () => {
   const plain = request("/v1/models");
   assert.equal(remove(plain, other), plain);

@@ -550,6 +550,42 @@ test("in shadow mode a request above the limit is counted, served and charged", 
   assert.equal(await shadowCount(started, "24h"), 2);
 });
 
+test("in shadow mode a request does not wait for credit that must be asked for", async () => {
+  const asked = Promise.withResolvers<void>();
+  const started = await enter({
+    mode: "shadow",
+    prepare: (slow) => void (slow.delay = asked.promise),
+  });
+  const { fake, charge, hooks, x } = started;
+  assert.equal(charge.reserve(1_100), undefined);
+  charge.settle(calls);
+  assert.equal(await hooks.responseEnd?.(x), undefined);
+  hooks.settled?.(x, "complete");
+  assert.deepEqual(
+    fake.taken.map(({ isForced, lines }) => [isForced, lines?.length]),
+    [[true, 2]],
+  );
+  asked.resolve();
+  await new Promise(setImmediate);
+  // The credit that comes later is given back.
+  assert.deepEqual([fake.taken[1]?.isForced, fake.taken[1]?.released], [false, true]);
+  assert.equal(await shadowCount(started, "24h"), 0);
+
+  const refusal = { kind: "refused", window: "24h", usedMilliCu: 1, limitMilliCu: 1 } as const;
+  for (const [scope, delay, answer] of [
+    ["24h", Promise.resolve(), refusal],
+    ["unavailable", failing(), undefined],
+  ] as const) {
+    const later = await enter({
+      mode: "shadow",
+      prepare: (slow) => void Object.assign(slow, { delay, answer }),
+    });
+    assert.ok("settle" in later.charge.open(7));
+    await new Promise(setImmediate);
+    assert.equal(await shadowCount(later, scope), 1);
+  }
+});
+
 test("in shadow mode neither an unwritable journal nor a missing key stops a request", async () => {
   const down = await enter({
     mode: "shadow",

@@ -4,8 +4,9 @@
  */
 import { createHmac, randomUUID } from "node:crypto";
 import type { FastifyRequest } from "fastify";
-import { isSecurePage, readCookie, setCookie, type CookieKind } from "../cookies.ts";
+import { isSecurePage, openCookie, setCookie, type CookieKind } from "../cookies.ts";
 import type { DashboardParts } from "../parts.ts";
+import type { SessionRef } from "../session.ts";
 
 const purpose = "dashboard sign-in";
 /** The provider sends the browser back by a navigation from another site, with which `Strict` cookies are not sent. */
@@ -22,6 +23,8 @@ export interface Flow {
   readonly origin: string;
   /** The provider at which the sign-in has begun (`providerId`). */
   readonly provider: string;
+  /** The session that the browser had when the sign-in began. It ends when the new one begins. */
+  readonly replaces?: SessionRef;
 }
 
 /** The values that tie the answer of the provider to this browser. */
@@ -33,14 +36,17 @@ export interface FlowSecrets {
 }
 
 export interface Flows {
-  begin(request: FastifyRequest, origin: string, provider: string): { flow: Flow; cookie: string };
+  begin(
+    request: FastifyRequest,
+    wanted: Omit<Flow, "id">,
+  ): { readonly flow: Flow; readonly cookie: string };
   /** Returns the flow of this browser. Undefined if there is none, or it has expired. */
   open(request: FastifyRequest): Flow | undefined;
   /** Marks the flow as used. Resolves to false if it was already used. Rejects with a StoreError. */
   finish(flow: Flow): Promise<boolean>;
   secretsOf(flow: Flow): FlowSecrets;
-  /** Returns the cookie that removes the flow's cookie. */
-  noCookie(request: FastifyRequest, flow: Flow): string;
+  /** Returns the cookie that removes the flow's cookie. `origin`: that of the page. */
+  noCookie(request: FastifyRequest, origin: string | undefined): string;
 }
 
 export function createFlows({ seal, claims }: Pick<DashboardParts, "seal" | "claims">): Flows {
@@ -48,27 +54,29 @@ export function createFlows({ seal, claims }: Pick<DashboardParts, "seal" | "cla
   /** Derived from the id, because browsers can read what is sealed. */
   const secret = (name: string, { id }: Flow): string =>
     createHmac("sha256", key).update(`${name}\n${id}`).digest("base64url");
+  const openToken = (token: string, isSecure: boolean): Flow | undefined => {
+    const opened = seal.open(purpose, token);
+    if (opened === undefined || claims.now() >= opened.expiresAt) return undefined;
+    // Only `begin` seals for this purpose.
+    const flow = opened.value as Flow;
+    return isSecurePage(flow.origin) === isSecure ? flow : undefined;
+  };
   return {
-    begin(request, origin, provider) {
-      const flow: Flow = { id: randomUUID(), origin, provider };
+    begin(request, wanted) {
+      const { origin } = wanted;
+      const flow: Flow = { ...wanted, id: randomUUID() };
       const token = seal.seal(purpose, flow, claims.now() + lifeMs);
       const limits = { seconds: lifeMs / 1000, isSecure: isSecurePage(origin) };
       return { flow, cookie: setCookie(kind, request, token, limits) };
     },
-    open(request) {
-      const token = readCookie(kind, request);
-      const opened = token === undefined ? undefined : seal.open(purpose, token);
-      if (opened === undefined || claims.now() >= opened.expiresAt) return undefined;
-      // Only `begin` seals for this purpose.
-      return opened.value as Flow;
-    },
+    open: (request) => openCookie(kind, request, openToken),
     finish: async ({ id }) => claims.claim(`${purpose} ${id}`, claims.now() + lifeMs),
     secretsOf: (flow) => ({
       state: secret("state", flow),
       nonce: secret("nonce", flow),
       verifier: secret("verifier", flow),
     }),
-    noCookie: (request, { origin }) =>
+    noCookie: (request, origin) =>
       setCookie(kind, request, "", { seconds: 0, isSecure: isSecurePage(origin) }),
   };
 }

@@ -8,7 +8,8 @@ import { StoreError } from "sluice-gateway/store";
 import { sendJson, sendRefusal } from "../answer.ts";
 import type { OidcOptions } from "../options.ts";
 import type { DashboardParts, OidcParts } from "../parts.ts";
-import { addressOf, type Sessions } from "../session.ts";
+import { addressOf } from "../request-address.ts";
+import type { SessionRef, Sessions } from "../session.ts";
 import { createFlows, type Flow, type Flows } from "./flow.ts";
 import { openProvider, ProviderError, type Provider } from "./provider.ts";
 import { sendRefusalPage } from "./refusal-page.ts";
@@ -23,8 +24,17 @@ interface OidcDeps {
 
 /** The two ends of a sign-in. */
 export interface OidcSignIn {
-  /** Answers with the address at the provider. */
-  begin(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply>;
+  /**
+   * Answers with the address at the provider. `replaces`: the session of the browser, which ends when the new one begins.
+   * The browser does not send its cookie with the last request of the sign-in, because that comes from another site.
+   */
+  begin(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    replaces: SessionRef | undefined,
+  ): Promise<FastifyReply>;
+  /** Makes the browser forget a sign-in that is in progress. */
+  cancel(request: FastifyRequest, reply: FastifyReply): void;
   /** Adds the route to which the provider sends the browser back. */
   addCallback(scope: FastifyInstance, sessions: Sessions): void;
 }
@@ -33,7 +43,9 @@ export function openOidcSignIn(parts: DashboardParts, { options, send }: OidcPar
   const provider = openProvider({ options, send, clock: parts.clock });
   const deps: OidcDeps = { parts, options, provider, flows: createFlows(parts) };
   return {
-    begin: (request, reply) => begin(deps, request, reply),
+    begin: (request, reply, replaces) => begin(deps, request, reply, replaces),
+    cancel: (request, reply) =>
+      void reply.header("set-cookie", deps.flows.noCookie(request, request.headers.origin)),
     addCallback: (scope, sessions) => {
       // HEAD would use up the sign-in.
       scope.get("/oidc/callback", { exposeHeadRoute: false }, (request, reply) =>
@@ -47,11 +59,12 @@ async function begin(
   { parts: { environment, log }, options, provider, flows }: OidcDeps,
   request: FastifyRequest,
   reply: FastifyReply,
+  replaces: SessionRef | undefined,
 ): Promise<FastifyReply> {
   // The origin has been compared with the Host header.
   const { origin = "" } = request.headers;
-  const id = providerId(options, environment);
-  const { flow, cookie } = flows.begin(request, origin, id);
+  const wanted = { origin, provider: providerId(options, environment) };
+  const { flow, cookie } = flows.begin(request, { ...wanted, ...(replaces && { replaces }) });
   try {
     const url = await provider.signInUrl(
       flows.secretsOf(flow),
@@ -83,18 +96,21 @@ async function callback(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
-  const { log } = deps.parts;
-  const address = addressOf(request);
+  const { log, attempts } = deps.parts;
   const end = await finish(deps, sessions, request, reply).catch((error: unknown): Refused => {
     if (!(error instanceof StoreError)) throw error;
     log.error({ err: error }, "dashboard: cannot use the store");
     return { code: "GATEWAY_SERVICE_UNAVAILABLE", message: "the gateway cannot use its store" };
   });
   if (typeof end !== "string") {
+    // Any page can make a browser request this address without a sign-in, so these lines in the log are limited.
+    const waitSeconds = end === notOpen ? await attempts.limitStray(request) : undefined;
+    if (waitSeconds !== undefined) {
+      void reply.header("retry-after", String(waitSeconds));
+      return sendRefusalPage(reply, request.id, "GATEWAY_RATE_LIMITED", tooMany);
+    }
     const { code, message, reason = message } = end;
-    // Any page can make a browser request this address without a sign-in.
-    const level = end === notOpen ? "debug" : "warn";
-    log[level]({ address, reason, requestId: request.id }, "dashboard: sign-in refused");
+    attempts.refused(request, { by: "oidc", code, facts: { reason } });
     return sendRefusalPage(reply, request.id, code, message);
   }
   // The browser does not send a `Strict` cookie with this redirect, which comes from another site. That does no harm,
@@ -117,7 +133,7 @@ async function finish(
   const states = returned.searchParams.getAll("state");
   if (states.length !== 1 || states[0] !== flows.secretsOf(flow).state) return notOpen;
   if (!(await flows.finish(flow))) return notOpen;
-  void reply.header("set-cookie", flows.noCookie(request, flow));
+  void reply.header("set-cookie", flows.noCookie(request, flow.origin));
   const read = await readUser(deps, returned, flow);
   if (!("user" in read)) return read;
   const { user } = read;
@@ -126,6 +142,7 @@ async function finish(
     const workspace = await parts.accounts.admin.findWorkspace(workspaceId);
     if (workspace === undefined) return denied(`the workspace ${workspaceId} does not exist`);
   }
+  await sessions.end(flow.replaces);
   parts.log.info({ address: addressOf(request), user: user.subject, role }, "dashboard: signed in");
   return sessions.begin({ user }, request, flow.origin);
 }
@@ -135,6 +152,9 @@ const notOpen: Refused = {
   message:
     "this sign-in has expired, has already ended, or was begun in another browser or another tab; sign in again",
 };
+
+const tooMany =
+  "too many answers of the provider without a sign-in; wait a minute, then sign in again";
 
 function denied(message: string): Refused {
   return { code: "GATEWAY_PERMISSION_DENIED", message };

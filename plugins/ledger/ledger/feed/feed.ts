@@ -46,7 +46,7 @@ export interface FeedParts {
     "name" | "connectMs" | "headersMs" | "idleMs" | "answerBytes"
   >;
   readonly methods: FeedMethods;
-  readonly pool: Pick<NodePool, "targets">;
+  readonly pool: Pick<NodePool, "targets" | "best">;
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;
@@ -86,6 +86,8 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
       limits: this.#limits,
       lostMessage: "the subscriptions move, because their node is lost",
       onLost: (reason) => this.#move(reason),
+      isMissing: (head) =>
+        [...this.#topics.values()].filter((each) => each.isMissing(head)).length > 0,
     });
     this.#trials = new StorageTrials({ ...parts, limits: this.#limits });
   }
@@ -115,6 +117,10 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
     for (const topic of this.#topics.values()) this.#remove(topic, undefined);
     this.#connection.close();
     this.#trials.close();
+  }
+
+  get best(): number | undefined {
+    return this.#parts.pool.best;
   }
 
   async header(hash: string): Promise<string | undefined> {

@@ -19,9 +19,26 @@ interface Head {
   readonly identity: string;
 }
 
+/** A head and its header as JSON text. */
+interface ReadHead {
+  readonly head: Head;
+  readonly text: string;
+}
+
+/**
+ * The heads that a node notifies of:
+ *
+ * - `new`: the best block whenever it changes. A reorganization can leave out blocks.
+ * - `all`: every block that the node imports, also those of forks.
+ * - `finalized`: the finalized block, whose number only increases.
+ */
+export type HeadKind = "new" | "all" | "finalized";
+
 export class HeadState implements NotificationState {
   current: string | undefined;
-  readonly #isFinalized: boolean;
+  readonly #kind: HeadKind;
+  /** Number of the first head that was sent. */
+  #first = -1;
   #highest = -1;
   /** True until a node after a move has sent a head that is new to the clients. */
   #hasMoved = false;
@@ -31,9 +48,12 @@ export class HeadState implements NotificationState {
   #gaps = 0;
   readonly #sent = new Set<string>();
 
-  /** `isFinalized`: true if the number of the head only increases. */
-  constructor(isFinalized: boolean) {
-    this.#isFinalized = isFinalized;
+  constructor(kind: HeadKind) {
+    this.#kind = kind;
+  }
+
+  get height(): number | undefined {
+    return this.#ofNode;
   }
 
   moved(): void {
@@ -45,23 +65,26 @@ export class HeadState implements NotificationState {
     const head = readHead(result);
     if (head === undefined) return "invalid";
     const isFirst = this.#ofNode === undefined;
-    if (head.number > (this.#ofNode ?? head.number) + maxGap) return "invalid";
+    // After a stall of finality, the finalized head can jump, but not above the best block.
+    const known = Math.max(this.#ofNode ?? head.number, source.best ?? 0);
+    if (head.number > known + maxGap) return "invalid";
     this.#ofNode = head.number;
     if (this.#sent.has(head.identity)) return [];
     if (this.#highest < 0) return this.#send([{ head, text: result }]);
-    const mustIncrease = this.#isFinalized || this.#hasMoved;
+    const mustIncrease = this.#kind === "finalized" || (this.#kind === "new" && this.#hasMoved);
     if (mustIncrease && head.number <= this.#highest) return [];
-    const missing = head.number - this.#highest - 1;
+    if (!this.#hasMoved) return this.#send([{ head, text: result }]);
     // One node can lie about its head, so a second node must confirm it.
-    if (missing > maxGap) return isFirst && this.#gaps++ > 0 ? "gap" : "invalid";
-    if (!this.#hasMoved || missing <= 0) return this.#send([{ head, text: result }]);
-    const between = await headersBefore(head, missing, source);
-    return between === undefined ? "invalid" : this.#send([...between, { head, text: result }]);
+    if (head.number - this.#highest - 1 > maxGap)
+      return isFirst && this.#gaps++ > 0 ? "gap" : "invalid";
+    const missed = await this.#missedBefore(head, source);
+    return missed === undefined ? "invalid" : this.#send([...missed, { head, text: result }]);
   }
 
   #send(heads: readonly ReadHead[]): Accepted {
     this.#hasMoved = false;
     this.#gaps = 0;
+    if (this.#first < 0) this.#first = heads[0]?.head.number ?? -1;
     for (const { head, text } of heads) {
       this.#sent.add(head.identity);
       this.#highest = Math.max(this.#highest, head.number);
@@ -73,29 +96,26 @@ export class HeadState implements NotificationState {
     }
     return heads.map(({ text }) => text);
   }
-}
 
-interface ReadHead {
-  readonly head: Head;
-  readonly text: string;
-}
-
-/** Returns the `count` ancestors of a head, oldest first. Undefined if the node does not have them. */
-async function headersBefore(
-  head: Head,
-  count: number,
-  source: HeaderSource,
-): Promise<readonly ReadHead[] | undefined> {
-  const found: ReadHead[] = [];
-  let child = head;
-  while (found.length < count) {
-    const text = await source.header(child.parentHash);
-    const parent = text === undefined ? undefined : readHead(text);
-    if (text === undefined || parent?.number !== child.number - 1) return undefined;
-    found.unshift({ head: parent, text });
-    child = parent;
+  /**
+   * Returns the ancestors of a head that clients have missed, oldest first. Undefined if the node does not have them. For
+   * `all`, these are the ancestors down to a block that was sent, because the node may be on a fork.
+   */
+  async #missedBefore(head: Head, source: HeaderSource): Promise<readonly ReadHead[] | undefined> {
+    const lowest =
+      this.#kind === "all" ? Math.max(this.#first, head.number - maxGap) : this.#highest + 1;
+    const missed: ReadHead[] = [];
+    let child = head;
+    while (child.number > lowest) {
+      const text = await source.header(child.parentHash);
+      const parent = text === undefined ? undefined : readHead(text);
+      if (text === undefined || parent?.number !== child.number - 1) return undefined;
+      if (this.#sent.has(parent.identity)) break;
+      missed.unshift({ head: parent, text });
+      child = parent;
+    }
+    return missed;
   }
-  return found;
 }
 
 const hex = /^0x[0-9a-f]*$/i;

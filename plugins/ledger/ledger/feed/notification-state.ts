@@ -3,6 +3,7 @@
  * of a node are new, so that nothing is repeated or missing after a move to another node, and what a new client gets
  * first.
  */
+import { createHash } from "node:crypto";
 import type { Awaitable } from "sluice-gateway/plugin";
 
 /**
@@ -14,6 +15,8 @@ export type Accepted = readonly string[] | "invalid" | "gap" | "tooLarge";
 
 /** Reads headers from the node that sent the notification. */
 export interface HeaderSource {
+  /** Number of the best block that any node has reported when it was probed. Undefined if it is not known. */
+  readonly best: number | undefined;
   /** Returns the header of a block as JSON text. Undefined if the node does not answer with a header. */
   header(hash: string): Promise<string | undefined>;
 }
@@ -25,6 +28,8 @@ export interface NotificationState {
   moved(): void;
   /** The first notification for a new client, as JSON text. Undefined if there is none. */
   readonly current: string | undefined;
+  /** Number of the last head that this node has sent. Undefined before the first one, and for anything but heads. */
+  readonly height?: number | undefined;
 }
 
 const nothing: readonly string[] = [];
@@ -46,14 +51,23 @@ export class ValueState implements NotificationState {
   }
 }
 
-/** Events such as justifications, which a new client does not get. The last one is not repeated after a move. */
+/** Number of events that are remembered, to recognise repeated ones. */
+const maxRemembered = 64;
+
+/** Events such as justifications, which a new client does not get. A node that lags does not repeat the last ones. */
 export class EventState implements NotificationState {
   readonly current = undefined;
-  #last: string | undefined;
+  /** Digests of the last events, oldest first. */
+  readonly #seen = new Set<string>();
 
   accept(result: string): Accepted {
-    if (result === this.#last) return nothing;
-    this.#last = result;
+    const digest = createHash("sha256").update(result).digest("base64");
+    if (this.#seen.has(digest)) return nothing;
+    this.#seen.add(digest);
+    for (const oldest of this.#seen) {
+      if (this.#seen.size <= maxRemembered) break;
+      this.#seen.delete(oldest);
+    }
     return [result];
   }
 

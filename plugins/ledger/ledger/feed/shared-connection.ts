@@ -1,13 +1,16 @@
 /**
  * The WebSocket that carries the shared subscriptions of a pool: at most one at a time, to the best node. It is lost if its
- * node breaks the connection or the protocol, or if the pool no longer uses that node but another one.
+ * node breaks the connection or the protocol, if the pool no longer uses that node but another one, or if the node does
+ * not send the blocks that it has reported to the probes of the pool.
  */
 import type { Clock, Log } from "sluice-gateway/plugin";
-import type { NodePool, NodeTarget } from "../node-pool.ts";
+import type { NodeHead, NodePool, NodeTarget } from "../node-pool.ts";
 import { FeedConnection, type FeedLimits } from "./feed-connection.ts";
 import { TargetChoice } from "./target-choice.ts";
 
 const checkMs = 1_000;
+/** A node is silent if it has not sent its own head for this time, nor any other. Blocks can take 12 s. */
+const silentMs = 20_000;
 /** A connection that lived for this time shows that its node works. */
 const stableMs = 10_000;
 const retryMs = 200;
@@ -22,6 +25,8 @@ export interface SharedConnectionParts {
   readonly lostMessage: string;
   /** Called when the node is lost. There is no connection then, and `open` chooses another node if there is one. */
   readonly onLost: (reason: string) => void;
+  /** Called once per second. Returns true if a subscription lacks this head of the node, and any other lately. */
+  readonly isMissing: (head: NodeHead) => boolean;
 }
 
 export class SharedConnection {
@@ -32,6 +37,8 @@ export class SharedConnection {
   #target: NodeTarget | undefined;
   #isClosed = false;
   #openedAt = 0;
+  /** Time of the monotonic clock since which the node has not sent its own head. */
+  #missingSince: number | undefined;
   /** Number of nodes that were lost soon after each other. */
   #losses = 0;
   /** Time of the monotonic clock before which no connection should be opened. */
@@ -40,10 +47,7 @@ export class SharedConnection {
   constructor(parts: SharedConnectionParts) {
     this.#parts = parts;
     this.#nodes = new TargetChoice(parts.pool, parts.clock);
-    this.#check = parts.clock.every(checkMs, () => {
-      if (this.#target === undefined || !this.#nodes.isUnusable(this.#target)) return;
-      this.lose("the node is not usable");
-    });
+    this.#check = parts.clock.every(checkMs, () => this.#checkNode());
   }
 
   get current(): FeedConnection | undefined {
@@ -75,6 +79,7 @@ export class SharedConnection {
     this.#current = connection;
     this.#target = target;
     this.#openedAt = clock.monotonic();
+    this.#missingSince = undefined;
     return connection;
   }
 
@@ -102,6 +107,17 @@ export class SharedConnection {
     this.#isClosed = true;
     this.#check[Symbol.dispose]();
     this.disconnect();
+  }
+
+  #checkNode(): void {
+    const target = this.#target;
+    if (target === undefined) return;
+    if (this.#nodes.isUnusable(target)) return this.lose("the node is not usable");
+    const head = this.#nodes.headOf(target);
+    const now = this.#parts.clock.monotonic();
+    if (head === undefined || !this.#parts.isMissing(head)) this.#missingSince = undefined;
+    else this.#missingSince ??= now;
+    if (now - (this.#missingSince ?? now) >= silentMs) this.lose("the node sends no heads");
   }
 
   #noteLoss(): void {

@@ -8,13 +8,14 @@ import type { PoolConfig } from "../options.ts";
 /**
  * Kinds of subscriptions, by what a new subscriber gets:
  *
- * - `heads`: block headers. A new subscriber gets the last one.
+ * - `heads`: headers of the best block. A new subscriber gets the last one.
+ * - `allHeads`: headers of all blocks, also of forks. A new subscriber gets the one of the best block.
  * - `finalized`: like `heads`, and the block number only increases.
  * - `value`: a value that a new subscriber gets.
  * - `events`: a new subscriber gets nothing until the next one.
  * - `storage`: changes of storage keys. A new subscriber gets the values of all its keys.
  */
-export type SubscriptionKind = "heads" | "finalized" | "value" | "events" | "storage";
+export type SubscriptionKind = "heads" | "allHeads" | "finalized" | "value" | "events" | "storage";
 
 interface KnownSubscription {
   /** Names of the method that nodes accept. The first is the one of the whitelist. */
@@ -39,7 +40,7 @@ const known: readonly KnownSubscription[] = [
     names: ["chain_subscribeAllHeads"],
     unsubscribe: ["chain_unsubscribeAllHeads"],
     notification: "chain_allHead",
-    kind: "heads",
+    kind: "allHeads",
   },
   {
     names: ["chain_subscribeFinalizedHeads", "chain_subscribeFinalisedHeads"],

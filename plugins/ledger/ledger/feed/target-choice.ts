@@ -1,6 +1,6 @@
 /** Chooses the node for subscriptions of a pool. */
 import type { Clock } from "sluice-gateway/plugin";
-import type { BlockOfCall, NodePool, NodeTarget } from "../node-pool.ts";
+import type { BlockOfCall, NodeHead, NodePool, NodeTarget } from "../node-pool.ts";
 
 /** A node that was lost is not used for this time if there is another one. */
 const avoidMs = 10_000;
@@ -36,6 +36,11 @@ export class TargetChoice {
   /** Notes that a node was lost. */
   avoid({ label }: NodeTarget): void {
     this.#avoidUntil.set(label, this.#clock.monotonic() + avoidMs);
+  }
+
+  /** Returns what a node reported when it was last probed. See `NodeTarget.head`. */
+  headOf({ label }: NodeTarget): NodeHead | undefined {
+    return this.#pool.targets?.().find((target) => target.label === label)?.head;
   }
 
   /** Returns true if the pool no longer uses this node, but another one. */

@@ -6,6 +6,7 @@ import type {
   SubscriptionEndReason,
 } from "sluice-gateway/services";
 import { elementOf, parseOrUndefined } from "../json-part.ts";
+import type { NodeHead } from "../node-pool.ts";
 import { HeadState } from "./head-state.ts";
 import {
   EventState,
@@ -38,9 +39,11 @@ export function topicParams(
 ): TopicParams | undefined {
   switch (method.kind) {
     case "heads":
-      return { params: "[]", createState: () => new HeadState(false) };
+      return { params: "[]", createState: () => new HeadState("new") };
+    case "allHeads":
+      return { params: "[]", createState: () => new HeadState("all") };
     case "finalized":
-      return { params: "[]", createState: () => new HeadState(true) };
+      return { params: "[]", createState: () => new HeadState("finalized") };
     case "value":
       return { params: "[]", createState: () => new ValueState() };
     case "storage": {
@@ -99,6 +102,10 @@ export class Topic {
   #starting: (() => void)[] = [];
   /** Increases with every move. Notifications of a node before the last move are dropped. */
   #era = 0;
+  /** Number of the node's own head when it was first compared. */
+  #firstHeight: number | undefined;
+  /** Number of the last head that the node had notified of at the last check. */
+  #checkedHeight: number | undefined;
 
   constructor(key: string, method: FeedMethod, params: TopicParams, owner: TopicOwner) {
     this.key = key;
@@ -116,6 +123,20 @@ export class Topic {
 
   get isUnused(): boolean {
     return this.#clients === 0;
+  }
+
+  /** Returns true if the node has not notified of its own head, nor of any head since the last check. */
+  isMissing({ best, finalized = -1 }: NodeHead): boolean {
+    const { kind } = this.method;
+    const isHead = kind === "heads" || kind === "allHeads" || kind === "finalized";
+    if (this.id === undefined || !isHead) return false;
+    const height = kind === "finalized" ? finalized : best;
+    // Not every node begins with its current head.
+    this.#firstHeight ??= height;
+    const last = this.#state.height ?? this.#firstHeight;
+    const isNew = last !== this.#checkedHeight;
+    this.#checkedHeight = last;
+    return !isNew && last < height;
   }
 
   /** Adds a client, which keeps the topic alive until it is closed. */
@@ -148,6 +169,7 @@ export class Topic {
   /** Called when the connection to the node is lost. */
   moved(): void {
     this.#era++;
+    this.#firstHeight = undefined;
     this.id = undefined;
     this.#waiting = [];
     this.#state.moved();

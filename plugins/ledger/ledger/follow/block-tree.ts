@@ -30,7 +30,7 @@ export interface Block {
 export type TreeChange =
   | { readonly kind: "initialized" }
   | { readonly kind: "newBlock"; readonly block: Block }
-  | { readonly kind: "best" }
+  | { readonly kind: "best"; readonly hash: string }
   | {
       readonly kind: "finalized";
       readonly finalized: readonly Block[];
@@ -181,7 +181,7 @@ export class BlockTree {
     if (hash === undefined) return invalid;
     if (!this.#live.has(hash) && this.#finalized.at(-1)?.hash !== hash) return invalid;
     this.#best = hash;
-    return { kind: "best" };
+    return { kind: "best", hash };
   }
 
   #finalize(event: object): TreeChange {

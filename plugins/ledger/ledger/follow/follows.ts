@@ -66,6 +66,7 @@ export class Follows implements LedgerFollows {
       },
       lostMessage: "the follows end, because their node is lost",
       onLost: () => this.#onLost(),
+      isMissing: (head) => [...this.#shared.keys()].some((follow) => follow.isMissing(head)),
     });
   }
 

@@ -8,6 +8,7 @@ import type {
 } from "sluice-gateway/services";
 import type { FeedAnswer } from "../feed/feed-connection.ts";
 import { memberAt } from "../json-part.ts";
+import type { NodeHead } from "../node-pool.ts";
 import { BlockTree, type Block, type TreeChange } from "./block-tree.ts";
 import { Operations, type OperationsDeps } from "./operations.ts";
 
@@ -16,6 +17,8 @@ import { Operations, type OperationsDeps } from "./operations.ts";
  * oldest one then are stopped, because a node that has to keep too many blocks stops the follow of all.
  */
 const maxRetired = 128;
+/** A follow that has sent an event within this time is not silent. */
+const silentMs = 5_000;
 /** Maximum number of events per second, without those of operations that the gateway has started. */
 const maxEventRate = 5_000;
 
@@ -48,10 +51,13 @@ export class SharedFollow {
   #hasEnded = false;
   #rateSince = 0;
   #rateCount = 0;
+  /** Time of the monotonic clock when the node last sent an event, other than those of operations. */
+  #eventAt: number;
 
   constructor(id: string, withRuntime: boolean, link: FollowLink) {
     this.#id = id;
     this.#link = link;
+    this.#eventAt = link.clock.monotonic();
     this.#tree = new BlockTree(withRuntime, (block) => this.#unpin(block));
     this.#operations = new Operations({
       ...link,
@@ -72,6 +78,12 @@ export class SharedFollow {
     return this.#hasEnded;
   }
 
+  /** Returns true if the node has sent nothing lately, and not its own best block. */
+  isMissing({ bestHash }: NodeHead): boolean {
+    if (bestHash === undefined || this.#tree.block(bestHash) !== undefined) return false;
+    return this.#link.clock.monotonic() - this.#eventAt >= silentMs;
+  }
+
   /** Adds a client, which keeps the follow alive until it is closed. */
   join(): ClientFollow {
     const client = new FollowClient(this, this.#tree);
@@ -89,6 +101,7 @@ export class SharedFollow {
     if (this.#isFlooded()) return this.#link.onBroken("too many events");
     // An event of an operation that has been stopped.
     if (event.startsWith("operation")) return;
+    this.#eventAt = this.#link.clock.monotonic();
     const change = this.#tree.accept(result);
     switch (change.kind) {
       case "invalid":
@@ -238,6 +251,7 @@ class FollowClient implements ClientFollow {
       block.holders++;
       this.#pinned.add(block);
     }
+    if (change.kind === "best" && this.#omitted?.has(change.hash) === true) return;
     const visible = this.#omitted === undefined ? result : this.#visible(change, result);
     this.#listener?.onNotification(visible, false);
   }

@@ -9,6 +9,7 @@ const readsBlock: ReadonlySet<string> = new Set([
   "chain_getBlock",
   "archive_v1_header",
   "archive_v1_body",
+  "archive_v1_call",
 ]);
 /** Methods that answer `null` or `[]` only if the node does not have a block of this height. */
 const readsHeight: ReadonlySet<string> = new Set(["chain_getBlockHash", "archive_v1_hashByHeight"]);

@@ -11,49 +11,68 @@ import type { PooledNode } from "./pooled-node.ts";
  */
 const maxAhead = 16;
 
-interface Head {
-  readonly hash: string;
+/** What a node has reported about its finalized head. */
+interface Report {
   readonly number: number;
+  /** Undefined if the node has reported the number only. */
+  readonly hash: string | undefined;
+  readonly node: PooledNode;
 }
 
 export class FinalizedHead {
+  readonly #heads: HighestReport;
+  readonly #heights: HighestReport;
+
+  constructor(nodes: readonly PooledNode[]) {
+    this.#heads = new HighestReport(nodes);
+    this.#heights = new HighestReport(nodes);
+  }
+
+  /** Hash of the highest finalized block that a node has reported. Undefined before the first report. */
+  get hash(): string | undefined {
+    return this.#heads.current?.hash;
+  }
+
+  /** Called when a node has reported a finalized block. Returns the hash of the highest one. */
+  reported(hash: string, number: number, node: PooledNode): string {
+    this.reportedHeight(number, node);
+    return this.#heads.add({ number, hash, node }).hash ?? hash;
+  }
+
+  /** Called when a node has reported the number of its finalized block. Returns the highest number. */
+  reportedHeight(number: number, node: PooledNode): number {
+    return this.#heights.add({ number, hash: undefined, node }).number;
+  }
+
+  /** Called when the chain has changed. */
+  reset(): void {
+    this.#heads.current = undefined;
+    this.#heights.current = undefined;
+  }
+}
+
+/** The report with the highest number that is believed. */
+class HighestReport {
+  current: Report | undefined;
   readonly #nodes: readonly PooledNode[];
-  #head: Head | undefined;
-  #height = -1;
 
   constructor(nodes: readonly PooledNode[]) {
     this.#nodes = nodes;
   }
 
-  /** Hash of the highest finalized block that a node has reported. Undefined before the first report. */
-  get hash(): string | undefined {
-    return this.#head?.hash;
+  /** Returns the highest report, which may be this one. */
+  add(report: Report): Report {
+    const highest = this.current;
+    if (highest !== undefined && report.number <= highest.number) return highest;
+    if (report.number > this.#bestFor(report) + maxAhead) return highest ?? report;
+    this.current = report;
+    return report;
   }
 
-  /** Called when a node has reported a finalized block. Returns the hash of the highest one. */
-  reported(hash: string, number: number, node: PooledNode): string {
-    if (this.#head === undefined || (number > this.#head.number && this.#isPlausible(number, node)))
-      this.#head = { hash, number };
-    this.reportedHeight(number, node);
-    return this.#head.hash;
-  }
-
-  /** Called when a node has reported the number of its finalized block. Returns the highest number. */
-  reportedHeight(number: number, node: PooledNode): number {
-    if (this.#height < 0 || (number > this.#height && this.#isPlausible(number, node)))
-      this.#height = number;
-    return this.#height;
-  }
-
-  /** Called when the nodes have changed, for example to another chain. */
-  reset(): void {
-    this.#head = undefined;
-    this.#height = -1;
-  }
-
-  #isPlausible(number: number, node: PooledNode): boolean {
+  /** Returns the best block of the other usable nodes or, if there are none, of the node itself. */
+  #bestFor({ node, number }: Report): number {
     const others = this.#nodes.filter((other) => other !== node && !other.isEjected);
-    const best = Math.max(...others.map(({ observed }) => observed?.best ?? 0));
-    return others.length === 0 || number <= best + maxAhead;
+    const known = others.flatMap(({ observed }) => observed?.best ?? []);
+    return known.length > 0 ? Math.max(...known) : (node.observed?.best ?? number);
   }
 }

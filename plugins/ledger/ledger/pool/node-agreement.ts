@@ -7,39 +7,52 @@ import type { BlockOfCall, NodeRequest } from "../node-pool.ts";
 import { isEmpty, judgeEmpty, type EmptyAnswer } from "./empty-answer.ts";
 import { FinalizedHead } from "./finalized-head.ts";
 import { KnownBlocks } from "./known-blocks.ts";
+import { discardedState, isFailureWithoutBlock } from "./node-error.ts";
 import { ask, blockNumber } from "./probe.ts";
 import type { PooledNode } from "./pooled-node.ts";
 import { StateDepths } from "./state-depth.ts";
 
 const finalizedHead = "chain_getFinalizedHead";
 const finalizedHeight = "archive_v1_finalizedHeight";
-/** Methods whose result is the hash of a block that the node has. */
-const returnsHash: ReadonlySet<string> = new Set(["chain_getBlockHash", "chain_getHead"]);
+/** Methods whose result is the hash of a block that the node has, or a list with such a hash. */
+const returnsHash: ReadonlySet<string> = new Set([
+  "chain_getBlockHash",
+  "chain_getHead",
+  "archive_v1_hashByHeight",
+]);
+/** This method reports a failure as a result. */
+const archiveCall = "archive_v1_call";
 
 export class NodeAgreement {
+  readonly #nodes: readonly PooledNode[];
   readonly #blocks: KnownBlocks;
   readonly #depths: StateDepths;
   readonly #finalized: FinalizedHead;
-  #epoch = 0;
+  #chain = 0;
   #best: number | undefined;
 
   constructor(nodes: readonly PooledNode[], clock: Clock) {
+    this.#nodes = nodes;
     this.#blocks = new KnownBlocks(clock);
     this.#depths = new StateDepths(clock);
     this.#finalized = new FinalizedHead(nodes);
   }
 
-  /** Called after each probe of a node. `pool`: the epoch and best block of the pool after the probe. */
+  /** Called after each probe of a node. `pool`: the chain (a counter) and best block of the pool after the probe. */
   probed(
     node: PooledNode,
-    pool: { readonly epoch: number; readonly best: number | undefined },
+    pool: { readonly chain: number; readonly best: number | undefined },
   ): void {
-    if (pool.epoch !== this.#epoch) {
-      this.#epoch = pool.epoch;
-      this.#blocks.clear();
-      this.#finalized.reset();
-    }
     this.#best = pool.best;
+    if (pool.chain === this.#chain) return this.#learn(node);
+    this.#chain = pool.chain;
+    this.#blocks.clear();
+    this.#finalized.reset();
+    // A node that has restarted may lag. The finalized head must not go back to that of this node.
+    for (const each of this.#nodes) this.#learn(each);
+  }
+
+  #learn(node: PooledNode): void {
     const { observed } = node;
     if (observed === undefined || node.isEjected) return;
     const { best, bestHash, finalized: number, finalizedHash: hash } = observed;
@@ -82,6 +95,10 @@ export class NodeAgreement {
     end: number,
   ): EmptyAnswer {
     if (isEmpty(bytes, start, end)) return judgeEmpty(request, node, this.#blocks, this.#best);
+    if (request.method === archiveCall && isFailureWithoutBlock(bytes, start, end)) {
+      if (discardedState(bytes, start, end)) this.discarded(request.block, node);
+      return "elsewhere";
+    }
     if (returnsHash.has(request.method)) {
       const hash = readHash(bytes.toString("latin1", start, Math.min(end, start + maxHashText)));
       if (hash !== undefined) this.#blocks.reported(hash, request.block?.number, node);
@@ -128,12 +145,13 @@ export class NodeAgreement {
   }
 }
 
-/** Length of the longest block hash as JSON text. */
-const maxHashText = 132;
+/** Length of a list with the longest block hash as JSON text. */
+const maxHashText = 134;
 
-/** Returns the hash in lower case. Undefined if the JSON text is not a hash. */
+/** Returns the hash in lower case. Undefined if the JSON text is neither a hash nor a list with one hash. */
 function readHash(text: string): string | undefined {
-  return /^"0x[0-9a-f]{1,128}"$/i.test(text) ? text.slice(1, -1).toLowerCase() : undefined;
+  const found = /^(?:"(0x[0-9a-f]{1,128})"|\["(0x[0-9a-f]{1,128})"\])$/i.exec(text);
+  return (found?.[1] ?? found?.[2])?.toLowerCase();
 }
 
 /** Returns the nodes for which `has` is true, or all if there are none. */

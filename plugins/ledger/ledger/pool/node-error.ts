@@ -20,6 +20,16 @@ export function discardedState(bytes: Buffer, start: number, end: number): boole
   return end - start <= readBytes && missingState.test(bytes.toString("latin1", start, end));
 }
 
+/**
+ * Returns true if the result of `archive_v1_call` is a failure (`{ success: false, error }`) that says that the node does
+ * not have the block, or its state.
+ */
+export function isFailureWithoutBlock(bytes: Buffer, start: number, end: number): boolean {
+  const result = readSmallJson(bytes, start, end);
+  if (!isObject(result) || result.success !== false) return false;
+  return missingBlock.test(JSON.stringify(result.error));
+}
+
 /** Returns true if the node refused the call because it is busy. */
 export function isBusy(error: unknown): boolean {
   return isObject(error) && busyCodes.has(error.code);

@@ -36,6 +36,8 @@ export class NodeHealth {
   finalized: number | undefined;
   best: number | undefined;
   epoch = 0;
+  /** Increases when the chain of the nodes changes or starts again, but not with their software or runtime. */
+  chain = 0;
   /** Resolves when the first probe of every node has succeeded or failed. */
   readonly firstProbe: Promise<void>;
   readonly #options: NodeHealthOptions;
@@ -44,6 +46,8 @@ export class NodeHealth {
   #reference: string | undefined;
   /** Sum of the changes of all nodes at the last review. */
   #changes = 0;
+  /** Sum of the restarts of all nodes at the last review. */
+  #restarts = 0;
   /** True when earlier nodes are no longer waited for. See `firstProbeWaitMs`. */
   #waited = false;
 
@@ -89,8 +93,11 @@ export class NodeHealth {
     const changes = this.nodes.reduce((sum, node) => sum + node.changes, 0);
     // The first reference counts as a change, too, because earlier answers may be from another chain.
     if (reference !== this.#reference || changes !== this.#changes) this.epoch++;
+    const restarts = this.nodes.reduce((sum, node) => sum + node.restarts, 0);
+    if (reference !== this.#reference || restarts !== this.#restarts) this.chain++;
     this.#reference = reference;
     this.#changes = changes;
+    this.#restarts = restarts;
     const changed = this.nodes.filter((node) => this.#updateExclusion(node));
     this.usable = this.nodes.filter((node) => node.exclusionReason === undefined);
     const sameChain = this.nodes.filter(

@@ -65,6 +65,8 @@ export class PooledNode implements Backend {
   stateDepth: number | undefined;
   /** Incremented when the genesis, software or runtime of the node changes, or its chain starts again. */
   changes = 0;
+  /** Incremented when the genesis of the node changes, or its chain starts again. */
+  restarts = 0;
   /** True after the first probe has succeeded or failed. */
   probed = false;
   /** Used for calls of the pool itself. */
@@ -109,6 +111,11 @@ export class PooledNode implements Backend {
     if (this.observed === undefined) return "unprobed";
     if (this.ejection.isEjected) return "tripped";
     return this.#probesBackwards > 0 ? "finalized_backwards" : undefined;
+  }
+
+  /** See `NodeTarget.head`. */
+  get head(): Observation | undefined {
+    return this.isEjected ? undefined : this.observed;
   }
 
   /** Number of the oldest block whose state the node has. Undefined if it is not known. */
@@ -187,7 +194,10 @@ export class PooledNode implements Backend {
     this.observed = observed;
     if (last?.best !== seen.best) this.#headMovedAt = this.#clock.monotonic();
     if (last !== undefined && isAnother(last, observed)) this.changes++;
-    if (last !== undefined && last.genesis !== seen.genesis) this.#finalizedHigh = -1;
+    if (last !== undefined && last.genesis !== seen.genesis) {
+      this.#finalizedHigh = -1;
+      this.restarts++;
+    }
     if (seen.finalized !== undefined) this.#watchFinalized(seen.finalized);
   }
 
@@ -204,6 +214,7 @@ export class PooledNode implements Backend {
     this.#finalizedHigh = finalized;
     this.#probesBackwards = 0;
     this.changes++;
+    this.restarts++;
   }
 }
 

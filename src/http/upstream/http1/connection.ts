@@ -22,11 +22,11 @@ export interface ConnectionOwner {
   readonly address: BackendAddress;
   deadline(ms: number): number;
   /**
-   * Called when the connection is free. Called before the exchange's own `onEnd`, so that a new exchange can use the
+   * Called when the connection is free, before the exchange's own `onEnd`, so that a new exchange can use the
    * connection at once.
    */
   onIdle(connection: Http1Connection): void;
-  /** Called when the connection is closed. `repeated`: the exchange in flight, if it is sent again. */
+  /** Called when the connection is closed. `retried`: the exchange in flight, if it is sent again. */
   onClose(connection: Http1Connection, retried: UpstreamExchange | undefined): void;
   /** System error code of the last failed connection, such as `ECONNREFUSED`, for the log. */
   lastError: string | undefined;

@@ -151,7 +151,7 @@ test("every row of the data folder is copied once, and the folder is marked", as
 
   const again = await shared.run(store, "migrate");
   assert.equal(again.code, 1);
-  assert.match(again.err.join("\n"), /SLUICE_STORE_NOT_EMPTY.*rows in sluice.claims already/);
+  assert.match(again.err.join("\n"), /SLUICE_STORE_NOT_EMPTY.*already has rows in sluice\.claims/);
 
   // The old accounts of the folder are refused, and those in the database are served.
   const refused = await embedded.run(keys, "list");

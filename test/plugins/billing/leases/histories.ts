@@ -87,6 +87,14 @@ export const knownHistories: Readonly<Record<string, (world: World) => void>> = 
     world.reserve(1, 0, 300);
     world.flow(300);
   },
+  "requests that wait refuse each other": (world) => {
+    world.flow(100);
+    // Each of them fits in the limit of 400, but not both.
+    world.reserve(0, 0, 300);
+    world.reserve(1, 0, 300);
+    world.flow(300);
+    assert.deepEqual([world.seen.refused, world.seen.unavailable], [1, 0]);
+  },
   "the journal is not awaited": (world) => {
     world.flow(100);
     world.reserve(0, 0, 300);

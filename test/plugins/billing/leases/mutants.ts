@@ -13,7 +13,7 @@ import type {
 } from "../../../../plugins/billing/leases/ledger.ts";
 import { JournalLane } from "../../../../plugins/billing/leases/journal-lane.ts";
 import type { Settlement } from "../../../../plugins/billing/leases/leased-reservation.ts";
-import { add, difference } from "../../../../plugins/billing/leases/amounts.ts";
+import { add, difference, sum } from "../../../../plugins/billing/leases/amounts.ts";
 import { PostLane } from "../../../../plugins/billing/leases/post-lane.ts";
 import { correctParts, type Parts } from "./world.ts";
 
@@ -107,6 +107,48 @@ class RecallsNotAwaited extends MemoryLedger {
   }
 }
 
+/** A request of a replica that waits: what it needs in one scope of a key, and when it was last stated. */
+interface Waiting {
+  needsMilliCu: number;
+  at: number;
+}
+
+/**
+ * Requests that wait count as use for each other. Of two that do not fit together, both are refused, and not only one.
+ * A need is granted when it is stated for the second time, so that several can wait.
+ */
+class WaitingCountsAsUse extends MemoryLedger {
+  readonly #clock: () => number;
+  readonly #waiting = new Map<string, Map<number, Waiting>>();
+
+  constructor(now: () => number) {
+    super(now);
+    this.#clock = now;
+  }
+
+  override lease(request: LeaseRequest): LeaseReply {
+    const wants = request.wants.map((want) => this.#besideOthers(request.replica, want));
+    return super.lease({ ...request, wants });
+  }
+
+  #besideOthers(replica: number, want: Want): Want {
+    const { scope, limits, needsMilliCu } = want;
+    if (limits.kind !== "key" || needsMilliCu.length === 0) return want;
+    const waiting = this.#waiting.get(scope) ?? new Map<number, Waiting>();
+    this.#waiting.set(scope, waiting);
+    const at = this.#clock();
+    for (const [each, other] of waiting) if (at - other.at > 100) waiting.delete(each);
+    const isNew = !waiting.has(replica);
+    waiting.set(replica, { needsMilliCu: sum(needsMilliCu), at });
+    if (isNew) return { ...want, needsMilliCu: [] };
+    let others = 0;
+    for (const [each, other] of waiting) if (each !== replica) others += other.needsMilliCu;
+    const { kind, dayMilliCu, monthMilliCu } = limits;
+    const left = { kind, dayMilliCu: dayMilliCu - others, monthMilliCu: monthMilliCu - others };
+    return { ...want, limits: left };
+  }
+}
+
 /** The lane of a wrong version on a disk. */
 const laneOn =
   (Lane: typeof JournalLane): Parts["journalLane"] =>
@@ -140,6 +182,10 @@ export const mutants: Readonly<Record<string, Parts>> = {
     ledger: (now) => new EarlierStartAccepted(now),
   },
   "recalls are not awaited": { ...correctParts, ledger: (now) => new RecallsNotAwaited(now) },
+  "requests that wait refuse each other": {
+    ...correctParts,
+    ledger: (now) => new WaitingCountsAsUse(now),
+  },
   "the journal is not awaited": { ...correctParts, journalLane: laneOn(JournalNotAwaited) },
   "a commit is skipped": { ...correctParts, journalLane: laneOn(CommitSkipped) },
   "posted twice after a lost reply": {

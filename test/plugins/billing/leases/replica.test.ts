@@ -110,6 +110,22 @@ test("a reservation that does not fit is refused with the numbers of the ledger,
   world.finish();
 });
 
+test("credit that is freed while the ledger is asked counts before a reservation is refused", () => {
+  const world = started(1);
+  world.setLimits("ws_1", included);
+  world.reserve(0, 1, 90);
+  world.reserve(0, 1, 410);
+  world.flow(100);
+  world.reserve(0, 1, 150);
+  const { reservation } = world.process(0).open.at(-1)!;
+  world.send(0);
+  // The request says that 500 of 600 are in use. Neither the 90 nor the 100 that are left are enough alone.
+  world.release(0, 0);
+  world.flow(100);
+  assert.equal(reservation.state, "open");
+  world.finish();
+});
+
 test("a reservation is not refused while a silent replica holds slack, and fits after its fence", () => {
   const world = started(2);
   world.setLimits("ws_1", included);

@@ -119,6 +119,21 @@ test("a session begins with a key, is a cookie that scripts cannot read, and end
   assert.equal((await ask(gateway, "live", { cookie })).status, 401);
 });
 
+test("signing in again in the same browser ends the session before", async () => {
+  await using gateway = await startWatched();
+  const first = await signIn(gateway, gateway.key);
+  // A key that is refused ends no session.
+  const refused = await ask(gateway, "session", { body: { key: "wrong" }, cookie: first });
+  assert.equal(refused.status, 401);
+  assert.equal((await ask(gateway, "live", { cookie: first })).status, 200);
+  const again = await ask(gateway, "session", { body: { key: gateway.tenant.key }, cookie: first });
+  const cookies = again.headers.getSetCookie();
+  assert.equal(cookies.length, 1);
+  assert.equal((await ask(gateway, "live", { cookie: first })).status, 401);
+  const second = cookies[0]?.split(";", 1)[0] ?? "";
+  assert.equal((await ask(gateway, "live", { cookie: second })).status, 200);
+});
+
 test("after a restart, a session that was ended stays ended, and any other session continues", async () => {
   await using gateway = await startWatched();
   const [left, kept] = [await signIn(gateway, gateway.key), await signIn(gateway, gateway.key)];
@@ -165,14 +180,30 @@ test("while the store cannot be written, ending a session reports an error, and 
   assert.equal((await ask(gateway, "live", { cookie })).status, 200);
 });
 
-test("behind a proxy that terminates TLS, the cookie is only sent over TLS", async () => {
+test("behind a proxy that terminates TLS, the cookie is only sent over TLS, and only to this host", async () => {
   await using gateway = await startWatched();
-  const origin = gateway.adminUrl.replace("http:", "https:");
-  const { headers } = await ask(gateway, "session", {
-    body: { key: gateway.key },
-    headers: { origin },
-  });
-  assert.match(headers.get("set-cookie") ?? "", /; Secure$/);
+  const headers = { origin: gateway.adminUrl.replace("http:", "https:") };
+  const entered = await ask(gateway, "session", { body: { key: gateway.key }, headers });
+  const set = entered.headers.get("set-cookie") ?? "";
+  assert.match(
+    set,
+    /^__Host-sluice_dashboard_\d+=\S+; Path=\/; Max-Age=28800; HttpOnly; SameSite=Strict; Secure$/,
+  );
+  const [cookie = ""] = set.split(";", 1);
+  const statusOf = async (sent: string): Promise<number> =>
+    (await ask(gateway, "live", { cookie: sent })).status;
+  assert.equal(await statusOf(cookie), 200);
+  // Another host of the domain can set a cookie without the prefix.
+  assert.equal(await statusOf(cookie.replace("__Host-", "")), 401);
+  const planted = await signIn(gateway, gateway.tenant.key);
+  const { body } = await ask(gateway, "session", { cookie: `${planted}; ${cookie}` });
+  assert.equal(body.key_id, gateway.keyId);
+  const left = await ask(gateway, "session", { method: "DELETE", cookie, headers });
+  assert.match(
+    left.headers.get("set-cookie") ?? "",
+    /^__Host-sluice_dashboard_\d+=; Path=\/; Max-Age=0; .*; Secure$/,
+  );
+  assert.equal(await statusOf(cookie), 401);
 });
 
 test("a session lasts eight hours", async () => {

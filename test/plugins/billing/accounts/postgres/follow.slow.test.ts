@@ -1,7 +1,7 @@
 /** Two gateways on one database: each follows the changes of the other, and keys in memory stop when it is away. */
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
-import type { Caller, IssuedKey } from "sluice-gateway/services";
+import type { Caller, CallerClaims, IssuedKey } from "sluice-gateway/services";
 import {
   openAccounts,
   type AccountsService,
@@ -174,6 +174,39 @@ test("keys in memory are valid for 5 seconds after PostgreSQL is gone, then call
   assert.equal(await one.who(known), known.key.id);
   assert.equal(await one.who(stranger), stranger.key.id);
   assert.equal(one.lines.at(-1), "info accounts are readable again");
+});
+
+test("callers with claims follow the changes of another gateway, and remain known while PostgreSQL is gone", async (t) => {
+  const { proxy, one, other, issue, pass } = await setUp(t);
+  const { workspaceId } = (await issue()).key;
+  const claims: CallerClaims = { id: "oidc_ada", workspaceId, capabilities: ["inference"] };
+  const stranger: CallerClaims = { ...claims, workspaceId: "org_9", defaultPlan: "free" };
+  const planOf = async (caller: CallerClaims): Promise<string> => {
+    const found = await one.accounts.identifyClaims(caller);
+    return found.kind === "key" ? found.plan.name : found.kind;
+  };
+  const together = Array.from({ length: 5 }, async () => one.accounts.identifyClaims(claims));
+  const [first, ...others] = await Promise.all(together);
+  assert.ok(first?.kind === "key" && first.plan.name === "free");
+  assert.ok(others.every((caller) => caller === first));
+  assert.equal(one.accounts.identifyClaims(claims), first, "without a promise");
+  await other.store.setWorkspace(workspaceId, { plan: "startup" }, by);
+  await pass(1_000);
+  assert.equal(await planOf(claims), "startup");
+
+  proxy.refuses = true;
+  proxy.reset();
+  await pass(pollMs);
+  assert.equal(await planOf(stranger), "unavailable");
+  // API keys are valid for 5 seconds only, because a revocation would not be seen.
+  await pass(10_000);
+  assert.equal(await planOf(claims), "startup");
+
+  proxy.refuses = false;
+  await other.store.setWorkspace(workspaceId, { plan: "developer" }, by);
+  await pass(pollMs);
+  assert.equal(await planOf(claims), "developer");
+  assert.equal(await planOf(stranger), "free");
 });
 
 test("a gateway that stood still does not use its memory before it has asked again", async (t) => {

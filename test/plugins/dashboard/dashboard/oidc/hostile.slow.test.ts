@@ -43,6 +43,14 @@ async function withEach<Case>(
   }
 }
 
+/** Reads the metric of refused sign-ins. */
+async function refusedSignIns({ adminUrl }: Watched): Promise<Record<string, number>> {
+  const text = await (await fetch(`${adminUrl}/metrics`)).text();
+  const form = /^sluice_dashboard_sign_ins_refused_total\{by="(\w+)",code="(\w+)"\} (\d+)$/gm;
+  const found = [...text.matchAll(form)];
+  return Object.fromEntries(found.map(([, by, code, count]) => [`${by} ${code}`, Number(count)]));
+}
+
 async function assertAway(gateway: Watched): Promise<void> {
   const { status, body, headers } = await begin(gateway);
   assert.equal(status, 503);
@@ -288,6 +296,33 @@ test("an address may begin ten sign-ins a minute, together with those by key", a
   }
   const { status, body } = await begin(gateway);
   assert.deepEqual([status, body.error_code], [429, "GATEWAY_RATE_LIMITED"]);
+  assert.equal((await begin(gateway)).status, 429);
+  const limited = gateway.lines.filter((line) => line.includes("too many attempts to sign in"));
+  assert.equal(limited.length, 1, "only the first one is logged");
+  assert.deepEqual(await refusedSignIns(gateway), {
+    "key GATEWAY_UNAUTHORIZED": 5,
+    "oidc GATEWAY_RATE_LIMITED": 2,
+  });
+});
+
+test("answers without a sign-in are logged, counted and limited, and do not prevent a sign-in", async () => {
+  await using provider = await startScriptedProvider();
+  await using gateway = await startWithOidc(provider.issuer);
+  const { url, cookie } = await begun(gateway);
+  const back = provider.confirm(url, { claims });
+  for (let i = 0; i < 10; i++) assertRefused(await open(back, undefined), notOpen);
+  const limited = { status: 429, code: "GATEWAY_RATE_LIMITED", message: /wait a minute/ };
+  for (let i = 0; i < 3; i++) assertRefused(await open(back, undefined), limited);
+  const logged = (text: string): number =>
+    gateway.lines.filter((line) => line.includes(text)).length;
+  assert.equal(logged("dashboard: sign-in refused"), 10);
+  assert.equal(logged("too many attempts to sign in"), 1);
+  assert.deepEqual(await refusedSignIns(gateway), {
+    "oidc GATEWAY_INVALID_PARAMS": 10,
+    "oidc GATEWAY_RATE_LIMITED": 3,
+  });
+  assert.equal((await open(back, cookie)).status, 303);
+  assert.equal((await ask(gateway, "session", { body: { key: gateway.key } })).status, 200);
 });
 
 test("another site cannot begin a sign-in", async () => {

@@ -1,5 +1,7 @@
 /** Sign-in at an OpenID provider: the good paths, roles, and what ends a session. */
 import assert from "node:assert/strict";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
 import { test } from "node:test";
 import { manualClock } from "../../../../../src/testing/clock.ts";
 import { ask, pipeline, signIn } from "../gateway.ts";
@@ -121,14 +123,89 @@ test("behind a proxy that terminates TLS, the address and the cookies are those 
     headers: { origin },
   });
   const [flow = ""] = headers.getSetCookie();
-  assert.match(flow, /; Secure$/);
+  // Browsers accept a cookie with this prefix only with `Secure`, with `Path=/` and without `Domain`.
+  assert.match(
+    flow,
+    /^__Host-sluice_sign_in_\d+=\S+; Path=\/; Max-Age=600; HttpOnly; SameSite=Lax; Secure$/,
+  );
   const back = provider.confirm(body.url, { claims: admin });
   assert.equal(back.origin, origin);
   back.protocol = "http:";
-  const { status, cookies } = await open(back, flow.split(";", 1)[0]);
+  const cookie = flow.split(";", 1)[0] ?? "";
+  // A subdomain can set a cookie without the prefix, with the sealed sign-in of another browser.
+  assertRefused(await open(back, cookie.replace("__Host-", "")), {
+    status: 400,
+    code: "GATEWAY_INVALID_PARAMS",
+    message: /sign in again/,
+  });
+  // Such a cookie does not disturb the own sign-in.
+  const { status, cookies } = await open(back, `${cookie.replace("__Host-", "")}; ${cookie}`);
   assert.equal(status, 303);
   assert.equal(cookies.length, 2);
+  assert.match(cookies.join("\n"), /^__Host-sluice_sign_in_\d+=; Path=\/; Max-Age=0;/m);
   for (const each of cookies) assert.match(each, /; Secure$/);
+});
+
+test("the sign-in of a page without TLS is not accepted from a cookie with the prefix", async () => {
+  await using provider = await startScriptedProvider();
+  await using gateway = await startWithOidc(provider.issuer);
+  const { url, cookie } = await begun(gateway);
+  const back = provider.confirm(url, { claims: admin });
+  assertRefused(await open(back, `__Host-${cookie}`), {
+    status: 400,
+    code: "GATEWAY_INVALID_PARAMS",
+    message: /sign in again/,
+  });
+  assert.equal((await open(back, cookie)).status, 303);
+});
+
+test("a new sign-in ends the session that the browser had", async () => {
+  await using provider = await startScriptedProvider();
+  await using gateway = await startWithOidc(provider.issuer);
+  const statuses = async (...cookies: string[]): Promise<number[]> => {
+    const asked = cookies.map((cookie) => ask(gateway, "live", { cookie }));
+    return (await Promise.all(asked)).map(({ status }) => status);
+  };
+  const first = await signIn(gateway, gateway.key);
+  const begunAs = await ask(gateway, "session/oidc", { method: "POST", cookie: first });
+  const flow = (begunAs.headers.getSetCookie()[0] ?? "").split(";", 1)[0];
+  // A sign-in that is refused ends no session.
+  const other = await ask(gateway, "session/oidc", { method: "POST", cookie: first });
+  const refused = await open(
+    provider.confirm(other.body.url, { claims: { sub: "nobody" } }),
+    (other.headers.getSetCookie()[0] ?? "").split(";", 1)[0],
+  );
+  assert.equal(refused.status, 403);
+  assert.deepEqual(await statuses(first), [200]);
+  // The browser does not send the cookie of the session with this request.
+  const second = sessionIn(await open(provider.confirm(begunAs.body.url, { claims: admin }), flow));
+  assert.deepEqual(await statuses(first, second), [401, 200]);
+  const entered = await ask(gateway, "session", { body: { key: gateway.key }, cookie: second });
+  const [third = "", cancelled = ""] = entered.headers.getSetCookie();
+  const cookie = third.split(";", 1)[0] ?? "";
+  assert.deepEqual(await statuses(first, second, cookie), [401, 401, 200]);
+  // A sign-in at the provider in another tab would not end the session that has just begun, so it is forgotten.
+  assert.match(cancelled, /^sluice_sign_in_\d+=; Path=\/dashboard\/oidc; Max-Age=0;/);
+});
+
+test("while the store cannot be written, a new sign-in does not leave the old session behind", async () => {
+  await using provider = await startScriptedProvider();
+  await using gateway = await startWithOidc(provider.issuer);
+  const first = await signIn(gateway, gateway.key);
+  const { body, headers } = await ask(gateway, "session/oidc", { method: "POST", cookie: first });
+  const flow = (headers.getSetCookie()[0] ?? "").split(";", 1)[0];
+  const db = new DatabaseSync(join(gateway.folder, "data/claims.db"));
+  db.exec("ALTER TABLE claims RENAME TO lost");
+  const byKey = await ask(gateway, "session", { body: { key: gateway.key }, cookie: first });
+  assert.deepEqual([byKey.status, byKey.headers.getSetCookie()], [503, []]);
+  assertRefused(await open(provider.confirm(body.url, { claims: admin }), flow), {
+    status: 503,
+    code: "GATEWAY_SERVICE_UNAVAILABLE",
+    message: /cannot use its store/,
+  });
+  db.exec("ALTER TABLE lost RENAME TO claims");
+  db.close();
+  assert.equal((await ask(gateway, "live", { cookie: first })).status, 200);
 });
 
 test("a user without a role is refused, with the name of the claim", async () => {

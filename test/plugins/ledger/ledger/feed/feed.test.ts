@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Feed } from "../../../../../plugins/ledger/ledger/feed/feed.ts";
 import { createFeedMethods } from "../../../../../plugins/ledger/ledger/feed/subscription-methods.ts";
+import type { NodeHead, NodeTarget } from "../../../../../plugins/ledger/ledger/node-pool.ts";
 import { createMetrics } from "../../../../../src/metrics.ts";
 import { manualClock } from "../../../../../src/testing/clock.ts";
 import { until } from "../../until.ts";
@@ -18,7 +19,10 @@ const heads = "chain_subscribeNewHeads";
 function setUp(...nodes: readonly ChainNode[]) {
   const clock = manualClock();
   const metrics = createMetrics();
-  const targets = nodes.map(({ url }) => ({ label: new URL(url).host, url: new URL(url) }));
+  const targets: NodeTarget[] = nodes.map(({ url }) => ({
+    label: new URL(url).host,
+    url: new URL(url),
+  }));
   const feed = new Feed({
     upstream: {
       name: "ledger",
@@ -28,7 +32,7 @@ function setUp(...nodes: readonly ChainNode[]) {
       answerBytes: messageBytes,
     },
     methods: createFeedMethods({ methods: {} }),
-    pool: { targets: () => targets },
+    pool: { targets: () => targets, best: undefined },
     clock,
     log: silentLog,
     metrics,
@@ -36,6 +40,15 @@ function setUp(...nodes: readonly ChainNode[]) {
   return {
     clock,
     feed,
+    /** Advances the clock second by second. The node answers a request, and before it the pings, after each second. */
+    async advance(seconds: number): Promise<void> {
+      for (let passed = 0; passed < seconds; passed++) {
+        clock.advance(1000);
+        await feed.header(hashOf(1));
+      }
+    },
+    /** Changes what the first node reports to the probes of the pool. */
+    report: (head: NodeHead) => (targets[0] = { ...targets[0]!, head }),
     /** Number of times that the subscriptions have moved to another connection. */
     moves: () => metrics.read("sluice_ledger_subscription_moves_total")[0]?.value ?? 0,
     async refusal(params: string): Promise<string> {
@@ -191,4 +204,43 @@ test("repeated losses of the only node are answered with growing delays", async 
   await until(() => node.open(heads) === 1);
   node.advance(node.best + 1);
   await until(() => heard.length === 2);
+});
+
+for (const [method, head] of [
+  [heads, { best: 101, finalized: 100 }],
+  ["chain_subscribeAllHeads", { best: 101, finalized: 100 }],
+  ["chain_subscribeFinalizedHeads", { best: 101, finalized: 101 }],
+] as const) {
+  test(`a node that sends no more notifications of ${method}, although it has new blocks, is left`, async () => {
+    await using first = await ChainNode.start();
+    await using second = await ChainNode.start();
+    using feed = setUp(first, second);
+    feed.report({ best: 100, finalized: 100, bestHash: undefined });
+    const heard = await feed.hear(method);
+    const { length } = heard;
+    await feed.advance(25);
+    assert.equal(feed.moves(), 0, "without new blocks, the node has nothing to send");
+    feed.report({ ...head, bestHash: undefined });
+    second.advance(101);
+    await feed.advance(20);
+    assert.equal(feed.moves(), 0);
+    feed.clock.advance(1000);
+    assert.equal(feed.moves(), 1);
+    await until(() => heard.length > length);
+    assert.deepEqual(heard, [headerOf(100), headerOf(101)]);
+  });
+}
+
+test("a node that sends each head late is not left", async () => {
+  await using first = await ChainNode.start();
+  await using second = await ChainNode.start();
+  using feed = setUp(first, second);
+  const heard = await feed.hear(heads);
+  for (let blocks = 1; blocks <= 5; blocks++) {
+    feed.report({ best: 102 + blocks, finalized: 100, bestHash: undefined });
+    await feed.advance(12);
+    first.advance(100 + blocks);
+    await until(() => heard.length === 1 + blocks);
+  }
+  assert.equal(feed.moves(), 0);
 });

@@ -1,16 +1,19 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { HeadState } from "../../../../../plugins/ledger/ledger/feed/head-state.ts";
+import { HeadState, type HeadKind } from "../../../../../plugins/ledger/ledger/feed/head-state.ts";
 import type { HeaderSource } from "../../../../../plugins/ledger/ledger/feed/notification-state.ts";
 import { headerOf } from "./chain-node.ts";
 
 /** A node that has every header. */
-const node: HeaderSource = { header: (hash) => Promise.resolve(headerOf(Number(hash))) };
-const silent: HeaderSource = { header: () => Promise.resolve(undefined) };
-const liar: HeaderSource = { header: () => Promise.resolve(headerOf(1)) };
+const node: HeaderSource = {
+  best: 3,
+  header: (hash) => Promise.resolve(headerOf(Number(hash))),
+};
+const silent: HeaderSource = { best: 3, header: () => Promise.resolve(undefined) };
+const liar: HeaderSource = { best: 3, header: () => Promise.resolve(headerOf(1)) };
 
-async function followed(to: number, isFinalized = false): Promise<HeadState> {
-  const state = new HeadState(isFinalized);
+async function followed(to: number, kind: HeadKind = "new"): Promise<HeadState> {
+  const state = new HeadState(kind);
   for (let number = 1; number <= to; number++) await state.accept(headerOf(number), node);
   return state;
 }
@@ -27,7 +30,7 @@ test("heads of one node are passed on as they are, also those of a fork", async 
 });
 
 test("finalized heads never go back", async () => {
-  const state = await followed(3, true);
+  const state = await followed(3, "finalized");
   assert.deepEqual(await state.accept(headerOf(2, 1), node), []);
   assert.deepEqual(await state.accept(headerOf(3, 1), node), []);
   assert.deepEqual(await state.accept(headerOf(4), node), [headerOf(4)]);
@@ -68,4 +71,33 @@ test("a jump of the same node and a notification that is not a header are invali
   for (const text of ["null", "[]", "{}", '"0x1"', headerOf(4).replace('"0x4"', '"4"')]) {
     assert.equal(await state.accept(text, node), "invalid", text);
   }
+});
+
+test("the finalized head may jump up to the best block of the pool, as after a stall of finality", async () => {
+  const state = await followed(3, "finalized");
+  const ofPool = { ...node, best: 5_000 };
+  assert.deepEqual(await state.accept(headerOf(4_000), ofPool), [headerOf(4_000)]);
+  assert.equal(await state.accept(headerOf(6_000), ofPool), "invalid");
+});
+
+test("after a move, the heads of a fork are not missing among all heads", async () => {
+  const state = await followed(3, "all");
+  state.moved();
+  // The second node has block 3 of another fork, and then block 4 on it.
+  const fork: HeaderSource = {
+    best: 4,
+    header: (hash) => Promise.resolve(headerOf(Number(hash), Number(hash) === 3 ? 1 : 0)),
+  };
+  assert.deepEqual(await state.accept(headerOf(4), fork), [headerOf(3, 1), headerOf(4)]);
+  state.moved();
+  assert.deepEqual(await state.accept(headerOf(4), node), []);
+  assert.deepEqual(await state.accept(headerOf(4, 2), node), [headerOf(4, 2)]);
+  assert.deepEqual(await state.accept(headerOf(5), silent), [headerOf(5)]);
+});
+
+test("of all heads, only those since the first one are read after a move", async () => {
+  const state = new HeadState("all");
+  await state.accept(headerOf(100), node);
+  state.moved();
+  assert.deepEqual(await state.accept(headerOf(100, 1), silent), [headerOf(100, 1)]);
 });

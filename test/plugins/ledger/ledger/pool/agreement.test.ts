@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { NodeRequest } from "../../../../../plugins/ledger/ledger/node-pool.ts";
 import { hashOf, startBlockNode, type BlockNode } from "./block-node.ts";
-import { startPool, until, type PoolUnderTest } from "./nodes.ts";
+import { PROBE_MS, startPool, until, type PoolUnderTest } from "./nodes.ts";
 
 /** A read of the state at a block. */
 const readAt = (hash: string): Partial<NodeRequest> => ({
@@ -176,6 +176,54 @@ test("a block whose state a node has discarded is remembered", async () => {
   assert.equal(pruned.reads.length, 1);
 });
 
+test("archive_v1_call goes to nodes that have the block, and a failure for lack of it is not passed on", async () => {
+  await using pruned = await startBlockNode("pruned", {
+    best: 1000,
+    finalized: 998,
+    oldestState: 744,
+  });
+  await using archive = await startBlockNode("archive", { best: 1000, finalized: 998 });
+  const calls: string[] = [];
+  for (const [node, error] of [
+    [pruned, "UnknownBlock: State already discarded for 0x01"],
+    [archive, undefined],
+  ] as const) {
+    node.says = (method, params) => {
+      if (method === "archive_v1_hashByHeight") return `["${hashOf(Number(params[0]))}"]`;
+      if (method !== "archive_v1_call") return undefined;
+      calls.push(error === undefined ? "archive" : "pruned");
+      return JSON.stringify(error ? { success: false, error } : { success: true, value: "0x01" });
+    };
+  }
+  await using under = await startKnownPool([pruned, archive]);
+  const call = (number: number, needsState = true): Partial<NodeRequest> => ({
+    method: "archive_v1_call",
+    params: `["${hashOf(number)}","Core_version","0x"]`,
+    block: { hash: hashOf(number), number: undefined, needsState },
+  });
+  const right = '{"success":true,"value":"0x01"}';
+  assert.deepEqual(await outcomes(under, 4, call(300)), Array(4).fill(right));
+  assert.equal(calls.filter((name) => name === "pruned").length, 1, "the pool has learned it");
+  calls.length = 0;
+  // The answer with the hash tells the pool the number of the block.
+  const byHeight = {
+    method: "archive_v1_hashByHeight",
+    params: "[500]",
+    block: { hash: undefined, number: 500, needsState: false },
+  };
+  await under.outcome(byHeight);
+  assert.deepEqual(await outcomes(under, 4, call(500)), Array(4).fill(right));
+  assert.deepEqual(calls, Array(4).fill("archive"));
+  // A failure of the call itself is an answer.
+  const failed = '{"success":false,"error":"Execution failed: no such function"}';
+  archive.says = (method) => (method === "archive_v1_call" ? failed : undefined);
+  assert.equal(await under.outcome(call(500)), failed);
+  // `null` says that the node does not know the block.
+  archive.says = (method) => (method === "archive_v1_call" ? "null" : undefined);
+  pruned.says = (method) => (method === "archive_v1_call" ? right : undefined);
+  assert.equal(await under.outcome(call(500)), right);
+});
+
 test("a node that does not answer while its depth is measured is used as before", async () => {
   await using silent = await startBlockNode("silent");
   await using other = await startBlockNode("other");
@@ -196,6 +244,40 @@ test("the finalized head does not go back when another node answers", async () =
   assert.deepEqual(await outcomes(under, 4, finalizedHead), Array(4).fill(quoted(hashOf(99))));
   const height = { method: "archive_v1_finalizedHeight", params: "[]" };
   assert.deepEqual(await outcomes(under, 4, height), Array(4).fill("99"));
+});
+
+test("the finalized head does not go back when a node changes its runtime", async () => {
+  await using ahead = await startBlockNode("ahead", { finalized: 99 });
+  await using behind = await startBlockNode("behind", { finalized: 97 });
+  await using under = await startKnownPool([ahead, behind]);
+  assert.equal(await under.outcome(finalizedHead), quoted(hashOf(99)));
+  const { epoch } = under.pool;
+  behind.says = (method) =>
+    method === "state_getRuntimeVersion" ? '{"specName":"test","specVersion":2}' : undefined;
+  // The pool hears of the change before it has probed the other node again.
+  ahead.stalls = (method) => method === "system_health";
+  void under.pool.probe();
+  await until(() => under.pool.epoch > epoch);
+  assert.deepEqual(await outcomes(under, 4, finalizedHead), Array(4).fill(quoted(hashOf(99))));
+});
+
+test("a node that invents a finalized head before the others are known is not believed", async () => {
+  await using liar = await startBlockNode("liar", { finalized: 1_000_000 });
+  await using honest = await startBlockNode("honest");
+  liar.says = (method, params) =>
+    method === "chain_getHeader" && params[0] === hashOf(1_000_000)
+      ? '{"number":"0xf4240"}'
+      : undefined;
+  honest.stalls = (method) => method === "system_health";
+  await using under = startPool([liar.url, honest.url]);
+  await until(() => under.pool.ready);
+  honest.stalls = () => false;
+  under.clock.advance(PROBE_MS);
+  await under.pool.firstProbe;
+  await under.pool.probe();
+  assert.deepEqual(under.exclusionReasons(), [undefined, undefined]);
+  const last = (await outcomes(under, 4, finalizedHead)).slice(-2);
+  assert.deepEqual(last, Array(2).fill(quoted(hashOf(98))));
 });
 
 test("a finalized head that no probe has seen is believed with its header", async () => {

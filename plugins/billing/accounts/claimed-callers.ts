@@ -1,0 +1,162 @@
+/**
+ * Callers whom a plugin has authenticated by itself: makes their principals from their claims and the workspaces of the
+ * store.
+ */
+import { isDeepStrictEqual } from "node:util";
+import type { Awaitable, Clock, Environment } from "sluice-gateway/plugin";
+import type {
+  Caller,
+  CallerClaims,
+  KeyPrincipal,
+  ReceivedClaims,
+  Workspace,
+} from "sluice-gateway/services";
+import { andThen, BoundedMap, orElse } from "sluice-gateway/toolkit";
+import type { AccountFeed } from "./account-feed.ts";
+import type { AccountStore } from "./account-store.ts";
+import { unauthorized } from "./anonymous.ts";
+import { areValidClaims } from "./check-claims.ts";
+import { keyIdPrefix } from "./key-text.ts";
+import { applyDuePlan } from "./plans.ts";
+import type { Plans } from "./principal.ts";
+
+export interface ClaimedCallersDeps {
+  readonly store: Pick<AccountStore, "findWorkspace">;
+  readonly clock: Clock;
+  readonly environment: Environment;
+  /** Returns the plans that are in force: the same object until they change. */
+  readonly plans: () => Plans;
+  readonly feed: Pick<AccountFeed, "isHealthy" | "unreadable">;
+}
+
+/** A workspace as it was read, or undefined if the store did not have it. */
+interface KnownWorkspace {
+  readonly workspace: Workspace | undefined;
+  /** Monotonic time at which the read began. */
+  readonly readAt: number;
+}
+
+/** A principal, and the values that it was made of. Undefined if no plan is known. */
+interface MadePrincipal {
+  readonly principal: KeyPrincipal | undefined;
+  readonly workspace: Workspace | undefined;
+  readonly plans: Plans;
+}
+
+/** A change of a workspace is seen after this time, as for API keys. */
+const freshMs = 1_000;
+/** Maximum number of workspaces in memory, about 0.5 KiB each. */
+const maxWorkspaces = 10_000;
+
+export class ClaimedCallers {
+  readonly #deps: ClaimedCallersDeps;
+  readonly #workspaces = new BoundedMap<string, KnownWorkspace>(maxWorkspaces);
+  /** The reads that are under way, if the store answers with promises. */
+  readonly #reads = new Map<string, Promise<Workspace | undefined>>();
+  readonly #principals = new WeakMap<CallerClaims, MadePrincipal>();
+
+  constructor(deps: ClaimedCallersDeps) {
+    this.#deps = deps;
+  }
+
+  /** Returns the principal of the caller, or `unauthorized`. Fails if the workspace is not known and cannot be read. */
+  identify(claims: ReceivedClaims): Awaitable<Caller> {
+    if (!areValidClaims(claims)) return unauthorized;
+    const { id, workspaceId, expiresAt = Infinity } = claims;
+    if (id.startsWith(keyIdPrefix) || this.#deps.clock.now() >= expiresAt) return unauthorized;
+    return andThen(
+      this.#workspace(workspaceId),
+      (workspace) => this.#principal(claims, workspace) ?? unauthorized,
+    );
+  }
+
+  #workspace(id: string): Awaitable<Workspace | undefined> {
+    const { store, clock, feed } = this.#deps;
+    const known = this.#workspaces.get(id);
+    const startedAt = clock.monotonic();
+    // While the store is not readable, a known workspace is not read, so that its callers do not wait.
+    if (known !== undefined && (startedAt - known.readAt < freshMs || !feed.isHealthy)) {
+      return known.workspace;
+    }
+    const running = this.#reads.get(id);
+    if (running !== undefined) return running;
+    const read = orElse(
+      () => andThen(store.findWorkspace(id), (stored) => this.#remember(id, stored, startedAt)),
+      (error) => {
+        if (known === undefined) throw error;
+        feed.unreadable(error);
+        return known.workspace;
+      },
+    );
+    if (!(read instanceof Promise)) return read;
+    const ended = read.finally(() => this.#reads.delete(id));
+    this.#reads.set(id, ended);
+    return ended;
+  }
+
+  /** Returns the workspace with the plan that is in force. If it has not changed, it remains the same object. */
+  #remember(id: string, stored: Workspace | undefined, readAt: number): Workspace | undefined {
+    const before = this.#workspaces.peek(id)?.workspace;
+    const current = stored && applyDuePlan(stored, this.#deps.clock.now());
+    const workspace = isDeepStrictEqual(before, current) ? before : current;
+    this.#workspaces.set(id, { workspace, readAt });
+    return workspace;
+  }
+
+  #principal(claims: CallerClaims, workspace: Workspace | undefined): KeyPrincipal | undefined {
+    const plans = this.#deps.plans();
+    const made = this.#principals.get(claims);
+    if (made !== undefined && made.workspace === workspace && made.plans === plans) {
+      return made.principal;
+    }
+    const principal = principalOf(claims, workspace, plans, this.#deps.environment);
+    this.#principals.set(claims, { principal, workspace, plans });
+    return principal;
+  }
+}
+
+/** Returns undefined if no plan is known. */
+function principalOf(
+  claims: CallerClaims,
+  workspace: Workspace | undefined,
+  plans: Plans,
+  environment: Environment,
+): KeyPrincipal | undefined {
+  const { id, workspaceId, rpsLimit, cuLimit24hMilli, cuLimit30dMilli, expiresAt } = claims;
+  const planName = claims.plan ?? workspace?.plan ?? claims.defaultPlan;
+  if (planName === undefined) return undefined;
+  const plan = { name: planName, ...plans[planName] };
+  return {
+    kind: "key",
+    key: {
+      id,
+      workspaceId,
+      name: id,
+      environment,
+      capabilities: new Set(claims.capabilities),
+      rpsLimit,
+      cuLimit24hMilli,
+      cuLimit30dMilli,
+      allowedAddresses: undefined,
+      createdAt: 0,
+      expiresAt,
+      revokedAt: undefined,
+    },
+    workspace: { ...(workspace ?? unknownWorkspace(workspaceId)), plan: planName },
+    plan,
+    rps: Math.min(rpsLimit ?? Infinity, plan.rps),
+  };
+}
+
+/** Returns a workspace that the store does not have, without its plan. */
+function unknownWorkspace(id: string): Omit<Workspace, "plan"> {
+  return {
+    id,
+    name: id,
+    pendingPlan: undefined,
+    pendingPlanAt: undefined,
+    purchasedTotalMilliCu: 0,
+    overageLimitCuMilli: undefined,
+    createdAt: 0,
+  };
+}

@@ -1,0 +1,83 @@
+/** Limits the attempts to sign in, and logs and counts those that are refused. */
+import { RateLimiterRes } from "rate-limiter-flexible";
+import type { FastifyRequest } from "fastify";
+import { addressKey } from "sluice-gateway/http";
+import { createAttemptLimiter, type AttemptLimiter } from "sluice-gateway/limits";
+import type { Counter, GatewayCode, Host } from "sluice-gateway/plugin";
+import { addressOf } from "./request-address.ts";
+
+/** Maximum number of attempts per address and minute, including successful ones. */
+const maxAttempts = 10;
+
+/** The way of a sign-in: with a key, or at the OpenID provider. */
+export type SignInBy = "key" | "oidc";
+
+export interface Refused {
+  readonly by: SignInBy;
+  readonly code: GatewayCode;
+  /** Further members of the line in the log. */
+  readonly facts?: Readonly<Record<string, unknown>>;
+}
+
+export interface Attempts {
+  /**
+   * Counts an attempt of the address of the request. Resolves with the seconds to wait; undefined if the attempt is
+   * allowed. A refusal is counted, and the first one in a minute is logged.
+   */
+  limit(request: FastifyRequest, by: SignInBy): Promise<number | undefined>;
+  /**
+   * The same for answers of the provider that belong to no sign-in of the browser. They have a limit of their own,
+   * because any page can make a browser request that address.
+   */
+  limitStray(request: FastifyRequest): Promise<number | undefined>;
+  /** Logs and counts a sign-in that is refused. */
+  refused(request: FastifyRequest, refused: Refused): void;
+}
+
+/** `keep`: keeps the counts of attempts when the gateway reloads. */
+export function createAttempts(
+  { store: { redis }, log, metrics }: Pick<Host, "store" | "log" | "metrics">,
+  keep: (name: string, make: () => AttemptLimiter) => AttemptLimiter,
+): Attempts {
+  const limiterOf = (name: string): AttemptLimiter =>
+    createAttemptLimiter(redis, { name, attempts: maxAttempts, windowSeconds: 60 });
+  const attempts = keep("attempts to sign in", () => limiterOf("sign-in"));
+  const stray = keep("answers without a sign-in", () => limiterOf("sign-in-answer"));
+  const counters = metrics.counter(
+    "sluice_dashboard_sign_ins_refused_total",
+    "Sign-ins to the dashboard that were refused: with a key or at the OpenID provider, by error code.",
+    ["by", "code"],
+  );
+  const counterOf = (by: SignInBy, code: GatewayCode): Counter => counters.with({ by, code });
+
+  const limit = async (
+    limiter: AttemptLimiter,
+    request: FastifyRequest,
+    by: SignInBy,
+  ): Promise<number | undefined> => {
+    try {
+      await limiter.consume(addressKey(addressOf(request)));
+      return undefined;
+    } catch (rejected) {
+      if (!(rejected instanceof RateLimiterRes)) throw rejected;
+      const code = "GATEWAY_RATE_LIMITED";
+      counterOf(by, code).add(1);
+      if (rejected.consumedPoints === maxAttempts + 1) {
+        log.warn(
+          { address: addressOf(request), by, code, requestId: request.id },
+          "dashboard: too many attempts to sign in",
+        );
+      }
+      return Math.ceil(rejected.msBeforeNext / 1000);
+    }
+  };
+  return {
+    limit: (request, by) => limit(attempts, request, by),
+    limitStray: (request) => limit(stray, request, "oidc"),
+    refused(request, { by, code, facts }) {
+      counterOf(by, code).add(1);
+      const address = addressOf(request);
+      log.warn({ address, ...facts, requestId: request.id }, "dashboard: sign-in refused");
+    },
+  };
+}

@@ -1,0 +1,45 @@
+/** The function `fetch` of the client that `host.upstream` returns: standard requests and responses over `request`. */
+import type { UpstreamClient } from "../../contract/upstream.ts";
+
+/** Statuses that `Response` refuses to combine with a body, even with an empty one. */
+const withoutBody = new Set([204, 205, 304]);
+
+/** `url`: the URL of the client. `request`: its method. */
+export function createFetch(url: URL, request: UpstreamClient["request"]): UpstreamClient["fetch"] {
+  return async (input, { signal: ownSignal, ...init } = {}) => {
+    if (isStream(init.body)) {
+      throw new TypeError("a stream cannot be sent as the body of a request to this upstream");
+    }
+    // A Request follows the signal of its init until it is collected, so it gets none.
+    const standard = new Request(input, init);
+    const path = pathBelow(url, new URL(standard.url));
+    const signal = ownSignal ?? (input instanceof Request ? input.signal : undefined);
+    const { method, headers } = standard;
+    const answer = await request({
+      method,
+      path,
+      headers: Object.fromEntries(headers),
+      ...(standard.body !== null && { body: Buffer.from(await standard.arrayBuffer()) }),
+      ...(signal !== undefined && { signal }),
+    });
+    const { status } = answer;
+    const body = withoutBody.has(status) ? null : new Uint8Array(answer.body);
+    return new Response(body, { status, headers: answer.headers });
+  };
+}
+
+/** Returns true for the streams that a standard `fetch` sends. */
+function isStream(body: RequestInit["body"]): boolean {
+  return typeof body === "object" && body !== null && Symbol.asyncIterator in body;
+}
+
+/** Returns the rest of the address as `request` needs it. Throws a TypeError if it is not below `url`. */
+function pathBelow(url: URL, { origin, pathname, search }: URL): string {
+  const base = url.pathname.replace(/\/$/, "");
+  const isBelow = pathname === url.pathname || pathname.startsWith(`${base}/`);
+  if (origin !== url.origin || !isBelow) {
+    const reached = url.origin + url.pathname;
+    throw new TypeError(`this client only reaches ${reached}, got ${origin}${pathname}`);
+  }
+  return pathname.slice(base.length) + search;
+}
