@@ -15,9 +15,9 @@ declare module "sluice-gateway/plugin" {
   }
   interface ToolsHooks {
     /**
-     * The tools of the plugin. If they can change later, this member is a getter that returns another array after each
-     * change; the catalogue reads it for every request and call. Tools that are the same objects as before are kept as
-     * they are. A change must not take a name that another plugin uses.
+     * The tools of the plugin. They can change later: the catalogue reads this member for every request and call. Tools
+     * that are the same objects as before are kept as they are, and new objects are compared with those before. If
+     * tools of two plugins have the same name, the plugin that pipeline.yaml lists first has it.
      */
     readonly tools: readonly Tool<never>[];
     readonly resources?: readonly Resource[];

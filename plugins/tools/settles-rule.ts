@@ -2,6 +2,7 @@
 import { notSettled, within, type Rule } from "sluice-gateway/test-kit";
 import { testTools, type TestedTools } from "sluice-gateway/testing";
 import type { ToolCaller, ToolOutcome } from "sluice-gateway/services";
+import { newObjectsWarning } from "./tool-catalogue/tool-source.ts";
 
 type Subject = Parameters<Rule["check"]>[0];
 
@@ -27,6 +28,9 @@ const ways: readonly Way[] = [
   { name: "time-out", act: (tested) => tested.clock.advance(3_600_000) },
   { name: "stop", act: (tested) => tested[Symbol.asyncDispose]() },
 ];
+
+const newObjects =
+  "`tools` returns new objects each time it is read; return the same objects while the tools do not change";
 
 export const toolsSettleRule: Rule = {
   name: "settles",
@@ -58,6 +62,7 @@ async function problemsOf({ plugin, example, patienceMs }: Subject, way: Way): P
     }
   }
   await within(acted, patienceMs);
+  if (tested.lines.some((line) => line.includes(newObjectsWarning))) problems.push(newObjects);
   return problems;
 }
 

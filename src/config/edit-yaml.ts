@@ -1,4 +1,5 @@
 /** Adds entries to a YAML file and leaves everything else as it is, with its comments and its layout. */
+import { isDeepStrictEqual } from "node:util";
 import {
   isCollection,
   isMap,
@@ -7,13 +8,18 @@ import {
   parseDocument,
   type Document,
   type Node,
+  type Pair,
   type YAMLMap,
   type YAMLSeq,
 } from "yaml";
+import { isObject } from "../is-object.ts";
 
 /**
  * Returns the text with one more entry. `path`: the keys of the mapping or list, from the top of the file; a missing one
- * is added at the end of the file. `entry`: one line of YAML, `key: value` or an item. `isItem`: true for a list.
+ * is added at the end of the file if it is a key at the top. `entry`: one line of YAML, `key: value` or an item.
+ * `isItem`: true for a list.
+ *
+ * Throws an Error if the file has no such mapping or list, or if it is written in a way that cannot be extended.
  */
 export function addEntry(
   text: string,
@@ -22,26 +28,19 @@ export function addEntry(
   isItem: boolean,
 ): string {
   const document = parseDocument(text);
-  const found = collectionAt(document, path);
+  const name = path.join(".");
+  if (document.errors.length > 0) throw new Error("the file is not valid YAML");
+  if (path.length > 1 && !document.hasIn(path)) throw new Error(`the file has no ${name}`);
   const marked = isItem ? `- ${entry}` : entry;
-  if (found === undefined) {
-    if (path.length > 1) throw new Error(`the file has no ${path.join(".")}`);
-    const end = text.endsWith("\n") ? text : `${text}\n`;
-    return `${end}${path[0]}:\n  ${marked}\n`;
-  }
-  if (found.flow === true) return addToFlow(text, found, entry);
-  const last = found.items.at(-1);
-  const first = found.items[0];
-  const start = startOf(first);
-  const end = endOf(last);
-  if (start === undefined || end === undefined) throw new Error(`${path.join(".")} cannot be read`);
-  // The range of an item of a list begins after its dash.
-  const from = isItem ? text.lastIndexOf("-", start) : start;
-  const indent = from - (text.lastIndexOf("\n", from - 1) + 1);
-  const lineEnd = text[end - 1] === "\n" ? end : nextLine(text, end);
-  const before = text.slice(0, lineEnd);
-  const glue = before.endsWith("\n") ? "" : "\n";
-  return `${before}${glue}${" ".repeat(indent)}${marked}\n${text.slice(lineEnd)}`;
+  const result = textWith(text, document, path, { entry, marked });
+  // What is written here decides what the gateway runs, so the result must be exactly what was asked for.
+  if (result !== undefined && isExtended(text, result, path, marked)) return result;
+  throw new Error(`${name} cannot be extended as it is written; add \`${marked}\` to it yourself`);
+}
+
+/** Returns the parsed value of a YAML file, or the first error as one line. */
+export function yamlError(text: string): string | undefined {
+  return parseDocument(text).errors[0]?.message.split("\n")[0];
 }
 
 /** Returns whether the mapping at the path has the key. */
@@ -49,31 +48,100 @@ export function hasKey(text: string, path: readonly string[], key: string): bool
   return parseDocument(text).hasIn([...path, key]);
 }
 
-function collectionAt(document: Document, path: readonly string[]): YAMLMap | YAMLSeq | undefined {
-  const node: unknown = document.getIn(path, true);
-  return isCollection(node) ? node : undefined;
+/** Returns the value at the path, or undefined if there is none. */
+export function valueAt(text: string, path: readonly string[]): unknown {
+  const value: unknown = parseDocument(text).toJS();
+  return path.reduce<unknown>((found, key) => (isObject(found) ? found[key] : undefined), value);
 }
 
-function addToFlow(text: string, found: YAMLMap | YAMLSeq, entry: string): string {
-  const last = endOf(found.items.at(-1));
+/** Returns undefined if the place of the entry cannot be found. */
+function textWith(
+  text: string,
+  document: Document,
+  path: readonly string[],
+  { entry, marked }: { readonly entry: string; readonly marked: string },
+): string | undefined {
+  const newline = text.includes("\r\n") ? "\r\n" : "\n";
+  const found: unknown = document.getIn(path, true);
+  if (isCollection(found) && found.flow === true) return addToFlow(text, found, entry);
+  if (isCollection(found)) {
+    const start = found.range?.[0];
+    const end = endOf(found.items.at(-1));
+    if (start === undefined || end === undefined) return undefined;
+    const indent = start - (text.lastIndexOf("\n", start - 1) + 1);
+    return insertAfterLine(text, end, `${" ".repeat(indent)}${marked}${newline}`, newline);
+  }
+  const pair = pairAt(document, path);
+  if (pair === undefined) {
+    if (document.hasIn(path)) return undefined;
+    const end = text === "" || text.endsWith("\n") ? text : text + newline;
+    return `${end}${path[0]}:${newline}  ${marked}${newline}`;
+  }
+  // A key without a value: the entry becomes the first one.
+  const [start, end] = (pair.key as Node).range ?? [0, 0];
+  const indent = start - (text.lastIndexOf("\n", start - 1) + 1) + 2;
+  return insertAfterLine(text, end, `${" ".repeat(indent)}${marked}${newline}`, newline);
+}
+
+/** Returns the pair of a key without a value. */
+function pairAt(document: Document, path: readonly string[]): Pair | undefined {
+  const parent: unknown =
+    path.length === 1 ? document.contents : document.getIn(path.slice(0, -1), true);
+  if (!isMap(parent)) return undefined;
+  const pair = parent.items.find(({ key }) => isScalar(key) && key.value === path.at(-1));
+  return pair !== undefined && isEmpty(pair.value) ? pair : undefined;
+}
+
+function isExtended(
+  before: string,
+  after: string,
+  path: readonly string[],
+  marked: string,
+): boolean {
+  const document = parseDocument(after);
+  if (document.errors.length > 0) return false;
+  const added: unknown = parseDocument(marked).toJS();
+  const expected: unknown = withValue(parseDocument(before).toJS(), path, added);
+  return isDeepStrictEqual(document.toJS(), expected);
+}
+
+/** Returns a copy of the value with the members or items added at the path. */
+function withValue(value: unknown, path: readonly string[], added: unknown): unknown {
+  const [key, ...rest] = path;
+  if (key !== undefined) {
+    const members = Object(value) as Readonly<Record<string, unknown>>;
+    return { ...members, [key]: withValue(members[key], rest, added) };
+  }
+  if (Array.isArray(added)) return (Array.isArray(value) ? value : []).concat(added);
+  return { ...Object(value), ...Object(added) };
+}
+
+function addToFlow(text: string, found: YAMLMap | YAMLSeq, entry: string): string | undefined {
   const open = (found.range?.[0] ?? 0) + 1;
-  if (last === undefined) {
+  if (found.items.length === 0) {
     const inner = isMap(found) ? ` ${entry} ` : entry;
     return `${text.slice(0, open)}${inner}${text.slice(open).trimStart()}`;
   }
-  return `${text.slice(0, last)}, ${entry}${text.slice(last)}`;
+  const last = endOf(found.items.at(-1));
+  return last === undefined ? undefined : `${text.slice(0, last)}, ${entry}${text.slice(last)}`;
 }
 
-function startOf(item: unknown): number | undefined {
-  return (isPair(item) ? (item.key as Node) : (item as Node | undefined))?.range?.[0];
+/** Inserts the lines after the line that contains the position, or after the last line if the position is at its end. */
+function insertAfterLine(text: string, at: number, lines: string, newline: string): string {
+  const next = text[at - 1] === "\n" ? at : nextLine(text, at);
+  const before = text.slice(0, next);
+  return `${before}${before.endsWith("\n") ? "" : newline}${lines}${text.slice(next)}`;
 }
 
 /** Returns the end of the value, before the comment that may follow it. */
 function endOf(item: unknown): number | undefined {
   if (!isPair(item)) return (item as Node | undefined)?.range?.[1];
-  const value = item.value as Node | null;
-  const isEmpty = value === null || (isScalar(value) && value.value === null && !value.source);
-  return isEmpty ? (item.key as Node).range?.[1] : value.range?.[1];
+  return (isEmpty(item.value) ? (item.key as Node) : (item.value as Node)).range?.[1];
+}
+
+/** Returns whether a key has no value, in contrast to `null` and `~`. */
+function isEmpty(value: unknown): boolean {
+  return value === null || (isScalar(value) && value.value === null && !value.source);
 }
 
 function nextLine(text: string, from: number): number {

@@ -79,7 +79,7 @@ export interface RouteStatus {
     readonly isConditional: boolean;
   })[];
   readonly surface: PluginStatus;
-  /** Number of answered requests by HTTP status, since the start of the process. */
+  /** Number of exchanges by class of their HTTP status, such as `2xx`, since the start of the process. */
   readonly requests: Readonly<Record<string, number>>;
 }
 

@@ -9,17 +9,25 @@ import { test, type TestContext } from "node:test";
 import { pathToFileURL } from "node:url";
 import { check } from "../../src/commands/check.ts";
 import { checkFile } from "../../src/pipeline/load/check-file.ts";
+import { lockLine, writeLock } from "../../src/pipeline/load/lock-file.ts";
+import { packageIn, type PluginData } from "../../src/pipeline/load/plugin-file.ts";
+import type { JsonSchema } from "../../src/plugin.ts";
 import { commandLine, type CommandLine } from "./command-line.ts";
 
 /** The member of globalThis that counts the imports of the plugins of these tests. */
 const imports = "sluiceTestImports";
 
-const options = (name: string): object => ({
+const options = (name: string): JsonSchema => ({
   type: "object",
   properties: { [name]: { type: "integer" } },
   additionalProperties: false,
 });
-const manifest = { kind: "step", name: "acme", description: "A test.", options: options("coded") };
+const manifest: PluginData = {
+  kind: "step",
+  name: "acme",
+  description: "A test.",
+  options: options("coded"),
+};
 const code = `globalThis.${imports} = (globalThis.${imports} ?? 0) + 1;
 export default { ...${JSON.stringify(manifest)}, start: () => ({}) };`;
 const packed = {
@@ -192,5 +200,41 @@ test("a package is locked although its package.json is missing or another one is
   assert.deepEqual(await made.codes("acme"), ["SLUICE_LOCK_MISSING"]);
   const { faults } = await checkFile(made.configFile, {}, { asData: true });
   assert.match(faults[0]?.message ?? "", /the plugin acme is not in pipeline\.lock/);
+  assert.equal(made.imported(), 0);
+});
+
+test("changed code in a folder node_modules of a package is refused, and does not run", async (t) => {
+  const made = project(t);
+  const bundled = "node_modules/acme/node_modules/bundled/index.js";
+  writePackage(made, "node_modules/acme", {
+    "sluice-plugin.json": JSON.stringify({ ...packed, plugins: { ".": manifest } }),
+    "index.js": `import "bundled";\n${code}`,
+    "node_modules/bundled/package.json": '{ "name": "bundled", "exports": "./index.js" }',
+    "node_modules/bundled/index.js": "",
+  });
+  const installed = packageIn(join(made.folder, "node_modules/acme"));
+  assert(installed !== undefined);
+  writeLock(made.configFile, new Map([["acme", lockLine(installed, manifest)]]));
+  writeFileSync(join(made.folder, bundled), `globalThis.${imports} = 100;`);
+  assert.deepEqual(await made.codes("acme"), ["SLUICE_LOCK_DIFFERS"]);
+  assert.equal(made.imported(), 0);
+  writeFileSync(join(made.folder, bundled), "");
+  assert.deepEqual(await made.codes("acme"), []);
+  assert.equal(made.imported(), 1);
+});
+
+test("a locked package with a link out of its folder is refused", async (t) => {
+  const made = project(t);
+  writePackage(made, "node_modules/acme");
+  const installed = packageIn(join(made.folder, "node_modules/acme"));
+  assert(installed !== undefined);
+  writeLock(made.configFile, new Map([["acme", lockLine(installed, manifest)]]));
+  link(made, "node_modules/acme/node_modules/other", ".");
+  assert.deepEqual(await made.codes("acme"), ["SLUICE_LOCK_DIFFERS"]);
+  const { faults } = await checkFile(made.configFile, {});
+  assert.match(
+    faults[0]?.message ?? "",
+    /^acme cannot be compared with pipeline\.lock: node_modules\/other is a link that leads out of/,
+  );
   assert.equal(made.imported(), 0);
 });

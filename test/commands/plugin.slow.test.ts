@@ -4,6 +4,7 @@ import { execFile } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
+import { pathToFileURL } from "node:url";
 import { promisify } from "node:util";
 import { check } from "../../src/commands/check.ts";
 import { plugin } from "../../src/commands/plugin/plugin.ts";
@@ -58,7 +59,12 @@ test("new needs a known kind, a name in kebab case and an empty folder", async (
   mkdirSync(dir);
   writeFileSync(join(dir, "mine.txt"), "");
   await assert.rejects(run(plugin, "new", "x", "--kind", "stepp"), /did you mean "step"/);
+  await assert.rejects(run(plugin, "new", "x"), /--kind, expected one of step, surface, tools/);
   await assert.rejects(run(plugin, "new", "X y", "--kind", "step"), /kebab case/);
+  await assert.rejects(
+    run(plugin, "new", "@acme/meter", "--kind", "step"),
+    /ships with Sluice has the name "meter"/,
+  );
   const { code, err } = await run(plugin, "new", "x", "--kind", "step", "--dir", dir);
   assert.deepEqual([code, /not empty/.test(err.join())], [1, true]);
 });
@@ -70,8 +76,10 @@ test("test reports a broken rule and exits with 1", async (t) => {
   const { code, out } = await commandLine(t).run(plugin, "test", folder);
   assert.equal(code, 1);
   assert.match(out.join("\n"), /FAIL {2}manifest: `contract` is missing/);
+  assert.match(out.at(-1) ?? "", /other rules were not checked/);
   const packed = await commandLine(t).run(plugin, "pack", folder);
   assert.deepEqual([packed.code, existsSync(join(folder, "dist"))], [1, false]);
+  assert.match(packed.err.at(-1) ?? "", /nothing was packed, because the package breaks/);
 });
 
 const pipeline = `# The gateway of this test.
@@ -119,14 +127,151 @@ test("add refuses a folder, which npm links: it is local code that no lock can d
   const folder = await newPackage(t, "step");
   const { configFile, run, folder: home } = commandLine(t);
   const before = readFileSync(configFile, "utf8");
-  const { code, err } = await run(plugin, "add", folder);
+  for (const spec of [folder, `file:${folder}`, pathToFileURL(folder).href]) {
+    const { code, err } = await run(plugin, "add", spec);
+    assert.equal(code, 1);
+    assert.match(err.join("\n"), /nothing was installed: \S+\/package is a folder, so it is local/);
+  }
+  const missing = await run(plugin, "add", "missing-1.0.0.tgz");
+  assert.match(
+    missing.err.join("\n"),
+    /nothing was installed: \S+missing-1\.0\.0\.tgz does not exist/,
+  );
+  assert.equal(existsSync(join(home, "node_modules")), false);
+  assert.equal(readFileSync(configFile, "utf8"), before);
+  assert.equal(existsSync(join(home, "pipeline.lock")), false);
+});
+
+test("adding again changes nothing, and adds what an option asks for", async (t) => {
+  const { configFile, run, tarball } = await added(t);
+  const text = readFileSync(configFile, "utf8");
+  const again = await run(plugin, "add", tarball, "--list", "edge");
+  assert.deepEqual([again.code, readFileSync(configFile, "utf8")], [0, text]);
+  writeFileSync(configFile, text.replace("    - acme-step\n", ""));
+  const unused = await run(plugin, "add", tarball);
+  assert.match(
+    unused.out.join("\n"),
+    /^To use acme-step, write its name into a list .* --list LIST/m,
+  );
+  const placed = await run(plugin, "add", tarball, "--list", "edge");
+  assert.deepEqual([placed.code, readFileSync(configFile, "utf8")], [0, text]);
+  assert.doesNotMatch(placed.out.join("\n"), /To use/);
+  const wrong = await run(plugin, "add", tarball, "--list", "missing");
+  assert.equal(wrong.code, 1);
+  assert.match(
+    wrong.err.join("\n"),
+    /nothing was installed: \S+ has no list "missing"; its lists are edge/,
+  );
+  const ignored = await run(plugin, "add", tarball, "--path", "/x");
+  assert.deepEqual(ignored.err, [
+    "plugin add: --path has no effect, because the package has no surface.",
+  ]);
+  await assert.rejects(run(plugin, "add", tarball, "--path", "x"), /must begin with \/, got "x"/);
+});
+
+test("add changes nothing in a file that names another plugin, or that is not valid", async (t) => {
+  const { configFile, run, tarball } = await added(t);
+  const text = readFileSync(configFile, "utf8");
+  const refused = async (changed: string, problem: RegExp): Promise<void> => {
+    writeFileSync(configFile, changed);
+    const { code, err } = await run(plugin, "add", tarball, "--list", "edge");
+    assert.deepEqual([code, readFileSync(configFile, "utf8")], [1, changed]);
+    assert.match(err.join("\n"), problem);
+  };
+  await refused(
+    text.replace('"acme-step"', "./mine.ts"),
+    /installed but not added: .*plugin acme-step is \.\/mine\.ts; remove it under `plugins:` first/,
+  );
+  await refused(`${text}lists: {}\n`, /nothing was installed: .* is not valid YAML: Map keys must/);
+  await refused(
+    text.replace(/edge:.*\n.*\n.*\n/, "edge: request-id\n"),
+    /installed but not added: .*lists\.edge cannot be extended as it is written; add `- acme-step`/,
+  );
+});
+
+test("add says why npm failed, and leaves no file in the folder", async (t) => {
+  const { configFile, folder, run } = commandLine(t);
+  const before = readFileSync(configFile, "utf8");
+  // Nothing listens on this port.
+  const settings = ["registry=http://127.0.0.1:9/", "fetch-retries=0", `cache=${folder}/cache`];
+  writeFileSync(join(folder, ".npmrc"), settings.join("\n"));
+  const { code, err } = await run(plugin, "add", "acme-missing");
   assert.equal(code, 1);
   assert.match(
     err.join("\n"),
-    /acme-step was installed but not added: it is a link to \S+\/package,/,
+    /^plugin: nothing was installed: npm install acme-missing failed:\n/,
   );
+  assert.match(err.join("\n"), /^ {2}code ECONNREFUSED$/m);
+  assert.doesNotMatch(err.join("\n"), /npm warn|^ +at /m);
   assert.equal(readFileSync(configFile, "utf8"), before);
-  assert.equal(existsSync(join(home, "pipeline.lock")), false);
+  for (const name of ["package.json", "pipeline.lock", "node_modules"]) {
+    assert.equal(existsSync(join(folder, name)), false, name);
+  }
+});
+
+test("add refuses a plugin with a taken name, and one path for several surfaces", async (t) => {
+  const { configFile, folder, run } = commandLine(t);
+  const before = readFileSync(configFile, "utf8");
+  const source = join(folder, "source");
+  mkdirSync(source);
+  const write = (name: string, value: object): void =>
+    writeFileSync(join(source, name), JSON.stringify(value));
+  const add = async (...names: readonly string[]): Promise<string> => {
+    const manifest = { kind: "surface", description: "A test." };
+    const plugins = Object.fromEntries(names.map((name) => [`./${name}`, { ...manifest, name }]));
+    write("package.json", { name: "acme-pages", version: "1.0.0" });
+    write("sluice-plugin.json", { format: 1, package: "acme-pages", version: "1.0.0", plugins });
+    await promisify(execFile)("npm", ["pack", source, "--ignore-scripts"], { cwd: folder });
+    const { code, err } = await run(
+      plugin,
+      "add",
+      join(folder, "acme-pages-1.0.0.tgz"),
+      "--path",
+      "/x",
+    );
+    assert.deepEqual([code, readFileSync(configFile, "utf8")], [1, before]);
+    return err.join("\n");
+  };
+  assert.match(await add("models"), /a plugin that ships with Sluice has the name models, too/);
+  assert.match(await add("one", "two"), /--path adds a route for one surface, .* has one, two$/);
+});
+
+test("add names the required options of a service", async (t) => {
+  const folder = await newPackage(t, "service");
+  const line = commandLine(t);
+  writeFileSync(line.configFile, pipeline);
+  const tarball = String((await line.json(plugin, "pack", folder))["tarball"]);
+  const { code, out } = await line.run(plugin, "add", tarball);
+  assert.equal(code, 0);
+  assert.match(
+    out.join("\n"),
+    /^To use acme-service, add a section `acme-service:` with its options .*\(required: url\)\.$/m,
+  );
+});
+
+test("pack refuses bundled packages, and a folder without package.json", async (t) => {
+  const folder = await newPackage(t, "step");
+  const manifest = join(folder, "package.json");
+  const text = readFileSync(manifest, "utf8");
+  for (const bundled of [["dep"], true]) {
+    const value = { ...JSON.parse(text), bundleDependencies: bundled };
+    writeFileSync(manifest, JSON.stringify(value));
+    const { code, err } = await commandLine(t).run(plugin, "pack", folder);
+    assert.equal(code, 1);
+    assert.match(err.join("\n"), /`bundleDependencies`, which sluice plugin pack does not support/);
+  }
+  const missing = await commandLine(t).run(plugin, "test", join(folder, "missing"));
+  assert.equal(missing.code, 1);
+  assert.match(missing.err.join("\n"), /missing\/package\.json does not exist; run this in/);
+});
+
+test("a package that was not installed yet is refused with the remedy", async (t) => {
+  const { json, run, folder } = commandLine(t);
+  const dir = join(folder, "package");
+  await json(plugin, "new", "acme-new", "--kind", "step", "--dir", dir);
+  const { code, err } = await run(plugin, "test", dir);
+  assert.equal(code, 1);
+  assert.match(err.join("\n"), /Cannot find package 'sluice-gateway' .*; run npm install first$/);
 });
 
 test("a changed file, version or line is refused before the code runs", async (t) => {

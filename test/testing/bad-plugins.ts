@@ -250,6 +250,19 @@ export const badPlugins: readonly BadPlugin[] = [
   },
   {
     rule: "settles",
+    problem: /`tools` returns new objects each time it is read/,
+    plugin: defineTools({
+      ...about,
+      name: "restless-tools",
+      start: () => ({
+        get tools() {
+          return [tool("restless", () => ({ ok: true, value: {} }))];
+        },
+      }),
+    }),
+  },
+  {
+    rule: "settles",
     problem: /use: the call did not settle/,
     example: { use: (service: { wait(): Promise<void> }) => service.wait() },
     plugin: defineService({

@@ -17,7 +17,7 @@ for (const [authorization, challenge] of [
 ] as const) {
   test(`a 401 for ${authorization ?? "no token"} names the metadata`, async () => {
     await using tested = await testStep(plugin, { options, surface: refusing });
-    const headers = authorization === undefined ? {} : { authorization };
+    const headers: Record<string, string> = authorization === undefined ? {} : { authorization };
     const answer = await tested.send({ headers });
     assert.equal(answer.status, 401);
     assert.equal(answer.headers["www-authenticate"], challenge);

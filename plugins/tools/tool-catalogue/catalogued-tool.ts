@@ -1,15 +1,22 @@
-import type { HookCounts } from "sluice-gateway/plugin";
+/** A tool as the catalogue keeps it: checked, with its compiled schemas and its entry. */
+import type { HookCounts, Metrics } from "sluice-gateway/plugin";
 import type { CatalogueEntry, Tool } from "sluice-gateway/services";
-import type { InputCheck } from "./input-schema.ts";
-import type { ToolMetrics } from "./tool-metrics.ts";
+import { withToken } from "./confirmation.ts";
+import { stableJson } from "sluice-gateway/toolkit";
+import type { InputCheck, InputCompiler } from "./input-schema.ts";
+import { BrokenContract } from "./result-checks.ts";
+import { toolMetrics, type ToolMetrics } from "./tool-metrics.ts";
 
-/** A tool with its compiled schema and its price. */
-export interface CataloguedTool {
-  readonly tool: Tool;
+/** What the catalogue makes of the definition of a tool: everything but its functions. */
+export interface CompiledTool {
   readonly entry: CatalogueEntry;
   readonly check: InputCheck;
   /** Undefined if the tool has no output schema. */
   readonly checkOutput: InputCheck | undefined;
+}
+
+export interface CataloguedTool extends CompiledTool {
+  readonly tool: Tool;
   readonly metrics: ToolMetrics;
   /** The counts of all tools of the plugin that has added the tool. */
   readonly counts: HookCounts;
@@ -18,4 +25,78 @@ export interface CataloguedTool {
    * tool.
    */
   costOf(input: unknown): number;
+}
+
+const toolName = /^[A-Za-z][A-Za-z0-9_]{0,63}$/;
+
+/** Returns a text that is equal for tools with equal definitions. Throws if the tool does, or if it is not JSON. */
+export function definitionOf(tool: Tool): string {
+  const { name, description, inputSchema, outputSchema, annotations, write, capability } = tool;
+  const price = estimateOf(tool);
+  const varies = typeof tool.price !== "number";
+  return stableJson([
+    [name, description, inputSchema, outputSchema ?? null, annotations ?? null],
+    [price, varies, write === true, capability ?? null],
+  ]);
+}
+
+/** Checks the definition of a tool. Returns the end of a sentence if it has a problem. Throws if the tool does. */
+export function compileTool(tool: Tool, compile: InputCompiler): CompiledTool | string {
+  const { name, outputSchema } = tool;
+  if (typeof name !== "string" || !toolName.test(name)) {
+    return "has an invalid name; expected a letter and up to 63 letters, digits and underscores";
+  }
+  const write = tool.write === true;
+  const inputSchema = write ? withToken(tool.inputSchema) : tool.inputSchema;
+  const check = compile(inputSchema);
+  if (typeof check === "string") return check;
+  const checkOutput = outputSchema === undefined ? undefined : compile(outputSchema, "output");
+  if (typeof checkOutput === "string") return checkOutput;
+  if (write && tool.annotations?.readOnlyHint === true) {
+    return "is a write tool but has readOnlyHint: true";
+  }
+  const estimatedCUMilli = estimateOf(tool);
+  if (!isAmount(estimatedCUMilli)) return "has a price that is not a whole number of milli-CU";
+  const entry: CatalogueEntry = {
+    name,
+    description: tool.description,
+    inputSchema,
+    ...(outputSchema !== undefined && { outputSchema }),
+    estimatedCUMilli,
+    estimatedCUVaries: typeof tool.price !== "number",
+    annotations: tool.annotations ?? {},
+    write,
+    capability: tool.capability,
+  };
+  return { entry, check, checkOutput };
+}
+
+/** Returns the tool as the catalogue keeps it. `counts`: those of the plugin of the tool. */
+export function catalogued(
+  tool: Tool,
+  compiled: CompiledTool,
+  { metrics, counts }: { readonly metrics: Metrics; readonly counts: HookCounts },
+): CataloguedTool {
+  const { price, name } = tool;
+  const { estimatedCUMilli } = compiled.entry;
+  return {
+    ...compiled,
+    tool,
+    metrics: toolMetrics(metrics, name),
+    counts,
+    costOf: typeof price === "number" ? () => estimatedCUMilli : (input) => amount(price.of(input)),
+  };
+}
+
+function estimateOf({ price }: Tool): number {
+  return typeof price === "number" ? price : price.estimateMilliCu;
+}
+
+function isAmount(milli: unknown): milli is number {
+  return Number.isSafeInteger(milli) && Number(milli) >= 0;
+}
+
+function amount(milli: unknown): number {
+  if (isAmount(milli)) return milli;
+  throw new BrokenContract(`invalid price: ${String(milli)} milli-CU`);
 }

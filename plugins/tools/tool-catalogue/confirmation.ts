@@ -2,11 +2,12 @@
  * Confirmation of write tools (decisions.md section 6): the first call returns a token, and a second call with the
  * token and the same arguments runs the tool. A token is sealed, bound to key, tool and canonical arguments, valid for
  * 5 minutes, and can be used once. This holds across replicas and restarts, because used tokens are recorded in the
- * store.
+ * store. A token is also bound to what the caller has seen of the tool: its entry in the catalogue and the price of the
+ * call. If one of them has changed, the caller must see a new preview.
  */
 import { createHash, randomUUID } from "node:crypto";
 import type { Awaitable, Claims, JsonSchema, Seal } from "sluice-gateway/plugin";
-import { toolFailure, type ToolFailure } from "sluice-gateway/services";
+import { toolFailure, type CatalogueEntry, type ToolFailure } from "sluice-gateway/services";
 import { StoreError } from "sluice-gateway/store";
 import { andThen, isObject, orElse, stableJson } from "sluice-gateway/toolkit";
 
@@ -16,36 +17,48 @@ const lifetimeMs = 5 * 60_000;
 /** The member of a write tool's input that contains the token, on every transport. */
 const tokenMember = "confirmation_token";
 
-export const confirmationExpired = toolFailure(
+const expired = toolFailure(
   "GATEWAY_CONFIRMATION_EXPIRED",
   "the confirmation token has expired, was used, or was made for another call",
+);
+const changed = toolFailure(
+  "GATEWAY_CONFIRMATION_EXPIRED",
+  "the tool or the price of the call has changed since the confirmation token was made; call again without a token",
 );
 
 const unavailable = toolFailure("GATEWAY_SERVICE_UNAVAILABLE", "temporarily unavailable");
 
-/** The call that a token confirms: this key, this tool and these arguments in any notation. */
+/** The call that a token confirms: this key, this tool and these arguments in any notation, for this price. */
 export interface ConfirmedCall {
   readonly keyId: string;
-  readonly tool: string;
+  /** The tool as the catalogue shows it now. */
+  readonly entry: CatalogueEntry;
   readonly input: unknown;
+  readonly costMilliCu: number;
+}
+
+/** `claim` returns the reason why the call must not run, or undefined if it may. */
+export interface Confirmed {
+  readonly ok: true;
+  claim(): Awaitable<ToolFailure | undefined>;
 }
 
 export interface Confirmations {
   /** Returns GATEWAY_CONFIRMATION_REQUIRED with a new token for the call. */
   ask(call: ConfirmedCall, summary: object): ToolFailure;
   /**
-   * Checks a token. Undefined if it is not valid for this call. `claim` uses the token, and returns the reason why the
-   * call must not run: the token was used before, or the store cannot be reached.
+   * Checks a token. Returns GATEWAY_CONFIRMATION_EXPIRED if it is not valid for this call. `claim` uses the token, and
+   * fails if the token was used before or the store cannot be reached.
    */
-  redeem(
-    token: string,
-    call: ConfirmedCall,
-  ): { claim(): Awaitable<ToolFailure | undefined> } | undefined;
+  redeem(token: string, call: ConfirmedCall): Confirmed | ToolFailure;
 }
 
 interface Ticket {
   readonly id: string;
+  /** Digest of the key, the name of the tool and the arguments. */
   readonly binding: string;
+  /** Digest of the entry of the tool and the price of the call. */
+  readonly terms: string;
 }
 
 export function createConfirmations(parts: {
@@ -56,7 +69,11 @@ export function createConfirmations(parts: {
   return {
     ask(call, summary) {
       const expiresAt = claims.now() + lifetimeMs;
-      const ticket: Ticket = { id: randomUUID(), binding: bindingOf(call) };
+      const ticket: Ticket = {
+        id: randomUUID(),
+        binding: bindingOf(call),
+        terms: termsOf(call),
+      };
       return toolFailure("GATEWAY_CONFIRMATION_REQUIRED", "confirmation required", {
         confirmation_token: seal.seal(purpose, ticket, expiresAt),
         expires_at: new Date(expiresAt).toISOString(),
@@ -65,17 +82,21 @@ export function createConfirmations(parts: {
     },
     redeem(token, call) {
       const opened = seal.open(purpose, token);
-      if (opened === undefined || opened.expiresAt <= claims.now()) return undefined;
+      if (opened === undefined || opened.expiresAt <= claims.now()) return expired;
       const { value, expiresAt } = opened;
-      if (!isTicket(value) || value.binding !== bindingOf(call)) return undefined;
-      return { claim: () => claimOnce(() => claims.claim(`${purpose} ${value.id}`, expiresAt)) };
+      if (!isTicket(value) || value.binding !== bindingOf(call)) return expired;
+      if (value.terms !== termsOf(call)) return changed;
+      return {
+        ok: true,
+        claim: () => claimOnce(() => claims.claim(`${purpose} ${value.id}`, expiresAt)),
+      };
     },
   };
 }
 
 function claimOnce(claim: () => Awaitable<boolean>): Awaitable<ToolFailure | undefined> {
   return orElse(
-    () => andThen(claim(), (isFirst) => (isFirst ? undefined : confirmationExpired)),
+    () => andThen(claim(), (isFirst) => (isFirst ? undefined : expired)),
     (error): ToolFailure => {
       if (error instanceof StoreError) return unavailable;
       throw error;
@@ -108,10 +129,16 @@ export function takeToken(given: unknown): {
   return { input, token: token as string | undefined };
 }
 
-function bindingOf({ keyId, tool, input }: ConfirmedCall): string {
-  return createHash("sha256")
-    .update(stableJson([keyId, tool, input]))
-    .digest("base64url");
+function bindingOf({ keyId, entry, input }: ConfirmedCall): string {
+  return digestOf([keyId, entry.name, input]);
+}
+
+function termsOf({ entry, costMilliCu }: ConfirmedCall): string {
+  return digestOf([entry, costMilliCu]);
+}
+
+function digestOf(value: unknown): string {
+  return createHash("sha256").update(stableJson(value)).digest("base64url");
 }
 
 function isTicket(value: unknown): value is Ticket {

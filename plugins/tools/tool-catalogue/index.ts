@@ -10,8 +10,8 @@ export default defineService<Record<string, never>, Tools>({
   async start(_, host) {
     const { createCatalogue } = await import("./catalogue.ts");
     const catalogue = createCatalogue(host);
-    for (const { hooks, reportInvalid, counts } of host.use("tools")) {
-      for (const problem of catalogue.add(hooks, counts))
+    for (const { plugin, hooks, reportInvalid, counts } of host.use("tools")) {
+      for (const problem of catalogue.add(hooks, counts, plugin))
         (hooks.onInvalid ?? reportInvalid)(problem);
     }
     return { service: catalogue };

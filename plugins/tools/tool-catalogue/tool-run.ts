@@ -11,7 +11,7 @@ import {
 } from "sluice-gateway/services";
 import { CallContext } from "./call-context.ts";
 import type { CataloguedTool } from "./catalogued-tool.ts";
-import { confirmationExpired, takeToken, type Confirmations } from "./confirmation.ts";
+import { takeToken, type Confirmations, type Confirmed } from "./confirmation.ts";
 import type { Nesting, NestingTools } from "./nesting.ts";
 import {
   assertJson,
@@ -44,8 +44,6 @@ const abandoned = toolFailure("GATEWAY_TOOL_EXECUTION_ERROR", "the caller has le
 const tooLarge = toolFailure("GATEWAY_TOOL_EXECUTION_ERROR", "the result is too large");
 const broken = toolFailure("GATEWAY_INTERNAL_ERROR", "internal error");
 
-/** `claim` returns the reason why the call must not run, or undefined if it may. */
-type Confirmed = { readonly ok: true; claim(): Awaitable<ToolFailure | undefined> };
 const noConfirmationNeeded: Confirmed = { ok: true, claim: () => undefined };
 
 export class ToolRun {
@@ -110,14 +108,16 @@ export class ToolRun {
   #outcome(given: unknown): ToolOutcome | Promise<ToolOutcome> {
     const refused = this.#refusal(given);
     if (refused !== undefined) return this.#failed(refused);
-    const writes = this.#catalogued.tool.write === true;
-    return writes ? this.#write(given) : this.#perform(given, noConfirmationNeeded);
+    if (this.#catalogued.entry.write) return this.#write(given);
+    return this.#perform(given, this.#catalogued.costOf(given), noConfirmationNeeded);
   }
 
   async #write(given: unknown): Promise<ToolOutcome> {
     const { input, token } = takeToken(given);
-    const confirmed = await this.#confirm(input, token);
-    return confirmed.ok ? this.#perform(input, confirmed) : this.#failed(confirmed);
+    const costMilliCu = this.#catalogued.costOf(input);
+    const confirmed = await this.#confirm(input, costMilliCu, token);
+    if (!confirmed.ok) return this.#failed(confirmed);
+    return this.#perform(input, costMilliCu, confirmed);
   }
 
   /** Returns the reason why the call must not begin: nobody waits for the result, or the enclosing call has ended. */
@@ -149,16 +149,17 @@ export class ToolRun {
   }
 
   /** Checks the confirmation of a write tool. The tool runs on its second call, with the token from the first one. */
-  async #confirm(input: object, token: string | undefined): Promise<Confirmed | ToolFailure> {
-    const { tool } = this.#catalogued;
+  async #confirm(
+    input: object,
+    costMilliCu: number,
+    token: string | undefined,
+  ): Promise<Confirmed | ToolFailure> {
+    const { tool, entry } = this.#catalogued;
     const { confirmations } = this.#parts;
-    const call = { keyId: this.#caller.principal.key.id, tool: tool.name, input };
+    const call = { keyId: this.#caller.principal.key.id, entry, input, costMilliCu };
     // A token of the transport takes precedence over one in the input, because it is the more deliberate of the two.
     const presentedToken = this.#caller.confirmationToken ?? token;
-    if (presentedToken !== undefined) {
-      const redeemed = confirmations.redeem(presentedToken, call);
-      return redeemed === undefined ? confirmationExpired : { ok: true, ...redeemed };
-    }
+    if (presentedToken !== undefined) return confirmations.redeem(presentedToken, call);
     if (tool.summarise !== undefined) this.#calledAt = this.#parts.clock.monotonic();
     const summarised =
       tool.summarise === undefined
@@ -172,8 +173,7 @@ export class ToolRun {
    * Reserves credit, uses the confirmation and calls the tool. A result that is available at once needs neither a
    * promise nor a timer.
    */
-  #perform(input: unknown, confirmed: Confirmed): Awaitable<ToolOutcome> {
-    const costMilliCu = this.#catalogued.costOf(input);
+  #perform(input: unknown, costMilliCu: number, confirmed: Confirmed): Awaitable<ToolOutcome> {
     const opening = this.#caller.charge.open(costMilliCu);
     const hasWaited = opening instanceof Promise;
     return andThen(opening, (part) => {

@@ -1,12 +1,13 @@
 /** `sluice plugin add`: installs a package of plugins and enters it in pipeline.yaml and pipeline.lock. */
 import { execFile } from "node:child_process";
-import { existsSync, readFileSync, realpathSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, realpathSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import { promisify } from "node:util";
-import { addEntry, hasKey } from "../../config/edit-yaml.ts";
+import { addEntry, hasKey, valueAt, yamlError } from "../../config/edit-yaml.ts";
 import type { Grants } from "../../contract/permissions.ts";
 import { contractVersion, supportsContract } from "../../contract/version.ts";
 import { isObject } from "../../is-object.ts";
+import { shippedPlugins } from "../../pipeline/load/load.ts";
 import {
   grantsOfData,
   isLinked,
@@ -16,12 +17,18 @@ import {
   type InstalledPackage,
   type PluginData,
 } from "../../pipeline/load/plugin-file.ts";
-import { lockLine, lockPath, readLock, writeLock } from "../../pipeline/load/lock-file.ts";
-import type { CommandContext, OptionValues } from "../command.ts";
+import {
+  lockLine,
+  lockPath,
+  readLock,
+  writeLock,
+  type LockLine,
+} from "../../pipeline/load/lock-file.ts";
+import { UsageError, type CommandContext, type OptionValues } from "../command.ts";
 import { optionText } from "../option.ts";
 import type { Subcommand } from "../subcommand.ts";
 import { PackageError } from "./find-plugins.ts";
-import { outputOf } from "./pack.ts";
+import { npmErrors } from "./pack.ts";
 import { provenanceOf, type Provenance } from "./provenance.ts";
 import { withPackage } from "./test.ts";
 
@@ -42,6 +49,8 @@ export const add: Subcommand = {
       if (!existsSync(configFile)) {
         throw new PackageError(`${configFile} does not exist; run sluice init first`);
       }
+      const before = readFileSync(configFile, "utf8");
+      checkPlaces(configFile, before, values);
       const folder = dirname(configFile);
       const installed = await install(spec, folder);
       const plugins = pluginsOf(installed);
@@ -50,19 +59,21 @@ export const add: Subcommand = {
         const reason = `its provenance is not verified (${provenance.text})`;
         throw new PackageError(`${installed.name} was installed but not added: ${reason}`);
       }
-      const before = readFileSync(configFile, "utf8");
-      const text = withLines(before, plugins, values);
+      const text = changedText(installed, before, plugins, values);
       const lock = new Map(readLock(configFile));
       const isDowngrade = plugins.some(
         ({ source }) =>
           lock.get(source)?.provenance === "verified" && provenance.state !== "verified",
       );
       for (const { source, data } of plugins) {
-        lock.set(source, { ...lockLine(installed, data), provenance: provenance.state });
+        lock.set(source, { ...lineOf(installed, data), provenance: provenance.state });
       }
       writeFileSync(configFile, text);
       writeLock(configFile, lock);
       report(context, installed, plugins, text, provenance);
+      for (const unused of unusedOptions(plugins, values)) {
+        context.printToStderr(`plugin add: ${unused}.`);
+      }
       if (isDowngrade) {
         context.printToStderr(
           "plugin add: the provenance of the earlier version was verified. Find out why this one differs before you start.",
@@ -72,8 +83,64 @@ export const add: Subcommand = {
     }),
 };
 
+/** Throws an error if pipeline.yaml has no place for the plugin, before anything is installed. */
+function checkPlaces(file: string, text: string, values: OptionValues): void {
+  const list = optionText(values, "list");
+  const path = optionText(values, "path");
+  if (path !== undefined && !path.startsWith("/")) {
+    throw new UsageError(`--path must begin with /, got "${path}"`);
+  }
+  const problem = yamlError(text);
+  if (problem !== undefined) {
+    throw new PackageError(`nothing was installed: ${file} is not valid YAML: ${problem}`);
+  }
+  if (list === undefined || hasKey(text, ["lists"], list)) return;
+  const lists = Object.keys(Object(valueAt(text, ["lists"])) as object);
+  const known = lists.length === 0 ? "it has no lists" : `its lists are ${lists.join(", ")}`;
+  throw new PackageError(`nothing was installed: ${file} has no list "${list}"; ${known}`);
+}
+
+/** Returns a sentence for each option that no plugin of the package needs. */
+function unusedOptions(plugins: readonly Added[], values: OptionValues): string[] {
+  const has = (kind: PluginData["kind"]): boolean => plugins.some(({ data }) => data.kind === kind);
+  return [
+    ...(values["list"] !== undefined && !has("step")
+      ? ["--list has no effect, because the package has no step"]
+      : []),
+    ...(values["path"] !== undefined && !has("surface")
+      ? ["--path has no effect, because the package has no surface"]
+      : []),
+  ];
+}
+
+/** Throws PackageError if the lines cannot be added to the text. */
+function changedText(
+  { name }: InstalledPackage,
+  text: string,
+  plugins: readonly Added[],
+  values: OptionValues,
+): string {
+  try {
+    return withLines(text, plugins, values);
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new PackageError(`${name} was installed but not added: ${reason}`);
+  }
+}
+
+/** Throws PackageError if a digest of the package is not possible. */
+function lineOf(installed: InstalledPackage, data: PluginData): LockLine {
+  try {
+    return lockLine(installed, data);
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new PackageError(`${installed.name} was installed but not added: ${reason}`);
+  }
+}
+
 /** Installs the package next to pipeline.yaml. Its install scripts do not run. */
 async function install(spec: string, folder: string): Promise<InstalledPackage> {
+  checkPath(spec);
   const isFile = /\.tgz$|^[./]/.test(spec) && existsSync(resolve(spec));
   const wanted = isFile ? resolve(spec) : spec;
   // The peer of a plugin is this gateway, which must not be installed again.
@@ -81,12 +148,16 @@ async function install(spec: string, folder: string): Promise<InstalledPackage> 
   const args = ["install", wanted, "--save", ...quiet];
   // Without a package.json, npm would install into a parent folder that has one.
   const own = join(folder, "package.json");
-  if (!existsSync(own)) writeFileSync(own, '{ "private": true, "type": "module" }\n');
+  const isNew = !existsSync(own);
+  if (isNew) writeFileSync(own, '{ "private": true, "type": "module" }\n');
   const before = dependenciesOf(own);
   try {
     await run("npm", args, { cwd: folder });
   } catch (error) {
-    throw new PackageError(`npm install ${spec} failed:\n${outputOf(error)}`);
+    if (isNew) rmSync(own);
+    throw new PackageError(
+      `nothing was installed: npm install ${spec} failed:\n${npmErrors(error)}`,
+    );
   }
   const after = Object.entries(dependenciesOf(own));
   const name = isFile
@@ -99,12 +170,27 @@ async function install(spec: string, folder: string): Promise<InstalledPackage> 
   }
   if (isLinked(installed)) {
     const target = realpathSync(installed.folder);
-    const remedy = `Write its path under \`plugins:\`, or add the tarball that sluice plugin pack writes`;
     throw new PackageError(
-      `${name} was installed but not added: it is a link to ${target}, so it is local code. ${remedy}`,
+      `${name} was installed but not added: it is a link to ${target}, so it is local code. ${remedyForFolder}`,
     );
   }
   return installed;
+}
+
+const remedyForFolder =
+  "Write its path under `plugins:`, or add the tarball that sluice plugin pack writes";
+
+/** Throws PackageError for a path to nothing, and for a folder, which npm would link. */
+function checkPath(spec: string): void {
+  const isPath = /^([./]|file:)/.test(spec);
+  if (!isPath && (!spec.endsWith(".tgz") || spec.includes(":"))) return;
+  const path = resolve(spec.replace(/^file:(\/\/)?/, ""));
+  const found = statSync(path, { throwIfNoEntry: false });
+  if (found === undefined) throw new PackageError(`nothing was installed: ${path} does not exist`);
+  if (!found.isDirectory()) return;
+  throw new PackageError(
+    `nothing was installed: ${path} is a folder, so it is local code. ${remedyForFolder}`,
+  );
 }
 
 function dependenciesOf(path: string): Readonly<Record<string, string>> {
@@ -126,37 +212,53 @@ function pluginsOf(installed: InstalledPackage): Added[] {
       const wanted = `version ${data.contract} of the plugin contract; this release has ${contractVersion}`;
       throw new PackageError(`${installed.name} was installed but not added: it needs ${wanted}`);
     }
+    if (shippedPlugins().has(data.name)) {
+      const taken = `a plugin that ships with Sluice has the name ${data.name}, too`;
+      throw new PackageError(`${installed.name} was installed but not added: ${taken}`);
+    }
     return { source: `${installed.name}${entry.slice(1)}`, data };
   });
 }
 
 /**
  * Returns the text of pipeline.yaml with the plugins added under `plugins:`. Tools are also added under `tools:`, steps
- * to the list of `--list`, and surfaces to a route with the path of `--path`.
+ * to the list of `--list`, and surfaces to a route with the path of `--path`. Entries that exist stay as they are.
  */
 function withLines(text: string, plugins: readonly Added[], values: OptionValues): string {
+  const list = optionText(values, "list");
+  const path = optionText(values, "path");
+  const surfaces = plugins.filter(({ data }) => data.kind === "surface");
+  if (path !== undefined && surfaces.length > 1) {
+    const all = surfaces.map(({ data }) => data.name).join(", ");
+    throw new Error(`--path adds a route for one surface, but the package has ${all}`);
+  }
   let result = text;
+  const addOnce = (place: readonly string[], entry: string, name: string): void => {
+    if (!names(valueAt(result, place), name)) result = addEntry(result, place, entry, true);
+  };
   for (const { source, data } of plugins) {
     const { name, kind } = data;
-    if (hasKey(result, ["plugins"], name)) continue;
-    result = addEntry(result, ["plugins"], `${name}: ${JSON.stringify(source)}`, false);
-    const list = optionText(values, "list");
-    const path = optionText(values, "path");
-    if (kind === "tools") result = addEntry(result, ["tools"], name, true);
-    if (kind === "step" && list !== undefined) {
-      try {
-        result = addEntry(result, ["lists", list], name, true);
-      } catch (error) {
-        const reason = error instanceof Error ? error.message : String(error);
-        throw new PackageError(`--list: ${reason}`);
-      }
+    const present = valueAt(result, ["plugins", name]);
+    if (present === undefined) {
+      result = addEntry(result, ["plugins"], `${name}: ${JSON.stringify(source)}`, false);
+    } else if (present !== source) {
+      const other = typeof present === "string" ? present : "something else";
+      throw new Error(`the plugin ${name} is ${other}; remove it under \`plugins:\` first`);
     }
+    if (kind === "tools") addOnce(["tools"], name, name);
+    if (kind === "step" && list !== undefined) addOnce(["lists", list], name, name);
     if (kind === "surface" && path !== undefined) {
-      const route = `{ path: ${JSON.stringify(path)}, to: ${name} }`;
-      result = addEntry(result, ["routes"], route, true);
+      addOnce(["routes"], `{ path: ${JSON.stringify(path)}, to: ${name} }`, name);
     }
   }
   return result;
+}
+
+/** Returns whether the value contains the name of a plugin: as an item, as a value, or as a key. */
+function names(value: unknown, name: string): boolean {
+  if (Array.isArray(value)) return value.some((item) => names(item, name));
+  if (!isObject(value)) return value === name;
+  return Object.entries(value).some(([key, member]) => key === name || names(member, name));
 }
 
 function report(
@@ -177,7 +279,9 @@ function report(
   for (const { name: plugin, kind, grants } of all) {
     print(`\n${plugin} (${kind}) gets from the gateway:`);
     for (const line of grantLines(grants)) print(`  ${line}`);
-    if (!isPlaced(text, plugin)) print(`  To use it, add it to pipeline.yaml: ${placeOf[kind]}`);
+  }
+  for (const { data } of plugins) {
+    if (!isPlaced(text, data.name)) print(`\nTo use ${data.name}, ${placeOf(data)}.`);
   }
   print(`\nWrote ${configFile} and ${lockPath(configFile)}.`);
   print(
@@ -185,15 +289,26 @@ function report(
   );
 }
 
-const placeOf = {
-  step: "to a list, or to `run:` of a route.",
-  surface: "at `to:` of a route.",
-  tools: "under `tools:`.",
-  service: "write its options in a section with its name.",
-} as const;
+/** Returns what remains to do in pipeline.yaml. */
+function placeOf({ kind, name, options }: PluginData): string {
+  const required: unknown = options?.["required"];
+  const needed = Array.isArray(required) && required.length > 0 ? required.join(", ") : undefined;
+  const section = `a section \`${name}:\``;
+  return {
+    step: "write its name into a list or into `run:` of a route; --list LIST does that",
+    surface: "write its name at `to:` of a route; --path PATH adds a route",
+    tools: "write its name under `tools:`",
+    service:
+      needed === undefined
+        ? `add a plugin that uses it, or ${section} with its options`
+        : `add ${section} with its options to pipeline.yaml (required: ${needed})`,
+  }[kind];
+}
 
+/** Returns whether the file names the plugin outside of `plugins:`. */
 function isPlaced(text: string, plugin: string): boolean {
-  return text.split(new RegExp(`(?<![\\w-])${plugin}(?![\\w-])`)).length > 3;
+  const { plugins: _, ...others } = Object(valueAt(text, [])) as Record<string, unknown>;
+  return names(others, plugin);
 }
 
 function grantLines({ services, hosts, env, body, deployment }: Grants): string[] {

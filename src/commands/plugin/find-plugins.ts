@@ -30,6 +30,11 @@ export class PackageError extends Error {}
 /** Throws PackageError if the folder has no package.json with `name`, `version` and `exports`. */
 export function readManifest(folder: string): PackageManifest {
   const path = join(folder, "package.json");
+  if (!existsSync(path)) {
+    throw new PackageError(
+      `${path} does not exist; run this in the folder of a package of plugins, or name it as FOLDER`,
+    );
+  }
   let value: unknown;
   try {
     value = JSON.parse(readFileSync(path, "utf8"));
@@ -82,6 +87,8 @@ async function defaultOf(path: string): Promise<unknown> {
     const module: unknown = await import(pathToFileURL(path).href);
     return isObject(module) ? module["default"] : undefined;
   } catch (error) {
-    throw new PackageError(`${path} cannot be imported: ${String(error)}`);
+    const isMissing = error instanceof Error && error.message.startsWith("Cannot find package");
+    const remedy = isMissing ? "; run npm install first" : "";
+    throw new PackageError(`${path} cannot be imported: ${String(error)}${remedy}`);
   }
 }

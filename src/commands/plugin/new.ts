@@ -4,12 +4,27 @@ import { dirname, join, resolve } from "node:path";
 import { shownPath } from "../../config/fault.ts";
 import { contractVersion } from "../../contract/version.ts";
 import { packageFile } from "../../package-files.ts";
+import { shippedPlugins } from "../../pipeline/load/load.ts";
+import type { Plugin } from "../../plugin.ts";
 import { version } from "../../version.ts";
 import { UsageError } from "../command.ts";
-import { checkWord, optionText, requiredOption } from "../option.ts";
+import { checkWord, optionText } from "../option.ts";
 import type { Subcommand } from "../subcommand.ts";
 
 const kinds = ["step", "surface", "tools", "service"] as const;
+
+/** Returns the options of `sluice plugin add` that put the plugin into pipeline.yaml, with a space before each. */
+export function addOptions({ name, kind }: Pick<Plugin, "name" | "kind">): string {
+  return { step: " --list LIST", surface: ` --path /${name}`, tools: "", service: "" }[kind];
+}
+
+/** What `sluice plugin add` writes into pipeline.yaml with these options, for the README. */
+const places = {
+  step: "This adds the step to the end of a list of pipeline.yaml. `LIST` is the name of the list, such as `edge`.",
+  surface: "This adds a route with the path to pipeline.yaml.",
+  tools: "This adds the plugin under `tools:` in pipeline.yaml.",
+  service: "Then write its options into a section `NAME:` of pipeline.yaml.",
+};
 
 /** The files of the package, and the templates from which they are made. */
 const common: Readonly<Record<string, string>> = {
@@ -25,10 +40,17 @@ export const create: Subcommand = {
   options: ["kind", "dir"],
   arguments: ["NAME"],
   run(context, values, name = "") {
-    const kind = checkWord(requiredOption(values, "kind"), kinds, "kind");
+    const given = optionText(values, "kind");
+    if (given === undefined) {
+      throw new UsageError(`missing option --kind, expected one of ${kinds.join(", ")}`);
+    }
+    const kind = checkWord(given, kinds, "kind");
     const pluginName = name.replace(/^@[^/]*\//, "").replace(/^sluice-plugin-/, "");
     if (!/^(@[a-z0-9-]+\/)?[a-z][a-z0-9]*(-[a-z0-9]+)*$/.test(name) || pluginName === "") {
       throw new UsageError(`expected a name in kebab case, such as acme-tenant, got "${name}"`);
+    }
+    if (shippedPlugins().has(pluginName)) {
+      throw new UsageError(`a plugin that ships with Sluice has the name "${pluginName}"`);
     }
     const folder = resolve(optionText(values, "dir") ?? pluginName);
     if (existsSync(folder) && readdirSync(folder).length > 0) {
@@ -46,6 +68,8 @@ export const create: Subcommand = {
       NAME: pluginName,
       TOOL: pluginName.replaceAll("-", "_"),
       KIND: kind,
+      ADDOPTIONS: addOptions({ name: pluginName, kind }),
+      PLACE: places[kind].replace("NAME", pluginName),
       VERSION: version,
       CONTRACT: contractVersion,
       YEAR: String(new Date().getFullYear()),

@@ -18,6 +18,7 @@ import {
   type FoundPlugin,
   type PackageManifest,
 } from "./find-plugins.ts";
+import { addOptions } from "./new.ts";
 import { asText, isGood, judgeAll, withPackage } from "./test.ts";
 
 const run = promisify(execFile);
@@ -30,11 +31,12 @@ export const pack: Subcommand = {
     withPackage(context, async () => {
       const folder = resolve(given);
       const manifest = readManifest(folder);
+      checkBundled(manifest);
       const found = await findPlugins(folder);
       const judged = await judgeAll(found);
       if (!isGood(judged)) {
         for (const line of asText(judged)) context.printToStderr(line);
-        return 1;
+        throw new PackageError("nothing was packed, because the package breaks these rules");
       }
       const dist = join(folder, "dist");
       rmSync(dist, { recursive: true, force: true });
@@ -45,10 +47,33 @@ export const pack: Subcommand = {
       writeFileSync(join(dist, "package.json"), jsonText(published));
       const tarball = await npmPack(dist, folder);
       if (context.json) context.print(JSON.stringify({ tarball, plugins: found.map(nameOf) }));
-      else context.print(`packed ${relative(process.cwd(), tarball)}; publish it with npm publish`);
+      else context.print(nextSteps(tarball, found));
       return 0;
     }),
 };
+
+/** Throws PackageError for a package that bundles others, which `build` would not copy. */
+function checkBundled(manifest: PackageManifest): void {
+  for (const member of ["bundleDependencies", "bundledDependencies"]) {
+    const bundled = manifest[member];
+    const isNone = bundled === undefined || bundled === false;
+    if (isNone || (Array.isArray(bundled) && bundled.length === 0)) continue;
+    throw new PackageError(
+      `package.json has \`${member}\`, which sluice plugin pack does not support; list these packages under \`dependencies\` only`,
+    );
+  }
+}
+
+function nextSteps(tarball: string, found: readonly FoundPlugin[]): string {
+  const shown = relative(process.cwd(), tarball);
+  const options = new Map(found.map(({ plugin }) => [plugin.kind, addOptions(plugin)]));
+  return `Packed ${shown}.
+
+Add it to a gateway, in the folder of its pipeline.yaml:
+  npx sluice plugin add ${tarball}${[...options.values()].join("")}
+Publish it:
+  npm publish ${shown.startsWith(".") ? shown : `./${shown}`}`;
+}
 
 function nameOf({ plugin }: FoundPlugin): string {
   return plugin.name;
@@ -194,11 +219,20 @@ async function npmPack(dist: string, folder: string): Promise<string> {
     );
     return join(folder, packed?.filename ?? "");
   } catch (error) {
-    throw new PackageError(`npm pack failed:\n${outputOf(error)}`);
+    throw new PackageError(`npm pack failed:\n${npmErrors(error)}`);
   }
 }
 
-export function outputOf(error: unknown): string {
+/** Returns the lines of npm that say what went wrong. */
+export function npmErrors(error: unknown): string {
+  const lines = outputOf(error)
+    .split("\n")
+    .flatMap((line) => /^npm (?:error|ERR!) (.*\S)/.exec(line)?.[1] ?? [])
+    .filter((line) => !/^\s+at |^\s+\w+: |^\}/.test(line));
+  return lines.length === 0 ? outputOf(error) : lines.map((line) => `  ${line}`).join("\n");
+}
+
+function outputOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const { stdout = "", stderr = "" } = error as { stdout?: string; stderr?: string };
   return `${stdout}${stderr}`.trim() || error.message;

@@ -1,6 +1,6 @@
 /** `sluice plugin test`: runs the contract suite on the plugins of a package. */
 import { resolve } from "node:path";
-import { judge, ruleNames, type Finding } from "../../testing/suite/suite.ts";
+import { judge, requiredRules, ruleNames, type Finding } from "../../testing/suite/suite.ts";
 import type { CommandContext } from "../command.ts";
 import { checkWord, optionTexts } from "../option.ts";
 import type { Subcommand } from "../subcommand.ts";
@@ -62,9 +62,16 @@ export function asText(judged: readonly Judged[]): string[] {
     ...findings.flatMap(({ rule, problems }) =>
       problems.length === 0
         ? [`  ok    ${rule}`]
-        : problems.map((problem) => `  FAIL  ${rule}: ${problem}`),
+        : problems.map((problem) => `  FAIL  ${rule}: ${problem.replaceAll("\n", "\n        ")}`),
     ),
+    ...(isStopped(findings) ? ["  The other rules were not checked, because of this one."] : []),
   ]);
+}
+
+/** Returns whether the plugin broke a rule without which it cannot be judged further. */
+function isStopped(findings: readonly Finding[]): boolean {
+  const last = findings.at(-1);
+  return last !== undefined && requiredRules.has(last.rule) && last.problems.length > 0;
 }
 
 function asJson(judged: readonly Judged[]): object[] {

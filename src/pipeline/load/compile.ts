@@ -93,7 +93,7 @@ export function compileRoute(
     shape: { path: config.path, surface: config.to.name, steps: names },
     steps,
     surface,
-    stats: new RouteStats(core, config.path),
+    stats: new RouteStats(core, config.path, config.methods),
     stepStats: new RouteStepStats(core, config.path, [...names, config.to.name]),
     conditional: steps.filter((step) => step.when !== undefined),
     bodyBytes: smallestCap(steps, surface),

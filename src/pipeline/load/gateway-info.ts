@@ -11,6 +11,7 @@ import type { CompiledRoute } from "./compile.ts";
 import { describeRoute } from "./describe.ts";
 import type { Generation } from "./generation.ts";
 import { withCounts } from "./loaded-plugins.ts";
+import { routeOfLabel } from "../observe/method-label.ts";
 import type { ExchangeObserver } from "../observe/record.ts";
 
 /** The parts of a gateway after it has started. */
@@ -81,15 +82,19 @@ function routesOf(
   { routes, unmatched }: Generation,
   metrics: StartedParts["metrics"],
 ): RouteStatus[] {
-  const requests = new Map<string, Record<string, number>>();
+  const described = [...routes, unmatched].map((route) => ({ route, ...describeRoute(route) }));
+  const byPath = Map.groupBy(described, ({ path }) => path);
+  const requests = new Map<object, Record<string, number>>();
   for (const { labels, value } of metrics.read("sluice_requests_total")) {
-    const { route = "", status = "" } = labels;
-    const counts = requests.get(route) ?? {};
-    counts[status] = value;
-    requests.set(route, counts);
+    const { route: path = "", method = "", status = "" } = labels;
+    const owner = routeOfLabel(byPath.get(path) ?? [], method);
+    if (owner === undefined) continue;
+    const counts = requests.get(owner) ?? {};
+    counts[status] = (counts[status] ?? 0) + value;
+    requests.set(owner, counts);
   }
-  return [...routes, unmatched].map((route) => {
-    const { path, methods, run, to, at } = describeRoute(route);
+  return described.map((each) => {
+    const { route, path, methods, run, to, at } = each;
     return {
       path,
       methods,
@@ -100,7 +105,7 @@ function routesOf(
         isConditional: when !== undefined,
       })),
       surface: statusAt(route, run.length, to),
-      requests: requests.get(path) ?? {},
+      requests: requests.get(each) ?? {},
     };
   });
 }

@@ -3,20 +3,20 @@
  * versions, the digests of their files and their grants. `sluice plugin add` writes it. If it exists, every installed
  * plugin must match its line.
  */
-import { hash } from "node:crypto";
-import { existsSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
-import { dirname, join, relative, sep } from "node:path";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { parse, stringify } from "yaml";
 import { stableJson } from "../../canonical-json.ts";
 import { fault, type Fault, type Position } from "../../config/fault.ts";
 import type { Grants } from "../../contract/permissions.ts";
 import { isObject } from "../../is-object.ts";
+import { packageDigest } from "./package-digest.ts";
 import { grantsOfData, type InstalledPackage, type PluginData } from "./plugin-file.ts";
 
 /** One line: an accepted plugin. */
 export interface LockLine {
   readonly version: string;
-  /** Digest of the files of the package. */
+  /** Digest of the files of the package: see `packageDigest`. */
   readonly integrity: string;
   /** Missing if the manifest names no version of the contract. */
   readonly contract?: string;
@@ -59,27 +59,14 @@ export function writeLock(configFile: string, lines: LockFile): void {
   writeFileSync(lockPath(configFile), heading + text.join(""));
 }
 
-/** Returns the line of an installed plugin. */
+/** Returns the line of an installed plugin. Throws an Error if a digest of its package is not possible. */
 export function lockLine(installed: InstalledPackage, data: PluginData): LockLine {
   return {
     version: installed.version,
-    integrity: integrityOf(installed.folder),
+    integrity: packageDigest(installed.folder),
     ...(data.contract !== undefined && { contract: data.contract }),
     grants: grantsOfData(data),
   };
-}
-
-/** Returns the digest of all files of a package, without the packages that are installed in it. */
-function integrityOf(folder: string): string {
-  const files = readdirSync(folder, { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile())
-    .map(({ parentPath, name }) => relative(folder, join(parentPath, name)).split(sep).join("/"))
-    .filter((path) => !path.split("/").includes("node_modules"))
-    .toSorted();
-  const lines = files.map(
-    (path) => `${hash("sha512", readFileSync(join(folder, path)))} ${path}\n`,
-  );
-  return `sha512-${hash("sha512", lines.join(""), "base64")}`;
 }
 
 /** Returns the fault of a linked plugin that has a line: local code has no version that could match. */
@@ -103,8 +90,14 @@ export function lockFaults(
     const message = `the plugin ${source} is not in pipeline.lock`;
     return [fault("SLUICE_LOCK_MISSING", message, { at })];
   }
-  const actual = lockLine(installed, data);
   const differences: string[] = [];
+  let actual: LockLine;
+  try {
+    actual = lockLine(installed, data);
+  } catch (error) {
+    const message = `${source} cannot be compared with pipeline.lock: ${messageOf(error)}`;
+    return [fault("SLUICE_LOCK_DIFFERS", message, { at })];
+  }
   if (locked.version !== actual.version) {
     differences.push(`version ${locked.version}, but ${actual.version} is installed`);
   } else if (locked.integrity !== actual.integrity) {
@@ -121,4 +114,8 @@ export function lockFaults(
   if (differences.length === 0) return [];
   const message = `pipeline.lock lists ${source} with ${differences.join("; with ")}`;
   return [fault("SLUICE_LOCK_DIFFERS", message, { at })];
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }

@@ -1,6 +1,7 @@
 /** Counters of every route: requests, latency, refusals by reason, outcomes, calls. */
 import type { CallReport } from "../../contract/called.ts";
 import { otherName } from "./call-record.ts";
+import { methodLabel } from "./method-label.ts";
 import type { Counter, Family, Gauge, Histogram, Metrics, Outcome } from "../../plugin.ts";
 
 /** In seconds, from a cache hit to a long stream. */
@@ -11,7 +12,7 @@ const latencyBuckets = [
 type StatusClass = "1xx" | "2xx" | "3xx" | "4xx" | "5xx" | "none";
 
 export interface CoreMetrics {
-  readonly requests: Family<"route" | "status", Counter>;
+  readonly requests: Family<"route" | "method" | "status", Counter>;
   readonly latency: Family<"route", Histogram>;
   readonly refusals: Family<"route" | "code", Counter>;
   readonly outcomes: Family<"route" | "outcome", Counter>;
@@ -49,10 +50,11 @@ export function coreMetrics(metrics: Metrics): CoreMetrics {
       }
       return exchanges;
     },
-    requests: metrics.counter("sluice_requests_total", "Exchanges by route and status class.", [
-      "route",
-      "status",
-    ]),
+    requests: metrics.counter(
+      "sluice_requests_total",
+      "Exchanges by route, method and status class.",
+      ["route", "method", "status"],
+    ),
     latency: metrics.histogram(
       "sluice_request_seconds",
       "Time from the arrival of the request's head to the end of the exchange.",
@@ -122,32 +124,30 @@ function newOpen(gauge: Gauge): OpenExchanges {
   return { count: 0, gauge };
 }
 
+type RequestCounters = Readonly<Record<StatusClass, Counter>>;
+
 /** The time series of one route. They are bound once, so that an exchange only adds numbers. */
 export class RouteStats {
   readonly #core: CoreMetrics;
   readonly #path: string;
+  readonly #methods: readonly string[];
   readonly #latency: Histogram;
   readonly #open: OpenExchanges;
-  readonly #requests: Readonly<Record<StatusClass, Counter>>;
+  /** Counters of requests by the label of the method. Those of the listed methods exist from the start. */
+  readonly #requests = new Map<string, RequestCounters>();
   readonly #outcomes = new Map<Outcome, Counter>();
   readonly #refusals = new Map<string, Counter>();
   /** Counters of calls by kind, name and code. The maps are nested, because a joined key would cost a string per call. */
   readonly #calls = new Map<string, Map<string, Map<string, Counter>>>();
 
-  constructor(core: CoreMetrics, path: string) {
+  /** `methods`: the methods of the route in pipeline.yaml. */
+  constructor(core: CoreMetrics, path: string, methods: readonly string[]) {
     this.#core = core;
     this.#path = path;
+    this.#methods = methods;
     this.#open = core.open(path);
     this.#latency = core.latency.with({ route: path });
-    const requests = (status: StatusClass): Counter => core.requests.with({ route: path, status });
-    this.#requests = {
-      "1xx": requests("1xx"),
-      "2xx": requests("2xx"),
-      "3xx": requests("3xx"),
-      "4xx": requests("4xx"),
-      "5xx": requests("5xx"),
-      none: requests("none"),
-    };
+    for (const method of methods) if (method !== "*") this.#requestsWith(method);
   }
 
   get running(): number {
@@ -163,8 +163,16 @@ export class RouteStats {
   }
 
   /** Counts an exchange that has ended. `status`: 0 if no head was sent. */
-  settled(status: number, code: string | undefined, outcome: Outcome, seconds: number): void {
-    this.#requests[statusClass(status)].add(1);
+  settled(
+    method: string,
+    status: number,
+    code: string | undefined,
+    outcome: Outcome,
+    seconds: number,
+  ): void {
+    const requests =
+      this.#requests.get(method) ?? this.#requestsWith(methodLabel(this.#methods, method));
+    requests[statusClass(status)].add(1);
     this.#latency.observe(seconds);
     let ended = this.#outcomes.get(outcome);
     if (ended === undefined) {
@@ -194,6 +202,23 @@ export class RouteStats {
       byCode.set(code, calls);
     }
     calls.add(1);
+  }
+
+  #requestsWith(method: string): RequestCounters {
+    const known = this.#requests.get(method);
+    if (known !== undefined) return known;
+    const requests = (status: StatusClass): Counter =>
+      this.#core.requests.with({ route: this.#path, method, status });
+    const created = {
+      "1xx": requests("1xx"),
+      "2xx": requests("2xx"),
+      "3xx": requests("3xx"),
+      "4xx": requests("4xx"),
+      "5xx": requests("5xx"),
+      none: requests("none"),
+    };
+    this.#requests.set(method, created);
+    return created;
   }
 
   #refused(code: string): void {

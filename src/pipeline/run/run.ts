@@ -133,7 +133,7 @@ function settle(x: LiveExchange, outcome: Outcome): void {
   void runHooks(x, settled, outcome);
   record.ms = runtime.clock.monotonic() - x.arrivedMonotonic;
   const { status, code, times, repliedDepth, failedDepth = repliedDepth } = record;
-  compiled.stats.settled(status, code, outcome, record.ms / 1000);
+  compiled.stats.settled(x.request.method, status, code, outcome, record.ms / 1000);
   if (code !== undefined) compiled.stepStats.refused(failedDepth ?? Infinity, code);
   if (times !== undefined) compiled.stepStats.ended(times);
   for (const observer of runtime.observers) {

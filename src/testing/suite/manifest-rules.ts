@@ -3,6 +3,7 @@ import { createAjv } from "../../ajv.ts";
 import { checkJsonSchema, draft2020, draft7 } from "../../json-schema.ts";
 import { gatewayErrors } from "../../errors.ts";
 import { isObject } from "../../is-object.ts";
+import { shippedPlugins } from "../../pipeline/load/load.ts";
 import { pluginProblems } from "../../pipeline/load/manifest.ts";
 import { defineSurface, type DocumentedRoute, type JsonSchema, type Plugin } from "../../plugin.ts";
 import { StartError } from "../../start-error.ts";
@@ -24,6 +25,9 @@ export const manifestRule: Rule = {
     const problems = pluginProblems(plugin);
     if (plugin.contract === undefined) {
       problems.push('`contract` is missing; a published plugin needs one, such as "^1"');
+    }
+    if (shippedPlugins().has(plugin.name)) {
+      problems.push(`\`name\` is "${plugin.name}", which a plugin that ships with Sluice has`);
     }
     return Promise.resolve(problems);
   },

@@ -32,7 +32,9 @@ const rules: readonly Rule[] = [
   freesRule,
   heapRule,
 ];
-const required = new Set([manifestRule, startsRule]);
+
+/** The names of the rules without which a plugin is not judged further. */
+export const requiredRules: ReadonlySet<string> = new Set([manifestRule.name, startsRule.name]);
 
 export const ruleNames: readonly string[] = rules.map(({ name }) => name);
 
@@ -64,7 +66,7 @@ export async function judge(plugin: Plugin, options: SuiteOptions = {}): Promise
     if (rule !== manifestRule && !rule.kinds.includes(plugin.kind)) continue;
     const problems = await problemsOf(rule, subject);
     findings.push({ rule: rule.name, problems });
-    if (problems.length > 0 && required.has(rule)) break;
+    if (problems.length > 0 && requiredRules.has(rule.name)) break;
   }
   return findings;
 }

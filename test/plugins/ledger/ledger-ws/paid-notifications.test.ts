@@ -50,3 +50,72 @@ test("notifications of one turn are charged together, without those of a subscri
   assert.deepEqual(charged, [{ method: method.name, costMilliCu: 200 }]);
   for (const message of sent) assert.match(message, /"subscription":"staying"/);
 });
+
+/** Adds notifications for two subscriptions. Returns what was sent, charged and refused. */
+async function notified(reserve: (costMilliCu: number) => object): Promise<{
+  readonly sent: readonly string[];
+  readonly refused: readonly string[];
+}> {
+  const sent: string[] = [];
+  const refused: string[] = [];
+  const failures: unknown[] = [];
+  const [a, b] = ["a", "b"].map((id) => {
+    const subscription = {
+      id,
+      method,
+      isOpen: true,
+      refuse({ code }: { readonly code: string }): void {
+        subscription.isOpen = false;
+        refused.push(`${id} ${code}`);
+      },
+    };
+    return subscription;
+  });
+  const notifications = new PaidNotifications({
+    payer: { reserve: async (costMilliCu: number) => reserve(costMilliCu) } as never,
+    send: (message) =>
+      void sent.push(/"subscription":"(.)","result":(.)/.exec(message)!.slice(1).join("")),
+    onAdd: () => {},
+    onSent: () => {},
+    onError: (error) => void failures.push(error),
+  });
+  for (const [to, result] of [
+    [a, "1"],
+    [b, "2"],
+    [a, "3"],
+    [b, "4"],
+  ] as const) {
+    notifications.add(to!, result);
+  }
+  while (sent.length + refused.length < 2) await new Promise(setImmediate);
+  await new Promise(setImmediate);
+  await notifications.close();
+  assert.deepEqual(failures, []);
+  return { sent, refused };
+}
+
+test("nothing is sent if the charge cannot be written, and the subscriptions end", async () => {
+  const release = (): void => assert.fail("released");
+  const { sent, refused } = await notified(() => ({
+    settle: () => Promise.resolve(false),
+    release,
+  }));
+  assert.deepEqual(sent, []);
+  assert.deepEqual(refused, ["a GATEWAY_SERVICE_UNAVAILABLE", "b GATEWAY_SERVICE_UNAVAILABLE"]);
+});
+
+test("the last credit is used in order, and each subscription ends when it cannot be paid for", async () => {
+  let creditMilliCu = 250;
+  const charged: unknown[] = [];
+  const { sent, refused } = await notified((costMilliCu) => {
+    if (costMilliCu > creditMilliCu) return { code: "GATEWAY_CU_LIMIT_EXCEEDED", error: "{}" };
+    creditMilliCu -= costMilliCu;
+    return {
+      settle: (lines: readonly unknown[]) => Promise.resolve(charged.push(...lines) > 0),
+      release: () => void (creditMilliCu += costMilliCu),
+    };
+  });
+  assert.deepEqual(sent, ["a1", "b2"]);
+  assert.deepEqual(refused, ["a GATEWAY_CU_LIMIT_EXCEEDED", "b GATEWAY_CU_LIMIT_EXCEEDED"]);
+  assert.deepEqual([charged.length, creditMilliCu], [2, 50]);
+});

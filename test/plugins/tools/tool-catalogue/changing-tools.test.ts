@@ -3,15 +3,25 @@ import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "node:test";
+import type { ToolsHooks } from "sluice-gateway/plugin";
 import type { Tool } from "sluice-gateway/services";
 import { startTestGateway } from "../../../../plugins/contracts/testing.ts";
-import { bench, tool } from "./fixture.ts";
+import { bench, caller as toolCaller, tool } from "./fixture.ts";
 
 const named = (name: string, more: Partial<Tool<never>> = {}): Tool<never> =>
   tool({ ...more, name });
 
 function changing(...first: Tool<never>[]): { tools: Tool<never>[] } {
   return { tools: first };
+}
+
+/** Returns hooks whose member `tools` is read again for each access. */
+function getter(from: (() => Tool<never>[]) | { readonly tools: Tool<never>[] }): ToolsHooks {
+  return {
+    get tools() {
+      return typeof from === "function" ? from() : from.tools;
+    },
+  };
 }
 
 describe("the catalogue", () => {
@@ -62,6 +72,197 @@ describe("the catalogue", () => {
     const [entry] = catalogue.list;
     plugin.tools = [named("more"), kept];
     assert.equal(catalogue.list[1], entry);
+  });
+
+  it("finds a tool that was added to the same array", async () => {
+    const { catalogue, counts, call } = bench();
+    const tools = [named("a")];
+    catalogue.add({ tools }, counts);
+    tools.push(named("b"));
+    assert.equal((await call("b", {})).ok, true);
+    tools.length = 0;
+    assert.deepEqual(catalogue.list, []);
+  });
+
+  it("gives a name that became free to the plugin that was refused because of it", async () => {
+    const { catalogue, counts, call, warnings } = bench();
+    const from = (plugin: string): Tool<never>["call"] => {
+      return () => ({ ok: true, value: plugin });
+    };
+    const first = changing(named("shared", { call: from("first") }));
+    const second = changing(named("shared", { call: from("second") }), named("other"));
+    assert.deepEqual(catalogue.add(getter(first), counts, "first"), []);
+    assert.deepEqual(catalogue.add(getter(second), counts, "second"), [
+      'tool "shared" already exists',
+    ]);
+    const caller = async (): Promise<unknown> => {
+      const outcome = await call("shared", {});
+      return outcome.ok ? JSON.parse(outcome.json) : outcome.code;
+    };
+    const names = (): string => catalogue.list.map(({ name }) => name).join();
+    assert.deepEqual([await caller(), names()], ["first", "shared,other"]);
+
+    const withName = first.tools;
+    first.tools = [];
+    assert.deepEqual([await caller(), names()], ["second", "shared,other"]);
+    assert.deepEqual(warnings, []);
+
+    // The first plugin in the order of the file gets its name back. The problem of the other one is logged once.
+    first.tools = withName;
+    assert.deepEqual([await caller(), names()], ["first", "shared,other"]);
+    second.tools = [...second.tools, named("more")];
+    assert.equal(names(), "shared,other,more");
+    assert.deepEqual(warnings, [
+      'a tool was skipped {"plugin":"second","problem":"tool \\"shared\\" already exists"}',
+    ]);
+
+    // Two plugins exchange their names in one step.
+    first.tools = [named("other", { call: from("first") })];
+    second.tools = [named("shared", { call: from("second") })];
+    assert.deepEqual([await caller(), names()], ["second", "other,shared"]);
+  });
+
+  it("is the same as a catalogue of the present lists, whatever has changed before", () => {
+    const made = ["a", "b", "c", "d"].map((name) => [0, 1, 2].map(() => named(name)));
+    let seed = 7;
+    const random = (below: number): number => {
+      seed = (seed * 1103515245 + 12345) % 2 ** 31;
+      return Math.floor((seed / 2 ** 31) * below);
+    };
+    const { catalogue, counts } = bench();
+    const plugins = [changing(), changing(), changing()];
+    for (const plugin of plugins) catalogue.add(getter(plugin), counts);
+    for (let round = 0; round < 200; round++) {
+      const index = random(plugins.length);
+      const plugin = plugins[index];
+      assert(plugin !== undefined);
+      plugin.tools = made.flatMap((same) => (random(2) === 0 ? [] : (same[index] ?? [])));
+      const anew = bench();
+      for (const { tools } of plugins) anew.catalogue.add({ tools }, anew.counts);
+      assert.deepEqual(catalogue.list, anew.catalogue.list);
+    }
+  });
+
+  it("does not change if a plugin returns another array with the same tools", () => {
+    const { catalogue, counts, warnings } = bench();
+    const kept = [named("a"), named("b")];
+    catalogue.add(
+      getter(() => [...kept]),
+      counts,
+    );
+    const before = catalogue.list;
+    assert.equal(catalogue.list, before);
+    assert.deepEqual(warnings, []);
+    kept.reverse();
+    assert.deepEqual(
+      catalogue.list.map(({ name }) => name),
+      ["b", "a"],
+    );
+  });
+
+  it("warns once of a plugin that makes new tools for each read, and does not compile them again", async () => {
+    const { catalogue, counts, call, warnings } = bench();
+    let reads = 0;
+    const schema = (type: string): object => ({ type: "object", properties: { to: { type } } });
+    let type = "string";
+    catalogue.add(
+      getter(() => {
+        const read = ++reads;
+        const answer = (): { ok: true; value: number } => ({ ok: true, value: read });
+        return [
+          named("a", { inputSchema: schema(type) as never, call: answer }),
+          named("b", { price: -1 }),
+        ];
+      }),
+      counts,
+      "acme",
+    );
+    const { list } = catalogue;
+    assert.equal(list.length, 1);
+    for (let i = 0; i < 3; i++) {
+      const outcome = await call("a", { to: "me" });
+      assert.equal(outcome.ok && outcome.json, String(reads), "the newest object is called");
+      // The surfaces compute what they serve for each new array.
+      assert.equal(catalogue.list, list);
+    }
+    assert.equal(warnings.length, 1);
+    assert.match(warnings[0] ?? "", /returns new tool objects .*"plugin":"acme"/);
+
+    type = "integer";
+    assert.equal((await call("a", { to: "me" })).ok, false);
+    assert.equal((await call("a", { to: 1 })).ok, true);
+    assert.notEqual(catalogue.list, list);
+    assert.equal(warnings.length, 1);
+  });
+
+  it("charges the price of the newest object", async () => {
+    const { catalogue, counts, call } = bench();
+    let milliCu = 5;
+    catalogue.add(
+      getter(() => {
+        const price = milliCu;
+        return [named("a", { price: { estimateMilliCu: 5, of: () => price } })];
+      }),
+      counts,
+    );
+    const { list } = catalogue;
+    milliCu = 7;
+    const by = toolCaller();
+    assert.equal((await call("a", {}, by)).ok, true);
+    assert.deepEqual(by.charge.log, ["open 7", "settle a 7"]);
+    assert.equal(catalogue.list, list);
+  });
+
+  it("reports a plugin whose tools cannot be read at the start, and keeps the others", async () => {
+    const { catalogue, counts, call } = bench(named("a"));
+    const broken = getter(() => {
+      throw new Error("no tools now");
+    });
+    assert.deepEqual(catalogue.add(broken, counts), ["its tools cannot be read: no tools now"]);
+    for (const [tools, problem] of [
+      [undefined, "`tools` is not an array"],
+      [[named("b"), null], "`tools[1]` is not an object"],
+    ] as const) {
+      // A plugin in JavaScript can return anything.
+      const problems = catalogue.add({ tools: tools as never }, counts);
+      assert.deepEqual(problems, [`its tools cannot be read: ${problem}`]);
+    }
+    assert.equal((await call("a", {})).ok, true);
+    assert.equal(catalogue.list.length, 1);
+  });
+
+  it("keeps the last tools of a plugin that fails, and logs each reason once", async () => {
+    const { catalogue, counts, call, errors } = bench();
+    let next = (): Tool<never>[] => first;
+    const first = [named("a")];
+    catalogue.add(
+      getter(() => next()),
+      counts,
+    );
+    next = () => {
+      throw new Error("no tools now");
+    };
+    for (let i = 0; i < 3; i++) assert.equal((await call("a", {})).ok, true);
+    assert.equal(errors.length, 1);
+    next = () => null as never;
+    for (let i = 0; i < 3; i++) assert.equal((await call("a", {})).ok, true);
+    assert.equal(errors.length, 2);
+    next = () => [];
+    assert.deepEqual(catalogue.list, []);
+  });
+
+  it("keeps running if `onInvalid` throws", async () => {
+    const { catalogue, counts, call, errors } = bench(named("a"));
+    const plugin = changing();
+    const hooks = Object.assign(getter(plugin), {
+      onInvalid: () => {
+        throw new Error("not interested");
+      },
+    });
+    catalogue.add(hooks, counts);
+    plugin.tools = [named("a"), named("b")];
+    assert.equal((await call("b", {})).ok, true);
+    assert.match(errors.join(), /`onInvalid` of a plugin failed/);
   });
 
   it("lets a call that has begun end after its tool was removed", async () => {

@@ -72,8 +72,13 @@ function startCatalogue(
     claims: { now: () => clock.now(), claim: (id, until) => claims.claim(id, until) },
   });
   const counts = pluginCounts({ name: "acme", kind: "tools" }, { metrics, clock });
-  assert.deepEqual(catalogue.add({ tools: [writeTool(inputs, more)] }, counts), []);
-  return { clock, inputs, catalogue };
+  const tools = [writeTool(inputs, more)];
+  assert.deepEqual(catalogue.add({ tools }, counts), []);
+  /** Replaces the tool with a changed one, as a plugin can while the gateway runs. */
+  const replace = (changed: Partial<Tool<Sent>>): void => {
+    tools[0] = writeTool(inputs, { ...more, ...changed });
+  };
+  return { clock, inputs, catalogue, replace };
 }
 
 async function tokenFor(catalogue: Catalogue, input: unknown, by?: WantedCaller): Promise<string> {
@@ -273,6 +278,54 @@ describe("a confirmation token is refused", () => {
     assert.deepEqual(inputs, []);
     const done = await catalogue.call("send", { ...input, confirmation_token }, toolCaller());
     assert.equal(codeOf(done), "ok", "what was refused has not used it up");
+  });
+
+  it("when the price or the description of the tool has changed since, until the caller asks again", async () => {
+    const changes: Partial<Tool<Sent>>[] = [
+      { price: 20_000 },
+      { price: { estimateMilliCu: 10_000, of: () => 10_000 } },
+      { description: "Sends to someone else." },
+      { inputSchema: { type: "object", properties: { to: { type: "string", title: "From" } } } },
+    ];
+    for (const change of changes) {
+      const { catalogue, inputs, replace } = startCatalogue();
+      const confirmation_token = await tokenFor(catalogue, input);
+      replace(change);
+      const caller = toolCaller();
+      const outcome = await catalogue.call("send", { ...input, confirmation_token }, caller);
+      assert.equal(codeOf(outcome), "GATEWAY_CONFIRMATION_EXPIRED", JSON.stringify(change));
+      assert.match(outcome.ok ? "" : outcome.message, /has changed .* call again without a token/);
+      assert.deepEqual([inputs, caller.charged, caller.open()], [[], [], 0]);
+      const second = await tokenFor(catalogue, input);
+      const again = { ...input, confirmation_token: second };
+      assert.equal(codeOf(await catalogue.call("send", again, toolCaller())), "ok");
+    }
+  });
+
+  it("when the price that the tool computes for these arguments has changed", async () => {
+    let perCall = 10;
+    const price = { estimateMilliCu: 10, of: () => perCall };
+    const { catalogue, inputs } = startCatalogue({ price });
+    const confirmation_token = await tokenFor(catalogue, input);
+    perCall = 11;
+    await refused(catalogue, { ...input, confirmation_token });
+    perCall = 10;
+    const caller = toolCaller();
+    const done = await catalogue.call("send", { ...input, confirmation_token }, caller);
+    assert.equal(codeOf(done), "ok");
+    assert.deepEqual([inputs, caller.charged], [[input], ["send 10"]]);
+  });
+
+  it("when its tool was replaced while the preview was made", async () => {
+    const { promise, resolve } = Promise.withResolvers<{ ok: true; summary: object }>();
+    const { catalogue, replace } = startCatalogue({ summarise: () => promise });
+    const asked = catalogue.call("send", input, toolCaller());
+    replace({ price: 20_000 });
+    assert.equal(catalogue.list[0]?.estimatedCUMilli, 20_000);
+    resolve({ ok: true, summary: {} });
+    const confirmation_token = detailsOf(await asked)["confirmation_token"];
+    assert.equal(typeof confirmation_token, "string");
+    await refused(catalogue, { ...input, confirmation_token });
   });
 
   it("when it is forged, cut or empty", async () => {

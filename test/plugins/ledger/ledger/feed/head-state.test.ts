@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import * as fc from "fast-check";
 import { HeadState, type HeadKind } from "../../../../../plugins/ledger/ledger/feed/head-state.ts";
 import type { HeaderSource } from "../../../../../plugins/ledger/ledger/feed/notification-state.ts";
 import { headerOf } from "./chain-node.ts";
@@ -100,4 +101,48 @@ test("of all heads, only those since the first one are read after a move", async
   await state.accept(headerOf(100), node);
   state.moved();
   assert.deepEqual(await state.accept(headerOf(100, 1), silent), [headerOf(100, 1)]);
+});
+
+test("with random moves between nodes that lag differently, every head arrives once and in order", async () => {
+  const step = fc.record({ isMove: fc.boolean(), node: fc.nat(2), blocks: fc.nat(4) });
+  await fc.assert(
+    fc.asyncProperty(
+      fc.constantFrom<HeadKind>("new", "all", "finalized"),
+      fc.array(step, { maxLength: 60 }),
+      async (kind, history) => {
+        const state = new HeadState(kind);
+        const best = [10, 10, 10];
+        const heard: string[] = [];
+        let current = 0;
+        /** The node announces its best block. It has the headers up to this block. */
+        const announce = async (): Promise<void> => {
+          const own = best[current]!;
+          const accepted = await state.accept(headerOf(own), {
+            best: Math.max(...best),
+            header: (hash) =>
+              Promise.resolve(Number(hash) <= own ? headerOf(Number(hash)) : undefined),
+          });
+          assert.ok(typeof accepted !== "string", String(accepted));
+          heard.push(...accepted);
+        };
+        await announce();
+        for (const { isMove, node: other, blocks } of history) {
+          if (isMove) {
+            state.moved();
+            current = other;
+            await announce();
+          }
+          for (let block = 0; block < blocks; block++) {
+            best[other]!++;
+            if (other === current) await announce();
+          }
+        }
+        assert.deepEqual(
+          heard,
+          Array.from(heard, (_, index) => headerOf(10 + index)),
+        );
+      },
+    ),
+    { numRuns: 300, seed: 19 },
+  );
 });
