@@ -5,6 +5,7 @@ import { StoreError } from "./store/store-error.ts";
 import { storeFault } from "./config/store-fault.ts";
 import { ListenError } from "./http/listen-error.ts";
 import { TlsError } from "./http/tls.ts";
+import { messageOf } from "./message-of.ts";
 
 export class StartError extends Error {
   readonly faults: readonly Fault[];
@@ -23,7 +24,7 @@ export class StartError extends Error {
 
 function faultOf(error: unknown, config: Config): Fault {
   if (error instanceof StoreError) return storeFault(error, config);
-  const message = error instanceof Error ? error.message : String(error);
+  const message = messageOf(error);
   if (error instanceof ListenError) {
     const { section, remedy } = error;
     return fault("SLUICE_LISTEN_FAILED", message, { at: config.keyAt(`/${section}`), remedy });

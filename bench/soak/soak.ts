@@ -10,7 +10,8 @@ import {
   startWorkerProcess,
   type SoakedGateway,
 } from "./gateway.ts";
-import { leaveRunning, maxSessionMilli, runClients, type ClientContext } from "./clients.ts";
+import type { ClientContext } from "./client.ts";
+import { leaveRunning, maxSessionMilli, runClients } from "./clients.ts";
 import { sleep } from "./random.ts";
 import { cpuMs, handles, journalMiB, readMetrics, rssMiB, type Sample } from "./sample.ts";
 import { model, startModel, startNode } from "./upstreams.ts";

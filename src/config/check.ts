@@ -13,6 +13,7 @@ import { sectionsOf } from "./sections.ts";
 import { declaredServices, serviceFaults, servicesOf, startOrder } from "./services.ts";
 import { isReadable, startablePart } from "./startable.ts";
 import { validate } from "./validate.ts";
+import { messageOf } from "../message-of.ts";
 
 export interface CheckedConfig {
   /** The same configuration, with the defaults of the plugins' schemas filled in. */
@@ -161,7 +162,7 @@ function checkOptions(
     // load.ts accepts only schemas of objects. If the options are not an object, `validate` returns an empty one.
     return { options: value as PluginUse["options"], faults };
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
+    const reason = messageOf(error);
     const message = `the options schema of plugin "${use.name}" is not a valid JSON Schema: ${reason}`;
     return {
       options: use.options,

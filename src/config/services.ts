@@ -7,7 +7,7 @@ import { gatewaySections } from "./schema.ts";
 import { sectionsOf } from "./sections.ts";
 
 /** The services that the gateway itself provides. */
-export const builtInServices = ["gateway", "routes", "tools"] as const;
+const builtInServices = ["gateway", "routes", "tools"] as const;
 
 export function isBuiltIn(name: string): boolean {
   return (builtInServices as readonly string[]).includes(name);

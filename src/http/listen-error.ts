@@ -1,4 +1,5 @@
 /** The error for an address on which the gateway cannot listen, with a remedy for the operator. */
+import { messageOf } from "../message-of.ts";
 
 /** The section of pipeline.yaml that names the address. */
 export type ListenSection = "server" | "admin";
@@ -17,7 +18,7 @@ export class ListenError extends Error {
 
   constructor({ section, host, port }: Address, cause: unknown) {
     const code = codeOf(cause);
-    const reason = cause instanceof Error ? cause.message : String(cause);
+    const reason = messageOf(cause);
     const where = host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
     super(`cannot listen on ${where}: ${reasons[code] ?? reason}`, { cause });
     this.name = "ListenError";

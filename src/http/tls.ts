@@ -4,6 +4,7 @@ import { readFileSync } from "node:fs";
 import type { Server } from "node:https";
 import { createSecureContext } from "node:tls";
 import type { Clock, Log } from "../plugin.ts";
+import { messageOf } from "../message-of.ts";
 
 /** Absolute paths of files in PEM. */
 export interface TlsFiles {
@@ -71,7 +72,7 @@ export function followTls(
       const { validTo } = new X509Certificate(material.cert);
       log.info({ cert: files.cert, validTo }, "the new certificate is in use");
     } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error);
+      const reason = messageOf(error);
       log.error(
         { reason },
         "the new certificate cannot be used; the listener keeps the previous one",

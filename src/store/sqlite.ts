@@ -103,6 +103,7 @@ function migrate(db: DatabaseSync, file: string, migrations: readonly string[]):
   });
 }
 
-function schemaVersion(db: DatabaseSync): number {
+/** Returns the number of migration scripts that have run on the database. */
+export function schemaVersion(db: DatabaseSync): number {
   return Number(db.prepare("PRAGMA user_version").get()?.["user_version"]);
 }

@@ -1,4 +1,5 @@
 /** Errors of database files and databases, with a remedy for the operator. */
+import { messageOf } from "../message-of.ts";
 
 /** A store that cannot be used. Thrown at start and by commands. A running gateway refuses requests instead. */
 export class StoreError extends Error {
@@ -75,7 +76,7 @@ export function isBusy(error: unknown): boolean {
 /** Converts an error of node:sqlite or node:fs on `file` to a StoreError. A StoreError is returned unchanged. */
 export function explain(error: unknown, file: string): StoreError {
   if (error instanceof StoreError) return error;
-  const detail = error instanceof Error ? error.message : String(error);
+  const detail = messageOf(error);
   switch (sqliteCode(error) ?? systemCode(error) ?? "") {
     case sqlite.busy:
     case sqlite.locked:

@@ -1,5 +1,5 @@
 /** Runs the tests of meters and usage reports on credit that gateways share, directly and through PgBouncer in transaction mode. */
-import { after, before, describe, test, type TestContext } from "node:test";
+import type { TestContext } from "node:test";
 import type { UsageReports } from "sluice-gateway/services";
 import { openLeasedMeter } from "../../plugins/billing/leases/start.ts";
 import { createUsageQueries } from "../../plugins/billing/leases/usage-queries.ts";
@@ -8,10 +8,10 @@ import { systemClock } from "../../src/clock.ts";
 import { createMetrics } from "../../src/metrics.ts";
 import { openPostgres } from "../../src/store/postgres/postgres.ts";
 import { upgrade } from "../plugins/billing/shipping/fixture.ts";
-import { findProgram, systemProgram } from "../store/programs.ts";
-import { createDatabase, openPgBouncer, runSql } from "../store/servers.ts";
+import { createDatabase, runSql } from "../store/servers.ts";
 import { describeMeter, type ContractMeter, type RecordedCharge } from "./meter.ts";
 import { describeUsage } from "./usage.ts";
+import { describeWithPgBouncer } from "./through-pgbouncer.ts";
 import { silentLog } from "../test-log.ts";
 
 interface Gateway {
@@ -82,18 +82,4 @@ async function recorded(url: string): Promise<RecordedCharge[]> {
   }));
 }
 
-describeLeased("leased credit", () => undefined);
-
-const program = findProgram("pgbouncer");
-if (program === undefined) {
-  test("leased credit through PgBouncer", (t) => void systemProgram(t, "pgbouncer"));
-} else {
-  describe("through PgBouncer", () => {
-    let bouncer: Awaited<ReturnType<typeof openPgBouncer>> | undefined;
-    before(async () => {
-      bouncer = await openPgBouncer(program, await createDatabase({ after: () => {} }));
-    });
-    after(async () => bouncer?.[Symbol.asyncDispose]());
-    describeLeased("leased credit, PgBouncer", () => Number(new URL(bouncer?.url ?? "").port));
-  });
-}
+describeWithPgBouncer("leased credit", describeLeased);

@@ -1,5 +1,5 @@
 /** Runs the tests of the contracts on PostgreSQL, directly and through PgBouncer in transaction mode. */
-import { after, before, describe, test, type TestContext } from "node:test";
+import type { TestContext } from "node:test";
 import { openIdempotency } from "../../plugins/billing/accounts/idempotency.ts";
 import {
   openPostgresAccountStore,
@@ -15,13 +15,13 @@ import { postgresEntries } from "../../src/store/postgres/plugin-storage.ts";
 import { systemClock } from "../../src/clock.ts";
 import { manualClock } from "../../src/testing/clock.ts";
 import { accountsDatabase } from "../plugins/billing/accounts/postgres/database.ts";
-import { findProgram, systemProgram } from "../store/programs.ts";
-import { createDatabase, openPgBouncer, runSql } from "../store/servers.ts";
+import { runSql } from "../store/servers.ts";
 import { describeAccountStore } from "./accounts.ts";
 import { describeClaims } from "./claims.ts";
 import { describeIdempotency, type IdempotencyReplica } from "./idempotency.ts";
 import { describeStreamStore } from "./receipts.ts";
 import { describeStorage } from "./storage.ts";
+import { describeWithPgBouncer } from "./through-pgbouncer.ts";
 import { silentLog } from "../test-log.ts";
 
 /** A replica renews the leases of its slots this often (plugins/billing/accounts/idempotency.ts). */
@@ -125,18 +125,4 @@ function describeStores(name: string, port: () => number | undefined): void {
   });
 }
 
-describeStores("PostgreSQL", () => undefined);
-
-const program = findProgram("pgbouncer");
-if (program === undefined) {
-  test("PgBouncer", (t) => void systemProgram(t, "pgbouncer"));
-} else {
-  describe("through PgBouncer", () => {
-    let bouncer: Awaited<ReturnType<typeof openPgBouncer>> | undefined;
-    before(async () => {
-      bouncer = await openPgBouncer(program, await createDatabase({ after: () => {} }));
-    });
-    after(async () => bouncer?.[Symbol.asyncDispose]());
-    describeStores("PgBouncer", () => Number(new URL(bouncer?.url ?? "").port));
-  });
-}
+describeWithPgBouncer("PostgreSQL", describeStores);

@@ -1,5 +1,4 @@
 /** The rows of the ledger in memory, and facts that depend on a single row. */
-import type { WindowShape } from "../metering/windows.ts";
 import { difference, sum } from "./amounts.ts";
 import type { Amounts, ReplicaMode, ReplicaState } from "./ledger.ts";
 
@@ -53,20 +52,6 @@ export function outstanding(lease: LeaseRow): number {
   return sum(outstandingBySource(lease));
 }
 
-/** Returns what several replicas hold, and how much of it they do not use. */
-export function heldBy(leases: readonly LeaseRow[]): {
-  readonly heldMilliCu: number;
-  readonly slackMilliCu: number;
-} {
-  let heldMilliCu = 0;
-  let slackMilliCu = 0;
-  for (const lease of leases) {
-    heldMilliCu += outstanding(lease);
-    slackMilliCu += sum(lease.slack);
-  }
-  return { heldMilliCu, slackMilliCu };
-}
-
 export function leaseOf(scope: ScopeRow, replica: number, sources: number): LeaseRow {
   let lease = scope.leases.get(replica);
   if (lease === undefined) {
@@ -79,40 +64,4 @@ export function leaseOf(scope: ScopeRow, replica: number, sources: number): Leas
 
 export function addTo(steps: Map<number, number>, step: number, milliCu: number): void {
   steps.set(step, (steps.get(step) ?? 0) + milliCu);
-}
-
-/**
- * Returns when a window has room for the smallest charge, in milliseconds since 1970. If the window has room now,
- * returns the time at which its oldest charges leave it. Undefined if it has no charges. `openMilliCu`: credit that is
- * granted and not posted.
- */
-export function windowClearsAt(
-  steps: ReadonlyMap<number, number>,
-  { stepMs, steps: length }: WindowShape,
-  limitMilliCu: number,
-  openMilliCu: number,
-): number | undefined {
-  let left = sum([...steps.values()]);
-  const room = limitMilliCu === 0 ? left : Math.max(0, limitMilliCu - 1 - openMilliCu);
-  const wanted = Math.min(room, left - 1);
-  for (const [step, milliCu] of [...steps].toSorted(([a], [b]) => a - b)) {
-    left -= milliCu;
-    if (left <= wanted) return (step + length + 1) * stepMs;
-  }
-  return undefined;
-}
-
-/** A step counts until it has left the window completely. */
-export function windowSum(
-  steps: Map<number, number>,
-  { stepMs, steps: length }: WindowShape,
-  now: number,
-): number {
-  const oldest = Math.floor(now / stepMs) - length;
-  let total = 0;
-  for (const [step, milliCu] of steps) {
-    if (step < oldest) steps.delete(step);
-    else total += milliCu;
-  }
-  return total;
 }

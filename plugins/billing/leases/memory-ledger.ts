@@ -4,7 +4,6 @@
  */
 import { periodOf } from "../metering/periods.ts";
 import { dayWindow, monthWindow } from "../metering/windows.ts";
-import { unlimitedMilliCu } from "./ledger.ts";
 import type {
   Amounts,
   CreditLedger,
@@ -14,8 +13,6 @@ import type {
   LeasedCharge,
   LeaseReply,
   LeaseRequest,
-  LimitReached,
-  Limits,
   PostRequest,
   Registered,
   ReplicaMode,
@@ -25,17 +22,14 @@ import type {
 import { add, difference, sum, takeInOrder } from "./amounts.ts";
 import {
   addTo,
-  heldBy,
   leaseOf,
   nothing,
   outstanding,
-  outstandingBySource,
-  windowClearsAt,
-  windowSum,
   type LeaseRow,
   type ReplicaRow,
   type ScopeRow,
 } from "./ledger-rows.ts";
+import { heldBy, leftIn, limitReached } from "./ledger-usage.ts";
 
 /** A replica that has sent nothing for this time is fenced. With `local` it is silent. */
 export const silenceMs = 10_000;
@@ -170,7 +164,7 @@ export class MemoryLedger implements CreditLedger {
     lease.recall = want.recall;
     // A backup may have been restored, so the replica may have seen a later recall.
     scope.recall = Math.max(scope.recall, want.recall);
-    let left = this.#left(scope, want.limits);
+    let left = leftIn(scope, want.limits, this.#now());
 
     // Credit of a later source is granted only when nobody holds unused credit of an earlier one.
     const others = this.#others(scope, replica);
@@ -220,7 +214,8 @@ export class MemoryLedger implements CreditLedger {
           ? 0
           : Math.min(scope.recall, ...others.map(({ recall }) => recall)),
       isTight: scope.isTight,
-      reached: unmetMilliCu > 0 ? this.#reached(scope, want.limits, unmetMilliCu) : undefined,
+      reached:
+        unmetMilliCu > 0 ? limitReached(scope, want.limits, unmetMilliCu, this.#now()) : undefined,
     };
   }
 
@@ -293,71 +288,6 @@ export class MemoryLedger implements CreditLedger {
   /** Returns what the replica keeps. Its statement counts, because a reply to an earlier request may be lost. */
   protected keptBy(_lease: LeaseRow, want: Want): Amounts {
     return want.grantedMilliCu;
-  }
-
-  /** Returns what is neither posted nor held by a replica, by source. */
-  #left(scope: ScopeRow, limits: Limits): Amounts {
-    let left = this.#notPosted(scope, limits);
-    for (const lease of scope.leases.values()) left = difference(left, outstandingBySource(lease));
-    return left.map((amount) => Math.max(0, amount));
-  }
-
-  /** Returns how much of the limits is not posted, by source. */
-  #notPosted(scope: ScopeRow, limits: Limits): Amounts {
-    if (limits.kind === "key") {
-      const { day, month } = this.windows(scope);
-      return [Math.min(limits.dayMilliCu - day, limits.monthMilliCu - month)];
-    }
-    const drawn = this.drawn(scope);
-    const { includedMilliCu, purchasedMilliCu, overageMilliCu } = limits;
-    return difference([includedMilliCu, purchasedMilliCu, overageMilliCu], drawn);
-  }
-
-  /** Returns the posted charges in both windows of a key. Steps that have left their window are deleted. */
-  windows({ daySteps, monthSteps }: ScopeRow): { readonly day: number; readonly month: number } {
-    const now = this.#now();
-    return {
-      day: windowSum(daySteps, dayWindow, now),
-      month: windowSum(monthSteps, monthWindow, now),
-    };
-  }
-
-  /** Returns the draws of this month, by source. Purchased credit does not expire, so its draws always count. */
-  drawn({ draws }: ScopeRow): Amounts {
-    const { start } = periodOf(this.#now());
-    const [included = 0, , overage = 0] = draws.get(start) ?? nothing;
-    let purchased = 0;
-    for (const amounts of draws.values()) purchased += amounts[1] ?? 0;
-    return [included, purchased, overage];
-  }
-
-  /** Names the limit that a need exceeds. If both windows do, it is the one that takes longer to clear. */
-  #reached(scope: ScopeRow, limits: Limits, need: number): LimitReached {
-    let openMilliCu = 0;
-    for (const lease of scope.leases.values()) openMilliCu += outstanding(lease);
-    if (limits.kind === "key") {
-      const { day, month } = this.windows(scope);
-      const { dayMilliCu, monthMilliCu } = limits;
-      const isMonth = month + openMilliCu + need > monthMilliCu;
-      const limitMilliCu = isMonth ? monthMilliCu : dayMilliCu;
-      const [steps, shape] = isMonth
-        ? [scope.monthSteps, monthWindow]
-        : [scope.daySteps, dayWindow];
-      return {
-        window: isMonth ? "30d" : "24h",
-        usedMilliCu: (isMonth ? month : day) + openMilliCu,
-        limitMilliCu,
-        clearsAt: windowClearsAt(steps, shape, limitMilliCu, openMilliCu),
-      };
-    }
-    const { start, end } = periodOf(this.#now());
-    const thisMonth = scope.draws.get(start) ?? nothing;
-    const purchasedBefore = (this.drawn(scope)[1] ?? 0) - (thisMonth[1] ?? 0);
-    const purchased = Math.max(0, limits.purchasedMilliCu - purchasedBefore);
-    const allSources = limits.includedMilliCu + purchased + limits.overageMilliCu;
-    const limitMilliCu = Math.min(allSources, unlimitedMilliCu);
-    const usedMilliCu = sum(thisMonth) + openMilliCu;
-    return { window: undefined, usedMilliCu, limitMilliCu, clearsAt: end };
   }
 
   /** Returns what the other live replicas hold. */

@@ -40,7 +40,7 @@ LANGUAGE sql STABLE AS $$
       FROM sluice.leases WHERE scope = p_scope))::bigint ORDER BY place)
   FROM unnest(sluice.not_posted(p_scope, p_limits, p_now)) WITH ORDINALITY AS each (rest, place);
 $$;
--- The same as windowClearsAt in ledger-rows.ts.
+-- The same as windowClearsAt in ledger-usage.ts.
 CREATE FUNCTION sluice.window_clears_at(p_key text, p_kind text, p_now bigint, p_limit bigint, p_open bigint)
 RETURNS bigint LANGUAGE sql STABLE AS $$
   SELECT (min(step) + steps + 1) * step_ms

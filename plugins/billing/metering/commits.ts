@@ -1,7 +1,7 @@
 /** Reads the commits of the journal, also while a gateway writes it. */
 import type { DatabaseSync } from "node:sqlite";
 import { blob, number, text } from "sluice-gateway/store";
-import { singleRow } from "./journal-reader.ts";
+import { newestCommit } from "./journal-reader.ts";
 
 export interface Commit {
   readonly seq: number;
@@ -26,7 +26,7 @@ export function* commitsWithin(
   to: number,
   first = 1,
 ): Generator<Commit> {
-  const last = number(singleRow(db, "SELECT ifnull(max(seq), 0) AS seq FROM commits"), "seq");
+  const last = newestCommit(db);
   const page = db.prepare(
     "SELECT seq, first_at, records FROM commits WHERE seq >= ? AND seq <= ? ORDER BY seq LIMIT ?",
   );

@@ -1,7 +1,7 @@
 /** Opens the journal for reading while a gateway may write it. */
 import { existsSync } from "node:fs";
 import { DatabaseSync } from "node:sqlite";
-import { explain, number, StoreError, type Row } from "sluice-gateway/store";
+import { explain, number, StoreError, text, type Row } from "sluice-gateway/store";
 import { journalPath, journalVersion } from "./journal-schema.ts";
 
 /** Returns true if a gateway has ever metered in this data folder. */
@@ -35,6 +35,16 @@ export function openJournalReader(dataDir: string): DatabaseSync {
     db?.close();
     throw explain(error, file);
   }
+}
+
+/** Returns the unique id of a journal. */
+export function journalUid(db: DatabaseSync): string {
+  return text(singleRow(db, "SELECT uid FROM journal"), "uid");
+}
+
+/** Returns the number of the newest commit. 0 if there is none. */
+export function newestCommit(db: DatabaseSync): number {
+  return number(singleRow(db, "SELECT ifnull(max(seq), 0) AS seq FROM commits"), "seq");
 }
 
 /** Returns the row of a query that always has exactly one row. */

@@ -3,10 +3,10 @@
  */
 import type { DatabaseSync } from "node:sqlite";
 import type { Agent, Pricing } from "sluice-gateway/services";
-import { blob, explain, StoreError, text } from "sluice-gateway/store";
+import { blob, explain, StoreError } from "sluice-gateway/store";
 import { readChargeText, type TakenCredit } from "./charge-text.ts";
 import { commitsWithin, NameReader } from "./commits.ts";
-import { singleRow, openJournalReader } from "./journal-reader.ts";
+import { journalUid, openJournalReader } from "./journal-reader.ts";
 import { journalPath } from "./journal-schema.ts";
 import { at, kind, RecordCursor } from "./records.ts";
 
@@ -62,7 +62,7 @@ export function* readUsage(dataDir: string, range: UsageRange = {}): Generator<U
   const db = openJournalReader(dataDir);
   try {
     const { from = -Infinity, to = Infinity } = range;
-    const uid = uidOf(db);
+    const uid = journalUid(db);
     const names = new NameReader(db);
     const start = range.after === undefined ? beforeFirst : findCharge(db, range.after);
     for (const { seq, records } of commitsWithin(db, from, to, start.commit)) {
@@ -88,7 +88,7 @@ interface JournalPosition {
  * another journal, or the journal was restored from a backup that is older than the charge.
  */
 export function findCharge(db: DatabaseSync, id: string): JournalPosition {
-  const uid = uidOf(db);
+  const uid = journalUid(db);
   const [, journal, commit, place] = /^chg_([0-9a-f]+)_(\d{1,15})_(\d{1,9})$/.exec(id) ?? [];
   const found = { commit: Number(commit), place: Number(place) };
   if (journal === uid && isCharge(db, found)) return found;
@@ -105,10 +105,6 @@ function isCharge(db: DatabaseSync, { commit, place }: JournalPosition): boolean
   const cursor = new RecordCursor(blob(row, "records"));
   for (let next = 0; cursor.next(); next++) if (next === place) return cursor.kind === kind.charge;
   return false;
-}
-
-function uidOf(db: DatabaseSync): string {
-  return text(singleRow(db, "SELECT uid FROM journal"), "uid");
 }
 
 /** Yields the charges of one commit within [from, to) and after the position `after`. */

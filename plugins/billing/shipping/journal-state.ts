@@ -1,8 +1,13 @@
 /** Compares the journal of the data folder with what the database has of it. */
 import { timingSafeEqual } from "node:crypto";
 import { postgresError } from "sluice-gateway/postgres";
-import { blob, number, text } from "sluice-gateway/store";
-import { hasJournal, openJournalReader, singleRow } from "../metering/journal-reader.ts";
+import { blob } from "sluice-gateway/store";
+import {
+  hasJournal,
+  journalUid,
+  newestCommit,
+  openJournalReader,
+} from "../metering/journal-reader.ts";
 import type { Postgres } from "sluice-gateway/plugin";
 import { findJournal, type KnownJournal } from "./charge-store.ts";
 import { commitCheck } from "./commit-check.ts";
@@ -11,7 +16,7 @@ import { commitCheck } from "./commit-check.ts";
 export function journalId(dataDir: string): string {
   const db = openJournalReader(dataDir);
   try {
-    return text(singleRow(db, "SELECT uid FROM journal"), "uid");
+    return journalUid(db);
   } finally {
     db.close();
   }
@@ -26,7 +31,7 @@ export async function checkShipped(dataDir: string, database: Postgres): Promise
   const { posted = 0 } = (await findJournal(database, journalId(dataDir))) ?? {};
   const db = openJournalReader(dataDir);
   try {
-    const last = number(singleRow(db, "SELECT ifnull(max(seq), 0) AS seq FROM commits"), "seq");
+    const last = newestCommit(db);
     if (last <= posted) return;
     throw postgresError(
       "SLUICE_STORE_NOT_MOVED",
@@ -53,7 +58,7 @@ export function checkContinuation(dataDir: string, known: KnownJournal | undefin
       known.check?.length === check.length &&
       timingSafeEqual(known.check, check);
     if (isSame) return;
-    const last = number(singleRow(db, "SELECT ifnull(max(seq), 0) AS seq FROM commits"), "seq");
+    const last = newestCommit(db);
     throw postgresError(
       "SLUICE_STORE_RESTORED",
       check === undefined

@@ -29,7 +29,7 @@ export interface SimulatedTd {
 }
 
 /** Returns the report of the TD: 584 bytes, or 648 bytes for TDX 1.5. */
-export function writeTdReport(td: SimulatedTd): Bytes {
+function writeTdReport(td: SimulatedTd): Bytes {
   const fields: Readonly<Record<string, Uint8Array>> = {
     teeTcbSvn,
     mrseam: sha("sha384", "simulated mrseam"),

@@ -45,7 +45,7 @@ const types: readonly (FrameType | undefined)[] = [
 ];
 
 /** Returns the direction of frames of that type. A frame in the other direction is a reflection attack. */
-export function directionOf(type: FrameType): Direction {
+function directionOf(type: FrameType): Direction {
   return type === "request" || type === "cancel" ? "c2s" : "s2c";
 }
 

@@ -9,7 +9,7 @@ import type { JsonObject } from "./strict-json.ts";
 import type { Bytes } from "../verify/binary-text.ts";
 
 /** The only cipher suite. A client names one suite; nothing is negotiated. */
-export const suiteName = "x25519-hkdf-sha256-aes256gcm";
+const suiteName = "x25519-hkdf-sha256-aes256gcm";
 export const clientSubprotocol = "confidential.v1";
 export const workerSubprotocol = "cstream.worker.v1";
 

@@ -17,7 +17,7 @@ import type { SnpCertificates, VcekFacts } from "./snp-certificates.ts";
 import { guestPolicyFault, readSnpReport, readTcb, snpImageHash } from "./snp-report.ts";
 import type { SnpReport } from "./snp-report.ts";
 
-export const snpChecks = [
+const snpChecks = [
   "quote_format",
   "certificate_table",
   "vcek_chain",

@@ -39,7 +39,7 @@ export function protect(reply: FastifyReply): void {
 }
 
 /** A header that only the dashboard's own script can send. Forms and images of other pages cannot. */
-export const csrfHeader = "x-sluice-dashboard";
+const csrfHeader = "x-sluice-dashboard";
 
 /** Returns the reason why a request to the API does not come from the dashboard's page. Undefined if it does. */
 export function crossSiteProblem(request: FastifyRequest): string | undefined {

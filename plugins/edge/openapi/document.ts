@@ -101,7 +101,7 @@ function operationOf(
 /**
  * Converts the rest of a path to one parameter. Its description says that it may contain slashes, which OpenAPI cannot.
  */
-export function openApiPath(path: string): string {
+function openApiPath(path: string): string {
   return path.endsWith("/*") ? `${path.slice(0, -1)}{rest}` : path;
 }
 

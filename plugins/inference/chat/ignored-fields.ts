@@ -5,7 +5,7 @@
 import type { Counter, Metrics, Reply } from "sluice-gateway/plugin";
 import { ignoredFields } from "./request.ts";
 
-export const ignoredHeader = "x-sluice-ignored";
+const ignoredHeader = "x-sluice-ignored";
 
 /**
  * Returns a flat header list with these fields; empty if there are none. The names come from a fixed list, so the size

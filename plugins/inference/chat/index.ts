@@ -12,6 +12,7 @@ import {
 } from "sluice-gateway/plugin";
 import type { Networks } from "sluice-gateway/services";
 import { andThen } from "sluice-gateway/toolkit";
+import { isUnknownNetwork } from "../network-in-path.ts";
 import { createCompletion, noteCompletion } from "./completion.ts";
 import { complete } from "./completion-reader.ts";
 import { chatError, type ChatErrorCode } from "./errors.ts";
@@ -53,10 +54,8 @@ interface ChatParts {
 
 function answer(x: Exchange, parts: ChatParts): Awaitable<Reply | undefined> {
   const { networks } = parts;
-  // The route's path may pin the network: `/{network}/v1/chat/completions`.
   const { network } = x.request.params;
-  if (network !== undefined && !networks.names.includes(network))
-    return refuse("GATEWAY_NOT_FOUND");
+  if (isUnknownNetwork(network, networks)) return refuse("GATEWAY_NOT_FOUND");
   const json = x.json();
   if (!json.ok) return chatError("INVALID_REQUEST", { message: "the body is not JSON" });
   const parsed = readChatRequest(json.value);

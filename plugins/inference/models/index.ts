@@ -17,6 +17,7 @@ import {
   type ModelEntry,
   type Networks,
 } from "sluice-gateway/services";
+import { isUnknownNetwork, networkInPath, networkRefusals } from "../network-in-path.ts";
 
 const json: readonly string[] = ["content-type", "application/json"];
 const unavailable: Reply = {
@@ -46,10 +47,6 @@ const notFound: Reply = {
   code: "MODEL_NOT_FOUND",
 };
 
-const networkInPath = {
-  type: "object",
-  properties: { network: { description: "List only models of this network.", type: "string" } },
-};
 function failure({ body }: Reply): JsonSchema {
   // Only the two replies above are passed, and their bodies have this shape.
   const { error } = JSON.parse(String(body)) as {
@@ -112,9 +109,7 @@ export default defineSurface({
     }),
     path: networkInPath,
     answers: describesOneModel(path) ? oneAnswers : listAnswers,
-    refusals: path.includes("{network}")
-      ? [{ code: "GATEWAY_NOT_FOUND", description: "The network does not exist." }]
-      : [],
+    refusals: networkRefusals(path),
   }),
   start(_, host) {
     const networks = host.use("networks");
@@ -123,10 +118,8 @@ export default defineSurface({
 });
 
 function answer(x: Exchange, networks: Networks): Reply {
-  // The route's path may name the network: `/{network}/v1/models`.
   const { network } = x.request.params;
-  if (network !== undefined && !networks.names.includes(network))
-    return refuse("GATEWAY_NOT_FOUND");
+  if (isUnknownNetwork(network, networks)) return refuse("GATEWAY_NOT_FOUND");
   const models = networks.models(network);
   if (describesOneModel(x.route.path)) return answerOne(x, models, networks.unread(network));
   if (models.length === 0 && networks.unread(network)) return unavailable;

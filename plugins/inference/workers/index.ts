@@ -1,6 +1,7 @@
 /** Surface `workers`: the number of workers per model, and the range of their prices. */
 import { defineSurface, refuse, type Exchange, type Reply } from "sluice-gateway/plugin";
 import type { ModelEntry, Networks } from "sluice-gateway/services";
+import { isUnknownNetwork, networkInPath, networkRefusals } from "../network-in-path.ts";
 
 const headers: readonly string[] = ["content-type", "application/json"];
 
@@ -38,17 +39,12 @@ export default defineSurface({
   uses: ["networks"],
   operation: (_, { path }) => ({
     summary: "List the workers of each model",
-    path: {
-      type: "object",
-      properties: { network: { description: "List only models of this network.", type: "string" } },
-    },
+    path: networkInPath,
     answers: {
       200: { description: "The workers of each model.", content: { "application/json": listing } },
     },
     refusals: [
-      ...(path.includes("{network}")
-        ? [{ code: "GATEWAY_NOT_FOUND", description: "The network does not exist." } as const]
-        : []),
+      ...networkRefusals(path),
       {
         code: "GATEWAY_SERVICE_UNAVAILABLE",
         description: "The status of the networks is not known yet.",
@@ -62,10 +58,8 @@ export default defineSurface({
 });
 
 function answer(x: Exchange, networks: Networks): Reply {
-  // The route's path may name the network: `/{network}/v1/confidential/workers`.
   const { network } = x.request.params;
-  if (network !== undefined && !networks.names.includes(network))
-    return refuse("GATEWAY_NOT_FOUND");
+  if (isUnknownNetwork(network, networks)) return refuse("GATEWAY_NOT_FOUND");
   const models = networks.models(network);
   if (models.length === 0 && networks.unread(network)) return refuse("GATEWAY_SERVICE_UNAVAILABLE");
   const body = JSON.stringify({ object: "list", data: models.map(workersJson) });

@@ -21,7 +21,7 @@ const headPattern =
   /^(GET|POST|PUT|PATCH|DELETE|OPTIONS) (\/[!"$-~]*) HTTP\/1\.1\r\n(?:[!#$%&'*+.^`|~\w-]+:[\t -~]*\r\n)+$/;
 
 /** Nine digits are enough, because larger bodies are not served on the fast path. */
-export const lengthPattern = /^\d{1,9}$/;
+const lengthPattern = /^\d{1,9}$/;
 
 /**
  * Fields that need node:http: those that require more than an answer, the one whose value node:http converts to a list,

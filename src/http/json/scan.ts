@@ -10,12 +10,12 @@ export const malformed = -1;
 const maxDepth = 128;
 
 export const quote = 0x22;
-export const comma = 0x2c;
+const comma = 0x2c;
 const colon = 0x3a;
 export const openBracket = 0x5b;
 export const closeBracket = 0x5d;
 export const openBrace = 0x7b;
-export const closeBrace = 0x7d;
+const closeBrace = 0x7d;
 const backslash = 0x5c;
 const minus = 0x2d;
 const zero = 0x30;

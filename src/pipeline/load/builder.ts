@@ -29,6 +29,7 @@ import { ServiceRegistry } from "./service-registry.ts";
 import { unmatchedSurface } from "../run/unmatched.ts";
 import { StoreError } from "../../store/store-error.ts";
 import { WaitLimit } from "../../wait-limit.ts";
+import { messageOf } from "../../message-of.ts";
 
 /** A plugin that has started in this load. */
 type NewlyStarted = StartedPlugin & { readonly hooks: object };
@@ -127,7 +128,7 @@ export class Builder {
       this.#registry.addRoute(documentRoute(compiled, this.#plugins, hostOf));
     } catch (error) {
       const { path, at } = compiled.config;
-      const reason = error instanceof Error ? error.message : String(error);
+      const reason = messageOf(error);
       this.#fault(
         "SLUICE_PLUGIN_OPERATION",
         `the OpenAPI operation of ${path} could not be created: ${reason}`,
@@ -235,7 +236,7 @@ export class Builder {
         this.faults.push(storeFault(error, this.#config));
         return undefined;
       }
-      const reason = error instanceof Error ? error.message : String(error);
+      const reason = messageOf(error);
       const code =
         error instanceof PermissionError ? "SLUICE_PLUGIN_PERMISSION" : "SLUICE_PLUGIN_START";
       this.#fault(code, `${plugin.name} did not start: ${reason}`, use.at);

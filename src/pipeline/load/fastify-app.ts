@@ -23,6 +23,7 @@ import { isObject } from "../../is-object.ts";
 import type { Log } from "../../plugin.ts";
 import { answerFastifyError } from "./fastify-errors.ts";
 import { locatePackage } from "./locate-plugin.ts";
+import { messageOf } from "../../message-of.ts";
 
 type Handler = (req: IncomingMessage, res: ServerResponse) => void;
 
@@ -132,7 +133,7 @@ async function importFastifyPlugin(
 
 /** Returns the fault of a plugin that could not be registered. */
 export function registrationFault(use: PluginUse, error: unknown): Fault {
-  const reason = error instanceof Error ? error.message : String(error);
+  const reason = messageOf(error);
   const message = `${use.name} did not start: ${reason.split("\n", 1)[0]}`;
   return fault("SLUICE_PLUGIN_START", message, { at: use.at });
 }

@@ -36,6 +36,7 @@ import {
   readPluginFile,
   type PluginData,
 } from "./plugin-file.ts";
+import { messageOf } from "../../message-of.ts";
 
 export interface Loaded {
   /** The plugins of the configuration that could be loaded, by the name in the configuration. */
@@ -173,7 +174,7 @@ function readLockOrFault({ file }: Config, faults: Fault[]): LockFile | undefine
   try {
     return readLock(file);
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
+    const reason = messageOf(error);
     const at = { file: lockPath(file), line: 1, col: 1 };
     faults.push(fault("SLUICE_LOCK_INVALID", `pipeline.lock: ${reason}`, { at }));
     return undefined;

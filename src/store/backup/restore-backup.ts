@@ -9,6 +9,7 @@ import { lockStore } from "../lock.ts";
 import { describeFile, manifestName, parseManifest, type Manifest } from "./manifest.ts";
 import { markerName } from "./restore-marker.ts";
 import { sync } from "./write-backup.ts";
+import { messageOf } from "../../message-of.ts";
 
 export interface RestoreTarget {
   readonly dataDir: string;
@@ -66,7 +67,7 @@ async function extract(archive: string, folder: string): Promise<void> {
     const code = error instanceof Error && "code" in error ? String(error.code) : "";
     if (code === "ENOSPC" || code === "EDQUOT") throw explain(error, folder);
     const isMissing = ["ENOENT", "EACCES", "EISDIR", "EPERM"].includes(code);
-    if (!isMissing) throw damaged(archive, error instanceof Error ? error.message : String(error));
+    if (!isMissing) throw damaged(archive, messageOf(error));
     throw new StoreError(
       "SLUICE_BACKUP_UNREADABLE",
       `cannot read ${archive} (${code})`,

@@ -2,7 +2,8 @@
 import { existsSync } from "node:fs";
 import { chmod, copyFile, link, mkdtemp, open, rm, writeFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
-import { backup, type DatabaseSync } from "node:sqlite";
+import { backup } from "node:sqlite";
+import { schemaVersion } from "../sqlite.ts";
 import { StoreError } from "../store-error.ts";
 import {
   createManifest,
@@ -94,10 +95,6 @@ async function copyFiles(
   const manifest = createManifest({ version, takenAt, files });
   await writeFile(join(folder, manifestName), `${JSON.stringify(manifest, undefined, 2)}\n`);
   return manifest;
-}
-
-function schemaVersion(db: DatabaseSync): number {
-  return Number(db.prepare("PRAGMA user_version").get()?.["user_version"]);
 }
 
 function isCompressed(file: string): boolean {

@@ -9,6 +9,7 @@ import { countRoundTrips } from "../round-trips.ts";
 import { WaitLimit, type Waiting } from "../../wait-limit.ts";
 import { connectRedis, type RedisClient } from "./connect.ts";
 import { hostsOf, parseRedisUrl } from "./redis-url.ts";
+import { messageOf } from "../../message-of.ts";
 
 export interface RedisOptions {
   readonly url: string;
@@ -196,8 +197,4 @@ export class RedisConnection implements Redis {
       "Redis does not answer: each gateway allows its share of the rate limits",
     );
   }
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

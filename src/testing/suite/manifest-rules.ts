@@ -7,8 +7,9 @@ import { shippedPlugins } from "../../pipeline/load/load.ts";
 import { pluginProblems } from "../../pipeline/load/manifest.ts";
 import { defineSurface, type DocumentedRoute, type JsonSchema, type Plugin } from "../../plugin.ts";
 import { StartError } from "../../start-error.ts";
+import { messageOf } from "../../message-of.ts";
 import { pipelineOf } from "../test-plugin.ts";
-import { allKinds, messageOf, openFor, type Rule, type Subject } from "./subject.ts";
+import { allKinds, openFor, type Rule, type Subject } from "./subject.ts";
 
 /** Throws an Error if the schema is not valid. */
 function compile(schema: JsonSchema): (value: unknown) => boolean {

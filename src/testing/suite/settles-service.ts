@@ -4,8 +4,8 @@
  */
 import { backendsOf, readiness } from "../../http/readiness.ts";
 import type { ServiceHooks } from "../../plugin.ts";
+import { messageOf } from "../../message-of.ts";
 import {
-  messageOf,
   notSettled,
   openFor,
   thrown,

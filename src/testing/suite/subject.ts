@@ -78,10 +78,6 @@ export async function eventually(isTrue: () => boolean, ms: number): Promise<boo
   }
 }
 
-export function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
-}
-
 export function notSettled(path: string, ms: number, what = "the exchange"): string {
   return `${path}: ${what} did not settle within ${ms} ms`;
 }

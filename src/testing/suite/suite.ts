@@ -1,12 +1,13 @@
 /** The contract suite: rules that every plugin must follow. `sluice plugin test` runs it. */
 import { shippedModules } from "../../pipeline/load/modules.ts";
 import type { Plugin } from "../../plugin.ts";
+import { messageOf } from "../../message-of.ts";
 import type { StepExample } from "../test-plugin.ts";
 import { chunksRule } from "./chunks-rule.ts";
 import { manifestRule, operationRule, optionsRule } from "./manifest-rules.ts";
 import { freesRule, heapRule } from "./resource-rules.ts";
 import { settlesRule } from "./settles-rule.ts";
-import { allKinds, messageOf, openFor, type Rule, type Subject } from "./subject.ts";
+import { allKinds, openFor, type Rule, type Subject } from "./subject.ts";
 
 const startsRule: Rule = {
   name: "starts",

@@ -3,18 +3,11 @@
  * commands which changes this replica has seen.
  */
 import { randomUUID } from "node:crypto";
-import { number, optionalNumber, text, type Row } from "sluice-gateway/store";
-import type { Followers, Overrides, StoreChanges, StoredKey } from "../account-store.ts";
-import { selectStoredKeys, storedKey } from "./account-rows.ts";
-
-type Query = (statement: string, values?: readonly unknown[]) => Promise<readonly Row[]>;
-
-export interface ChangeFeedDeps {
-  readonly query: Query;
-  /** Name of this replica, for people. */
-  readonly replica: string;
-  readonly overrides: () => Promise<Overrides>;
-}
+import type { RunStatement } from "sluice-gateway/plugin";
+import { number, optionalNumber, text } from "sluice-gateway/store";
+import type { Followers, StoreChanges } from "../account-store.ts";
+import { readOverrides } from "./model-overrides.ts";
+import { keysChangedAfter } from "./stored-keys.ts";
 
 /** A replica reports at least this often that it is running. */
 const heardEveryMs = 1_000;
@@ -41,41 +34,45 @@ const read = `WITH report AS (
   FROM sluice.changes WHERE changes.id >= $3`;
 
 export class PostgresChangeFeed {
-  readonly #deps: ChangeFeedDeps;
+  readonly #query: RunStatement;
+  /** Name of this replica, for people. */
+  readonly #replica: string;
   /** Id of this start. */
   readonly #id = randomUUID();
   /** Number of the last change that `changed` has returned. */
   #seen = 0;
   #isReporting = false;
 
-  constructor(deps: ChangeFeedDeps) {
-    this.#deps = deps;
+  constructor(query: RunStatement, replica: string) {
+    this.#query = query;
+    this.#replica = replica;
   }
 
   /** Makes `changed` begin after the changes that are there now. */
   async skip(): Promise<void> {
-    const [row] = await this.#deps.query(
-      "SELECT coalesce(max(id), 0) AS newest FROM sluice.changes",
-    );
+    const [row] = await this.#query("SELECT coalesce(max(id), 0) AS newest FROM sluice.changes");
     this.#seen = number(row ?? {}, "newest");
   }
 
   /** A call reports that the changes of the call before it have been applied. */
   async changed(): Promise<StoreChanges> {
-    const { query, replica, overrides } = this.#deps;
     this.#isReporting = true;
-    const [row] = await query(read, [this.#id, replica, this.#seen]);
+    const [row] = await this.#query(read, [this.#id, this.#replica, this.#seen]);
     const newest = optionalNumber(row ?? {}, "newest") ?? 0;
     if (newest < this.#seen) {
-      const changes = { keys: [], overrides: await overrides(), hasLostChanges: true };
+      const changes = {
+        keys: [],
+        overrides: await readOverrides(this.#query),
+        hasLostChanges: true,
+      };
       await this.skip();
       return changes;
     }
     if (newest === this.#seen) return { keys: [], overrides: undefined, hasLostChanges: false };
     const overridesAt = optionalNumber(row ?? {}, "overrides") ?? 0;
     const changes = {
-      keys: await this.#keysChangedAfter(this.#seen),
-      overrides: overridesAt > this.#seen ? await overrides() : undefined,
+      keys: await keysChangedAfter(this.#query, this.#seen),
+      overrides: overridesAt > this.#seen ? await readOverrides(this.#query) : undefined,
       hasLostChanges: false,
     };
     this.#seen = newest;
@@ -84,7 +81,7 @@ export class PostgresChangeFeed {
 
   /** Returns the replicas that have reported in the last hour. */
   async followers(): Promise<Followers> {
-    const rows = await this.#deps.query(
+    const rows = await this.#query(
       `SELECT newest, name, seen_change, sluice.now_ms() - heard_at AS silent_ms
        FROM (SELECT coalesce(max(id), 0) AS newest FROM sluice.changes) AS all_changes
        LEFT JOIN sluice.followers ON heard_at > sluice.now_ms() - ${forgottenAfterMs}
@@ -104,16 +101,6 @@ export class PostgresChangeFeed {
   async leave(): Promise<void> {
     if (!this.#isReporting) return;
     const old = `heard_at < sluice.now_ms() - ${forgottenAfterMs}`;
-    await this.#deps.query(`DELETE FROM sluice.followers WHERE id = $1 OR ${old}`, [this.#id]);
-  }
-
-  async #keysChangedAfter(after: number): Promise<StoredKey[]> {
-    const rows = await this.#deps.query(
-      `${selectStoredKeys}
-       WHERE keys.id IN (SELECT key_id FROM sluice.changes WHERE id > $1 AND key_id IS NOT NULL)
-         OR workspace_id IN (SELECT workspace_id FROM sluice.changes WHERE id > $1 AND key_id IS NULL)`,
-      [after],
-    );
-    return rows.map(storedKey);
+    await this.#query(`DELETE FROM sluice.followers WHERE id = $1 OR ${old}`, [this.#id]);
   }
 }

@@ -16,7 +16,6 @@ import type {
   Workspace,
   WorkspaceSearch,
 } from "sluice-gateway/services";
-import { number, text } from "sluice-gateway/store";
 import type {
   AccountStore,
   Change,
@@ -31,35 +30,26 @@ import type {
   StoredKey,
   WorkspaceSettings,
 } from "../account-store.ts";
-import { checkAmount } from "../check-amount.ts";
-import { isFailed, type Decision } from "../decision.ts";
-import { notFound } from "../failed.ts";
-import * as keyRules from "../key-rules.ts";
-import {
-  changeFromRow,
-  keyRecordFromRow,
-  overrideColumns,
-  overridesFromRows,
-  workspaceColumns,
-  workspaceFromRow,
-} from "../rows.ts";
-import * as workspaceRules from "../workspace-rules.ts";
-import {
-  findWorkspace,
-  insertKey,
-  insertRow,
-  recordChanges,
-  selectKeys,
-  selectStoredKeys,
-  storedKey,
-  updateKey,
-  updateWorkspace,
-} from "./account-rows.ts";
 import { PostgresChangeFeed } from "./change-feed.ts";
+import { listChanges, searchChanges } from "./change-log.ts";
 import { KeyLookups } from "./key-lookups.ts";
-import { KnownHashes } from "./known-hashes.ts";
-import { searchStatement } from "./search-keys.ts";
+import { createKey, findKey, listKeys, revokeKey, rotateKey, setKey } from "./keys.ts";
+import type { KnownHashes } from "./known-hashes.ts";
+import { readOverrides, replaceOverrides } from "./model-overrides.ts";
+import { searchKeys } from "./search-keys.ts";
+import { findByHashes, hashOf, readHashes, saveUse } from "./stored-keys.ts";
 import { PostgresTransactions } from "./transactions.ts";
+import {
+  cancelDowngrade,
+  createWorkspace,
+  downgrade,
+  findWorkspace,
+  listWorkspaces,
+  purchase,
+  searchWorkspaces,
+  setWorkspace,
+  upgrade,
+} from "./workspaces.ts";
 
 /** Opens the accounts. The tables must exist. Rejects with StoreError. */
 export async function openPostgresAccountStore(
@@ -71,14 +61,14 @@ export async function openPostgresAccountStore(
   return store;
 }
 
-/** Number of keys whose hashes are read per statement. */
-const hashesPerRead = 10_000;
 /** Maximum number of keys that do not seem to exist, and are looked up nevertheless, between two reads of the changes. */
 const maxDoubted = 5;
 
 /** Does not own the connections of its database. */
 export class PostgresAccountStore implements AccountStore {
   readonly transactions: PostgresTransactions;
+  /** Runs one statement, in the transaction that is open or alone. */
+  readonly #query: RunStatement = (statement, values) => this.transactions.query(statement, values);
   readonly #lookups: KeyLookups;
   readonly #feed: PostgresChangeFeed;
   #listener: () => Awaitable<void> = () => {};
@@ -90,14 +80,8 @@ export class PostgresAccountStore implements AccountStore {
   constructor(database: Postgres, clock: Pick<Clock, "after" | "monotonic">) {
     const committed = (): Awaitable<void> => this.#listener();
     this.transactions = new PostgresTransactions({ database, clock, committed });
-    this.#lookups = new KeyLookups(async (hashes) =>
-      (await this.#query(`${selectStoredKeys} WHERE hash = ANY($1)`, [hashes])).map(storedKey),
-    );
-    this.#feed = new PostgresChangeFeed({
-      query: (statement, values) => this.#query(statement, values),
-      replica: database.replica,
-      overrides: () => this.overrides(),
-    });
+    this.#lookups = new KeyLookups((hashes) => findByHashes(this.#query, hashes));
+    this.#feed = new PostgresChangeFeed(this.#query, database.replica);
   }
 
   /** Makes `changed` begin after the changes that are there now. */
@@ -111,18 +95,7 @@ export class PostgresAccountStore implements AccountStore {
    * key that was just created works at once.
    */
   async loadHashes(): Promise<void> {
-    const known = new KnownHashes();
-    for (let after = 0; ;) {
-      const rows = await this.#query(
-        "SELECT no, hash FROM sluice.keys WHERE no > $1 ORDER BY no LIMIT $2",
-        [after, hashesPerRead],
-      );
-      for (const row of rows) known.add(text(row, "hash"));
-      const last = rows.at(-1);
-      if (last === undefined || rows.length < hashesPerRead) break;
-      after = number(last, "no");
-    }
-    this.#known = known;
+    this.#known = await readHashes(this.#query);
   }
 
   findByHash(hash: string): Awaitable<StoredKey | undefined> {
@@ -148,101 +121,56 @@ export class PostgresAccountStore implements AccountStore {
     return this.#feed.followers();
   }
 
-  async hashOf(keyId: string): Promise<string | undefined> {
-    const [row] = await this.#query("SELECT hash FROM sluice.keys WHERE id = $1", [keyId]);
-    return row && text(row, "hash");
+  hashOf(keyId: string): Promise<string | undefined> {
+    return hashOf(this.#query, keyId);
   }
 
-  async saveUse(uses: readonly KeyUse[]): Promise<void> {
-    // In the order of ids, so that two gateways do not wait for each other in a circle.
-    await this.#query(
-      `INSERT INTO sluice.key_use AS known (key_id, last_used_at)
-       SELECT id, max(used_at) FROM unnest($1::text[], $2::bigint[]) AS used (id, used_at)
-         JOIN sluice.keys USING (id) GROUP BY id ORDER BY id
-       ON CONFLICT (key_id) DO UPDATE SET last_used_at = excluded.last_used_at
-         WHERE known.last_used_at < excluded.last_used_at`,
-      [uses.map(({ keyId }) => keyId), uses.map(({ usedAt }) => usedAt)],
-    );
+  saveUse(uses: readonly KeyUse[]): Promise<void> {
+    return saveUse(this.#query, uses);
   }
 
   createKey(wanted: NewKey, by: ChangeAuthor): Promise<IssuedKey | Failed> {
-    return this.transactions.write(async (run) => {
-      const { workspaceId } = wanted;
-      const [workspace] = await run("SELECT 1 FROM sluice.workspaces WHERE id = $1", [workspaceId]);
-      if (workspace === undefined) return notFound("workspace", workspaceId);
-      const { value, changes } = keyRules.issueKey(wanted, by);
-      await insertKey(run, value);
-      await recordChanges(run, by, changes);
-      return value;
-    });
+    return this.transactions.write((run) => createKey(run, wanted, by));
   }
 
-  async findKey(id: string): Promise<KeyRecord | undefined> {
-    const [row] = await this.#query(`${selectKeys()} WHERE keys.id = $1`, [id]);
-    return row && keyRecordFromRow(row);
+  findKey(id: string): Promise<KeyRecord | undefined> {
+    return findKey(this.#query, id);
   }
 
-  async listKeys(workspaceId?: string): Promise<readonly KeyRecord[]> {
-    const where = "WHERE $1::text IS NULL OR workspace_id = $1";
-    const statement = `${selectKeys()} ${where} ORDER BY keys.created_at, keys.id`;
-    return (await this.#query(statement, [workspaceId ?? null])).map(keyRecordFromRow);
+  listKeys(workspaceId?: string): Promise<readonly KeyRecord[]> {
+    return listKeys(this.#query, workspaceId);
   }
 
-  async searchKeys(search: KeySearch): Promise<readonly FoundKey[]> {
-    const { statement, values } = searchStatement(search);
-    return (await this.#query(statement, values)).map((row) => ({
-      key: keyRecordFromRow(row),
-      workspaceName: text(row, "workspace_name"),
-    }));
+  searchKeys(search: KeySearch): Promise<readonly FoundKey[]> {
+    return searchKeys(this.#query, search);
   }
 
   setKey(id: string, settings: KeySettings, by: ChangeAuthor): Promise<KeyRecord | Failed> {
-    return this.#changeKey(id, by, (key) => keyRules.changeKey(key, settings, by), updateKey);
+    return this.transactions.write((run) => setKey(run, id, settings, by));
   }
 
   revokeKey(id: string, by: ChangeAuthor): Promise<KeyRecord | Failed> {
-    return this.#changeKey(id, by, (key) => keyRules.revokeKey(key, by), updateKey);
+    return this.transactions.write((run) => revokeKey(run, id, by));
   }
 
   rotateKey(id: string, overlapMs: number, by: ChangeAuthor): Promise<RotatedKey | Failed> {
-    return this.#changeKey<RotatedKey>(
-      id,
-      by,
-      (key) => keyRules.rotateKey(key, overlapMs, by),
-      async (run, old, rotated) => {
-        await insertKey(run, rotated);
-        await updateKey(run, old, rotated.replaced);
-      },
-    );
+    return this.transactions.write((run) => rotateKey(run, id, overlapMs, by));
   }
 
   createWorkspace(wanted: NewWorkspace, by: ChangeAuthor): Promise<Workspace> {
-    return this.transactions.write(async (run) => {
-      const { value, changes } = workspaceRules.newWorkspace(wanted, by);
-      await insertRow(run, "workspaces", workspaceColumns(value));
-      await recordChanges(run, by, changes);
-      return value;
-    });
+    return this.transactions.write((run) => createWorkspace(run, wanted, by));
   }
 
   findWorkspace(id: string): Promise<Workspace | undefined> {
-    return findWorkspace((statement, values) => this.#query(statement, values), id);
+    return findWorkspace(this.#query, id);
   }
 
-  async listWorkspaces(limit?: number): Promise<readonly Workspace[]> {
-    const statement = "SELECT * FROM sluice.workspaces ORDER BY created_at, id LIMIT $1";
-    return (await this.#query(statement, [limit ?? null])).map(workspaceFromRow);
+  listWorkspaces(limit?: number): Promise<readonly Workspace[]> {
+    return listWorkspaces(this.#query, limit);
   }
 
-  async searchWorkspaces({
-    text: wanted,
-    skip,
-    limit,
-  }: WorkspaceSearch): Promise<readonly Workspace[]> {
-    const statement = `SELECT * FROM sluice.workspaces
-      WHERE position(lower($1) IN lower(concat_ws(E'\\n', id, name))) > 0
-      ORDER BY created_at DESC, id LIMIT $2 OFFSET $3`;
-    return (await this.#query(statement, [wanted, limit, skip])).map(workspaceFromRow);
+  searchWorkspaces(search: WorkspaceSearch): Promise<readonly Workspace[]> {
+    return searchWorkspaces(this.#query, search);
   }
 
   setWorkspace(
@@ -250,42 +178,27 @@ export class PostgresAccountStore implements AccountStore {
     settings: WorkspaceSettings,
     by: ChangeAuthor,
   ): Promise<Workspace | Failed> {
-    return this.#changeWorkspace(id, by, (stored) =>
-      workspaceRules.changeSettings(stored, settings),
-    );
+    return this.transactions.write((run) => setWorkspace(run, id, settings, by));
   }
 
   upgrade(id: string, plan: PlanName, by: ChangeAuthor): Promise<Workspace | Failed> {
-    return this.#changeWorkspace(id, by, (stored) => workspaceRules.upgrade(stored, plan, by));
+    return this.transactions.write((run) => upgrade(run, id, plan, by));
   }
 
   downgrade(id: string, pending: PendingPlan, by: ChangeAuthor): Promise<Workspace | Failed> {
-    return this.#changeWorkspace(id, by, (stored) => workspaceRules.downgrade(stored, pending, by));
+    return this.transactions.write((run) => downgrade(run, id, pending, by));
   }
 
   cancelDowngrade(id: string, by: ChangeAuthor): Promise<Workspace | Failed> {
-    return this.#changeWorkspace(id, by, (stored) => workspaceRules.cancelDowngrade(stored, by));
+    return this.transactions.write((run) => cancelDowngrade(run, id, by));
   }
 
   purchase(id: string, amountMilliCu: number, by: ChangeAuthor): Promise<Purchase | Failed> {
-    checkAmount(amountMilliCu);
-    return this.transactions.write(async (run) => {
-      const stored = await findWorkspace(run, id);
-      if (stored === undefined) return notFound("workspace", id);
-      const decided = workspaceRules.purchase(stored, amountMilliCu);
-      if (isFailed(decided)) return decided;
-      const { purchaseId, workspace } = decided.value;
-      const bought = { workspace_id: id, amount_cu_milli: amountMilliCu, bought_at: by.at };
-      await insertRow(run, "purchases", { id: purchaseId, ...bought });
-      await updateWorkspace(run, stored, workspace);
-      await recordChanges(run, by, decided.changes);
-      return decided.value;
-    });
+    return this.transactions.write((run) => purchase(run, id, amountMilliCu, by));
   }
 
-  async overrides(): Promise<Overrides> {
-    const statement = "SELECT * FROM sluice.model_overrides ORDER BY network, place";
-    return overridesFromRows(await this.#query(statement));
+  overrides(): Promise<Overrides> {
+    return readOverrides(this.#query);
   }
 
   replaceOverrides(
@@ -293,38 +206,15 @@ export class PostgresAccountStore implements AccountStore {
     models: readonly ModelOverride[],
     by: ChangeAuthor,
   ): Promise<void> {
-    return this.transactions.write(async (run) => {
-      await run("DELETE FROM sluice.model_overrides WHERE network = $1", [network]);
-      for (const [place, model] of models.entries()) {
-        await insertRow(run, "model_overrides", overrideColumns(network, place, model));
-      }
-      await recordChanges(run, by, [{ action: "network.models", details: { network, models } }]);
-    });
+    return this.transactions.write((run) => replaceOverrides(run, network, models, by));
   }
 
-  async changes(page: ChangePage = {}): Promise<readonly Change[]> {
-    const { workspaceId, after = 0, limit } = page;
-    const rows = await this.#query(
-      `SELECT id, at, actor, action, workspace_id, key_id, details::text AS details, request_id
-       FROM sluice.changes WHERE id > $1 AND ($2::text IS NULL OR workspace_id = $2)
-       ORDER BY id LIMIT $3`,
-      [after, workspaceId ?? null, limit ?? null],
-    );
-    return rows.map(changeFromRow);
+  changes(page?: ChangePage): Promise<readonly Change[]> {
+    return listChanges(this.#query, page);
   }
 
-  async searchChanges(search: ChangeSearch): Promise<readonly Change[]> {
-    const { workspaceId = null, text: wanted, before = null, limit } = search;
-    const rows = await this.#query(
-      `SELECT id, at, actor, action, workspace_id, key_id, details::text AS details, request_id
-       FROM sluice.changes
-       WHERE ($1::bigint IS NULL OR id < $1) AND ($2::text IS NULL OR workspace_id = $2)
-         AND ($3 = '' OR position(lower($3) IN lower(concat_ws(E'\\n', actor, action, workspace_id, key_id,
-           request_id, details::text))) > 0)
-       ORDER BY id DESC LIMIT $4`,
-      [before, workspaceId, wanted, limit],
-    );
-    return rows.map(changeFromRow);
+  searchChanges(search: ChangeSearch): Promise<readonly Change[]> {
+    return searchChanges(this.#query, search);
   }
 
   transaction<T>(work: () => Awaitable<T>): Promise<T> {
@@ -338,43 +228,5 @@ export class PostgresAccountStore implements AccountStore {
   /** The store can be closed although the database is away: it then forgets this replica after an hour. */
   async close(): Promise<void> {
     await this.#feed.leave().catch(() => {});
-  }
-
-  #changeKey<T extends object>(
-    id: string,
-    by: ChangeAuthor,
-    rule: (key: KeyRecord) => Decision<T> | Failed,
-    store: (run: RunStatement, before: KeyRecord, value: T) => Promise<void>,
-  ): Promise<T | Failed> {
-    return this.transactions.write(async (run) => {
-      const [row] = await run(`${selectKeys()} WHERE keys.id = $1`, [id]);
-      if (row === undefined) return notFound("key", id);
-      const key = keyRecordFromRow(row);
-      const decided = rule(key);
-      if (isFailed(decided)) return decided;
-      await store(run, key, decided.value);
-      await recordChanges(run, by, decided.changes);
-      return decided.value;
-    });
-  }
-
-  #changeWorkspace(
-    id: string,
-    by: ChangeAuthor,
-    rule: (stored: Workspace) => Decision<Workspace> | Failed,
-  ): Promise<Workspace | Failed> {
-    return this.transactions.write(async (run) => {
-      const stored = await findWorkspace(run, id);
-      if (stored === undefined) return notFound("workspace", id);
-      const decided = rule(stored);
-      if (isFailed(decided)) return decided;
-      await updateWorkspace(run, stored, decided.value);
-      await recordChanges(run, by, decided.changes);
-      return decided.value;
-    });
-  }
-
-  #query(statement: string, values?: readonly unknown[]): ReturnType<RunStatement> {
-    return this.transactions.query(statement, values);
   }
 }

@@ -6,7 +6,7 @@ import type { DatabaseSync } from "node:sqlite";
 import { spendMembers } from "sluice-gateway/services";
 import { number, text, transaction } from "sluice-gateway/store";
 import { commitsWithin } from "../commits.ts";
-import { singleRow } from "../journal-reader.ts";
+import { journalUid } from "../journal-reader.ts";
 import { at, kind, RecordCursor } from "../records.ts";
 import { ChargeNames } from "./charge-names.ts";
 import { dayMs, monthNumber, span } from "./schema.ts";
@@ -140,7 +140,7 @@ function lastRead(sums: DatabaseSync, journal: DatabaseSync): number {
   const found = commitOf(journal, seq);
   const isSame =
     found !== undefined &&
-    text(row, "journal") === uidOf(journal) &&
+    text(row, "journal") === journalUid(journal) &&
     (["first_at", "last_at", "bytes"] as const).every((name) => found[name] === row[name]);
   if (isSame) return seq;
   sums.exec("DELETE FROM sums; DELETE FROM tags; DELETE FROM read");
@@ -152,7 +152,7 @@ function moveTo(sums: DatabaseSync, journal: DatabaseSync, seq: number): void {
   if (commit === undefined) throw new Error(`the journal has no commit ${seq}`);
   sums
     .prepare("INSERT OR REPLACE INTO read VALUES (1, ?, ?, ?, ?, ?)")
-    .run(uidOf(journal), seq, commit.first_at, commit.last_at, commit.bytes);
+    .run(journalUid(journal), seq, commit.first_at, commit.last_at, commit.bytes);
 }
 
 interface CommitRow {
@@ -170,8 +170,4 @@ function commitOf(journal: DatabaseSync, seq: number): CommitRow | undefined {
     last_at: number(row, "last_at"),
     bytes: number(row, "bytes"),
   };
-}
-
-function uidOf(journal: DatabaseSync): string {
-  return text(singleRow(journal, "SELECT uid FROM journal"), "uid");
 }

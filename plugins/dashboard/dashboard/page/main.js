@@ -6,9 +6,13 @@ import { html, render, signal } from "./parts/html.js";
 import { views } from "./views.js";
 import { SignIn } from "./views/sign-in.js";
 
+/** @typedef {import("./parts/frame.js").Session} Session */
+
 /** The content of the page: nothing until the session has been read, the sign-in form with a note, or the views. */
 const shown = signal(
-  /** @type {{ session?: any, note?: string, oidc?: { name: string } } | undefined} */ (undefined),
+  /** @type {{ session?: Session, note?: string, oidc?: { name: string } } | undefined} */ (
+    undefined
+  ),
 );
 
 /** `note`: shown in the sign-in form if nobody is signed in. */

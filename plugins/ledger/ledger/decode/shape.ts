@@ -40,7 +40,8 @@ export interface Shape {
 /** More than polkadot-sdk itself decodes: 256 levels of calls, each of which takes up to four levels here. */
 const maxDepth = 1024;
 
-const widths: Readonly<Record<Primitive, number>> = {
+/** Number of bytes of the values of each primitive type. Negative if the length differs. */
+export const primitiveBytes: Readonly<Record<Primitive, number>> = {
   bool: 1,
   char: 4,
   str: -1,
@@ -129,7 +130,7 @@ export class Shapes {
       case "variant":
         return isEra(def) ? shapeOf(op.era, 0) : this.#choice(def, depth);
       case "primitive": {
-        const width = widths[def.name];
+        const width = primitiveBytes[def.name];
         return width < 0 ? { ...shapeOf(op.sequence, 0), of: byte } : shapeOf(op.fixed, width);
       }
       case "sequence":

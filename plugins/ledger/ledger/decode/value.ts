@@ -7,6 +7,7 @@
 import type { Field, Primitive, TypeDef, Variant } from "./type-registry.ts";
 import type { Runtime } from "./runtime.ts";
 import { broken, compactResult, readCompact, skipCompact } from "./scale.ts";
+import { primitiveBytes } from "./shape.ts";
 import { addressOf } from "./ss58.ts";
 
 const ellipsis = "…";
@@ -15,23 +16,6 @@ const maxValues = 2000;
 const maxNesting = 48;
 /** Maximum number of bytes of a byte string or text that are shown. */
 const maxShownBytes = 256;
-
-const integerBytes: Readonly<Partial<Record<Primitive, number>>> = {
-  u8: 1,
-  u16: 2,
-  u32: 4,
-  u64: 8,
-  u128: 16,
-  u256: 32,
-};
-const signedBytes: Readonly<Partial<Record<Primitive, number>>> = {
-  i8: 1,
-  i16: 2,
-  i32: 4,
-  i64: 8,
-  i128: 16,
-  i256: 32,
-};
 
 /** Reads values in order. After a cut, the start of the next value is unknown, and every further value is `…`. */
 export class ValueReader {
@@ -139,12 +123,9 @@ export class ValueReader {
   }
 
   #primitive(name: Primitive): unknown {
-    const unsigned = integerBytes[name];
-    if (unsigned !== undefined) return this.#integer(unsigned, false);
-    const signed = signedBytes[name];
-    if (signed !== undefined) return this.#integer(signed, true);
     if (name === "bool") return this.#take(1)?.[0] === 1;
     if (name === "char") return charOf(this.#take(4)?.readUInt32LE(0) ?? 0);
+    if (name !== "str") return this.#integer(primitiveBytes[name], name.startsWith("i"));
     const text = this.#take(this.#count());
     if (text === undefined) return ellipsis;
     const shown = text.toString("utf8", 0, maxShownBytes);

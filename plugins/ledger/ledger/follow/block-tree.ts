@@ -232,7 +232,7 @@ export class BlockTree {
 const hashForm = /^0x(?:[0-9a-f]{2}){1,64}$/;
 
 /** Returns the hash in lower case. */
-export function hashOf(value: unknown): string | undefined {
+function hashOf(value: unknown): string | undefined {
   if (typeof value !== "string") return undefined;
   const hash = value.toLowerCase();
   return hashForm.test(hash) ? hash : undefined;

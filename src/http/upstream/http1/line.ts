@@ -4,7 +4,7 @@ import { BodyCollector } from "./body-collector.ts";
 /** Fields of a few kilobytes occur: cookies, and policies for the content of pages. */
 const maxLineBytes = 16 * 1024;
 
-export const HT = 9;
+const HT = 9;
 const LF = 10;
 const CR = 13;
 export const SPACE = 32;

@@ -8,6 +8,7 @@ import type {
   PostRequest,
   ReplicaMode,
 } from "../../../../plugins/billing/leases/ledger.ts";
+import { postedInWindows } from "../../../../plugins/billing/leases/ledger-usage.ts";
 import { MemoryLedger } from "../../../../plugins/billing/leases/memory-ledger.ts";
 import { encodeCharges } from "../../../../plugins/billing/leases/postgres-ledger.ts";
 import { chargeMigrations } from "../../../../plugins/billing/shipping/schema.ts";
@@ -123,13 +124,13 @@ SELECT jsonb_build_object(
   'leases', (SELECT count(*) FROM sluice.leases));
 `;
 
-function totalsOf(ledger: MemoryLedger): unknown {
+function totalsOf(ledger: MemoryLedger, now: number): unknown {
   const draws: Record<string, unknown> = {};
   const windows: Record<string, number> = {};
   let leases = 0;
   for (const [id, scope] of ledger.scopes) {
     for (const [period, amounts] of scope.draws) draws[`${id} ${period}`] = amounts;
-    const { month } = ledger.windows(scope);
+    const { month } = postedInWindows(scope, now);
     if (month > 0) windows[id] = month;
     leases += scope.leases.size;
   }
@@ -163,7 +164,7 @@ async function compare(
     const recorded: Recorded[] = [];
     const ledger = (now: () => number) => new RecordingLedger(now, recorded);
     const world = runHistory(steps, { replicas: 3, locals: 2, parts: { ...correctParts, ledger } });
-    recorded.push({ now: world.now, call: totals, reply: totalsOf(world.ledger) });
+    recorded.push({ now: world.now, call: totals, reply: totalsOf(world.ledger, world.now) });
     all.push({ recorded, replies: await run(script(recorded)) });
   }
   return all;

@@ -13,6 +13,7 @@ import type {
   LeasedReservation,
 } from "../../../../plugins/billing/leases/leased-reservation.ts";
 import type { ScopeRow } from "../../../../plugins/billing/leases/ledger-rows.ts";
+import { drawnBySource, postedInWindows } from "../../../../plugins/billing/leases/ledger-usage.ts";
 import type { MemoryLedger } from "../../../../plugins/billing/leases/memory-ledger.ts";
 import type { Disk } from "./disk.ts";
 import type { LedgerReplica } from "../../../../plugins/billing/leases/replica.ts";
@@ -132,8 +133,8 @@ export abstract class Witness {
   }
 
   #posted(scope: ScopeRow, kind: Limits["kind"]): readonly number[] {
-    if (kind === "workspace") return this.ledger.drawn(scope);
-    const { day, month } = this.ledger.windows(scope);
+    if (kind === "workspace") return drawnBySource(scope, this.now);
+    const { day, month } = postedInWindows(scope, this.now);
     return [day, month];
   }
 

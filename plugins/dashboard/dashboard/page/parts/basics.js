@@ -1,9 +1,11 @@
 /** The small parts of the views: panels, badges, lists of facts, and texts for missing data. */
 import { html } from "./html.js";
 
+/** @typedef {import("./html.js").Children} Children */
+
 /**
  * A section with a heading. `aside`: element next to the heading.
- * @param {{ title: any, aside?: any, class?: string, children?: any }} props
+ * @param {{ title: Children, aside?: Children, class?: string, children?: Children }} props
  */
 export function Panel({ title, aside, class: kind = "", children }) {
   return html`<section class=${`panel ${kind}`}>
@@ -44,7 +46,7 @@ export function Facts({ class: kind = "", children }) {
   return html`<dl class=${`facts ${kind}`}>${children}</dl>`;
 }
 
-/** @param {{ name: string, class?: string, children?: any }} props `class`: `wide` for the whole width */
+/** @param {{ name: string, class?: string, children?: Children }} props `class`: `wide` for the whole width */
 export function Fact({ name, class: kind, children }) {
   return html`<div class=${kind}>
     <dt>${name}</dt>
@@ -71,7 +73,7 @@ export function Bars({ children }) {
 
 /**
  * A named bar with a value. `fill`: 0 to 1. `meaning`: `warn` or `bad`. `note`: text below the value.
- * @param {{ fill: number, name: any, value: any, note: any, meaning?: string }} props
+ * @param {{ fill: number, name: Children, value: Children, note: Children, meaning?: string }} props
  */
 export function Bar({ fill, name, value, note, meaning }) {
   return html`<li class=${meaning} style=${{ "--fill": fill }}>

@@ -2,11 +2,16 @@
 import { ApiError, newFormKey } from "./api.js";
 import { html, signal, useEffect, useId, useRef, useState } from "./html.js";
 
+/** @typedef {import("./html.js").Children} Children */
+
 /** The open dialogs, the newest last. */
-const shown = signal(/** @type {{ id: number, content: any }[]} */ ([]));
+const shown = signal(/** @type {{ id: number, content: Children }[]} */ ([]));
 let last = 0;
 
-/** Opens a dialog. `content`: a `Dialog`, or a component that renders one. */
+/**
+ * Opens a dialog. `content`: a `Dialog`, or a component that renders one.
+ * @param {Children} content
+ */
 export function openDialog(content) {
   shown.value = [...shown.value, { id: ++last, content }];
 }
@@ -33,7 +38,12 @@ function Remover({ id, children }) {
  * A modal dialog. `keep`: true if Escape must not close it. `fromTop`: true for a long text, which is shown from its
  * top. `onClose`: called after it has closed. `children`: may be a function, which gets a function that closes.
  * @param {{
- *   title: any, keep?: boolean, fromTop?: boolean, class?: string, onClose?: () => void, children?: any,
+ *   title: Children,
+ *   keep?: boolean,
+ *   fromTop?: boolean,
+ *   class?: string,
+ *   onClose?: () => void,
+ *   children: Children | ((close: () => void) => Children),
  * }} props
  */
 export function Dialog({ title, keep = false, fromTop = false, class: kind, onClose, children }) {
@@ -64,7 +74,11 @@ export function Dialog({ title, keep = false, fromTop = false, class: kind, onCl
  * A form in a dialog. `submit`: performs the action with the fields and the key of this form, which makes a change that
  * is sent twice happen once; its errors (ApiError, RangeError) are shown in the form.
  * @param {{
- *   title: any, action: string, danger?: boolean, submit: (form: FormData, once: string) => Promise<void>, children?: any,
+ *   title: Children,
+ *   action: string,
+ *   danger?: boolean,
+ *   submit: (form: FormData, once: string) => Promise<void>,
+ *   children: Children,
  * }} props
  */
 export function FormDialog({ title, action, danger = false, submit, children }) {

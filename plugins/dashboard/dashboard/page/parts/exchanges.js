@@ -15,7 +15,28 @@ const columns = [
   { title: "Key" },
 ];
 
-/** The time of a request is a button that opens its explanation. */
+/**
+ * A request that has ended. `ms`: its duration. `status`: 0 if the client left before the answer.
+ *
+ * @typedef {object} Exchange
+ * @property {string} time
+ * @property {number} ms
+ * @property {string} method
+ * @property {string} route
+ * @property {number} status
+ * @property {string} [code]
+ * @property {{ names: string[], items: number, failed: number }} [calls]
+ * @property {string} [gateway]
+ * @property {string} [request_id]
+ * @property {number} [used_cu_milli]
+ * @property {string} [key_id]
+ * @property {string} [key_name]
+ */
+
+/**
+ * The time of a request is a button that opens its explanation.
+ * @param {{ exchanges: Exchange[] }} props
+ */
 export function ExchangeTable({ exchanges }) {
   return html`<${Table}
     caption="The latest requests, newest first"
@@ -25,6 +46,7 @@ export function ExchangeTable({ exchanges }) {
   />`;
 }
 
+/** @param {Exchange} exchange */
 function exchangeRow(exchange) {
   const { time, ms, method, route, status, code, calls, gateway, request_id: id } = exchange;
   const cells = [
@@ -60,7 +82,10 @@ function meaning(status, code) {
   return code === undefined && status < 400 ? "ok" : "warn";
 }
 
-/** Returns the name of the key as a link to its requests, and the first digits of its id. */
+/**
+ * Returns the name of the key as a link to its requests, and the first digits of its id.
+ * @param {Exchange} exchange
+ */
 function keyOf({ key_id: id, key_name: name }) {
   if (id === undefined) return format.none;
   return html`<a href=${linkTo("live", { key: id })} title=${id}>

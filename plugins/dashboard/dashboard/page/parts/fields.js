@@ -2,12 +2,14 @@
 import { html, useId, useEffect, useRef } from "./html.js";
 import { useAnswer } from "./poll.js";
 
+/** @typedef {import("./html.js").Children} Children */
+
 /** Time after the last key press before a search begins. */
 const typingMs = 250;
 
 /**
  * A field with a label. `hint`: description of valid values. `control`: returns the control for these attributes.
- * @param {{ label: string, hint?: string, control: (attributes: object) => any }} props
+ * @param {{ label: string, hint?: string, control: (attributes: object) => Children }} props
  */
 export function Field({ label, hint, control }) {
   const id = useId();
@@ -89,7 +91,7 @@ export function SearchField({ label, placeholder, value, search }) {
 /**
  * A list of workspaces. The view's own polling shows the error if they cannot be read. All attributes except `first`,
  * the text of the first choice, are those of the select element.
- * @param {{ first?: string, value?: string, [attribute: string]: any }} props
+ * @param {{ first?: string, value?: string, [attribute: string]: unknown }} props
  */
 export function WorkspaceSelect({ first = "All workspaces", value = "", ...attributes }) {
   const { data } = useAnswer("workspaces?choices=1");

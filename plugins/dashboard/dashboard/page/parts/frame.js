@@ -3,7 +3,32 @@ import { Empty, Icon } from "./basics.js";
 import { html, useEffect, useErrorBoundary, useRef } from "./html.js";
 import { linkTo, place, replaceView } from "./router.js";
 
-/** `views`: the views of the page. `signOut`: called when the user signs out. */
+/**
+ * The user who is signed in. `key_id`, `key_name`: the key with which the user signed in. `subject`, `email`: the user
+ * of the OpenID provider. `capabilities`: those that the user may grant to a key.
+ *
+ * @typedef {object} SignedIn
+ * @property {string} [key_id]
+ * @property {string} [key_name]
+ * @property {string} [subject]
+ * @property {string} [email]
+ * @property {boolean} may_change
+ * @property {string[]} capabilities
+ * @property {string} environment
+ */
+
+/**
+ * A session, which sees the whole deployment or one workspace.
+ *
+ * @typedef {SignedIn & (
+ *   { scope: "platform" } | { scope: "workspace", workspace: { id: string, name: string } }
+ * )} Session
+ */
+
+/**
+ * `views`: the views of the page. `signOut`: called when the user signs out.
+ * @param {{ session: Session, views: typeof import("../views.js").views, signOut: () => void }} props
+ */
 export function Frame({ session, views, signOut }) {
   const shown = views.filter(
     ({ platform, changes }) =>
@@ -45,10 +70,11 @@ function ViewLink({ name, title, isOpen }) {
   </a>`;
 }
 
+/** @param {{ session: Session, signOut: () => void }} props */
 function Who({ session, signOut }) {
-  const { key_name: keyName, key_id: keyId, subject, email, workspace, scope } = session;
+  const { key_name: keyName, key_id: keyId, subject, email } = session;
   const id = keyId ?? subject;
-  const sees = scope === "platform" ? "whole deployment" : workspace.name;
+  const sees = session.scope === "platform" ? "whole deployment" : session.workspace.name;
   return html`<div class="who">
     <span class="who-name" title=${id}>
       <span>${[keyName, email].find((name) => name) ?? id}</span>

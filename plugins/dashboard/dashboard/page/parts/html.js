@@ -5,6 +5,8 @@
 import htm from "../lib/htm.js";
 import { h } from "../lib/preact.js";
 
+/** @typedef {import("../lib/preact.js").ComponentChildren} Children What an element can contain. */
+
 export const html = htm.bind(h);
 
 export { render } from "../lib/preact.js";

@@ -10,9 +10,9 @@ export function setKey(value) {
 }
 
 /**
- * The head of an answer. `costMilliCu`: undefined if the answer does not report it.
+ * A complete answer. `costMilliCu`: undefined if the answer does not report it.
  *
- * @typedef {{ status: number, requestId: string, costMilliCu: number | undefined }} CallHead
+ * @typedef {{ status: number, requestId: string, costMilliCu: number | undefined, text: string }} CallAnswer
  */
 
 /**
@@ -21,7 +21,7 @@ export function setKey(value) {
  * @param {"chat" | "models" | "tools" | "node"} kind
  * @param {object | undefined} body
  * @param {(text: string) => void} [took]
- * @returns {Promise<CallHead & { text: string }>}
+ * @returns {Promise<CallAnswer>}
  */
 export async function callGateway(kind, body, took = () => {}) {
   if (key === "") throw new ApiError(0, "", "enter an API key first");

@@ -4,7 +4,7 @@
  * @typedef {object} PlaygroundCall
  * @property {"chat" | "tools" | "node"} kind
  * @property {string} url
- * @property {any} body
+ * @property {{ stream?: unknown }} body
  */
 
 /** @param {PlaygroundCall} call */

@@ -6,10 +6,12 @@ import { Field, InputField, SelectField } from "./fields.js";
 import { html, useState } from "./html.js";
 import { callGateway, parsed } from "./playground-call.js";
 
+/** @typedef {{ name: string, description: string, inputSchema: object }} ListedTool */
+
 const listing = { jsonrpc: "2.0", id: 1, method: "tools.list" };
 
 export function ToolForm({ send, isBusy }) {
-  const [tools, setTools] = useState(/** @type {any[]} */ ([]));
+  const [tools, setTools] = useState(/** @type {ListedTool[]} */ ([]));
   const [name, setName] = useState("");
   const [note, setNote] = useState("Enter a key, then list the tools that it may call.");
   const tool = tools.find((each) => each.name === name);
@@ -45,7 +47,7 @@ export function ToolForm({ send, isBusy }) {
   };
   const submit = (event) => {
     event.preventDefault();
-    const read = readInput(tool.inputSchema, new FormData(event.currentTarget));
+    const read = readInput(tool?.inputSchema, new FormData(event.currentTarget));
     setNote(read.problem ?? "");
     if (read.input !== undefined) void call(read.input, undefined);
   };

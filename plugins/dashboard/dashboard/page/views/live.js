@@ -8,6 +8,8 @@ import { Filters, readFilters } from "../parts/live-filters.js";
 import { usePolled } from "../parts/poll.js";
 import { linkTo } from "../parts/router.js";
 
+/** @typedef {import("../parts/exchanges.js").Exchange} Exchange */
+
 const everyMs = 2_000;
 const lines = [
   ["Answered", "series-1"],
@@ -20,7 +22,7 @@ export function LiveView({ session }) {
   const filters = readFilters();
   const query = new URLSearchParams(filters);
   const { data: now, error } = usePolled(query.size === 0 ? "live" : `live?${query}`, everyMs);
-  const [paused, setPaused] = useState(/** @type {any[] | undefined} */ (undefined));
+  const [paused, setPaused] = useState(/** @type {Exchange[] | undefined} */ (undefined));
   const exchanges = paused ?? now?.exchanges;
   const pause = html`<button
     type="button"

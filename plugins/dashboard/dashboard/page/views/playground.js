@@ -70,11 +70,21 @@ function originOf(text) {
   return url !== null && ["http:", "https:"].includes(url.protocol) ? url.origin : undefined;
 }
 
+/**
+ * A call of this view. `text`: what has arrived of the answer. `answer`: undefined until it is complete.
+ *
+ * @typedef {object} Call
+ * @property {object} body
+ * @property {string} text
+ * @property {import("../parts/playground-call.js").CallAnswer} [answer]
+ * @property {ApiError} [error]
+ */
+
 const forms = { chat: ChatForm, tools: ToolForm, node: NodeForm };
 
 /** The form of a kind of call, and its last call. `paths`: paths of all kinds that the gateway serves. */
 function Caller({ kind, url, paths }) {
-  const [call, setCall] = useState(/** @type {any} */ (undefined));
+  const [call, setCall] = useState(/** @type {Call | undefined} */ (undefined));
   const [isBusy, setBusy] = useState(false);
   /** Sends a body. Resolves with the answer, or undefined if it failed, which is shown. */
   const send = async (body) => {
