@@ -6,12 +6,12 @@
  */
 export function csvLine(fields: readonly (string | number | boolean)[]): string {
   return fields
-    .map((field) => quoted(typeof field === "string" ? noFormula(field) : String(field)))
+    .map((field) => quoted(typeof field === "string" ? withoutFormula(field) : String(field)))
     .join(",");
 }
 
 /** The characters are those that OWASP lists for "CSV Injection" (CWE-1236), with their full-width forms. */
-function noFormula(field: string): string {
+function withoutFormula(field: string): string {
   return /^[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]/.test(field) ? `'${field}` : field;
 }
 

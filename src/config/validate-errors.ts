@@ -43,7 +43,7 @@ function isOfOtherBranch(choice: SchemaError, error: SchemaError): boolean {
 }
 
 /** Returns a readable path such as `routes[2].path`, which starts with the label of the subtree. */
-function spell(pointer: string, label: string): string {
+function describePath(pointer: string, label: string): string {
   let text = label;
   for (const key of pointerKeys(pointer)) {
     if (/^\d+$/.test(key)) text += `[${key}]`;
@@ -60,7 +60,7 @@ export function describeError(
   own: Position,
 ): Fault {
   const pointer = error.instancePath;
-  const name = spell(pointer, label);
+  const name = describePath(pointer, label);
   if (error.keyword === "additionalProperties" || error.keyword === "unevaluatedProperties") {
     return describeUnknownKey(node, error, name, own);
   }
@@ -83,7 +83,7 @@ export function describeError(
     return fault(code, message, { at, remedy: "Correct the value of the environment variable." });
   }
   const didYouMean = code === "SLUICE_VALUE_CHOICE" ? closestChoice(part, error) : undefined;
-  const found = code === "SLUICE_VALUE_RANGE" && part?.kind !== "scalar" ? "" : got(part);
+  const found = code === "SLUICE_VALUE_RANGE" && part?.kind !== "scalar" ? "" : describeFound(part);
   return fault(code, `${name}: expected ${wanted}${found}`, { at, didYouMean });
 }
 
@@ -195,7 +195,7 @@ function show(value: unknown): string {
 }
 
 /** Returns `, got "x"`, or nothing for a value that is long or may contain credentials (a URL with `@`). */
-function got(part: Located | undefined): string {
+function describeFound(part: Located | undefined): string {
   if (part === undefined) return "";
   if (part.kind !== "scalar") return part.kind === "list" ? ", got a list" : ", got a mapping";
   if (part.value === null) return ", got no value";

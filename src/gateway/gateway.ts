@@ -149,7 +149,7 @@ async function assemble(
     service: (name) => state.generation.services.get(name),
     log,
   });
-  const stop = drainer({ options, config, clock, state, reloader, listener, stack });
+  const stop = createStop({ options, config, clock, state, reloader, listener, stack });
   return {
     config,
     log,
@@ -171,7 +171,7 @@ interface State {
 }
 
 /** Returns the gateway's `stop`. */
-function drainer(parts: {
+function createStop(parts: {
   readonly options: StartOptions;
   readonly config: Config;
   readonly clock: Clock;

@@ -46,7 +46,7 @@ export class Dispatcher {
     this.webSockets = new WebSockets(options.clock, options.server.unfinishedBodyBytes);
     this.#readiness = options.readiness;
     this.#generation = options.generation;
-    this.#leave = this.#leaver(options.generation);
+    this.#leave = this.#leaveFor(options.generation);
   }
 
   /** Running exchanges by route. Those of an old generation are counted only if the current one has the same route. */
@@ -61,7 +61,7 @@ export class Dispatcher {
 
   swap(generation: Generation): void {
     this.#generation = generation;
-    this.#leave = this.#leaver(generation);
+    this.#leave = this.#leaveFor(generation);
   }
 
   readonly handle: Handler = (req, res) => {
@@ -136,7 +136,7 @@ export class Dispatcher {
     run(x);
   }
 
-  #leaver(generation: Generation): (x: LiveExchange) => void {
+  #leaveFor(generation: Generation): (x: LiveExchange) => void {
     return (x) => {
       generation.leave();
       this.running--;

@@ -26,12 +26,12 @@ export function answerOf(x: LiveExchange, from = 0): Answer {
     stopTimer(x, step.depth, since + inner.tookMs);
     return afterFailure(x, step, inner, error);
   }
-  if (reply instanceof Promise) return lateAnswer(x, step, inner, since, reply);
+  if (reply instanceof Promise) return awaitAnswer(x, step, inner, since, reply);
   stopTimer(x, step.depth, since + inner.tookMs);
   return afterReply(x, step, inner, reply);
 }
 
-async function lateAnswer(
+async function awaitAnswer(
   x: LiveExchange,
   step: PlacedStep,
   inner: Inner,

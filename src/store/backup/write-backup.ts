@@ -108,10 +108,10 @@ export async function sync(path: string): Promise<void> {
 }
 
 function refuseExisting(target: string): void {
-  if (existsSync(target)) throw existing(target);
+  if (existsSync(target)) throw existsError(target);
 }
 
-function existing(target: string): StoreError {
+function existsError(target: string): StoreError {
   return new StoreError(
     "SLUICE_BACKUP_EXISTS",
     `${target} already exists`,
@@ -122,7 +122,7 @@ function existing(target: string): StoreError {
 function explainWriting(error: unknown, target: string, signal: AbortSignal): unknown {
   if (error instanceof StoreError || !(error instanceof Error) || signal.aborted) return error;
   const code = "code" in error ? String(error.code) : "";
-  if (code === "EEXIST") return existing(target);
+  if (code === "EEXIST") return existsError(target);
   const full = code === "ENOSPC" || code === "EDQUOT";
   return new StoreError(
     full ? "SLUICE_STORE_FULL" : "SLUICE_BACKUP_UNWRITABLE",

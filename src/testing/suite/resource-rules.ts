@@ -20,11 +20,11 @@ export const freesRule: Rule = {
   kinds: allKinds,
   async check(subject) {
     const { patienceMs } = subject;
-    const before = tally(process.getActiveResourcesInfo());
+    const before = countTypes(process.getActiveResourcesInfo());
     const left = await timersLeft(subject);
     const problems = left > 0 ? [`${left} timers of \`host.clock\` still run after the stop`] : [];
     const remaining = (): string[] => {
-      const now = tally(process.getActiveResourcesInfo());
+      const now = countTypes(process.getActiveResourcesInfo());
       return [...now].flatMap(([type, count]) => {
         const more = count - (before.get(type) ?? 0);
         return more > 0 ? [`${more} ${type}`] : [];
@@ -89,7 +89,7 @@ async function oneRequest(gateway: SubjectGateway, subject: Subject): Promise<vo
   if ((await within(running.answer, subject.patienceMs)) === undefined) running.leave();
 }
 
-function tally(types: readonly string[]): Map<string, number> {
+function countTypes(types: readonly string[]): Map<string, number> {
   return new Map([...Map.groupBy(types, (type) => type)].map(([type, all]) => [type, all.length]));
 }
 
