@@ -166,9 +166,11 @@ export class LedgerLink {
     if (seen.fenced > before.fenced) {
       log.warn({}, "PostgreSQL had not heard from this gateway, and gave its credit to others");
     }
-    if (this.#replica.isReplaced && !isReplaced) {
+    if (this.#replica.isReplaced) {
       this.#deps.stopped?.set(1);
-      log.error({}, "another gateway has started on a copy of this data folder: metering stops");
+      if (!isReplaced) {
+        log.error({}, "another gateway has started on a copy of this data folder: metering stops");
+      }
     } else if (message.kind === "post") this.#deps.stopped?.set(0);
     if (seen.wentBack > before.wentBack) {
       log.warn({}, "PostgreSQL has lost charges that it had committed: sending them again");
