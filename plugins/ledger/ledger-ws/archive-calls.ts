@@ -33,7 +33,7 @@ export class ArchiveCalls {
       max: maxReads,
       placesOf: () => deps.places,
       isAlwaysCharged: false,
-      refuseFull: (call) => deps.replies.refuse(call, tooManySubscriptions),
+      refuseFull: (call, _, full) => deps.replies.refuse(call, tooManySubscriptions(full)),
       lastMember: ({ errorEvent }, { code } = unavailable) => {
         const error = `the gateway has ended the read: ${code}`;
         return `"result":${JSON.stringify({ event: errorEvent, error })}`;

@@ -15,7 +15,7 @@ import {
   type SubscriptionDeps,
 } from "./open-subscriptions.ts";
 import { notificationOf } from "./paid-notifications.ts";
-import { followErrors, unavailable, upstreamErrorCodes } from "./rpc-error.ts";
+import { followErrors, tooManyFollows, unavailable, upstreamErrorCodes } from "./rpc-error.ts";
 import {
   answerParams,
   readBoolean,
@@ -53,12 +53,12 @@ export class FollowCalls {
 
   constructor(deps: FollowCallsDeps) {
     this.#deps = deps;
-    const tooMany = { code: "LIMIT_REACHED", error: followErrors.tooManyFollows };
     this.#open = new OpenSubscriptions(deps, {
       max: maxFollows,
       placesOf: () => deps.followPlaces,
       isAlwaysCharged: false,
-      refuseFull: (call) => deps.replies.refuse(call, tooMany),
+      refuseFull: (call, _, full) =>
+        deps.replies.refuse(call, { code: "LIMIT_REACHED", error: tooManyFollows(full) }),
       lastMember: () => stop,
     });
   }

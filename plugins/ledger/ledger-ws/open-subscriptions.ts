@@ -17,7 +17,13 @@ import {
   type PaidNotifications,
 } from "./paid-notifications.ts";
 import type { Payer } from "./payer.ts";
-import { endErrors, internalError, unavailable, upstreamErrorCodes } from "./rpc-error.ts";
+import {
+  endErrors,
+  internalError,
+  unavailable,
+  upstreamErrorCodes,
+  type FullPlace,
+} from "./rpc-error.ts";
 
 /** The parts of a connection that all its subscriptions use. */
 export interface SubscriptionDeps {
@@ -36,8 +42,8 @@ export interface SubscriptionRules<Method> {
   placesOf(call: RpcCall, method: Method): Places;
   /** True if opening is charged even if the node refuses, or if the client has left. */
   readonly isAlwaysCharged: boolean;
-  /** Answers a call above a limit. */
-  refuseFull(call: RpcCall, method: Method): void;
+  /** Answers a call above a limit. `full`: whose limit it is. */
+  refuseFull(call: RpcCall, method: Method, full: FullPlace): void;
   /**
    * Returns the last notification of a subscription that the gateway ends, as a member of `params`. Undefined if such
    * a subscription stays open until the client ends it. `refusal`: undefined if the gateway is stopping.
@@ -98,9 +104,10 @@ export class OpenSubscriptions<
   ): Promise<void> {
     const { max } = this.#rules;
     const places = this.#rules.placesOf(call, method);
-    if (this.#open.size + this.#opening >= max || places.take() === 0) {
-      return this.#rules.refuseFull(call, method);
+    if (this.#open.size + this.#opening >= max) {
+      return this.#rules.refuseFull(call, method, "connection");
     }
+    if (places.take() === 0) return this.#rules.refuseFull(call, method, "key");
     this.#opening++;
     let isOpen = false;
     try {
@@ -168,7 +175,7 @@ export class OpenSubscriptions<
         opened.subscription.close();
         return refuse(unavailable);
       case "full":
-        this.#rules.refuseFull(call, method);
+        this.#rules.refuseFull(call, method, "nodes");
         return false;
       case "error":
         if (this.#rules.isAlwaysCharged && !isPaid) return refuse(unavailable);

@@ -34,10 +34,10 @@ export class Submissions {
       // The node has worked on the extrinsic.
       isAlwaysCharged: true,
       // The specification has its own answer for too many broadcasts.
-      refuseFull: (call, { kind }) =>
+      refuseFull: (call, { kind }, full) =>
         kind === "broadcast"
           ? deps.replies.answer(call, "null")
-          : deps.replies.refuse(call, tooManySubscriptions),
+          : deps.replies.refuse(call, tooManySubscriptions(full)),
       lastMember: ({ kind }, { code, error } = unavailable) => {
         // A broadcast has no notifications. The client still ends it.
         if (kind === "broadcast") return undefined;

@@ -29,7 +29,8 @@ export class Subscriptions {
       max: maxSubscriptions,
       placesOf: ({ params }, { name }) => deps.placesOf(`${name} ${digestOf(params)}`),
       isAlwaysCharged: false,
-      refuseFull: (call, { name }) => deps.replies.refuse(call, tooManySubscriptions, name),
+      refuseFull: (call, { name }, full) =>
+        deps.replies.refuse(call, tooManySubscriptions(full), name),
       lastMember: (_, refusal = unavailable) => `"error":${refusal.error}`,
     });
   }

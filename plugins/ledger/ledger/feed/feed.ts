@@ -21,6 +21,7 @@ import { feedMetrics, type FeedMetrics } from "./feed-metrics.ts";
 import { SharedConnection } from "./shared-connection.ts";
 import { StorageTrials } from "./storage-trials.ts";
 import type { FeedMethods } from "./subscription-methods.ts";
+import { tooLargeError } from "./too-large.ts";
 import { Topic, topicParams, type TopicOwner } from "./topic.ts";
 
 /** A subscription without clients is kept for this time, because a client often subscribes again. */
@@ -35,9 +36,6 @@ const maxMessageBytes = 16 * 1_048_576;
 
 const invalidParams =
   '{"code":-32602,"message":"Invalid params: expected 1 to 1024 storage keys in hexadecimal"}';
-/** The code is the one with which Substrate nodes refuse an answer above their limit. */
-const tooLarge =
-  '{"code":-32008,"message":"Response is too big: the values do not fit into a message"}';
 const tooMany = '{"code":-32006,"message":"Too many different subscriptions"}';
 
 export interface FeedParts {
@@ -148,7 +146,7 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
       { method: topic.method.name },
       "a storage subscription ended, because it is too large",
     );
-    this.#remove(topic, { kind: "error", text: tooLarge }, "tooLarge");
+    this.#remove(topic, { kind: "error", text: tooLargeError }, "tooLarge");
   }
 
   onUnused(topic: Topic): void {
