@@ -12,7 +12,7 @@ import type {
 } from "sluice-gateway/services";
 import type { Payment } from "./payer.ts";
 
-/** After results of this many characters, a client has to continue before it gets more. */
+/** Maximum number of characters of results that a client gets before it must call `chainHead_v1_continue`. */
 const maxPerContinue = 1_048_576;
 
 const doneEvents = {
@@ -31,7 +31,7 @@ export interface OperationDeps {
   readonly payment: Payment;
   /** Sends an event of the follow. */
   readonly send: (event: string) => void;
-  /** True while so much output waits for the client that it gets no more. */
+  /** True while so much output waits for the client that nothing more is sent. */
   readonly isBusy: () => boolean;
   /** Changes the number of characters that wait for the client. Returns false if there are too many. */
   readonly hold: (chars: number) => boolean;
@@ -51,7 +51,7 @@ export class Operation {
   #remaining: number;
   #events: string[] = [];
   #held = 0;
-  /** Number of characters since the client has continued. */
+  /** Number of characters sent since the client last continued. */
   #sent = 0;
   #payment: "reserved" | "writing" | "written" | "released" = "reserved";
   #isComplete = false;
@@ -91,7 +91,7 @@ export class Operation {
     this.#sendEvents();
   }
 
-  /** Ends the operation without an event. It is charged if a node has begun to work on it. */
+  /** Ends the operation without an event. The operation is charged if a node has started it. */
   stop(): void {
     if (this.#hasEnded) return;
     let hasBegun = false;

@@ -37,7 +37,10 @@ export interface Shape {
   of: Shape | undefined;
 }
 
-/** More than polkadot-sdk itself decodes: 256 levels of calls, each of which takes up to four levels here. */
+/**
+ * Maximum nesting. polkadot-sdk itself decodes at most 256 levels of calls, each of which takes up to four levels
+ * here.
+ */
 const maxDepth = 1024;
 
 /** Number of bytes of the values of each primitive type. Negative if the length differs. */

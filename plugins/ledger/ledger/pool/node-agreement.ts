@@ -48,7 +48,7 @@ export class NodeAgreement {
     this.#chain = pool.chain;
     this.#blocks.clear();
     this.#finalized.reset();
-    // A node that has restarted may lag. The finalized head must not go back to that of this node.
+    // A node that has restarted may lag, and the finalized head must not go back to its finalized head.
     for (const each of this.#nodes) this.#learn(each);
   }
 
