@@ -22,13 +22,15 @@ export interface Page {
   readonly markdown: string;
 }
 
-/** Items and rows are joined up to this length: a hit should be about what was searched for. */
+/**
+ * Items and rows are joined up to this length. Longer paragraphs would contain text that is not related to the query.
+ */
 const maxJoinedLength = 500;
 /** Longer lines are split. */
 const maxTextLength = 1_000;
 
 export interface PageParagraphs {
-  /** The first heading of the highest level, or the name of the file. */
+  /** The text of the first heading of the highest level, or the name of the file. */
   readonly title: string;
   readonly paragraphs: readonly Paragraph[];
 }
