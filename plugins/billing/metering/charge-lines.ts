@@ -10,7 +10,7 @@ export function notAnAmount(milliCu: number): RangeError {
   return new RangeError(`${milliCu} is not an amount in milli-CU`);
 }
 
-/** Names are written to the journal, which accepts only text. */
+/** Returns true if a line can be charged. Its names must be text, because they are written to the journal. */
 export function isChargeable({
   costMilliCu,
   method,

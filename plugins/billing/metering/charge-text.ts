@@ -1,6 +1,6 @@
 /**
  * The text of a charge's record. Its lines are the id of the request, the agent's description of itself, the pricing of
- * an inference, and the amounts that leases cover. Missing lines at the end are left out.
+ * an inference, and the amounts that leases cover. Missing lines at the end are omitted.
  */
 import type { Agent, Pricing } from "sluice-gateway/services";
 
