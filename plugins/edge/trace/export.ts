@@ -1,4 +1,4 @@
-/** Exports ended spans in batches. Spans are dropped if the collector does not keep up. */
+/** Exports ended spans in batches. Spans are discarded if the collector does not keep up. */
 import { ExportResultCode } from "@opentelemetry/core";
 import { OTLPTraceExporter } from "@opentelemetry/exporter-trace-otlp-proto";
 import {
