@@ -119,7 +119,7 @@ function bad(member: string): Fault {
   return fault("BAD_FRAME", `hello: ${member} is missing or not valid`);
 }
 
-/** Returns whether the value is a valid name. It must be well-formed, because reports repeat it. */
+/** Returns true if the value is a valid name. It must be well-formed, because reports repeat it. */
 function isName(value: unknown): value is string {
   if (typeof value !== "string" || value.length === 0) return false;
   return value.length <= maxNameLength && value.isWellFormed();

@@ -56,7 +56,7 @@ export interface PolicyDocument {
   readonly key: string;
 }
 
-/** The values that the reader of a document knows already. */
+/** The values that the reader of a document already knows. */
 export interface PolicyExpectation {
   /** 32 bytes: the pinned Ed25519 key. */
   readonly key: Bytes;
