@@ -19,8 +19,8 @@ export interface Questions {
    */
   readonly requests: Readonly<Record<string, { readonly method: string; readonly params: object }>>;
   /**
-   * Plain JSON that comes back with the answers. The client keeps it meanwhile. It is signed but not encrypted, so the
-   * client can read it.
+   * Plain JSON that comes back with the answers. The client keeps it in the meantime. It is signed but not encrypted,
+   * so the client can read it.
    */
   readonly state?: unknown;
 }

@@ -99,7 +99,7 @@ export class LeasedCredit {
 
   /**
    * Charges an open reservation. A cost above the reservation counts at once, covered or not. `more`: further
-   * reservations whose credit pays for the same lines; they end, too.
+   * reservations whose credit pays for the same lines; they also end.
    */
   settle(
     reservation: LeasedReservation,

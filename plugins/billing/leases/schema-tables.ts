@@ -195,8 +195,8 @@ END $$;
 `;
 
 /**
- * Makes registrations wait for each other, so that the ids of replicas are in the order of their commits. Readers of the
- * charges of all replicas rely on it: a replica that appears later has a higher id.
+ * Serializes registrations, so that the ids of replicas are in the order of their commits. Readers of the charges of
+ * all replicas rely on it: a replica that appears later has a higher id.
  */
 const lockRegistration = `
 CREATE FUNCTION sluice.lock_registration() RETURNS void

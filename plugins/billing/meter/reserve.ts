@@ -18,7 +18,7 @@ import type {
 import { andThen } from "sluice-gateway/toolkit";
 import type { CountShadowRefusal } from "./shadow-refusals.ts";
 
-/** `anonymous`: nobody can be charged, because `authorize` is missing before this step or is in shadow mode. */
+/** `anonymous`: no caller can be charged, because `authorize` is missing before this step or is in shadow mode. */
 export type Refusal = CuRefusal | MeterUnavailable | { readonly kind: "anonymous" };
 
 interface ReserveOptions {

@@ -77,7 +77,7 @@ export function readChargeText(text: string): ChargeText {
 }
 
 /**
- * Returns the agent as JSON. If it is too long, the capabilities are dropped first. If it is still too long, because
+ * Returns the agent as JSON. If it is too long, the capabilities are omitted first. If it is still too long, because
  * the agent's step did not limit its texts, the line is empty.
  */
 function agentLine({ name, version, sessionId, provider, capabilities }: Agent): string {

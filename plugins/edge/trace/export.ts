@@ -49,7 +49,7 @@ export function openExport(settings: TraceSettings, host: Host): TraceExport {
   };
 }
 
-/** Returns the SDK's batch processor with its own limits, but counts dropped spans and logs an outage once. */
+/** Returns the SDK's batch processor with its own limits, but counts discarded spans and logs an outage once. */
 function countedBatches({ batch }: TraceSettings, { log, metrics }: Host): SpanProcessor {
   const family = metrics.counter(
     "sluice_trace_spans_total",

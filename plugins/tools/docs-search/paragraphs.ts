@@ -162,7 +162,7 @@ function decode(text: string): string {
 }
 
 /**
- * Joins lines into texts. Drops texts without a letter or digit. `repeated`: first line of every text but the first.
+ * Joins lines into texts. Omits texts without a letter or digit. `repeated`: first line of every text but the first.
  */
 function joinLines(lines: readonly string[], repeated?: string): string[] {
   const texts: string[] = [];

@@ -48,7 +48,7 @@ export class PostgresChangeFeed {
     this.#replica = replica;
   }
 
-  /** Makes `changed` start after the changes that exist now. */
+  /** Marks all existing changes as read, so that `changed` does not return them. */
   async skip(): Promise<void> {
     const [row] = await this.#query("SELECT coalesce(max(id), 0) AS newest FROM sluice.changes");
     this.#seen = number(row ?? {}, "newest");

@@ -84,7 +84,7 @@ export class PostgresAccountStore implements AccountStore {
     this.#feed = new PostgresChangeFeed(this.#query, database.replica);
   }
 
-  /** Makes `changed` start after the changes that exist now. */
+  /** Marks all existing changes as read, so that `changed` does not return them. */
   skipChanges(): Promise<void> {
     return this.#feed.skip();
   }

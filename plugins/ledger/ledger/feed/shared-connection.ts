@@ -72,7 +72,7 @@ export class SharedConnection {
     return Math.max(0, this.#notBefore - this.#parts.clock.monotonic());
   }
 
-  /** Returns the connection, or begins a new one. Undefined if there is no node. */
+  /** Returns the connection, or opens a new one. Undefined if there is no node. */
   open(): FeedConnection | undefined {
     if (this.#isClosed || this.#current !== undefined) return this.#current;
     const target = this.#nodes.choose();
@@ -107,7 +107,7 @@ export class SharedConnection {
     connection?.close();
   }
 
-  /** Closes the connection. `open` does not begin a new one after this. */
+  /** Closes the connection. `open` does not open a new one after this. */
   close(): void {
     this.#isClosed = true;
     this.#check[Symbol.dispose]();

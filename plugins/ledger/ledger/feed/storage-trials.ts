@@ -32,7 +32,7 @@ export interface WantedTrial {
   readonly method: FeedMethod;
   /** JSON text of an array. */
   readonly params: string;
-  /** False if nobody needs the outcome any more. */
+  /** False if the outcome is not needed any more. */
   readonly isWanted: () => boolean;
 }
 

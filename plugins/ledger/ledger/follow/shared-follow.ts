@@ -44,7 +44,7 @@ export class SharedFollow {
   readonly #tree: BlockTree;
   readonly #operations: Operations;
   readonly #clients = new Set<FollowClient>();
-  /** Blocks that nobody holds, until they are unpinned at the node together. */
+  /** Blocks without holders, until they are unpinned at the node together. */
   #unpinning: string[] = [];
   /** Headers that are being read, by hash. */
   readonly #headers = new Map<string, Promise<HeaderAnswer>>();

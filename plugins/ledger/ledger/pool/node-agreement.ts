@@ -1,6 +1,6 @@
 /**
- * Knowledge of a pool of several nodes about the blocks of each node. With it, a read at a block goes to a node that
- * has the block, wrong empty answers are recognised, and the finalized head does not go back between nodes.
+ * Knowledge of a pool of several nodes about the blocks of each node. With it, a read at a block is sent to a node
+ * that has the block, wrong empty answers are recognised, and the finalized head does not go back between nodes.
  */
 import type { Clock } from "sluice-gateway/plugin";
 import type { BlockOfCall, NodeRequest } from "../node-pool.ts";

@@ -91,7 +91,7 @@ export class NodeHealth {
   review(): void {
     const reference = this.#findReference();
     const changes = this.nodes.reduce((sum, node) => sum + node.changes, 0);
-    // The first reference counts as a change, too, because earlier answers may be from another chain.
+    // The first reference also counts as a change, because earlier answers may be from another chain.
     if (reference !== this.#reference || changes !== this.#changes) this.epoch++;
     const restarts = this.nodes.reduce((sum, node) => sum + node.restarts, 0);
     if (reference !== this.#reference || restarts !== this.#restarts) this.chain++;
