@@ -10,6 +10,7 @@ import {
 
 export const toolNames = [
   "echo",
+  "foreign",
   "raw",
   "reserved",
   "throws",

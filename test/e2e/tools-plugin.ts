@@ -37,6 +37,16 @@ const tools: readonly Tool<never>[] = [
     },
     call: (input) => ({ ok: true, value: input }),
   }),
+  of("foreign", {
+    // Another server may list such a schema. Only the type of its root is checked.
+    inputSchema: {
+      type: "object",
+      properties: { odd: null, list: { enum: {}, description: {}, type: {} } },
+      required: {},
+    },
+    hasOwnValidation: true,
+    call: (input) => ({ ok: true, value: { received: input } }),
+  }),
   of("raw", {
     call: () => ({ ok: true, json: '{"n":12345678901234567890, "n":1.0,"s":"\\u0041"}' }),
   }),

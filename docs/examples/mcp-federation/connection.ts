@@ -27,12 +27,12 @@ export function connection(url: string, headers: Readonly<Record<string, string>
       client = await opening;
       return await question(client);
     } catch (error) {
-      if (client !== undefined && !(error instanceof SdkHttpError)) throw error;
+      const isHttpError = error instanceof SdkHttpError;
       // The old client is not closed, because other requests may still run on it.
-      if (session === opening) session = undefined;
+      if (session === opening && (isHttpError || client === undefined)) session = undefined;
       // A server that does not know the session, because it was restarted, has not run the request.
-      if (client === undefined || isRetry || !isNotFound(error)) throw error;
-      return ask(question, true);
+      if (isHttpError && error.status === 404 && !isRetry) return ask(question, true);
+      throw error;
     }
   }
 
@@ -45,5 +45,3 @@ export function connection(url: string, headers: Readonly<Record<string, string>
     close: () => session?.then((client) => client.close()).catch(() => {}),
   };
 }
-
-const isNotFound = (error: unknown) => error instanceof SdkHttpError && error.status === 404;

@@ -174,6 +174,7 @@ test("invalid tools are skipped, and errors of one call keep the connection", as
   const failed = await tested.call("acme_fail");
   assert.equal(!failed.ok && failed.message, "the month is missing");
   const refused = await tested.call("acme_refuse");
+  assert.equal(!refused.ok && refused.code, "GATEWAY_INVALID_PARAMS");
   assert.equal(!refused.ok && refused.message, "the tool refused the arguments");
   const typed = await tested.call("acme_typed");
   assert.ok(typed.ok && typed.isStructured === true && typed.json === '{"n":1}');

@@ -42,8 +42,8 @@ export default defineTools<Options>({
     /** Lists the tools. While the server is unavailable, they remain as they were. */
     async function refresh(): Promise<void> {
       try {
-        const listed = await listTools();
-        const allowed = listed.tools.filter(({ name }) => Object.hasOwn(prices, name));
+        const listed = new Map((await listTools()).tools.map((tool) => [tool.name, tool]));
+        const allowed = Object.keys(prices).flatMap((name) => listed.get(name) ?? []);
         const text = JSON.stringify(allowed);
         if (isUnavailable) log.info({}, "an MCP server is available again");
         isUnavailable = false;
@@ -90,6 +90,7 @@ async function resultOf(answer: Promise<CallToolResult>, log: Log): Promise<Tool
   } catch (error) {
     log.info({ err: error }, "a call of an MCP server failed");
     const isRefusal = error instanceof ProtocolError && error.code === INVALID_PARAMS;
-    return failed(isRefusal ? "the tool refused the arguments" : "the tool did not answer");
+    if (isRefusal) return toolFailure("GATEWAY_INVALID_PARAMS", "the tool refused the arguments");
+    return failed("the tool did not answer");
   }
 }

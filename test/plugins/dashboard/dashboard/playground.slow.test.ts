@@ -164,6 +164,14 @@ test("an operator chats, calls a tool that writes and calls the node, each with 
   await page.getByText("confirmation_token").first().waitFor();
   await explanation.waitFor();
 
+  // The form also shows a schema of another server whose keywords have wrong types.
+  await page.getByRole("combobox", { name: "Tool" }).selectOption("foreign");
+  await page.getByLabel("odd", { exact: true }).fill("1");
+  await page.getByLabel("list", { exact: true }).fill('["a"]');
+  await page.getByRole("button", { name: "Call", exact: true }).click();
+  await answer.getByText("received").waitFor();
+  await explanation.waitFor();
+
   await page.getByRole("button", { name: "Node", exact: true }).click();
   await page.getByLabel("Parameters").fill("no list");
   await page.getByRole("button", { name: "Call", exact: true }).click();

@@ -105,18 +105,29 @@ function Confirmation({ tool, details, confirm }) {
   <//>`;
 }
 
-/** Returns the members of an object schema, except the token, which the confirmation adds. */
+/**
+ * Returns the members of an object schema, except the token, which the confirmation adds. The schema may come from another
+ * server, so its keywords can have values of any type.
+ */
 function membersOf(schema) {
-  const required = schema?.required ?? [];
-  return Object.entries(schema?.properties ?? {})
+  const required = Array.isArray(schema?.required) ? schema.required : [];
+  return Object.entries(Object(schema?.properties))
     .filter(([name]) => name !== "confirmation_token")
-    .map(([name, member]) => ({ name, member, isRequired: required.includes(name) }));
+    .map(([name, of]) => ({ name, member: Object(of), isRequired: required.includes(name) }));
+}
+
+/** Returns the values of which one must be chosen. Undefined if the schema names none. */
+function choicesOf({ type, enum: choices }) {
+  if (Array.isArray(choices)) return choices;
+  return type === "boolean" ? [true, false] : undefined;
 }
 
 function fieldsOf(schema) {
   return membersOf(schema).map(({ name, member, isRequired }) => {
-    const choices = member.enum ?? (member.type === "boolean" ? [true, false] : undefined);
-    const common = { key: name, name, label: name, hint: member.description ?? kindOf(member) };
+    const choices = choicesOf(member);
+    const { description } = member;
+    const hint = typeof description === "string" ? description : kindOf(member);
+    const common = { key: name, name, label: name, hint };
     if (choices === undefined) {
       return html`<${InputField}
         ...${common}
@@ -143,7 +154,7 @@ function textOf(value) {
 }
 
 /**
- * Reads the fields. An empty optional field is omitted. The gateway checks the values; here they only get their types.
+ * Reads the fields. An empty optional field is omitted. The gateway or the tool checks the values; here they only get their types.
  * @returns {{ input?: Record<string, unknown>, problem?: string }}
  */
 function readInput(schema, fields) {
