@@ -115,7 +115,7 @@ export interface Confidential {
   policy(): Promise<SignedPolicy>;
   /**
    * Checks a policy document that was signed elsewhere against the key that it contains. Resolves to the document, or
-   * to a message that says why it is not valid.
+   * to a message with the reason why it is not valid.
    */
   readPolicy(document: unknown): Promise<SignedPolicy | string>;
 }

@@ -45,8 +45,8 @@ export interface Reservation {
   readonly kind: "reserved";
   readonly costMilliCu: number;
   /**
-   * Charges the lines and releases the rest. If their sum exceeds `costMilliCu`, it is cut to `costMilliCu`, from the
-   * last line backwards. `more`: further reservations whose credit pays for the same lines; they also end.
+   * Charges the lines and releases the rest. If their sum exceeds `costMilliCu`, it is reduced to `costMilliCu`, from
+   * the last line backwards. `more`: further reservations whose credit pays for the same lines; they also end.
    *
    * Resolves when the charge has been written to disk, or at once with `metering.durability: async`. Rejects, and
    * charges nothing, if the charge could not be written, or with a RangeError if the cost of a line is not a whole

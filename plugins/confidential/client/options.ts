@@ -33,8 +33,8 @@ export interface ConnectOptions extends Partial<VerificationPolicy> {
   /** Id of the model. */
   readonly model: string;
   /**
-   * Where the encryption must end. Default: as in the policy document, else `worker`. If both are given, they must be
-   * equal.
+   * The required place where the encryption ends. Default: as in the policy document, else `worker`. If both are
+   * given, they must be equal.
    */
   readonly termination?: Role;
   /** Pinned public key of the operator's policy document: base64url of 32 bytes. */

@@ -13,7 +13,7 @@ const suiteName = "x25519-hkdf-sha256-aes256gcm";
 export const clientSubprotocol = "confidential.v1";
 export const workerSubprotocol = "cstream.worker.v1";
 
-/** Where the session is decrypted: in the worker, next to the model, or in the gateway's own enclave. */
+/** The place where the session is decrypted: in the worker, next to the model, or in the gateway's own enclave. */
 export type Role = "worker" | "gateway";
 
 export interface Hello {

@@ -29,7 +29,7 @@ export interface ConfidentialPolicy {
 }
 
 export interface NetworkPolicy {
-  /** Where sessions are decrypted. A relay cannot choose it. */
+  /** The place where sessions are decrypted. A relay cannot choose it. */
   readonly termination: Role;
   /** The code that may run there. If it is missing for the role in `termination`, no code is accepted. */
   readonly worker?: EnclavePolicy;

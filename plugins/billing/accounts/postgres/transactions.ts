@@ -39,7 +39,7 @@ const outcomeEveryMs = 100;
 
 /**
  * These settings apply until the end of the transaction. The server ends a transaction whose gateway has stopped or is
- * cut off, so that others do not wait for its lock.
+ * disconnected, so that others do not wait for its lock.
  */
 const prepare = `SELECT pg_current_xact_id()::text AS id, set_config('lock_timeout', '${lockWaitMs}', true),
   set_config('idle_in_transaction_session_timeout', '${maxTransactionMs + 2_000}', true)`;

@@ -224,8 +224,8 @@ export class ArchiveReads implements LedgerArchive {
   }
 
   /**
-   * Reads from another node. `failure`: the event of the first one, for the client if there is no other. The promise does
-   * not reject.
+   * Reads from another node. `failure`: the event of the first node, which the client gets if there is no other node.
+   * The promise does not reject.
    */
   async #move(read: OpenRead, failure: string): Promise<void> {
     this.#detach(read);

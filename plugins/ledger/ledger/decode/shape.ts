@@ -9,7 +9,7 @@
 import type { Field, Primitive, TypeDef } from "./type-registry.ts";
 import { broken, compactResult, readCompact, skipCompact } from "./scale.ts";
 
-/** How the length of a value is determined (`Shape.op`). */
+/** The ways to determine the length of a value (`Shape.op`). */
 const op = {
   /** `size` bytes. */
   fixed: 0,

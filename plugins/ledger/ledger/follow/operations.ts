@@ -18,7 +18,7 @@ import { SharedOperation, type OperationOwner, type OperationRequest } from "./s
 
 /** The number of operations that the specification guarantees. */
 const maxRunning = 16;
-/** Maximum number of operations that wait for one of the above to end. */
+/** Maximum number of operations that wait until a running one ends. */
 const maxQueued = 1024;
 /** Delay before an operation is sent again if the node did not accept it although none was running. */
 const retryMs = 200;

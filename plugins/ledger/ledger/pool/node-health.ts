@@ -6,8 +6,8 @@ import type { PooledNode } from "./pooled-node.ts";
 
 const sampleMs = 1_000;
 /**
- * How long nodes wait for the first probe of an earlier node in the configuration, which decides the expected chain.
- * If the wait were longer, a first node that hangs would prevent the use of good nodes.
+ * Time for which nodes wait for the first probe of an earlier node in the configuration. That node determines the
+ * expected chain. If the wait were longer, a first node that hangs would prevent the use of good nodes.
  */
 const firstProbeWaitMs = 2_000;
 
