@@ -141,7 +141,7 @@ export class LedgerReplica {
   messages(now: number): readonly Message[] {
     if (this.#isGone) return [];
     if (this.isReplaced) {
-      // Reservations that have waited too long for the ledger are refused.
+      // This ends the reservations that have waited for the ledger for too long.
       this.#credit.sweep(now);
       this.#passOn(now);
       return [];

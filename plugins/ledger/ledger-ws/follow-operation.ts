@@ -12,7 +12,10 @@ import type {
 } from "sluice-gateway/services";
 import type { Payment } from "./payer.ts";
 
-/** Maximum number of characters of results that a client gets before it must call `chainHead_v1_continue`. */
+/**
+ * After more than this number of characters of results, an operation that can pause waits for `chainHead_v1_continue`.
+ * While more characters wait for the client, the node must wait.
+ */
 const maxPerContinue = 1_048_576;
 
 const doneEvents = {

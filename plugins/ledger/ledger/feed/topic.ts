@@ -131,7 +131,7 @@ export class Topic {
     const isHead = kind === "heads" || kind === "allHeads" || kind === "finalized";
     if (this.id === undefined || !isHead) return false;
     const height = kind === "finalized" ? finalized : best;
-    // Not every node begins with its current head.
+    // Not every node starts with its current head.
     this.#firstHeight ??= height;
     const last = this.#state.height ?? this.#firstHeight;
     const isNew = last !== this.#checkedHeight;
