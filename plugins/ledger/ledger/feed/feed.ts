@@ -9,7 +9,7 @@ import type {
   OpenedSubscription,
   SubscriptionEndReason,
 } from "sluice-gateway/services";
-import type { NodePool } from "../node-pool.ts";
+import type { NodeHead, NodePool } from "../node-pool.ts";
 import type { PoolConfig } from "../options.ts";
 import {
   messageTooLarge,
@@ -86,8 +86,7 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
       limits: this.#limits,
       lostMessage: "the subscriptions move, because their node is lost",
       onLost: (reason) => this.#move(reason),
-      isMissing: (head) =>
-        [...this.#topics.values()].filter((each) => each.isMissing(head)).length > 0,
+      isMissing: (head) => this.#isMissing(head),
     });
     this.#trials = new StorageTrials({ ...parts, limits: this.#limits });
   }
@@ -156,6 +155,13 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
     this.#parts.clock.after(unusedMs, () => {
       if (topic.isUnused && this.#topics.get(topic.key) === topic) this.#remove(topic, undefined);
     });
+  }
+
+  /** Checks every topic, because each one notes the head for its next check. */
+  #isMissing(head: NodeHead): boolean {
+    let isMissing = false;
+    for (const topic of this.#topics.values()) if (topic.checkHead(head)) isMissing = true;
+    return isMissing;
   }
 
   #add(topic: Topic): void {

@@ -125,8 +125,11 @@ export class Topic {
     return this.#clients === 0;
   }
 
-  /** Returns true if the node has sent no notification of its own head, nor of any head since the last check. */
-  isMissing({ best, finalized = -1 }: NodeHead): boolean {
+  /**
+   * Compares the node's own head with the heads that it has sent. Returns true if the node has sent neither its own head
+   * nor any new head since the last check.
+   */
+  checkHead({ best, finalized = -1 }: NodeHead): boolean {
     const { kind } = this.method;
     const isHead = kind === "heads" || kind === "allHeads" || kind === "finalized";
     if (this.id === undefined || !isHead) return false;
