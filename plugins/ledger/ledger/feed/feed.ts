@@ -103,6 +103,9 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
     const key = topicKey(name, read);
     let topic = this.#topics.get(key);
     if (topic === undefined) {
+      const { params: normal } = read;
+      if (method.kind === "storage" && this.#trials.isTooLarge({ method, params: normal }))
+        return { kind: "error", error: tooLargeError };
       if (this.#topics.size >= maxTopics) return { kind: "error", error: tooMany };
       topic = new Topic(key, method, read, this);
       this.#add(topic);
