@@ -78,6 +78,14 @@ export interface NodeHead {
   readonly finalized: number | undefined;
 }
 
+/** What subscriptions to the nodes announce. `node`: label of the node. */
+export interface Announcements {
+  /** The highest finalized block that a node has reported and that is believed. Undefined before the first report. */
+  readonly finalizedFloor: number | undefined;
+  /** Called when a node has announced its finalized head. */
+  announcedFinalized(node: string, number: number): void;
+}
+
 /** A pool of nodes. */
 export interface NodePool {
   /** Sends one call. Never throws. A call cannot be cancelled: it ends with its answer or at the pool's time limits. */
@@ -105,5 +113,7 @@ export interface NodePool {
    * tried as a last resort. `block`: nodes that have it are first. Absent if the pool has no WebSockets.
    */
   targets?(block?: BlockOfCall): readonly NodeTarget[];
+  /** Undefined if the pool has a single node, which cannot disagree. */
+  readonly announcements?: Announcements | undefined;
   close(): Promise<void>;
 }

@@ -17,6 +17,7 @@ import {
   type FeedConnection,
   type FeedLimits,
 } from "./feed-connection.ts";
+import { FinalizedStart } from "./finalized-start.ts";
 import { feedMetrics, type FeedMetrics } from "./feed-metrics.ts";
 import { SharedConnection } from "./shared-connection.ts";
 import { StorageTrials } from "./storage-trials.ts";
@@ -44,7 +45,7 @@ export interface FeedParts {
     "name" | "connectMs" | "headersMs" | "idleMs" | "answerBytes"
   >;
   readonly methods: FeedMethods;
-  readonly pool: Pick<NodePool, "targets" | "best">;
+  readonly pool: Pick<NodePool, "targets" | "best" | "announcements">;
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;
@@ -61,6 +62,7 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
   readonly #opening = new Map<Topic, PromiseWithResolvers<FeedAnswer>>();
   readonly #connection: SharedConnection;
   readonly #trials: StorageTrials;
+  readonly #finalized: FinalizedStart;
   /** Topics that are being tried. */
   readonly #trying = new Set<Topic>();
   /** Number of nodes in a row that have not opened any subscription. */
@@ -86,6 +88,7 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
       onLost: (reason) => this.#move(reason),
       isMissing: (head) => this.#isMissing(head),
     });
+    this.#finalized = new FinalizedStart(parts.pool);
     this.#trials = new StorageTrials({ ...parts, limits: this.#limits });
   }
 
@@ -257,7 +260,9 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
     // The id is set at once, so that a topic is not subscribed twice.
     topic.id = "";
     const answer = await connection.subscribe(method.name, params, () => (result) => {
-      if (this.#connection.current === connection) topic.receive(result);
+      const { current, node } = this.#connection;
+      if (current !== connection || node === undefined) return;
+      if (this.#finalized.accepts(topic, node, result)) topic.receive(result);
     });
     if (this.#connection.current !== connection || answer === undefined) return;
     if (answer.kind === "error") {

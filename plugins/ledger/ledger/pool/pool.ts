@@ -5,7 +5,14 @@
  */
 import { chooseBackend, roundRobin } from "sluice-gateway/http";
 import type { Clock, Log, Metrics } from "sluice-gateway/plugin";
-import type { BlockOfCall, NodePool, NodeRequest, NodeStatus, NodeTarget } from "../node-pool.ts";
+import type {
+  Announcements,
+  BlockOfCall,
+  NodePool,
+  NodeRequest,
+  NodeStatus,
+  NodeTarget,
+} from "../node-pool.ts";
 import { failures, type Failure } from "./failure.ts";
 import { discardedState, isRetryableElsewhere } from "./node-error.ts";
 import { openNodes, type NodesConfig } from "./open-node.ts";
@@ -79,6 +86,10 @@ class Pool implements OpenPool, AttemptListener {
 
   get firstProbe(): Promise<void> {
     return this.#health.firstProbe;
+  }
+
+  get announcements(): Announcements | undefined {
+    return this.#agreement;
   }
 
   probe(): Promise<void> {

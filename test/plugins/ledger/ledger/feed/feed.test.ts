@@ -23,6 +23,12 @@ function setUp(...nodes: readonly ChainNode[]) {
     label: new URL(url).host,
     url: new URL(url),
   }));
+  const announcements = {
+    finalizedFloor: 0,
+    announced: [] as string[],
+    announcedFinalized: (node: string, number: number) =>
+      void announcements.announced.push(`${node} ${number}`),
+  };
   const feed = new Feed({
     upstream: {
       name: "ledger",
@@ -32,7 +38,7 @@ function setUp(...nodes: readonly ChainNode[]) {
       answerBytes: messageBytes,
     },
     methods: createFeedMethods({ methods: {} }),
-    pool: { targets: () => targets, best: undefined },
+    pool: { targets: () => targets, best: undefined, announcements },
     clock,
     log: silentLog,
     metrics,
@@ -40,6 +46,7 @@ function setUp(...nodes: readonly ChainNode[]) {
   return {
     clock,
     feed,
+    announcements,
     /** Advances the clock second by second. The node answers a request, and before it the pings, after each second. */
     async advance(seconds: number): Promise<void> {
       for (let passed = 0; passed < seconds; passed++) {
@@ -263,4 +270,27 @@ test("a node that sends each head late is not left", async () => {
     await until(() => heard.length === 1 + blocks);
   }
   assert.equal(feed.moves(), 0);
+});
+
+test("a new subscription to finalized heads does not start below the finalized head of the pool", async () => {
+  await using node = await ChainNode.start();
+  using feed = setUp(node);
+  feed.announcements.finalizedFloor = 102;
+  const hearing = feed.hear("chain_subscribeFinalizedHeads");
+  await until(() => node.open("chain_subscribeFinalizedHeads") === 1);
+  node.advance(103);
+  const heard = await hearing;
+  await until(() => heard.length === 2);
+  assert.deepEqual(heard, [headerOf(102), headerOf(103)]);
+  // A subscription that has started continues without a gap.
+  feed.announcements.finalizedFloor = 105;
+  node.advance(104);
+  await until(() => heard.length === 3);
+  assert.equal(heard[2], headerOf(104));
+  const label = new URL(node.url).host;
+  const numbers = [100, 101, 102, 103, 104];
+  assert.deepEqual(
+    feed.announcements.announced,
+    numbers.map((number) => `${label} ${number}`),
+  );
 });

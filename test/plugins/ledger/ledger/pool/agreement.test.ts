@@ -313,6 +313,29 @@ test("a node that does not know its own finalized head is asked no further", asy
   assert.deepEqual(await outcomes(under, 4, finalizedHead), Array(4).fill(quoted(hashOf(98))));
 });
 
+test("the finalized head is not below the one that a subscription has announced", async () => {
+  await using ahead = await startBlockNode("ahead");
+  await using behind = await startBlockNode("behind");
+  await using under = await startKnownPool([ahead, behind]);
+  const [first] = under.pool.status();
+  under.pool.announcements?.announcedFinalized(first!.node, 99);
+  assert.deepEqual(await outcomes(under, 4, finalizedHead), Array(4).fill(quoted(hashOf(99))));
+  const height = { method: "archive_v1_finalizedHeight", params: "[]" };
+  assert.deepEqual(await outcomes(under, 4, height), Array(4).fill("99"));
+});
+
+test("an announced finalized head that the node does not have, or far above the others, is not used", async () => {
+  await using liar = await startBlockNode("liar");
+  await using honest = await startBlockNode("honest");
+  await using under = await startKnownPool([liar, honest]);
+  const [first] = under.pool.status();
+  under.pool.announcements?.announcedFinalized(first!.node, 117);
+  assert.equal(under.pool.announcements?.finalizedFloor, 98);
+  under.pool.announcements?.announcedFinalized(first!.node, 116);
+  assert.equal(under.pool.announcements?.finalizedFloor, 116);
+  assert.deepEqual(await outcomes(under, 4, finalizedHead), Array(4).fill(quoted(hashOf(98))));
+});
+
 /** Answers enough calls for the pool to know the response times of the method. */
 async function learnTimes(under: PoolUnderTest): Promise<void> {
   for (let i = 0; i < 64; i++) await under.outcome({ method: "slow_method" });
