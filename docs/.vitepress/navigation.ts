@@ -40,6 +40,7 @@ const sections: Readonly<Record<string, readonly string[]>> = {
     "docs/examples/jwt-auth/README",
     "docs/examples/mcp-federation/README",
     "docs/examples/oauth-metadata/README",
+    "docs/examples/redact-pii/README",
     "plugins/README",
     "plugins/contracts/README",
   ],
