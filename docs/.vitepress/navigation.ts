@@ -37,6 +37,7 @@ const sections: Readonly<Record<string, readonly string[]>> = {
     "docs/writing-plugins",
     "docs/contract-changes",
     "docs/plugin-catalogue",
+    "docs/examples/evm-node/README",
     "docs/examples/jwt-auth/README",
     "docs/examples/mcp-federation/README",
     "docs/examples/oauth-metadata/README",
