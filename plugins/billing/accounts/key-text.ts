@@ -19,7 +19,7 @@ export function hashKey(keyText: string): string {
   return hash("sha256", keyText);
 }
 
-/** Beginning of the id of every API key, as `newId` makes it. */
+/** Prefix of the id of every API key, as `newId` creates it. */
 export const keyIdPrefix = "key_";
 
 /** Returns a random, URL-safe id such as `ws_9f…` with 96 random bits. */

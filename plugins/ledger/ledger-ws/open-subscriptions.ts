@@ -1,6 +1,6 @@
 /**
- * The subscriptions of one connection that follow the same rules: opens them, charges them, and ends them. It is used for
- * each kind of subscription.
+ * Opens, charges and ends the subscriptions of one connection that follow the same rules. There is one instance per
+ * kind of subscription.
  */
 import { randomBytes } from "node:crypto";
 import type {
@@ -30,7 +30,7 @@ export interface SubscriptionDeps {
   readonly payer: Payer;
   readonly notifications: PaidNotifications;
   readonly replies: CallReplies;
-  /** Called for an exception, which ends the connection. */
+  /** Called with an exception. It ends the connection. */
   readonly onError: (error: unknown) => void;
 }
 
@@ -38,9 +38,9 @@ export interface SubscriptionDeps {
 export interface SubscriptionRules<Method> {
   /** Maximum number of open subscriptions. */
   readonly max: number;
-  /** Returns the places of the key from which the subscription of this call takes one. */
+  /** Returns the key's limit that applies to the subscription of this call. */
   placesOf(call: RpcCall, method: Method): Places;
-  /** True if opening is charged even if the node refuses, or if the client has left. */
+  /** True if opening is charged even if the node refuses it or the client has disconnected. */
   readonly isAlwaysCharged: boolean;
   /** Answers a call above a limit. `full`: whose limit it is. */
   refuseFull(call: RpcCall, method: Method, full: FullPlace): void;
@@ -51,7 +51,7 @@ export interface SubscriptionRules<Method> {
   lastMember(method: Method, refusal: Refusal | undefined): string | undefined;
 }
 
-/** The outcome of opening a subscription at a node. `full`: there are too many at the nodes. */
+/** The outcome of opening a subscription at a node. `full`: too many subscriptions are open at the nodes. */
 export type Opened<Upstream> =
   | { readonly kind: "open"; readonly subscription: Upstream }
   | { readonly kind: "error"; readonly error: string }
@@ -60,7 +60,7 @@ export type Opened<Upstream> =
 export interface OpenSubscription<Method, Upstream> extends NotifiedSubscription {
   readonly method: Method & SubscriptionMethod;
   readonly upstream: Upstream;
-  /** The places of the key of which the subscription has taken one. */
+  /** The key's limit, of which the subscription has taken one place. */
   readonly places: Places;
 }
 

@@ -17,7 +17,7 @@ export interface CallRefusal {
 }
 
 export const tooManyRequests = refusalOf("GATEWAY_RATE_LIMITED", "Too Many Requests");
-/** A step of the route has failed at the message, which is a bug. */
+/** The error for a message at which a step of the route has failed, which is a bug. */
 export const stepFailure = refusalOf("GATEWAY_INTERNAL_ERROR", "Internal Error");
 /** The key is no longer valid. The connection closes, so the client does not get this error. */
 export const unauthorized = refusalOf("GATEWAY_UNAUTHORIZED", "unauthorized");
@@ -86,5 +86,5 @@ export const endErrors: Readonly<
   },
 };
 
-/** The codes of calls that no node has answered with a result, for logs and metrics. */
+/** The codes, in logs and metrics, of calls that no node has answered with a result. */
 export const upstreamErrorCodes = { error: "NODE_ERROR", failed: "UPSTREAM_ERROR" } as const;

@@ -1,7 +1,7 @@
 /**
- * The subscriptions of a pool. One WebSocket to one of its nodes carries all of them, and clients that want the same share
- * one. If the node is lost or is no longer usable, all subscriptions move to another node. A subscription whose
- * notifications do not fit into a message ends alone: see storage-trials.ts.
+ * The subscriptions of a pool. One WebSocket to one of its nodes carries all of them, and clients with equal parameters
+ * share one subscription. If the node is lost or is no longer usable, all subscriptions move to another node. A
+ * subscription whose notifications do not fit into a message ends without affecting the others: see storage-trials.ts.
  */
 import type { Clock, Log, Metrics } from "sluice-gateway/plugin";
 import type {
@@ -9,7 +9,7 @@ import type {
   OpenedSubscription,
   SubscriptionEndReason,
 } from "sluice-gateway/services";
-import type { NodePool } from "../node-pool.ts";
+import type { NodeHead, NodePool } from "../node-pool.ts";
 import type { PoolConfig } from "../options.ts";
 import {
   messageTooLarge,
@@ -26,7 +26,7 @@ import { Topic, topicParams, type TopicOwner, type TopicParams } from "./topic.t
 
 /** A subscription without clients is kept for this time, because a client often subscribes again. */
 const unusedMs = 5_000;
-/** Time until the next attempt if there is no node. */
+/** Time until the next attempt to connect if there is no node. */
 const retryMs = 200;
 /** Time until the next trial of a subscription that is open for clients, if no node has answered. */
 const trialRetryMs = 5_000;
@@ -57,7 +57,7 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
   readonly #limits: FeedLimits;
   readonly #metrics: FeedMetrics;
   readonly #topics = new Map<string, Topic>();
-  /** The first answers of a node that clients wait for, by topic. */
+  /** The first answer of a node to each topic, for the clients that wait for it. */
   readonly #opening = new Map<Topic, PromiseWithResolvers<FeedAnswer>>();
   readonly #connection: SharedConnection;
   readonly #trials: StorageTrials;
@@ -84,8 +84,7 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
       limits: this.#limits,
       lostMessage: "the subscriptions move, because their node is lost",
       onLost: (reason) => this.#move(reason),
-      isMissing: (head) =>
-        [...this.#topics.values()].filter((each) => each.isMissing(head)).length > 0,
+      isMissing: (head) => this.#isMissing(head),
     });
     this.#trials = new StorageTrials({ ...parts, limits: this.#limits });
   }
@@ -163,6 +162,13 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
     this.#parts.clock.after(unusedMs, () => {
       if (topic.isUnused && this.#topics.get(topic.key) === topic) this.#remove(topic, undefined);
     });
+  }
+
+  /** Checks every topic, because each one notes the head for its next check. */
+  #isMissing(head: NodeHead): boolean {
+    let isMissing = false;
+    for (const topic of this.#topics.values()) if (topic.checkHead(head)) isMissing = true;
+    return isMissing;
   }
 
   #add(topic: Topic): void {
@@ -274,10 +280,11 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
     this.#report();
     for (const topic of this.#topics.values()) {
       topic.moved();
-      // It is not known which topic the message belonged to. A trial shows it.
+      // It is not known which topic the message belonged to. A trial finds out.
       if (reason === messageTooLarge) topic.needsTrial = topic.isStorage;
     }
-    // Every node has been tried, so new clients get an error instead of waiting. The others wait for a node.
+    // Every node has been tried, so new clients get an error instead of waiting. Clients whose subscriptions are open
+    // wait for a node.
     if (++this.#failures > this.#connection.nodes)
       for (const topic of this.#opening.keys()) this.#remove(topic, undefined);
     const { waitMs } = this.#connection;

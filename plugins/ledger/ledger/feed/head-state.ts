@@ -4,8 +4,15 @@ import { isObject } from "sluice-gateway/toolkit";
 import { parseOrUndefined } from "../json-part.ts";
 import type { Accepted, HeaderSource, NotificationState } from "./notification-state.ts";
 
-/** Maximum number of missed blocks that are fetched for clients, and of blocks by which the head of a node may jump. */
+/** Maximum number of missed blocks that are fetched for clients. */
 const maxGap = 256;
+/**
+ * Number of blocks by which a head may be above the best block that was seen by a probe. A head that is too high would
+ * stop the heads of all clients until the chain has reached it, even after a move to an honest node.
+ */
+const maxAhead = 16;
+/** The same for a head that directly follows the last one, because a chain can have many blocks between two probes. */
+const maxAheadInSequence = 256;
 /** Number of heads that are remembered, to recognise repeated ones. */
 const maxRemembered = 1024;
 
@@ -26,7 +33,7 @@ interface ReadHead {
 }
 
 /**
- * The heads that a node notifies of:
+ * The kinds of heads in a node's notifications:
  *
  * - `new`: the best block whenever it changes. A reorganization can leave out blocks.
  * - `all`: every block that the node imports, also those of forks.
@@ -42,7 +49,7 @@ export class HeadState implements NotificationState {
   #highest = -1;
   /** True until a node after a move has sent a head that is new to the clients. */
   #hasMoved = false;
-  /** Number of the last head of this node. Undefined before its first one. */
+  /** Number of the highest head of this node. Undefined before its first one. */
   #ofNode: number | undefined;
   /** Number of nodes in a row whose first head was too far ahead. */
   #gaps = 0;
@@ -64,11 +71,9 @@ export class HeadState implements NotificationState {
   async accept(result: string, source: HeaderSource): Promise<Accepted> {
     const head = readHead(result);
     if (head === undefined) return "invalid";
+    if (!this.#isPlausible(head, source)) return "invalid";
     const isFirst = this.#ofNode === undefined;
-    // After a stall of finality, the finalized head can jump, but not above the best block.
-    const known = Math.max(this.#ofNode ?? head.number, source.best ?? 0);
-    if (head.number > known + maxGap) return "invalid";
-    this.#ofNode = head.number;
+    this.#ofNode = Math.max(this.#ofNode ?? head.number, head.number);
     if (this.#sent.has(head.identity)) return [];
     if (this.#highest < 0) return this.#send([{ head, text: result }]);
     const mustIncrease = this.#kind === "finalized" || (this.#kind === "new" && this.#hasMoved);
@@ -79,6 +84,12 @@ export class HeadState implements NotificationState {
       return isFirst && this.#gaps++ > 0 ? "gap" : "invalid";
     const missed = await this.#missedBefore(head, source);
     return missed === undefined ? "invalid" : this.#send([...missed, { head, text: result }]);
+  }
+
+  /** Returns true for every head before the first probe, when nothing is known about the chain. */
+  #isPlausible({ number }: Head, { best = number }: HeaderSource): boolean {
+    const isNext = this.#ofNode !== undefined && number === this.#ofNode + 1;
+    return number <= best + (isNext ? maxAheadInSequence : maxAhead);
   }
 
   #send(heads: readonly ReadHead[]): Accepted {

@@ -60,10 +60,40 @@ test("a node without the headers in between is not used, and the next one fills 
 
 test("a gap of more than 256 blocks is accepted if a second node confirms it", async () => {
   const state = await followed(3);
+  const ofPool = { ...node, best: 300 };
   state.moved();
-  assert.equal(await state.accept(headerOf(300), node), "invalid");
+  assert.equal(await state.accept(headerOf(300), ofPool), "invalid");
   state.moved();
-  assert.equal(await state.accept(headerOf(300), node), "gap");
+  assert.equal(await state.accept(headerOf(300), ofPool), "gap");
+});
+
+test("a first head far above the best block of the pool is invalid, and the next node is used", async () => {
+  for (const kind of ["new", "all", "finalized"] as const) {
+    const state = new HeadState(kind);
+    assert.equal(await state.accept(headerOf(2 ** 40), node), "invalid", kind);
+    assert.equal(state.current, undefined);
+    state.moved();
+    assert.deepEqual(await state.accept(headerOf(3), node), [headerOf(3)]);
+    assert.deepEqual(await state.accept(headerOf(4), node), [headerOf(4)]);
+  }
+});
+
+test("a head may be 16 blocks above the best block of the pool, and 256 after its predecessor", async () => {
+  const state = new HeadState("new");
+  assert.equal(await state.accept(headerOf(20), node), "invalid");
+  for (let number = 19; number <= 259; number++) {
+    assert.deepEqual(await state.accept(headerOf(number), node), [headerOf(number)]);
+  }
+  assert.equal(await state.accept(headerOf(260), node), "invalid");
+  // Before the first probe, nothing is known about the chain.
+  const unknown = { ...node, best: undefined };
+  assert.deepEqual(await new HeadState("new").accept(headerOf(9_000), unknown), [headerOf(9_000)]);
+});
+
+test("an old block of a fork does not make the node look as if it lagged", async () => {
+  const state = await followed(3, "all");
+  await state.accept(headerOf(1, 1), node);
+  assert.equal(state.height, 3);
 });
 
 test("a jump of the same node and a notification that is not a header are invalid", async () => {
@@ -98,9 +128,11 @@ test("after a move, the heads of a fork are not missing among all heads", async 
 
 test("of all heads, only those since the first one are read after a move", async () => {
   const state = new HeadState("all");
-  await state.accept(headerOf(100), node);
+  await state.accept(headerOf(100), { ...node, best: 100 });
   state.moved();
-  assert.deepEqual(await state.accept(headerOf(100, 1), silent), [headerOf(100, 1)]);
+  assert.deepEqual(await state.accept(headerOf(100, 1), { ...silent, best: 100 }), [
+    headerOf(100, 1),
+  ]);
 });
 
 test("with random moves between nodes that lag differently, every head arrives once and in order", async () => {
