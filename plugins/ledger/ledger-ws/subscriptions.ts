@@ -60,7 +60,7 @@ export class Subscriptions {
   }
 }
 
-/** Returns a short text that is equal for equal names, which may be as long as a message. */
+/** Returns a short text that is equal for equal names. A name may be as long as a message. */
 function digestOf(name: string): string {
   return name.length <= 64 ? name : createHash("sha256").update(name).digest("base64");
 }

@@ -41,7 +41,7 @@ export interface TriedSubscription {
 
 /** A subscription to try. */
 export interface WantedTrial extends TriedSubscription {
-  /** False if nobody needs the outcome any more. */
+  /** False if the outcome is not needed any more. */
   readonly isWanted: () => boolean;
 }
 
