@@ -23,7 +23,7 @@ import { SharedConnection } from "./shared-connection.ts";
 import { StorageTrials } from "./storage-trials.ts";
 import type { FeedMethods } from "./subscription-methods.ts";
 import { tooLargeError } from "./too-large.ts";
-import { Topic, topicParams, type TopicOwner } from "./topic.ts";
+import { Topic, topicParams, type TopicOwner, type TopicParams } from "./topic.ts";
 
 /** A subscription without clients is kept for this time, because a client often subscribes again. */
 const unusedMs = 5_000;
@@ -92,13 +92,22 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
     this.#trials = new StorageTrials({ ...parts, limits: this.#limits });
   }
 
+  nameOf({ name }: { readonly name: string }, params: string): string | undefined {
+    const method = this.subscribing.get(name);
+    const read = method && topicParams(method, params, this.#limits.messageBytes);
+    return read && topicKey(name, read);
+  }
+
   async open({ name }: { readonly name: string }, params: string): Promise<OpenedSubscription> {
     const method = this.subscribing.get(name);
     const read = method && topicParams(method, params, this.#limits.messageBytes);
     if (method === undefined || read === undefined) return { kind: "error", error: invalidParams };
-    const key = `${name} ${read.params}`;
+    const key = topicKey(name, read);
     let topic = this.#topics.get(key);
     if (topic === undefined) {
+      const { params: normal } = read;
+      if (method.kind === "storage" && this.#trials.isTooLarge({ method, params: normal }))
+        return { kind: "error", error: tooLargeError };
       if (this.#topics.size >= maxTopics) return { kind: "error", error: tooMany };
       topic = new Topic(key, method, read, this);
       this.#add(topic);
@@ -291,4 +300,8 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
   #report(): void {
     this.#metrics.subscriptions.set(this.#connection.current?.subscriptions ?? 0);
   }
+}
+
+function topicKey(name: string, { params }: TopicParams): string {
+  return `${name} ${params}`;
 }

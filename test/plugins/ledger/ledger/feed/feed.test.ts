@@ -107,6 +107,26 @@ test("a storage subscription that is too large is refused alone, however often i
   await until(() => first.open(storage) === 1 && second.open(storage) === 0);
 });
 
+test("a subscription that is too large is refused at once for a minute, and tried again then", async () => {
+  await using node = await ChainNode.start();
+  node.storage.set("0xff", `"${hexOf(messageBytes)}"`);
+  using feed = setUp(node);
+  const refusal = await feed.refusal(storageOf("0xff", "0xee"));
+  const tried = node.count(storage);
+  assert.ok(tried > 0);
+  const sameKeys = storageOf("0xEE", "0xFF");
+  feed.clock.advance(59_000);
+  for (let time = 0; time < 5; time++) assert.equal(await feed.refusal(sameKeys), refusal);
+  assert.equal(node.count(storage), tried, "no node was asked");
+  // Other keys are not affected.
+  await feed.hear(storage, storageOf("0xaa"));
+  node.storage.delete("0xff");
+  await feed.advance(2);
+  const again = node.count(storage);
+  await feed.hear(storage, sameKeys);
+  assert.ok(node.count(storage) > again);
+});
+
 test("a subscription is too large only if a second node says so, too", async () => {
   await using liar = await ChainNode.start();
   await using honest = await ChainNode.start();
