@@ -84,6 +84,12 @@ export interface Announcements {
   readonly finalizedFloor: number | undefined;
   /** Called when a node has announced its finalized head. */
   announcedFinalized(node: string, number: number): void;
+  /** Called when a follow has announced its finalized block. Resolves when the number is known. Never rejects. */
+  announcedFinalizedHash(node: string, hash: string): Promise<void>;
+  /** Called when a node has announced blocks, whose hashes are in lower case. */
+  announcedBlocks(node: string, hashes: readonly string[]): void;
+  /** Called when a node may have deleted blocks, because they are not part of the finalized chain. */
+  announcedPruned(hashes: readonly string[]): void;
 }
 
 /** A pool of nodes. */

@@ -147,6 +147,23 @@ export class NodeAgreement implements Announcements {
     if (node !== undefined) this.#finalized.reported({ number, hash: undefined, node });
   }
 
+  async announcedFinalizedHash(label: string, hash: string): Promise<void> {
+    const node = this.#labelled(label);
+    if (node === undefined) return;
+    const number = await this.#numberOf(hash, node);
+    if (number !== undefined) this.#finalized.reported({ number, hash, node });
+  }
+
+  announcedBlocks(label: string, hashes: readonly string[]): void {
+    const node = this.#labelled(label);
+    if (node === undefined) return;
+    for (const hash of hashes) this.#blocks.reported(hash, undefined, node);
+  }
+
+  announcedPruned(hashes: readonly string[]): void {
+    for (const hash of hashes) this.#blocks.forget(hash);
+  }
+
   /** Asks the node for the number of a block, unless it is known. Undefined if the node does not have the block. */
   async #numberOf(hash: string, node: PooledNode): Promise<number | undefined> {
     const known = this.#blocks.numberOf(hash);

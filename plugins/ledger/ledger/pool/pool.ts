@@ -112,7 +112,13 @@ class Pool implements OpenPool, AttemptListener {
     const having = this.#agreement?.nodesWith(block, nodes, this.finalized) ?? nodes;
     const rank = (node: PooledNode): number => (having.includes(node) ? 0 : 1);
     const best = ({ observed }: PooledNode): number => observed?.best ?? 0;
-    return nodes.toSorted((a, b) => rank(a) - rank(b) || best(b) - best(a));
+    const floor = this.#agreement?.finalizedFloor ?? 0;
+    // A subscription to a node whose finalized head is below the floor would go back.
+    const finalized = ({ observed }: PooledNode): number =>
+      Math.min(observed?.finalized ?? 0, floor);
+    return nodes.toSorted(
+      (a, b) => rank(a) - rank(b) || finalized(b) - finalized(a) || best(b) - best(a),
+    );
   }
 
   send(request: NodeRequest): void {

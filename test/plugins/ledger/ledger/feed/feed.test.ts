@@ -28,6 +28,9 @@ function setUp(...nodes: readonly ChainNode[]) {
     announced: [] as string[],
     announcedFinalized: (node: string, number: number) =>
       void announcements.announced.push(`${node} ${number}`),
+    announcedFinalizedHash: async () => {},
+    announcedBlocks() {},
+    announcedPruned() {},
   };
   const feed = new Feed({
     upstream: {
